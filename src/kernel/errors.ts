@@ -1,0 +1,12 @@
+/** Faults that nobody should see twice: a broken promise of ours, never an expected outcome (those are refusals). */
+export class KernelFault extends Error {
+  readonly code: string
+  readonly facts: Readonly<Record<string, unknown>>
+
+  constructor(code: string, message: string, facts: Readonly<Record<string, unknown>> = {}) {
+    super(message)
+    this.name = 'KernelFault'
+    this.code = code
+    this.facts = facts
+  }
+}
