@@ -2,7 +2,7 @@
  * A state machine is a table of data. From one table come: legality, the all-pairs test, the SQL CHECK list, the drawing
  * in docs/machines, the stamps a transition writes, and the API's "what can happen next".
  */
-import { accept, type Decision, refuse } from './refusal.ts'
+import { accept, type Decision, quote, refuse } from './refusal.ts'
 
 /** The four kinds of state that scheduling code may switch on; names are for people and for the database. */
 export const stateTypes = ['pending', 'running', 'paused', 'terminal'] as const
@@ -11,7 +11,7 @@ export type StateType = (typeof stateTypes)[number]
 /** How two writers of one row are kept apart: a version column, the old state itself, or a lease token. */
 export type LockKind = 'version' | 'from-state' | 'lease'
 
-/** Facts of a row beside its state, for the machines whose StateType depends on more than the name. */
+/** Facts of a row beside its state, by column name, for the machines whose StateType depends on more than the name. */
 export type RowFacts = Readonly<Record<string, unknown>>
 
 export type Move<S extends string = string, A extends string = string, E extends string = string> = {
@@ -23,12 +23,29 @@ export type Move<S extends string = string, A extends string = string, E extends
   readonly emits: readonly E[]
   /** When the move is allowed, in words; the deciding code is named there. */
   readonly when?: string
+  /** The move leaves a terminal state: a decision about a row that has ended, never something the machinery does alone. */
+  readonly afterEnd?: true
 }
 
 /** A column that is set to the time of the move on entering one of the states; `once` keeps an earlier value. */
-export type Stamp<S extends string = string> = { readonly column: string; readonly on: readonly S[]; readonly once?: true }
+export type Stamp<S extends string = string> = {
+  readonly column: string
+  readonly on: readonly S[]
+  readonly once?: true
+}
 /** A column that is emptied on entering one of the states. */
 export type Clear<S extends string = string> = { readonly column: string; readonly on: readonly S[] }
+
+/**
+ * In this state a column decides the StateType. A fact that was not read (undefined) decides nothing, so a row is never
+ * taken for finished because somebody forgot to select a column.
+ */
+export type TypeByFact<S extends string = string> = {
+  readonly state: S
+  readonly column: string
+  readonly is: 'set' | 'empty' | 'true' | 'false'
+  readonly type: StateType
+}
 
 export type Machine<S extends string = string, A extends string = string, E extends string = string> = {
   readonly name: string
@@ -36,12 +53,16 @@ export type Machine<S extends string = string, A extends string = string, E exte
   readonly title: string
   readonly states: Readonly<Record<S, StateType>>
   readonly initial: S
+  /** Who may make a new row in `initial`, and what is appended with it. */
+  readonly creation?: { readonly by: readonly A[]; readonly emits: readonly E[] }
   readonly moves: readonly Move<S, A, E>[]
   readonly lock: LockKind
   readonly stamps?: readonly Stamp<S>[]
   readonly clears?: readonly Clear<S>[]
-  /** Only where the name is not enough (scheduler jobs, flow tasks). */
-  readonly typeOf?: (state: S, facts: RowFacts) => StateType
+  /** Only where the name is not enough (commands, scheduler jobs, flow tasks); the first rule that applies decides. */
+  readonly byFact?: readonly TypeByFact<S>[]
+  /** The state that its column stores as NULL, where the table has no word for it (scheduler job runs). */
+  readonly nullState?: S
 }
 
 /** Declares a machine and keeps its literal types. */
@@ -66,12 +87,30 @@ export function moves<const S extends string, const A extends string, const E ex
   )
 }
 
+/** Marks moves that leave a terminal state by decision. */
+export function afterEnd<S extends string, A extends string, E extends string>(
+  list: readonly Move<S, A, E>[],
+): Move<S, A, E>[] {
+  return list.map((move) => ({ ...move, afterEnd: true }))
+}
+
 export function statesOf<S extends string>(machine: Machine<S>): readonly S[] {
   return Object.keys(machine.states) as S[]
 }
 
 export function isState<S extends string>(machine: Machine<S>, state: string): state is S {
   return Object.hasOwn(machine.states, state)
+}
+
+/** The state that a column value stands for: NULL is the `nullState` where there is one, an unknown word is no state. */
+export function stateOfColumn<S extends string>(machine: Machine<S>, value: string | null): S | undefined {
+  if (value === null) return machine.nullState
+  return isState(machine, value) && value !== machine.nullState ? value : undefined
+}
+
+/** What the column holds for a state. */
+export function columnOfState<S extends string>(machine: Machine<S>, state: S): S | null {
+  return state === machine.nullState ? null : state
 }
 
 export function findMove<S extends string, A extends string, E extends string>(
@@ -91,20 +130,36 @@ export function nextStates<S extends string>(machine: Machine<S>, from: string):
   return machine.moves.filter((move) => move.from === from).map((move) => move.to)
 }
 
-export function typeOf<S extends string>(machine: Machine<S>, state: S, facts: RowFacts = {}): StateType {
-  return machine.typeOf?.(state, facts) ?? machine.states[state]
+function holds(is: TypeByFact['is'], value: unknown): boolean {
+  switch (is) {
+    case 'set':
+      return value !== null && value !== undefined
+    case 'empty':
+      return value === null
+    case 'true':
+      return value === true
+    case 'false':
+      return value === false
+  }
 }
 
-/** The whole judgement about one move: known states, a declared pair, an actor that may make it. */
+/** The StateType of a row: by its facts where the machine names some, else by the name of its state. */
+export function typeOf<S extends string>(machine: Machine<S>, state: S, facts: RowFacts = {}): StateType {
+  const rule = machine.byFact?.find((each) => each.state === state && holds(each.is, facts[each.column]))
+  return rule?.type ?? machine.states[state]
+}
+
+/** The whole judgement about one move: known states, a declared pair, a row that has not ended, an actor that may make it. */
 export function decideMove<S extends string, A extends string, E extends string>(
   machine: Machine<S, A, E>,
   from: string,
   to: string,
   actor: string,
+  facts: RowFacts = {},
 ): Decision<Move<S, A, E>> {
   for (const state of [from, to]) {
     if (!isState(machine, state)) {
-      return refuse('machine.state.unknown', `${machine.name} has no state ${state}`, {
+      return refuse('machine.state.unknown', `${machine.name} has no state ${quote(state)}`, {
         facts: { machine: machine.name, allowed: statesOf(machine) },
       })
     }
@@ -113,6 +168,11 @@ export function decideMove<S extends string, A extends string, E extends string>
   if (!move) {
     return refuse('machine.move.illegal', `${machine.name} cannot go from ${from} to ${to}`, {
       facts: { machine: machine.name, from, to, next: nextStates(machine, from) },
+    })
+  }
+  if (typeOf(machine, move.from, facts) === 'terminal' && !move.afterEnd) {
+    return refuse('machine.move.illegal', `this ${machine.name} has ended in ${from} and cannot go to ${to}`, {
+      facts: { machine: machine.name, from, to, next: [] },
     })
   }
   if (!move.by.some((allowed) => allowed === actor)) {

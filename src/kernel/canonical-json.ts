@@ -1,0 +1,57 @@
+/**
+ * One text per JSON value (RFC 8785), so that equal values have equal hashes whoever wrote them: keys sorted by UTF-16
+ * units, shortest numbers, the fewest escapes, no spaces. Hashing itself happens outside the kernel.
+ */
+import { KernelFault } from './errors.ts'
+import { isPlainObject, type JsonValue } from './json-value.ts'
+
+/** Four times what the guard lets in, so that a guarded value fits into any envelope; a cycle ends here too. */
+const DEPTH_MAX = 128
+
+/** Values come through the guard first; whatever is not JSON in here is a fault of ours and is thrown. */
+export function canonicalJson(value: JsonValue): string {
+  return write(value, 0)
+}
+
+function write(value: unknown, depth: number): string {
+  switch (typeof value) {
+    case 'string':
+      return writeString(value)
+    case 'number':
+      if (!Number.isFinite(value)) throw fault(String(value))
+      // ECMAScript's number form is the one the RFC asks for; -0 becomes 0.
+      return JSON.stringify(value)
+    case 'boolean':
+      return String(value)
+    case 'object':
+      if (value === null) return 'null'
+      if (depth >= DEPTH_MAX) throw fault(`nesting below ${DEPTH_MAX} levels`)
+      return Array.isArray(value) ? writeArray(value, depth) : writeObject(value, depth)
+    default:
+      throw fault(typeof value)
+  }
+}
+
+function writeArray(values: readonly unknown[], depth: number): string {
+  // By position, not with map, which would skip holes.
+  const parts: string[] = []
+  for (let at = 0; at < values.length; at++) parts.push(write(values[at], depth + 1))
+  return `[${parts.join(',')}]`
+}
+
+function writeObject(value: object, depth: number): string {
+  if (!isPlainObject(value)) throw fault('an object of a class')
+  // `<` on strings compares UTF-16 units, as the RFC demands; keys of one object are never equal.
+  const entries = Object.entries(value) as [string, unknown][]
+  entries.sort(([left], [right]) => (left < right ? -1 : 1))
+  return `{${entries.map(([key, part]) => `${writeString(key)}:${write(part, depth + 1)}`).join(',')}}`
+}
+
+function writeString(text: string): string {
+  if (!text.isWellFormed()) throw fault('half of a surrogate pair')
+  return JSON.stringify(text)
+}
+
+function fault(what: string): KernelFault {
+  return new KernelFault('canonical_json.not_json', `${what} has no canonical JSON form`)
+}

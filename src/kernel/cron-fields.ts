@@ -1,0 +1,119 @@
+/**
+ * Cron with five fields: minute, hour, day of month, month, day of week. Numbers, ranges, steps, lists and the English
+ * names of months and weekdays; nothing else, so that a text means the same in every reader. The next due time itself is
+ * computed outside the kernel.
+ */
+import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
+
+/** Sorted values of each field; Sunday is 0. When both day fields are limited, either of them is enough. */
+export type CronFields = {
+  readonly minutes: readonly number[]
+  readonly hours: readonly number[]
+  readonly daysOfMonth: readonly number[]
+  readonly months: readonly number[]
+  readonly daysOfWeek: readonly number[]
+  readonly anyDayOfMonth: boolean
+  readonly anyDayOfWeek: boolean
+}
+
+type Field = { readonly name: string; readonly min: number; readonly max: number; readonly names?: readonly string[] }
+
+const monthNames = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec']
+const weekdayNames = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
+
+const minute: Field = { name: 'minute', min: 0, max: 59 }
+const hour: Field = { name: 'hour', min: 0, max: 23 }
+const dayOfMonth: Field = { name: 'day of month', min: 1, max: 31 }
+const month: Field = { name: 'month', min: 1, max: 12, names: monthNames }
+/** 7 is Sunday too, so that 5-7 and SAT-SUN are ranges. */
+const dayOfWeek: Field = { name: 'day of week', min: 0, max: 7, names: weekdayNames }
+
+/** Refuses `cron_fields`, `cron_value`, and `cron_never` for a day that no month of the text has. */
+export function parseCron(text: string): Decision<CronFields> {
+  const words = text.split(/[ \t]+/).filter((word) => word !== '')
+  const [minuteText, hourText, dayText, monthText, weekdayText] = words
+  if (words.length !== 5 || !minuteText || !hourText || !dayText || !monthText || !weekdayText) {
+    return refuse('cron_fields', `${quote(text)} has ${words.length} fields, cron has five`, {
+      hint: 'Write minute, hour, day of month, month and day of week, such as "*/5 * * * *".',
+      facts: { fields: words.length },
+    })
+  }
+  const minutes = parseField(minute, minuteText)
+  if (!minutes.ok) return minutes
+  const hours = parseField(hour, hourText)
+  if (!hours.ok) return hours
+  const daysOfMonth = parseField(dayOfMonth, dayText)
+  if (!daysOfMonth.ok) return daysOfMonth
+  const months = parseField(month, monthText)
+  if (!months.ok) return months
+  const daysOfWeek = parseField(dayOfWeek, weekdayText)
+  if (!daysOfWeek.ok) return daysOfWeek
+  const fields: CronFields = {
+    minutes: minutes.value,
+    hours: hours.value,
+    daysOfMonth: daysOfMonth.value,
+    months: months.value,
+    daysOfWeek: [...new Set(daysOfWeek.value.map((day) => day % 7))].toSorted((left, right) => left - right),
+    anyDayOfMonth: dayText === '*',
+    anyDayOfWeek: weekdayText === '*',
+  }
+  if (!isImpossibleDate(fields)) return accept(fields)
+  return refuse('cron_never', `${quote(text)} never fires: no month it names has such a day`)
+}
+
+/** True for `0 0 30 2 *`. A limited weekday makes every text possible, since either day field is enough then. */
+export function isImpossibleDate(fields: CronFields): boolean {
+  if (!fields.anyDayOfWeek) return false
+  const longestMonth = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] as const
+  const firstDay = Math.min(...fields.daysOfMonth)
+  return fields.months.every((number) => firstDay > (longestMonth[number - 1] ?? 0))
+}
+
+function parseField(field: Field, text: string): Decision<readonly number[]> {
+  const values = new Set<number>()
+  for (const item of text.split(',')) {
+    const range = parseItem(field, item)
+    if (!range) return badValue(field, item)
+    for (let value = range.from; value <= range.to; value += range.step) values.add(value)
+  }
+  return accept([...values].toSorted((left, right) => left - right))
+}
+
+/** `*`, `5`, `1-5`, and a step behind a star or a range; a step behind a single number means different things elsewhere. */
+function parseItem(field: Field, item: string): { from: number; to: number; step: number } | undefined {
+  const [rangeText = '', stepText, ...more] = item.split('/')
+  const [fromText = '', toText, ...evenMore] = rangeText.split('-')
+  if (more.length > 0 || evenMore.length > 0) return undefined
+  const step = stepText === undefined ? 1 : parseNumber(stepText)
+  const from = rangeText === '*' ? field.min : parseValue(field, fromText)
+  const to = rangeText === '*' ? field.max : toText === undefined ? from : parseEnd(field, toText)
+  if (from === undefined || to === undefined || step === undefined) return undefined
+  if (stepText !== undefined && rangeText !== '*' && toText === undefined) return undefined
+  return from > to || step < 1 || step > field.max ? undefined : { from, to, step }
+}
+
+/** SUN at the end of a range is 7, as the library that computes the due times reads it. */
+function parseEnd(field: Field, text: string): number | undefined {
+  return field === dayOfWeek && text.toLowerCase() === 'sun' ? 7 : parseValue(field, text)
+}
+
+/** A number of the field or one of its names. */
+function parseValue(field: Field, text: string): number | undefined {
+  const nameAt = field.names?.indexOf(text.toLowerCase()) ?? -1
+  if (nameAt !== -1) return nameAt + field.min
+  const value = parseNumber(text)
+  return value !== undefined && value >= field.min && value <= field.max ? value : undefined
+}
+
+function parseNumber(text: string): number | undefined {
+  return /^\d{1,2}$/.test(text) ? Number(text) : undefined
+}
+
+function badValue(field: Field, item: string): Refusal {
+  const names = field.names ? ` or ${field.names[0]?.toUpperCase()}–${field.names.at(-1)?.toUpperCase()}` : ''
+  return refuse('cron_value', `${quote(item)} is not a ${field.name}: ${field.min} to ${field.max}${names}`, {
+    path: field.name,
+    hint: 'Use numbers, ranges 1-5, steps */5 or 1-9/2, and lists 1,3,5.',
+    facts: { field: field.name, min: field.min, max: field.max },
+  })
+}

@@ -1,0 +1,24 @@
+/** Whether a status can still be reached from another one by the moves of a machine: what makes a dependency hopeless. */
+import { type Machine, nextStates } from '../machine.ts'
+
+export type ReachFacts = {
+  /** A retry of the failed parent has been decided and has not started yet. */
+  readonly isRetryPending: boolean
+}
+
+/**
+ * The table lets `failed` go back to work, but only by somebody's decision: for a parent that is `failed` now and has no
+ * retry pending, the moves from `failed` to a state that waits for work do not count. A parent on its way to `failed` is
+ * not given up before it is there. Its own status counts as reached.
+ */
+export function isStatusReachable(machine: Machine, from: string, required: string, facts: ReachFacts): boolean {
+  const isGivenUp = from === 'failed' && !facts.isRetryPending
+  const reached = new Set([from])
+  for (const state of reached) {
+    for (const next of nextStates(machine, state)) {
+      const isRetry = state === 'failed' && machine.states[next] === 'pending'
+      if (!(isGivenUp && isRetry)) reached.add(next)
+    }
+  }
+  return reached.has(required)
+}

@@ -1,0 +1,43 @@
+/** The four trigger rules, each told by what one upstream end means to the node that waits; everything else is counted from that. */
+
+/** The first is the default. */
+export const triggerRules = ['all_success', 'all_done', 'none_failed', 'always'] as const
+export type TriggerRule = (typeof triggerRules)[number]
+
+export const endStates = ['completed', 'failed', 'cancelled', 'skipped'] as const
+export type EndState = (typeof endStates)[number]
+
+/** `pending`: not released yet, so it can still be skipped; `active`: released and not ended, whatever it is called. */
+export type NodeState = 'pending' | 'active' | EndState
+
+/**
+ * `holds`: the rule still waits for this upstream; `satisfies`: it no longer does; `breaks`: the rule can never come true;
+ * `ignored`: the rule does not look at upstream nodes.
+ */
+export type Verdict = 'holds' | 'satisfies' | 'breaks' | 'ignored'
+
+/**
+ * The one place that knows what a rule means: a fifth rule is a value above and a case here. A rule speaks about each
+ * upstream alone, which is what lets one counter per node stand in for reading all its upstream nodes.
+ */
+export function judgeUpstream(rule: TriggerRule, upstream: NodeState): Verdict {
+  const ended = isEnd(upstream)
+  switch (rule) {
+    case 'all_success':
+      return !ended ? 'holds' : upstream === 'completed' ? 'satisfies' : 'breaks'
+    case 'all_done':
+      return !ended ? 'holds' : 'satisfies'
+    case 'none_failed':
+      return !ended ? 'holds' : upstream === 'failed' ? 'breaks' : 'satisfies'
+    case 'always':
+      return 'ignored'
+  }
+}
+
+export function isEnd(state: NodeState): state is EndState {
+  return state !== 'pending' && state !== 'active'
+}
+
+export function isTriggerRule(rule: string): rule is TriggerRule {
+  return triggerRules.some((known) => known === rule)
+}

@@ -1,0 +1,132 @@
+/**
+ * The rules of `json-guard` for values that never were a text: library callers, results of connectors, model output.
+ * It walks with its own stack, stops at the limits, and so ends on cycles and on values that share parts a million times.
+ */
+import {
+  defaultJsonLimits,
+  formatPath,
+  isForbiddenKey,
+  isPlainObject,
+  type JsonLimits,
+  type JsonStep,
+  type JsonValue,
+} from './json-value.ts'
+import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
+import type { RefusalCode } from './refusal-codes.ts'
+import { utf8Size } from './utf8-size.ts'
+
+/** An open container: its keys (none for an array) and the next position. */
+type Frame = { readonly holder: object; readonly keys: readonly string[] | undefined; next: number }
+
+export function guardValue(value: unknown, limits: JsonLimits = defaultJsonLimits): Decision<JsonValue> {
+  const refusal = new Walk(limits).run(value)
+  // Every part has just been checked against the grammar of JSON.
+  return refusal ?? accept(value as JsonValue)
+}
+
+class Walk {
+  readonly #limits: JsonLimits
+  readonly #frames: Frame[] = []
+  /** The size of the JSON text, counted as it would be written. */
+  #bytes = 0
+  #keyCount = 0
+
+  constructor(limits: JsonLimits) {
+    this.#limits = limits
+  }
+
+  run(root: unknown): Refusal | undefined {
+    const refusal = this.#enter(root)
+    if (refusal) return refusal
+    for (let frame = this.#frames.at(-1); frame; frame = this.#frames.at(-1)) {
+      const wrong = this.#advance(frame)
+      if (wrong) return wrong
+    }
+    return undefined
+  }
+
+  #advance(frame: Frame): Refusal | undefined {
+    const size = frame.keys?.length ?? (Array.isArray(frame.holder) ? frame.holder.length : 0)
+    if (frame.next >= size) {
+      this.#frames.pop()
+      return undefined
+    }
+    const key = frame.keys?.[frame.next]
+    frame.next += 1
+    const comma = frame.next > 1 ? this.#count(1) : undefined
+    return comma ?? (key === undefined ? undefined : this.#key(key)) ?? this.#enter(childOf(frame, key))
+  }
+
+  #key(key: string): Refusal | undefined {
+    this.#keyCount += 1
+    if (this.#keyCount > this.#limits.keysMax) {
+      return this.#refuse('json_too_many_keys', `there are more than ${this.#limits.keysMax} keys`)
+    }
+    if (isForbiddenKey(key)) return this.#refuse('key_forbidden', `the key ${quote(key)} is not allowed`)
+    return this.#text(key) ?? this.#count(1)
+  }
+
+  #enter(value: unknown): Refusal | undefined {
+    switch (typeof value) {
+      case 'string':
+        return this.#text(value)
+      case 'boolean':
+        return this.#count(value ? 4 : 5)
+      case 'number':
+        if (!Number.isFinite(value)) return this.#refuse('number_out_of_range', `${value} is not a JSON number`)
+        return this.#count(String(value).length)
+      case 'bigint':
+        return this.#refuse('number_out_of_range', 'a bigint is not a JSON number: send it as a string')
+      case 'object':
+        return value === null ? this.#count(4) : this.#open(value)
+      default:
+        return this.#refuse('json_syntax', `${typeof value} is not a JSON value`, 'Leave the key out, or send null.')
+    }
+  }
+
+  #open(holder: object): Refusal | undefined {
+    if (this.#frames.some((frame) => frame.holder === holder)) {
+      return this.#refuse('json_too_deep', 'the value contains itself')
+    }
+    if (this.#frames.length >= this.#limits.depthMax) {
+      return this.#refuse('json_too_deep', `the nesting is deeper than the limit ${this.#limits.depthMax}`)
+    }
+    if (!Array.isArray(holder) && !isPlainObject(holder)) {
+      return this.#refuse('json_syntax', 'an object of a class is not a JSON value', 'Send a plain object or a string.')
+    }
+    const refusal = this.#count(2)
+    if (!refusal) this.#frames.push({ holder, keys: Array.isArray(holder) ? undefined : Object.keys(holder), next: 0 })
+    return refusal
+  }
+
+  #text(text: string): Refusal | undefined {
+    // Before the text is looked at: a string of 500 MB is refused for its length alone.
+    if (text.length > this.#limits.bytesMax) return this.#count(text.length)
+    if (text.includes('\0'))
+      return this.#refuse('nul_character', 'a string contains the character NUL, which Postgres cannot store')
+    if (!text.isWellFormed()) return this.#refuse('invalid_unicode', 'a string contains half of a surrogate pair')
+    return this.#count(utf8Size(JSON.stringify(text)))
+  }
+
+  #count(bytes: number): Refusal | undefined {
+    this.#bytes += bytes
+    if (this.#bytes <= this.#limits.bytesMax) return undefined
+    return refuse('body_too_large', `the limit is ${this.#limits.bytesMax} bytes`, {
+      facts: { limitBytes: this.#limits.bytesMax },
+    })
+  }
+
+  #refuse(code: RefusalCode, reason: string, hint?: string): Refusal {
+    const path = formatPath(this.#frames.map(stepOf))
+    return refuse(code, reason, { ...(path && { path }), ...(hint && { hint }) })
+  }
+}
+
+function stepOf(frame: Frame): JsonStep {
+  return frame.keys?.[frame.next - 1] ?? frame.next - 1
+}
+
+function childOf(frame: Frame, key: string | undefined): unknown {
+  const holder = frame.holder as Readonly<Record<JsonStep, unknown>>
+  return holder[key ?? frame.next - 1]
+}

@@ -1,0 +1,82 @@
+/** Questions about a machine as a graph: what can be reached, what cannot end, and how it reads as a CHECK list. Pure. */
+import { canMove, columnOfState, type Machine, type Move, type RowFacts, statesOf, typeOf } from './machine.ts'
+
+export type ReachOptions = {
+  /** Whether moves after the end count (a retry is pending, a person may still decide). Default: they do. */
+  readonly afterEnd?: boolean
+  /** Facts of the row now; they can end it where it stands (see `byFact`). */
+  readonly facts?: RowFacts
+}
+
+/** Every state on a path from `from`, itself included. An unknown state reaches nothing. */
+export function reachableFrom<S extends string>(
+  machine: Machine<S>,
+  from: string,
+  { afterEnd = true, facts = {} }: ReachOptions = {},
+): ReadonlySet<S> {
+  const seen = new Set<S>(statesOf(machine).filter((state) => state === from))
+  for (const state of seen) {
+    const ended = typeOf(machine, state, state === from ? facts : {}) === 'terminal'
+    for (const move of machine.moves) {
+      if (move.from !== state || (move.afterEnd ? !afterEnd : ended)) continue
+      seen.add(move.to)
+    }
+  }
+  return seen
+}
+
+/** Whether a row in `from` can still come to `to`; a state reaches itself, unknown states reach nothing. */
+export function canReach(machine: Machine, from: string, to: string, options: ReachOptions = {}): boolean {
+  return reachableFrom(machine, from, options).has(to)
+}
+
+/** States that no row can ever be in. */
+export function unreachable<S extends string>(machine: Machine<S>): readonly S[] {
+  const reached = reachableFrom(machine, machine.initial)
+  return statesOf(machine).filter((state) => !reached.has(state))
+}
+
+/** Terminal by name, or made terminal by a fact of the row. */
+export function isEnd<S extends string>(machine: Machine<S>, state: S): boolean {
+  const byFact = machine.byFact?.some((rule) => rule.state === state && rule.type === 'terminal') ?? false
+  return byFact || machine.states[state] === 'terminal'
+}
+
+/** States from which a row can never come to an end. */
+export function endless<S extends string>(machine: Machine<S>): readonly S[] {
+  return statesOf(machine).filter(
+    (state) => ![...reachableFrom(machine, state)].some((reached) => isEnd(machine, reached)),
+  )
+}
+
+/** Moves that leave a state which is terminal by name without being declared as decisions after the end. */
+export function exitsFromTerminal<S extends string, A extends string, E extends string>(
+  machine: Machine<S, A, E>,
+): readonly Move<S, A, E>[] {
+  return machine.moves.filter((move) => machine.states[move.from] === 'terminal' && !move.afterEnd)
+}
+
+/** The states as SQL literals, for `check (status in (…))`; the state that is stored as NULL has no literal. */
+export function sqlCheckList(machine: Machine): string {
+  return statesOf(machine)
+    .map((state) => columnOfState(machine, state))
+    .filter((value) => value !== null)
+    .map((value) => `'${value.replaceAll("'", "''")}'`)
+    .join(', ')
+}
+
+/**
+ * Compares the table with a list written by hand over every ordered pair of states, and names each pair on which the two
+ * differ. States that only one side knows differ too.
+ */
+export function differingPairs(
+  machine: Machine,
+  legal: Readonly<Record<string, readonly string[]>>,
+): readonly string[] {
+  const written = new Set([...Object.keys(legal), ...Object.values(legal).flat()])
+  const states = new Set([...statesOf(machine), ...written])
+  const strange = [...states].filter((state) => !written.has(state) || !Object.hasOwn(machine.states, state))
+  const pairs = [...states].flatMap((from) => [...states].map((to) => [from, to] as const))
+  const differing = pairs.filter(([from, to]) => canMove(machine, from, to) !== (legal[from] ?? []).includes(to))
+  return [...strange, ...differing.map(([from, to]) => `${from} → ${to}`)]
+}

@@ -1,0 +1,55 @@
+/**
+ * The life of an artifact. One that is complete when it is written enters as `draft` and becomes `ready` in the same
+ * transaction; `archived` is where retention takes what is no longer in use.
+ */
+import { afterEnd, defineMachine, moves } from '../machine.ts'
+
+const changed = ['status_changed'] as const
+
+export const artifactMachine = defineMachine({
+  name: 'artifact',
+  title: 'A thing that was produced, from draft to archive.',
+  states: {
+    draft: 'pending',
+    ready: 'pending',
+    published: 'running',
+    unpublished: 'paused',
+    superseded: 'terminal',
+    cancelled: 'terminal',
+    archived: 'terminal',
+  },
+  initial: 'draft',
+  creation: { by: ['worker', 'system', 'user'], emits: ['artifact_created'] },
+  moves: [
+    ...moves('draft', 'ready', ['worker', 'system', 'user'], changed),
+    ...moves(
+      ['draft', 'ready'],
+      'cancelled',
+      ['worker', 'system', 'user', 'operator'],
+      changed,
+      'compensation, or its command was cancelled',
+    ),
+    ...moves(
+      ['ready', 'unpublished'],
+      'published',
+      ['worker', 'system', 'operator'],
+      ['artifact_published'],
+      'data safety, the external-sharing policy and, where it asks for one, an approval allow it',
+    ),
+    ...moves('published', 'unpublished', ['worker', 'system', 'operator'], changed, 'compensation, or withdrawn'),
+    ...moves(
+      ['draft', 'ready', 'published', 'unpublished'],
+      'superseded',
+      ['worker', 'system', 'operator'],
+      changed,
+      'a newer version takes its place',
+    ),
+    ...moves(['ready', 'unpublished'], 'archived', ['system', 'operator'], changed, 'its retention time is over'),
+    ...afterEnd(
+      moves(['superseded', 'cancelled'], 'archived', ['system', 'operator'], changed, 'its retention time is over'),
+    ),
+  ],
+  lock: 'from-state',
+})
+
+export type ArtifactState = keyof typeof artifactMachine.states

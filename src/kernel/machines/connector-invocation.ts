@@ -1,0 +1,15 @@
+/** The life of a connector call: a record, written at the start and completed by its own id; never a queue. */
+import { defineMachine, moves } from '../machine.ts'
+
+export const connectorInvocationMachine = defineMachine({
+  name: 'connector-invocation',
+  title: 'One call to a system outside.',
+  states: { started: 'running', succeeded: 'terminal', failed: 'terminal' },
+  initial: 'started',
+  creation: { by: ['worker'], emits: [] },
+  moves: moves('started', ['succeeded', 'failed'], ['worker'], ['connector_called']),
+  lock: 'from-state',
+  stamps: [{ column: 'completed_at', on: ['succeeded', 'failed'] }],
+})
+
+export type ConnectorInvocationState = keyof typeof connectorInvocationMachine.states

@@ -1,0 +1,98 @@
+/** Puts one question to a policy: denied unless somebody consents, the strongest answer wins, and every answer is on record. */
+import { quote } from '../refusal.ts'
+import { type Policy, rulesFor } from './policy.ts'
+import {
+  type Facts,
+  isPolicyDecision,
+  type PolicyAnswer,
+  type PolicyCategory,
+  type PolicyDecision,
+  type PolicyInput,
+  type PolicyRule,
+  policyDecisions,
+} from './rule.ts'
+
+export type PolicyResult = {
+  readonly decision: PolicyDecision
+  /** Of all rules that answered, in list order. */
+  readonly reasons: readonly string[]
+  /** The union over all rules, sorted. */
+  readonly required_approvals: readonly string[]
+  /** By the name of the rule that gave it: two rules cannot overwrite each other. */
+  readonly metadata: Facts
+  readonly trace: readonly TraceLine[]
+  readonly policy_version: string
+}
+
+/** What one consulted rule said; `fault` marks an answer that was no answer and counts as deny. */
+export type TraceLine = {
+  readonly rule: string
+  readonly category: PolicyCategory
+  readonly answer: PolicyDecision | 'no_opinion'
+  readonly fault?: true
+}
+
+const rank = Object.fromEntries(policyDecisions.map((decision, at) => [decision, at])) as Record<PolicyDecision, number>
+
+export function evaluatePolicy(policy: Policy, input: PolicyInput): PolicyResult {
+  let decision: PolicyDecision | undefined
+  let isAllowed = false
+  const reasons: string[] = []
+  const approvals = new Set<string>()
+  const metadata: Record<string, unknown> = {}
+  const trace: TraceLine[] = []
+  for (const rule of rulesFor(policy, input.action)) {
+    const { answer, isFault } = consult(rule, input)
+    trace.push({
+      rule: rule.name,
+      category: rule.category,
+      answer: answer?.decision ?? 'no_opinion',
+      ...(isFault ? { fault: true } : {}),
+    })
+    if (!answer) continue
+    if (answer.decision === 'allow') isAllowed = true
+    if (decision === undefined || rank[answer.decision] < rank[decision]) decision = answer.decision
+    if (answer.reasons) reasons.push(...answer.reasons)
+    for (const approval of answer.required_approvals ?? []) approvals.add(approval)
+    // A rule called __proto__ must become a key, not the prototype.
+    if (answer.metadata) Object.defineProperty(metadata, rule.name, { value: answer.metadata, enumerable: true })
+  }
+  // A route only says where to run: without anybody's consent it allows nothing.
+  if (decision === undefined || (decision === 'route' && !isAllowed)) {
+    decision = 'deny'
+    reasons.push(`no rule allows ${quote(input.action)}`)
+  }
+  return {
+    decision,
+    reasons,
+    required_approvals: [...approvals].sort(),
+    metadata,
+    trace,
+    policy_version: policy.version,
+  }
+}
+
+/** Fail closed: a rule that throws, or that answers what no rule may answer, has said deny. */
+function consult(rule: PolicyRule, input: PolicyInput): { answer: PolicyAnswer | undefined; isFault: boolean } {
+  try {
+    const answer = rule.decide(input)
+    if (answer === undefined || isAnswer(answer)) return { answer, isFault: false }
+    return fault(`rule ${rule.name} gave an answer that is none`)
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error)
+    return fault(`rule ${rule.name} failed: ${quote(message)}`)
+  }
+}
+
+/** The compiler has checked rules of the house; a rule from elsewhere may answer anything, a promise for one. */
+function isAnswer({ decision, reasons, required_approvals: approvals }: PolicyAnswer): boolean {
+  return isPolicyDecision(decision) && isList(reasons) && isList(approvals)
+}
+
+function isList(value: unknown): boolean {
+  return value === undefined || Array.isArray(value)
+}
+
+function fault(reason: string): { answer: PolicyAnswer; isFault: true } {
+  return { answer: { decision: 'deny', reasons: [reason] }, isFault: true }
+}

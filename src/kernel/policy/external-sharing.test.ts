@@ -1,0 +1,68 @@
+/** The first rule of the house and the rule about risk, case by case. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { evaluatePolicy } from './evaluate.ts'
+import { decideExternalSharing, externalSharing } from './external-sharing.ts'
+import { compileRules } from './policy.ts'
+import { higherRisk, riskLevels } from './risk.ts'
+
+const asked = {
+  decision: 'require_approval',
+  reasons: ['External sharing requires approval.'],
+  required_approvals: ['data_owner'],
+}
+
+function decide(payload: unknown) {
+  return decideExternalSharing({ command: { payload } })
+}
+
+test('[POL-07] an address or an external destination asks the owner of the data', () => {
+  for (const destination of ['finance@example.com', 'external:x', 'external:', '@', ['team', 'a@b.example']])
+    assert.deepEqual(decide({ destination }), asked)
+})
+
+test('[POL-07] an internal destination and none at all are allowed', () => {
+  for (const payload of [
+    { destination: 'internal' },
+    { destination: 'not external:' },
+    { destination: '' },
+    {},
+    undefined,
+  ])
+    assert.deepEqual(decide(payload), { decision: 'allow' })
+  assert.deepEqual(decide({ destination: null }), { decision: 'allow' })
+  assert.deepEqual(decide({ destination: ['team', 'board'] }), { decision: 'allow' })
+})
+
+test('a destination that is no text cannot be told to be internal', () => {
+  for (const destination of [{ to: 'x' }, 7, true, [['a@b.example']]]) assert.deepEqual(decide({ destination }), asked)
+})
+
+test('[POL-07] the same through the engine', () => {
+  const policy = compileRules('v1', [externalSharing])
+  assert.ok(policy.ok)
+  const ask = (destination: string) =>
+    evaluatePolicy(policy.value, {
+      action: 'publish_report',
+      command: { payload: { destination } },
+      task: {},
+      context: {},
+    })
+  const { decision, reasons, required_approvals: approvals } = ask('finance@example.com')
+  assert.deepEqual({ decision, reasons, required_approvals: approvals }, asked)
+  assert.equal(ask('internal').decision, 'allow')
+})
+
+test('[POL-13] a declared risk never lowers the registered one', () => {
+  assert.deepEqual([...riskLevels], ['low', 'medium', 'high'])
+  for (const [at, registered] of riskLevels.entries())
+    for (const [other, declared] of riskLevels.entries())
+      assert.equal(higherRisk(registered, declared), riskLevels[Math.max(at, other)])
+})
+
+test('[POL-13] the default is low, and a word nobody knows counts as high', () => {
+  assert.equal(higherRisk(undefined, undefined), 'low')
+  assert.equal(higherRisk('medium', undefined), 'medium')
+  assert.equal(higherRisk(undefined, 'medium'), 'medium')
+  assert.equal(higherRisk('low', 'harmless'), 'high')
+})

@@ -1,0 +1,68 @@
+/** What a rule is, what it may answer, and which answer outweighs which. */
+
+/** From the strongest to the weakest: of all answers to one question the first in this list is the decision. */
+export const policyDecisions = [
+  'deny',
+  'require_more_input',
+  'escalate',
+  'require_approval',
+  'delay',
+  'route',
+  'allow',
+] as const
+export type PolicyDecision = (typeof policyDecisions)[number]
+
+export const policyCategories = [
+  'permission',
+  'cost',
+  'risk',
+  'data_safety',
+  'approval_requirement',
+  'memory_consent',
+  'data_access',
+  'connector_scope',
+  'external_sharing',
+  'rate_quota',
+  'environment',
+  'agent_spawn',
+] as const
+export type PolicyCategory = (typeof policyCategories)[number]
+
+export type Facts = Readonly<Record<string, unknown>>
+
+/** Everything a rule may know. Times, balances and answers of outside engines come in as facts of the context. */
+export type PolicyInput = {
+  /** What is about to be done; the index looks rules up by it. */
+  readonly action: string
+  readonly command: Facts
+  readonly task: Facts
+  readonly context: Facts
+}
+
+export type PolicyAnswer = {
+  readonly decision: PolicyDecision
+  readonly reasons?: readonly string[]
+  readonly required_approvals?: readonly string[]
+  readonly metadata?: Facts
+}
+
+/** A named pure function: no clock, no dice, no database, no changes to its input. */
+export type PolicyRule = {
+  readonly name: string
+  readonly category: PolicyCategory
+  /** The actions it has an opinion on, or all of them. */
+  readonly actions: readonly string[] | '*'
+  /** Undefined: no opinion. */
+  readonly decide: (input: PolicyInput) => PolicyAnswer | undefined
+}
+
+const knownDecisions: ReadonlySet<unknown> = new Set(policyDecisions)
+const knownCategories: ReadonlySet<unknown> = new Set(policyCategories)
+
+export function isPolicyDecision(decision: unknown): decision is PolicyDecision {
+  return knownDecisions.has(decision)
+}
+
+export function isPolicyCategory(category: unknown): category is PolicyCategory {
+  return knownCategories.has(category)
+}

@@ -1,0 +1,34 @@
+/** How long to wait after a failed attempt, as data: settings can be stored, compared and printed. */
+import type { Random } from './clock.ts'
+
+export type Backoff = {
+  readonly delay:
+    | { readonly kind: 'none' }
+    | { readonly kind: 'fixed'; readonly ms: number }
+    /** The first follows attempt 1, the second attempt 2; the last one repeats. */
+    | { readonly kind: 'list'; readonly ms: readonly number[] }
+    | { readonly kind: 'exponential'; readonly baseMs: number; readonly factor: number; readonly capMs: number }
+  /** The part of the delay left to chance, 0 to 1: with 0.2 the wait is between 80 % and 100 % of it. Left out: none. */
+  readonly jitter?: number
+}
+
+/** Whole milliseconds; chance only ever shortens a wait, so a cap stays a cap. */
+export function delayAfter(backoff: Backoff, attempt: number, random: Random): number {
+  const full = fullDelay(backoff.delay, attempt)
+  const jitter = backoff.jitter ?? 0
+  return Math.round(jitter === 0 ? full : full * (1 - jitter * random()))
+}
+
+function fullDelay(delay: Backoff['delay'], attempt: number): number {
+  switch (delay.kind) {
+    case 'none':
+      return 0
+    case 'fixed':
+      return delay.ms
+    case 'list':
+      return delay.ms[attempt - 1] ?? delay.ms.at(-1) ?? 0
+    case 'exponential':
+      // Attempt 2,000 overflows to infinity; the cap brings it back.
+      return Math.min(delay.baseMs * delay.factor ** (attempt - 1), delay.capMs)
+  }
+}
