@@ -1,6 +1,6 @@
 /**
  * A policy is one ordered list of rules, compiled once into an index by action: a decision costs what the few matching rules
- * cost, 0.5 µs instead of 9 µs at 1,000 rules and 20 actions (see bench/policy.ts).
+ * cost, 2 µs instead of 34 µs at 1,000 rules over 20 actions (see bench/policy.ts).
  */
 import { didYouMean } from '../nearest.ts'
 import { accept, type Decision, quote, refuse } from '../refusal.ts'
