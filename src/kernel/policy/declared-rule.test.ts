@@ -17,7 +17,7 @@ const limit = {
     { path: 'command.payload.total_price', op: 'gt', value: 500 },
     { path: 'command.payload.currency', op: 'eq', value: 'USD' },
   ],
-  then: { decision: 'require_approval', reasons: ['over 500 USD'], required_approvals: ['second_approver'] },
+  answer: { decision: 'require_approval', reasons: ['over 500 USD'], required_approvals: ['second_approver'] },
 }
 
 function compiled(rule: unknown): PolicyRule {
@@ -88,7 +88,7 @@ describe('operators', () => {
       const rule = compiled({
         ...limit,
         when: [condition],
-        then: { decision: 'deny' },
+        answer: { decision: 'deny' },
         otherwise: { decision: 'allow' },
       })
       const decide = () => rule.decide(aQuestion(found === undefined ? {} : { x: found }))?.decision
@@ -133,9 +133,9 @@ describe('refused', () => {
     ['a limit that is no number', { ...limit, when: [{ ...condition, op: 'gt', value: 'many' }] }, 'when[0]'],
     ['a limit of NaN', { ...limit, when: [{ ...condition, op: 'gt', value: Number.NaN }] }, 'when[0]'],
     ['a value for present', { ...limit, when: [{ ...condition, op: 'present' }] }, 'when[0]'],
-    ['no answer', { ...limit, then: undefined }, 'then'],
-    ['an unknown decision', { ...limit, then: { decision: 'maybe' } }, 'then.decision'],
-    ['a text for reasons', { ...limit, then: { decision: 'deny', reasons: 'no' } }, 'then.reasons'],
+    ['no answer', { ...limit, answer: undefined }, 'answer'],
+    ['an unknown decision', { ...limit, answer: { decision: 'maybe' } }, 'answer.decision'],
+    ['a text for reasons', { ...limit, answer: { decision: 'deny', reasons: 'no' } }, 'answer.reasons'],
     ['a wrong second answer', { ...limit, otherwise: { decision: 'fine' } }, 'otherwise.decision'],
   ]
   for (const [name, rule, path] of wrong)
@@ -150,10 +150,10 @@ describe('refused', () => {
 test('a compiled rule does not change with the data it was made from', () => {
   const data = structuredClone(limit)
   const rule = compiled(data)
-  data.then.decision = 'allow'
-  data.then.required_approvals.pop()
+  data.answer.decision = 'allow'
+  data.answer.required_approvals.pop()
   data.actions.push('everything')
-  assert.deepEqual(rule.decide(aQuestion({ total_price: 501, currency: 'USD' })), limit.then)
+  assert.deepEqual(rule.decide(aQuestion({ total_price: 501, currency: 'USD' })), limit.answer)
   assert.deepEqual(rule.actions, ['book_hotel'])
 })
 
@@ -169,6 +169,9 @@ test('decimals are compared exactly', () => {
       assert.equal(Math.sign(compareDecimals(asText(left), asText(right))), left < right ? -1 : left > right ? 1 : 0)
     }),
   )
+  assert.equal(compareDecimals('2', '1.5'), 1)
+  assert.equal(compareDecimals('1.50', 1.5), 0)
+  assert.equal(compareDecimals('-0.5', '0'), -1)
   assert.equal(compareDecimals('9007199254740993', '9007199254740992'), 1)
   assert.ok(compareDecimals(1e300, '5') > 0)
   assert.ok(!isDecimal('1e9') && !isDecimal('') && !isDecimal('9'.repeat(41)) && !isDecimal(Infinity))

@@ -11,15 +11,15 @@ import {
   policyDecisions,
 } from './rule.ts'
 
-/** All conditions of `when` must hold; then the answer is `then`, otherwise `otherwise`, or no opinion without one. */
+/** All conditions of `when` must hold; if so the answer is `answer`, if not `otherwise`, or no opinion without one. */
 export type DeclaredRule = Omit<PolicyRule, 'decide'> & {
   readonly when: readonly Condition[]
-  readonly then: PolicyAnswer
+  readonly answer: PolicyAnswer
   readonly otherwise?: PolicyAnswer
 }
 
 const fields = {
-  rule: ['name', 'category', 'actions', 'when', 'then', 'otherwise'],
+  rule: ['name', 'category', 'actions', 'when', 'answer', 'otherwise'],
   condition: ['path', 'op', 'value'],
   answer: ['decision', 'reasons', 'required_approvals', 'metadata'],
 }
@@ -39,7 +39,7 @@ export function compileDeclaredRule(input: unknown): Decision<PolicyRule> {
     if (!test.ok) return test
     tests.push(test.value)
   }
-  const yes = readAnswer(rule.value['then'], 'then')
+  const yes = readAnswer(rule.value['answer'], 'answer')
   if (!yes.ok) return yes
   const no = otherwise === undefined ? accept(undefined) : readAnswer(otherwise, 'otherwise')
   if (!no.ok) return no

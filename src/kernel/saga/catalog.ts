@@ -1,8 +1,8 @@
 /** Checks a whole catalog before anything runs, and reports everything that is wrong with it at once. */
+import { nearest } from '../nearest.ts'
 import { accept, type Decision, quote, refuse } from '../refusal.ts'
 import { findCycles } from './cycles.ts'
 import { type Catalog, type CatalogRuntime, type Entry, listEntries } from './manifests.ts'
-import { nearest } from '../nearest.ts'
 
 export const catalogRules = [
   'duplicate_name',

@@ -1,7 +1,6 @@
 /** The reverse walk: which effects of a command are undone, in which order, and what happens when an undo fails. */
 import type { RetryDecision } from '../retry.ts'
-import type { Facts } from './core.ts'
-import { compensationDrift, type Drift } from './drift.ts'
+import { type CompensationDriftEvent, compensationDrift, type Drift } from './drift.ts'
 
 export const effectStatuses = ['planned', 'executing', 'succeeded', 'failed'] as const
 export type EffectStatus = (typeof effectStatuses)[number]
@@ -70,12 +69,6 @@ export type AfterUndoFailure =
   | { readonly next: 'retry'; readonly delayMs: number; readonly nextAttempt: number }
   /** Nothing further is undone: a later undo could rest on the one that failed. */
   | { readonly next: 'halt'; readonly commandStatus: 'failed'; readonly event: CompensationDriftEvent }
-
-export type CompensationDriftEvent = {
-  readonly event_type: 'compensation_drift'
-  readonly purpose: 'audit'
-  readonly payload: Facts
-}
 
 export function decideAfterUndoFailure(failure: UndoFailure): AfterUndoFailure {
   const { retry, failed, completed, remaining, drift } = failure

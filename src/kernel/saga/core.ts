@@ -1,6 +1,6 @@
 /** What a pure core function returns: what happened, what to do to the outside world, what was wrong. Nothing in it can change. */
 
-export type Facts = Readonly<Record<string, unknown>>
+type Facts = Readonly<Record<string, unknown>>
 
 export type CoreEvent = { readonly event_type: string; readonly payload: Facts }
 
