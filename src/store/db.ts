@@ -4,6 +4,8 @@
  */
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres'
 import pg from 'pg'
+import { KernelFault } from '#kernel/errors'
+import { isSilence, outcomeOf } from './faults.ts'
 import type { Statement } from './statement.ts'
 
 export type DbConfig = {
@@ -38,13 +40,13 @@ export interface Tx extends Sql {
 export interface Db extends Sql {
   readonly config: DbConfig
   readonly pool: pg.Pool
-  transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+  /** `opening` replaces `begin`: one or more statements without parameters, sent as one round trip. */
+  transaction<T>(work: (tx: Tx) => Promise<T>, opening?: string): Promise<T>
   /** A connection of one's own (LISTEN, advisory locks, lanes); the caller ends it. */
   connect(applicationName?: string): Promise<pg.Client>
   close(): Promise<void>
 }
 
-const RETRYABLE = new Set(['40001', '40P01'])
 const TRANSACTION_ATTEMPTS = 5
 
 function clientConfig(config: DbConfig): pg.ClientConfig {
@@ -66,9 +68,16 @@ function clientConfig(config: DbConfig): pg.ClientConfig {
   }
 }
 
-function sqlOn(queryable: pg.Pool | pg.ClientBase, builder: NodePgDatabase): Sql {
+type Queryable = pg.Pool | pg.PoolClient | pg.Client
+
+/** Sends statements over a pool or one connection; the query builder is made when somebody asks for it. */
+export function sqlOn(queryable: Queryable): Sql {
+  let builder: NodePgDatabase | undefined
   return {
-    drizzle: builder,
+    get drizzle() {
+      builder ??= drizzle({ client: queryable })
+      return builder
+    },
     async run<Row>(statement: Statement<Row>, values: readonly unknown[] = []) {
       const result = await queryable.query({ name: statement.name, text: statement.text, values: [...values] })
       return result.rows as Row[]
@@ -87,37 +96,41 @@ export function openDb(config: DbConfig): Db {
   pool.on('error', onError)
   pool.on('connect', (client) => void client.on('error', onError))
 
-  return {
-    ...sqlOn(pool, drizzle({ client: pool })),
+  return Object.assign(sqlOn(pool), {
     config,
     pool,
-    transaction: (work) => inTransaction(pool, work),
-    async connect(applicationName) {
+    transaction: <T>(work: (tx: Tx) => Promise<T>, opening?: string) => inTransaction(pool, work, opening),
+    async connect(applicationName?: string) {
       const client = new pg.Client(clientConfig({ ...config, ...(applicationName ? { applicationName } : {}) }))
       client.on('error', onError)
       await client.connect()
       return client
     },
     close: () => pool.end(),
-  }
+  })
 }
 
-async function inTransaction<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>): Promise<T> {
+async function inTransaction<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>, opening = 'begin'): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     const client = await pool.connect()
     let broken: Error | undefined
     try {
-      await client.query('begin')
-      const tx: Tx = { ...sqlOn(client, drizzle({ client })), inTransaction: true }
+      await client.query(opening)
+      const tx: Tx = Object.assign(sqlOn(client), { inTransaction: true as const })
       const value = await work(tx)
-      await client.query('commit')
+      const { command } = await client.query('commit')
+      // A transaction with a failed statement answers COMMIT with ROLLBACK, and without an error.
+      if (command !== 'COMMIT') throw new KernelFault('store.transaction.rolled_back', 'a failed statement was ignored')
       return value
     } catch (error) {
-      await client.query('rollback').catch((fault: Error) => {
-        broken = fault
-      })
-      const code = (error as { code?: unknown }).code
-      if (attempt < TRANSACTION_ATTEMPTS && typeof code === 'string' && RETRYABLE.has(code)) continue
+      // A connection that still owes an answer would make the rollback wait as long again.
+      if (isSilence(error)) broken = error
+      else {
+        await client.query('rollback').catch((fault: Error) => {
+          broken = fault
+        })
+      }
+      if (attempt < TRANSACTION_ATTEMPTS && outcomeOf(error) === 'again') continue
       throw error
     } finally {
       client.release(broken)

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { openDoor, rewriteDoors } from './rewrite-doors.ts'
+
+const doors = {
+  '#kernel': './src/kernel/index.ts',
+  '#kernel/*': './src/kernel/*.ts',
+  '#store': './src/store/index.ts',
+  '#store/schema/*': './src/store/schema/*.ts',
+  '#domains/*': './src/domains/*/index.ts',
+  '#test/*': './test/support/*.ts',
+}
+
+describe('doors of the built package', () => {
+  for (const [specifier, target] of [
+    ['#kernel', './src/kernel/index.ts'],
+    ['#kernel/machines/command', './src/kernel/machines/command.ts'],
+    ['#store/schema/missions', './src/store/schema/missions.ts'],
+    ['#domains/identity', './src/domains/identity/index.ts'],
+    ['#kernels', undefined],
+    ['#kernel/', undefined],
+  ] as const) {
+    test(`${specifier} opens ${target ?? 'nothing'}`, () => assert.equal(openDoor(specifier, doors), target))
+  }
+
+  test('every way of importing is rewritten; packages, strings and comments are not', () => {
+    const text = `#!/usr/bin/env node
+import { accept } from '#kernel/refusal';
+import './side.ts';
+export * from "#domains/missions";
+const store = await import('#store');
+type A = import('#kernel').A;
+import { z } from 'zod'; // import '#kernel'
+const words = "import '#kernel'";
+`
+    assert.equal(
+      rewriteDoors('domains/flow/index.js', text, doors),
+      `#!/usr/bin/env node
+import { accept } from '../../kernel/refusal.js';
+import './side.js';
+export * from "../missions/index.js";
+const store = await import('../../store/index.js');
+type A = import('../../kernel/index.js').A;
+import { z } from 'zod'; // import '#kernel'
+const words = "import '#kernel'";
+`,
+    )
+  })
+
+  test('a file of the same folder is reached by ./', () => {
+    assert.equal(rewriteDoors('kernel/index.js', `import '#kernel/money'`, doors), `import './money.js'`)
+  })
+
+  test('an import of a computed name stays as it is', () => {
+    const text = `await import(name)\nawait import('./a.ts')\n`
+    assert.equal(rewriteDoors('a.js', text, doors), `await import(name)\nawait import('./a.js')\n`)
+  })
+
+  for (const specifier of ['#nowhere', '#test/clock']) {
+    test(`${specifier} in the product stops the build`, () => {
+      assert.throws(() => rewriteDoors('app/index.js', `import '${specifier}'`, doors), /app\/index\.js: .* leads nowhere inside src/)
+    })
+  }
+})

@@ -1,0 +1,48 @@
+/** Reads requirement rows out of the Markdown tables of docs/requirements. */
+export const priorities = ['core', 'important', 'later'] as const
+export type Priority = (typeof priorities)[number]
+
+export type Row = {
+  readonly id: string
+  /** The file the row stands in, without its ending: `missions`, `flow`. */
+  readonly room: string
+  readonly text: string
+  readonly verifiedBy: string
+  readonly priority: Priority
+  readonly line: number
+}
+
+const rowStart = /^\|\s*([A-Z]{2,4}-\d{2,3})\s*\|/
+const unescapedBar = /(?<!\\)\|/
+
+/** A line that begins like a row but has the wrong number of cells is a mistake in the ledger, not a row to skip. */
+export function parseRows(room: string, markdown: string): Row[] {
+  return markdown.split('\n').flatMap((text, index): Row[] => {
+    if (!rowStart.test(text)) return []
+    const cells = text
+      .trim()
+      .replace(/^\|/, '')
+      .replace(/\|$/, '')
+      .split(unescapedBar)
+      .map((cell) => cell.trim())
+    const [id, requirement, verifiedBy, priority] = cells
+    const known = priorities.find((each) => each === priority)
+    if (cells.length !== 4 || !id || !requirement || !verifiedBy || !known) {
+      throw new Error(`${room}.md:${index + 1}: a row needs ID, requirement, how it is verified, priority`)
+    }
+    return [{ id, room, text: requirement, verifiedBy, priority: known, line: index + 1 }]
+  })
+}
+
+/** Ids that stand in more than one place, each with its places. */
+export function findDuplicates(rows: readonly Row[]): { id: string; places: string[] }[] {
+  const places = Map.groupBy(rows, (row) => row.id)
+  return [...places]
+    .filter(([, found]) => found.length > 1)
+    .map(([id, found]) => ({ id, places: found.map((row) => `${row.room}.md:${row.line}`) }))
+}
+
+/** The order in which the README of the ledger lists its files, so that the report reads like the table of contents. */
+export function roomOrder(readme: string): string[] {
+  return [...new Set([...readme.matchAll(/\]\(([a-z-]+)\.md\)/g)].flatMap((match) => match[1] ?? []))]
+}

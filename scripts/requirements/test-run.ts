@@ -1,0 +1,58 @@
+/** Decides how node's test runner is called: which files, which reporters, which limits. */
+const reporter = new URL('../../test/support/proof-reporter.ts', import.meta.url).href
+
+export const testPatterns = [
+  'src/**/*.test.ts',
+  'test/**/*.test.ts',
+  'scripts/**/*.test.ts',
+  'examples/**/*.test.ts',
+] as const
+
+/** Two cores; a test file that waits for Postgres leaves one of them to the server. */
+const concurrency = 2
+/** A file that hangs ends here instead of holding the run for ever; the longest honest file takes about a minute. */
+const timeoutMs = 300_000
+
+export type TestRun = {
+  readonly args: string[]
+  /** What the record of the run may claim afterwards. */
+  readonly records: 'everything' | 'some files' | 'nothing'
+}
+
+export type TestRunSettings = { readonly reporterDestination: string; readonly globalSetup?: string }
+
+const flagsWithValue =
+  /^--test-(name-pattern|skip-pattern|concurrency|timeout|shard|isolation|reporter|reporter-destination)$/
+const narrowing = /^--test-(name-pattern|skip-pattern|only|shard)\b/
+
+export function planTestRun(extra: readonly string[], settings: TestRunSettings): TestRun {
+  const flags: string[] = []
+  const files: string[] = []
+  for (let at = 0; at < extra.length; at++) {
+    const word = extra[at] ?? ''
+    if (!word.startsWith('-')) files.push(word)
+    else {
+      flags.push(word)
+      const value = extra[at + 1]
+      if (flagsWithValue.test(word) && value !== undefined) {
+        flags.push(value)
+        at++
+      }
+    }
+  }
+  const has = (name: string) => flags.some((flag) => flag === name || flag.startsWith(`${name}=`))
+  return {
+    args: [
+      '--test',
+      ...(settings.globalSetup === undefined ? [] : [`--test-global-setup=${settings.globalSetup}`]),
+      ...(has('--test-concurrency') ? [] : [`--test-concurrency=${concurrency}`]),
+      ...(has('--test-timeout') ? [] : [`--test-timeout=${timeoutMs}`]),
+      ...(has('--test-reporter') ? [] : ['--test-reporter=spec', '--test-reporter-destination=stdout']),
+      `--test-reporter=${reporter}`,
+      `--test-reporter-destination=${settings.reporterDestination}`,
+      ...flags,
+      ...(files.length > 0 ? files : testPatterns),
+    ],
+    records: flags.some((flag) => narrowing.test(flag)) ? 'nothing' : files.length > 0 ? 'some files' : 'everything',
+  }
+}

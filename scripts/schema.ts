@@ -1,0 +1,69 @@
+/**
+ * Writes src/store/schema.sql from a freshly migrated database and freezes the checksums of new migrations in
+ * src/store/migrations/checksums.json. With `--check` it writes nothing and fails if either is out of date.
+ *
+ * A checksum that is frozen is never changed here: an applied migration stays as it is, and a change is a new file.
+ */
+import { readFile, writeFile } from 'node:fs/promises'
+import { openDb } from '../src/store/db.ts'
+import { migrateUp } from '../src/store/migrate.ts'
+import { readCatalogue } from '../src/store/migrate/catalogue.ts'
+import { loadMigrations } from '../src/store/migrate/migration-file.ts'
+import { drawSchema, firstDifference } from '../src/store/migrate/picture.ts'
+import { inDatabase, onTestServer, testServerUrl } from '../test/support/postgres.ts'
+
+const dumpFile = new URL('../src/store/schema.sql', import.meta.url)
+const checksumsFile = new URL('../src/store/migrations/checksums.json', import.meta.url)
+const isCheck = process.argv.includes('--check')
+
+async function drawMigrated(): Promise<string> {
+  const name = `concord_schema_${process.pid}`
+  await onTestServer((client) => client.query(`create database ${name}`))
+  const db = openDb({ url: inDatabase(await testServerUrl(), name), poolMax: 1, applicationName: 'concord-schema' })
+  try {
+    const migrated = await migrateUp(db)
+    if (!migrated.ok) throw new Error(migrated.reason)
+    return drawSchema(await readCatalogue(db))
+  } finally {
+    await db.close()
+    await onTestServer((client) => client.query(`drop database ${name} with (force)`))
+  }
+}
+
+async function freezeChecksums(frozen: Readonly<Record<string, string>>): Promise<Record<string, string>> {
+  const migrations = await loadMigrations()
+  if (!migrations.ok) throw new Error(migrations.reason)
+  const edited = migrations.value.find(({ name, checksum }) => frozen[name] !== undefined && frozen[name] !== checksum)
+  if (edited)
+    throw new Error(`${edited.name} was edited after its checksum was frozen; put the change into a new migration`)
+  return Object.fromEntries(migrations.value.map(({ name, checksum }) => [name, checksum]))
+}
+
+async function readOr(file: URL, otherwise: string): Promise<string> {
+  return readFile(file, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return otherwise
+    throw error
+  })
+}
+
+async function settle(file: URL, before: string, now: string): Promise<boolean> {
+  const difference = firstDifference(before, now)
+  if (difference === undefined) return true
+  const name = file.pathname.split('/').slice(-3).join('/')
+  if (isCheck) process.stderr.write(`${name} is out of date, ${difference}\n`)
+  else await writeFile(file, now)
+  if (!isCheck) process.stdout.write(`${name} written\n`)
+  return !isCheck
+}
+
+const frozenText = await readOr(checksumsFile, '{}\n')
+const frozen = JSON.parse(frozenText) as Record<string, string>
+const checksums = `${JSON.stringify(await freezeChecksums(frozen), null, 2)}\n`
+const settled = [
+  await settle(dumpFile, await readOr(dumpFile, ''), await drawMigrated()),
+  await settle(checksumsFile, frozenText, checksums),
+]
+if (settled.includes(false)) {
+  process.stderr.write('run: node scripts/schema.ts\n')
+  process.exitCode = 1
+}

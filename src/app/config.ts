@@ -1,0 +1,52 @@
+/** Reads the environment once, strictly: a wrong value or an unknown CONCORD_ variable stops the start with its name. */
+import { resolve } from 'node:path'
+import { nearest } from '#kernel/nearest'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { type SettingName, settings } from './settings.ts'
+
+type Parsed = {
+  readonly [Name in SettingName]: Extract<ReturnType<(typeof settings)[Name]['parse']>, { ok: true }>['value']
+}
+export type Config = Parsed
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** Variables that belong to Concord's own test runs; known here so that they are not taken for typing mistakes. */
+const TEST_VARIABLES = new Set(['CONCORD_PROOF', 'CONCORD_TEST_SERVER'])
+
+export function readConfig(environment: Environment, folder: string): Decision<Config> {
+  const unknown = findUnknown(environment)
+  if (unknown) return unknown
+  const values: Partial<Record<SettingName, unknown>> = {}
+  for (const [name, setting] of Object.entries(settings)) {
+    const parsed = setting.parse(environment[setting.variable])
+    if (!parsed.ok) return parsed
+    values[name as SettingName] = parsed.value
+  }
+  const config = values as Config
+  const partial = findPartialProvider(config)
+  return partial ?? accept({ ...config, home: resolve(folder, config.home) })
+}
+
+function findUnknown(environment: Environment): Refusal | undefined {
+  const known = Object.values(settings).map((setting) => setting.variable as string)
+  for (const variable of Object.keys(environment)) {
+    if (!variable.startsWith('CONCORD_') || known.includes(variable) || TEST_VARIABLES.has(variable)) continue
+    const guess = nearest(variable, known)
+    return refuse('app.setting.unknown', `${variable} is not a setting of Concord`, {
+      path: variable,
+      hint: guess ? `did you mean ${guess}? Otherwise unset it` : 'unset it; `concord doctor` lists all settings',
+    })
+  }
+  return undefined
+}
+
+function findPartialProvider(config: Config): Refusal | undefined {
+  const parts = [config.jwtIssuer, config.jwtAudience, config.jwtJwksUrl]
+  const given = parts.filter((part) => part !== undefined).length
+  if (given === 0 || given === parts.length) return undefined
+  return refuse('app.setting.invalid', 'the outside identity provider is only half described', {
+    path: 'CONCORD_JWT_ISSUER',
+    hint: 'set CONCORD_JWT_ISSUER, CONCORD_JWT_AUDIENCE and CONCORD_JWT_JWKS_URL together, or none of them',
+  })
+}

@@ -1,0 +1,11 @@
+/** The door of the composition root. */
+export { adminKeyFile } from './admin-key.ts'
+export { type Config, type Environment, readConfig } from './config.ts'
+export { examine, type Finding } from './examine.ts'
+export { type Log, openLog } from './log.ts'
+export { migrateStore, type SchemaMove, type SchemaMoved } from './migrate-store.ts'
+export { redactText } from './redact.ts'
+export { settings } from './settings.ts'
+export { type RunningServer, type StartOptions, startServer } from './start-server.ts'
+export { version } from './version.ts'
+export { realWorld, type World } from './world.ts'

@@ -1,0 +1,38 @@
+/** The one logger: JSON lines on standard error, secrets removed by path and by shape before a line is written. */
+import { pino, type DestinationStream, type Logger } from 'pino'
+import { redactText } from './redact.ts'
+
+export type Log = Logger
+
+/** Places where a secret may stand under its own name. */
+const SECRET_PATHS = [
+  'password',
+  'secret',
+  'token',
+  'authorization',
+  'cookie',
+  'api_key',
+  'apiKey',
+  'key_secret',
+  'databaseUrl',
+  'database_url',
+]
+
+/** A person at a terminal wants to see what is wrong; a log collector wants everything. */
+export function openLog(level: string | undefined, destination?: DestinationStream): Log {
+  const paths = SECRET_PATHS.flatMap((path) => [path, `*.${path}`, `*.*.${path}`, `headers["${path}"]`])
+  return pino(
+    {
+      level: level ?? (process.stderr.isTTY ? 'warn' : 'info'),
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      redact: { paths, censor: '[redacted]' },
+      hooks: {
+        // By shape: a key or a password inside a message or an error text, wherever it came from.
+        streamWrite: (line) => redactText(line),
+      },
+    },
+    destination ?? pino.destination({ fd: 2, sync: false }),
+  )
+}

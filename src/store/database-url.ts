@@ -1,0 +1,56 @@
+/** Reads `DATABASE_URL` and never lets its password into a message. */
+import { accept, type Decision, refuse } from '#kernel/refusal'
+
+export type DatabaseUrl = {
+  /** As given, without blanks around it; carries the password. */
+  readonly url: string
+  /** For messages and logs. */
+  readonly masked: string
+  readonly host: string
+  readonly port: number
+  readonly database: string
+  readonly user?: string
+}
+
+const EXAMPLE = 'postgresql://user:password@host:5432/database'
+
+export function parseDatabaseUrl(text: string, source = 'DATABASE_URL'): Decision<DatabaseUrl> {
+  const no = (reason: string) =>
+    refuse('store.url.invalid', `${source} ${reason}`, { path: source, hint: `it looks like ${EXAMPLE}` })
+  const url = text.trim()
+  if (url === '') return no('is empty')
+  // What does not parse is not shown at all: nobody can tell where its password begins.
+  if (!URL.canParse(url)) return no('is not a URL; a password with the characters / ? # @ : % must be percent-encoded')
+  const parsed = new URL(url)
+  if (parsed.protocol !== 'postgres:' && parsed.protocol !== 'postgresql:') {
+    return no(`has the scheme ${parsed.protocol.slice(0, 16)}// where postgresql:// is needed`)
+  }
+  const names = decodeAll([parsed.pathname.slice(1), parsed.username, parsed.password, parsed.hostname])
+  if (!names) return no('holds a % that begins no percent-encoded character')
+  const [database = '', user = '', , hostname = ''] = names
+  const masked = maskDatabaseUrl(url)
+  if (database === '' || database.includes('/')) return no(`names no database: ${masked}`)
+  if (parsed.port === '0') return no(`has the port 0: ${masked}`)
+  const host = parsed.searchParams.get('host') ?? hostname
+  if (host === '') return no(`names no host: ${masked}`)
+  return accept({ url, masked, host, port: Number(parsed.port || 5432), database, ...(user ? { user } : {}) })
+}
+
+function decodeAll(parts: readonly string[]): string[] | undefined {
+  try {
+    return parts.map(decodeURIComponent)
+  } catch {
+    return undefined
+  }
+}
+
+/** The URL with `***` for every password in it; nothing but the scheme of what is no URL. */
+export function maskDatabaseUrl(text: string): string {
+  if (!URL.canParse(text.trim())) return `${/^[a-z]{1,16}(?=:\/\/)/.exec(text.trim())?.[0] ?? 'unknown'}://…`
+  const url = new URL(text.trim())
+  if (url.password !== '') url.password = '***'
+  for (const name of url.searchParams.keys()) {
+    if (/password|sslkey|secret|token/i.test(name)) url.searchParams.set(name, '***')
+  }
+  return url.href
+}

@@ -1,0 +1,82 @@
+/** Brings the server of a home up, whatever state it was left in; called only by the one whose turn it is. */
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { explainConnect } from '../connect-refusal.ts'
+import { checkServer, type ServerFacts } from '../durability.ts'
+import { adoptServer, type RunningServer } from './adopt.ts'
+import { type ClusterState, makeCluster } from './cluster.ts'
+import { haltServer } from './halt.ts'
+import { removeUnfinished } from './home.ts'
+import type { HomePaths } from './home-paths.ts'
+import { findLastStart, thisMachine } from './last-start.ts'
+import { launchServer } from './launch.ts'
+import { tryExclusive } from './locks.ts'
+import { DATABASE, ensureDatabase, urlOf, withLogin } from './login.ts'
+import type { Parts } from './parts.ts'
+import type { EmbeddedOptions } from './server.ts'
+
+export type Opened = {
+  readonly server: RunningServer
+  readonly password: string
+  readonly adopted: boolean
+  readonly facts: ServerFacts
+}
+
+export async function openInTurn(
+  parts: Parts,
+  found: ClusterState,
+  options: EmbeddedOptions,
+): Promise<Decision<Opened>> {
+  const { paths, binaries, runAs } = parts
+  const left = await removeUnfinished(paths)
+  if (left.length > 0) options.log?.('removed a data directory that was never finished', { left })
+  const password = found.state === 'ours' ? accept(found.password) : await makeCluster(paths, binaries, runAs)
+  if (!password.ok) return password
+  const running = await adoptServer(paths, password.value)
+  if (!running.ok) return running
+  const adopted = running.value !== undefined
+  if (!adopted && (await isUsedElsewhere(paths))) return usedElsewhere(paths)
+  const server = running.value ? accept(running.value) : await launchServer(parts, options)
+  if (!server.ok) return server
+  const facts = await enter(server.value, password.value, options.unsafeForTests ?? false)
+  if (facts.ok) return accept({ server: server.value, password: password.value, adopted, facts: facts.value })
+  // What we started and may not use would stay behind with nobody to stop it.
+  if (!adopted) await haltServer(parts)
+  return facts
+}
+
+async function enter(
+  { port }: RunningServer,
+  password: string,
+  unsafeForTests: boolean,
+): Promise<Decision<ServerFacts>> {
+  try {
+    await ensureDatabase(urlOf(port, password, 'postgres'))
+    return await withLogin(urlOf(port, password, DATABASE), (client) =>
+      checkServer({ query: async (text) => (await client.query(text)).rows }, { unsafeForTests }),
+    )
+  } catch (error) {
+    return { ...explainConnect(error, `port ${port}`), path: 'CONCORD_HOME' }
+  }
+}
+
+/**
+ * The server was started by another container on the same folder, whose processes we do not see, and its users are still
+ * there. Postgres would not see them either, and would start a second server on the same files.
+ */
+async function isUsedElsewhere(paths: HomePaths): Promise<boolean> {
+  const last = await findLastStart(paths.lastStartFile)
+  if (last === undefined || last.machine === (await thisMachine())) return false
+  const alone = tryExclusive(paths.usersFile)
+  alone?.release()
+  return alone === undefined
+}
+
+function usedElsewhere(paths: HomePaths): Refusal {
+  return refuse(
+    'store.home.busy',
+    `${paths.home} is in use by a process that we cannot see, such as one in another container`,
+    {
+      hint: 'stop that process, or give this one a CONCORD_HOME of its own',
+    },
+  )
+}

@@ -1,0 +1,124 @@
+/** The embedded server as a user meets it: first start, next start, crashes of both sides, two openers, the end. */
+import assert from 'node:assert/strict'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import path from 'node:path'
+import { after, test } from 'node:test'
+import { aChild, aHome, aStoppedHome, ask, opened, removePattern, stopped } from '#test/embedded'
+import { isAlive } from './process-facts.ts'
+
+after(removePattern)
+
+test('the first start makes a safe server, and stop leaves no process', async (t) => {
+  const home = await aHome(t, "a home with spaces, ünïcode and a 'quote'")
+  const server = await opened({ home })
+  assert.equal(server.adopted, false)
+  assert.equal(Math.floor(server.version / 10_000), 18)
+  const [settings] = await ask(
+    server.url,
+    `
+    select current_database() as database, current_setting('data_checksums') as checksums, current_setting('fsync') as fsync,
+           current_setting('full_page_writes') as pages, current_setting('synchronous_commit') as sync,
+           current_setting('server_encoding') as encoding, datlocale as locale,
+           current_setting('listen_addresses') as listens, current_setting('unix_socket_directories') as sockets
+      from pg_database where datname = current_database()`,
+  )
+  assert.deepEqual(settings, {
+    database: 'concord',
+    checksums: 'on',
+    fsync: 'on',
+    pages: 'on',
+    sync: 'on',
+    encoding: 'UTF8',
+    locale: 'C.UTF-8',
+    listens: '127.0.0.1',
+    sockets: '',
+  })
+  assert.equal(await stopped(server), 'halted')
+  assert.equal(await isAlive(server.pid), false)
+  await assert.rejects(ask(server.url, 'select'), { code: 'ECONNREFUSED' })
+  assert.deepEqual(
+    (await readdir(home)).filter((name) => name.includes('making')),
+    [],
+  )
+})
+
+test('the password is for the owner alone, and nobody enters without it', async (t) => {
+  const home = await aStoppedHome(t)
+  const server = await opened({ home })
+  const file = path.join(home, 'postgres.password')
+  assert.equal((await stat(file)).mode & 0o777, 0o600)
+  assert.match((await readFile(file, 'utf8')).trim(), /^[\w-]{43}$/, '32 bytes as base64url')
+  const rules = await ask<{ method: string }>(
+    server.url,
+    'select distinct auth_method as method from pg_hba_file_rules',
+  )
+  assert.deepEqual(rules, [{ method: 'scram-sha-256' }])
+  const [stored] = await ask<{ hash: string }>(
+    server.url,
+    `select rolpassword as hash from pg_authid where rolname = 'concord'`,
+  )
+  assert.match(stored?.hash ?? '', /^SCRAM-SHA-256\$/)
+  for (const guess of ['', 'password', 'postgres', 'concord']) {
+    const url = new URL(server.url)
+    url.password = guess
+    await assert.rejects(ask(url.href, 'select'), `the password "${guess}" must not open the server`)
+  }
+  await stopped(server)
+})
+
+test('after the parent was killed the next one adopts the running server, with its data and its port', async (t) => {
+  const home = await aStoppedHome(t)
+  const parent = aChild(t, { home })
+  const first = await parent.answer
+  assert.ok(first.ok)
+  await ask(first.value.url, 'create table kept (id int)')
+  await parent.kill()
+  assert.equal(await isAlive(first.value.pid), true, 'the postmaster outlives its parent')
+  const second = await opened({ home })
+  assert.deepEqual([second.adopted, second.pid, second.url], [true, first.value.pid, first.value.url])
+  await ask(second.url, 'insert into kept values (1)')
+  assert.equal(await stopped(second), 'halted')
+})
+
+test('after kill -9 of the postmaster the next start recovers what was acknowledged, on the same port', async (t) => {
+  const home = await aStoppedHome(t)
+  const first = await opened({ home })
+  await ask(first.url, 'create table kept as select generate_series(1, 1000) as id')
+  process.kill(first.pid, 'SIGKILL')
+  // The first handle is still held: a program that notices the death of its server opens the home again.
+  const second = await opened({ home })
+  assert.notEqual(second.pid, first.pid)
+  assert.deepEqual([second.adopted, second.port], [false, first.port])
+  assert.deepEqual(await ask(second.url, 'select count(*)::int as kept from kept'), [{ kept: 1000 }])
+  assert.equal(await stopped(first), 'left_to_others')
+  assert.equal(await stopped(second), 'halted')
+})
+
+test('two processes open one home at once: one starts, one adopts, and only the last one stops it', async (t) => {
+  const home = await aHome(t)
+  const children = [aChild(t, { home }), aChild(t, { home })] as const
+  const answers = await Promise.all(children.map((child) => child.answer))
+  const servers = answers.map((answer) => {
+    assert.ok(answer.ok)
+    return answer.value
+  })
+  assert.deepEqual(
+    servers.map((server) => server.adopted).sort((one, other) => Number(one) - Number(other)),
+    [false, true],
+  )
+  assert.equal(servers[0]?.pid, servers[1]?.pid)
+  assert.deepEqual(await children[0].stop(), { ok: true, value: 'left_to_others' })
+  await ask(servers[1]?.url ?? '', 'select')
+  assert.deepEqual(await children[1].stop(), { ok: true, value: 'halted' })
+  assert.equal(await isAlive(servers[0]?.pid ?? 0), false)
+})
+
+test('a user that was killed counts no more: the last living one stops the server', async (t) => {
+  const home = await aStoppedHome(t)
+  const child = aChild(t, { home })
+  assert.ok((await child.answer).ok)
+  const server = await opened({ home })
+  await child.kill()
+  assert.equal(await stopped(server), 'halted')
+  assert.equal(await stopped(server), 'halted', 'a second stop is the same stop')
+})

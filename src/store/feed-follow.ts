@@ -1,0 +1,93 @@
+/** Follows a feed for ever: woken by notices, kept honest by a slow clock, one page in memory, through lost connections. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { KernelFault } from '#kernel/errors'
+import type { Db } from './db.ts'
+import { type Feed, type FeedEvent, type FeedRequest, findFeedEnd, isHeldBack, readFeed } from './feed.ts'
+import type { Notices } from './notices.ts'
+import { point } from './points.ts'
+
+export type FollowOptions = FeedRequest & {
+  /** Without notices the clock alone finds new events. */
+  readonly notices?: Notices
+  readonly channel?: string
+  /** The longest time without a look. */
+  readonly pollMs?: number
+  readonly signal?: AbortSignal
+  /** Told about every failed look; following goes on. */
+  readonly onError?: (error: unknown) => void
+}
+
+/** A long transaction hides what committed meanwhile; nobody announces its end. */
+const HELD_BACK_MS = 20
+const AFTER_ERROR_MS = 250
+
+/**
+ * Yields events one by one, each with the cursor to resume behind it. `after: undefined` starts with what comes from now
+ * on. Ends when the signal is aborted; throws only for a cursor that is none.
+ */
+export async function* followFeed<Row>(db: Db, feed: Feed<Row>, options: FollowOptions = {}): AsyncGenerator<FeedEvent<Row>> {
+  const { workspaceId, limit, notices, channel, pollMs = 2_000, signal, onError = () => {} } = options
+  const bell = openBell(signal)
+  const stop = notices && channel !== undefined ? notices.listen(channel, bell.ring) : undefined
+  let after = options.after
+  let soonMs = HELD_BACK_MS
+  try {
+    while (!signal?.aborted) {
+      try {
+        bell.reset()
+        after ??= await findFeedEnd(db)
+        const page = await readFeed(db, feed, { after, workspaceId, ...(limit === undefined ? {} : { limit }) })
+        if (!page.ok) throw new KernelFault(page.code, page.reason)
+        const passed = point('feed.page_read')
+        if (passed) await passed
+        for (const event of page.value.events) {
+          if (signal?.aborted) return
+          yield event
+        }
+        after = page.value.cursor
+        if (page.value.isFull) continue
+        const isSoon = await isHeldBack(db, feed, after, workspaceId)
+        await bell.wait(isSoon ? soonMs : pollMs)
+        // A transaction that lasts is asked for ever more rarely, down to the pace of the slow clock.
+        soonMs = isSoon && page.value.events.length === 0 ? Math.min(soonMs * 2, pollMs) : HELD_BACK_MS
+      } catch (error) {
+        if (error instanceof KernelFault) throw error
+        onError(error)
+        await bell.wait(AFTER_ERROR_MS)
+      }
+    }
+  } finally {
+    stop?.()
+    bell.close()
+  }
+}
+
+/** Waits for a ring or for time to pass; a ring while nobody waits is kept, any number of them as one. */
+function openBell(signal: AbortSignal | undefined) {
+  let rung = false
+  let wake: (() => void) | undefined
+  const ring = () => {
+    rung = true
+    wake?.()
+  }
+  signal?.addEventListener('abort', ring)
+  return {
+    ring,
+    reset() {
+      rung = false
+    },
+    async wait(ms: number) {
+      if (rung || signal?.aborted) return
+      const timer = new AbortController()
+      await Promise.race([
+        new Promise<void>((resolve) => {
+          wake = resolve
+        }),
+        sleep(ms, undefined, { signal: timer.signal }).catch(() => {}),
+      ])
+      wake = undefined
+      timer.abort()
+    },
+    close: () => signal?.removeEventListener('abort', ring),
+  }
+}

@@ -1,0 +1,132 @@
+/** A feed reads an event log completely: every committed event once, in one order, whatever commits late. */
+import { accept, type Decision } from '#kernel/refusal'
+import type { Sql } from './db.ts'
+import { cursorOf, feedStart, parseCursor } from './feed-cursor.ts'
+import { columnName, tableName } from './sql/names.ts'
+import type { Bound } from './sql/params.ts'
+import { compileIsHidden, compileReadFeed, type FeedCall } from './sql/read-feed.ts'
+import type { AnyRow, RowType } from './transition/stored-machine.ts'
+
+/** The table has `xid xid8 default pg_current_xact_id()` and `seq bigint`, and an index on both. */
+export type Feed<Row> = {
+  readonly table: string
+  readonly tenant: string
+  readonly columns: readonly string[]
+  readonly row?: RowType<Row>
+}
+
+export type FeedEvent<Row> = Row & { readonly cursor: string }
+
+export type FeedPage<Row> = {
+  readonly events: readonly FeedEvent<Row>[]
+  /** Where to go on. Behind the last event of a full page, else behind everything that can be read now. */
+  readonly cursor: string
+  readonly isFull: boolean
+}
+
+export type FeedRequest = {
+  readonly after?: string | undefined
+  readonly workspaceId?: string | undefined
+  readonly limit?: number
+}
+
+export function defineFeed<Row = AnyRow>(feed: Feed<Row>): Feed<Row> {
+  tableName(feed.table)
+  for (const name of [feed.tenant, ...feed.columns]) columnName(name)
+  return feed
+}
+
+type Compiled = {
+  readonly all: ReturnType<typeof compileReadFeed>
+  readonly scoped: ReturnType<typeof compileReadFeed>
+  readonly hidden: ReturnType<typeof compileIsHidden>
+}
+const compiled = new WeakMap<object, Compiled>()
+
+function compiledOf(feed: Feed<unknown>): Compiled {
+  const known = compiled.get(feed) ?? {
+    all: compileReadFeed(feed, false),
+    scoped: compileReadFeed(feed, true),
+    hidden: compileIsHidden(feed),
+  }
+  compiled.set(feed, known)
+  return known
+}
+
+/** One page after a cursor; without one, from the beginning. A cursor that we did not make is refused. */
+export async function readFeed<Row>(
+  sql: Sql,
+  feed: Feed<Row>,
+  { after = feedStart, workspaceId, limit = 200 }: FeedRequest = {},
+): Promise<Decision<FeedPage<Row>>> {
+  const place = parseCursor(after)
+  if (!place.ok) return place
+  const { all, scoped } = compiledOf(feed)
+  const call: FeedCall = { after: place.value, tenant: workspaceId ?? null, limit }
+  const { statement, values }: Bound<FeedCall, unknown> = workspaceId === undefined ? all : scoped
+  const rows = await sql.run(statement as typeof all.statement, values(call))
+  const events: FeedEvent<Row>[] = []
+  for (const { feed_horizon: _, feed_xid, feed_seq, ...row } of rows) {
+    // The columns of the feed are those of `Row`.
+    if (feed_xid !== null) events.push({ ...(row as Row), cursor: cursorOf({ xid: feed_xid, seq: feed_seq }) })
+  }
+  const isFull = events.length === limit
+  // Numbers start at 1: `horizon.0` is behind all that was final, also for a workspace in which nothing happens.
+  const horizon = rows[0]?.feed_horizon ?? place.value.xid
+  const last = events.at(-1)
+  return accept({ events, isFull, cursor: isFull && last ? last.cursor : laterOf(after, cursorOf({ xid: horizon, seq: '0' })) })
+}
+
+/** A cursor never moves back: one from before a restore may be ahead of the horizon. */
+function laterOf(one: string, other: string): string {
+  const [a, b] = [one, other].map((cursor) => cursor.split('.').map(BigInt))
+  return (a?.[0] ?? 0n) > (b?.[0] ?? 0n) || (a?.[0] === b?.[0] && (a?.[1] ?? 0n) > (b?.[1] ?? 0n)) ? one : other
+}
+
+/** The place behind everything that is final now, for a reader who wants only what comes. */
+export async function findFeedEnd(sql: Sql): Promise<string> {
+  const [row] = await sql.query<{ horizon: string }>('select pg_snapshot_xmin(pg_current_snapshot())::text as horizon')
+  return cursorOf({ xid: row?.horizon ?? '0', seq: '0' })
+}
+
+/** True while something after the cursor is committed and an older transaction still runs. */
+export async function isHeldBack<Row>(sql: Sql, feed: Feed<Row>, after: string, workspaceId?: string): Promise<boolean> {
+  const place = parseCursor(after)
+  if (!place.ok) return false
+  const { statement, values } = compiledOf(feed).hidden
+  const [row] = await sql.run(statement, values({ after: place.value, tenant: workspaceId ?? null }))
+  return row?.hidden ?? false
+}
+
+/** What a stream of domain events carries. */
+export type DomainFeedRow = {
+  readonly event_id: string
+  readonly workspace_id: string
+  readonly command_id: string | null
+  readonly agent_run_id: string | null
+  readonly swarm_run_id: string | null
+  readonly purpose: string
+  readonly event_type: string
+  readonly payload: Readonly<Record<string, unknown>>
+  readonly actor: string
+  readonly trace_id: string
+  readonly created_at: Date
+}
+
+export const domainFeed: Feed<DomainFeedRow> = defineFeed({
+  table: 'concord.domain_events',
+  tenant: 'workspace_id',
+  columns: [
+    'event_id',
+    'workspace_id',
+    'command_id',
+    'agent_run_id',
+    'swarm_run_id',
+    'purpose',
+    'event_type',
+    'payload',
+    'actor',
+    'trace_id',
+    'created_at',
+  ],
+})

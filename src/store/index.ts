@@ -1,0 +1,65 @@
+/** The door of the store. */
+export { openCheckedDb } from './checked-db.ts'
+export {
+  claimLapsed,
+  claimNext,
+  type ClaimRequest,
+  type Held,
+  type Leased,
+  leasedTable,
+  releaseLeases,
+  renewLeases,
+} from './claim.ts'
+export { type DatabaseUrl, maskDatabaseUrl, parseDatabaseUrl } from './database-url.ts'
+export { type Db, type DbConfig, openDb, type Sql, type Tx } from './db.ts'
+export { checkServer, type DurabilityRules, readServerFacts, type ServerFacts } from './durability.ts'
+export { findPortHolder } from './embedded/port.ts'
+export { type EmbeddedOptions, type EmbeddedPostgres, openEmbeddedPostgres } from './embedded/server.ts'
+export { domainEventLog, type EventPurpose } from './events-domain.ts'
+export { appendEvents, defineEventLog, type EventDraft, eventIdOf, type EventLog } from './events.ts'
+export { constraintOf, type Outcome, outcomeOf, refuseConstraint, sqlStateOf, UnknownOutcome } from './faults.ts'
+export { cursorOf, feedStart, parseCursor } from './feed-cursor.ts'
+export { followFeed, type FollowOptions } from './feed-follow.ts'
+export {
+  defineFeed,
+  domainFeed,
+  type DomainFeedRow,
+  type Feed,
+  type FeedEvent,
+  type FeedPage,
+  findFeedEnd,
+  readFeed,
+} from './feed.ts'
+export { type EventLane, openEventLane } from './lane-events.ts'
+export { type InsertLane, openInsertLane } from './lane-inserts.ts'
+export { openTransitionLane, type TransitionLane } from './lane-transitions.ts'
+export { type Lane, type LaneConfig, openLane } from './lane.ts'
+export {
+  migrateDown,
+  type Migrated,
+  type MigrateOptions,
+  migrateUp,
+  type MigrationStatus,
+  migrationStatus,
+  type MigrationTarget,
+  schemaVersion,
+} from './migrate.ts'
+export { type Notices, openNotices } from './notices.ts'
+export { insertOnce, type Once, type OnceTable, onceTable } from './once.ts'
+export {
+  drainAbandoned,
+  type Drained,
+  drainOutbox,
+  type DrainOptions,
+  type OutboxDraft,
+  type OutboxRow,
+  type OutboxTable,
+  outboxTable,
+  runOutbox,
+  writeOutbox,
+} from './outbox.ts'
+export { point, type PointName, pointNames } from './points.ts'
+export { defineLookup, type Lookup, type Scope, scoped } from './scoped.ts'
+export { statement, type Statement } from './statement.ts'
+export { type LogBinding, type Moved, type Projection, rowType, storedMachine, type StoredMachine } from './transition/stored-machine.ts'
+export { isLostRace, type LostRace, transition, type TransitionContext, type TransitionResult } from './transition/transition.ts'

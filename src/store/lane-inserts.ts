@@ -1,0 +1,82 @@
+/** A lane for new rows of one table, each with its events: "open a command" for many callers in one commit. */
+import type { Decision, Refusal } from '#kernel/refusal'
+import type { Db, Sql } from './db.ts'
+import type { EventDraft } from './events.ts'
+import { sqlStateOf } from './faults.ts'
+import { openLane, type Submitted } from './lane.ts'
+import type { TransitionLaneOptions } from './lane-transitions.ts'
+import { checkInsert, insertOnce, type Once, type OnceTable } from './once.ts'
+import { compileFindById, compileInsertMany, type OnceCall, onceBatch } from './sql/insert-once.ts'
+import type { AnyRow } from './transition/stored-machine.ts'
+
+export type InsertLane<Row> = {
+  /** The same promise as `insertOnce`. */
+  insert(row: AnyRow, events?: readonly EventDraft[]): Promise<Decision<Once<Row>> | Refusal>
+  readonly depth: number
+  close(): Promise<void>
+}
+
+const UNIQUE_VIOLATION = '23505'
+
+export function openInsertLane<Row>(
+  db: Db,
+  table: OnceTable<Row>,
+  { onFlushed, ...options }: TransitionLaneOptions = {},
+): InsertLane<Row> {
+  const batch = compileInsertMany<Row>(table)
+  const findById = compileFindById<Row>(table)
+
+  async function flush(sql: Sql, items: readonly Submitted<OnceCall>[]): Promise<Decision<Once<Row>>[]> {
+    if (items.length === 1) return Promise.all(items.map((submitted) => insertOne(sql, submitted)))
+    const rows = await sql.run(batch.statement, batch.values(onceBatch(items.map(({ item }) => item))))
+    const fresh = new Map(rows.map((row) => [String(row[table.id]), row]))
+    const answers: Decision<Once<Row>>[] = []
+    for (const submitted of items) {
+      const row = fresh.get(String(submitted.item.row[table.id]))
+      // A key that is taken is rare; what has it is asked for one by one.
+      answers.push(row ? { ok: true, value: { inserted: true, row } } : await insertOne(sql, submitted))
+    }
+    return answers
+  }
+
+  async function insertOne(sql: Sql, { item, retried }: Submitted<OnceCall>): Promise<Decision<Once<Row>>> {
+    const insert = () => insertOnce(sql, table, item.row, item.events)
+    if (!retried) return insert()
+    const own = await findOwn(sql, item.row)
+    if (own !== undefined) return own
+    // The statement of the broken connection may commit only now, while ours waits for it.
+    const late = await insert().catch(async (error: unknown) => {
+      const committed = sqlStateOf(error) === UNIQUE_VIOLATION ? await findOwn(sql, item.row) : undefined
+      if (committed === undefined) throw error
+      return committed
+    })
+    return late.ok && !late.value.inserted ? ((await findOwn(sql, item.row)) ?? late) : late
+  }
+
+  /** Ids are made by the caller: a row with ours was inserted by us, before the connection broke. */
+  async function findOwn(sql: Sql, row: AnyRow): Promise<Decision<Once<Row>> | undefined> {
+    const [found] = await sql.run(findById.statement, findById.values(row))
+    return found === undefined ? undefined : { ok: true, value: { inserted: true, row: found } }
+  }
+
+  const lane = openLane<OnceCall, Decision<Once<Row>>>(db, {
+    ...options,
+    name: table.table,
+    // Two rows with one key go into two batches: the second must find the first.
+    keyOf: ({ row }) => (table.key.some((name) => row[name] == null) ? undefined : JSON.stringify(table.key.map((name) => row[name]))),
+    flush,
+    retrySafe: true,
+    ...(onFlushed ? { onFlushed: () => onFlushed() } : {}),
+  })
+
+  return {
+    get depth() {
+      return lane.depth
+    },
+    async insert(row, events = []) {
+      checkInsert(table, row, events)
+      return lane.submit({ row, events })
+    },
+    close: () => lane.close(),
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * Brings a database to the schema of this code and back. Each migration commits together with its row, so a runner that
+ * dies leaves the database between two migrations and the next one carries on; any number of runners may start at once.
+ *
+ * Drizzle's own migrator skips files that were merged late, does not notice edits and takes no lock.
+ */
+import type pg from 'pg'
+import { KernelFault } from '#kernel/errors'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { createAppliedTable, forgetApplied, listApplied, recordApplied } from './migrate/applied.ts'
+import { type AppliedMigration, decideKnown, type DownTarget, planDown, planUp } from './migrate/decide.ts'
+import { loadMigrations, type Migration, migrationsFolder } from './migrate/migration-file.ts'
+import { openSession, type SessionLimits, withMigrationLock } from './migrate/session.ts'
+
+/** A URL, or an open `Db`: its pool may act as another role, so the runner connects by itself, as the login. */
+export type MigrationTarget = string | { readonly config: { readonly url: string } }
+
+export type MigrateOptions = Partial<SessionLimits> & {
+  readonly folder?: string
+  /** Told after each commit. */
+  readonly onStep?: (step: { readonly name: string; readonly direction: 'up' | 'down' }) => void
+}
+
+export type Migrated = {
+  /** Names of the migrations that this call applied or took back, in the order it did so. */
+  readonly steps: readonly string[]
+  readonly version: number
+}
+
+export type MigrationStatus = {
+  readonly version: number
+  readonly applied: readonly AppliedMigration[]
+  readonly pending: readonly string[]
+  /** Not ok: newer, edited or with a hole; the refusal that `migrateUp` would give. */
+  readonly verdict: Decision<'current' | 'behind'>
+}
+
+const DEFAULT_LIMITS: SessionLimits = { lockWaitMs: 120_000, tableWaitMs: 10_000 }
+
+type Direction = 'up' | 'down'
+type Plan = (files: readonly Migration[], applied: readonly AppliedMigration[]) => Decision<readonly Migration[]>
+
+export function migrateUp(target: MigrationTarget, options: MigrateOptions = {}): Promise<Decision<Migrated>> {
+  return migrate(target, 'up', planUp, options)
+}
+
+/** Takes migrations back, newest first. The cluster's roles stay: other databases may use them. */
+export function migrateDown(
+  target: MigrationTarget,
+  options: MigrateOptions & DownTarget,
+): Promise<Decision<Migrated>> {
+  return migrate(target, 'down', (files, applied) => planDown(files, applied, options), options)
+}
+
+/** Reads only, and waits for nobody. */
+export async function migrationStatus(
+  target: MigrationTarget,
+  { folder = migrationsFolder }: Pick<MigrateOptions, 'folder'> = {},
+): Promise<Decision<MigrationStatus>> {
+  const files = await loadMigrations(folder)
+  if (!files.ok) return files
+  return inSession(target, async (client) => {
+    const applied = await listApplied(client)
+    const known = decideKnown(files.value, applied)
+    const pending = known.ok ? files.value.slice(known.value.length).map(({ name }) => name) : []
+    const verdict = known.ok ? accept(pending.length === 0 ? ('current' as const) : ('behind' as const)) : known
+    return accept({ version: applied.at(-1)?.number ?? 0, applied, pending, verdict })
+  })
+}
+
+/** The number of the newest applied migration; 0 for a database that Concord has never seen. */
+export async function schemaVersion(target: MigrationTarget): Promise<number> {
+  return inSession(target, async (client) => (await listApplied(client)).at(-1)?.number ?? 0)
+}
+
+async function migrate(
+  target: MigrationTarget,
+  direction: Direction,
+  plan: Plan,
+  options: MigrateOptions,
+): Promise<Decision<Migrated>> {
+  const files = await loadMigrations(options.folder ?? migrationsFolder)
+  if (!files.ok) return files
+  return inSession(target, async (client) => {
+    const before = await listApplied(client)
+    const planned = plan(files.value, before)
+    // The common start: nothing to do, or no right to do it. Neither needs to wait for anybody.
+    if (!planned.ok) return planned
+    if (planned.value.length === 0) return accept({ steps: [], version: before.length })
+    return withMigrationLock(client, { ...DEFAULT_LIMITS, ...options }, async () => {
+      await createAppliedTable(client)
+      // Read again: whoever held the lock before us may have done the work.
+      const applied = await listApplied(client)
+      const steps = plan(files.value, applied)
+      if (!steps.ok) return steps
+      for (const migration of steps.value) {
+        const done = await apply(client, migration, direction)
+        if (!done.ok) return done
+        options.onStep?.({ name: migration.name, direction })
+      }
+      const names = steps.value.map(({ name }) => name)
+      return accept({ steps: names, version: applied.length + (direction === 'up' ? names.length : -names.length) })
+    })
+  })
+}
+
+async function apply(client: pg.Client, migration: Migration, direction: Direction): Promise<Decision<void>> {
+  try {
+    await client.query('begin')
+    await client.query(migration[direction])
+    await (direction === 'up' ? recordApplied : forgetApplied)(client, migration)
+    await client.query('commit')
+    return accept(undefined)
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    const sqlState = (error as { code?: unknown }).code
+    if (sqlState === '55P03') {
+      return refuse('store.migration.blocked', `${migration.name} waited too long for a table that others use`, {
+        hint: 'End long transactions, or try again when there is less traffic. What was applied before stays applied.',
+      })
+    }
+    const fault = new KernelFault(
+      'store.migration.failed',
+      `${migration.name} (${direction}) failed and left nothing behind: ${(error as Error).message}`,
+      {
+        migration: migration.name,
+        direction,
+        sqlState,
+      },
+    )
+    fault.cause = error
+    throw fault
+  }
+}
+
+async function inSession<T>(target: MigrationTarget, work: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = await openSession(typeof target === 'string' ? target : target.config.url)
+  try {
+    return await work(client)
+  } finally {
+    await client.end()
+  }
+}

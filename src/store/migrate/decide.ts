@@ -1,0 +1,82 @@
+/** What to do about a database, from what it says was applied and what the code brings along. Pure. */
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import type { Migration } from './migration-file.ts'
+
+export type AppliedMigration = {
+  readonly number: number
+  readonly name: string
+  readonly checksum: string
+  readonly appliedAt: Date
+}
+
+/** Whether the database is one that this code may work on: nothing unknown, nothing edited, nothing left out. */
+export function decideKnown(
+  files: readonly Migration[],
+  applied: readonly AppliedMigration[],
+): Decision<readonly Migration[]> {
+  const newest = files.at(-1)?.number ?? 0
+  const unknown = applied.filter((row) => row.number > newest)
+  if (unknown.length > 0) return newer(unknown, newest)
+  for (const row of applied) {
+    const file = files[row.number - 1]
+    if (file?.name !== row.name || file.checksum !== row.checksum) return changed(row, file)
+  }
+  const missing = files.find(
+    (file, index) => index < applied.length && !applied.some((row) => row.number === file.number),
+  )
+  if (missing) {
+    return refuse('store.migration.gap', `the database has later migrations but not ${missing.name}`, {
+      hint: 'Restore the database from a backup, or apply the missing file by hand and record it.',
+      facts: { missing: missing.name, applied: applied.map((row) => row.name) },
+    })
+  }
+  return accept(files.slice(0, applied.length))
+}
+
+/** The migrations that are still to be applied, in order. */
+export function planUp(
+  files: readonly Migration[],
+  applied: readonly AppliedMigration[],
+): Decision<readonly Migration[]> {
+  const known = decideKnown(files, applied)
+  return known.ok ? accept(files.slice(known.value.length)) : known
+}
+
+export type DownTarget =
+  /** The number that stays the newest; 0 takes everything back. */
+  { readonly to: number } | { readonly steps: number }
+
+/** The migrations that are to be taken back, newest first. */
+export function planDown(
+  files: readonly Migration[],
+  applied: readonly AppliedMigration[],
+  target: DownTarget,
+): Decision<readonly Migration[]> {
+  const known = decideKnown(files, applied)
+  if (!known.ok) return known
+  const count = known.value.length
+  const to = 'to' in target ? target.to : count - target.steps
+  if (!Number.isInteger(to) || to < 0 || to > count) {
+    return refuse('store.migration.target', `the database is at ${count} and cannot go down to ${to}`, {
+      facts: { version: count, to },
+    })
+  }
+  return accept(known.value.slice(to).reverse())
+}
+
+function newer(unknown: readonly AppliedMigration[], newest: number): Refusal {
+  const names = unknown.map((row) => row.name)
+  return refuse('store.schema.newer', `the database was migrated by a newer Concord: ${names.join(', ')}`, {
+    path: 'DATABASE_URL',
+    hint: 'Start the newer Concord, or take its migrations back with it first.',
+    facts: { known: newest, unknown: names },
+  })
+}
+
+function changed(row: AppliedMigration, file: Migration | undefined): Refusal {
+  return refuse('store.migration.changed', `${row.name} was applied with another content than the file has now`, {
+    path: `${row.name}.sql`,
+    hint: 'Restore the file as it was and put the change into a new migration.',
+    facts: { applied: row.checksum, file: file?.checksum ?? null, fileName: file?.name ?? null },
+  })
+}

@@ -1,0 +1,79 @@
+/** Reads migrations: numbered and named SQL files, each with its way up and its way down. */
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import path from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+
+export type Migration = {
+  readonly number: number
+  /** The file name without its ending: `0002_identity`. */
+  readonly name: string
+  readonly up: string
+  readonly down: string
+  /** SHA-256 over the whole text; line ends and trailing blanks do not count, so a checkout on Windows is the same file. */
+  readonly checksum: string
+}
+
+/** Beside this folder both in `src` and in the built package. */
+export const migrationsFolder = fileURLToPath(new URL('../migrations/', import.meta.url))
+
+const FILE_NAME = /^(\d{4})_([a-z][a-z0-9_]*)\.sql$/
+const SEPARATOR = /^-- down$/m
+/** A migration is one transaction, together with its row; one that ends it by itself could stay half applied. */
+const TRANSACTION_CONTROL = /^\s*((begin|commit|rollback|abort|end)(\s+(transaction|work))?|start\s+transaction)\s*;/im
+/** Bodies of functions and do blocks: `begin` and `end` mean something else there. */
+const DOLLAR_QUOTED = /\$(\w*)\$[\s\S]*?\$\1\$/g
+
+export function checksumOf(text: string): string {
+  return createHash('sha256').update(normalise(text)).digest('hex')
+}
+
+function normalise(text: string): string {
+  const lines = text.replace(/^\uFEFF/, '').split(/\r\n|\r|\n/)
+  return `${lines
+    .map((line) => line.trimEnd())
+    .join('\n')
+    .trimEnd()}\n`
+}
+
+export function parseMigration(fileName: string, text: string): Decision<Migration> {
+  const named = FILE_NAME.exec(fileName)
+  if (!named) return malformed(fileName, 'its name is not NNNN_what_it_adds.sql')
+  const parts = normalise(text).split(SEPARATOR)
+  const [up, down] = parts
+  if (parts.length !== 2 || !up?.trim() || !down?.trim())
+    return malformed(fileName, 'it needs one line "-- down" between its two parts')
+  if (TRANSACTION_CONTROL.test(`${up}\n${down}`.replace(DOLLAR_QUOTED, '$$')))
+    return malformed(fileName, 'it begins or ends a transaction of its own')
+  return accept({
+    number: Number(named[1]),
+    name: fileName.slice(0, -'.sql'.length),
+    up,
+    down,
+    checksum: checksumOf(text),
+  })
+}
+
+/** All migrations of a folder, in order: 1, 2, 3 without a hole, so that "newer" has one meaning. */
+export async function loadMigrations(folder: string = migrationsFolder): Promise<Decision<readonly Migration[]>> {
+  const fileNames = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
+  const migrations: Migration[] = []
+  for (const fileName of fileNames) {
+    const parsed = parseMigration(fileName, await readFile(path.join(folder, fileName), 'utf8'))
+    if (!parsed.ok) return parsed
+    migrations.push(parsed.value)
+  }
+  const misplaced = migrations.find((migration, index) => migration.number !== index + 1)
+  if (misplaced) {
+    return refuse('store.migration.gap', `${misplaced.name} does not follow on the migration before it`, {
+      path: folder,
+      hint: 'Number the files 0001, 0002, 0003 without holes and without doubles.',
+    })
+  }
+  return accept(migrations)
+}
+
+function malformed(fileName: string, why: string): Decision<never> {
+  return refuse('store.migration.malformed', `${quote(fileName)} is not a migration: ${why}`, { path: fileName })
+}

@@ -1,0 +1,74 @@
+/**
+ * A connection for migrating: as the login itself, which owns the tables, and alone in its database.
+ *
+ * The lock is a session's advisory lock: it ends with the connection, so a runner that was killed blocks nobody for longer
+ * than its backend needs to notice. A pooler that hands out transactions would break it; migrate over a direct connection.
+ */
+import pg from 'pg'
+import { type Decision, refuse } from '#kernel/refusal'
+
+const LOCK_KEY = `hashtextextended('concord_migrations', 0)`
+
+export type SessionLimits = {
+  /** How long to wait for another runner to finish. */
+  readonly lockWaitMs: number
+  /** How long one statement may wait for a table that others use; while it waits, they queue behind it. */
+  readonly tableWaitMs: number
+}
+
+export async function openSession(url: string): Promise<pg.Client> {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 10_000,
+    keepAlive: true,
+    application_name: 'concord-migrate',
+    // Building an index may take as long as it takes.
+    options: '-c statement_timeout=0 -c idle_in_transaction_session_timeout=60000 -c timezone=UTC -c role=none',
+  })
+  client.on('error', () => {})
+  await client.connect()
+  return client
+}
+
+/** Runs `work` as the only migrating session of the database, or says who is in the way. */
+export async function withMigrationLock<T>(
+  client: pg.Client,
+  limits: SessionLimits,
+  work: () => Promise<Decision<T>>,
+): Promise<Decision<T>> {
+  try {
+    await setLockTimeout(client, limits.lockWaitMs)
+    await client.query(`select pg_advisory_lock(${LOCK_KEY})`)
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== '55P03') throw error
+    return refuse(
+      'store.migration.locked',
+      `another runner has been migrating this database for over ${limits.lockWaitMs} ms`,
+      {
+        hint: 'Wait for it, or end its connection, and start again.',
+        facts: { holders: await listHolders(client) },
+      },
+    )
+  }
+  try {
+    await setLockTimeout(client, limits.tableWaitMs)
+    return await work()
+  } finally {
+    // After a broken connection the server has let go of it already.
+    await client.query(`select pg_advisory_unlock(${LOCK_KEY})`).catch(() => {})
+  }
+}
+
+async function setLockTimeout(client: pg.Client, ms: number): Promise<void> {
+  await client.query(`select set_config('lock_timeout', $1, false)`, [`${Math.max(1, Math.trunc(ms))}ms`])
+}
+
+async function listHolders(client: pg.Client): Promise<readonly object[]> {
+  const { rows } = await client.query<{ pid: number; application: string; since: Date | null }>(`
+    select a.pid, a.application_name as application, a.backend_start as since
+      from pg_locks l join pg_stat_activity a using (pid)
+     where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+       and l.database = (select oid from pg_database where datname = current_database())
+       and (l.classid::bigint << 32 | l.objid::bigint) = ${LOCK_KEY}`)
+  return rows
+}

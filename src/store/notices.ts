@@ -1,0 +1,133 @@
+/**
+ * One connection per process that listens and announces. A notice says "look again" and nothing else: it may be lost with
+ * its connection or arrive for nothing, so every listener also looks by itself now and then.
+ *
+ * Announcing is coalesced and has its own connection, because a notifying commit takes a lock that makes all notifying
+ * commits of the cluster wait for each other (writers fell to a third): never in the commit of a hot write.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
+import type { Db } from './db.ts'
+import { columnName } from './sql/names.ts'
+
+export type Notices = {
+  /** Calls `wake` for every notice, and after a reconnect, when some may have been missed. Returns the way to stop. */
+  listen(channel: string, wake: (payload: string) => void): () => void
+  /** Wakes the listeners of this process at once and the others within `announceMs`; repeats in between count once. */
+  announce(channel: string, payload?: string): void
+  close(): Promise<void>
+}
+
+export type NoticesOptions = {
+  readonly announceMs?: number
+  readonly onError?: (error: unknown) => void
+}
+
+const RECONNECT_MS = [50, 100, 200, 500, 1_000, 2_000] as const
+/** More distinct payloads than this in one announcement become one empty payload: "look at everything". */
+const PAYLOADS_MAX = 64
+
+export function openNotices(db: Db, { announceMs = 5, onError = () => {} }: NoticesOptions = {}): Notices {
+  const listeners = new Map<string, Set<(payload: string) => void>>()
+  const outbound = new Map<string, Set<string>>()
+  let client: pg.Client | undefined
+  let connecting: Promise<void> | undefined
+  let announcing: Promise<void> | undefined
+  let isClosed = false
+
+  function wake(channel: string, payload: string): void {
+    for (const listener of listeners.get(channel) ?? []) listener(payload)
+  }
+
+  async function connect(): Promise<void> {
+    for (let attempt = 0; !isClosed; attempt++) {
+      try {
+        client = await openListener()
+        // What was announced while nobody listened is not told again.
+        for (const channel of listeners.keys()) wake(channel, '')
+        return
+      } catch (error) {
+        onError(error)
+        await sleep(RECONNECT_MS[Math.min(attempt, RECONNECT_MS.length - 1)])
+      }
+    }
+  }
+
+  async function openListener(): Promise<pg.Client> {
+    const opened = await db.connect('concord-notices')
+    opened.on('notification', ({ channel, payload = '', processId }) => {
+      // Our own announcements have woken this process already.
+      if (processId !== ownPid(opened)) wake(channel, payload)
+    })
+    opened.on('end', () => {
+      if (client === opened) client = undefined
+      reconnect()
+    })
+    try {
+      // A channel that is added meanwhile is visited too: the iterator of a map is live.
+      for (const channel of listeners.keys()) await opened.query(`listen ${channel}`)
+    } catch (error) {
+      await opened.end().catch(onError)
+      throw error
+    }
+    return opened
+  }
+
+  function reconnect(): void {
+    if (isClosed || client !== undefined || connecting !== undefined) return
+    connecting = connect().finally(() => {
+      connecting = undefined
+    })
+  }
+
+  /** One announcement at a time; what comes meanwhile goes into the next. */
+  async function announceAll(): Promise<void> {
+    while (outbound.size > 0 && !isClosed) {
+      await sleep(announceMs)
+      reconnect()
+      await connecting
+      if (client !== undefined) await announceOnce(client)
+    }
+    announcing = undefined
+  }
+
+  async function announceOnce(on: pg.Client): Promise<void> {
+    const notices = [...outbound].flatMap(([channel, payloads]) =>
+      (payloads.size > PAYLOADS_MAX ? [''] : [...payloads]).map((payload) => ({ channel, payload })),
+    )
+    outbound.clear()
+    const lists = [notices.map(({ channel }) => channel), notices.map(({ payload }) => payload)]
+    // Not repeated when it fails: a lost notice costs its listener one turn of his own clock.
+    await on.query('select pg_notify(channel, payload) from unnest($1::text[], $2::text[]) as n(channel, payload)', lists).catch(onError)
+  }
+
+  return {
+    listen(channel, listener) {
+      columnName(channel)
+      const known = listeners.get(channel)
+      if (known === undefined) {
+        listeners.set(channel, new Set([listener]))
+        if (client === undefined) reconnect()
+        else client.query(`listen ${channel}`).catch(onError)
+      } else known.add(listener)
+      return () => void listeners.get(channel)?.delete(listener)
+    },
+    announce(channel, payload = '') {
+      columnName(channel)
+      wake(channel, payload)
+      const waiting = outbound.get(channel) ?? new Set()
+      outbound.set(channel, waiting.add(payload))
+      announcing ??= announceAll()
+    },
+    async close() {
+      isClosed = true
+      await Promise.all([connecting, announcing])
+      await client?.end().catch(onError)
+    },
+  }
+}
+
+/** The driver knows the number of its backend; its types do not say so. */
+function ownPid(client: pg.Client): number | undefined {
+  return (client as unknown as { readonly processID?: number }).processID
+}

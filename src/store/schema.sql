@@ -1,0 +1,552 @@
+-- The schema that the migrations make, drawn from the catalogue of a migrated database.
+-- Written by scripts/schema.ts and compared by a test; change a migration, not this file.
+
+create role concord_app nologin nosuperuser nobypassrls nocreaterole nocreatedb;
+create role concord_engine nologin nosuperuser nobypassrls nocreaterole nocreatedb;
+grant concord_app to concord_engine;
+
+create schema concord;
+grant usage on schema concord to concord_app;
+grant usage on schema concord to concord_engine;
+CREATE OR REPLACE FUNCTION concord.refuse_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog'
+AS $function$
+begin
+  if tg_op = 'DELETE' and current_setting('concord.retention', true) = 'on'
+    and pg_has_role(current_user, (select relowner from pg_class where oid = tg_relid), 'USAGE') then
+    return null;
+  end if;
+  raise exception '% is append-only: % refused', tg_table_name, lower(tg_op)
+    using errcode = 'insufficient_privilege',
+      hint = 'Retention deletes as the owner of the table, in a transaction with concord.retention set to on.';
+end
+$function$;
+
+create schema identity;
+grant usage on schema identity to concord_app;
+grant usage on schema identity to concord_engine;
+CREATE OR REPLACE FUNCTION identity.current_org_id()
+ RETURNS uuid
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+RETURN (SELECT w.org_id FROM identity.workspaces w WHERE (w.id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+
+create table concord.agent_runs (
+  agent_run_id        uuid                     not null,
+  command_id          uuid                     not null,
+  swarm_run_id        uuid,
+  parent_agent_run_id uuid,
+  agent_name          text                     not null,
+  agent_role          text                     not null,
+  agent_version       text,
+  status              text                     not null,
+  goal                text                     not null,
+  allowed_tools       jsonb                    not null default '[]'::jsonb,
+  allowed_connectors  jsonb                    not null default '[]'::jsonb,
+  memory_scope        jsonb                    not null default '{}'::jsonb,
+  context_scope       jsonb                    not null default '{}'::jsonb,
+  max_steps           integer                  not null default 20,
+  step_count          integer                  not null default 0,
+  spawn_depth         integer                  not null default 0,
+  model_config        jsonb                    not null default '{}'::jsonb,
+  runtime_config      jsonb                    not null default '{}'::jsonb,
+  metadata            jsonb                    not null default '{}'::jsonb,
+  created_at          timestamp with time zone not null default now(),
+  started_at          timestamp with time zone,
+  completed_at        timestamp with time zone,
+  cancelled_at        timestamp with time zone,
+  workspace_id        uuid                     not null,
+  run_after           timestamp with time zone default now(),
+  turn_token          uuid,
+  turn_until          timestamp with time zone,
+  constraint agent_runs_pk PRIMARY KEY (agent_run_id),
+  constraint agent_runs_workspace_uq UNIQUE (workspace_id, agent_run_id),
+  constraint agent_runs_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint agent_runs_parent_fk FOREIGN KEY (workspace_id, parent_agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
+  constraint agent_runs_swarm_run_fk FOREIGN KEY (workspace_id, swarm_run_id) REFERENCES concord.swarm_runs(workspace_id, swarm_run_id),
+  constraint agent_runs_depth_ck CHECK (((spawn_depth >= 0) AND ((parent_agent_run_id IS NULL) = (spawn_depth = 0)))),
+  constraint agent_runs_ended_ck CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text])) = ((completed_at IS NOT NULL) OR (cancelled_at IS NOT NULL)))),
+  constraint agent_runs_metadata_ck CHECK ((jsonb_typeof(metadata) = 'object'::text)),
+  constraint agent_runs_scope_ck CHECK (((jsonb_typeof(allowed_tools) = 'array'::text) AND (jsonb_typeof(allowed_connectors) = 'array'::text))),
+  constraint agent_runs_status_ck CHECK ((status = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'created'::text, 'queued'::text, 'waiting_for_tool'::text, 'waiting_for_approval'::text, 'waiting_for_input'::text, 'waiting_for_children'::text, 'cancelling'::text]))),
+  constraint agent_runs_steps_ck CHECK (((max_steps >= 1) AND (step_count >= 0) AND (step_count <= max_steps))),
+  constraint agent_runs_times_ck CHECK ((isfinite(created_at) AND isfinite(started_at) AND isfinite(completed_at) AND isfinite(cancelled_at) AND isfinite(run_after) AND isfinite(turn_until))),
+  constraint agent_runs_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
+) with (fillfactor=70);
+CREATE INDEX agent_runs_command_ix ON concord.agent_runs USING btree (command_id);
+CREATE INDEX agent_runs_due_ix ON concord.agent_runs USING btree (run_after) WHERE ((completed_at IS NULL) AND (cancelled_at IS NULL));
+CREATE INDEX idx_agent_runs_parent_agent_run_id ON concord.agent_runs USING btree (parent_agent_run_id);
+CREATE INDEX idx_agent_runs_status ON concord.agent_runs USING btree (workspace_id, status);
+CREATE INDEX idx_agent_runs_swarm_run_id ON concord.agent_runs USING btree (swarm_run_id);
+alter table concord.agent_runs enable row level security, force row level security;
+create policy agent_runs_app on concord.agent_runs as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy agent_runs_engine on concord.agent_runs as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.agent_runs to concord_app;
+grant insert, select, update on concord.agent_runs to concord_engine;
+comment on column concord.agent_runs.run_after is 'When the next turn is due; null: nothing is due.';
+
+create table concord.approvals (
+  approval_id           uuid                     not null,
+  command_id            uuid                     not null,
+  requested_by          text                     not null,
+  approver              text                     not null,
+  approval_type         text                     not null,
+  request_payload       jsonb                    not null,
+  review_packet         jsonb                    not null,
+  status                text                     not null default 'pending'::text,
+  expires_at            timestamp with time zone,
+  created_at            timestamp with time zone not null default now(),
+  decided_at            timestamp with time zone,
+  workspace_id          uuid                     not null,
+  decided_by            text,
+  decision_reason       text,
+  idempotency_key       text,
+  payload_hash          text                     not null,
+  self_decision_allowed boolean                  not null default false,
+  superseded_by         uuid,
+  approvals_required    integer                  not null default 1,
+  approver_roles        text[]                   not null default '{}'::text[],
+  approved_by           text[]                   not null default '{}'::text[],
+  domain_effect_id      uuid,
+  constraint approvals_pk PRIMARY KEY (approval_id),
+  constraint approvals_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
+  constraint approvals_workspace_uq UNIQUE (workspace_id, approval_id),
+  constraint approvals_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint approvals_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
+  constraint approvals_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.approvals(workspace_id, approval_id),
+  constraint approvals_decided_at_ck CHECK ((((status = ANY (ARRAY['approved'::text, 'rejected'::text, 'changes_requested'::text])) = (decided_at IS NOT NULL)) AND ((decided_at IS NULL) = (decided_by IS NULL)))),
+  constraint approvals_decided_by_ck CHECK (((decided_by <> ''::text) AND (decided_by !~~ 'agent:%'::text))),
+  constraint approvals_in_time_ck CHECK ((decided_at < expires_at)),
+  constraint approvals_names_ck CHECK (((requested_by <> ''::text) AND (approver <> ''::text) AND (approval_type <> ''::text) AND (payload_hash <> ''::text) AND (idempotency_key <> ''::text))),
+  constraint approvals_objects_ck CHECK (((jsonb_typeof(request_payload) = 'object'::text) AND (jsonb_typeof(review_packet) = 'object'::text))),
+  constraint approvals_quorum_ck CHECK (((approvals_required >= 1) AND ((status <> 'approved'::text) OR (approvals_required = 1) OR (cardinality(approved_by) >= approvals_required)))),
+  constraint approvals_reconcile_ck CHECK (((approval_type <> 'reconcile_effect'::text) OR (domain_effect_id IS NOT NULL))),
+  constraint approvals_self_decision_ck CHECK ((self_decision_allowed OR ((decided_by IS DISTINCT FROM requested_by) AND (NOT (requested_by = ANY (approved_by)))))),
+  constraint approvals_status_ck CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'changes_requested'::text, 'expired'::text, 'cancelled'::text]))),
+  constraint approvals_superseded_by_ck CHECK ((superseded_by <> approval_id)),
+  constraint approvals_times_ck CHECK ((isfinite(expires_at) AND isfinite(created_at) AND isfinite(decided_at)))
+) with (fillfactor=80);
+CREATE INDEX approvals_command_ix ON concord.approvals USING btree (command_id);
+CREATE INDEX approvals_expiry_ix ON concord.approvals USING btree (expires_at) WHERE (status = 'pending'::text);
+CREATE INDEX approvals_inbox_ix ON concord.approvals USING btree (workspace_id, created_at) WHERE (status = 'pending'::text);
+alter table concord.approvals enable row level security, force row level security;
+create policy approvals_app on concord.approvals as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy approvals_engine on concord.approvals as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.approvals to concord_app;
+grant insert, select, update on concord.approvals to concord_engine;
+comment on column concord.approvals.approver is 'The person or role that was asked.';
+comment on column concord.approvals.payload_hash is 'payload_hash of the command as the approver saw it; another hash voids the approval.';
+comment on column concord.approvals.self_decision_allowed is 'Copied from the approval type when asked.';
+comment on column concord.approvals.approver_roles is 'Org roles whose members may decide beside the approver.';
+comment on column concord.approvals.approved_by is 'Distinct persons who approved so far, where more than one must.';
+
+create table concord.command_dependencies (
+  child_command_id       uuid                     not null,
+  parent_command_id      uuid                     not null,
+  required_status        text                     not null default 'succeeded'::text,
+  propagate_cancellation boolean                  not null default true,
+  created_at             timestamp with time zone not null default now(),
+  workspace_id           uuid                     not null,
+  constraint command_dependencies_pk PRIMARY KEY (child_command_id, parent_command_id),
+  constraint command_dependencies_child_fk FOREIGN KEY (workspace_id, child_command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint command_dependencies_parent_fk FOREIGN KEY (workspace_id, parent_command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint command_dependencies_required_status_ck CHECK ((required_status = ANY (ARRAY['created'::text, 'validated'::text, 'waiting_for_input'::text, 'waiting_for_approval'::text, 'approved'::text, 'queued'::text, 'running'::text, 'blocked'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'compensating'::text, 'compensated'::text, 'cancelling'::text]))),
+  constraint command_dependencies_self_ck CHECK ((child_command_id <> parent_command_id)),
+  constraint command_dependencies_times_ck CHECK (isfinite(created_at))
+);
+CREATE INDEX idx_command_deps_parent ON concord.command_dependencies USING btree (parent_command_id);
+alter table concord.command_dependencies enable row level security, force row level security;
+create policy command_dependencies_app on concord.command_dependencies as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy command_dependencies_engine on concord.command_dependencies as permissive for all to concord_engine using (true) with check (true);
+grant insert, select on concord.command_dependencies to concord_app;
+grant insert, select on concord.command_dependencies to concord_engine;
+
+create table concord.commands (
+  command_id              uuid                     not null,
+  command_type            text                     not null,
+  requested_by            text                     not null,
+  ingress                 text                     not null,
+  payload                 jsonb                    not null,
+  context                 jsonb                    not null,
+  status                  text                     not null,
+  cancellation_mode       text                     not null default 'graceful'::text,
+  idempotency_key         text,
+  runtime_workflow_id     text,
+  result                  jsonb,
+  error                   text,
+  created_at              timestamp with time zone not null default now(),
+  updated_at              timestamp with time zone not null default now(),
+  completed_at            timestamp with time zone,
+  workspace_id            uuid                     not null,
+  request_fingerprint     text,
+  payload_hash            text                     not null,
+  task_name               text,
+  plan                    jsonb,
+  cancellation_requested  boolean                  not null default false,
+  command_type_version_id uuid,
+  error_class             text,
+  attempt                 integer                  not null default 1,
+  run_after               timestamp with time zone default now(),
+  turn_token              uuid,
+  turn_until              timestamp with time zone,
+  constraint commands_pk PRIMARY KEY (command_id),
+  constraint commands_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
+  constraint commands_runtime_workflow_id_uq UNIQUE (runtime_workflow_id),
+  constraint commands_workspace_uq UNIQUE (workspace_id, command_id),
+  constraint commands_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
+  constraint commands_attempt_ck CHECK ((attempt >= 1)),
+  constraint commands_cancellation_mode_ck CHECK ((cancellation_mode = ANY (ARRAY['graceful'::text, 'compensate_then_stop'::text]))),
+  constraint commands_completed_at_ck CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'compensated'::text])) = (completed_at IS NOT NULL))),
+  constraint commands_error_class_ck CHECK ((error_class = ANY (ARRAY['transient_connector_error'::text, 'rate_limited'::text, 'timeout'::text, 'temporary_database_error'::text, 'validation_error'::text, 'policy_denied'::text, 'approval_rejected'::text, 'permission_denied'::text, 'malformed_payload'::text, 'internal_error'::text]))),
+  constraint commands_ingress_ck CHECK ((ingress = ANY (ARRAY['user_request'::text, 'scheduled_trigger'::text, 'webhook'::text, 'system_event'::text, 'agent_action'::text, 'connector_event'::text, 'human_decision'::text]))),
+  constraint commands_names_ck CHECK (((command_type <> ''::text) AND (requested_by <> ''::text) AND (payload_hash <> ''::text) AND (idempotency_key <> ''::text) AND (runtime_workflow_id <> ''::text))),
+  constraint commands_objects_ck CHECK (((jsonb_typeof(payload) = 'object'::text) AND (jsonb_typeof(context) = 'object'::text))),
+  constraint commands_request_fingerprint_ck CHECK (((idempotency_key IS NULL) OR (request_fingerprint IS NOT NULL))),
+  constraint commands_status_ck CHECK ((status = ANY (ARRAY['created'::text, 'validated'::text, 'waiting_for_input'::text, 'waiting_for_approval'::text, 'approved'::text, 'queued'::text, 'running'::text, 'blocked'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'compensating'::text, 'compensated'::text, 'cancelling'::text]))),
+  constraint commands_times_ck CHECK ((isfinite(created_at) AND isfinite(updated_at) AND isfinite(completed_at) AND isfinite(run_after) AND isfinite(turn_until))),
+  constraint commands_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
+) with (fillfactor=70);
+CREATE INDEX commands_due_ix ON concord.commands USING btree (run_after) WHERE (completed_at IS NULL);
+alter table concord.commands enable row level security, force row level security;
+create policy commands_app on concord.commands as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy commands_engine on concord.commands as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.commands to concord_app;
+grant insert, select, update on concord.commands to concord_engine;
+comment on table concord.commands is 'One row per governed request; the control surface of everything that follows from it.';
+comment on column concord.commands.idempotency_key is 'Unique per workspace; another workspace may use the same key and learns nothing.';
+comment on column concord.commands.runtime_workflow_id is 'Id in the runtime, command:{command_id} or command:{command_id}:r{n} after a retry.';
+comment on column concord.commands.request_fingerprint is 'Hash of the request that first used the key; a different one is refused.';
+comment on column concord.commands.payload_hash is 'Hash of the canonical validated payload; changes with the payload.';
+comment on column concord.commands.attempt is 'Number of this run; a retry from failed counts up.';
+comment on column concord.commands.run_after is 'When the next turn is due; set with the fact that makes one necessary. Null: nothing is due.';
+comment on column concord.commands.turn_token is 'Fence of the turn under way: every write of a turn names it, a driver that lost it writes nothing.';
+comment on column concord.commands.turn_until is 'After this time another driver may take the turn over.';
+
+create table concord.domain_effects (
+  domain_effect_id                uuid                     not null,
+  command_id                      uuid                     not null,
+  effect_type                     text                     not null,
+  effect_payload                  jsonb                    not null,
+  idempotency_key                 text,
+  status                          text                     not null default 'planned'::text,
+  executed_by_runtime_workflow_id text,
+  result                          jsonb,
+  error                           text,
+  compensates_effect_id           uuid,
+  declared_compensation           text,
+  created_at                      timestamp with time zone not null default now(),
+  completed_at                    timestamp with time zone,
+  workspace_id                    uuid                     not null,
+  declaration_order               integer                  not null,
+  attempt                         integer                  not null default 0,
+  max_attempts                    integer                  not null default 3,
+  error_class                     text,
+  run_after                       timestamp with time zone,
+  turn_token                      uuid,
+  reversibility                   text,
+  read_back                       jsonb,
+  constraint domain_effects_pk PRIMARY KEY (domain_effect_id),
+  constraint domain_effects_workspace_uq UNIQUE (workspace_id, domain_effect_id),
+  constraint domain_effects_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint domain_effects_compensates_fk FOREIGN KEY (workspace_id, compensates_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
+  constraint domain_effects_attempts_ck CHECK (((attempt >= 0) AND (max_attempts >= 1))),
+  constraint domain_effects_completed_at_ck CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text])) = (completed_at IS NOT NULL))),
+  constraint domain_effects_error_class_ck CHECK ((error_class = ANY (ARRAY['transient_connector_error'::text, 'rate_limited'::text, 'timeout'::text, 'temporary_database_error'::text, 'validation_error'::text, 'policy_denied'::text, 'approval_rejected'::text, 'permission_denied'::text, 'malformed_payload'::text, 'internal_error'::text]))),
+  constraint domain_effects_names_ck CHECK (((effect_type <> ''::text) AND (idempotency_key <> ''::text))),
+  constraint domain_effects_order_ck CHECK ((declaration_order >= 0)),
+  constraint domain_effects_payload_ck CHECK ((jsonb_typeof(effect_payload) = 'object'::text)),
+  constraint domain_effects_reversibility_ck CHECK ((reversibility = ANY (ARRAY['reversible'::text, 'compensatable'::text, 'irreversible'::text]))),
+  constraint domain_effects_self_ck CHECK ((compensates_effect_id <> domain_effect_id)),
+  constraint domain_effects_status_ck CHECK ((status = ANY (ARRAY['planned'::text, 'executing'::text, 'succeeded'::text, 'failed'::text]))),
+  constraint domain_effects_times_ck CHECK ((isfinite(created_at) AND isfinite(completed_at) AND isfinite(run_after)))
+) with (fillfactor=80);
+CREATE INDEX idx_domain_effects_command ON concord.domain_effects USING btree (command_id, declaration_order);
+CREATE INDEX idx_domain_effects_status ON concord.domain_effects USING btree (workspace_id, created_at) WHERE (completed_at IS NULL);
+CREATE UNIQUE INDEX idx_domain_effects_idem ON concord.domain_effects USING btree (workspace_id, idempotency_key) WHERE (idempotency_key IS NOT NULL);
+alter table concord.domain_effects enable row level security, force row level security;
+create policy domain_effects_app on concord.domain_effects as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy domain_effects_engine on concord.domain_effects as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.domain_effects to concord_app;
+grant insert, select, update on concord.domain_effects to concord_engine;
+comment on column concord.domain_effects.idempotency_key is 'Handed to the provider; the truth of "this one deed", apart from the key of the command.';
+comment on column concord.domain_effects.attempt is 'Executions begun so far.';
+comment on column concord.domain_effects.run_after is 'Set while a failed attempt waits for its repeat.';
+comment on column concord.domain_effects.reversibility is 'Whether it can be undone exactly, made good by a counter-deed, or neither.';
+comment on column concord.domain_effects.read_back is 'What the provider showed when it was asked afterwards.';
+
+create table concord.domain_event_seals (
+  workspace_id     uuid                     not null,
+  seal_no          bigint                   not null,
+  xid_from         xid8                     not null,
+  xid_to           xid8                     not null,
+  first_seq        bigint                   not null,
+  last_seq         bigint                   not null,
+  row_count        integer                  not null,
+  root_hash        bytea                    not null,
+  previous_seal_no bigint,
+  previous_hash    bytea                    not null,
+  seal_hash        bytea                    not null,
+  sealed_at        timestamp with time zone not null default now(),
+  constraint domain_event_seals_pk PRIMARY KEY (workspace_id, seal_no),
+  constraint domain_event_seals_link_uq UNIQUE (workspace_id, seal_no, xid_to, seal_hash),
+  constraint domain_event_seals_previous_fk FOREIGN KEY (workspace_id, previous_seal_no, xid_from, previous_hash) REFERENCES concord.domain_event_seals(workspace_id, seal_no, xid_to, seal_hash),
+  constraint domain_event_seals_hashes_ck CHECK (((octet_length(root_hash) = 32) AND (octet_length(previous_hash) = 32) AND (octet_length(seal_hash) = 32))),
+  constraint domain_event_seals_number_ck CHECK (
+CASE
+    WHEN (seal_no = 1) THEN (previous_seal_no IS NULL)
+    ELSE ((seal_no > 1) AND (previous_seal_no IS NOT NULL) AND (previous_seal_no = (seal_no - 1)))
+END),
+  constraint domain_event_seals_range_ck CHECK (((xid_from < xid_to) AND (first_seq <= last_seq) AND (row_count >= 1))),
+  constraint domain_event_seals_times_ck CHECK (isfinite(sealed_at))
+);
+CREATE TRIGGER domain_event_seals_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON concord.domain_event_seals FOR EACH STATEMENT EXECUTE FUNCTION concord.refuse_change() ENABLE ALWAYS;
+alter table concord.domain_event_seals enable row level security, force row level security;
+create policy domain_event_seals_app on concord.domain_event_seals as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy domain_event_seals_engine on concord.domain_event_seals as permissive for all to concord_engine using (true) with check (true);
+grant insert, select on concord.domain_event_seals to concord_app;
+grant insert, select on concord.domain_event_seals to concord_engine;
+comment on table concord.domain_event_seals is 'Per workspace a chain; a seal covers the rows with xid_from <= xid < xid_to, in order of xid, seq.';
+comment on column concord.domain_event_seals.root_hash is 'Merkle root over the hashes of the covered rows.';
+comment on column concord.domain_event_seals.previous_hash is 'seal_hash of the seal before; 32 zero bytes for the first.';
+
+create table concord.domain_events (
+  event_id     uuid                     not null,
+  command_id   uuid,
+  agent_run_id uuid,
+  swarm_run_id uuid,
+  purpose      text                     not null,
+  event_type   text                     not null,
+  payload      jsonb                    not null,
+  actor        text                     not null,
+  trace_id     text                     not null,
+  step_index   integer,
+  tool_name    text,
+  latency_ms   integer,
+  token_usage  jsonb,
+  cost_units   numeric,
+  created_at   timestamp with time zone not null default now(),
+  workspace_id uuid                     not null,
+  seq          bigint                   not null generated always as identity,
+  xid          xid8                     not null default pg_current_xact_id(),
+  constraint domain_events_pk PRIMARY KEY (event_id),
+  constraint domain_events_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
+  constraint domain_events_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint domain_events_swarm_run_fk FOREIGN KEY (workspace_id, swarm_run_id) REFERENCES concord.swarm_runs(workspace_id, swarm_run_id),
+  constraint domain_events_agent_step_ck CHECK (
+CASE
+    WHEN (purpose = 'agent_step'::text) THEN ((agent_run_id IS NOT NULL) AND (step_index IS NOT NULL))
+    ELSE ((step_index IS NULL) AND (tool_name IS NULL) AND (latency_ms IS NULL) AND (token_usage IS NULL) AND (cost_units IS NULL))
+END),
+  constraint domain_events_names_ck CHECK (((event_type <> ''::text) AND (actor <> ''::text) AND (trace_id <> ''::text))),
+  constraint domain_events_numbers_ck CHECK (((step_index >= 0) AND (latency_ms >= 0) AND (cost_units >= (0)::numeric) AND (cost_units < 'Infinity'::numeric))),
+  constraint domain_events_payload_ck CHECK ((jsonb_typeof(payload) = 'object'::text)),
+  constraint domain_events_purpose_ck CHECK ((purpose = ANY (ARRAY['event'::text, 'audit'::text, 'agent_step'::text]))),
+  constraint domain_events_times_ck CHECK (isfinite(created_at))
+);
+CREATE INDEX domain_events_feed_ix ON concord.domain_events USING btree (xid, seq);
+CREATE INDEX idx_domain_events_audit ON concord.domain_events USING btree (command_id, created_at) WHERE (purpose = 'audit'::text);
+CREATE INDEX idx_domain_events_command ON concord.domain_events USING btree (command_id, seq);
+CREATE INDEX idx_domain_events_purpose ON concord.domain_events USING btree (workspace_id, purpose, seq);
+CREATE UNIQUE INDEX idx_domain_events_agent ON concord.domain_events USING btree (agent_run_id, step_index) WHERE (agent_run_id IS NOT NULL);
+CREATE TRIGGER domain_events_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON concord.domain_events FOR EACH STATEMENT EXECUTE FUNCTION concord.refuse_change() ENABLE ALWAYS;
+alter table concord.domain_events enable row level security, force row level security;
+create policy domain_events_app on concord.domain_events as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy domain_events_engine on concord.domain_events as permissive for all to concord_engine using (true) with check (true);
+grant insert (event_id, command_id, agent_run_id, swarm_run_id, purpose, event_type, payload, actor, trace_id, step_index, tool_name, latency_ms, token_usage, cost_units, created_at, workspace_id), select on concord.domain_events to concord_app;
+grant insert (event_id, command_id, agent_run_id, swarm_run_id, purpose, event_type, payload, actor, trace_id, step_index, tool_name, latency_ms, token_usage, cost_units, created_at, workspace_id), select on concord.domain_events to concord_engine;
+comment on table concord.domain_events is 'Append-only. Replaces command_events, domain_audit_log and agent_steps.';
+comment on column concord.domain_events.seq is 'Order within a transaction, and of one command; has gaps, never a cursor on its own.';
+comment on column concord.domain_events.xid is 'Transaction that wrote the row; below the oldest running one it is final.';
+
+create table concord.swarm_runs (
+  swarm_run_id             uuid                     not null,
+  command_id               uuid                     not null,
+  workflow_run_id          uuid,
+  coordinator_agent_run_id uuid,
+  status                   text                     not null,
+  objective                text                     not null,
+  execution_mode           text                     not null,
+  join_strategy            text                     not null,
+  max_agents               integer                  not null default 5,
+  max_depth                integer                  not null default 2,
+  max_total_steps          integer                  not null default 100,
+  max_cost_units           numeric,
+  metadata                 jsonb                    not null default '{}'::jsonb,
+  created_at               timestamp with time zone not null default now(),
+  started_at               timestamp with time zone,
+  completed_at             timestamp with time zone,
+  cancelled_at             timestamp with time zone,
+  workspace_id             uuid                     not null,
+  run_after                timestamp with time zone default now(),
+  turn_token               uuid,
+  turn_until               timestamp with time zone,
+  constraint swarm_runs_pk PRIMARY KEY (swarm_run_id),
+  constraint swarm_runs_workspace_uq UNIQUE (workspace_id, swarm_run_id),
+  constraint swarm_runs_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint swarm_runs_coordinator_fk FOREIGN KEY (workspace_id, coordinator_agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
+  constraint swarm_runs_ended_ck CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text, 'partially_succeeded'::text, 'expired'::text])) = ((completed_at IS NOT NULL) OR (cancelled_at IS NOT NULL)))),
+  constraint swarm_runs_execution_mode_ck CHECK ((execution_mode = ANY (ARRAY['sequential'::text, 'parallel'::text, 'competitive'::text, 'review_driven'::text, 'hierarchical'::text]))),
+  constraint swarm_runs_join_strategy_ck CHECK ((join_strategy = ANY (ARRAY['all_success'::text, 'first_success'::text, 'quorum'::text, 'coordinator_synthesis'::text, 'evaluator_selection'::text, 'human_review'::text, 'best_of_n'::text, 'map_reduce'::text, 'consensus'::text, 'ranked_review'::text]))),
+  constraint swarm_runs_limits_ck CHECK (((max_agents >= 1) AND (max_depth >= 0) AND (max_total_steps >= 1))),
+  constraint swarm_runs_max_cost_units_ck CHECK (((max_cost_units > (0)::numeric) AND (max_cost_units < 'Infinity'::numeric))),
+  constraint swarm_runs_metadata_ck CHECK ((jsonb_typeof(metadata) = 'object'::text)),
+  constraint swarm_runs_status_ck CHECK ((status = ANY (ARRAY['created'::text, 'running'::text, 'joining'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'partially_succeeded'::text, 'expired'::text, 'waiting_for_approval'::text, 'cancelling'::text]))),
+  constraint swarm_runs_times_ck CHECK ((isfinite(created_at) AND isfinite(started_at) AND isfinite(completed_at) AND isfinite(cancelled_at) AND isfinite(run_after) AND isfinite(turn_until))),
+  constraint swarm_runs_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
+) with (fillfactor=80);
+CREATE INDEX idx_swarm_runs_command_id ON concord.swarm_runs USING btree (command_id);
+CREATE INDEX idx_swarm_runs_status ON concord.swarm_runs USING btree (workspace_id, status);
+CREATE INDEX swarm_runs_due_ix ON concord.swarm_runs USING btree (run_after) WHERE ((completed_at IS NULL) AND (cancelled_at IS NULL));
+alter table concord.swarm_runs enable row level security, force row level security;
+create policy swarm_runs_app on concord.swarm_runs as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy swarm_runs_engine on concord.swarm_runs as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.swarm_runs to concord_app;
+grant insert, select, update on concord.swarm_runs to concord_engine;
+comment on column concord.swarm_runs.workflow_run_id is 'Instance of a registered workflow type, null until there are any; never an id of the runtime.';
+comment on column concord.swarm_runs.run_after is 'When the next turn is due; null: nothing is due.';
+
+create table identity.api_keys (
+  id           uuid                     not null default gen_random_uuid(),
+  org_id       uuid                     not null,
+  user_id      uuid                     not null,
+  workspace_id uuid,
+  name         text                     not null,
+  prefix       text                     not null,
+  key_hash     bytea                    not null,
+  role         text                     not null,
+  created_at   timestamp with time zone not null default now(),
+  expires_at   timestamp with time zone,
+  revoked_at   timestamp with time zone,
+  last_used_at timestamp with time zone,
+  constraint api_keys_pk PRIMARY KEY (id),
+  constraint api_keys_key_hash_uq UNIQUE (key_hash),
+  constraint api_keys_prefix_uq UNIQUE (prefix),
+  constraint api_keys_user_fk FOREIGN KEY (org_id, user_id) REFERENCES identity.users(org_id, id),
+  constraint api_keys_workspace_fk FOREIGN KEY (org_id, workspace_id) REFERENCES identity.workspaces(org_id, id),
+  constraint api_keys_key_hash_ck CHECK ((octet_length(key_hash) = 32)),
+  constraint api_keys_name_ck CHECK (((name <> ''::text) AND (prefix <> ''::text))),
+  constraint api_keys_role_ck CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'admin'::text]))),
+  constraint api_keys_times_ck CHECK ((isfinite(created_at) AND isfinite(expires_at) AND isfinite(revoked_at) AND isfinite(last_used_at)))
+) with (fillfactor=50);
+CREATE INDEX api_keys_user_ix ON identity.api_keys USING btree (user_id);
+alter table identity.api_keys enable row level security, force row level security;
+create policy api_keys_engine on identity.api_keys as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on identity.api_keys to concord_engine;
+comment on column identity.api_keys.workspace_id is 'Null: every workspace that the user may enter.';
+comment on column identity.api_keys.key_hash is 'SHA-256 of the key; the key itself is shown once and never stored.';
+comment on column identity.api_keys.role is 'Upper bound; at use time the lower of this and the role of the user counts.';
+
+create table identity.org_role_memberships (
+  role_id    uuid                     not null,
+  user_id    uuid                     not null,
+  created_at timestamp with time zone not null default now(),
+  org_id     uuid                     not null,
+  constraint org_role_memberships_pk PRIMARY KEY (role_id, user_id),
+  constraint org_role_memberships_role_fk FOREIGN KEY (org_id, role_id) REFERENCES identity.org_roles(org_id, id),
+  constraint org_role_memberships_user_fk FOREIGN KEY (org_id, user_id) REFERENCES identity.users(org_id, id),
+  constraint org_role_memberships_times_ck CHECK (isfinite(created_at))
+);
+CREATE INDEX idx_org_role_memberships_user ON identity.org_role_memberships USING btree (user_id);
+alter table identity.org_role_memberships enable row level security, force row level security;
+create policy org_role_memberships_app on identity.org_role_memberships as permissive for select to concord_app using ((org_id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
+create policy org_role_memberships_engine on identity.org_role_memberships as permissive for all to concord_engine using (true) with check (true);
+grant delete, insert, select on identity.org_role_memberships to concord_engine;
+grant select on identity.org_role_memberships to concord_app;
+
+create table identity.org_roles (
+  id         uuid                     not null default gen_random_uuid(),
+  org_id     uuid                     not null,
+  slug       text                     not null,
+  name       text                     not null,
+  created_at timestamp with time zone not null default now(),
+  constraint org_roles_pk PRIMARY KEY (id),
+  constraint org_roles_org_uq UNIQUE (org_id, id),
+  constraint org_roles_slug_uq UNIQUE (org_id, slug),
+  constraint org_roles_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
+  constraint org_roles_name_ck CHECK (((name <> ''::text) AND (slug <> ''::text))),
+  constraint org_roles_times_ck CHECK (isfinite(created_at))
+);
+alter table identity.org_roles enable row level security, force row level security;
+create policy org_roles_app on identity.org_roles as permissive for select to concord_app using ((org_id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
+create policy org_roles_engine on identity.org_roles as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on identity.org_roles to concord_engine;
+grant select on identity.org_roles to concord_app;
+
+create table identity.orgs (
+  id         uuid                     not null default gen_random_uuid(),
+  name       text                     not null,
+  slug       text                     not null,
+  settings   jsonb                    not null default '{}'::jsonb,
+  created_at timestamp with time zone not null default now(),
+  constraint orgs_pk PRIMARY KEY (id),
+  constraint orgs_slug_uq UNIQUE (slug),
+  constraint orgs_name_ck CHECK (((name <> ''::text) AND (slug <> ''::text))),
+  constraint orgs_settings_ck CHECK ((jsonb_typeof(settings) = 'object'::text)),
+  constraint orgs_times_ck CHECK (isfinite(created_at))
+);
+alter table identity.orgs enable row level security, force row level security;
+create policy orgs_app on identity.orgs as permissive for select to concord_app using ((id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
+create policy orgs_engine on identity.orgs as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on identity.orgs to concord_engine;
+grant select on identity.orgs to concord_app;
+
+create table identity.users (
+  id          uuid                     not null default gen_random_uuid(),
+  org_id      uuid                     not null,
+  external_id text                     not null,
+  email       text,
+  role        text                     not null,
+  created_at  timestamp with time zone not null default now(),
+  constraint users_pk PRIMARY KEY (id),
+  constraint users_external_id_uq UNIQUE (external_id),
+  constraint users_org_uq UNIQUE (org_id, id),
+  constraint users_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
+  constraint users_external_id_ck CHECK ((external_id <> ''::text)),
+  constraint users_role_ck CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'admin'::text]))),
+  constraint users_times_ck CHECK (isfinite(created_at))
+);
+alter table identity.users enable row level security, force row level security;
+create policy users_app on identity.users as permissive for select to concord_app using ((org_id = ( SELECT identity.current_org_id() AS current_org_id))) with check ();
+create policy users_engine on identity.users as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on identity.users to concord_engine;
+grant select on identity.users to concord_app;
+comment on column identity.users.external_id is 'Subject at the identity provider; unique over all orgs, so an identity has one org.';
+comment on column identity.users.role is 'Platform permission; org roles decide visibility and are separate.';
+
+create table identity.workspaces (
+  id             uuid                     not null default gen_random_uuid(),
+  org_id         uuid                     not null,
+  slug           text                     not null,
+  name           text                     not null,
+  owner_user_id  uuid,
+  access_role_id uuid,
+  created_at     timestamp with time zone not null default now(),
+  archived_at    timestamp with time zone,
+  constraint workspaces_pk PRIMARY KEY (id),
+  constraint workspaces_org_uq UNIQUE (org_id, id),
+  constraint workspaces_slug_uq UNIQUE (org_id, slug),
+  constraint workspaces_access_role_fk FOREIGN KEY (org_id, access_role_id) REFERENCES identity.org_roles(org_id, id),
+  constraint workspaces_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
+  constraint workspaces_owner_fk FOREIGN KEY (org_id, owner_user_id) REFERENCES identity.users(org_id, id),
+  constraint workspaces_name_ck CHECK (((name <> ''::text) AND (slug <> ''::text))),
+  constraint workspaces_times_ck CHECK ((isfinite(created_at) AND isfinite(archived_at)))
+);
+alter table identity.workspaces enable row level security, force row level security;
+create policy workspaces_app on identity.workspaces as permissive for select to concord_app using ((id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ();
+create policy workspaces_engine on identity.workspaces as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on identity.workspaces to concord_engine;
+grant select on identity.workspaces to concord_app;
+comment on column identity.workspaces.access_role_id is 'When set, only its members and the owner may enter; null lets everyone of the org in.';
+
+create table public.concord_migrations (
+  number     integer                  not null,
+  name       text                     not null,
+  checksum   text                     not null,
+  applied_at timestamp with time zone not null default clock_timestamp(),
+  applied_by text                     not null default SESSION_USER,
+  constraint concord_migrations_pk PRIMARY KEY (number),
+  constraint concord_migrations_name_uq UNIQUE (name)
+);
+grant select on public.concord_migrations to concord_engine;

@@ -1,0 +1,165 @@
+/** Events and seals are written once: nobody changes them, and only the owner, on purpose, lets old ones go. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { openTestDb, type TestDb } from '#test/database'
+import { insertRow, insertWorld, rowsOf, type World } from '#test/store-rows'
+import type { Tx } from '../db.ts'
+import { domainEvents } from './events.ts'
+
+const tables = ['concord.domain_events', 'concord.domain_event_seals'] as const
+const roles = ['concord_engine', 'concord_app'] as const
+
+describe('append-only', () => {
+  let opened: TestDb
+  let world: World
+
+  before(async () => {
+    opened = await openTestDb()
+    world = await insertWorld(opened.db)
+  })
+  after(() => opened.close())
+
+  const as = (role: string, work: (tx: Tx) => Promise<unknown>) =>
+    opened.db.transaction(async (tx) => {
+      await tx.query(`set local role ${role}`)
+      await tx.query(`select set_config('concord.workspace_id', $1, true)`, [world.workspace])
+      await work(tx)
+    })
+
+  for (const table of tables) {
+    for (const role of roles) {
+      test(`[EVT-03] ${role} may not update, delete or truncate ${table}`, async () => {
+        for (const change of [
+          `update ${table} set workspace_id = workspace_id`,
+          `delete from ${table}`,
+          `truncate ${table}`,
+        ]) {
+          await assert.rejects(
+            as(role, (tx) => tx.query(change)),
+            { code: '42501', message: /permission denied/ },
+            change,
+          )
+        }
+      })
+    }
+
+    test(`[EVT-03] not even the owner of ${table} may, in a replica session either`, async () => {
+      for (const setting of ['origin', 'replica']) {
+        for (const change of [
+          `update ${table} set workspace_id = workspace_id`,
+          `delete from ${table}`,
+          `truncate ${table}`,
+        ]) {
+          const attempt = opened.db.transaction(async (tx) => {
+            await tx.query(`set local session_replication_role = ${setting}`)
+            await tx.query(change)
+          })
+          await assert.rejects(attempt, { code: '42501', message: /append-only/ }, `${setting}: ${change}`)
+        }
+      }
+    })
+
+    test(`[EVT-03] retention deletes from ${table} as the owner, and still nobody updates or truncates`, async () => {
+      const retain = (change: string) =>
+        opened.db.transaction(async (tx) => {
+          await tx.query(`set local concord.retention = 'on'`)
+          return tx.query(change)
+        })
+      await assert.rejects(retain(`update ${table} set workspace_id = workspace_id`), { code: '42501' })
+      await assert.rejects(retain(`truncate ${table}`), { code: '42501' })
+      const gone = await retain(`delete from ${table} where workspace_id = '${world.workspace}' returning 1`)
+      assert.equal(gone.length, 1)
+      await insertRow(opened.db, table, rowsOf[table](world))
+    })
+  }
+
+  test('the setting alone opens nothing: with delete granted by mistake the trigger still asks who it is', async () => {
+    const attempt = opened.db.transaction(async (tx) => {
+      await tx.query('grant delete on concord.domain_events to concord_engine')
+      await tx.query(`set local concord.retention = 'on'`)
+      await tx.query('set local role concord_engine')
+      await tx.query('delete from concord.domain_events')
+    })
+    await assert.rejects(attempt, { code: '42501', message: /append-only/ })
+  })
+
+  test('a writer cannot choose its place in the feed', async () => {
+    for (const role of roles) {
+      const row = rowsOf['concord.domain_events'](world)
+      await as(role, (tx) => insertRow(tx, 'concord.domain_events', row))
+      const later = { ...rowsOf['concord.domain_events'](world), xid: '1' }
+      await assert.rejects(
+        as(role, (tx) => insertRow(tx, 'concord.domain_events', later)),
+        { code: '42501' },
+      )
+      const earlier = `insert into concord.domain_events (event_id, workspace_id, purpose, event_type, payload, actor, trace_id, seq)
+        overriding system value values (gen_random_uuid(), $1, 'event', 'x', '{}', 'a', 't', 1)`
+      await assert.rejects(
+        as(role, (tx) => tx.query(earlier, [world.workspace])),
+        { code: '42501' },
+      )
+    }
+  })
+
+  test('[EVT-08] steps of a run come back in order, and the database gives place and transaction', async () => {
+    for (const index of [2, 0, 1]) {
+      const step = { purpose: 'agent_step', event_type: 'tool_call', agent_run_id: world.agent, step_index: index }
+      await insertRow(opened.db, 'concord.domain_events', { ...rowsOf['concord.domain_events'](world), ...step })
+    }
+    // Other events of the same run have no step and do not get in each other's way.
+    for (const _ of [1, 2]) {
+      await insertRow(opened.db, 'concord.domain_events', {
+        ...rowsOf['concord.domain_events'](world),
+        agent_run_id: world.agent,
+      })
+    }
+    const steps = await opened.db.query<{ step_index: number; seq: string; xid: string }>(
+      `select step_index, seq, xid from concord.domain_events where agent_run_id = $1 and purpose = 'agent_step' order by step_index`,
+      [world.agent],
+    )
+    assert.deepEqual(
+      steps.map((step) => step.step_index),
+      [0, 1, 2],
+    )
+    assert.equal(new Set(steps.flatMap(({ seq, xid }) => [`seq ${seq}`, `xid ${xid}`])).size, 6)
+  })
+
+  test('Drizzle leaves seq and xid to the database, so the engine may use it', async () => {
+    await as('concord_engine', async (tx) => {
+      const { event_id, workspace_id } = rowsOf['concord.domain_events'](world)
+      const [row] = await tx.drizzle
+        .insert(domainEvents)
+        .values({
+          eventId: event_id,
+          workspaceId: workspace_id,
+          purpose: 'event',
+          eventType: 'seen',
+          payload: {},
+          actor: 'system',
+          traceId: 't',
+        })
+        .returning()
+      assert.equal(typeof row?.seq, 'bigint')
+      assert.match(row?.xid ?? '', /^\d+$/)
+    })
+  })
+
+  test('seals form one chain: the next continues number, place and hash', async () => {
+    const next = {
+      seal_no: 2,
+      previous_seal_no: 1,
+      xid_from: '9',
+      xid_to: '12',
+      previous_hash: Buffer.alloc(32, 2),
+      seal_hash: Buffer.alloc(32, 4),
+    }
+    await insertRow(opened.db, 'concord.domain_event_seals', {
+      ...rowsOf['concord.domain_event_seals'](world),
+      ...next,
+    })
+    const fork = { ...rowsOf['concord.domain_event_seals'](world), ...next, seal_hash: Buffer.alloc(32, 5) }
+    await assert.rejects(insertRow(opened.db, 'concord.domain_event_seals', fork), {
+      constraint: 'domain_event_seals_pk',
+    })
+  })
+})

@@ -1,0 +1,213 @@
+/** What holds for the schema as a whole, asked of the catalogue, so that a table added later is asked too. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { type Machine, statesOf } from '#kernel/machine'
+import { agentRunMachine } from '#kernel/machines/agent-run'
+import { approvalMachine } from '#kernel/machines/approval'
+import { commandMachine } from '#kernel/machines/command'
+import { effectMachine } from '#kernel/machines/effect'
+import { swarmRunMachine } from '#kernel/machines/swarm-run'
+import { openTestDb, type TestDb } from '#test/database'
+import { insertWorld } from '#test/store-rows'
+import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
+import { executionModes, joinStrategies } from './agents.ts'
+import { cancellationModes, ingressTypes, reversibilities } from './commands.ts'
+import { eventPurposes } from './events.ts'
+import { platformRoles } from './identity.ts'
+
+describe('rules of the whole schema', () => {
+  let opened: TestDb
+  let catalogue: Catalogue
+
+  before(async () => {
+    opened = await openTestDb()
+    catalogue = await readCatalogue(opened.db)
+  })
+  after(() => opened.close())
+
+  const ours = () => catalogue.tables.map(({ table }) => table).filter((table) => !table.startsWith('public.'))
+  const tableNames = () => ours().map((table) => table.slice(table.indexOf('.') + 1))
+  const checksOf = (table: string) =>
+    catalogue.constraints.filter(({ owner, text }) => owner === table && text.includes(' CHECK '))
+  const foreignKeys = () => catalogue.constraints.filter(({ text }) => text.includes('FOREIGN KEY'))
+
+  /** The closed list of a column, from the one constraint that is nothing but that list. */
+  function closedList(table: string, column: string): string[] | undefined {
+    const list = new RegExp(`CHECK \\(\\(${column} = ANY \\(ARRAY\\[(.*)\\]\\)\\)\\)$`)
+    const found = checksOf(table)
+      .map(({ text }) => list.exec(text)?.[1])
+      .find((values) => values !== undefined)
+    return found?.split(', ').map((value) => value.replace(/^'(.*)'::text$/, '$1'))
+  }
+
+  test('[SUP-01] [SUP-04] [SUP-05] [SUP-17] no queue, claim, outbox, step or task-run tables, and no claim or lease columns', () => {
+    const gone = [
+      'task_queue',
+      'worker_claims',
+      'effect_outbox',
+      'command_events',
+      'domain_audit_log',
+      'agent_steps',
+      'task_runs',
+    ]
+    const inConcord = ours().filter((table) => table.startsWith('concord.'))
+    assert.ok(inConcord.length >= 8)
+    assert.deepEqual(
+      tableNames().filter((name) => gone.includes(name)),
+      [],
+    )
+    const columns = catalogue.columns.filter(({ table }) => inConcord.includes(table)).map(({ column }) => column)
+    assert.deepEqual(
+      columns.filter((name) => ['claimed_by', 'lease_until', 'task_run_id'].includes(name)),
+      [],
+    )
+    assert.match(
+      catalogue.comments.map(({ text }) => text).join('\n'),
+      /command_events, domain_audit_log and agent_steps/,
+    )
+  })
+
+  test('[SUP-08] no table or index has the prefix pf_', () => {
+    assert.deepEqual(
+      [...tableNames(), ...catalogue.indexes.map(({ text }) => text)].filter((name) => /\bpf_/.test(name)),
+      [],
+    )
+  })
+
+  test('[OQ-03] of the runtime only the workflow id is kept, on commands and effects', () => {
+    const mirrored = catalogue.columns.filter(
+      ({ table, column }) => table.startsWith('concord.') && column.includes('workflow_id'),
+    )
+    assert.deepEqual(
+      mirrored.map(({ table, column }) => `${table}.${column}`),
+      ['concord.commands.runtime_workflow_id', 'concord.domain_effects.executed_by_runtime_workflow_id'],
+    )
+  })
+
+  test('[FLOW-009] no foreign key cascades, nulls or defaults', () => {
+    assert.ok(foreignKeys().length > 20)
+    assert.deepEqual(
+      foreignKeys().filter(({ text }) => /ON (DELETE|UPDATE)/.test(text)),
+      [],
+    )
+  })
+
+  test('[FLOW-009] an org, a user, a role or a workspace with data cannot be deleted', async () => {
+    await insertWorld(opened.db)
+    for (const table of [
+      'identity.orgs',
+      'identity.users',
+      'identity.org_roles',
+      'identity.workspaces',
+      'concord.commands',
+    ]) {
+      await assert.rejects(opened.db.query(`delete from ${table}`), { code: '23503' }, table)
+    }
+  })
+
+  test('a row of a workspace points only at rows of the same workspace', () => {
+    const scoped = new Set(
+      catalogue.columns.filter(({ column }) => column === 'workspace_id').map(({ table }) => table),
+    )
+    const inConcord = ours().filter((table) => table.startsWith('concord.'))
+    assert.deepEqual(
+      inConcord.filter((table) => !scoped.has(table)),
+      [],
+    )
+    const loose = foreignKeys().filter(({ owner, text }) => {
+      const target = /REFERENCES ([a-z_.]+)\(/.exec(text)?.[1] ?? ''
+      return (
+        owner.startsWith('concord.') &&
+        target.startsWith('concord.') &&
+        !/FOREIGN KEY \(workspace_id, .*\(workspace_id, /.test(text)
+      )
+    })
+    assert.deepEqual(loose, [])
+  })
+
+  test('[PER-10] status columns hold exactly the states of their machines', () => {
+    const machines: readonly (readonly [string, Machine])[] = [
+      ['concord.commands', commandMachine],
+      ['concord.domain_effects', effectMachine],
+      ['concord.approvals', approvalMachine],
+      ['concord.swarm_runs', swarmRunMachine],
+      ['concord.agent_runs', agentRunMachine],
+    ]
+    for (const [table, machine] of machines)
+      assert.deepEqual(closedList(table, 'status')?.sort(), [...statesOf(machine)].sort(), table)
+    assert.deepEqual(
+      closedList('concord.command_dependencies', 'required_status')?.sort(),
+      [...statesOf(commandMachine)].sort(),
+    )
+  })
+
+  test('[PER-10] [EVT-02] the other closed lists are the ones the code knows', () => {
+    const lists: readonly (readonly [string, string, readonly string[]])[] = [
+      ['concord.commands', 'ingress', ingressTypes],
+      ['concord.commands', 'cancellation_mode', cancellationModes],
+      ['concord.domain_effects', 'reversibility', reversibilities],
+      ['concord.domain_events', 'purpose', eventPurposes],
+      ['concord.swarm_runs', 'execution_mode', executionModes],
+      ['concord.swarm_runs', 'join_strategy', joinStrategies],
+      ['identity.users', 'role', platformRoles],
+      ['identity.api_keys', 'role', platformRoles],
+    ]
+    for (const [table, column, values] of lists)
+      assert.deepEqual(closedList(table, column), [...values], `${table}.${column}`)
+  })
+
+  test('[PER-10] every status, mode, purpose, class or role column has a closed list', () => {
+    const enumerated = catalogue.columns.filter(
+      ({ table, column, type }) =>
+        ours().includes(table) && type === 'text' && /(^|_)(status|mode|purpose|class|role|ingress)$/.test(column),
+    )
+    const open = enumerated.filter(({ table, column }) => closedList(table, column) === undefined)
+    assert.ok(enumerated.length >= 15)
+    // An agent's role is the name of a contract in the registry, where the list is kept.
+    assert.deepEqual(
+      open.map(({ table, column }) => `${table}.${column}`),
+      ['concord.agent_runs.agent_role'],
+    )
+  })
+
+  test('no time is infinite: every timestamp column is in a check', () => {
+    const times = catalogue.columns.filter(
+      ({ table, type }) => ours().includes(table) && type === 'timestamp with time zone',
+    )
+    const free = times.filter(
+      ({ table, column }) => !checksOf(table).some(({ text }) => text.includes(`isfinite(${column})`)),
+    )
+    assert.deepEqual(
+      free.map(({ table, column }) => `${table}.${column}`),
+      [],
+    )
+  })
+
+  test('every table has row security, forced, with a rule for the engine', () => {
+    for (const { table, rowSecurity } of catalogue.tables.filter(({ table }) => ours().includes(table))) {
+      assert.equal(rowSecurity, 'enable row level security, force row level security', table)
+      const policies = catalogue.policies.filter(({ owner }) => owner === table).map(({ text }) => text)
+      assert.ok(
+        policies.some((text) => text.includes('for all to concord_engine using (true) with check (true)')),
+        table,
+      )
+      const isTenants = catalogue.columns.some((column) => column.table === table && column.column === 'workspace_id')
+      const scoped = policies.filter(
+        (text) => text.includes('to concord_app') && text.includes(`current_setting('concord.workspace_id'`),
+      )
+      // Keys are checked before a workspace is known: the request role has no right to them at all.
+      if (isTenants && table !== 'identity.api_keys') assert.equal(scoped.length, 1, table)
+    }
+  })
+
+  test('nobody but the owner may delete, truncate or reference, and public has no rights at all', () => {
+    const wide = catalogue.grants.filter(
+      ({ text }) => /\b(delete|truncate|references|trigger|maintain)\b/.test(text) || / to public$/i.test(text),
+    )
+    // Leaving an org role is the one delete of the service.
+    assert.deepEqual(
+      wide.map(({ text }) => text),
+      ['grant delete, insert, select on identity.org_role_memberships to concord_engine'],
+    )
+  })
+})

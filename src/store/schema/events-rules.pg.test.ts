@@ -1,0 +1,108 @@
+/** Every rule of events and their seals, broken once. */
+import { breakEveryRule } from '#test/broken-rows'
+
+const forever = { created_at: 'infinity' }
+const empty = ''
+
+breakEveryRule(
+  ['concord.domain_events', 'concord.domain_event_seals'],
+  [
+    {
+      constraint: 'domain_events_command_fk',
+      table: 'concord.domain_events',
+      rows: '[EVT-01]',
+      by: ({ elsewhere }) => ({ command_id: elsewhere.command }),
+    },
+    {
+      constraint: 'domain_events_agent_run_fk',
+      table: 'concord.domain_events',
+      rows: '[EVT-01]',
+      by: ({ elsewhere }) => ({ agent_run_id: elsewhere.agent }),
+    },
+    {
+      constraint: 'domain_events_swarm_run_fk',
+      table: 'concord.domain_events',
+      rows: '[EVT-01]',
+      by: ({ elsewhere }) => ({ swarm_run_id: elsewhere.swarm }),
+    },
+    {
+      constraint: 'domain_events_purpose_ck',
+      table: 'concord.domain_events',
+      rows: '[EVT-02]',
+      by: [{ purpose: 'log' }, { purpose: 'Audit' }, { purpose: empty }],
+    },
+    {
+      constraint: 'domain_events_names_ck',
+      table: 'concord.domain_events',
+      by: [{ actor: empty }, { trace_id: empty }, { event_type: empty }],
+    },
+    { constraint: 'domain_events_payload_ck', table: 'concord.domain_events', by: { payload: 'null' } },
+    {
+      constraint: 'domain_events_agent_step_ck',
+      table: 'concord.domain_events',
+      rows: '[EVT-07]',
+      by: ({ here }) => [
+        { step_index: 0 },
+        { tool_name: 'run_sql' },
+        { latency_ms: 1 },
+        { token_usage: {} },
+        { cost_units: 1 },
+        { purpose: 'event', step_index: 0, agent_run_id: here.agent },
+        { purpose: 'agent_step', step_index: 0 },
+        { purpose: 'agent_step', agent_run_id: here.agent },
+      ],
+    },
+    {
+      constraint: 'domain_events_numbers_ck',
+      table: 'concord.domain_events',
+      by: ({ here }) =>
+        [
+          { step_index: -1 },
+          { latency_ms: -1 },
+          { cost_units: -1 },
+          { cost_units: 'NaN' },
+          { cost_units: 'Infinity' },
+        ].map((wrong) => ({
+          purpose: 'agent_step',
+          agent_run_id: here.agent,
+          step_index: 5,
+          ...wrong,
+        })),
+    },
+    { constraint: 'domain_events_times_ck', table: 'concord.domain_events', by: forever },
+    {
+      constraint: 'idx_domain_events_agent',
+      table: 'concord.domain_events',
+      rows: '[EVT-08]',
+      given: ({ here }) => ({ purpose: 'agent_step', agent_run_id: here.agent, step_index: 7 }),
+      by: ({ here }) => ({ purpose: 'agent_step', agent_run_id: here.agent, step_index: 7 }),
+    },
+
+    { constraint: 'domain_event_seals_pk', table: 'concord.domain_event_seals', by: {} },
+    {
+      constraint: 'domain_event_seals_previous_fk',
+      table: 'concord.domain_event_seals',
+      by: [
+        { seal_no: 2, previous_seal_no: 1, xid_from: '8', xid_to: '20', previous_hash: Buffer.alloc(32, 2) },
+        { seal_no: 2, previous_seal_no: 1, xid_from: '9', xid_to: '20', previous_hash: Buffer.alloc(32, 3) },
+        { seal_no: 3, previous_seal_no: 2, xid_from: '9', xid_to: '20', previous_hash: Buffer.alloc(32, 2) },
+      ],
+    },
+    {
+      constraint: 'domain_event_seals_number_ck',
+      table: 'concord.domain_event_seals',
+      by: [{ seal_no: 0 }, { seal_no: 2 }, { seal_no: 3, previous_seal_no: 1 }, { previous_seal_no: 1 }],
+    },
+    {
+      constraint: 'domain_event_seals_range_ck',
+      table: 'concord.domain_event_seals',
+      by: [{ xid_to: '1' }, { first_seq: 4 }, { row_count: 0 }],
+    },
+    {
+      constraint: 'domain_event_seals_hashes_ck',
+      table: 'concord.domain_event_seals',
+      by: [{ root_hash: Buffer.alloc(31) }, { previous_hash: Buffer.alloc(0) }, { seal_hash: Buffer.alloc(33) }],
+    },
+    { constraint: 'domain_event_seals_times_ck', table: 'concord.domain_event_seals', by: { sealed_at: 'infinity' } },
+  ],
+)

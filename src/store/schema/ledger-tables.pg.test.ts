@@ -1,0 +1,187 @@
+/** The tables as the requirements print them: every column with its type, nullness and default, and nothing unannounced. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { openTestDb, type TestDb } from '#test/database'
+import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
+
+type Printed = {
+  readonly rows: string
+  readonly table: string
+  /** As printed; `timestamptz` columns are written `at`. */
+  readonly columns: string
+  /** Additions, each explained in the head of its migration. */
+  readonly added: string
+  readonly indexes: readonly string[]
+  readonly keys: readonly string[]
+}
+
+const turn = 'run_after, turn_token, turn_until'
+
+const printed: readonly Printed[] = [
+  {
+    rows: '[CMD-01] [CMD-08] [CAN-01] [SUP-07] [PER-06]',
+    table: 'concord.commands',
+    columns: `command_id uuid!, command_type text!, requested_by text!, ingress text!, payload jsonb!, context jsonb!, status text!,
+      cancellation_mode text! = 'graceful'::text, idempotency_key text, runtime_workflow_id text, result jsonb, error text,
+      created_at at! = now(), updated_at at! = now(), completed_at at, task_name text, plan jsonb,
+      cancellation_requested boolean! = false, command_type_version_id uuid`,
+    added: `workspace_id, request_fingerprint, payload_hash, error_class, attempt, ${turn}`,
+    indexes: [],
+    keys: ['PRIMARY KEY (command_id)', 'UNIQUE (workspace_id, idempotency_key)', 'UNIQUE (runtime_workflow_id)'],
+  },
+  {
+    rows: '[DEP-01]',
+    table: 'concord.command_dependencies',
+    columns: `child_command_id uuid!, parent_command_id uuid!, required_status text! = 'succeeded'::text,
+      propagate_cancellation boolean! = true, created_at at! = now()`,
+    added: 'workspace_id',
+    indexes: ['idx_command_deps_parent ON concord.command_dependencies USING btree (parent_command_id)'],
+    keys: ['PRIMARY KEY (child_command_id, parent_command_id)'],
+  },
+  {
+    rows: '[EFF-02]',
+    table: 'concord.domain_effects',
+    columns: `domain_effect_id uuid!, command_id uuid!, effect_type text!, effect_payload jsonb!, idempotency_key text,
+      status text! = 'planned'::text, executed_by_runtime_workflow_id text, result jsonb, error text, compensates_effect_id uuid,
+      declared_compensation text, created_at at! = now(), completed_at at, declaration_order integer!`,
+    added: 'workspace_id, attempt, max_attempts, error_class, run_after, turn_token, reversibility, read_back',
+    indexes: [
+      'idx_domain_effects_command ON concord.domain_effects USING btree (command_id, declaration_order)',
+      'idx_domain_effects_status ON concord.domain_effects USING btree (workspace_id, created_at) WHERE (completed_at IS NULL)',
+      'UNIQUE INDEX idx_domain_effects_idem ON concord.domain_effects USING btree (workspace_id, idempotency_key) WHERE (idempotency_key IS NOT NULL)',
+    ],
+    keys: ['PRIMARY KEY (domain_effect_id)'],
+  },
+  {
+    rows: '[EVT-01]',
+    table: 'concord.domain_events',
+    columns: `event_id uuid!, command_id uuid, agent_run_id uuid, swarm_run_id uuid, purpose text!, event_type text!, payload jsonb!,
+      actor text!, trace_id text!, step_index integer, tool_name text, latency_ms integer, token_usage jsonb, cost_units numeric,
+      created_at at! = now()`,
+    added: 'workspace_id, seq, xid',
+    indexes: [
+      'idx_domain_events_command ON concord.domain_events USING btree (command_id, seq)',
+      'idx_domain_events_purpose ON concord.domain_events USING btree (workspace_id, purpose, seq)',
+      'idx_domain_events_agent ON concord.domain_events USING btree (agent_run_id, step_index) WHERE (agent_run_id IS NOT NULL)',
+      `idx_domain_events_audit ON concord.domain_events USING btree (command_id, created_at) WHERE (purpose = 'audit'::text)`,
+      'domain_events_feed_ix ON concord.domain_events USING btree (xid, seq)',
+    ],
+    keys: ['PRIMARY KEY (event_id)'],
+  },
+  {
+    rows: '[APR-01]',
+    table: 'concord.approvals',
+    columns: `approval_id uuid!, command_id uuid!, requested_by text!, approver text!, approval_type text!, request_payload jsonb!,
+      review_packet jsonb!, status text! = 'pending'::text, expires_at at, created_at at! = now(), decided_at at, decided_by text,
+      decision_reason text, idempotency_key text, payload_hash text!`,
+    added:
+      'workspace_id, self_decision_allowed, superseded_by, approvals_required, approver_roles, approved_by, domain_effect_id',
+    indexes: [],
+    keys: ['PRIMARY KEY (approval_id)', 'UNIQUE (workspace_id, idempotency_key)'],
+  },
+  {
+    rows: '[SWM-01]',
+    table: 'concord.swarm_runs',
+    columns: `swarm_run_id uuid!, command_id uuid!, workflow_run_id uuid, coordinator_agent_run_id uuid, status text!, objective text!,
+      execution_mode text!, join_strategy text!, max_agents integer! = 5, max_depth integer! = 2, max_total_steps integer! = 100,
+      max_cost_units numeric, metadata jsonb! = '{}'::jsonb, created_at at! = now(), started_at at, completed_at at, cancelled_at at`,
+    added: `workspace_id, ${turn}`,
+    indexes: [
+      'idx_swarm_runs_command_id ON concord.swarm_runs USING btree (command_id)',
+      'idx_swarm_runs_status ON concord.swarm_runs USING btree (workspace_id, status)',
+    ],
+    keys: ['PRIMARY KEY (swarm_run_id)'],
+  },
+  {
+    rows: '[AGT-05]',
+    table: 'concord.agent_runs',
+    columns: `agent_run_id uuid!, command_id uuid!, swarm_run_id uuid, parent_agent_run_id uuid, agent_name text!, agent_role text!,
+      agent_version text, status text!, goal text!, allowed_tools jsonb! = '[]'::jsonb, allowed_connectors jsonb! = '[]'::jsonb,
+      memory_scope jsonb! = '{}'::jsonb, context_scope jsonb! = '{}'::jsonb, max_steps integer! = 20, step_count integer! = 0,
+      spawn_depth integer! = 0, model_config jsonb! = '{}'::jsonb, runtime_config jsonb! = '{}'::jsonb, metadata jsonb! = '{}'::jsonb,
+      created_at at! = now(), started_at at, completed_at at, cancelled_at at`,
+    added: `workspace_id, ${turn}`,
+    indexes: [
+      'idx_agent_runs_swarm_run_id ON concord.agent_runs USING btree (swarm_run_id)',
+      'idx_agent_runs_parent_agent_run_id ON concord.agent_runs USING btree (parent_agent_run_id)',
+      'idx_agent_runs_status ON concord.agent_runs USING btree (workspace_id, status)',
+    ],
+    keys: ['PRIMARY KEY (agent_run_id)'],
+  },
+  {
+    rows: '[FLOW-001]',
+    table: 'identity.orgs',
+    columns: `id uuid! = gen_random_uuid(), name text!, slug text!, settings jsonb! = '{}'::jsonb, created_at at! = now()`,
+    added: '',
+    indexes: [],
+    keys: ['PRIMARY KEY (id)', 'UNIQUE (slug)'],
+  },
+  {
+    rows: '[FLOW-002] [FLOW-004]',
+    table: 'identity.users',
+    columns: `id uuid! = gen_random_uuid(), org_id uuid!, external_id text!, email text, role text!, created_at at! = now()`,
+    added: '',
+    indexes: [],
+    keys: ['PRIMARY KEY (id)', 'UNIQUE (external_id)', 'FOREIGN KEY (org_id) REFERENCES identity.orgs(id)'],
+  },
+  {
+    rows: '[FLOW-005]',
+    table: 'identity.org_roles',
+    columns: `id uuid! = gen_random_uuid(), org_id uuid!, slug text!, name text!, created_at at! = now()`,
+    added: '',
+    indexes: [],
+    keys: ['PRIMARY KEY (id)', 'UNIQUE (org_id, slug)', 'FOREIGN KEY (org_id) REFERENCES identity.orgs(id)'],
+  },
+  {
+    rows: '[FLOW-006] [FLOW-007]',
+    table: 'identity.org_role_memberships',
+    columns: `role_id uuid!, user_id uuid!, created_at at! = now()`,
+    added: 'org_id',
+    indexes: ['idx_org_role_memberships_user ON identity.org_role_memberships USING btree (user_id)'],
+    keys: [
+      'PRIMARY KEY (role_id, user_id)',
+      'FOREIGN KEY (org_id, role_id) REFERENCES identity.org_roles(org_id, id)',
+      'FOREIGN KEY (org_id, user_id) REFERENCES identity.users(org_id, id)',
+    ],
+  },
+]
+
+const words = (list: string) => list.split(/,\s+/).filter((word) => word !== '')
+
+describe('tables as printed', () => {
+  let opened: TestDb
+  let catalogue: Catalogue
+
+  before(async () => {
+    opened = await openTestDb()
+    catalogue = await readCatalogue(opened.db)
+  })
+  after(() => opened.close())
+
+  for (const { rows, table, columns, added, indexes, keys } of printed) {
+    test(`${rows} ${table}`, () => {
+      const real = catalogue.columns.filter((column) => column.table === table)
+      const additions = words(added)
+      const drawn = real
+        .filter(({ column }) => !additions.includes(column))
+        .map(({ column, type, notNull, default: value }) => {
+          const kind = type === 'timestamp with time zone' ? 'at' : type
+          return `${column} ${kind}${notNull ? '!' : ''}${value === null ? '' : ` = ${value}`}`
+        })
+      assert.deepEqual(drawn.sort(), words(columns).sort())
+      assert.equal(real.length, drawn.length + additions.length, 'an addition is not announced')
+      const owned = (lines: Catalogue['indexes']) =>
+        lines.filter(({ owner }) => owner === table).map(({ text }) => text)
+      for (const index of indexes)
+        assert.ok(
+          owned(catalogue.indexes).some((text) => text.endsWith(index)),
+          index,
+        )
+      for (const key of keys)
+        assert.ok(
+          owned(catalogue.constraints).some((text) => text.endsWith(key)),
+          key,
+        )
+    })
+  }
+})

@@ -1,0 +1,38 @@
+/** Names and types that become part of a statement's text: they come from descriptors in code and are still checked once. */
+import { hash } from 'node:crypto'
+import { KernelFault } from '#kernel/errors'
+
+const NAME = /^[a-z_][a-z0-9_]{0,62}$/
+
+/** The column types that the mechanisms write; an array column goes as `jsonb` or through a statement of its own. */
+export const pgTypes = ['text', 'uuid', 'integer', 'bigint', 'numeric', 'boolean', 'timestamptz', 'jsonb'] as const
+export type PgType = (typeof pgTypes)[number]
+export type Columns = Readonly<Record<string, PgType>>
+
+export function columnName(name: string): string {
+  if (!NAME.test(name)) throw new KernelFault('store.name.invalid', `${name} is no column name`)
+  return name
+}
+
+/** `table` or `schema.table`. */
+export function tableName(name: string): string {
+  const parts = name.split('.')
+  if (parts.length > 2 || !parts.every((part) => NAME.test(part))) {
+    throw new KernelFault('store.name.invalid', `${name} is no table name`)
+  }
+  return name
+}
+
+/**
+ * A name that changes with the text. Postgres cuts names at 63 characters in silence, and one connection refuses one
+ * name for two texts, so the text itself is in the name.
+ */
+export function statementName(label: string, text: string): string {
+  return `${label.replaceAll(/[^a-z0-9_]+/gi, '_').slice(0, 40)}_${hash('sha1', text).slice(0, 16)}`
+}
+
+/** A value as the driver should send it: arrays and objects of a jsonb column as text, never as a Postgres array. */
+export function encode(type: PgType, value: unknown): unknown {
+  if (value === undefined || value === null) return null
+  return type === 'jsonb' ? JSON.stringify(value) : value
+}

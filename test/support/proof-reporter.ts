@@ -1,0 +1,60 @@
+/**
+ * A reporter for node's test runner that writes one JSON line per test, with the whole path of its titles, so that
+ * `npm run requirements` can tell which rows the run proved.
+ */
+import { relative } from 'node:path'
+import type { TestEvent } from 'node:test/reporters'
+import { formatResult, type Outcome, type TestResult } from '../../scripts/requirements/results.ts'
+
+type Reported = Extract<TestEvent, { type: 'test:pass' | 'test:fail' }>
+/** The branch of the title tree that a file is on right now; a parent's own result arrives after its children's. */
+type Branch = { title: string; isParent: boolean }[]
+
+export default async function* proofReporter(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  const branches = new Map<string, Branch>()
+  for await (const event of events) {
+    if (event.type === 'test:start') {
+      const { nesting, name } = event.data
+      const branch = branchOf(branches, event.data.file)
+      branch.length = nesting
+      branch[nesting] = { title: name, isParent: false }
+      const parent = branch[nesting - 1]
+      if (parent) parent.isParent = true
+    } else if (event.type === 'test:pass' || event.type === 'test:fail') {
+      const result = resultOf(event, branchOf(branches, event.data.file))
+      if (result) yield formatResult(result)
+    }
+  }
+}
+
+function branchOf(branches: Map<string, Branch>, file = ''): Branch {
+  const branch = branches.get(file) ?? []
+  branches.set(file, branch)
+  return branch
+}
+
+/** Only leaves count. A parent is recorded when it failed by itself, for example in a hook, and not through a child. */
+function resultOf(event: Reported, branch: Branch): TestResult | undefined {
+  const { nesting, name, file, details } = event.data
+  const isLeaf = details.type !== 'suite' && !branch[nesting]?.isParent
+  const failedItself = event.type === 'test:fail' && failureOf(event) !== 'subtestsFailed'
+  if (!isLeaf && !failedItself) return undefined
+  const above = branch.slice(0, nesting).map(({ title }) => title)
+  return {
+    file: relative(process.cwd(), file ?? ''),
+    titles: [...above, name],
+    outcome: outcomeOf(event),
+    durationMs: Math.round(details.duration_ms * 1000) / 1000,
+  }
+}
+
+function outcomeOf(event: Reported): Outcome {
+  if (event.data.todo !== undefined && event.data.todo !== false) return 'todo'
+  if (event.data.skip !== undefined && event.data.skip !== false) return 'skipped'
+  return event.type === 'test:pass' ? 'passed' : 'failed'
+}
+
+function failureOf(event: Reported): unknown {
+  const { details } = event.data
+  return 'error' in details ? (details.error as { failureType?: unknown }).failureType : undefined
+}

@@ -1,0 +1,159 @@
+/**
+ * Rows that the schema accepts, one builder per table, in the words of the database. A test changes one column and knows
+ * that nothing else is wrong with the row.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Sql } from '../../src/store/db.ts'
+
+export type Row = Readonly<Record<string, unknown>>
+type Asks = Pick<Sql, 'query'>
+
+/** Objects become JSON, arrays become Postgres arrays; a JSON array is given as text. */
+export async function insertRow<R extends Row>(sql: Asks, table: string, row: R): Promise<R> {
+  const columns = Object.keys(row)
+  const marks = columns.map((_, index) => `$${index + 1}`)
+  await sql.query(`insert into ${table} (${columns.join(', ')}) values (${marks.join(', ')})`, Object.values(row))
+  return row
+}
+
+const hash32 = (fill: number): Buffer => Buffer.alloc(32, fill)
+
+/** Everything that one workspace can hold, one row each. */
+export type World = Readonly<
+  Record<
+    'org' | 'user' | 'role' | 'workspace' | 'command' | 'parent' | 'swarm' | 'agent' | 'effect' | 'approval',
+    string
+  >
+>
+
+export const aWorldOf = (ids: Partial<World> = {}): World => ({
+  org: randomUUID(),
+  user: randomUUID(),
+  role: randomUUID(),
+  workspace: randomUUID(),
+  command: randomUUID(),
+  parent: randomUUID(),
+  swarm: randomUUID(),
+  agent: randomUUID(),
+  effect: randomUUID(),
+  approval: randomUUID(),
+  ...ids,
+})
+
+/** A new row for each table inside `world`; keys that must be unique are new every time. */
+export const rowsOf = {
+  'identity.orgs': () => ({ id: randomUUID(), name: 'Acme', slug: randomUUID() }),
+  'identity.users': ({ org }: World) => ({ id: randomUUID(), org_id: org, external_id: randomUUID(), role: 'writer' }),
+  'identity.org_roles': ({ org }: World) => ({ id: randomUUID(), org_id: org, slug: randomUUID(), name: 'Finance' }),
+  'identity.org_role_memberships': ({ org, role, user }: World) => ({ org_id: org, role_id: role, user_id: user }),
+  'identity.workspaces': ({ org }: World) => ({ id: randomUUID(), org_id: org, slug: randomUUID(), name: 'Books' }),
+  'identity.api_keys': ({ org, user }: World) => ({
+    id: randomUUID(),
+    org_id: org,
+    user_id: user,
+    name: 'laptop',
+    prefix: randomUUID(),
+    key_hash: Buffer.concat([Buffer.from(randomUUID().replaceAll('-', ''), 'hex'), Buffer.alloc(16)]),
+    role: 'writer',
+  }),
+  'concord.commands': ({ workspace }: World) => ({
+    command_id: randomUUID(),
+    workspace_id: workspace,
+    command_type: 'generate_report',
+    requested_by: 'user:ada',
+    ingress: 'user_request',
+    payload: { month: '2026-05' },
+    context: {},
+    status: 'created',
+    payload_hash: 'h1',
+  }),
+  'concord.command_dependencies': ({ workspace, command, parent }: World) => ({
+    workspace_id: workspace,
+    child_command_id: command,
+    parent_command_id: parent,
+  }),
+  'concord.swarm_runs': ({ workspace, command }: World) => ({
+    swarm_run_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    status: 'created',
+    objective: 'find out',
+    execution_mode: 'parallel',
+    join_strategy: 'all_success',
+  }),
+  'concord.agent_runs': ({ workspace, command, swarm }: World) => ({
+    agent_run_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    swarm_run_id: swarm,
+    agent_name: 'Ada',
+    agent_role: 'analyst',
+    status: 'created',
+    goal: 'find out',
+  }),
+  'concord.domain_effects': ({ workspace, command }: World) => ({
+    domain_effect_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    effect_type: 'connector.mail.send',
+    effect_payload: { to: 'finance' },
+    declaration_order: 0,
+  }),
+  'concord.domain_events': ({ workspace, command }: World) => ({
+    event_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    purpose: 'audit',
+    event_type: 'command_created',
+    payload: {},
+    actor: 'user:ada',
+    trace_id: 'trace_1',
+  }),
+  'concord.domain_event_seals': ({ workspace }: World) => ({
+    workspace_id: workspace,
+    seal_no: 1,
+    xid_from: '1',
+    xid_to: '9',
+    first_seq: 1,
+    last_seq: 3,
+    row_count: 3,
+    root_hash: hash32(1),
+    previous_hash: hash32(0),
+    seal_hash: hash32(2),
+  }),
+  'concord.approvals': ({ workspace, command }: World) => ({
+    approval_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    requested_by: 'user:ada',
+    approver: 'data_owner',
+    approval_type: 'external_sharing',
+    request_payload: {},
+    review_packet: {},
+    payload_hash: 'h1',
+  }),
+} as const satisfies Record<string, (world: World) => Row>
+
+export type TableName = keyof typeof rowsOf
+export const tableNames = Object.keys(rowsOf) as readonly TableName[]
+
+/** Inserts a whole world: every table has at least one row of it. */
+export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise<World> {
+  const put = (table: TableName, row: Row = {}) => insertRow(sql, table, { ...rowsOf[table](world), ...row })
+  await put('identity.orgs', { id: world.org })
+  await put('identity.users', { id: world.user })
+  await put('identity.org_roles', { id: world.role })
+  await put('identity.org_role_memberships')
+  await put('identity.workspaces', { id: world.workspace })
+  await put('identity.api_keys')
+  await put('concord.commands', { command_id: world.parent })
+  await put('concord.commands', { command_id: world.command })
+  await put('concord.command_dependencies')
+  await put('concord.swarm_runs', { swarm_run_id: world.swarm })
+  await put('concord.agent_runs', { agent_run_id: world.agent })
+  await put('concord.domain_effects', { domain_effect_id: world.effect })
+  await put('concord.domain_events')
+  await put('concord.domain_event_seals')
+  await put('concord.approvals', { approval_id: world.approval })
+  return world
+}
