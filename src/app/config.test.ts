@@ -17,7 +17,12 @@ describe('settings', () => {
   })
 
   test('values are taken over, blanks count as unset', () => {
-    const config = read({ CONCORD_HOME: '/data/c', CONCORD_PORT: '8080', CONCORD_LOG_LEVEL: '', DATABASE_URL: 'postgres://h/d' })
+    const config = read({
+      CONCORD_HOME: '/data/c',
+      CONCORD_PORT: '8080',
+      CONCORD_LOG_LEVEL: '',
+      DATABASE_URL: 'postgres://h/d',
+    })
     assert.ok(config.ok)
     assert.deepEqual(
       [config.value.home, config.value.port, config.value.logLevel, config.value.databaseUrl],
@@ -55,7 +60,11 @@ describe('settings', () => {
     const half = read({ CONCORD_JWT_ISSUER: 'https://id.example.com/' })
     assert.ok(!half.ok)
     assert.equal(half.code, 'app.setting.invalid')
-    const whole = { CONCORD_JWT_ISSUER: 'https://i/', CONCORD_JWT_AUDIENCE: 'c', CONCORD_JWT_JWKS_URL: 'https://i/jwks' }
+    const whole = {
+      CONCORD_JWT_ISSUER: 'https://i/',
+      CONCORD_JWT_AUDIENCE: 'c',
+      CONCORD_JWT_JWKS_URL: 'https://i/jwks',
+    }
     assert.ok(read(whole).ok)
   })
 

@@ -23,14 +23,24 @@ const FREE_BYTES_MIN = 512 * 1024 * 1024
 
 export async function examine(config: Config): Promise<Finding[]> {
   const machine = [checkNode(process.versions.node), await checkFolder(config.home), await checkDisk(config.home)]
-  return [...machine, ...(await checkDatabase(config)), await checkServerProcess(config), await checkAdminKey(config.home)]
+  return [
+    ...machine,
+    ...(await checkDatabase(config)),
+    await checkServerProcess(config),
+    await checkAdminKey(config.home),
+  ]
 }
 
 export function checkNode(running: string): Finding {
   const [major = 0, minor = 0] = running.split('.').map(Number)
   const isNew = major > NODE_MIN[0] || (major === NODE_MIN[0] && minor >= NODE_MIN[1])
   if (isNew) return { check: 'node', state: 'well', found: `Node ${running}` }
-  return { check: 'node', state: 'broken', found: `Node ${running} is too old`, next: `use Node ${NODE_MIN.join('.')} or later, or run through npm` }
+  return {
+    check: 'node',
+    state: 'broken',
+    found: `Node ${running} is too old`,
+    next: `use Node ${NODE_MIN.join('.')} or later, or run through npm`,
+  }
 }
 
 async function nearestFolder(path: string): Promise<string> {
@@ -44,7 +54,12 @@ async function checkFolder(home: string): Promise<Finding> {
     await access(folder, constants.W_OK | constants.X_OK)
     return { check: 'data folder', state: 'well', found: folder === home ? home : `${home} (will be made)` }
   } catch {
-    return { check: 'data folder', state: 'broken', found: `${folder} is not writable`, next: 'set CONCORD_HOME to a folder of yours' }
+    return {
+      check: 'data folder',
+      state: 'broken',
+      found: `${folder} is not writable`,
+      next: 'set CONCORD_HOME to a folder of yours',
+    }
   }
 }
 
@@ -57,7 +72,12 @@ async function checkDisk(home: string): Promise<Finding> {
 }
 
 function broken(check: string, refusal: Refusal): Finding {
-  return { check, state: 'broken', found: refusal.reason, ...(refusal.hint === undefined ? {} : { next: refusal.hint }) }
+  return {
+    check,
+    state: 'broken',
+    found: refusal.reason,
+    ...(refusal.hint === undefined ? {} : { next: refusal.hint }),
+  }
 }
 
 async function checkDatabase(config: Config): Promise<Finding[]> {
@@ -84,7 +104,12 @@ function schemaFinding(status: { version: number; pending: readonly string[]; ve
   const { verdict } = status
   if (!verdict.ok) return broken('schema', verdict as Refusal)
   if (status.pending.length === 0) return { check: 'schema', state: 'well', found: `version ${status.version}` }
-  return { check: 'schema', state: 'note', found: `${status.pending.length} migrations to come`, next: '`concord up` applies them' }
+  return {
+    check: 'schema',
+    state: 'note',
+    found: `${status.pending.length} migrations to come`,
+    next: '`concord up` applies them',
+  }
 }
 
 async function checkServerProcess(config: Config): Promise<Finding> {
@@ -96,15 +121,26 @@ async function checkServerProcess(config: Config): Promise<Finding> {
     if (!answer.ok) return { check: 'server', state: 'broken', found, next: `see ${address}/health` }
     return { check: 'server', state: health.version === version ? 'well' : 'note', found }
   } catch {
-    return { check: 'server', state: 'note', found: `nothing answers at ${address}`, next: 'start it with `concord up`' }
+    return {
+      check: 'server',
+      state: 'note',
+      found: `nothing answers at ${address}`,
+      next: 'start it with `concord up`',
+    }
   }
 }
 
 async function checkAdminKey(home: string): Promise<Finding> {
   const file = adminKeyFile(home)
   const found = await stat(file).catch(() => undefined)
-  if (!found) return { check: 'admin key', state: 'note', found: `${file} is not there yet`, next: '`concord up` writes it' }
+  if (!found)
+    return { check: 'admin key', state: 'note', found: `${file} is not there yet`, next: '`concord up` writes it' }
   const mode = found.mode & 0o777
   if ((mode & 0o077) === 0) return { check: 'admin key', state: 'well', found: file }
-  return { check: 'admin key', state: 'broken', found: `${file} can be read by others (mode ${mode.toString(8)})`, next: `chmod 600 ${file}` }
+  return {
+    check: 'admin key',
+    state: 'broken',
+    found: `${file} can be read by others (mode ${mode.toString(8)})`,
+    next: `chmod 600 ${file}`,
+  }
 }

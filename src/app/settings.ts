@@ -13,7 +13,12 @@ function bad(variable: string, reason: string, hint: string) {
 }
 
 function text(variable: string, meaning: string, example: string, fallback: string): Setting<string> {
-  return { variable, meaning, example, parse: (given) => accept(given === undefined || given === '' ? fallback : given) }
+  return {
+    variable,
+    meaning,
+    example,
+    parse: (given) => accept(given === undefined || given === '' ? fallback : given),
+  }
 }
 
 function optional(variable: string, meaning: string, example: string): Setting<string | undefined> {
@@ -21,7 +26,12 @@ function optional(variable: string, meaning: string, example: string): Setting<s
 }
 
 /** Plain decimal only: `Number` would also take 0x1F90, 1e3 and blanks. */
-function integer(variable: string, meaning: string, range: readonly [number, number], fallback: number): Setting<number> {
+function integer(
+  variable: string,
+  meaning: string,
+  range: readonly [number, number],
+  fallback: number,
+): Setting<number> {
   return {
     variable,
     meaning,
@@ -62,7 +72,11 @@ export const settings = {
   home: text('CONCORD_HOME', 'folder of the embedded database, keys and logs', './.concord', './.concord'),
   host: text('CONCORD_HOST', 'address the server listens on', '127.0.0.1', '127.0.0.1'),
   port: integer('CONCORD_PORT', 'port the server listens on', [1, 65_535], 7420),
-  databaseUrl: optional('DATABASE_URL', 'a Postgres of your own instead of the embedded one', 'postgres://user@host/db'),
+  databaseUrl: optional(
+    'DATABASE_URL',
+    'a Postgres of your own instead of the embedded one',
+    'postgres://user@host/db',
+  ),
   poolMax: integer('CONCORD_POOL_MAX', 'database connections of one process', [2, 200], 10),
   logLevel: choice(
     'CONCORD_LOG_LEVEL',

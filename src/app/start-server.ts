@@ -99,7 +99,9 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       ...(defaultWorkspace === undefined ? {} : { defaultWorkspace }),
       publicPaths: ['/metrics'],
       extraRoutes: (app) => {
-        app.get('/metrics', async (c) => c.text(await telemetry.metrics.render(), 200, { 'content-type': 'text/plain; version=0.0.4' }))
+        app.get('/metrics', async (c) =>
+          c.text(await telemetry.metrics.render(), 200, { 'content-type': 'text/plain; version=0.0.4' }),
+        )
       },
     })
     const server = await listen(api, config, world)

@@ -2,14 +2,21 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { flowTaskMachine, missionTaskMachine } from '#kernel/machines/index'
-import { aWorkspace, by, type CommandRow, events, leasedCommand, newId, someCommands, storedCommand } from '#test/concord-rows'
+import { aWorkspace, by, type CommandRow, events, leasedCommand, newId, someCommands } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
 import { claimLapsed, claimNext, leasedTable, releaseLeases, renewLeases } from './claim.ts'
 import { defineEventLog } from './events.ts'
 import { rowType, storedMachine } from './transition/stored-machine.ts'
-import { isLostRace, transition } from './transition/transition.ts'
+import { isLostRace, transition, type TransitionResult } from './transition/transition.ts'
 
-type TaskRow = { id: string; org_id: string; status: string; lease_token: string | null; attempt: number; worker_id: string | null }
+type TaskRow = {
+  id: string
+  org_id: string
+  status: string
+  lease_token: string | null
+  attempt: number
+  worker_id: string | null
+}
 
 const storedTask = storedMachine({
   machine: flowTaskMachine,
@@ -49,7 +56,13 @@ const leasedTask = leasedTable({
   order: 't.n',
 })
 
-const claimOf = (worker: string, leaseMs = 60_000, limit = 1) => ({ ...by('worker'), worker, token: newId(), leaseMs, limit })
+const claimOf = (worker: string, leaseMs = 60_000, limit = 1) => ({
+  ...by('worker'),
+  worker,
+  token: newId(),
+  leaseMs,
+  limit,
+})
 
 describe('claims and leases', () => {
   let opened: TestDb
@@ -71,7 +84,10 @@ describe('claims and leases', () => {
   async function someTasks(count: number, orgId = org): Promise<string[]> {
     await opened.db.query('truncate public.tasks')
     const ids = Array.from({ length: count }, () => newId())
-    await opened.db.query('insert into public.tasks (id, org_id) select id, $2 from unnest($1::uuid[]) with ordinality as i(id, n) order by n', [ids, orgId])
+    await opened.db.query(
+      'insert into public.tasks (id, org_id) select id, $2 from unnest($1::uuid[]) with ordinality as i(id, n) order by n',
+      [ids, orgId],
+    )
     return ids
   }
 
@@ -94,7 +110,10 @@ describe('claims and leases', () => {
     )
     assert.equal(taken.flat().length, 1_000)
     assert.deepEqual(new Set(taken.flat()), new Set(ids))
-    assert.ok(taken.every((mine) => mine.length > 0), 'every claimer had a part')
+    assert.ok(
+      taken.every((mine) => mine.length > 0),
+      'every claimer had a part',
+    )
   })
 
   test('the oldest come first, a row that another is taking is passed over', async () => {
@@ -133,7 +152,13 @@ describe('claims and leases', () => {
     const [row] = await mustClaim('w1')
     assert.ok(row)
     for (const stale of [{ lease_token: newId() }, { attempt: 2 }, { lease_token: null }]) {
-      const late = await transition(opened.db, storedTask, { ...row, ...stale }, 'Completed', by('worker'))
+      const late: TransitionResult<TaskRow> = await transition(
+        opened.db,
+        storedTask,
+        { ...row, ...stale },
+        'Completed',
+        by('worker'),
+      )
       assert.ok(isLostRace(late))
       assert.equal(late.code, 'lease.lost')
     }
@@ -151,9 +176,15 @@ describe('claims and leases', () => {
     assert.equal(taken?.id, row.id)
     assert.deepEqual(await claimLapsed(opened.db, leasedTask, { ...claimOf('other'), limit: 10 }), [])
     assert.ok(isLostRace(await transition(opened.db, storedTask, row, 'Completed', by('worker'))))
-    const failed = await transition(opened.db, storedTask, taken ?? {}, 'Failed', { ...by('reaper'), set: { next_retry_at: new Date() } })
+    const failed = await transition(opened.db, storedTask, taken ?? {}, 'Failed', {
+      ...by('reaper'),
+      set: { next_retry_at: new Date() },
+    })
     assert.ok(failed.ok)
-    const queued = await transition(opened.db, storedTask, failed.row, 'Queued', { ...by('sweeper'), add: { attempt: 1 } })
+    const queued = await transition(opened.db, storedTask, failed.row, 'Queued', {
+      ...by('sweeper'),
+      add: { attempt: 1 },
+    })
     assert.ok(queued.ok)
     assert.deepEqual([queued.row.attempt, queued.row.lease_token, queued.row.worker_id], [2, null, null])
     assert.equal((await mustClaim('w2')).length, 1)
@@ -176,7 +207,8 @@ describe('claims and leases', () => {
 
   test('a lease without a move: a turn on a command is taken, given back and taken again', async () => {
     const commands = await someCommands(opened.db, await aWorkspace(opened.db), 3, 'running')
-    const take = (worker: string, more = {}) => claimNext(opened.db, leasedCommand, { ...claimOf(worker, 60_000, 10), ...more })
+    const take = (worker: string, more = {}) =>
+      claimNext(opened.db, leasedCommand, { ...claimOf(worker, 60_000, 10), ...more })
     const first = await take('d1')
     assert.ok(first.ok)
     assert.equal(first.value.length, 3)
@@ -196,7 +228,13 @@ describe('claims and leases', () => {
       `create table public.mission_tasks (id uuid primary key, n bigint generated always as identity, workspace_id uuid, state text default 'queued', state_type text,
          version_id int not null default 1, agent_id text, agent_type text, due_at timestamptz, lease_token uuid, lease_until timestamptz, started_at timestamptz, completed_at timestamptz)`,
     )
-    const log = defineEventLog({ ...events, types: [...new Set(missionTaskMachine.moves.flatMap(({ emits }) => emits))], columns: events.columns.map((column) => (column.name === 'purpose' ? { ...column, valueOf: () => 'event' } : column)) })
+    const log = defineEventLog({
+      ...events,
+      types: [...new Set(missionTaskMachine.moves.flatMap(({ emits }) => emits))],
+      columns: events.columns.map((column) =>
+        column.name === 'purpose' ? { ...column, valueOf: () => 'event' } : column,
+      ),
+    })
     const stored = storedMachine({
       machine: missionTaskMachine,
       table: 'public.mission_tasks',
@@ -209,20 +247,46 @@ describe('claims and leases', () => {
       log: { log, target: 'task', links: { workspace_id: 'workspace_id' } },
       row: rowType<{ id: string; version_id: number; agent_id: string; state_type: string }>(),
     })
-    const leased = leasedTable({ stored, token: 'lease_token', until: 'lease_until', claim: { from: 'queued', to: 'assigned' }, heldIn: ['assigned', 'running'], order: 't.n' })
+    const leased = leasedTable({
+      stored,
+      token: 'lease_token',
+      until: 'lease_until',
+      claim: { from: 'queued', to: 'assigned' },
+      heldIn: ['assigned', 'running'],
+      order: 't.n',
+    })
     const workspace = await aWorkspace(opened.db)
     const ids = [newId(), newId(), newId()]
-    await opened.db.query('insert into public.mission_tasks (id, workspace_id) select id, $2 from unnest($1::uuid[]) id', [ids, workspace])
-    const claimed = await claimNext(opened.db, leased, { ...by('coordinator'), worker: 'coordinator', token: newId(), leaseMs: 1_000, limit: 3, set: { agent_id: 'a1' }, payload: { agent: 'a1' } })
+    await opened.db.query(
+      'insert into public.mission_tasks (id, workspace_id) select id, $2 from unnest($1::uuid[]) id',
+      [ids, workspace],
+    )
+    const claimed = await claimNext(opened.db, leased, {
+      ...by('coordinator'),
+      worker: 'coordinator',
+      token: newId(),
+      leaseMs: 1_000,
+      limit: 3,
+      set: { agent_id: 'a1' },
+      payload: { agent: 'a1' },
+    })
     assert.ok(claimed.ok)
-    assert.deepEqual(new Set(claimed.value.map(({ version_id, agent_id, state_type }) => `${version_id} ${agent_id} ${state_type}`)), new Set(['2 a1 running']))
+    assert.deepEqual(
+      new Set(claimed.value.map(({ version_id, agent_id, state_type }) => `${version_id} ${agent_id} ${state_type}`)),
+      new Set(['2 a1 running']),
+    )
     const told = await opened.db.query<{ event_id: string; payload: { target_id: string } }>(
       `select event_id, payload from concord.domain_events where workspace_id = $1 and event_type = 'task_assigned'`,
       [workspace],
     )
     assert.equal(new Set(told.map(({ event_id }) => event_id)).size, 3)
     assert.deepEqual(new Set(told.map(({ payload }) => payload.target_id)), new Set(ids))
-    assert.deepEqual(told[0]?.payload, { agent: 'a1', from: 'queued', to: 'assigned', target_type: 'task', target_id: told[0]?.payload.target_id })
-    assert.equal(storedCommand.machine.lock, 'from-state')
+    assert.deepEqual(told[0]?.payload, {
+      agent: 'a1',
+      from: 'queued',
+      to: 'assigned',
+      target_type: 'task',
+      target_id: told[0]?.payload.target_id,
+    })
   })
 })

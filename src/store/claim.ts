@@ -41,11 +41,14 @@ export type Leased<S extends string, A extends string, E extends string, Row> = 
 
 export type AnyLeased<Row> = Leased<string, string, string, Row>
 
-export function leasedTable<S extends string, A extends string, E extends string, Row>(leased: Leased<S, A, E, Row>): Leased<S, A, E, Row> {
+export function leasedTable<S extends string, A extends string, E extends string, Row>(
+  leased: Leased<S, A, E, Row>,
+): Leased<S, A, E, Row> {
   const { stored, token, until, worker, heartbeat, claim, heldIn } = leased
   for (const name of [token, until, worker, heartbeat]) if (name !== undefined) columnName(name)
   const strange = [...heldIn, ...(claim ? [claim.from, claim.to] : [])].find((state) => !isState(stored.machine, state))
-  if (strange !== undefined) throw new KernelFault('store.lease.binding', `${stored.machine.name} has no state ${strange}`)
+  if (strange !== undefined)
+    throw new KernelFault('store.lease.binding', `${stored.machine.name} has no state ${String(strange)}`)
   return leased
 }
 
@@ -89,14 +92,19 @@ export async function claimNext<S extends string, A extends string, E extends st
   const emits = move?.value.emits ?? []
   const events = emits.map((type) =>
     // The target and the time of each event are filled in by the statement, for each row its own.
-    draftEvent(stored, type, { from: claim?.from ?? '', to: claim?.to ?? '', id: null }, {
-      actor: worker,
-      actorKind,
-      traceId,
-      at: new Date(0),
-      newId,
-      ...(payload ? { payload } : {}),
-    }),
+    draftEvent(
+      stored,
+      type,
+      { from: claim?.from ?? '', to: claim?.to ?? '', id: null },
+      {
+        actor: worker,
+        actorKind,
+        traceId,
+        at: new Date(0),
+        newId,
+        ...(payload ? { payload } : {}),
+      },
+    ),
   )
   const eventIds = Array.from({ length: limit * emits.length }, () => newId())
   return accept(await take(sql, leased, 'waiting', request, { events, eventIds }))
@@ -118,13 +126,24 @@ async function take<Row>(
   sql: Sql,
   leased: AnyLeased<Row>,
   of: ClaimShape['of'],
-  { worker, token, leaseMs, limit = 1, id, tenant, set = {} }: Omit<ClaimRequest<string, string>, 'actorKind' | 'traceId' | 'newId' | 'payload'>,
+  {
+    worker,
+    token,
+    leaseMs,
+    limit = 1,
+    id,
+    tenant,
+    set = {},
+  }: Omit<ClaimRequest<string, string>, 'actorKind' | 'traceId' | 'newId' | 'payload'>,
   { events, eventIds }: Pick<ClaimCall, 'events' | 'eventIds'>,
 ): Promise<Row[]> {
   const shape: ClaimShape = { of, byId: id !== undefined, byTenant: tenant !== undefined, set: Object.keys(set).sort() }
   const strange = shape.set.find((name) => !Object.hasOwn(leased.stored.settable ?? {}, name))
-  if (strange !== undefined) throw new KernelFault('store.column.not_settable', `${leased.stored.machine.name}.${strange} is not settable`)
-  const { statement, values } = compiledFor<ClaimCall, Row>(leased, JSON.stringify(shape), () => compileClaim(leased, shape))
+  if (strange !== undefined)
+    throw new KernelFault('store.column.not_settable', `${leased.stored.machine.name}.${strange} is not settable`)
+  const { statement, values } = compiledFor<ClaimCall, Row>(leased, JSON.stringify(shape), () =>
+    compileClaim(leased, shape),
+  )
   const rows = await sql.run(statement, values({ worker, token, leaseMs, limit, id, tenant, set, events, eventIds }))
   const taken = point('claim.taken')
   if (taken) await taken
@@ -146,7 +165,11 @@ export async function renewLeases<Row>(
 }
 
 /** Gives rows back that were not worked on; what was already lost stays lost. Returns the ids that were given back. */
-export async function releaseLeases<Row>(sql: Sql, leased: AnyLeased<Row>, held: readonly Held[]): Promise<readonly string[]> {
+export async function releaseLeases<Row>(
+  sql: Sql,
+  leased: AnyLeased<Row>,
+  held: readonly Held[],
+): Promise<readonly string[]> {
   if (held.length === 0) return []
   const { statement, values } = compiledFor(leased, 'release', () => compileRelease(leased))
   return (await sql.run(statement, values(held))).map(({ id }) => id)

@@ -7,7 +7,8 @@ export type EventPurpose = 'event' | 'audit' | 'agent_step'
 /** One table says which types there are and for which purpose each is written, so that one fact is written once. */
 export function domainEventLog<const E extends string>(purposes: Readonly<Record<E, EventPurpose>>): EventLog<E> {
   const purposeOf = (type: string): EventPurpose => {
-    if (!Object.hasOwn(purposes, type)) throw new KernelFault('event.type.unknown', `no purpose is declared for ${type}`)
+    if (!Object.hasOwn(purposes, type))
+      throw new KernelFault('event.type.unknown', `no purpose is declared for ${type}`)
     return purposes[type as E]
   }
   return defineEventLog({

@@ -30,10 +30,18 @@ describe('appendEvents', () => {
   })
 
   const countOf = async (eventId: string) =>
-    (await opened.db.query<{ count: number }>('select count(*)::int as count from concord.domain_events where event_id = $1', [eventId]))[0]?.count
+    (
+      await opened.db.query<{ count: number }>(
+        'select count(*)::int as count from concord.domain_events where event_id = $1',
+        [eventId],
+      )
+    )[0]?.count
 
   test('[EVT-12] a step that is replayed finds its events written and adds none', async () => {
-    const step = () => ['artifact_created', 'plan_created'].map((type, index) => anEvent({ type: type as Draft['type'], eventId: eventIdOf(command.command_id, 'step-1', String(index)) }))
+    const step = () =>
+      ['artifact_created', 'plan_created'].map((type, index) =>
+        anEvent({ type: type as Draft['type'], eventId: eventIdOf(command.command_id, 'step-1', String(index)) }),
+      )
     const write = () => opened.db.transaction((tx) => appendEvents(tx, events, step(), { once: true }))
     assert.deepEqual([await write(), await write(), await write()], [2, 0, 0])
     for (const { eventId } of step()) assert.equal(await countOf(eventId), 1)
@@ -41,8 +49,13 @@ describe('appendEvents', () => {
 
   test('[EVT-12] twenty replays at once write each event once', async () => {
     const eventId = eventIdOf(command.command_id, 'parallel')
-    const counts = await Promise.all(Array.from({ length: 20 }, () => appendEvents(opened.db, events, [anEvent({ eventId })], { once: true })))
-    assert.equal(counts.reduce((sum, count) => sum + count, 0), 1)
+    const counts = await Promise.all(
+      Array.from({ length: 20 }, () => appendEvents(opened.db, events, [anEvent({ eventId })], { once: true })),
+    )
+    assert.equal(
+      counts.reduce((sum, count) => sum + count, 0),
+      1,
+    )
     assert.equal(await countOf(eventId), 1)
   })
 
@@ -68,7 +81,10 @@ describe('appendEvents', () => {
         { code },
       )
     }
-    const [row] = await opened.db.query<{ error: string | null }>('select error from concord.commands where command_id = $1', [command.command_id])
+    const [row] = await opened.db.query<{ error: string | null }>(
+      'select error from concord.commands where command_id = $1',
+      [command.command_id],
+    )
     assert.equal(row?.error, null)
   })
 
@@ -105,12 +121,22 @@ describe('appendEvents', () => {
       links: { run_id: 'uuid' },
       checkPayload: (_type, payload) => assert.ok(Object.hasOwn(payload, 'goal')),
     })
-    const draft = { ...anEvent(), type: 'run_started' as const, payload: { goal: 'g' }, links: { run_id: command.command_id } }
+    const draft = {
+      ...anEvent(),
+      type: 'run_started' as const,
+      payload: { goal: 'g' },
+      links: { run_id: command.command_id },
+    }
     assert.equal(await appendEvents(owner, log, [draft, draft]), 2)
     await assert.rejects(appendEvents(owner, log, [draft], { once: true }), { code: 'event.log.no_id' })
     await assert.rejects(appendEvents(owner, log, [{ ...draft, payload: {} }]), assert.AssertionError)
     const rows = await owner.query('select event_type, payload, actor_type, actor_id from public.orchestration_events')
-    assert.deepEqual(rows[0], { event_type: 'run_started', payload: { goal: 'g' }, actor_type: 'system', actor_id: 'system:1' })
+    assert.deepEqual(rows[0], {
+      event_type: 'run_started',
+      payload: { goal: 'g' },
+      actor_type: 'system',
+      actor_id: 'system:1',
+    })
     await owner.close()
   })
 
@@ -123,7 +149,9 @@ describe('appendEvents', () => {
     await lane.close()
     assert.equal(flaky.broken, 1)
     assert.ok(answers.every(({ ok }) => ok))
-    const [row] = await opened.db.query<{ count: number }>(`select count(*)::int as count from concord.domain_events where trace_id = 'trace_lane'`)
+    const [row] = await opened.db.query<{ count: number }>(
+      `select count(*)::int as count from concord.domain_events where trace_id = 'trace_lane'`,
+    )
     assert.equal(row?.count, 500)
   })
 })

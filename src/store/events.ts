@@ -56,7 +56,13 @@ export function eventIdOf(...parts: readonly string[]): string {
   const digits = hash('sha256', JSON.stringify(parts)).slice(0, 32)
   const variant = ((Number.parseInt(digits.charAt(16), 16) & 0x3) | 0x8).toString(16)
   // Version 8 is the one RFC 9562 leaves to the application.
-  return [digits.slice(0, 8), digits.slice(8, 12), `8${digits.slice(13, 16)}`, `${variant}${digits.slice(17, 20)}`, digits.slice(20)].join('-')
+  return [
+    digits.slice(0, 8),
+    digits.slice(8, 12),
+    `8${digits.slice(13, 16)}`,
+    `${variant}${digits.slice(17, 20)}`,
+    digits.slice(20),
+  ].join('-')
 }
 
 /** Throws: an event that the log does not know is a fault of the code that made it, and must take its transaction along. */
@@ -102,6 +108,8 @@ export async function appendEvents<E extends string>(
   if (first === undefined) return 0
   const { one, many } = appendsOf(log, once)
   const rows =
-    events.length === 1 ? await sql.run(one.statement, one.values(first)) : await sql.run(many.statement, many.values(events))
+    events.length === 1
+      ? await sql.run(one.statement, one.values(first))
+      : await sql.run(many.statement, many.values(events))
   return rows.length
 }

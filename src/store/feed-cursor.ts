@@ -17,7 +17,9 @@ export function cursorOf({ xid, seq }: FeedPlace): string {
 export function parseCursor(cursor: string): Decision<FeedPlace> {
   const [, xid, seq] = SHAPE.exec(cursor) ?? []
   if (xid === undefined || seq === undefined || BigInt(xid) > XID_MAX || BigInt(seq) > SEQ_MAX) {
-    return refuse('cursor_invalid', 'this is no cursor of this feed', { hint: 'start without a cursor, or send one back unchanged' })
+    return refuse('cursor_invalid', 'this is no cursor of this feed', {
+      hint: 'start without a cursor, or send one back unchanged',
+    })
   }
   return accept({ xid, seq })
 }

@@ -25,7 +25,11 @@ const AFTER_ERROR_MS = 250
  * Yields events one by one, each with the cursor to resume behind it. `after: undefined` starts with what comes from now
  * on. Ends when the signal is aborted; throws only for a cursor that is none.
  */
-export async function* followFeed<Row>(db: Db, feed: Feed<Row>, options: FollowOptions = {}): AsyncGenerator<FeedEvent<Row>> {
+export async function* followFeed<Row>(
+  db: Db,
+  feed: Feed<Row>,
+  options: FollowOptions = {},
+): AsyncGenerator<FeedEvent<Row>> {
   const { workspaceId, limit, notices, channel, pollMs = 2_000, signal, onError = () => {} } = options
   const bell = openBell(signal)
   const stop = notices && channel !== undefined ? notices.listen(channel, bell.ring) : undefined

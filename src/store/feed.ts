@@ -74,7 +74,11 @@ export async function readFeed<Row>(
   // Numbers start at 1: `horizon.0` is behind all that was final, also for a workspace in which nothing happens.
   const horizon = rows[0]?.feed_horizon ?? place.value.xid
   const last = events.at(-1)
-  return accept({ events, isFull, cursor: isFull && last ? last.cursor : laterOf(after, cursorOf({ xid: horizon, seq: '0' })) })
+  return accept({
+    events,
+    isFull,
+    cursor: isFull && last ? last.cursor : laterOf(after, cursorOf({ xid: horizon, seq: '0' })),
+  })
 }
 
 /** A cursor never moves back: one from before a restore may be ahead of the horizon. */
@@ -90,7 +94,12 @@ export async function findFeedEnd(sql: Sql): Promise<string> {
 }
 
 /** True while something after the cursor is committed and an older transaction still runs. */
-export async function isHeldBack<Row>(sql: Sql, feed: Feed<Row>, after: string, workspaceId?: string): Promise<boolean> {
+export async function isHeldBack<Row>(
+  sql: Sql,
+  feed: Feed<Row>,
+  after: string,
+  workspaceId?: string,
+): Promise<boolean> {
   const place = parseCursor(after)
   if (!place.ok) return false
   const { statement, values } = compiledOf(feed).hidden

@@ -55,12 +55,19 @@ describe('a frozen holder', { skip: process.platform === 'win32' ? 'no process c
 
   for (let freeze = 1; freeze <= FREEZES; freeze++) {
     test(`freeze ${freeze}: of ${ROWS} completions, renewals and releases with a stale token 0 are accepted`, async () => {
-      await opened.db.query(`update concord.commands set status = 'failed', completed_at = now() where completed_at is null`)
+      await opened.db.query(
+        `update concord.commands set status = 'failed', completed_at = now() where completed_at is null`,
+      )
       const commands = await someCommands(opened.db, await aWorkspace(opened.db), ROWS, 'running')
       const token = newId()
       const late = await freezeAndThaw(async () => {
         await opened.db.query('select pg_sleep($1)', [LEASE_MS / 1_000])
-        const taken = await claimLapsed(opened.db, leasedCommand, { worker: 'second', token, leaseMs: 60_000, limit: ROWS })
+        const taken = await claimLapsed(opened.db, leasedCommand, {
+          worker: 'second',
+          token,
+          leaseMs: 60_000,
+          limit: ROWS,
+        })
         assert.equal(taken.length, ROWS)
       })
       assert.deepEqual(late, {

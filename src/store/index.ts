@@ -61,5 +61,18 @@ export {
 export { point, type PointName, pointNames } from './points.ts'
 export { defineLookup, type Lookup, type Scope, scoped } from './scoped.ts'
 export { statement, type Statement } from './statement.ts'
-export { type LogBinding, type Moved, type Projection, rowType, storedMachine, type StoredMachine } from './transition/stored-machine.ts'
-export { isLostRace, type LostRace, transition, type TransitionContext, type TransitionResult } from './transition/transition.ts'
+export {
+  type LogBinding,
+  type Moved,
+  type Projection,
+  rowType,
+  storedMachine,
+  type StoredMachine,
+} from './transition/stored-machine.ts'
+export {
+  isLostRace,
+  type LostRace,
+  transition,
+  type TransitionContext,
+  type TransitionResult,
+} from './transition/transition.ts'

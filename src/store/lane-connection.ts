@@ -7,7 +7,8 @@ import { type Db, type Sql, sqlOn } from './db.ts'
  * A batch of 1 and a batch of 500 share one prepared statement, and its plan must not depend on how full the table was
  * when it was made: a plan from an empty table reads the whole table later (measured: 10 times slower at 8,000 rows).
  */
-export const laneSettings = 'set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_nestloop = off'
+export const laneSettings =
+  'set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_nestloop = off'
 
 /** A server that restarts is back within 0.4 s; after this time the waiting callers are told instead of kept. */
 const CONNECT_WITHIN_MS = 1_000
@@ -16,6 +17,7 @@ const CONNECT_PAUSE_MS = 50
 export type LaneConnection = {
   /** Connects if it has to; rejects when the server cannot be reached within a second. */
   open(): Promise<Sql>
+  readonly isOpen: boolean
   /** Forgets the connection: its state is unknown. */
   drop(): void
   close(): Promise<void>
@@ -47,6 +49,9 @@ export function laneConnection(db: Db, name: string): LaneConnection {
         }
       }
       return current.sql
+    },
+    get isOpen() {
+      return current !== undefined
     },
     drop() {
       current?.client.end().catch(() => {})

@@ -63,7 +63,10 @@ export function openInsertLane<Row>(
     ...options,
     name: table.table,
     // Two rows with one key go into two batches: the second must find the first.
-    keyOf: ({ row }) => (table.key.some((name) => row[name] == null) ? undefined : JSON.stringify(table.key.map((name) => row[name]))),
+    keyOf: ({ row }) =>
+      table.key.some((name) => row[name] === null || row[name] === undefined)
+        ? undefined
+        : JSON.stringify(table.key.map((name) => row[name])),
     flush,
     retrySafe: true,
     ...(onFlushed ? { onFlushed: () => onFlushed() } : {}),

@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, test, type TestContext } from 'node:test'
-import { aCommand, aWorkspace, by, someApprovals, someCommands, storedApproval, storedCommand } from '#test/concord-rows'
+import {
+  aCommand,
+  aWorkspace,
+  by,
+  someApprovals,
+  someCommands,
+  storedApproval,
+  storedCommand,
+} from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
 import { flakyDb } from '#test/flaky-db'
 import { type Db, openDb } from './db.ts'
@@ -79,7 +87,8 @@ describe('a lane of transitions', () => {
     ])
     const columns = 'status, result, error, attempt, completed_at is not null as is_complete'
     for (const [index, [row]] of many.entries()) {
-      const read = async (id: unknown) => (await opened.db.query(`select ${columns} from concord.commands where command_id = $1`, [id]))[0]
+      const read = async (id: unknown) =>
+        (await opened.db.query(`select ${columns} from concord.commands where command_id = $1`, [id]))[0]
       assert.deepEqual(await read(row.command_id), await read(single[index]?.[0].command_id))
       assert.deepEqual(await historyOf(row.command_id), await historyOf(String(single[index]?.[0].command_id)))
     }
@@ -123,9 +132,13 @@ describe('a lane of transitions', () => {
     const lane = aLane(t)
     const commands = await someCommands(opened.db, workspaceId, 40, 'failed')
     const answers = await Promise.allSettled(
-      commands.map((row, index) => lane.move(row, 'queued', { ...by('operator'), add: { attempt: index === 17 ? -5 : 1 } })),
+      commands.map((row, index) =>
+        lane.move(row, 'queued', { ...by('operator'), add: { attempt: index === 17 ? -5 : 1 } }),
+      ),
     )
-    const refused = answers.flatMap((answer, index) => (answer.status === 'rejected' ? [[index, answer.reason.constraint]] : []))
+    const refused = answers.flatMap((answer, index) =>
+      answer.status === 'rejected' ? [[index, answer.reason.constraint]] : [],
+    )
     assert.deepEqual(refused, [[17, 'commands_attempt_ck']])
     assert.deepEqual(await historyOf(commands[17]?.command_id ?? ''), [])
     assert.equal((await historyOf(commands[18]?.command_id ?? '')).length, 1)
@@ -140,7 +153,8 @@ describe('a lane of transitions', () => {
       const answers = await Promise.all(commands.map((row) => lane.move(row, 'validated', by('system'))))
       assert.equal(flaky.broken, 1)
       assert.deepEqual(new Set(answers.map(inWords)), new Set(['moved to validated']))
-      for (const { command_id } of commands) assert.deepEqual(await historyOf(command_id), ['created>validated status_changed'])
+      for (const { command_id } of commands)
+        assert.deepEqual(await historyOf(command_id), ['created>validated status_changed'])
     })
   }
 
@@ -161,7 +175,11 @@ describe('a lane of transitions', () => {
     const commands = await someCommands(opened.db, workspaceId, 400)
     const answers = await Promise.all(
       lanes.map((lane, index) =>
-        Promise.all((index === 0 ? commands : commands.toReversed()).map((row) => lane.move(row, index === 0 ? 'validated' : 'cancelled', by('system')))),
+        Promise.all(
+          (index === 0 ? commands : commands.toReversed()).map((row) =>
+            lane.move(row, index === 0 ? 'validated' : 'cancelled', by('system')),
+          ),
+        ),
       ),
     )
     await lanes[1]?.close()
@@ -180,7 +198,12 @@ describe('a lane of transitions', () => {
       await client.query(laneSettings)
       const { statement, values } = compileMoves(storedCommand)
       const [row] = await someCommands(fresh.db, workspace, 1)
-      const move = planMove(storedCommand, row ?? {}, { from: 'created', to: 'validated', by: ['system'], emits: ['status_changed'] }, by('system'))
+      const move = planMove(
+        storedCommand,
+        row ?? {},
+        { from: 'created', to: 'validated', by: ['system'], emits: ['status_changed'] },
+        by('system'),
+      )
       const { rows } = await client.query({ text: `explain ${statement.text}`, values: values(batchOf([move, move])) })
       await client.end()
       return rows.map((line: Record<string, string>) => line['QUERY PLAN']).join('\n')

@@ -26,13 +26,20 @@ export function openTransitionLane<S extends string, A extends string, E extends
   stored: StoredMachine<S, A, E, Row>,
   { onFlushed, ...options }: TransitionLaneOptions = {},
 ): TransitionLane<S, A, E, Row> {
-  if (stored.projections?.length) throw new KernelFault('store.lane.projections', `${stored.machine.name} needs a transaction`)
+  if (stored.projections?.length)
+    throw new KernelFault('store.lane.projections', `${stored.machine.name} needs a transaction`)
   const batch = compileMoves<Row>(stored)
   const find = compileFindMany<Row>(stored)
-  const findEvents = stored.log?.log.id === undefined ? undefined : compileFindEvents({ table: stored.log.log.table, id: stored.log.log.id })
+  const findEvents =
+    stored.log?.log.id === undefined
+      ? undefined
+      : compileFindEvents({ table: stored.log.log.table, id: stored.log.log.id })
   const { id: idColumn, tenant: tenantColumn } = stored
 
-  async function write(sql: Sql, items: readonly Submitted<PlannedMove>[]): Promise<Map<number, TransitionResult<Row>>> {
+  async function write(
+    sql: Sql,
+    items: readonly Submitted<PlannedMove>[],
+  ): Promise<Map<number, TransitionResult<Row>>> {
     const moves = items.map(({ item }) => item)
     const [only] = moves
     if (only !== undefined && moves.length === 1) return new Map([[1, await writeMove<Row>(sql, stored, only)]])
@@ -45,7 +52,9 @@ export function openTransitionLane<S extends string, A extends string, E extends
     const losers = items.filter((_, index) => !written.get(index + 1)?.ok)
     if (losers.length === 0) return items.map((_, index) => written.get(index + 1) as TransitionResult<Row>)
     const moves = losers.map(({ item }) => item)
-    const fresh = new Map((await sql.run(find.statement, find.values(moves))).map((row) => [String((row as AnyRow)[idColumn]), row]))
+    const fresh = new Map(
+      (await sql.run(find.statement, find.values(moves))).map((row) => [String((row as AnyRow)[idColumn]), row]),
+    )
     const seen = await findCommitted(sql, losers)
     return items.map((submitted, index) => {
       const won = written.get(index + 1)
@@ -55,20 +64,27 @@ export function openTransitionLane<S extends string, A extends string, E extends
 
   /** A retried move that lost may have lost to itself: its own event tells. */
   async function findCommitted(sql: Sql, losers: readonly Submitted<PlannedMove>[]): Promise<ReadonlySet<string>> {
-    const ids = losers.filter(({ retried }) => retried).flatMap(({ item }) => item.events.slice(0, 1).map((event) => event.eventId))
+    const ids = losers
+      .filter(({ retried }) => retried)
+      .flatMap(({ item }) => item.events.slice(0, 1).map((event) => event.eventId))
     if (ids.length === 0 || findEvents === undefined) return new Set()
     const rows = await sql.run(findEvents.statement, findEvents.values(ids))
     return new Set(rows.map(({ id }) => id))
   }
 
-  function judge({ item, retried }: Submitted<PlannedMove>, row: Row | undefined, seen: ReadonlySet<string>): TransitionResult<Row> | Error {
+  function judge(
+    { item, retried }: Submitted<PlannedMove>,
+    row: Row | undefined,
+    seen: ReadonlySet<string>,
+  ): TransitionResult<Row> | Error {
     const isForeign = row !== undefined && tenantColumn !== undefined && (row as AnyRow)[tenantColumn] !== item.tenant
     const own = isForeign ? undefined : row
     const [event] = item.events
     if (retried && own !== undefined) {
       if (event !== undefined && seen.has(event.eventId)) return { ok: true, row: own }
       // Nothing tells a move without an event, made by us before the break, from one that another writer made.
-      if (event === undefined || findEvents === undefined) return new UnknownOutcome(`a move of ${stored.machine.name}`, undefined)
+      if (event === undefined || findEvents === undefined)
+        return new UnknownOutcome(`a move of ${stored.machine.name}`, undefined)
     }
     return judgeLoss<Row>(stored, item, own)
   }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test, type TestContext } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
-import type { Sql } from './db.ts'
+import type { Db, Sql } from './db.ts'
 import { UnknownOutcome } from './faults.ts'
 import { type LaneConfig, openLane, type Submitted } from './lane.ts'
 
@@ -13,16 +13,18 @@ describe('a lane', () => {
 
   before(async () => {
     opened = await openTestDb({ migrated: false })
-    await opened.db.query('create table written (n bigint generated always as identity, key text, value int check (value >= 0), xid xid8 default pg_current_xact_id())')
+    await opened.db.query(
+      'create table written (n bigint generated always as identity, key text, value int check (value >= 0), xid xid8 default pg_current_xact_id())',
+    )
     await opened.db.query('create unique index written_value_uq on written (value) where key = $$once$$')
   })
   after(() => opened.close())
 
   async function insertAll(sql: Sql, items: readonly Submitted<Item>[]) {
-    await sql.query('insert into written (key, value) select key, value from unnest($1::text[], $2::int[]) with ordinality as i(key, value, n) order by n', [
-      items.map(({ item }) => item.key),
-      items.map(({ item }) => item.value),
-    ])
+    await sql.query(
+      'insert into written (key, value) select key, value from unnest($1::text[], $2::int[]) with ordinality as i(key, value, n) order by n',
+      [items.map(({ item }) => item.key), items.map(({ item }) => item.value)],
+    )
     return items.map(({ item }) => item.value)
   }
 
@@ -42,14 +44,21 @@ describe('a lane', () => {
   }
 
   const valuesOf = async (key: string) =>
-    (await opened.db.query<{ value: number }>('select value from written where key = $1 order by n', [key])).map(({ value }) => value)
+    (await opened.db.query<{ value: number }>('select value from written where key = $1 order by n', [key])).map(
+      ({ value }) => value,
+    )
 
   test('what arrives in one turn shares a commit, and everybody gets his own answer', async (t) => {
     const { lane, batches } = aLane(t)
     const answers = await Promise.all(Array.from({ length: 100 }, (_, value) => lane.submit({ key: 'turn', value })))
-    assert.deepEqual(answers, Array.from({ length: 100 }, (_, value) => value))
+    assert.deepEqual(
+      answers,
+      Array.from({ length: 100 }, (_, value) => value),
+    )
     assert.equal(batches.length, 1)
-    const [commits] = await opened.db.query<{ commits: number }>(`select count(distinct xid)::int as commits from written where key = 'turn'`)
+    const [commits] = await opened.db.query<{ commits: number }>(
+      `select count(distinct xid)::int as commits from written where key = 'turn'`,
+    )
     assert.equal(commits?.commits, 1)
   })
 
@@ -80,9 +89,13 @@ describe('a lane', () => {
   test('a row that fails, fails alone, wherever in the batch it is', async (t) => {
     const { lane } = aLane(t)
     const answers = await Promise.allSettled(
-      Array.from({ length: 100 }, (_, value) => lane.submit({ key: 'alone', value: [0, 37, 38, 99].includes(value) ? -value - 1 : value })),
+      Array.from({ length: 100 }, (_, value) =>
+        lane.submit({ key: 'alone', value: [0, 37, 38, 99].includes(value) ? -value - 1 : value }),
+      ),
     )
-    const failed = answers.flatMap((answer, index) => (answer.status === 'rejected' ? [[index, answer.reason.code]] : []))
+    const failed = answers.flatMap((answer, index) =>
+      answer.status === 'rejected' ? [[index, answer.reason.code]] : [],
+    )
     assert.deepEqual(failed, [
       [0, '23514'],
       [37, '23514'],
@@ -140,31 +153,92 @@ describe('a lane', () => {
       const base = when === 'after' ? 1_000 : 2_000
       const once = async (sql: Sql, items: readonly Submitted<Item>[]) => {
         const clause = items.some(({ retried }) => retried) ? 'on conflict (value) where key = $$once$$ do nothing' : ''
-        await sql.query(`insert into written (key, value) select 'once', value from unnest($1::int[]) as value ${clause}`, [
-          items.map(({ item }) => item.value),
-        ])
+        await sql.query(
+          `insert into written (key, value) select 'once', value from unnest($1::int[]) as value ${clause}`,
+          [items.map(({ item }) => item.value)],
+        )
         return items.map(({ item }) => item.value)
       }
       const { lane } = aLane(t, { flush: breaking(when, once), retrySafe: true })
-      assert.deepEqual(await Promise.all([1, 2, 3].map((n) => lane.submit({ key: 'once', value: base + n }))), [base + 1, base + 2, base + 3])
-      const [row] = await opened.db.query<{ count: number }>(`select count(*)::int as count from written where key = 'once' and value between $1 and $2`, [
-        base,
-        base + 9,
+      assert.deepEqual(await Promise.all([1, 2, 3].map((n) => lane.submit({ key: 'once', value: base + n }))), [
+        base + 1,
+        base + 2,
+        base + 3,
       ])
+      const [row] = await opened.db.query<{ count: number }>(
+        `select count(*)::int as count from written where key = 'once' and value between $1 and $2`,
+        [base, base + 9],
+      )
       assert.equal(row?.count, 3)
     })
   }
 
-  test('a server that cannot be reached is a refusal: nothing was sent', async () => {
-    const nowhere = await openTestDb({ migrated: false })
-    await nowhere.db.close()
-    const broken = Object.assign(Object.create(nowhere.db) as typeof nowhere.db, {
-      connect: () => Promise.reject(Object.assign(new Error('refused'), { code: 'ECONNREFUSED' })),
+  /** The same database, but only the first so many dedicated connections come about. */
+  function connectingOnly(count: number): Db {
+    let tries = 0
+    const connect: Db['connect'] = (name) =>
+      ++tries <= count
+        ? opened.db.connect(name)
+        : Promise.reject(Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }))
+    return Object.assign(Object.create(opened.db) as Db, { connect })
+  }
+
+  test('a server that cannot be reached is a refusal for everybody who waits: nothing was sent', async () => {
+    const lane = openLane<Item, number>(connectingOnly(0), {
+      name: 'test',
+      flush: insertAll,
+      batchMax: 2,
+      keyOf: ({ key }) => key,
     })
-    const lane = openLane<Item, number>(broken, { name: 'test', flush: insertAll })
-    const answer = await lane.submit({ key: 'nowhere', value: 1 })
-    assert.equal(typeof answer === 'number' ? 'written' : answer.code, 'database_unavailable')
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, value) => lane.submit({ key: `nowhere-${value % 7}`, value })),
+    )
     await lane.close()
-    await nowhere.close()
+    assert.deepEqual(
+      new Set(answers.map((answer) => (typeof answer === 'number' ? 'written' : answer.code))),
+      new Set(['database_unavailable']),
+    )
+  })
+
+  test('one connection that cannot be opened costs nobody his write while the other works', async () => {
+    const lane = openLane<Item, number>(connectingOnly(1), { name: 'test', flush: insertAll, batchMax: 5 })
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, value) => lane.submit({ key: 'one', value })))
+    await lane.close()
+    assert.deepEqual(
+      answers,
+      Array.from({ length: 50 }, (_, value) => value),
+    )
+  })
+
+  test('an item on which our own code fails, fails alone, and the connection is kept', async (t) => {
+    let connects = 0
+    const counting = Object.assign(Object.create(opened.db) as Db, {
+      connect: (name?: string) => {
+        connects += 1
+        return opened.db.connect(name)
+      },
+    })
+    const lane = openLane<Item, number>(counting, {
+      name: 'test',
+      connections: 1,
+      retrySafe: true,
+      async flush(sql, items) {
+        for (const { item } of items) if (item.value === 13) throw new TypeError('13 cannot be written')
+        return insertAll(sql, items)
+      },
+    })
+    t.after(() => lane.close())
+    const answers = await Promise.allSettled(
+      Array.from({ length: 30 }, (_, value) => lane.submit({ key: 'fault', value })),
+    )
+    assert.deepEqual(
+      answers.flatMap((answer, index) => (answer.status === 'rejected' ? [[index, answer.reason.message]] : [])),
+      [[13, '13 cannot be written']],
+    )
+    assert.deepEqual(
+      (await valuesOf('fault')).toSorted((a, b) => a - b),
+      Array.from({ length: 30 }, (_, value) => value).filter((value) => value !== 13),
+    )
+    assert.equal(connects, 1)
   })
 })

@@ -2,10 +2,12 @@
  * Group commit for one process: what arrives while a flush is under way goes into the next, as one statement on one of two
  * connections, and each caller is answered only after his own commit. A row that fails, fails alone.
  */
+import { KernelFault } from '#kernel/errors'
 import { type Refusal, refuse } from '#kernel/refusal'
 import type { Db, Sql } from './db.ts'
 import { outcomeOf, UnknownOutcome } from './faults.ts'
 import { laneConnection, type LaneConnection } from './lane-connection.ts'
+import { keyedQueue } from './lane-queue.ts'
 import { point } from './points.ts'
 
 /** An item on its way; `retried` says that an earlier flush may have committed it. */
@@ -46,16 +48,20 @@ type Entry<Item, Answer> = {
 
 /** Deadlocks and broken connections; a row that the server refuses is tried once. */
 const RETRIES_MAX = 4
+/** A connection that could not be opened is left alone for so long, if another one works. */
+const REST_MS = 1_000
+
+/** Our own code failed, before the statement was sent or after it was answered: the connection is as good as before. */
+function isFault(error: unknown): boolean {
+  return error instanceof KernelFault || error instanceof TypeError || error instanceof RangeError
+}
 
 export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>): Lane<Item, Answer> {
-  const { name, connections = 2, batchMax = 256, queuedMax = 10_000, keyOf, flush, retrySafe = false, onFlushed } = config
+  const { name, connections = 2, batchMax = 256, queuedMax = 10_000, keyOf, retrySafe = false, onFlushed } = config
   type E = Entry<Item, Answer>
-  const idle: LaneConnection[] = Array.from({ length: connections }, () => laneConnection(db, `concord-lane-${name}`))
-  const all = [...idle]
-  const queue: E[] = []
-  /** Keys that are queued or in flight, each with what waits behind it. */
-  const behind = new Map<string, E[]>()
-  let depth = 0
+  const all = Array.from({ length: connections }, () => laneConnection(db, `concord-lane-${name}`))
+  const idle = [...all]
+  const queue = keyedQueue<E>()
   let isScheduled = false
   let isClosed = false
   let drained: (() => void) | undefined
@@ -69,18 +75,38 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
 
   function pump(): void {
     isScheduled = false
-    while (queue.length > 0) {
+    while (queue.ready > 0) {
       const connection = idle.pop()
       if (connection === undefined) return
-      void work(connection, queue.splice(0, batchMax))
+      void work(connection, queue.take(batchMax))
     }
-    if (depth === 0) drained?.()
+    if (queue.size === 0) drained?.()
   }
 
   async function work(connection: LaneConnection, batch: readonly E[]): Promise<void> {
-    await write(connection, batch)
+    const isRested = await connection.open().then(
+      () => true,
+      () => false,
+    )
+    if (isRested) await write(connection, batch)
+    else if (all.some((other) => other.isOpen)) {
+      queue.putBack(batch)
+      setTimeout(giveBack, REST_MS, connection).unref()
+      schedule()
+      return
+    } else for (let rest = batch; rest.length > 0; rest = queue.take(batchMax)) refuseAll(rest)
+    giveBack(connection)
+  }
+
+  function giveBack(connection: LaneConnection): void {
     idle.push(connection)
     schedule()
+  }
+
+  /** Nothing was sent now; what an earlier flush did with a retried entry stays unknown. */
+  function refuseAll(batch: readonly E[], cause?: unknown): void {
+    const refusal = refuse('database_unavailable', 'the database does not answer; nothing was written')
+    for (const entry of batch) entry.settle(entry.retried ? lost(cause) : refusal)
   }
 
   const lost = (cause: unknown) => new UnknownOutcome(`a write through the lane ${name}`, cause)
@@ -91,15 +117,13 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
     try {
       sql = await connection.open()
     } catch (error) {
-      // Nothing was sent now; what an earlier flush did with a retried entry stays unknown.
-      const refusal = refuse('database_unavailable', 'the database does not answer; nothing was written')
-      for (const entry of batch) entry.settle(entry.retried ? lost(error) : refusal)
+      refuseAll(batch, error)
       return
     }
     try {
       const taken = point('lane.batch_taken')
       if (taken) await taken
-      const answers = await flush(sql, batch)
+      const answers = await config.flush(sql, batch)
       const committed = point('lane.committed')
       if (committed) await committed
       batch.forEach((entry, index) => entry.settle(answers[index] ?? new Error(`the lane ${name} gave no answer`)))
@@ -112,79 +136,54 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
 
   async function recover(connection: LaneConnection, batch: readonly E[], error: unknown): Promise<void> {
     const outcome = outcomeOf(error)
-    const isTired = (entry: E) => entry.retries >= RETRIES_MAX
-    if (outcome === 'unknown') {
-      connection.drop()
-      const again = batch.filter((entry) => retrySafe && !isTired(entry))
-      for (const entry of batch) if (!again.includes(entry)) entry.settle(lost(error))
-      for (const entry of again) {
-        entry.retries += 1
-        entry.retried = true
-      }
-      if (again.length > 0) await write(connection, again)
-    } else if (outcome === 'again' && !batch.some(isTired)) {
+    const isTired = batch.some((entry) => entry.retries >= RETRIES_MAX)
+    const isBroken = outcome === 'unknown' && !isFault(error)
+    if (isBroken) connection.drop()
+    if (outcome === 'unknown') for (const entry of batch) entry.retried = true
+    if ((isBroken && isTired) || (outcome === 'unknown' && !retrySafe)) {
+      for (const entry of batch) entry.settle(lost(error))
+    } else if (!isTired && (isBroken || outcome === 'again')) {
       for (const entry of batch) entry.retries += 1
       await write(connection, batch)
     } else if (batch.length === 1) {
       batch[0]?.settle(error instanceof Error ? error : new Error(String(error)))
     } else {
-      // The server rolled all of it back. Halving finds the row that fails; the others are written with few commits more.
+      // All of it was rolled back, or may be repeated. Halving finds the row that fails; the others cost few commits more.
       const half = Math.ceil(batch.length / 2)
       await write(connection, batch.slice(0, half))
       await write(connection, batch.slice(half))
     }
   }
 
-  function enqueue(entry: E): void {
-    const waiting = entry.key === undefined ? undefined : behind.get(entry.key)
-    if (waiting !== undefined) {
-      waiting.push(entry)
-      return
-    }
-    if (entry.key !== undefined) behind.set(entry.key, [])
-    queue.push(entry)
-    schedule()
-  }
-
-  function leave(entry: E): void {
-    depth -= 1
-    if (entry.key === undefined) return
-    const next = behind.get(entry.key)?.shift()
-    if (next === undefined) behind.delete(entry.key)
-    else {
-      queue.push(next)
-      schedule()
-    }
-  }
-
   return {
     get depth() {
-      return depth
+      return queue.size
     },
     submit(item) {
       if (isClosed) return Promise.resolve(refuse('store.lane.closed', `the lane ${name} takes nothing more`))
-      if (depth >= queuedMax) {
-        return Promise.resolve(refuse('overloaded', `${depth} writes are waiting already`, { facts: { retry_after_s: 1 } }))
+      if (queue.size >= queuedMax) {
+        const facts = { retry_after_s: 1 }
+        return Promise.resolve(refuse('overloaded', `${queue.size} writes are waiting already`, { facts }))
       }
-      depth += 1
       return new Promise((resolve, reject) => {
-        const entry: E = {
-          item,
-          key: keyOf?.(item),
-          retries: 0,
-          retried: false,
-          settle(answer) {
-            leave(entry)
-            if (answer instanceof Error) reject(answer)
-            else resolve(answer)
-          },
+        const settle = (answer: Answer | Refusal | Error) => {
+          queue.leave(entry)
+          schedule()
+          if (answer instanceof Error) reject(answer)
+          else resolve(answer)
         }
-        enqueue(entry)
+        const entry: E = { item, key: keyOf?.(item), retries: 0, retried: false, settle }
+        queue.push(entry)
+        schedule()
       })
     },
     async close() {
       isClosed = true
-      if (depth > 0) await new Promise<void>((resolve) => { drained = resolve })
+      if (queue.size > 0) {
+        await new Promise<void>((resolve) => {
+          drained = resolve
+        })
+      }
       await Promise.all(all.map((connection) => connection.close()))
     },
   }

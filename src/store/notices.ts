@@ -98,7 +98,9 @@ export function openNotices(db: Db, { announceMs = 5, onError = () => {} }: Noti
     outbound.clear()
     const lists = [notices.map(({ channel }) => channel), notices.map(({ payload }) => payload)]
     // Not repeated when it fails: a lost notice costs its listener one turn of his own clock.
-    await on.query('select pg_notify(channel, payload) from unnest($1::text[], $2::text[]) as n(channel, payload)', lists).catch(onError)
+    await on
+      .query('select pg_notify(channel, payload) from unnest($1::text[], $2::text[]) as n(channel, payload)', lists)
+      .catch(onError)
   }
 
   return {

@@ -42,7 +42,11 @@ describe('insertOnce', () => {
   })
   after(() => opened.close())
 
-  const aRow = (key: string | null, fingerprint: string | null = key === null ? null : 'f', workspace = workspaceId) => ({
+  const aRow = (
+    key: string | null,
+    fingerprint: string | null = key === null ? null : 'f',
+    workspace = workspaceId,
+  ) => ({
     command_id: newId(),
     command_type: 'test.run',
     requested_by: 'user:1',
@@ -79,7 +83,9 @@ describe('insertOnce', () => {
   test('twenty callers with one key at once: one row, one event, twenty times the same answer', async () => {
     for (let round = 0; round < 20; round++) {
       const key = `parallel-${round}`
-      const answers = await Promise.all(Array.from({ length: 20 }, () => insertOnce(opened.db, commands, aRow(key), created())))
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () => insertOnce(opened.db, commands, aRow(key), created())),
+      )
       const values = answers.map((answer) => (answer.ok ? answer.value : assert.fail(answer.reason)))
       assert.equal(new Set(values.map(({ row }) => row.command_id)).size, 1)
       assert.equal(values.filter(({ inserted }) => inserted).length, 1)
@@ -97,13 +103,18 @@ describe('insertOnce', () => {
   })
 
   test('[CMD-05] any number of rows without a key are all new', async () => {
-    const answers = await Promise.all(Array.from({ length: 30 }, () => insertOnce(opened.db, commands, aRow(null), created())))
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, () => insertOnce(opened.db, commands, aRow(null), created())),
+    )
     assert.equal(answers.filter((answer) => answer.ok && answer.value.inserted).length, 30)
   })
 
   test('the key of one workspace is free in another', async () => {
     const other = await aWorkspace(opened.db)
-    const answers = [await insertOnce(opened.db, commands, aRow('both')), await insertOnce(opened.db, commands, aRow('both', 'x', other))]
+    const answers = [
+      await insertOnce(opened.db, commands, aRow('both')),
+      await insertOnce(opened.db, commands, aRow('both', 'x', other)),
+    ]
     assert.ok(answers.every((answer) => answer.ok && answer.value.inserted))
   })
 
@@ -150,9 +161,14 @@ describe('insertOnce', () => {
     test('a row that the database refuses fails alone', async (t) => {
       const lane = openInsertLane(opened.db, commands)
       t.after(() => lane.close())
-      const rows = Array.from({ length: 30 }, (_, index) => ({ ...aRow(null), status: index === 11 ? 'made_up' : 'created' }))
+      const rows = Array.from({ length: 30 }, (_, index) => ({
+        ...aRow(null),
+        status: index === 11 ? 'made_up' : 'created',
+      }))
       const answers = await Promise.allSettled(rows.map((row) => lane.insert(row, created())))
-      const refused = answers.flatMap((answer, index) => (answer.status === 'rejected' ? [[index, answer.reason.constraint]] : []))
+      const refused = answers.flatMap((answer, index) =>
+        answer.status === 'rejected' ? [[index, answer.reason.constraint]] : [],
+      )
       assert.deepEqual(refused, [[11, 'commands_status_ck']])
     })
 

@@ -33,7 +33,8 @@ export function onceTable<Row = AnyRow>(table: OnceTable<Row>): OnceTable<Row> {
   tableName(table.table)
   for (const name of [...Object.keys(table.columns), ...(table.returning ?? [])]) columnName(name)
   const strange = [table.id, ...table.key, ...table.content].find((name) => !Object.hasOwn(table.columns, name))
-  if (strange !== undefined) throw new KernelFault('store.once.binding', `${table.table}.${strange} is not among its columns`)
+  if (strange !== undefined)
+    throw new KernelFault('store.once.binding', `${table.table}.${strange} is not among its columns`)
   if (table.key.length === 0) throw new KernelFault('store.once.binding', `${table.table} has no key`)
   return table
 }
@@ -80,7 +81,9 @@ export function refuseReused<Row>(table: OnceTable<Row>, first: AnyRow): Refusal
 
 export function checkInsert<Row>(table: OnceTable<Row>, row: AnyRow, events: readonly EventDraft[]): void {
   const strange = Object.keys(row).find((name) => !Object.hasOwn(table.columns, name))
-  if (strange !== undefined) throw new KernelFault('store.column.unknown', `${table.table}.${strange} is not among its columns`)
-  if (events.length > 0 && table.log === undefined) throw new KernelFault('store.once.binding', `${table.table} has no event log`)
+  if (strange !== undefined)
+    throw new KernelFault('store.column.unknown', `${table.table}.${strange} is not among its columns`)
+  if (events.length > 0 && table.log === undefined)
+    throw new KernelFault('store.once.binding', `${table.table} has no event log`)
   for (const event of events) if (table.log) checkEvent(table.log.log, event)
 }

@@ -27,7 +27,10 @@ export type OutboxRow = {
 export type OutboxDraft = { readonly kind: string; readonly payload: Readonly<Record<string, unknown>> }
 
 /** Whether and when a row is tried again after that many failed attempts: `decideRetry` of the kernel fits. */
-export type OutboxRetry = (attempts: number, error: unknown) => { readonly retry: true; readonly delayMs: number } | { readonly retry: false }
+export type OutboxRetry = (
+  attempts: number,
+  error: unknown,
+) => { readonly retry: true; readonly delayMs: number } | { readonly retry: false }
 
 export type DrainOptions = {
   readonly handle: (row: OutboxRow, signal: AbortSignal | undefined) => Promise<void>
@@ -39,7 +42,12 @@ export type DrainOptions = {
   readonly signal?: AbortSignal
 }
 
-export type Drained = { readonly claimed: number; readonly done: number; readonly failed: number; readonly lost: number }
+export type Drained = {
+  readonly claimed: number
+  readonly done: number
+  readonly failed: number
+  readonly lost: number
+}
 
 const ERROR_LENGTH_MAX = 2_000
 const compiled = new WeakMap<OutboxTable, OutboxStatements>()
@@ -52,12 +60,17 @@ export function outboxTable(table: OutboxTable): OutboxTable {
 
 function statementsOf(table: OutboxTable): OutboxStatements {
   const statements = compiled.get(table)
-  if (statements === undefined) throw new KernelFault('store.outbox.binding', `${table.table} was not declared by outboxTable`)
+  if (statements === undefined)
+    throw new KernelFault('store.outbox.binding', `${table.table} was not declared by outboxTable`)
   return statements
 }
 
 /** Writes rows in the transaction of the change they follow, in order; gives their ids. */
-export async function writeOutbox(tx: Tx, table: OutboxTable, drafts: readonly OutboxDraft[]): Promise<readonly string[]> {
+export async function writeOutbox(
+  tx: Tx,
+  table: OutboxTable,
+  drafts: readonly OutboxDraft[],
+): Promise<readonly string[]> {
   const strange = drafts.find(({ kind }) => !table.kinds.includes(kind))
   if (strange !== undefined) throw new KernelFault('store.outbox.kind', `${table.table} has no kind ${strange.kind}`)
   if (drafts.length === 0) return []

@@ -15,6 +15,14 @@ export const pointNames = [
   'outbox.claimed',
   'outbox.handled',
   'feed.page_read',
+  // commands: between what a step wrote and what it does next
+  'commands.submitted',
+  'commands.written',
+  'commands.effect_begun',
+  'commands.effect_called',
+  'commands.effect_recorded',
+  'commands.undo_called',
+  'commands.woken',
 ] as const
 export type PointName = (typeof pointNames)[number]
 

@@ -17,7 +17,12 @@ const commandLookup = defineLookup({
   row: rowType<Pick<CommandRow, 'command_id' | 'workspace_id' | 'status'>>(),
 })
 
-type Session = { readonly role: string; readonly workspace: string | null; readonly read_only: string; readonly pid: number }
+type Session = {
+  readonly role: string
+  readonly workspace: string | null
+  readonly read_only: string
+  readonly pid: number
+}
 const SESSION = `select current_user as role, nullif(current_setting('concord.workspace_id', true), '') as workspace,
   current_setting('transaction_read_only') as read_only, pg_backend_pid() as pid`
 
@@ -49,7 +54,9 @@ describe('scoped', () => {
   })
 
   test('inside a scope a statement without any filter sees this workspace only', async () => {
-    const seen = await scoped(opened.db, ours).read((tx) => tx.query<{ workspace_id: string }>('select distinct workspace_id from concord.commands'))
+    const seen = await scoped(opened.db, ours).read((tx) =>
+      tx.query<{ workspace_id: string }>('select distinct workspace_id from concord.commands'),
+    )
     assert.deepEqual(seen, [{ workspace_id: ours }])
     const everybody = await opened.db.query('select distinct workspace_id from concord.commands')
     assert.equal(everybody.length, 2)
@@ -57,7 +64,9 @@ describe('scoped', () => {
 
   test('inside a scope a foreign row can be neither changed nor written', async () => {
     const scope = scoped(opened.db, ours)
-    const changed = await scope.transaction((tx) => tx.query(`update concord.commands set error = 'x' where command_id = $1 returning 1`, [foreign.command_id]))
+    const changed = await scope.transaction((tx) =>
+      tx.query(`update concord.commands set error = 'x' where command_id = $1 returning 1`, [foreign.command_id]),
+    )
     assert.deepEqual(changed, [])
     const moved = await scope.transaction((tx) => transition(tx, storedCommand, foreign, 'validated', by('system')))
     assert.equal(moved.ok ? 'moved' : moved.code, 'row.not_found')
@@ -69,7 +78,9 @@ describe('scoped', () => {
 
   test('a move within its own workspace works behind the wall', async () => {
     const mine = await aCommand(opened.db, ours)
-    const moved = await scoped(opened.db, ours).transaction((tx) => transition(tx, storedCommand, mine, 'validated', by('system')))
+    const moved = await scoped(opened.db, ours).transaction((tx) =>
+      transition(tx, storedCommand, mine, 'validated', by('system')),
+    )
     assert.ok(moved.ok)
   })
 
@@ -109,7 +120,9 @@ describe('scoped', () => {
   test('a thousand scopes of two workspaces in turn never see each other', async () => {
     for (let round = 0; round < 500; round++) {
       for (const workspace of [ours, theirs]) {
-        const rows = await scoped(opened.db, workspace).read((tx) => tx.query<{ workspace_id: string }>('select workspace_id from concord.commands'))
+        const rows = await scoped(opened.db, workspace).read((tx) =>
+          tx.query<{ workspace_id: string }>('select workspace_id from concord.commands'),
+        )
         assert.ok(rows.length > 0 && rows.every((row) => row.workspace_id === workspace))
       }
     }

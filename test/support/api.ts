@@ -6,7 +6,11 @@ import { openAuthenticator } from '../../src/domains/identity/index.ts'
 import { openTestDb, type TestDbOptions } from './database.ts'
 import { aTenant, aWorld, type Tenant, type TestWorld } from './tenant.ts'
 
-export type LogLine = { readonly level: 'info' | 'warn' | 'error'; readonly facts: Record<string, unknown>; readonly message: string }
+export type LogLine = {
+  readonly level: 'info' | 'warn' | 'error'
+  readonly facts: Record<string, unknown>
+  readonly message: string
+}
 
 export type TestApi = {
   readonly app: Api
@@ -75,8 +79,13 @@ async function fingerprint(url: string): Promise<string> {
       `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
         where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema') order by 1`,
     )
-    const parts = rows.map(({ name }) => `select '${name}' as t, count(*) as n, md5(string_agg(x::text, ',' order by x::text)) as h from ${name} x`)
-    const { rows: sums } = await client.query(`select string_agg(t || n || coalesce(h, ''), ';' order by t) as all from (${parts.join(' union all ')}) s`)
+    const parts = rows.map(
+      ({ name }) =>
+        `select '${name}' as t, count(*) as n, md5(string_agg(x::text, ',' order by x::text)) as h from ${name} x`,
+    )
+    const { rows: sums } = await client.query(
+      `select string_agg(t || n || coalesce(h, ''), ';' order by t) as all from (${parts.join(' union all ')}) s`,
+    )
     return String((sums[0] as { all: unknown }).all)
   } finally {
     await client.end()
@@ -91,7 +100,11 @@ export type Call = {
 }
 
 /** Sends JSON unless the body is text or bytes already. */
-export function call(app: Pick<Api, 'request'>, path: string, { method = 'GET', key, body, headers = {} }: Call = {}): Promise<Response> {
+export function call(
+  app: Pick<Api, 'request'>,
+  path: string,
+  { method = 'GET', key, body, headers = {} }: Call = {},
+): Promise<Response> {
   const raw = body instanceof Uint8Array ? new Uint8Array(body) : undefined
   const text = raw ?? (body === undefined || typeof body === 'string' ? body : JSON.stringify(body))
   return Promise.resolve(

@@ -60,7 +60,13 @@ export const storedCommand = storedMachine({
   state: 'status',
   touched: 'updated_at',
   fences: { turn_token: 'uuid' },
-  settable: { result: 'jsonb', error: 'text', cancellation_requested: 'boolean', attempt: 'integer', run_after: 'timestamptz' },
+  settable: {
+    result: 'jsonb',
+    error: 'text',
+    cancellation_requested: 'boolean',
+    attempt: 'integer',
+    run_after: 'timestamptz',
+  },
   returning: ['command_id', 'workspace_id', 'status', 'turn_token', 'completed_at', 'cancellation_requested', 'result'],
   log: { log: events, target: 'command', links: { workspace_id: 'workspace_id', command_id: 'command_id' } },
   row: rowType<CommandRow>(),
@@ -75,7 +81,13 @@ export const storedApproval = storedMachine({
   guards: { unexpired: 't.expires_at is null or t.expires_at > statement_timestamp()' },
   settable: { decided_by: 'text', decision_reason: 'text' },
   log: { log: events, target: 'approval', links: { workspace_id: 'workspace_id', command_id: 'command_id' } },
-  row: rowType<{ approval_id: string; workspace_id: string; command_id: string; status: string; decided_by: string | null }>(),
+  row: rowType<{
+    approval_id: string
+    workspace_id: string
+    command_id: string
+    status: string
+    decided_by: string | null
+  }>(),
 })
 
 /** A driver's turn on a running command: a lease without a move. */
@@ -92,12 +104,21 @@ export const leasedCommand = leasedTable({
 export async function aWorkspace(sql: Sql): Promise<string> {
   const [org, workspace] = [randomUUID(), randomUUID()]
   await sql.query('insert into identity.orgs (id, name, slug) values ($1, $2, $2)', [org, `org-${org}`])
-  await sql.query('insert into identity.workspaces (id, org_id, slug, name) values ($1, $2, $3, $3)', [workspace, org, `ws-${workspace}`])
+  await sql.query('insert into identity.workspaces (id, org_id, slug, name) values ($1, $2, $3, $3)', [
+    workspace,
+    org,
+    `ws-${workspace}`,
+  ])
   return workspace
 }
 
 /** Commands in a state, as a test that is not about their history needs them. */
-export async function someCommands(sql: Sql, workspaceId: string, count: number, status = 'created'): Promise<CommandRow[]> {
+export async function someCommands(
+  sql: Sql,
+  workspaceId: string,
+  count: number,
+  status = 'created',
+): Promise<CommandRow[]> {
   const ids = Array.from({ length: count }, () => newId())
   const isEnd = ['succeeded', 'failed', 'cancelled', 'expired', 'compensated'].includes(status)
   await sql.query(
@@ -129,7 +150,12 @@ export async function someApprovals(sql: Sql, command: CommandRow, count: number
      select id, $2, 'user:1', 'role:owner', 'publish', '{}', '{}', $3, 'none', $4 from unnest($1::uuid[]) as id`,
     [ids, command.command_id, command.workspace_id, expiresAt],
   )
-  return ids.map((approval_id) => ({ approval_id, command_id: command.command_id, workspace_id: command.workspace_id, status: 'pending' }))
+  return ids.map((approval_id) => ({
+    approval_id,
+    command_id: command.command_id,
+    workspace_id: command.workspace_id,
+    status: 'pending',
+  }))
 }
 
 /** The usual answers to who, when and under which trace. */

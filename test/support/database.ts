@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import { after, type TestContext } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
-import { type Db, type DbConfig, openDb } from '../../src/store/db.ts'
+import { type Db, type DbConfig, openDb } from '#store'
 import { inDatabase, onTestServer, TEST_DATABASE_PREFIX, testServerUrl } from './postgres.ts'
 import { prepareTemplate, TEMPLATE_ENV } from './template.ts'
 

@@ -21,7 +21,7 @@ export async function aHome(t: TestContext, name = 'home'): Promise<string> {
   t.after(async () => {
     const left = await findLivePostmaster(path.join(home, 'postgres'))
     if (left) process.kill(left.pid, 'SIGQUIT')
-    await rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 })
+    await rm(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 })
   })
   return home
 }
@@ -81,10 +81,11 @@ export async function ask<Row extends object>(url: string, text: string): Promis
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5_000 })
   client.on('error', () => {})
   await client.connect()
-  return client
-    .query<Row>(text)
-    .then(({ rows }) => rows)
-    .finally(() => client.end())
+  try {
+    return (await client.query<Row>(text)).rows
+  } finally {
+    await client.end()
+  }
 }
 
 export type Child = {

@@ -12,17 +12,38 @@ import { by, leasedCommand, newId, storedCommand } from './concord-rows.ts'
 const [url = '', leaseMs = '0', limit = '0'] = process.argv.slice(2)
 const db = openDb({ url, role: 'concord_engine', poolMax: 2 })
 const token = newId()
-const claimed = await claimNext(db, leasedCommand, { ...by('worker'), worker: 'frozen', token, leaseMs: Number(leaseMs), limit: Number(limit) })
+const claimed = await claimNext(db, leasedCommand, {
+  ...by('worker'),
+  worker: 'frozen',
+  token,
+  leaseMs: Number(leaseMs),
+  limit: Number(limit),
+})
 if (!claimed.ok) throw new Error(claimed.reason)
 
 const held = claimed.value.map(({ command_id }) => ({ id: command_id, token }))
 const { renewed } = await renewLeases(db, leasedCommand, held, 60_000)
 const codes: string[] = []
 for (const row of claimed.value) {
-  const moved = await transition(db, storedCommand, row, 'succeeded', { ...by('worker'), fence: { turn_token: token }, set: { result: 'late' } })
+  const moved = await transition(db, storedCommand, row, 'succeeded', {
+    ...by('worker'),
+    fence: { turn_token: token },
+    set: { result: 'late' },
+  })
   codes.push(moved.ok ? 'accepted' : moved.code)
 }
 const released = await releaseLeases(db, leasedCommand, held)
-const unfenced = await db.query(`update concord.commands set error = 'late' where command_id = any($1::uuid[]) returning 1`, [held.map(({ id }) => id)])
+const unfenced = await db.query(
+  `update concord.commands set error = 'late' where command_id = any($1::uuid[]) returning 1`,
+  [held.map(({ id }) => id)],
+)
 await db.close()
-process.stdout.write(JSON.stringify({ claimed: held.length, codes, renewed: renewed.length, released: released.length, unfenced: unfenced.length }))
+process.stdout.write(
+  JSON.stringify({
+    claimed: held.length,
+    codes,
+    renewed: renewed.length,
+    released: released.length,
+    unfenced: unfenced.length,
+  }),
+)

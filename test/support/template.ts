@@ -7,7 +7,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type pg from 'pg'
-import { migrateUp } from '../../src/store/migrate.ts'
+import { migrateUp } from '#store'
 import { inDatabase, onTestServer, testServerUrl } from './postgres.ts'
 
 /** Set by the global setup, which has prepared the template already. */

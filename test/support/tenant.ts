@@ -65,7 +65,12 @@ export async function aTenant(world: IdentityWorld, slug = `org-${++count}`): Pr
   for (const role of platformRoles) people[role] = await aPerson(world, { orgId: org.id, slug }, role)
   const { admin } = people as Record<PlatformRole, TestPerson>
   const workspace = accepted(
-    await createWorkspace(world, by, { orgId: org.id, slug: 'main', name: 'Main', ownerUserId: admin.principal.userId }),
+    await createWorkspace(world, by, {
+      orgId: org.id,
+      slug: 'main',
+      name: 'Main',
+      ownerUserId: admin.principal.userId,
+    }),
   )
   return { orgId: org.id, slug, workspace, people: people as Record<PlatformRole, TestPerson> }
 }

@@ -19,7 +19,11 @@ export async function syncFolder(folder: string): Promise<void> {
   // Windows cannot open a folder; its renames are journalled.
   if (process.platform === 'win32') return
   const handle = await open(folder, 'r')
-  await handle.sync().finally(() => handle.close())
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
 }
 
 /** Without blanks around it; undefined when there is no such file. */

@@ -1,23 +1,25 @@
 /** A home on a disk that is full or read-only: refused in plain words, and fine again when there is room. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { aHome, isRoot, opened, stopped } from '#test/embedded'
+import { isRoot, opened, stopped } from '#test/embedded'
 import { openEmbeddedPostgres } from './server.ts'
 
 const run = (...flags: string[]) => spawnSync('mount', flags).status === 0
 
 async function aDisk(t: TestContext, options: string): Promise<string | undefined> {
-  const folder = path.dirname(await aHome(t))
-  const disk = path.join(folder, 'disk')
-  await mkdir(disk)
+  const disk = await mkdtemp(path.join(tmpdir(), 'concord-disk-'))
+  t.after(async () => {
+    spawnSync('umount', ['--lazy', disk])
+    await rm(disk, { recursive: true })
+  })
   if (!isRoot || process.platform !== 'linux' || !run('-t', 'tmpfs', '-o', options, 'tmpfs', disk)) {
     t.skip('needs the right to mount a small disk')
     return undefined
   }
-  t.after(() => spawnSync('umount', ['--lazy', disk]))
   return disk
 }
 

@@ -9,7 +9,7 @@ import { findLastStart, saveLastStart, thisMachine } from './last-start.ts'
 import type { Parts } from './parts.ts'
 import { choosePort } from './port.ts'
 import { findPostmaster } from './postmaster-file.ts'
-import { asAccount, programEnv } from './program.ts'
+import { callAs, programEnv } from './program.ts'
 import { boundLog, lastLines, logSize } from './server-log.ts'
 import { asFlags, startSettings } from './settings.ts'
 
@@ -18,6 +18,8 @@ export type LaunchOptions = { readonly port?: number; readonly unsafeForTests?: 
 /** Backends of a killed postmaster need a moment to notice and let go of the shared memory. */
 const ATTEMPTS = 20
 const POLL_MS = 20
+/** Recovery after a crash comes first and may take minutes. Past this the server goes on by itself, and the next open adopts it. */
+const START_TIMEOUT_MS = 300_000
 
 export async function launchServer(parts: Parts, options: LaunchOptions): Promise<Decision<RunningServer>> {
   const { paths } = parts
@@ -49,8 +51,9 @@ async function startOnce(
   // A file and not a pipe: the server must be able to write after we are gone.
   const log = await open(paths.logFile, 'a', 0o600)
   const flags = ['-D', paths.dataDir, ...asFlags('-c', startSettings(port, unsafeForTests))]
-  const options = { ...asAccount(runAs.account), env: programEnv(), cwd: '/', detached: true }
-  const child = spawn(binaries.postgres, flags, { ...options, stdio: ['ignore', log.fd, log.fd] })
+  const call = callAs(runAs, binaries.postgres, flags)
+  const options = { ...call.identity, env: programEnv(), cwd: '/', detached: true, windowsHide: true }
+  const child = spawn(call.file, call.flags, { ...options, stdio: ['ignore', log.fd, log.fd] })
   let ended: string[] | undefined
   child.once('error', (error) => {
     ended = [`${binaries.postgres}: ${error.message}`]
@@ -60,8 +63,10 @@ async function startOnce(
   })
   child.unref()
   await log.close()
+  const since = performance.now()
   while (ended === undefined) {
     await wait(POLL_MS)
+    if (performance.now() - since > START_TIMEOUT_MS) ended = [`still starting after ${START_TIMEOUT_MS / 1000} s`]
     const noted = await findPostmaster(paths.dataDir)
     if (noted?.pid === child.pid && noted?.status === 'ready') return { pid: noted.pid, port }
   }

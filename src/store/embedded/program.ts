@@ -2,7 +2,8 @@
 import { spawn } from 'node:child_process'
 import { type Decision, refuse } from '#kernel/refusal'
 import { quoteForShell } from './home-fault.ts'
-import { type Account, findClosedFolder, type RunAs } from './run-as.ts'
+import { setprivFlags } from './passage.ts'
+import { findClosedFolder, type RunAs } from './run-as.ts'
 
 /** Nothing of ours leaks in: PGPORT, PGDATA or a locale of the caller would change what the server does. */
 export function programEnv(): NodeJS.ProcessEnv {
@@ -11,17 +12,27 @@ export function programEnv(): NodeJS.ProcessEnv {
   return { ...Object.fromEntries(kept), LC_ALL: 'C', TZ: 'UTC' }
 }
 
-export function asAccount(account: Account | undefined): { uid?: number; gid?: number } {
-  return account ? { uid: account.uid, gid: account.gid } : {}
+type Call = {
+  readonly file: string
+  readonly flags: readonly string[]
+  readonly identity: { uid?: number; gid?: number }
+}
+
+/** How to call a program so that it runs as the decided account; `setpriv` replaces itself, so the process id is the program's. */
+export function callAs({ account, passesClosedFolders }: RunAs, file: string, flags: readonly string[]): Call {
+  if (!account) return { file, flags, identity: {} }
+  if (passesClosedFolders) return { file: 'setpriv', flags: [...setprivFlags(account), file, ...flags], identity: {} }
+  return { file, flags, identity: { uid: account.uid, gid: account.gid } }
 }
 
 export type ProgramEnd = { readonly code: number | null; readonly output: string[] }
 
-export function runProgram(file: string, flags: readonly string[], { account }: RunAs): Promise<ProgramEnd> {
+export function runProgram(file: string, flags: readonly string[], runAs: RunAs): Promise<ProgramEnd> {
+  const call = callAs(runAs, file, flags)
   return new Promise((resolve) => {
     // The folder `/` is one that every account may enter; ours may be closed to the borrowed one.
-    const child = spawn(file, flags, {
-      ...asAccount(account),
+    const child = spawn(call.file, call.flags, {
+      ...call.identity,
       env: programEnv(),
       cwd: '/',
       stdio: ['ignore', 'pipe', 'pipe'],

@@ -12,7 +12,11 @@ import { quoteForShell } from './home-fault.ts'
 export type Account = { readonly name: string; readonly uid: number; readonly gid: number }
 
 /** Empty for a plain user: the programs then run as ourselves. */
-export type RunAs = { readonly account?: Account }
+export type RunAs = {
+  readonly account?: Account
+  /** See `passage.ts`. */
+  readonly passesClosedFolders?: true
+}
 
 /** Tried in this order under root. `nobody` is the account every system has for work without rights. */
 export const borrowedAccounts = ['postgres', 'nobody'] as const

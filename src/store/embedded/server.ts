@@ -17,6 +17,7 @@ import { type HeldLock, takeTurn, tryExclusive, tryShared } from './locks.ts'
 import { DATABASE, urlOf } from './login.ts'
 import { type Opened, openInTurn } from './open-in-turn.ts'
 import type { Parts } from './parts.ts'
+import { addPassage } from './passage.ts'
 import { findRunAs } from './run-as.ts'
 import { boundLog } from './server-log.ts'
 
@@ -68,7 +69,8 @@ export async function openEmbeddedPostgres(options: EmbeddedOptions): Promise<De
     if (!cluster.ok) return cluster
     const runAs = await findRunAs(paths.dataDir, options.runAs)
     if (!runAs.ok) return runAs
-    const parts = { paths, binaries: binaries.value, runAs: runAs.value }
+    const passing = await addPassage(runAs.value, [paths.home, binaries.value.postgres])
+    const parts = { paths, binaries: binaries.value, runAs: passing }
     const opened = await openInTurn(parts, cluster.value, options)
     if (!opened.ok) return opened
     // Nobody holds it exclusively out of turn, and it is our turn.

@@ -33,10 +33,15 @@ export type ClaimShape = {
 
 const list = (states: readonly string[]) => states.map((state) => `'${state}'`).join(', ')
 
-function conditionsOf<Row>({ stored, claim, until, claimable, heldIn }: AnyLeased<Row>, of: ClaimShape['of']): string[] {
+function conditionsOf<Row>(
+  { stored, claim, until, claimable, heldIn }: AnyLeased<Row>,
+  of: ClaimShape['of'],
+): string[] {
   const held = `t.${stored.state} in (${list(heldIn)})`
   if (of === 'lapsed') return [held, `t.${until} <= ${NOW}`]
-  const waiting = claim ? [`t.${stored.state} = '${claim.from}'`] : [held, `(t.${until} is null or t.${until} <= ${NOW})`]
+  const waiting = claim
+    ? [`t.${stored.state} = '${claim.from}'`]
+    : [held, `(t.${until} is null or t.${until} <= ${NOW})`]
   return [...waiting, ...(claimable ? [`(${claimable})`] : [])]
 }
 
@@ -56,10 +61,14 @@ export function compileClaim<Row>(leased: AnyLeased<Row>, shape: ClaimShape): Bo
     [leased.until]: `${NOW} + ${params.add('integer', (call) => call.leaseMs)} * interval '1 millisecond'`,
     ...(leased.worker ? { [leased.worker]: params.add('text', (call) => call.worker) } : {}),
     ...(leased.heartbeat ? { [leased.heartbeat]: NOW } : {}),
-    ...Object.fromEntries(shape.set.map((name) => [name, params.add(settable[name] ?? 'text', (call) => call.set[name])])),
+    ...Object.fromEntries(
+      shape.set.map((name) => [name, params.add(settable[name] ?? 'text', (call) => call.set[name])]),
+    ),
   }
   const order = shape.of === 'lapsed' ? `t.${leased.until}` : leased.order
-  const events = move ? stored.machine.moves.find(({ from, to }) => from === move.from && to === move.to)?.emits.length : 0
+  const events = move
+    ? stored.machine.moves.find(({ from, to }) => from === move.from && to === move.to)?.emits.length
+    : 0
   const text = `with next as materialized (
   select t.${stored.id} as id from ${stored.table} as t
   where ${conditions.join(' and ')}
@@ -88,7 +97,9 @@ function movedBy<Row>({ stored }: AnyLeased<Row>, to: string): Record<string, st
     ...(machine.stamps ?? [])
       .filter(({ on }) => on.includes(to))
       .map(({ column, once }): [string, string] => [column, once ? `coalesce(t.${column}, ${NOW})` : NOW]),
-    ...(machine.clears ?? []).filter(({ on }) => on.includes(to)).map(({ column }): [string, string] => [column, 'null']),
+    ...(machine.clears ?? [])
+      .filter(({ on }) => on.includes(to))
+      .map(({ column }): [string, string] => [column, 'null']),
   ]
   return Object.fromEntries(entries)
 }
@@ -125,7 +136,13 @@ type RenewCall = { readonly held: readonly Held[]; readonly leaseMs: number }
  * All leases of a worker in one statement: 200 renewals cost what four would cost alone. The token decides, not the time: a
  * lease that has run out lives on if nobody took the row. It never gets shorter, whatever the server's clock did.
  */
-export function compileRenew<Row>({ stored, token, until, heartbeat, heldIn }: AnyLeased<Row>): Bound<RenewCall, { readonly id: string }> {
+export function compileRenew<Row>({
+  stored,
+  token,
+  until,
+  heartbeat,
+  heldIn,
+}: AnyLeased<Row>): Bound<RenewCall, { readonly id: string }> {
   const params = collectParams<RenewCall>()
   const ids = params.addList(stored.idType ?? 'uuid', ({ held }) => held.map(({ id }) => id))
   const tokens = params.addList('uuid', ({ held }) => held.map((each) => each.token))
@@ -138,7 +155,14 @@ returning t.${stored.id}::text as id`
 }
 
 /** Gives a lease back before its time: the row waits again at once, and the token is worth nothing from then on. */
-export function compileRelease<Row>({ stored, token, until, worker, claim, heldIn }: AnyLeased<Row>): Bound<readonly Held[], { readonly id: string }> {
+export function compileRelease<Row>({
+  stored,
+  token,
+  until,
+  worker,
+  claim,
+  heldIn,
+}: AnyLeased<Row>): Bound<readonly Held[], { readonly id: string }> {
   const params = collectParams<readonly Held[]>()
   const ids = params.addList(stored.idType ?? 'uuid', (held) => held.map(({ id }) => id))
   const tokens = params.addList('uuid', (held) => held.map((each) => each.token))

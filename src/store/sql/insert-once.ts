@@ -70,7 +70,8 @@ export function compileInsertMany<Row>(table: OnceTable<Row>): Bound<Batch, Row 
   const params = collectParams<Batch>()
   const columns = Object.entries(table.columns)
   const names = columns.map(([name]) => name)
-  const perCall = (type: PgType, valueOf: (call: OnceCall) => unknown) => params.addList(type, ({ calls }) => calls.map(valueOf))
+  const perCall = (type: PgType, valueOf: (call: OnceCall) => unknown) =>
+    params.addList(type, ({ calls }) => calls.map(valueOf))
   const lists = columns.map(([name, type]) => perCall(type, ({ row }) => row[name]))
   const ids = lists[names.indexOf(table.id)] ?? ''
   const back = [...new Set([table.id, ...returningOf(table)])]
@@ -89,7 +90,9 @@ select ${back.map((name) => `f.${name}`).join(', ')} from fresh as f`
 function insertManyEvents<Row>(table: OnceTable<Row>, ids: string, params: Params<Batch>): string {
   const { log, links } = table.log as NonNullable<typeof table.log>
   const columns = log.columns.map((column) => column.name)
-  const lists = log.columns.map((column) => params.addList(column.type, ({ events }) => events.map(({ event }) => column.valueOf(event))))
+  const lists = log.columns.map((column) =>
+    params.addList(column.type, ({ events }) => events.map(({ event }) => column.valueOf(event))),
+  )
   const places = params.addList('integer', ({ events }) => events.map(({ n }) => n))
   return `insert into ${log.table} (${[...columns, ...Object.keys(links)].join(', ')})
   select ${columns.map((name) => `e.${name}`).join(', ')}${Object.values(links)

@@ -55,7 +55,9 @@ export function compileMove<Row>(stored: AnyStored<Row>, shape: Shape): Bound<Pl
     ...(stored.machine.lock === 'version' ? Object.keys(lock).map((name) => `${name} = t.${name} + 1`) : []),
     ...stampsOn(stored, shape, at),
     ...shape.set.map((name) => `${name} = ${params.add(settable[name] ?? 'text', (move) => move.set[name])}`),
-    ...shape.add.map((name) => `${name} = t.${name} + ${params.add(settable[name] ?? 'numeric', (move) => move.add[name])}`),
+    ...shape.add.map(
+      (name) => `${name} = t.${name} + ${params.add(settable[name] ?? 'numeric', (move) => move.add[name])}`,
+    ),
   ]
   const conditions = [
     `t.${stored.id} = ${params.add(idType, (move) => move.id)}`,
@@ -92,7 +94,9 @@ function stampsOn<Row>(stored: AnyStored<Row>, shape: Shape, at: () => string): 
     ...stamps
       .filter((stamp) => stamp.on.includes(shape.to) && free(stamp.column))
       .map(({ column, once }) => `${column} = ${once ? `coalesce(t.${column}, ${at()})` : at()}`),
-    ...clears.filter((clear) => clear.on.includes(shape.to) && free(clear.column)).map(({ column }) => `${column} = null`),
+    ...clears
+      .filter((clear) => clear.on.includes(shape.to) && free(clear.column))
+      .map(({ column }) => `${column} = null`),
   ]
 }
 
@@ -100,12 +104,18 @@ function insertEvents<Row>(stored: AnyStored<Row>, count: number, params: Params
   const { log, links } = stored.log as NonNullable<typeof stored.log>
   const columns = log.columns.map((column) => column.name)
   const into = [...columns, ...Object.keys(links)].join(', ')
-  const fromRow = Object.values(links).map((column) => `, m.${column}`).join('')
+  const fromRow = Object.values(links)
+    .map((column) => `, m.${column}`)
+    .join('')
   const rows = Array.from({ length: count }, (_, index) =>
-    log.columns.map((column) => params.add(column.type, (move) => {
-      const event = move.events[index]
-      return event && column.valueOf(event)
-    })).join(', '),
+    log.columns
+      .map((column) =>
+        params.add(column.type, (move) => {
+          const event = move.events[index]
+          return event && column.valueOf(event)
+        }),
+      )
+      .join(', '),
   )
   return count === 1
     ? `insert into ${log.table} (${into})\n  select ${rows[0]}${fromRow} from moved as m`

@@ -21,7 +21,8 @@ export function batchOf(moves: readonly PlannedMove[]): Batch {
 export function compileMoves<Row>(stored: AnyStored<Row>): Bound<Batch, Row & { readonly n: number }> {
   const params = collectParams<Batch>()
   const { idType = 'uuid', tenantType = 'uuid', settable = {}, lock = {}, guards = {}, fences = {} } = stored
-  const perMove = (type: PgType, valueOf: (move: PlannedMove) => unknown) => params.addList(type, ({ moves }) => moves.map(valueOf))
+  const perMove = (type: PgType, valueOf: (move: PlannedMove) => unknown) =>
+    params.addList(type, ({ moves }) => moves.map(valueOf))
   const ids = perMove(idType, (move) => move.id)
   const input: Record<string, string> = {
     id: ids,
@@ -49,7 +50,8 @@ export function compileMoves<Row>(stored: AnyStored<Row>): Bound<Batch, Row & { 
     `t.${stored.state} = i.from_state`,
     ...Object.keys(lock).map((name, index) => `t.${name} is not distinct from i.lock_${index}`),
     ...Object.entries(fences).map(
-      ([name, type]) => `(i.extra->'fence' ? '${name}' is not true or t.${name} = ${fromJson(type, `i.extra->'fence'`, name)})`,
+      ([name, type]) =>
+        `(i.extra->'fence' ? '${name}' is not true or t.${name} = ${fromJson(type, `i.extra->'fence'`, name)})`,
     ),
     ...Object.entries(guards).map(([name, guard]) => `(i.extra->'guards' ? '${name}' is not true or (${guard}))`),
   ]
@@ -82,11 +84,15 @@ function timedAndSettable<Row>({ machine, touched }: AnyStored<Row>, settable: C
       ...(type ? [`when i.extra->'set' ? '${column}' then ${fromJson(type, `i.extra->'set'`, column)}`] : []),
       ...(machine.stamps ?? [])
         .filter((stamp) => stamp.column === column)
-        .map(({ on, once }) => `when i.to_state in (${list(on)}) then ${once ? `coalesce(t.${column}, i.at)` : 'i.at'}`),
+        .map(
+          ({ on, once }) => `when i.to_state in (${list(on)}) then ${once ? `coalesce(t.${column}, i.at)` : 'i.at'}`,
+        ),
       ...(machine.clears ?? [])
         .filter((clear) => clear.column === column)
         .map(({ on }) => `when i.to_state in (${list(on)}) then null`),
-      ...(type && isNumber(type) ? [`when i.extra->'add' ? '${column}' then t.${column} + ${fromJson(type, `i.extra->'add'`, column)}`] : []),
+      ...(type && isNumber(type)
+        ? [`when i.extra->'add' ? '${column}' then t.${column} + ${fromJson(type, `i.extra->'add'`, column)}`]
+        : []),
     ]
     return `${column} = case ${cases.join(' ')} else t.${column} end`
   })
@@ -101,7 +107,9 @@ function fromJson(type: PgType, document: string, column: string): string {
 
 function insertEvents({ log, links }: NonNullable<AnyStored<unknown>['log']>, params: Params<Batch>): string {
   const columns = log.columns.map((column) => column.name)
-  const lists = log.columns.map((column) => params.addList(column.type, ({ events }) => events.map(({ event }) => column.valueOf(event))))
+  const lists = log.columns.map((column) =>
+    params.addList(column.type, ({ events }) => events.map(({ event }) => column.valueOf(event))),
+  )
   const places = params.addList('integer', ({ events }) => events.map(({ n }) => n))
   return `insert into ${log.table} (${[...columns, ...Object.keys(links)].join(', ')})
   select ${columns.map((name) => `e.${name}`).join(', ')}${Object.values(links)
@@ -122,8 +130,15 @@ from ${stored.table} as t where t.${stored.id} = any(${ids})`
 }
 
 /** Which of these events are in the log: how a retried move learns that its first attempt had committed. */
-export function compileFindEvents(log: { readonly table: string; readonly id: string }): Bound<readonly string[], { readonly id: string }> {
+export function compileFindEvents(log: {
+  readonly table: string
+  readonly id: string
+}): Bound<readonly string[], { readonly id: string }> {
   const params = collectParams<readonly string[]>()
   const ids = params.addList('uuid', (list) => list)
-  return bind(`find_events_${log.table}`, `select ${log.id} as id from ${log.table} where ${log.id} = any(${ids})`, params)
+  return bind(
+    `find_events_${log.table}`,
+    `select ${log.id} as id from ${log.table} where ${log.id} = any(${ids})`,
+    params,
+  )
 }

@@ -31,8 +31,12 @@ export function statementName(label: string, text: string): string {
   return `${label.replaceAll(/[^a-z0-9_]+/gi, '_').slice(0, 40)}_${hash('sha1', text).slice(0, 16)}`
 }
 
-/** A value as the driver should send it: arrays and objects of a jsonb column as text, never as a Postgres array. */
+/**
+ * A value as the driver should send it: arrays and objects of a jsonb column as text, never as a Postgres array; a time in
+ * UTC, since the driver's own form is in the zone of the process.
+ */
 export function encode(type: PgType, value: unknown): unknown {
   if (value === undefined || value === null) return null
-  return type === 'jsonb' ? JSON.stringify(value) : value
+  if (type === 'jsonb') return JSON.stringify(value)
+  return value instanceof Date ? value.toISOString() : value
 }

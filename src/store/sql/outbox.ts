@@ -24,7 +24,8 @@ const NOW = 'statement_timestamp()'
 const BACK = `t.id::text, t.kind, t.payload, t.attempts, t.last_error, t.created_at, t.available_at::text as fence`
 
 export function compileOutbox({ table }: OutboxTable): OutboxStatements {
-  const make = <Row>(label: string, text: string) => statement<Row>(statementName(`outbox_${label}_${table}`, text), text)
+  const make = <Row>(label: string, text: string) =>
+    statement<Row>(statementName(`outbox_${label}_${table}`, text), text)
   const claim = (status: string, counted: string) => `with next as materialized (
   select id from ${table}
   where status = '${status}' and available_at <= ${NOW} and ($3::text[] is null or kind = any($3))
@@ -44,8 +45,14 @@ select kind, payload from unnest($1::text[], $2::jsonb[]) with ordinality as r(k
 returning id::text`,
     ),
     claim: make('claim', claim('Pending', '')),
-    reclaim: make('reclaim', claim('Processing', `, attempts = t.attempts + 1, last_error = 'the drainer did not come back'`)),
-    finish: make('finish', `update ${table} as t set status = 'Done', processed_at = ${NOW}\nwhere ${held}\nreturning t.id::text`),
+    reclaim: make(
+      'reclaim',
+      claim('Processing', `, attempts = t.attempts + 1, last_error = 'the drainer did not come back'`),
+    ),
+    finish: make(
+      'finish',
+      `update ${table} as t set status = 'Done', processed_at = ${NOW}\nwhere ${held}\nreturning t.id::text`,
+    ),
     fail: make(
       'fail',
       `update ${table} as t set

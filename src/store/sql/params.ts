@@ -28,7 +28,7 @@ export function collectParams<Call>(): Params<Call> {
 /** A statement together with the way to fill it in. */
 export type Bound<Call, Row> = {
   readonly statement: Statement<Row>
-  values(call: Call): unknown[]
+  readonly values: (call: Call) => unknown[]
 }
 
 export function bind<Call, Row>(label: string, text: string, params: Params<Call>): Bound<Call, Row> {

@@ -21,17 +21,20 @@ export function compileReadFeed(feed: Feed<unknown>, isScoped: boolean): Bound<F
   const xid = `${params.add('text', ({ after }) => after.xid)}::xid8`
   const seq = params.add('bigint', ({ after }) => after.seq)
   const limit = params.add('integer', (call) => call.limit)
-  const tenant = isScoped ? `and t.${feed.tenant} = ${params.add('uuid', (call) => call.tenant)}` : ''
-  const columns = feed.columns.map((name) => `t.${name}`).join(', ')
-  const text = `select h.horizon::text as feed_horizon, e.*
+  // `is true` keeps the planner on the index of the feed: through one of the tenant it would fetch the tenant's whole past
+  // for every page.
+  const tenant = isScoped ? `and (t.${feed.tenant} = ${params.add('uuid', (call) => call.tenant)}) is true` : ''
+  const columns = (alias: string) => feed.columns.map((name) => `${alias}.${name}`).join(', ')
+  const text = `select h.horizon::text as feed_horizon, e.feed_xid::text, e.feed_seq::text, ${columns('e')}
 from (select pg_snapshot_xmin(pg_current_snapshot()) as horizon) as h
 left join lateral (
-  select t.xid::text as feed_xid, t.seq::text as feed_seq, ${columns}
+  select t.xid as feed_xid, t.seq as feed_seq, ${columns('t')}
   from ${feed.table} as t
   where (t.xid, t.seq) > (${xid}, ${seq}) and t.xid < h.horizon ${tenant}
   order by t.xid, t.seq
   limit ${limit}
-) as e on true`
+) as e on true
+order by e.feed_xid, e.feed_seq`
   return bind(`feed_${feed.table}`, text, params)
 }
 
@@ -43,7 +46,7 @@ export function compileIsHidden(feed: Feed<unknown>): Bound<Omit<FeedCall, 'limi
   const tenant = params.add('uuid', (call) => call.tenant)
   const text = `select exists (
   select from ${feed.table} as t
-  where (t.xid, t.seq) > (${xid}, ${seq}) and (${tenant} is null or t.${feed.tenant} = ${tenant})
+  where (t.xid, t.seq) > (${xid}, ${seq}) and (${tenant} is null or (t.${feed.tenant} = ${tenant}) is true)
 ) as hidden`
   return bind(`feed_hidden_${feed.table}`, text, params)
 }

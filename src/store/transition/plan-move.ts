@@ -57,7 +57,8 @@ export function planMove<S extends string, A extends string, E extends string, R
   const column = (name: string) => columnOf(row, name, machine.name)
   const { set = {}, add = {}, guards = [], fence = {} } = context
   const strange = [...Object.keys(set), ...Object.keys(add)].find((name) => !Object.hasOwn(stored.settable ?? {}, name))
-  if (strange !== undefined) throw new KernelFault('store.column.not_settable', `${machine.name}.${strange} is not settable`)
+  if (strange !== undefined)
+    throw new KernelFault('store.column.not_settable', `${machine.name}.${strange} is not settable`)
   const guard = guards.find((name) => !Object.hasOwn(stored.guards ?? {}, name))
   if (guard !== undefined) throw new KernelFault('store.guard.unknown', `${machine.name} has no guard ${guard}`)
   const other = Object.keys(fence).find((name) => !Object.hasOwn(stored.fences ?? {}, name))

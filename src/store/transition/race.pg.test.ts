@@ -30,7 +30,10 @@ describe('a race of four', () => {
   after(() => opened.close())
 
   /** Runs `race` for each approval, a few of them side by side. */
-  async function runAll(list: readonly Approval[], race: (approval: Approval, index: number) => Promise<void>): Promise<void> {
+  async function runAll(
+    list: readonly Approval[],
+    race: (approval: Approval, index: number) => Promise<void>,
+  ): Promise<void> {
     const waiting = list.entries()
     await Promise.all(
       Array.from({ length: ABREAST }, async () => {
@@ -44,7 +47,9 @@ describe('a race of four', () => {
     await runAll(approvals.slice(0, RACES), async (approval, index) => {
       // Everybody starts first in turn.
       const ways = WAYS.map((_, place) => WAYS[(place + index) % WAYS.length] as (typeof WAYS)[number])
-      const answers = await Promise.all(ways.map(({ to, context }) => transition(opened.db, storedApproval, approval, to, context)))
+      const answers = await Promise.all(
+        ways.map(({ to, context }) => transition(opened.db, storedApproval, approval, to, context)),
+      )
       const winners = answers.filter((answer) => answer.ok)
       assert.equal(winners.length, 1)
       const status = winners[0]?.row.status
@@ -72,7 +77,9 @@ describe('a race of four', () => {
 
   async function decideByLooking(approval: Approval, to: string): Promise<boolean> {
     return opened.db.transaction(async (tx) => {
-      const [row] = await tx.query<{ status: string }>('select status from concord.approvals where approval_id = $1', [approval.approval_id])
+      const [row] = await tx.query<{ status: string }>('select status from concord.approvals where approval_id = $1', [
+        approval.approval_id,
+      ])
       if (row?.status !== 'pending') return false
       const isDecision = to === 'approved' || to === 'rejected'
       await tx.query(

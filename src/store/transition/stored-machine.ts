@@ -61,7 +61,8 @@ export function storedMachine<S extends string, A extends string, E extends stri
   tableName(stored.table)
   const owned = [stored.id, stored.tenant, stored.state, stored.stateType, stored.touched, ...Object.keys(lock)]
   const kept = owned.filter((name) => name !== undefined)
-  for (const name of [...kept, ...Object.keys(fences), ...Object.keys(settable), ...(stored.returning ?? [])]) columnName(name)
+  for (const name of [...kept, ...Object.keys(fences), ...Object.keys(settable), ...(stored.returning ?? [])])
+    columnName(name)
   for (const { column } of [...(machine.stamps ?? []), ...(machine.clears ?? [])]) columnName(column)
 
   if (machine.nullState !== undefined) throw fault('a state stored as NULL has no binding to Postgres')

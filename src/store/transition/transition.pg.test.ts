@@ -2,7 +2,15 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
-import { aCommand, aWorkspace, by, type CommandRow, someApprovals, storedApproval, storedCommand } from '#test/concord-rows'
+import {
+  aCommand,
+  aWorkspace,
+  by,
+  type CommandRow,
+  someApprovals,
+  storedApproval,
+  storedCommand,
+} from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
 import { canMove, statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/index'
@@ -169,7 +177,10 @@ describe('transition', () => {
     const failed = await transition(opened.db, storedCommand, command, 'failed', { ...by('worker'), at })
     assert.ok(failed.ok)
     assert.deepEqual(failed.row.completed_at, at)
-    const queued = await transition(opened.db, storedCommand, failed.row, 'queued', { ...by('operator'), add: { attempt: 1 } })
+    const queued = await transition(opened.db, storedCommand, failed.row, 'queued', {
+      ...by('operator'),
+      add: { attempt: 1 },
+    })
     assert.ok(queued.ok)
     assert.equal(queued.row.completed_at, null)
     assert.equal((await readCommand(command.command_id)).attempt, 2)
@@ -178,7 +189,10 @@ describe('transition', () => {
   test('a document, a list and a null reach a jsonb column as they are', async () => {
     for (const result of [{ a: [1, 2] }, [1, 'two', null], 'text', 7, null]) {
       const command = await aCommand(opened.db, workspaceId, 'running')
-      const moved = await transition(opened.db, storedCommand, command, 'succeeded', { ...by('worker'), set: { result } })
+      const moved = await transition(opened.db, storedCommand, command, 'succeeded', {
+        ...by('worker'),
+        set: { result },
+      })
       assert.ok(moved.ok)
       assert.deepEqual(moved.row.result, result)
     }
@@ -214,10 +228,20 @@ describe('transition', () => {
       `update concord.commands set turn_token = $2, turn_until = now() + interval '1 minute' where command_id = $1`,
       [command.command_id, token],
     )
-    const late = await transition(opened.db, storedCommand, command, 'succeeded', { ...by('worker'), fence: { turn_token: randomUUID() } })
+    const late = await transition(opened.db, storedCommand, command, 'succeeded', {
+      ...by('worker'),
+      fence: { turn_token: randomUUID() },
+    })
     assert.ok(isLostRace(late))
     assert.equal(late.code, 'lease.lost')
-    assert.ok((await transition(opened.db, storedCommand, command, 'succeeded', { ...by('worker'), fence: { turn_token: token } })).ok)
+    assert.ok(
+      (
+        await transition(opened.db, storedCommand, command, 'succeeded', {
+          ...by('worker'),
+          fence: { turn_token: token },
+        })
+      ).ok,
+    )
   })
 
   test('[EVT-11] a rolled-back transaction leaves neither the change nor its event', async () => {
@@ -242,7 +266,10 @@ describe('transition', () => {
       ...storedCommand,
       projections: [
         async (tx, { row, from, to }) => {
-          const [inside] = await tx.query<{ status: string }>('select status from concord.commands where command_id = $1', [row.command_id])
+          const [inside] = await tx.query<{ status: string }>(
+            'select status from concord.commands where command_id = $1',
+            [row.command_id],
+          )
           seen.push(`${from}>${to}=${inside?.status}`)
           if (isBroken) throw new Error('the projection failed')
         },

@@ -53,7 +53,11 @@ export async function transition<S extends string, A extends string, E extends s
 }
 
 /** Writes a planned move; what a lane does for a batch of one. */
-export async function writeMove<Row>(sql: Sql, stored: AnyStored<Row>, move: PlannedMove): Promise<TransitionResult<Row>> {
+export async function writeMove<Row>(
+  sql: Sql,
+  stored: AnyStored<Row>,
+  move: PlannedMove,
+): Promise<TransitionResult<Row>> {
   const { statement, values } = moveStatement(stored, move)
   const [row] = await sql.run(statement, values(move))
   const stop = point('transition.written')
@@ -61,7 +65,10 @@ export async function writeMove<Row>(sql: Sql, stored: AnyStored<Row>, move: Pla
   return row === undefined ? judgeLoss(stored, move, await findRow(sql, stored, move)) : { ok: true, row }
 }
 
-type Compiled = { readonly moves: Map<string, Bound<PlannedMove, unknown>>; readonly find: Bound<Pick<PlannedMove, 'id' | 'tenant'>, unknown> }
+type Compiled = {
+  readonly moves: Map<string, Bound<PlannedMove, unknown>>
+  readonly find: Bound<Pick<PlannedMove, 'id' | 'tenant'>, unknown>
+}
 const compiled = new WeakMap<object, Compiled>()
 
 function compiledOf<Row>(stored: AnyStored<Row>): Compiled {
@@ -80,22 +87,35 @@ function moveStatement<Row>(stored: AnyStored<Row>, move: PlannedMove): Bound<Pl
   return known as Bound<PlannedMove, Row>
 }
 
-export async function findRow<Row>(sql: Sql, stored: AnyStored<Row>, of: Pick<PlannedMove, 'id' | 'tenant'>): Promise<Row | undefined> {
+export async function findRow<Row>(
+  sql: Sql,
+  stored: AnyStored<Row>,
+  of: Pick<PlannedMove, 'id' | 'tenant'>,
+): Promise<Row | undefined> {
   const { statement, values } = compiledOf(stored).find as Bound<Pick<PlannedMove, 'id' | 'tenant'>, Row>
   const [row] = await sql.run(statement, values(of))
   return row
 }
 
 /** Why nothing was written: gone or foreign, a lease that passed on, or another writer. */
-export function judgeLoss<Row>(stored: AnyStored<Row>, move: PlannedMove, fresh: Row | undefined): TransitionResult<Row> {
+export function judgeLoss<Row>(
+  stored: AnyStored<Row>,
+  move: PlannedMove,
+  fresh: Row | undefined,
+): TransitionResult<Row> {
   const { name } = stored.machine
   if (fresh === undefined) return refuse('row.not_found', `there is no such ${name}`)
   const now = fresh as AnyRow
-  const lease = stored.machine.lock === 'lease' ? Object.keys(stored.lock ?? {}).map((name, index) => [name, move.lock[index]] as const) : []
+  const lease =
+    stored.machine.lock === 'lease'
+      ? Object.keys(stored.lock ?? {}).map((name, index) => [name, move.lock[index]] as const)
+      : []
   const isLost = [...lease, ...Object.entries(move.fence)].some(([name, value]) => String(now[name]) !== String(value))
   const refusal = isLost
     ? refuse('lease.lost', `this ${name} is no longer held under that lease`)
-    : refuse('row.conflict', `this ${name} is ${String(now[stored.state])} now, not ${move.from}`, { facts: { state: now[stored.state] } })
+    : refuse('row.conflict', `this ${name} is ${String(now[stored.state])} now, not ${move.from}`, {
+        facts: { state: now[stored.state] },
+      })
   return { ...refusal, row: fresh }
 }
 

@@ -1,0 +1,292 @@
+/** The feed: complete under late commits (and the bare sequence is not), resumable, scoped, woken, and patient. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test, type TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { aCommand, aWorkspace, by, type CommandRow, events, newId } from '#test/concord-rows'
+import { openTestDb, type TestDb } from '#test/database'
+import { proofSize } from '#test/proof-size'
+import { openDb, type Sql } from './db.ts'
+import { appendEvents } from './events.ts'
+import { domainFeed, findFeedEnd, readFeed } from './feed.ts'
+import { followFeed } from './feed-follow.ts'
+import { openNotices } from './notices.ts'
+import { compileReadFeed } from './sql/read-feed.ts'
+
+const EVENTS = proofSize(50_000, 1_000_000)
+const WRITERS = 8
+const PER_STATEMENT = 5
+
+describe('the feed', () => {
+  let opened: TestDb
+  let command: CommandRow
+
+  before(async () => {
+    opened = await openTestDb({ role: 'concord_engine', poolMax: WRITERS + 4 })
+    command = await aCommand(opened.db, await aWorkspace(opened.db))
+  })
+  after(() => opened.close())
+
+  const append = (sql: Sql, ids: readonly string[], of: CommandRow = command) =>
+    appendEvents(
+      sql,
+      events,
+      ids.map((eventId) => ({
+        ...by('system'),
+        eventId,
+        type: 'plan_created',
+        payload: {},
+        links: { workspace_id: of.workspace_id, command_id: of.command_id },
+      })),
+    )
+  const ids = (count: number) => Array.from({ length: count }, () => newId())
+
+  /** Each writer commits small groups; one group in five stays open for some milliseconds after its rows have their numbers. */
+  async function writeAll(): Promise<Set<string>> {
+    const written = new Set<string>()
+    await Promise.all(
+      Array.from({ length: WRITERS }, async () => {
+        for (let n = 0; n < EVENTS / WRITERS / PER_STATEMENT; n++) {
+          const group = ids(PER_STATEMENT)
+          if (n % 5 === 0) {
+            await opened.db.transaction(async (tx) => {
+              await append(tx, group)
+              await sleep(3)
+            })
+          } else await append(opened.db, group)
+          for (const id of group) written.add(id)
+        }
+      }),
+    )
+    return written
+  }
+
+  async function followBySequence(signal: AbortSignal): Promise<string[]> {
+    const seen: string[] = []
+    let last = '0'
+    while (!signal.aborted) {
+      const rows = await opened.db.query<{ event_id: string; seq: string }>(
+        'select event_id, seq::text from concord.domain_events where seq > $1 order by seq limit 500',
+        [last],
+      )
+      seen.push(...rows.map(({ event_id }) => event_id))
+      last = rows.at(-1)?.seq ?? last
+      if (rows.length === 0) await sleep(1)
+    }
+    return seen
+  }
+
+  test(`a follower misses 0 and repeats 0 of ${EVENTS} events of ${WRITERS} writers, over resumes; the sequence misses some`, async () => {
+    const start = await findFeedEnd(opened.db)
+    const stop = new AbortController()
+    const control = followBySequence(stop.signal)
+    const seen: string[] = []
+    let resumes = 0
+    const writing = writeAll()
+    const following = (async () => {
+      let after = start
+      // Leaves and comes back with its cursor every few thousand events, as a client with a bad line would.
+      while (seen.length < EVENTS) {
+        for await (const event of followFeed(opened.db, domainFeed, {
+          after,
+          pollMs: 5,
+          limit: 500,
+          signal: AbortSignal.timeout(120_000),
+        })) {
+          seen.push(event.event_id)
+          after = event.cursor
+          if (seen.length === EVENTS || seen.length % 7_001 === 0) break
+        }
+        resumes += 1
+      }
+    })()
+    const written = await writing
+    await following
+    stop.abort()
+    const bySequence = new Set(await control)
+    assert.equal(written.size, EVENTS)
+    assert.equal(seen.length, EVENTS)
+    assert.deepEqual(new Set(seen), written)
+    assert.ok(resumes > 1)
+    const missed = [...written].filter((id) => !bySequence.has(id)).length
+    assert.ok(missed > 0, 'the control missed nothing: the writers were not slow enough to prove anything')
+  })
+
+  test('what an older transaction holds back comes when it ends, in the order of transactions', async () => {
+    const start = await findFeedEnd(opened.db)
+    const [slow, fast] = [ids(2), ids(2)]
+    await opened.db.transaction(async (tx) => {
+      await append(tx, slow)
+      await append(opened.db, fast)
+      const held = await readFeed(opened.db, domainFeed, { after: start })
+      assert.deepEqual(held.ok && held.value.events, [])
+    })
+    const page = await pageAfter(start, 4)
+    assert.deepEqual(
+      page.map(({ event_id }) => event_id),
+      [...slow, ...fast],
+    )
+  })
+
+  /** Other tests share the server, and one of their transactions may hold the horizon back for a moment. */
+  async function pageAfter(after: string, count: number, workspaceId?: string) {
+    for (let tries = 0; tries < 500; tries++) {
+      const page = await readFeed(opened.db, domainFeed, { after, workspaceId, limit: 100 })
+      assert.ok(page.ok)
+      if (page.value.events.length >= count) return page.value.events
+      await sleep(10)
+    }
+    return assert.fail(`fewer than ${count} events came`)
+  }
+
+  test('pages join without gap or repeat, and a short page moves past what others wrote', async () => {
+    const start = await findFeedEnd(opened.db)
+    const mine = ids(10)
+    for (const id of mine) await append(opened.db, [id])
+    await pageAfter(start, 10)
+    const seen: string[] = []
+    let after = start
+    for (;;) {
+      const page = await readFeed(opened.db, domainFeed, { after, limit: 3 })
+      assert.ok(page.ok)
+      seen.push(...page.value.events.map(({ event_id }) => event_id))
+      after = page.value.cursor
+      if (!page.value.isFull) break
+    }
+    assert.deepEqual(seen, mine)
+    const nobody = await readFeed(opened.db, domainFeed, { after: start, workspaceId: newId() })
+    assert.ok(nobody.ok)
+    assert.deepEqual(nobody.value.events, [])
+    assert.ok(BigInt(nobody.value.cursor.split('.')[0] ?? 0) > BigInt(start.split('.')[0] ?? 0))
+  })
+
+  test('a workspace sees its own events only, with everything a stream needs', async () => {
+    const other = await aCommand(opened.db, await aWorkspace(opened.db))
+    const start = await findFeedEnd(opened.db)
+    const [mine, theirs] = [ids(3), ids(3)]
+    for (const [index, id] of mine.entries()) {
+      await append(opened.db, [theirs[index] ?? ''])
+      await append(opened.db, [id], other)
+    }
+    const page = await pageAfter(start, 3, other.workspace_id)
+    assert.deepEqual(
+      page.map(({ event_id }) => event_id),
+      mine,
+    )
+    assert.deepEqual(Object.keys(page[0] ?? {}).toSorted(), [
+      'actor',
+      'agent_run_id',
+      'command_id',
+      'created_at',
+      'cursor',
+      'event_id',
+      'event_type',
+      'payload',
+      'purpose',
+      'swarm_run_id',
+      'trace_id',
+      'workspace_id',
+    ])
+  })
+
+  test('a cursor that we did not make is refused', async () => {
+    const answer = await readFeed(opened.db, domainFeed, { after: 'seq:12' })
+    assert.equal(answer.ok ? 'read' : answer.code, 'cursor_invalid')
+    await assert.rejects(followFeed(opened.db, domainFeed, { after: 'seq:12' }).next(), { code: 'cursor_invalid' })
+  })
+
+  test('the read is a walk along the index of the feed', async () => {
+    const owner = openDb({ url: opened.url, poolMax: 1 })
+    await owner.query('analyze concord.domain_events')
+    await owner.close()
+    for (const isScoped of [false, true]) {
+      const { statement, values } = compileReadFeed(domainFeed, isScoped)
+      const call = { after: { xid: '1', seq: '1' }, tenant: command.workspace_id, limit: 10 }
+      const rows = await opened.db.query<Record<string, string>>(`explain ${statement.text}`, values(call))
+      assert.match(rows.map((row) => row['QUERY PLAN']).join('\n'), /Index Scan using domain_events_feed_ix/)
+    }
+  })
+
+  describe('following', () => {
+    function follow(t: TestContext, more: Parameters<typeof followFeed>[2] = {}) {
+      const stop = new AbortController()
+      const seen: string[] = []
+      const done = (async () => {
+        for await (const event of followFeed(opened.db, domainFeed, { signal: stop.signal, pollMs: 60_000, ...more }))
+          seen.push(event.event_id)
+      })()
+      t.after(async () => {
+        stop.abort()
+        await done
+      })
+      return { seen, stop, done }
+    }
+
+    async function until(condition: () => boolean): Promise<void> {
+      for (let tries = 0; tries < 1_000 && !condition(); tries++) await sleep(10)
+      assert.ok(condition(), 'it did not come about')
+    }
+
+    test('a notice of another process wakes the follower long before its slow clock', async (t) => {
+      const [here, there] = [openNotices(opened.db), openNotices(opened.db)]
+      t.after(() => Promise.all([here.close(), there.close()]))
+      const { seen } = follow(t, { notices: here, channel: 'domain_events' })
+      await sleep(100)
+      const group = ids(4)
+      await append(opened.db, group)
+      there.announce('domain_events')
+      await until(() => seen.length >= 4)
+      assert.deepEqual(seen, group)
+    })
+
+    test('without any notice the slow clock finds everything', async (t) => {
+      const { seen } = follow(t, { pollMs: 20 })
+      await sleep(50)
+      const group = ids(4)
+      await append(opened.db, group)
+      await until(() => seen.length >= 4)
+      assert.deepEqual(seen, group)
+    })
+
+    test('events that were announced while an older transaction ran come when it ends, not at the next slow look', async (t) => {
+      const notices = openNotices(opened.db)
+      t.after(() => notices.close())
+      const { seen } = follow(t, { notices, channel: 'domain_events' })
+      await sleep(100)
+      const [slow, fast] = [ids(1), ids(1)]
+      await opened.db.transaction(async (tx) => {
+        await append(tx, slow)
+        await append(opened.db, fast)
+        notices.announce('domain_events')
+        await sleep(100)
+        assert.deepEqual(seen, [])
+      })
+      await until(() => seen.length === 2)
+      assert.deepEqual(seen, [...slow, ...fast])
+    })
+
+    test('it survives the loss of every connection', async (t) => {
+      const errors: unknown[] = []
+      const { seen } = follow(t, { pollMs: 10, onError: (error) => errors.push(error) })
+      const written: string[] = []
+      for (let round = 0; round < 5; round++) {
+        await opened.db
+          .query(
+            `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'`,
+          )
+          .catch(() => {})
+        const group = ids(3)
+        await append(opened.db, group).catch(() => append(opened.db, group))
+        written.push(...group)
+      }
+      await until(() => seen.length >= written.length)
+      assert.deepEqual(seen, written)
+    })
+
+    test('an aborted follower ends, in the middle of its wait', async (t) => {
+      const { stop, done } = follow(t)
+      await sleep(20)
+      stop.abort()
+      await done
+    })
+  })
+})

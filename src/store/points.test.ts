@@ -1,0 +1,54 @@
+/** Fault points: off unless planned, at the planned passage only, and a plan with a mistake is refused. */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { InjectedFault, openPoints, parsePlan, point } from './points.ts'
+
+test('without a plan a point is nothing at all', () => {
+  assert.equal(point('lane.committed'), undefined)
+})
+
+test('a fault fires at its passage and at no other', async () => {
+  const pass = openPoints([{ point: 'outbox.handled', hit: 2, act: 'throw' }])
+  await pass('outbox.handled')
+  await pass('outbox.claimed')
+  await assert.rejects(pass('outbox.handled'), InjectedFault)
+  await pass('outbox.handled')
+})
+
+test('a plan with an unknown point, act or hit is refused', () => {
+  const good = { point: 'claim.taken', hit: 1, act: 'kill' }
+  assert.equal(parsePlan(JSON.stringify([good])).length, 1)
+  for (const wrong of [
+    { ...good, point: 'claim.take' },
+    { ...good, act: 'explode' },
+    { ...good, hit: 0 },
+    { ...good, hit: 1.5 },
+  ]) {
+    assert.throws(() => parsePlan(JSON.stringify([wrong])), { code: 'faults.plan' })
+  }
+  assert.throws(() => parsePlan('{}'), { code: 'faults.plan' })
+})
+
+test('a kill takes the process at that point, and the passage is on file', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'concord-points-'))
+  const cover = path.join(folder, 'cover')
+  const module = fileURLToPath(new URL('./points.ts', import.meta.url))
+  const program = `const { point } = await import(${JSON.stringify(module)}); await point('claim.taken'); await point('claim.taken'); console.log('alive')`
+  const { signal, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+    encoding: 'utf8',
+    env: {
+      ...process.env,
+      CONCORD_FAULTS: JSON.stringify([{ point: 'claim.taken', hit: 2, act: 'kill' }]),
+      CONCORD_FAULTS_COVER: cover,
+    },
+  })
+  assert.equal(signal, 'SIGKILL')
+  assert.equal(stdout, '')
+  assert.equal(readFileSync(cover, 'utf8'), 'claim.taken\nclaim.taken\n')
+  rmSync(folder, { recursive: true })
+})

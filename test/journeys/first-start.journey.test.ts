@@ -1,0 +1,107 @@
+/** A newcomer's first minutes with the real program: start, look, make a key, follow events, stop, start again. */
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { freePort, runConcord, serveConcord, spawnConcord } from '#test/concord-process'
+
+let folder: string
+let env: Record<string, string>
+
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'concord journey '))
+  env = { CONCORD_HOME: join(folder, 'home of ours'), CONCORD_PORT: await freePort() }
+})
+after(() => rm(folder, { recursive: true, force: true }))
+
+describe('the first minutes', () => {
+  test('up serves, the key works, events arrive, and SIGTERM ends it cleanly with its database', async () => {
+    const server = await serveConcord({ env })
+    const health = (await (await fetch(`${server.address}/health`)).json()) as {
+      status: string
+      schema: { ok: boolean }
+    }
+    assert.deepEqual([health.status, health.schema.ok], ['ok', true])
+
+    const mode = (await stat(server.keyFile)).mode & 0o777
+    assert.equal(mode.toString(8), '600')
+    const made = await runConcord(['--json', 'keys', 'create', '--name', 'journey', '--role', 'reader'], { env })
+    assert.equal(made.code, 0, made.err)
+    const { key, key_id } = JSON.parse(made.out) as { key: string; key_id: string }
+    assert.match(key, /^ck_/)
+
+    const tail = await runConcord(['--json', 'events', 'tail', '--after', '0.0', '--once'], { env })
+    const types = tail.out
+      .trim()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as { event_type: string }).event_type)
+    assert.ok(types.includes('workspace_created'), tail.out)
+
+    const listed = await runConcord(['keys', 'list'], { env })
+    assert.match(listed.out, /journey/)
+    assert.ok(!listed.out.includes(key.slice(20)), 'the secret of a key is never listed')
+    assert.equal((await runConcord(['keys', 'revoke', key_id], { env })).code, 64)
+    assert.equal((await runConcord(['keys', 'revoke', key_id, '--yes'], { env })).code, 0)
+    const refused = await runConcord(['keys', 'list'], { env: { ...env, CONCORD_KEY: key } })
+    assert.equal(refused.code, 77)
+
+    const doctor = await runConcord(['--json', 'doctor'], { env })
+    const { findings } = JSON.parse(doctor.out) as { findings: { check: string; state: string }[] }
+    assert.deepEqual(
+      findings.filter((finding) => finding.state !== 'well'),
+      [],
+    )
+
+    server.child.kill('SIGTERM')
+    assert.equal((await server.ended).code, 0)
+    await assert.rejects(fetch(`${server.address}/health`))
+    const pid = Number(
+      (await readFile(join(env['CONCORD_HOME'] ?? '', 'postgres/postmaster.pid'), 'utf8').catch(() => '0')).split(
+        '\n',
+      )[0],
+    )
+    assert.equal(pid, 0, 'Postgres was stopped with the service')
+  })
+
+  test('a second start keeps the key, and a taken port is named with the program that holds it', async () => {
+    const blocker = createServer().listen(Number(env['CONCORD_PORT']), '127.0.0.1')
+    await new Promise((resolve) => blocker.once('listening', resolve))
+    const taken = await runConcord(['up'], { env })
+    assert.equal(taken.code, 78)
+    assert.match(taken.err, /app\.port\.taken/)
+    assert.match(taken.err, new RegExp(`process ${process.pid}`))
+    await new Promise((resolve) => blocker.close(resolve))
+
+    const key = await readFile(join(env['CONCORD_HOME'] ?? '', 'admin.key'), 'utf8')
+    const server = await serveConcord({ env })
+    assert.equal(await readFile(server.keyFile, 'utf8'), key)
+    const me = await fetch(`${server.address}/me`, { headers: { authorization: `Bearer ${key.trim()}` } })
+    assert.equal(me.status, 200)
+    server.child.kill('SIGKILL')
+    await server.ended
+  })
+
+  test('after kill -9 the next start adopts the database that kept running', async () => {
+    const server = await serveConcord({ env })
+    const status = await runConcord(['--json', 'migrate', 'status'], { env })
+    assert.equal(status.code, 0, status.err)
+    assert.deepEqual((JSON.parse(status.out) as { pending: string[] }).pending, [])
+    server.child.kill('SIGINT')
+    assert.equal((await server.ended).code, 0)
+  })
+
+  test('a closed pipe ends the tail quietly', async () => {
+    const server = await serveConcord({ env })
+    const tail = spawnConcord(['events', 'tail', '--after', '0.0'], { env })
+    await tail.line((line) => line !== '')
+    tail.child.stdout?.destroy()
+    await runConcord(['keys', 'create', '--name', 'one more event'], { env })
+    const ended = await tail.ended
+    assert.equal(ended.code, 0, ended.err)
+    assert.ok(!ended.err.includes('    at '), ended.err)
+    server.child.kill('SIGTERM')
+    await server.ended
+  })
+})

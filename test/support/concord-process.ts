@@ -1,0 +1,91 @@
+/** Runs the real `concord` program in a process of its own, with a home of its own, and can kill it at any moment. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createServer } from 'node:net'
+import { fileURLToPath } from 'node:url'
+
+const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+
+export type Ended = {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly out: string
+  readonly err: string
+}
+
+export type ConcordProcess = {
+  readonly child: ChildProcess
+  readonly ended: Promise<Ended>
+  /** Resolves with the first line of standard output that `isWanted` accepts; rejects when the program ends before. */
+  line(isWanted: (line: string) => boolean): Promise<string>
+}
+
+export type ConcordOptions = {
+  readonly env?: Readonly<Record<string, string>>
+  readonly cwd?: string
+  readonly uid?: number
+}
+
+export function spawnConcord(args: readonly string[], { env = {}, cwd, uid }: ConcordOptions = {}): ConcordProcess {
+  const inherited = Object.entries(process.env).filter(
+    ([name]) => !name.startsWith('CONCORD_') && name !== 'DATABASE_URL',
+  )
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: { ...Object.fromEntries(inherited), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(cwd === undefined ? {} : { cwd }),
+    ...(uid === undefined ? {} : { uid, gid: uid }),
+  })
+  let out = ''
+  let err = ''
+  const waiting = new Set<() => void>()
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    out += text
+    for (const look of waiting) look()
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (err += text))
+  const ended = new Promise<Ended>((resolve) => {
+    child.on('close', (code, signal) => {
+      resolve({ code, signal, out, err })
+      for (const look of waiting) look()
+    })
+  })
+  const line = (isWanted: (line: string) => boolean) =>
+    new Promise<string>((resolve, reject) => {
+      const look = () => {
+        const found = out.split('\n').slice(0, -1).find(isWanted)
+        if (found !== undefined) resolve(found)
+        else if (child.exitCode !== null || child.signalCode !== null) reject(new Error(`concord ended first: ${err}`))
+        else return
+        waiting.delete(look)
+      }
+      waiting.add(look)
+      look()
+      void ended.then(look)
+    })
+  return { child, ended, line }
+}
+
+/** Runs a command to its end. */
+export function runConcord(args: readonly string[], options?: ConcordOptions): Promise<Ended> {
+  return spawnConcord(args, options).ended
+}
+
+export type Served = ConcordProcess & { readonly address: string; readonly keyFile: string }
+
+/** `concord up --json` until it says that it is ready. */
+export async function serveConcord(options: ConcordOptions): Promise<Served> {
+  const started = spawnConcord(['--json', 'up'], options)
+  const ready = JSON.parse(await started.line((text) => text.includes('"ready":true'))) as {
+    address: string
+    key_file: string
+  }
+  return { ...started, address: ready.address, keyFile: ready.key_file }
+}
+
+export async function freePort(): Promise<string> {
+  const probe = createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => probe.once('listening', resolve))
+  const address = probe.address()
+  await new Promise((resolve) => probe.close(resolve))
+  return String(typeof address === 'object' && address ? address.port : 0)
+}
