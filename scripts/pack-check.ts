@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process'
 import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { checkPackage, type Manifest } from './build/check-package.ts'
 
@@ -16,45 +16,75 @@ const scratch = mkdtempSync(join(tmpdir(), 'concord-pack-'))
 const project = join(scratch, 'project')
 const installed = join(project, 'node_modules', manifest.name)
 const problems: string[] = []
+/** The command's first line asks for `node`: it is to find this one, not an older one of the machine. */
+const env = { ...process.env, PATH: `${dirname(process.execPath)}${delimiter}${process.env['PATH'] ?? ''}` }
 
 function run(title: string, cwd: string, command: string, ...args: string[]): { ok: boolean; output: string } {
-  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, encoding: 'utf8' })
+  const { status, stdout, stderr, error } = spawnSync(command, args, { cwd, env, encoding: 'utf8' })
   const output = `${stdout ?? ''}${stderr ?? ''}${error?.message ?? ''}`.trim()
   if (status !== 0) console.error(`${title} failed:\n${output}\n`)
   return { ok: status === 0, output: stdout ?? '' }
 }
 
 function pack(): string {
-  const { ok, output } = run('npm pack', root, 'npm', 'pack', '--json', '--ignore-scripts', '--pack-destination', scratch)
+  const { ok, output } = run(
+    'npm pack',
+    root,
+    'npm',
+    'pack',
+    '--json',
+    '--ignore-scripts',
+    '--pack-destination',
+    scratch,
+  )
   if (!ok) throw new Error('nothing was packed')
   type Packed = { filename: string; size: number; unpackedSize: number; entryCount: number }
   // npm 11 and older print a list, npm 12 an object by name.
   const [packed] = Object.values(JSON.parse(output) as Record<string, Packed>)
   if (!packed) throw new Error('npm pack names no tarball')
   const kib = (bytes: number) => `${Math.round(bytes / 1024)} KiB`
-  console.log(`packed    ${packed.entryCount} files, ${kib(packed.size)} to download, ${kib(packed.unpackedSize)} on disk`)
+  console.log(
+    `packed    ${packed.entryCount} files, ${kib(packed.size)} to download, ${kib(packed.unpackedSize)} on disk`,
+  )
   return join(scratch, packed.filename)
 }
 
-/** Without a network and a warm cache, our own copies of the dependencies stand in for the registry's. */
+/** Without a network and a warm cache, our own copies of the dependencies stand in for downloaded ones. */
 function install(tarball: string): void {
   mkdirSync(project)
   writeFileSync(join(project, 'package.json'), '{ "name": "consumer", "private": true, "type": "module" }\n')
-  const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--ignore-scripts', '--omit=optional', '--fetch-retries=1']
-  if (run('npm install', project, 'npm', 'install', ...flags, tarball).ok) return console.log('installed from the registry or its cache')
+  const flags = [
+    '--prefer-offline',
+    '--no-audit',
+    '--no-fund',
+    '--ignore-scripts',
+    '--omit=optional',
+    '--fetch-retries=1',
+  ]
+  if (run('npm install', project, 'npm', 'install', ...flags, tarball).ok)
+    return console.log('installed as a user would')
   mkdirSync(installed, { recursive: true })
-  if (!run('tar', installed, 'tar', '-xzf', tarball, '--strip-components=1').ok) throw new Error('the tarball cannot be read')
+  if (!run('tar', installed, 'tar', '-xzf', tarball, '--strip-components=1').ok)
+    throw new Error('the tarball cannot be read')
   for (const path of globSync(['node_modules/*', 'node_modules/@*/*'], { cwd: root })) {
     const target = join(project, path)
     if (path.split('/').at(-1)?.startsWith('@') || existsSync(target)) continue
     mkdirSync(dirname(target), { recursive: true })
     symlinkSync(join(root, path), target)
   }
-  console.log('installed by hand: the registry is out of reach')
+  mkdirSync(join(project, 'node_modules/.bin'), { recursive: true })
+  for (const [name, path] of Object.entries(manifest.bin ?? {})) {
+    symlinkSync(join(installed, path), join(project, 'node_modules/.bin', name))
+  }
+  console.log('installed by hand: nothing can be downloaded here')
 }
 
 function readInstalled(): Map<string, string> {
-  const paths = globSync('**/*', { cwd: installed, withFileTypes: true, exclude: (entry) => entry.name === 'node_modules' })
+  const paths = globSync('**/*', {
+    cwd: installed,
+    withFileTypes: true,
+    exclude: (entry) => entry.name === 'node_modules',
+  })
   const files = paths.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
   return new Map(files.map((file) => [file.slice(installed.length + 1), readFileSync(file, 'utf8')]))
 }
@@ -68,16 +98,32 @@ function useFromTypeScript(): void {
   const lines = modules.map((name, index) => `import * as m${index} from '${name}'`)
   const all = modules.map((_, index) => `m${index}`).join(', ')
   writeFileSync(join(project, 'consumer.ts'), `${lines.join('\n')}\nexport const doors: readonly object[] = [${all}]\n`)
-  const options = ['--strict', '--noEmit', '--module', 'nodenext', '--target', 'es2024', '--types', 'node', '--skipLibCheck', 'false']
+  const options = [
+    '--strict',
+    '--noEmit',
+    '--module',
+    'nodenext',
+    '--target',
+    'es2024',
+    '--types',
+    'node',
+    '--skipLibCheck',
+    'false',
+  ]
   const types = join(project, 'node_modules/@types/node')
   if (!existsSync(types)) {
     mkdirSync(dirname(types), { recursive: true })
     symlinkSync(join(root, 'node_modules/@types/node'), types)
   }
   const compiler = join(root, 'node_modules/typescript/bin/tsc')
-  const { stdout } = spawnSync(process.execPath, [compiler, ...options, 'consumer.ts'], { cwd: project, encoding: 'utf8' })
+  const { stdout } = spawnSync(process.execPath, [compiler, ...options, 'consumer.ts'], {
+    cwd: project,
+    encoding: 'utf8',
+  })
   // Declarations of other packages are theirs to mend.
-  const ours = stdout.split('\n').filter((line) => line.startsWith('consumer.ts') || line.startsWith(`node_modules/${manifest.name}/`))
+  const ours = stdout
+    .split('\n')
+    .filter((line) => line.startsWith('consumer.ts') || line.startsWith(`node_modules/${manifest.name}/`))
   problems.push(...ours.map((line) => `types: ${line}`))
   if (ours.length === 0) console.log(`types     ${modules.join(', ')} under --strict`)
 }
@@ -90,7 +136,8 @@ function useFromJavaScript(): void {
     else problems.push(`${name} cannot be imported`)
   }
   for (const name of Object.keys(manifest.bin ?? {})) {
-    if (run(`${name} --help`, project, join(project, 'node_modules/.bin', name), '--help').ok) console.log(`runs      ${name} --help`)
+    if (run(`${name} --help`, project, join(project, 'node_modules/.bin', name), '--help').ok)
+      console.log(`runs      ${name} --help`)
     else problems.push(`${name} --help fails`)
   }
 }

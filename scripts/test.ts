@@ -6,7 +6,7 @@
  *   npm test -- --test-name-pattern='illegal'           some titles (not recorded: it is no full account of a file)
  */
 import { spawn } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { formatResult, mergeResults, parseResults, resultsFile } from './requirements/results.ts'
 import { planTestRun } from './requirements/test-run.ts'
@@ -28,15 +28,40 @@ const plan = planTestRun(process.argv.slice(2), {
 
 mkdirSync(dirname(resultsFile), { recursive: true })
 const child = spawn(process.execPath, plan.args, { stdio: 'inherit' })
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal))
+let interrupted: NodeJS.Signals | undefined
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop(signal))
+
+function stop(signal: NodeJS.Signals): void {
+  interrupted ??= signal
+  child.kill(signal)
+}
+
+// The record grows with every test that ends; when it does not, some file holds the run.
+let written = 0
+let grownAt = performance.now()
+const watch = setInterval(
+  () => {
+    const size = existsSync(fresh) ? statSync(fresh).size : 0
+    if (size !== written) grownAt = performance.now()
+    written = size
+    if (interrupted || performance.now() - grownAt < plan.quietMs) return
+    console.error(
+      `\nNo test has ended for ${plan.quietMs / 1000} s: the run is given up. The files still open are named below.`,
+    )
+    stop('SIGTERM')
+    setTimeout(() => child.kill('SIGKILL'), 20_000).unref()
+  },
+  Math.min(plan.quietMs / 4, 5_000),
+)
 
 child.on('close', (code, signal) => {
-  if (plan.records !== 'nothing') record(plan.records)
+  clearInterval(watch)
+  if (plan.records !== 'nothing') record(interrupted || signal ? 'some files' : plan.records)
   rmSync(fresh, { force: true })
-  process.exitCode = code ?? (signal === 'SIGINT' ? 130 : 1)
+  process.exitCode = interrupted === 'SIGINT' ? 130 : (code ?? 1) || (interrupted ? 1 : 0)
 })
 
-/** A full run replaces the record; a run over some files replaces what was known about these files. */
+/** A full run replaces the record; one over some files, or cut short, replaces what was known about these files. */
 function record(extent: 'everything' | 'some files'): void {
   if (!existsSync(fresh)) return
   const ran = parseResults(readFileSync(fresh, 'utf8'))

@@ -19,7 +19,9 @@ const good = {
   'dist/cli/main.d.ts': '',
 }
 const found = (changes: Record<string, string | undefined>) => {
-  const files = Object.entries({ ...good, ...changes }).flatMap(([path, text]) => (text === undefined ? [] : [[path, text] as const]))
+  const files = Object.entries({ ...good, ...changes }).flatMap(([path, text]) =>
+    text === undefined ? [] : [[path, text] as const],
+  )
   return checkPackage(new Map(files), manifest)
 }
 
@@ -27,13 +29,41 @@ describe('packed package', () => {
   test('a good one is fine', () => assert.deepEqual(found({}), []))
 
   for (const [title, changes, problem] of [
-    ['a promised file that is not packed', { 'dist/cli/main.js': undefined, 'dist/index.js': '', 'dist/index.d.ts': '' }, 'bin.concord promises dist/cli/main.js, which is not in the package'],
-    ['missing types', { 'dist/index.d.ts': undefined }, 'exports["."].types promises dist/index.d.ts, which is not in the package'],
-    ['a door', { 'dist/index.js': `import '#kernel'` }, 'dist/index.js imports #kernel, a door that exists in development only'],
-    ['a relative import that leads nowhere', { 'dist/index.js': `import './gone.js'` }, 'dist/index.js imports ./gone.js, which is not in the package'],
-    ['a declaration whose neighbour has none', { 'dist/cli/main.d.ts': undefined }, 'dist/index.d.ts imports ./cli/main.js, which is not in the package'],
-    ['a package that is only there in development', { 'dist/index.js': `import fc from 'fast-check'` }, 'dist/index.js imports fast-check, which is not a dependency'],
-    ['a scoped package likewise', { 'dist/index.js': `import a from '@a/b/c'` }, 'dist/index.js imports @a/b, which is not a dependency'],
+    [
+      'a promised file that is not packed',
+      { 'dist/cli/main.js': undefined, 'dist/index.js': '', 'dist/index.d.ts': '' },
+      'bin.concord promises dist/cli/main.js, which is not in the package',
+    ],
+    [
+      'missing types',
+      { 'dist/index.d.ts': undefined },
+      'exports["."].types promises dist/index.d.ts, which is not in the package',
+    ],
+    [
+      'a door',
+      { 'dist/index.js': `import '#kernel'` },
+      'dist/index.js imports #kernel, a door that exists in development only',
+    ],
+    [
+      'a relative import that leads nowhere',
+      { 'dist/index.js': `import './gone.js'` },
+      'dist/index.js imports ./gone.js, which is not in the package',
+    ],
+    [
+      'a declaration whose neighbour has none',
+      { 'dist/cli/main.d.ts': undefined },
+      'dist/index.d.ts imports ./cli/main.js, which is not in the package',
+    ],
+    [
+      'a package that is only there in development',
+      { 'dist/index.js': `import fc from 'fast-check'` },
+      'dist/index.js imports fast-check, which is not a dependency',
+    ],
+    [
+      'a scoped package likewise',
+      { 'dist/index.js': `import a from '@a/b/c'` },
+      'dist/index.js imports @a/b, which is not a dependency',
+    ],
     ['a test', { 'dist/a.test.js': '' }, 'dist/a.test.js does not belong in the package'],
     ['the source', { 'src/index.ts': '' }, 'src/index.ts does not belong in the package'],
   ] as const) {

@@ -20,8 +20,12 @@ export function checkPackage(files: ReadonlyMap<string, string>, manifest: Manif
     ...promisedFiles(manifest)
       .filter(({ file }) => !files.has(file))
       .map(({ by, file }) => `${by} promises ${file}, which is not in the package`),
-    ...[...files.keys()].filter((path) => /\.(test|case)\.|(^|\/)(src|test)\//.test(path)).map((path) => `${path} does not belong in the package`),
-    ...[...files].filter(([path]) => /\.(js|d\.ts)$/.test(path)).flatMap(([path, text]) => checkImports(path, text, files, manifest)),
+    ...[...files.keys()]
+      .filter((path) => /\.(test|case)\.|(^|\/)(src|test)\//.test(path))
+      .map((path) => `${path} does not belong in the package`),
+    ...[...files]
+      .filter(([path]) => /\.(js|d\.ts)$/.test(path))
+      .flatMap(([path, text]) => checkImports(path, text, files, manifest)),
   ]
 }
 

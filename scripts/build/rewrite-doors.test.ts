@@ -58,7 +58,10 @@ const words = "import '#kernel'";
 
   for (const specifier of ['#nowhere', '#test/clock']) {
     test(`${specifier} in the product stops the build`, () => {
-      assert.throws(() => rewriteDoors('app/index.js', `import '${specifier}'`, doors), /app\/index\.js: .* leads nowhere inside src/)
+      assert.throws(
+        () => rewriteDoors('app/index.js', `import '${specifier}'`, doors),
+        /app\/index\.js: .* leads nowhere inside src/,
+      )
     })
   }
 })

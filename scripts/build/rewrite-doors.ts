@@ -24,7 +24,8 @@ function replacementOf(specifier: string, path: string, doors: Doors): string | 
   if (specifier.startsWith('.')) return specifier.replace(/(?<!\.d)\.ts$/, '.js')
   if (!specifier.startsWith('#')) return undefined
   const source = openDoor(specifier, doors)
-  if (source === undefined || !source.startsWith('./src/')) throw new Error(`${path}: ${specifier} leads nowhere inside src`)
+  if (source === undefined || !source.startsWith('./src/'))
+    throw new Error(`${path}: ${specifier} leads nowhere inside src`)
   const target = source.slice('./src/'.length).replace(/\.ts$/, '.js')
   const relative = posix.relative(posix.dirname(path), target)
   return relative.startsWith('.') ? relative : `./${relative}`
@@ -35,7 +36,10 @@ export function openDoor(specifier: string, doors: Doors): string | undefined {
   const exact = doors[specifier]
   if (exact !== undefined) return exact
   const fits = Object.keys(doors)
-    .filter((pattern) => pattern.endsWith('*') && specifier.startsWith(pattern.slice(0, -1)) && specifier.length >= pattern.length)
+    .filter(
+      (pattern) =>
+        pattern.endsWith('*') && specifier.startsWith(pattern.slice(0, -1)) && specifier.length >= pattern.length,
+    )
     .toSorted((a, b) => b.length - a.length)[0]
   return fits === undefined ? undefined : doors[fits]?.replaceAll('*', specifier.slice(fits.length - 1))
 }

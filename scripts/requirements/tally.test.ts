@@ -44,7 +44,7 @@ describe('tally', () => {
   })
 
   test('an id without a row is reported with its place, from a run and from the source', () => {
-    const unknown = `${'ST'}-99`
+    const unknown = ['ST', '99'].join('-')
     assert.deepEqual(tally(rows, [ran([`[${unknown}] a`])], []).unknown, [
       { id: unknown, places: [`x.test.ts: [${unknown}] a`] },
     ])

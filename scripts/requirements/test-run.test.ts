@@ -33,6 +33,12 @@ describe('plan of a test run', () => {
     })
   }
 
+  test('the limit of silence is ours alone, not a flag of the runner', () => {
+    assert.equal(plan('--quiet-limit=5').quietMs, 5)
+    assert.ok(!plan('--quiet-limit=5').args.includes('--quiet-limit=5'))
+    assert.equal(plan('--quiet-limit=5').records, 'everything')
+  })
+
   test('a limit given by hand replaces ours', () => {
     assert.ok(!plan('--test-concurrency=1').args.includes('--test-concurrency=2'))
   })
@@ -43,12 +49,12 @@ describe('a real run', () => {
   after(() => rmSync(home, { recursive: true, force: true }))
   const script = new URL('../test.ts', import.meta.url).pathname
 
-  const run = (body: string) => {
+  const run = (body: string, ...flags: string[]) => {
     writeFileSync(join(home, 'package.json'), '{"type":"module"}')
     writeFileSync(join(home, 'one.test.ts'), `import { describe, test } from 'node:test'\n${body}\n`)
     // The inner runner must not believe that it is a child of the outer one.
     const { NODE_TEST_CONTEXT: _, ...env } = process.env
-    const { status, stdout } = spawnSync(process.execPath, [script, 'one.test.ts'], {
+    const { status, stdout } = spawnSync(process.execPath, [script, ...flags, 'one.test.ts'], {
       cwd: home,
       env,
       encoding: 'utf8',
@@ -84,6 +90,12 @@ describe('a real run', () => {
       ['suite › leaf', 'passed'],
       ['suite', 'failed'],
     ])
+  })
+
+  test('a file that stays open after its tests ends the run with exit code 1, and what had ended is kept', () => {
+    const { status, results } = run(`test('good', () => {})\nsetInterval(() => {}, 1000)`, '--quiet-limit=1500')
+    assert.equal(status, 1)
+    assert.ok(results.some(([title, outcome]) => title === 'good' && outcome === 'passed'))
   })
 
   test('a file that cannot be loaded makes exit code 1', () => {

@@ -10,13 +10,17 @@ export const testPatterns = [
 
 /** Two cores; a test file that waits for Postgres leaves one of them to the server. */
 const concurrency = 2
-/** A file that hangs ends here instead of holding the run for ever; the longest honest file takes about a minute. */
+/** A test that hangs fails here; the longest honest ones drive thousands of requests on a busy machine. */
 const timeoutMs = 300_000
+/** node ends a test that takes too long, but not a file that stays open after it; this much silence ends the run. */
+const quietMs = timeoutMs + 60_000
 
 export type TestRun = {
   readonly args: string[]
   /** What the record of the run may claim afterwards. */
   readonly records: 'everything' | 'some files' | 'nothing'
+  /** How long no test may end before the run is given up. `--quiet-limit=<ms>` sets another. */
+  readonly quietMs: number
 }
 
 export type TestRunSettings = { readonly reporterDestination: string; readonly globalSetup?: string }
@@ -28,9 +32,12 @@ const narrowing = /^--test-(name-pattern|skip-pattern|only|shard)\b/
 export function planTestRun(extra: readonly string[], settings: TestRunSettings): TestRun {
   const flags: string[] = []
   const files: string[] = []
+  let quiet = quietMs
   for (let at = 0; at < extra.length; at++) {
     const word = extra[at] ?? ''
-    if (!word.startsWith('-')) files.push(word)
+    const limit = /^--quiet-limit=(\d+)$/.exec(word)?.[1]
+    if (limit !== undefined) quiet = Number(limit)
+    else if (!word.startsWith('-')) files.push(word)
     else {
       flags.push(word)
       const value = extra[at + 1]
@@ -54,5 +61,6 @@ export function planTestRun(extra: readonly string[], settings: TestRunSettings)
       ...(files.length > 0 ? files : testPatterns),
     ],
     records: flags.some((flag) => narrowing.test(flag)) ? 'nothing' : files.length > 0 ? 'some files' : 'everything',
+    quietMs: quiet,
   }
 }

@@ -32,7 +32,7 @@ describe('import scanner', () => {
     ['an import after a template with braces', 'const a = `${{ b: `}` }.b} it\'s`\nimport c from "x"', 'import x'],
     ['an import behind a shebang', `#!/usr/bin/env node\nimport a from 'x'`, 'import x'],
   ] as const) {
-    test(`${what}`, () => assert.deepEqual(seen(source), [expected]))
+    test(what, () => assert.deepEqual(seen(source), [expected]))
   }
 
   for (const [what, source] of [

@@ -12,7 +12,7 @@ export type Config = Parsed
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** Variables that belong to Concord's own test runs; known here so that they are not taken for typing mistakes. */
-const TEST_VARIABLES = new Set(['CONCORD_PROOF', 'CONCORD_TEST_SERVER'])
+const TEST_VARIABLES = new Set(['CONCORD_PROOF', 'CONCORD_TEST_SERVER', 'CONCORD_CHAOS_SEED'])
 
 export function readConfig(environment: Environment, folder: string): Decision<Config> {
   const unknown = findUnknown(environment)

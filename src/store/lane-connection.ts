@@ -15,8 +15,8 @@ const CONNECT_WITHIN_MS = 1_000
 const CONNECT_PAUSE_MS = 50
 
 export type LaneConnection = {
-  /** Connects if it has to; rejects when the server cannot be reached within a second. */
-  open(): Promise<Sql>
+  /** Connects if it has to; rejects when the server cannot be reached in that time, by default a second. */
+  open(withinMs?: number): Promise<Sql>
   readonly isOpen: boolean
   /** Forgets the connection: its state is unknown. */
   drop(): void
@@ -39,12 +39,12 @@ export function laneConnection(db: Db, name: string): LaneConnection {
   }
 
   return {
-    async open() {
+    async open(withinMs = CONNECT_WITHIN_MS) {
       for (let waitedMs = 0; current === undefined; waitedMs += CONNECT_PAUSE_MS) {
         try {
           current = await connect()
         } catch (error) {
-          if (waitedMs >= CONNECT_WITHIN_MS) throw error
+          if (waitedMs >= withinMs) throw error
           await sleep(CONNECT_PAUSE_MS)
         }
       }

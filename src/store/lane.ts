@@ -84,12 +84,14 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
   }
 
   async function work(connection: LaneConnection, batch: readonly E[]): Promise<void> {
-    const isRested = await connection.open().then(
+    const hasOther = () => all.some((other) => other !== connection && other.isOpen)
+    // Nobody waits for a connection that does not come while another one works.
+    const isReady = await connection.open(...(hasOther() ? [0] : [])).then(
       () => true,
       () => false,
     )
-    if (isRested) await write(connection, batch)
-    else if (all.some((other) => other.isOpen)) {
+    if (isReady) await write(connection, batch)
+    else if (hasOther()) {
       queue.putBack(batch)
       setTimeout(giveBack, REST_MS, connection).unref()
       schedule()

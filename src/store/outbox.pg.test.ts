@@ -159,25 +159,33 @@ describe('an outbox', () => {
     assert.equal(new Set(handled).size, 1_000)
   })
 
-  test('what a dead drainer left is taken again after the visibility time, and its late end changes nothing', async () => {
+  test('what a slow drainer left is taken again after the visibility time, and its late end changes nothing', async () => {
     const [id] = await write(1)
-    let release = () => {}
-    const stuck = new Promise<void>((resolve) => {
-      release = resolve
+    const holders = [1, 2].map(() => {
+      let release = () => {}
+      const stuck = new Promise<void>((resolve) => {
+        release = resolve
+      })
+      return { stuck, release: () => release() }
     })
+    const [slow, quick] = holders
+    assert.ok(slow && quick)
     const first = drainOutbox(
       opened.db,
       box,
-      options(() => stuck, { visibilityMs: 30 }),
+      options(() => slow.stuck, { visibilityMs: 30 }),
     )
-    const again = options(async () => {})
+    const again = options(() => quick.stuck)
     assert.equal((await drainAbandoned(opened.db, box, again)).claimed, 0, 'too early')
     await opened.db.query('select pg_sleep(0.05)')
     assert.equal((await drainOutbox(opened.db, box, again)).claimed, 0, 'it is not pending')
-    const second = await drainAbandoned(opened.db, box, again)
-    assert.deepEqual(second, { claimed: 1, done: 1, failed: 0, lost: 0 })
-    release()
+    const second = drainAbandoned(opened.db, box, again)
+    await opened.db.query('select pg_sleep(0.02)')
+    slow.release()
     assert.deepEqual(await first, { claimed: 1, done: 0, failed: 0, lost: 1 })
+    assert.equal((await rows())[0]?.status, 'Processing', 'it belongs to the second drainer now')
+    quick.release()
+    assert.deepEqual(await second, { claimed: 1, done: 1, failed: 0, lost: 0 })
     assert.deepEqual(
       (await rows()).map((row) => [row.id, row.status, row.attempts]),
       [[id, 'Done', 1]],

@@ -67,7 +67,7 @@ describe('an event that cannot be written', () => {
     const commandMoves = commandMachine.moves.filter(({ emits }) => emits.some((emitted) => emitted === type))
     const approvalMoves = approvalMachine.moves.filter(({ emits }) => emits.some((emitted) => emitted === type))
 
-    test(`[EVT-11] ${type}: neither of ${commandMoves.length + approvalMoves.length} moves nor a write beside it survives`, async () => {
+    test(`[EVT-11] ${type}: no change survives without it, of ${commandMoves.length + approvalMoves.length} moves and a write beside it`, async () => {
       const commands = await Promise.all(commandMoves.map(({ from }) => aCommand(opened.db, workspaceId, from)))
       const free = await aCommand(opened.db, workspaceId)
       const approvals = await someApprovals(opened.db, free, approvalMoves.length)

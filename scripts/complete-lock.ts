@@ -1,0 +1,15 @@
+/** Completes package-lock.json after an install, so that `npm ci` takes it on every platform. `--check` only looks. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { completeLock, findUnlocked, type Lock } from './build/complete-lock.ts'
+
+const file = new URL('../package-lock.json', import.meta.url)
+const lock = JSON.parse(readFileSync(file, 'utf8')) as Lock
+const unlocked = findUnlocked(lock)
+if (unlocked.length === 0) console.log('package-lock.json is complete')
+else if (process.argv.includes('--check')) {
+  console.error(`package-lock.json lacks ${unlocked.length} optional packages: node scripts/complete-lock.ts`)
+  process.exitCode = 1
+} else {
+  writeFileSync(file, `${JSON.stringify(completeLock(lock), null, 2)}\n`)
+  console.log(`package-lock.json: ${unlocked.length} optional packages of other platforms added`)
+}

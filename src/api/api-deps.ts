@@ -1,0 +1,68 @@
+/** Everything the API needs from outside, as arguments: nothing here reads an environment, a clock or chance by itself. */
+import type { Hono } from 'hono'
+import type { Principal } from '#domains/identity'
+import type { Clock, NewId } from '#kernel/clock'
+import type { Decision } from '#kernel/refusal'
+import type { Db } from '#store'
+import type { EventFeed } from './event-stream.ts'
+import type { ApiEnv } from './request-context.ts'
+
+/** The part of a pino logger that the API uses. */
+export type ApiLog = {
+  info(facts: object, message: string): void
+  warn(facts: object, message: string): void
+  error(facts: object, message: string): void
+}
+
+export type ApiLimits = {
+  readonly bodyBytesMax: number
+  /** A body that is not complete after this time is given up; the server's own limit comes right after it. */
+  readonly bodyTimeoutMs: number
+  readonly ratePerMinute: number
+  /** How many requests one key may send at once before the rate counts. */
+  readonly rateBurst: number
+  readonly heartbeatMs: number
+  readonly streamsPerKeyMax: number
+  readonly healthTimeoutMs: number
+}
+
+export const defaultLimits: ApiLimits = {
+  bodyBytesMax: 1_048_576,
+  bodyTimeoutMs: 8_000,
+  ratePerMinute: 6_000,
+  rateBurst: 300,
+  heartbeatMs: 15_000,
+  streamsPerKeyMax: 20,
+  healthTimeoutMs: 1_500,
+}
+
+export type SchemaVersions = { readonly expected: string | number; readonly actual: string | number | null }
+export type RuntimeStatus = { readonly name: string; readonly ok: boolean }
+
+export type ApiDeps = {
+  readonly db: Db
+  readonly now: Clock
+  readonly newId: NewId
+  readonly randomBytes: (count: number) => Uint8Array
+  readonly log: ApiLog
+  readonly version: string
+  readonly authenticate: (bearer: string) => Promise<Decision<Principal>>
+  readonly feed: EventFeed
+  readonly schemaVersions: () => Promise<SchemaVersions>
+  readonly runtimeStatus?: () => Promise<RuntimeStatus>
+  /** Seals page cursors; the same in every process of one installation. */
+  readonly cursorKey: Uint8Array
+  /** Workspace of requests that name none: an id or a slug. */
+  readonly defaultWorkspace?: string
+  readonly limits?: Partial<ApiLimits>
+  /** Names under which this server may be called; loopback names are always among them. `any` only behind a proxy that checks. */
+  readonly hosts?: readonly string[] | 'any'
+  /** Foreign origins whose pages may call the API; none unless given. */
+  readonly origins?: readonly string[]
+  /** Paths of `extraRoutes` that need no credential, exact or ending in `/*`. */
+  readonly publicPaths?: readonly string[]
+  /** More routes, mounted before the built-in ones and behind the same guards. */
+  readonly extraRoutes?: (app: Hono<ApiEnv>) => void
+  /** Ends the open event streams when the server goes down. */
+  readonly closing?: AbortSignal
+}

@@ -1,0 +1,64 @@
+/** The whole HTTP API as one function of a request: guards in their order, then the routes. */
+import { OpenAPIHono } from '@hono/zod-openapi'
+import { accessLog } from './access-log.ts'
+import { type ApiDeps, defaultLimits } from './api-deps.ts'
+import { bodyGuard } from './body-guard.ts'
+import { authentication, authorization } from './caller.ts'
+import { eventRoutes } from './event-routes.ts'
+import { judgeFault } from './fault.ts'
+import { healthRoutes } from './health-routes.ts'
+import { identityRoutes } from './identity-routes.ts'
+import { describeApi, type OpenApiDocument } from './openapi.ts'
+import { rateLimit } from './rate-limit.ts'
+import { referenceRoutes } from './reference-routes.ts'
+import { answerProblem, type ApiEnv, requestIds } from './request-context.ts'
+import { responseHeaders } from './response-headers.ts'
+import { type AccessTable, openAccessTable } from './route-access.ts'
+import { notFound, routeGuard } from './route-guard.ts'
+import { sameOrigin } from './same-origin.ts'
+
+export type Api = OpenAPIHono<ApiEnv>
+
+export function createApi(deps: ApiDeps): Api {
+  const limits = { ...defaultLimits, ...deps.limits }
+  const app: Api = new OpenAPIHono<ApiEnv>()
+  let table: AccessTable | undefined
+  let document: OpenApiDocument | undefined
+  const accessTable = () => {
+    table ??= openAccessTable(app.openAPIRegistry.definitions, deps.publicPaths ?? [])
+    return table
+  }
+
+  // The order is the promise: nothing is read, parsed or looked up for a caller that an earlier guard turns away.
+  app.use(
+    '*',
+    requestIds(deps.randomBytes),
+    accessLog(deps.log),
+    responseHeaders(),
+    sameOrigin({ hosts: deps.hosts ?? [], origins: deps.origins ?? [] }),
+    routeGuard(app, accessTable),
+    authentication(deps),
+    rateLimit(limits, deps.now),
+    authorization(deps),
+    bodyGuard(limits),
+  )
+  app.notFound((c) => answerProblem(c, notFound()))
+  app.onError((error, c) => {
+    const { refusal, bug } = judgeFault(error)
+    deps.log[bug ? 'error' : 'warn'](
+      { ...c.get('ids'), err: error },
+      bug ? 'a fault of ours' : 'the database could not answer',
+    )
+    return answerProblem(c, refusal)
+  })
+
+  deps.extraRoutes?.(app)
+  app.route('/', healthRoutes(deps, limits.healthTimeoutMs))
+  app.route('/', identityRoutes(deps))
+  app.route('/', eventRoutes(deps, limits))
+  app.route(
+    '/',
+    referenceRoutes(deps.version, () => (document ??= describeApi(app, deps.version))),
+  )
+  return app
+}

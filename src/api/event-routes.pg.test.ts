@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
+import { accepted, TRACE } from '#test/tenant'
+import { createApiKey, revokeApiKey, type StoredApiKey } from '#domains/identity'
+import type { Tenant } from '#test/tenant'
+
+type Frame = { readonly id: string; readonly event: string; readonly data: Record<string, unknown> }
+
+/** Reads frames until there are enough, then leaves; beats and the opening are counted apart. */
+async function readFrames(response: Response, count: number): Promise<Frame[]> {
+  assert.equal(response.status, 200, await (response.status === 200 ? '' : response.clone().text()))
+  assert.match(response.headers.get('content-type') ?? '', /^text\/event-stream/)
+  const frames: Frame[] = []
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+  while (frames.length < count) {
+    const { done, value } = await reader.read()
+    if (done) break
+    const lines = new TextDecoder().decode(value).split('\n')
+    const field = (name: string) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2)
+    const id = field('id')
+    if (id !== undefined)
+      frames.push({ id, event: field('event') ?? '', data: JSON.parse(field('data') ?? '') as Record<string, unknown> })
+  }
+  await reader.cancel()
+  return frames
+}
+
+describe('following the events of a workspace', () => {
+  let api: TestApi
+  before(async () => {
+    api = await openTestApi({ defaultWorkspace: 'main' })
+  })
+  after(() => api.close())
+
+  /** A key bound to the workspace leaves its event there. */
+  async function happen({ people, workspace }: Tenant, name: string): Promise<StoredApiKey> {
+    const input = { name, role: 'reader', workspaceId: workspace.id } as const
+    return accepted(await createApiKey(api.world, people.admin.principal, TRACE, input)).stored
+  }
+  const follow = (query: string, headers: Record<string, string> = {}) =>
+    call(api.app, `/events${query}`, { key: api.ours.people.reader.key, headers })
+
+  test('events come in order, with prefixed ids, and only those of the workspace', async () => {
+    const made = [await happen(api.ours, 'one'), await happen(api.ours, 'two')]
+    await happen(api.theirs, 'theirs')
+    made.push(await happen(api.ours, 'three'))
+    const frames = await readFrames(await follow('?after=0.0'), 4)
+    assert.deepEqual(
+      frames.map(({ event }) => event),
+      ['workspace_created', 'api_key_created', 'api_key_created', 'api_key_created'],
+    )
+    assert.deepEqual(
+      frames.slice(1).map(({ data }) => (data['payload'] as { key_id: string }).key_id),
+      made.map(({ id }) => id),
+    )
+    for (const { data } of frames) {
+      assert.match(String(data['event_id']), /^evt_[0-9a-f]{32}$/)
+      assert.equal(String(data['workspace_id']).slice(3), api.ours.workspace.id.replaceAll('-', ''))
+      assert.equal(data['trace_id'], TRACE)
+    }
+  })
+
+  test('a broken stream goes on behind the last event that was seen: no gap, no repeat', async () => {
+    for (let at = 0; at < 6; at++) await happen(api.ours, `resume ${at}`)
+    const whole = await readFrames(await follow('?after=0.0&type=api_key_created'), 9)
+    const first = await readFrames(await follow('?after=0.0&type=api_key_created'), 4)
+    const rest = await readFrames(await follow('?type=api_key_created', { 'last-event-id': first.at(-1)?.id ?? '' }), 5)
+    assert.deepEqual([...first, ...rest], whole)
+    // The header of a browser that reconnects counts before the address it was given at first.
+    const again = await readFrames(
+      await follow('?after=0.0&type=api_key_created', { 'last-event-id': whole.at(-2)?.id ?? '' }),
+      1,
+    )
+    assert.deepEqual(again, whole.slice(-1))
+  })
+
+  test('without a cursor the stream starts with what happens from now on, and types choose', async () => {
+    const response = await follow('?type=api_key_revoked')
+    const reading = readFrames(response, 1)
+    // The stream learns where "now" is with its first look; what happens after that must arrive.
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    const key = await happen(api.ours, 'later')
+    accepted(await revokeApiKey(api.world, api.ours.people.admin.principal, TRACE, key.id))
+    const [frame] = await reading
+    assert.equal(frame?.event, 'api_key_revoked')
+    assert.equal((frame?.data['payload'] as { key_id: string } | undefined)?.key_id, key.id)
+  })
+
+  test('a reader whose key is revoked is shown out with the next beat', async () => {
+    const person = accepted(
+      await createApiKey(api.world, api.ours.people.admin.principal, TRACE, { name: 'leaving', role: 'reader' }),
+    )
+    const app = api.with({ limits: { heartbeatMs: 20 } })
+    const response = await call(app, '/events', { key: person.key })
+    const ended = readFrames(response, Number.POSITIVE_INFINITY)
+    accepted(await revokeApiKey(api.world, api.ours.people.admin.principal, TRACE, person.stored.id))
+    await ended
+  })
+
+  test('one key has a bounded number of streams, and leaving one makes room', async () => {
+    const app = api.with({ limits: { streamsPerKeyMax: 2 } })
+    const { key } = api.ours.people.reader
+    const open = () => call(app, '/events', { key })
+    const [one, two] = [await open(), await open()]
+    const refused = await open()
+    assert.ok(refused.headers.get('retry-after'))
+    assert.equal(await outcomeOf(refused), '429 api.streams.exceeded')
+    await one.body?.cancel()
+    const three = await open()
+    assert.equal(three.status, 200)
+    await Promise.all([two.body?.cancel(), three.body?.cancel()])
+  })
+
+  test('a server that goes down ends its streams', async () => {
+    const closing = new AbortController()
+    const response = await call(api.with({ closing: closing.signal }), '/events', { key: api.ours.people.reader.key })
+    const ended = readFrames(response, Number.POSITIVE_INFINITY)
+    closing.abort()
+    await ended
+  })
+})

@@ -1,0 +1,94 @@
+/** The live events of a workspace as a stream that can be resumed where it broke off. */
+import { createRoute, z } from '@hono/zod-openapi'
+import { parsedField, resolveWorkspace } from '#domains/identity'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import type { ApiDeps, ApiLimits } from './api-deps.ts'
+import { bearerOf } from './caller.ts'
+import { streamEvents } from './event-stream.ts'
+import { principalOf, workspaceOf } from './request-context.ts'
+import { needs } from './route-access.ts'
+import { newRouter, problems, queryOf, refused } from './route-kit.ts'
+
+const TYPES_MAX = 50
+const TYPE = /^[a-z][a-z0-9_.]{0,99}$/
+
+function parseTypes(text: string): Decision<string[]> {
+  const types = text.split(',')
+  const wrong = types.find((type) => !TYPE.test(type))
+  if (wrong === undefined && types.length <= TYPES_MAX) return accept(types)
+  return refuse('api.field.value', `${quote(wrong ?? text)} is not an event type`, {
+    hint: `Send up to ${TYPES_MAX} event types with commas between them.`,
+  })
+}
+
+const getEvents = createRoute({
+  method: 'get',
+  path: '/events',
+  operationId: 'followEvents',
+  summary: 'Follow what happens in the workspace, as server-sent events',
+  description:
+    'Each event has an `id`: send the last one you saw as `Last-Event-ID`, or as `after`, to go on behind it without a gap. ' +
+    'Without either the stream starts with what happens from now on.',
+  tags: ['events'],
+  ...needs('reader'),
+  request: {
+    headers: z.object({
+      'last-event-id': z.string().optional().meta({ description: 'Go on behind this event; counts before `after`.' }),
+    }),
+    query: queryOf({
+      after: z.string().optional().meta({ description: 'Go on behind this event.' }),
+      type: parsedField(parseTypes).optional().meta({
+        type: 'string',
+        example: 'command_created,approval_requested',
+        description: 'Only these event types.',
+      }),
+    }),
+  },
+  responses: {
+    200: { description: 'The stream.', content: { 'text/event-stream': { schema: z.string() } } },
+    ...problems(400, 404, 422),
+  },
+})
+
+type EventDeps = Pick<ApiDeps, 'authenticate' | 'db' | 'feed' | 'log'> & { readonly closing?: AbortSignal | undefined }
+
+export function eventRoutes(deps: EventDeps, limits: Pick<ApiLimits, 'heartbeatMs' | 'streamsPerKeyMax'>) {
+  const open = new Map<string, number>()
+  return newRouter().openapi(getEvents, (c) => {
+    const principal = principalOf(c)
+    const workspace = workspaceOf(c)
+    const { after, type } = c.req.valid('query')
+    const asked = c.req.valid('header')['last-event-id'] ?? after
+    const cursor = asked === undefined ? accept(undefined) : deps.feed.parseCursor(asked)
+    if (!cursor.ok) return refused(c, cursor)
+    const owner = principal.keyId ?? principal.userId
+    const count = open.get(owner) ?? 0
+    if (count >= limits.streamsPerKeyMax) {
+      return refused(c, refuse('api.streams.exceeded', `This key has ${count} streams open, which is the limit.`))
+    }
+    const bearer = bearerOf(c)
+    async function isStillAllowed(): Promise<boolean> {
+      const again = bearer.ok ? await deps.authenticate(bearer.value) : bearer
+      return again.ok && (await resolveWorkspace(deps, again.value, { idHeader: workspace.id })).ok
+    }
+    open.set(owner, count + 1)
+    const follow = (signal: AbortSignal) =>
+      deps.feed.follow({
+        workspaceId: workspace.id,
+        after: cursor.value,
+        types: type,
+        signal: AbortSignal.any([signal, c.req.raw.signal, ...(deps.closing ? [deps.closing] : [])]),
+      })
+    const body = streamEvents(follow, {
+      heartbeatMs: limits.heartbeatMs,
+      isStillAllowed,
+      onError: (error) => deps.log.warn({ ...c.get('ids'), error }, 'an event stream ended early'),
+      onClose: () => {
+        const left = (open.get(owner) ?? 1) - 1
+        if (left > 0) open.set(owner, left)
+        else open.delete(owner)
+      },
+    })
+    return c.body(body, 200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' })
+  })
+}

@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { frameOf, type StreamedEvent, streamEvents } from './event-stream.ts'
+
+const anEvent = (number: number): StreamedEvent => ({ cursor: `${number}.1`, type: 'thing_happened', data: { number } })
+const quietOptions = {
+  heartbeatMs: 60_000,
+  isStillAllowed: () => Promise.resolve(true),
+  onError: () => {},
+  onClose: () => {},
+}
+
+/** A source that counts what was taken from it and waits for the end of the signal when it is empty. */
+function aSource(count: number) {
+  const seen = { taken: 0, ended: false }
+  async function* follow(signal: AbortSignal): AsyncGenerator<StreamedEvent> {
+    try {
+      for (let at = 1; at <= count; at++) {
+        seen.taken += 1
+        yield anEvent(at)
+      }
+      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()))
+    } finally {
+      seen.ended = true
+    }
+  }
+  return { follow, seen }
+}
+
+async function readFrames(stream: ReadableStream<Uint8Array>, count: number): Promise<string[]> {
+  const reader = stream.getReader()
+  const frames: string[] = []
+  while (frames.length < count) {
+    const { done, value } = await reader.read()
+    if (done) break
+    frames.push(new TextDecoder().decode(value))
+  }
+  await reader.cancel()
+  return frames
+}
+
+test('a frame has its cursor, its type and its data on one line each', () => {
+  const event = { cursor: '7.2', type: 'thing_happened', data: { text: 'two\nlines \u2028 \r' } }
+  const lines = frameOf(event).split('\n')
+  assert.equal(lines.length, 5)
+  assert.deepEqual(lines.slice(0, 2), ['id: 7.2', 'event: thing_happened'])
+  assert.deepEqual(JSON.parse(lines[2]?.slice('data: '.length) ?? ''), event.data)
+})
+
+test('events come in order behind an opening line', async () => {
+  const { follow } = aSource(3)
+  const frames = await readFrames(streamEvents(follow, quietOptions), 4)
+  assert.match(frames[0] ?? '', /^retry: 2000/)
+  assert.deepEqual(
+    frames.slice(1),
+    [1, 2, 3].map((at) => frameOf(anEvent(at))),
+  )
+})
+
+test('a reader that stops reading stops the source: at most one event waits', async () => {
+  const { follow, seen } = aSource(1_000)
+  const reader = streamEvents(follow, quietOptions).getReader()
+  await reader.read()
+  await new Promise((resolve) => setTimeout(resolve, 30))
+  assert.ok(seen.taken <= 2, `${seen.taken} were taken for a reader that took none`)
+  for (let at = 0; at < 10; at++) await reader.read()
+  await new Promise((resolve) => setTimeout(resolve, 10))
+  assert.ok(seen.taken <= 12, `${seen.taken} were taken for a reader that took ten`)
+  await reader.cancel()
+})
+
+test('leaving ends the source and is told once', async () => {
+  const { follow, seen } = aSource(1)
+  let closed = 0
+  const reader = streamEvents(follow, { ...quietOptions, onClose: () => void (closed += 1) }).getReader()
+  await reader.read()
+  await reader.read()
+  await reader.cancel()
+  await new Promise((resolve) => setTimeout(resolve, 10))
+  assert.equal(seen.ended, true)
+  assert.equal(closed, 1)
+})
+
+test('silence is filled with beats, and a beat that is no longer allowed closes the stream', async () => {
+  const { follow, seen } = aSource(0)
+  let asked = 0
+  const isStillAllowed = () => Promise.resolve(++asked < 3)
+  const frames = await readFrames(streamEvents(follow, { ...quietOptions, heartbeatMs: 5, isStillAllowed }), 100)
+  assert.deepEqual(frames.slice(1), [': beat\n\n', ': beat\n\n'])
+  assert.equal(asked, 3)
+  assert.equal(seen.ended, true)
+})
+
+test('a busy stream is asked too: traffic does not keep a revoked reader in', async () => {
+  async function* flood(): AsyncGenerator<StreamedEvent> {
+    for (let at = 1; ; at++) {
+      await new Promise((resolve) => setTimeout(resolve, 1))
+      yield anEvent(at)
+    }
+  }
+  const frames = await readFrames(
+    streamEvents(flood, { ...quietOptions, heartbeatMs: 20, isStillAllowed: () => Promise.resolve(false) }),
+    10_000,
+  )
+  assert.ok(frames.length < 1_000)
+})
+
+test('a source that fails closes the stream and is reported', async () => {
+  async function* broken(): AsyncGenerator<StreamedEvent> {
+    yield anEvent(1)
+    throw new Error('database gone')
+  }
+  const errors: unknown[] = []
+  const frames = await readFrames(streamEvents(broken, { ...quietOptions, onError: (error) => errors.push(error) }), 10)
+  assert.equal(frames.length, 2)
+  assert.equal(String(errors[0]), 'Error: database gone')
+})

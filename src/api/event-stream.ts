@@ -1,0 +1,102 @@
+/** Server-sent events from any async source: one frame per item, a beat when it is quiet, and no more read than is written. */
+import type { Decision } from '#kernel/refusal'
+
+/** An event as it goes over the wire; `cursor` is where a reader goes on after it. */
+export type StreamedEvent = {
+  readonly cursor: string
+  readonly type: string
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+export type FollowEvents = {
+  readonly workspaceId: string
+  /** Undefined starts with what happens from now on. */
+  readonly after: string | undefined
+  /** Undefined means all. */
+  readonly types: readonly string[] | undefined
+  readonly signal: AbortSignal
+}
+
+/** The feed that the API streams from; the composition root makes it from the store's. */
+export type EventFeed = {
+  parseCursor(text: string): Decision<string>
+  follow(input: FollowEvents): AsyncIterable<StreamedEvent>
+}
+
+export type StreamOptions = {
+  readonly heartbeatMs: number
+  /** Asked with every beat: a credential that was revoked meanwhile ends the stream. */
+  readonly isStillAllowed: () => Promise<boolean>
+  readonly onError: (error: unknown) => void
+  readonly onClose: () => void
+}
+
+const text = new TextEncoder()
+/** How long a browser waits before it connects again. */
+const OPENING = text.encode('retry: 2000\n: open\n\n')
+const BEAT = text.encode(': beat\n\n')
+const QUIET = Symbol('quiet')
+
+export function frameOf({ cursor, type, data }: StreamedEvent): string {
+  // JSON has no raw line breaks, and neither have cursors and types of ours.
+  return `id: ${cursor}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`
+}
+
+/** Pulls one item at a time, and only when the reader has taken the one before: a slow reader slows the source down. */
+export function streamEvents(
+  follow: (signal: AbortSignal) => AsyncIterable<StreamedEvent>,
+  { heartbeatMs, isStillAllowed, onError, onClose }: StreamOptions,
+): ReadableStream<Uint8Array> {
+  const abort = new AbortController()
+  const source = follow(abort.signal)[Symbol.asyncIterator]()
+  let next: Promise<IteratorResult<StreamedEvent>> | undefined
+  let beatAtMs = performance.now() + heartbeatMs
+  function finish(): void {
+    if (abort.signal.aborted) return
+    abort.abort()
+    // A source that is waiting for its next item ends by the signal; it must not hold us up.
+    next?.catch(() => {})
+    void source.return?.()?.then(undefined, () => {})
+    onClose()
+  }
+
+  return new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(OPENING),
+    async pull(controller) {
+      try {
+        next ??= source.next()
+        const item = await orQuiet(next, beatAtMs - performance.now())
+        if (item === QUIET || performance.now() >= beatAtMs) {
+          beatAtMs = performance.now() + heartbeatMs
+          if (!(await isStillAllowed())) {
+            controller.close()
+            return finish()
+          }
+        }
+        if (item === QUIET) return controller.enqueue(BEAT)
+        next = undefined
+        if (!item.done) return controller.enqueue(text.encode(frameOf(item.value)))
+        controller.close()
+        finish()
+      } catch (error) {
+        // The reader comes back with the last cursor it saw, so closing loses nothing.
+        onError(error)
+        controller.close()
+        finish()
+      }
+    },
+    cancel: finish,
+  })
+}
+
+async function orQuiet<T>(work: Promise<T>, waitMs: number): Promise<T | typeof QUIET> {
+  let timer: NodeJS.Timeout | undefined
+  const quiet = new Promise<typeof QUIET>((resolve) => {
+    timer = setTimeout(resolve, Math.max(0, waitMs), QUIET)
+  })
+  try {
+    return await Promise.race([work, quiet])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,124 @@
+/** Says what a caller may know about an exception: a database that cannot answer now is 503, everything else is 500 with ids only. */
+import { refuse, type Refusal } from '#kernel/refusal'
+import type { RefusalCode } from '#kernel/refusal-codes'
+
+/** `settled`: the server itself said no, so nothing was written. Without its answer a write may have happened. */
+type Answer = {
+  readonly code: RefusalCode
+  readonly reason: string
+  readonly retryAfterS: number
+  readonly settled: boolean
+}
+
+const silent = {
+  code: 'database_unavailable',
+  reason: 'The database does not answer.',
+  retryAfterS: 2,
+  settled: false,
+} as const
+const busy = {
+  code: 'database_busy',
+  reason: 'The database takes no more work right now.',
+  retryAfterS: 2,
+  settled: true,
+} as const
+const slow = {
+  code: 'database_timeout',
+  reason: 'The database did not answer in time.',
+  retryAfterS: 5,
+  settled: true,
+} as const
+const conflict = {
+  code: 'database_conflict',
+  reason: 'Other writers won every attempt.',
+  retryAfterS: 1,
+  settled: true,
+} as const
+const full = {
+  code: 'storage_full',
+  reason: 'The disk of the database is full.',
+  retryAfterS: 30,
+  settled: true,
+} as const
+const readOnly = {
+  code: 'database_read_only',
+  reason: 'The database accepts no writes right now.',
+  retryAfterS: 10,
+  settled: true,
+} as const
+
+/** SQLSTATE, and the names Node gives to broken connections. */
+const answers: Readonly<Record<string, Answer>> = {
+  '53100': full,
+  '53200': busy,
+  '53300': busy,
+  '55P03': busy,
+  '25006': readOnly,
+  '40001': conflict,
+  '40P01': conflict,
+  '57014': slow,
+  '57P01': silent,
+  '57P02': silent,
+  '57P03': silent,
+  '57P05': silent,
+  unknown_outcome: silent,
+  '25P03': slow,
+  ECONNREFUSED: silent,
+  ECONNRESET: silent,
+  EPIPE: silent,
+  ENOTFOUND: silent,
+  EAI_AGAIN: silent,
+  EHOSTUNREACH: silent,
+  ENETUNREACH: silent,
+  ETIMEDOUT: silent,
+}
+
+/** `pg` gives these no code. */
+const messages: ReadonlyArray<readonly [RegExp, Answer]> = [
+  [/^timeout (exceeded|expired)|^Connection terminated|^Client has encountered a connection error/, silent],
+  [/^Cannot use a pool after calling end on the pool/, silent],
+  [/^Query read timeout/, { ...slow, settled: false }],
+]
+
+/** Query builders wrap the driver's error; the cause chain is short, the bound keeps a cycle from holding us. */
+const CAUSES_MAX = 8
+
+function findAnswer(error: unknown): Answer | undefined {
+  let current = error
+  for (let depth = 0; depth < CAUSES_MAX && current instanceof Error; depth++) {
+    const { code, message } = current as Error & { code?: unknown }
+    if (typeof code === 'string') {
+      const known = Object.hasOwn(answers, code) ? answers[code] : undefined
+      // Class 08 is the SQL standard's own class of connection faults.
+      if (known) return known
+      if (/^08[0-9A-Z]{3}$/.test(code)) return silent
+    }
+    const known = messages.find(([pattern]) => pattern.test(message))
+    if (known) return known[1]
+    current = current.cause
+  }
+  return undefined
+}
+
+/** The refusal for an exception, and whether it is a bug to be logged with its stack. */
+export function judgeFault(error: unknown): { readonly refusal: Refusal; readonly bug: boolean } {
+  const answer = findAnswer(error)
+  if (!answer) {
+    return {
+      refusal: refuse('internal_error', 'Something went wrong on our side.', {
+        hint: 'Report the request id; the log has the rest.',
+      }),
+      bug: true,
+    }
+  }
+  const outcome = answer.settled ? 'not_done' : 'unknown'
+  return {
+    refusal: refuse(answer.code, answer.reason, {
+      hint: answer.settled
+        ? 'Nothing was written; send the same request again.'
+        : 'It may or may not have been done: look, or send the same request with the same idempotency key.',
+      facts: { outcome, retry_after_s: answer.retryAfterS },
+    }),
+    bug: false,
+  }
+}

@@ -1,0 +1,106 @@
+/** Whether this server can do its work, without a credential and within two seconds whatever the database does. */
+import { createRoute, z } from '@hono/zod-openapi'
+import type { ApiDeps, RuntimeStatus, SchemaVersions } from './api-deps.ts'
+import { needsNothing } from './route-access.ts'
+import { jsonAnswer, newRouter } from './route-kit.ts'
+
+const version = z.union([z.string(), z.int()])
+
+const healthView = z
+  .object({
+    status: z
+      .enum(['ok', 'degraded', 'down'])
+      .meta({ description: 'down: no work is possible; degraded: look at the parts.' }),
+    version: z.string().meta({ example: '0.1.0' }),
+    database: z.object({
+      ok: z.boolean(),
+      latency_ms: z.number().nullable().meta({ example: 0.4, description: 'Null when it did not answer.' }),
+    }),
+    schema: z.object({
+      ok: z.boolean(),
+      expected: version.nullable().meta({ example: 12 }),
+      actual: version.nullable().meta({ example: 12 }),
+    }),
+    runtime: z.object({
+      ok: z.boolean(),
+      name: z.string().nullable().meta({ example: 'dbos' }),
+      node: z.string().meta({ example: 'v24.21.0' }),
+    }),
+  })
+  .meta({ id: 'Health', description: 'The state of this server and of what it stands on.' })
+
+type HealthView = z.infer<typeof healthView>
+type HealthDeps = Pick<ApiDeps, 'db' | 'version' | 'schemaVersions' | 'runtimeStatus'>
+
+const getHealth = createRoute({
+  method: 'get',
+  path: '/health',
+  operationId: 'checkHealth',
+  summary: 'Is the server able to work?',
+  tags: ['server'],
+  ...needsNothing(),
+  responses: {
+    200: jsonAnswer(healthView, 'It is.'),
+    503: jsonAnswer(healthView, 'It is not; the parts say why.'),
+  },
+})
+
+/** A part that does not answer in time has no value; the question goes on behind it and nobody waits for it. */
+async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | undefined> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<undefined>((resolve) => {
+    timer = setTimeout(resolve, timeoutMs, undefined)
+  })
+  try {
+    return await Promise.race([work, late])
+  } catch {
+    return undefined
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function measureLatency(db: HealthDeps['db']): Promise<number> {
+  const startMs = performance.now()
+  await db.query('select 1')
+  return Math.round((performance.now() - startMs) * 100) / 100
+}
+
+function judge(
+  deps: HealthDeps,
+  latencyMs: number | undefined,
+  schema: SchemaVersions | undefined,
+  runtime: RuntimeStatus | undefined,
+): HealthView {
+  const schemaOk = schema !== undefined && schema.actual === schema.expected
+  const runtimeOk = deps.runtimeStatus === undefined || runtime?.ok === true
+  const works = latencyMs !== undefined && schemaOk
+  return {
+    status: works ? (runtimeOk ? 'ok' : 'degraded') : 'down',
+    version: deps.version,
+    database: { ok: latencyMs !== undefined, latency_ms: latencyMs ?? null },
+    schema: { ok: schemaOk, expected: schema?.expected ?? null, actual: schema?.actual ?? null },
+    runtime: { ok: runtimeOk, name: runtime?.name ?? null, node: process.version },
+  }
+}
+
+export function healthRoutes(deps: HealthDeps, timeoutMs: number) {
+  let underWay: Promise<HealthView> | undefined
+  async function check(): Promise<HealthView> {
+    const parts = await Promise.all([
+      within(timeoutMs, measureLatency(deps.db)),
+      within(timeoutMs, deps.schemaVersions()),
+      deps.runtimeStatus ? within(timeoutMs, deps.runtimeStatus()) : undefined,
+    ])
+    return judge(deps, ...parts)
+  }
+  return newRouter().openapi(getHealth, async (c) => {
+    // One check at a time: a crowd of probes must not queue up behind a database that hangs.
+    underWay ??= check().finally(() => {
+      underWay = undefined
+    })
+    const health = await underWay
+    if (health.status !== 'down') return c.json(health, 200)
+    return c.json(health, 503, { 'retry-after': '2' })
+  })
+}

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { openDb } from '#store'
+import { call, openTestApi, type TestApi } from '#test/api'
+
+type Health = {
+  readonly status: string
+  readonly version: string
+  readonly database: { readonly ok: boolean; readonly latency_ms: number | null }
+  readonly schema: { readonly ok: boolean; readonly expected: unknown; readonly actual: unknown }
+  readonly runtime: { readonly ok: boolean; readonly name: string | null; readonly node: string }
+}
+
+describe('health', () => {
+  let api: TestApi
+  before(async () => {
+    api = await openTestApi()
+  })
+  after(() => api.close())
+
+  async function health(
+    app: Parameters<typeof call>[0],
+  ): Promise<{ code: number; retryAfter: string | null; health: Health }> {
+    const response = await call(app, '/health')
+    return {
+      code: response.status,
+      retryAfter: response.headers.get('retry-after'),
+      health: (await response.json()) as Health,
+    }
+  }
+
+  test('a server that works says so without a credential', async () => {
+    const answer = await health(api.app)
+    assert.equal(answer.code, 200)
+    assert.equal(answer.health.status, 'ok')
+    assert.equal(answer.health.version, '0.0.0-test')
+    assert.ok(answer.health.database.ok && Number(answer.health.database.latency_ms) >= 0)
+    assert.equal(answer.health.runtime.node, process.version)
+  })
+
+  test('a database that is down is 503, and other routes say 503 too', async () => {
+    const db = openDb({ url: 'postgres://nobody@127.0.0.1:1/nothing' })
+    const down = api.with({ db, schemaVersions: () => db.query('select 1').then(() => ({ expected: 1, actual: 1 })) })
+    const answer = await health(down)
+    assert.equal(answer.code, 503)
+    assert.equal(answer.retryAfter, '2')
+    assert.deepEqual(answer.health.database, { ok: false, latency_ms: null })
+    assert.equal(answer.health.status, 'down')
+    const other = await call(down, '/workspaces', { key: api.ours.people.admin.key })
+    assert.equal(other.status, 503)
+    assert.equal(((await other.json()) as { code: string }).code, 'database_unavailable')
+    await db.close()
+  })
+
+  test('a database that hangs is not waited for, and a crowd of probes asks it once', async () => {
+    let asked = 0
+    const hanging = { ...api.deps.db, query: () => (asked++, new Promise<never>(() => {})) }
+    const app = api.with({ db: hanging as typeof api.deps.db, limits: { healthTimeoutMs: 20 } })
+    const answers = await Promise.all(Array.from({ length: 50 }, () => health(app)))
+    assert.ok(answers.every(({ code, health: { status } }) => code === 503 && status === 'down'))
+    assert.equal(asked, 1)
+    await health(app)
+    assert.equal(asked, 2)
+  })
+
+  test('a schema of another version is no state to work in', async () => {
+    const old = await health(api.with({ schemaVersions: () => Promise.resolve({ expected: 12, actual: 11 }) }))
+    assert.equal(old.code, 503)
+    assert.deepEqual(old.health.schema, { ok: false, expected: 12, actual: 11 })
+    const broken = await health(api.with({ schemaVersions: () => Promise.reject(new Error('x')) }))
+    assert.equal(broken.code, 503)
+    assert.deepEqual(broken.health.schema, { ok: false, expected: null, actual: null })
+  })
+
+  test('a runtime that is not well degrades the server and does not stop it', async () => {
+    const runtimeStatus = () => Promise.resolve({ name: 'dbos', ok: false })
+    const answer = await health(api.with({ runtimeStatus }))
+    assert.equal(answer.code, 200)
+    assert.equal(answer.health.status, 'degraded')
+    assert.deepEqual({ ...answer.health.runtime, node: '' }, { ok: false, name: 'dbos', node: '' })
+  })
+
+  test('the landing, the reference and the description are open and need nothing from elsewhere', async () => {
+    const landing = (await (await call(api.app, '/')).json()) as { links: Record<string, string> }
+    for (const link of ['reference', 'openapi', 'health']) {
+      assert.equal((await call(api.app, landing.links[link] ?? '')).status, 200, link)
+    }
+    const browser = await call(api.app, '/', { headers: { accept: 'text/html,application/xhtml+xml' } })
+    assert.equal(browser.status, 302)
+    assert.equal(browser.headers.get('location'), '/reference')
+    const page = await call(api.app, '/reference')
+    assert.match(page.headers.get('content-type') ?? '', /^text\/html/)
+    const html = await page.text()
+    assert.equal(/<script|<link|<img|@import|url\(/i.test(html), false)
+    assert.deepEqual(
+      [...html.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, to]) => to ?? '').filter((to) => !/^[#/]/.test(to)),
+      [],
+    )
+    for (const part of ['lang="en"', '<main>', '<h1>', 'color-scheme:light dark', 'createApiKey', 'scope="row"'])
+      assert.ok(html.includes(part), part)
+    // The style is allowed by its hash alone, so nothing else can be slipped in.
+    assert.match(page.headers.get('content-security-policy') ?? '', /style-src 'sha256-[A-Za-z0-9+/=]{44}';/)
+  })
+})

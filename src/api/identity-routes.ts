@@ -1,0 +1,173 @@
+/** Who am I, which workspaces may I enter, and which keys exist: the routes of the identity room. */
+import { createRoute, z } from '@hono/zod-openapi'
+import {
+  apiKeyView,
+  byPrincipal,
+  createApiKey,
+  createApiKeyBody,
+  createdApiKeyView,
+  createWorkspace,
+  createWorkspaceBody,
+  decideUnbound,
+  listApiKeys,
+  listWorkspaces,
+  meView,
+  revokeApiKey,
+  toApiKeyView,
+  toMeView,
+  toWorkspaceView,
+  workspaceView,
+} from '#domains/identity'
+import type { ApiDeps } from './api-deps.ts'
+import { openPageCursors } from './page-cursor.ts'
+import { principalOf } from './request-context.ts'
+import { needs } from './route-access.ts'
+import {
+  bodyProblems,
+  idParam,
+  jsonAnswer,
+  jsonBody,
+  limitOf,
+  newRouter,
+  pageFields,
+  pageOf,
+  problems,
+  queryOf,
+  refused,
+} from './route-kit.ts'
+
+const getMe = createRoute({
+  method: 'get',
+  path: '/me',
+  operationId: 'describeMe',
+  summary: 'Who am I, and what may I do?',
+  tags: ['identity'],
+  ...needs('reader', 'org'),
+  request: { query: queryOf({}) },
+  responses: { 200: jsonAnswer(meView, 'You.'), ...problems(422) },
+})
+
+const getWorkspaces = createRoute({
+  method: 'get',
+  path: '/workspaces',
+  operationId: 'listWorkspaces',
+  summary: 'The workspaces that you may enter, by short name',
+  tags: ['identity'],
+  ...needs('reader', 'org'),
+  request: { query: queryOf(pageFields) },
+  responses: {
+    200: jsonAnswer(pageOf(workspaceView, 'WorkspacePage'), 'A page of workspaces.'),
+    ...problems(400, 422),
+  },
+})
+
+const postWorkspace = createRoute({
+  method: 'post',
+  path: '/workspaces',
+  operationId: 'createWorkspace',
+  summary: 'Create a workspace that you own',
+  tags: ['identity'],
+  ...needs('admin', 'org'),
+  request: { query: queryOf({}), body: jsonBody(createWorkspaceBody, 'The workspace') },
+  responses: { 201: jsonAnswer(workspaceView, 'The new workspace.'), ...problems(404, 409, ...bodyProblems) },
+})
+
+const getKeys = createRoute({
+  method: 'get',
+  path: '/keys',
+  operationId: 'listApiKeys',
+  summary: 'The API keys of your organisation, newest first, without their secrets',
+  tags: ['identity'],
+  ...needs('admin', 'org'),
+  request: { query: queryOf(pageFields) },
+  responses: { 200: jsonAnswer(pageOf(apiKeyView, 'ApiKeyPage'), 'A page of keys.'), ...problems(400, 422) },
+})
+
+const postKey = createRoute({
+  method: 'post',
+  path: '/keys',
+  operationId: 'createApiKey',
+  summary: 'Create an API key; the answer shows it once',
+  tags: ['identity'],
+  ...needs('admin', 'org'),
+  request: { query: queryOf({}), body: jsonBody(createApiKeyBody, 'The key') },
+  responses: { 201: jsonAnswer(createdApiKeyView, 'The key with its secret.'), ...problems(404, ...bodyProblems) },
+})
+
+const deleteKey = createRoute({
+  method: 'delete',
+  path: '/keys/{key_id}',
+  operationId: 'revokeApiKey',
+  summary: 'Revoke an API key at once',
+  tags: ['identity'],
+  ...needs('admin', 'org'),
+  request: {
+    query: queryOf({}),
+    params: z.object({ key_id: idParam('api_key', 'key_0197f3b2c4d57a8e9b0c1d2e3f405164') }),
+  },
+  responses: { 200: jsonAnswer(apiKeyView, 'The key, revoked.'), ...problems(404, ...bodyProblems) },
+})
+
+export function identityRoutes(deps: ApiDeps) {
+  const cursors = openPageCursors(deps.cursorKey)
+  return newRouter()
+    .openapi(getMe, (c) => c.json(toMeView(principalOf(c)), 200))
+    .openapi(getWorkspaces, async (c) => {
+      const principal = principalOf(c)
+      const query = c.req.valid('query')
+      const limit = limitOf(query)
+      const scope = ['listWorkspaces', principal.orgId, principal.userId]
+      const after = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
+      if (after && !after.ok) return refused(c, after)
+      // One row more than asked for says whether there is a next page.
+      const rows = await listWorkspaces(deps, principal, { afterSlug: after?.value[0] ?? null, limit: limit + 1 })
+      const items = rows.slice(0, limit)
+      const last = rows.length > limit ? items.at(-1) : undefined
+      return c.json(
+        { items: items.map(toWorkspaceView), next_cursor: last ? cursors.seal(scope, [last.slug]) : null },
+        200,
+      )
+    })
+    .openapi(postWorkspace, async (c) => {
+      const principal = principalOf(c)
+      const unbound = decideUnbound(principal)
+      if (!unbound.ok) return refused(c, unbound)
+      const { slug, name, access_role } = c.req.valid('json')
+      const created = await createWorkspace(deps, byPrincipal(principal, c.get('ids').traceId), {
+        orgId: principal.orgId,
+        ownerUserId: principal.userId,
+        slug,
+        name,
+        accessRole: access_role,
+      })
+      return created.ok ? c.json(toWorkspaceView(created.value), 201) : refused(c, created)
+    })
+    .openapi(getKeys, async (c) => {
+      const principal = principalOf(c)
+      const query = c.req.valid('query')
+      const limit = limitOf(query)
+      const scope = ['listApiKeys', principal.orgId, principal.workspaceId]
+      const before = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
+      if (before && !before.ok) return refused(c, before)
+      const rows = await listApiKeys(deps, principal, { beforeId: before?.value[0] ?? null, limit: limit + 1 })
+      const items = rows.slice(0, limit)
+      const last = rows.length > limit ? items.at(-1) : undefined
+      return c.json({ items: items.map(toApiKeyView), next_cursor: last ? cursors.seal(scope, [last.id]) : null }, 200)
+    })
+    .openapi(postKey, async (c) => {
+      const body = c.req.valid('json')
+      const created = await createApiKey(deps, principalOf(c), c.get('ids').traceId, {
+        name: body.name,
+        role: body.role,
+        userId: body.user_id,
+        workspaceId: body.workspace_id,
+        expiresAt: body.expires_at,
+      })
+      if (!created.ok) return refused(c, created)
+      return c.json({ ...toApiKeyView(created.value.stored), key: created.value.key }, 201)
+    })
+    .openapi(deleteKey, async (c) => {
+      const revoked = await revokeApiKey(deps, principalOf(c), c.get('ids').traceId, c.req.valid('param').key_id)
+      return revoked.ok ? c.json(toApiKeyView(revoked.value), 200) : refused(c, revoked)
+    })
+}

@@ -1,0 +1,60 @@
+/** The description of the API, generated from the routes themselves; `openapi.json` is its committed copy. */
+import type { OpenAPIHono } from '@hono/zod-openapi'
+import type { ApiEnv } from './request-context.ts'
+
+export type OpenApiDocument = ReturnType<OpenAPIHono<ApiEnv>['getOpenAPI31Document']>
+
+const ABOUT = `Every request but the open ones carries \`Authorization: Bearer\` with an API key or a token of your identity provider.
+The workspace of a request comes from, in this order: the header \`X-Workspace-ID\`, the header \`X-Workspace\` (short name), the
+query \`workspace_id\`, the installation's default. Ids are a prefix and 32 hex digits; times are RFC 3339 in UTC. Every answer that
+is not a success is a problem (RFC 9457) with a stable \`code\`, and every answer names its \`X-Request-ID\` and \`X-Trace-ID\`.`
+
+export function describeApi(app: OpenAPIHono<ApiEnv>, version: string): OpenApiDocument {
+  app.openAPIRegistry.registerComponent('securitySchemes', 'bearer', {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'An API key (`ck_…`) or a JWT of the configured identity provider.',
+  })
+  const document = app.getOpenAPI31Document({
+    openapi: '3.1.0',
+    info: {
+      title: 'Concord',
+      version,
+      description: ABOUT.replaceAll('\n', ' '),
+      license: { name: 'Apache-2.0', url: 'https://www.apache.org/licenses/LICENSE-2.0' },
+    },
+    servers: [{ url: '/' }],
+    tags: [
+      { name: 'server', description: 'The server itself.' },
+      { name: 'identity', description: 'People, workspaces and keys.' },
+      { name: 'events', description: 'What happens, as it happens.' },
+    ],
+  })
+  addWorkspaceHeaders(document)
+  return document
+}
+
+const WORKSPACE_HEADERS = [
+  ['X-Workspace-ID', 'The workspace, by id.', 'ws_0197f3b2c4d57a8e9b0c1d2e3f405162'],
+  ['X-Workspace', 'The workspace, by short name.', 'default'],
+] as const
+
+type Described = { parameters?: unknown[]; 'x-workspace'?: boolean }
+
+/** Every route inside a workspace takes the two headers; the guard reads them, so no route declares them itself. */
+function addWorkspaceHeaders(document: OpenApiDocument): void {
+  const operations = Object.values(document.paths ?? {}).flatMap((path) =>
+    Object.values(path as Record<string, Described>),
+  )
+  for (const operation of operations) {
+    if (!operation['x-workspace']) continue
+    const headers = WORKSPACE_HEADERS.map(([name, description, example]) => ({
+      name,
+      in: 'header',
+      required: false,
+      description,
+      schema: { type: 'string', example },
+    }))
+    operation.parameters = [...headers, ...(operation.parameters ?? [])]
+  }
+}

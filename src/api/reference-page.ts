@@ -1,0 +1,112 @@
+/** Renders the API description as one self-contained page: no script, no font, no request to anywhere. */
+import { createHash } from 'node:crypto'
+import type { OpenApiDocument } from './openapi.ts'
+
+const STYLE = `:root{color-scheme:light dark;--line:light-dark(#d8d8d4,#3a3a38);--soft:light-dark(#f6f6f3,#232321);--link:light-dark(#0b57a4,#8ec5ff)}
+body{font:16px/1.55 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:light-dark(#1c1c1a,#ecece8);background:light-dark(#fff,#181817)}
+a{color:var(--link)}h1,h2,h3{line-height:1.25}h2{margin-top:2.5rem;border-bottom:1px solid var(--line)}
+code,pre{font:14px/1.5 ui-monospace,monospace}pre{background:var(--soft);padding:.75rem;overflow-x:auto;border-radius:.4rem}
+details{border:1px solid var(--line);border-radius:.4rem;margin:.6rem 0;padding:.2rem .8rem}summary{cursor:pointer;padding:.4rem 0}
+summary b{display:inline-block;min-width:4.5rem}table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:.3rem .6rem .3rem 0;border-top:1px solid var(--line)}
+:focus-visible{outline:3px solid var(--link);outline-offset:2px}.quiet{opacity:.75}`
+
+type Json = Readonly<Record<string, unknown>>
+type Operation = {
+  readonly operationId?: string
+  readonly summary?: string
+  readonly description?: string
+  readonly tags?: readonly string[]
+  readonly parameters?: readonly Json[]
+  readonly requestBody?: { readonly content?: Readonly<Record<string, { readonly schema?: Json }>> }
+  readonly responses?: Readonly<
+    Record<
+      string,
+      { readonly description?: string; readonly content?: Readonly<Record<string, { readonly schema?: Json }>> }
+    >
+  >
+  readonly 'x-role'?: string | null
+  readonly 'x-workspace'?: boolean
+}
+
+export function escapeHtml(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;')
+}
+
+/** Text from descriptions: escaped, with \`code\` shown as code. */
+function prose(text: unknown): string {
+  return typeof text === 'string' ? escapeHtml(text).replaceAll(/`([^`]+)`/g, '<code>$1</code>') : ''
+}
+
+function schemaName(schema: Json | undefined): string {
+  const ref = schema?.['$ref']
+  if (typeof ref === 'string') {
+    const name = ref.slice(ref.lastIndexOf('/') + 1)
+    return `<a href="#schema-${escapeHtml(name)}">${escapeHtml(name)}</a>`
+  }
+  const type = schema?.['type']
+  const items = schema?.['items'] as Json | undefined
+  if (type === 'array') return `list of ${schemaName(items)}`
+  if (Array.isArray(schema?.['anyOf'])) return (schema['anyOf'] as Json[]).map(schemaName).join(' or ')
+  if (Array.isArray(type)) return escapeHtml(type.join(' or '))
+  return escapeHtml(typeof type === 'string' ? type : 'any')
+}
+
+function row(name: string, required: boolean, schema: Json | undefined, description: unknown): string {
+  const example = schema?.['example'] ?? (schema?.['examples'] as unknown[] | undefined)?.[0]
+  const shown =
+    example === undefined ? '' : ` <span class="quiet">e.g. <code>${escapeHtml(JSON.stringify(example))}</code></span>`
+  return `<tr><th scope="row"><code>${escapeHtml(name)}</code></th><td>${schemaName(schema)}${required ? '' : ' <span class="quiet">optional</span>'}</td><td>${prose(description)}${shown}</td></tr>`
+}
+
+function operation(method: string, path: string, op: Operation): string {
+  const role = op['x-role']
+  const access = role
+    ? `Role <code>${escapeHtml(role)}</code>${op['x-workspace'] ? ', inside a workspace' : ''}.`
+    : 'Open to everyone.'
+  const parameters = (op.parameters ?? []).map((given) =>
+    row(
+      String(given['name']),
+      given['required'] === true,
+      given['schema'] as Json,
+      given['description'] ?? (given['schema'] as Json)?.['description'],
+    ),
+  )
+  const body = Object.values(op.requestBody?.content ?? {})[0]?.schema
+  const answers = Object.entries(op.responses ?? {}).map(([status, answer]) => {
+    const schema = Object.values(answer.content ?? {})[0]?.schema
+    return `<tr><th scope="row">${escapeHtml(status)}</th><td>${schema ? schemaName(schema) : ''}</td><td>${prose(answer.description)}</td></tr>`
+  })
+  return `<details id="${escapeHtml(op.operationId ?? '')}"><summary><b>${method.toUpperCase()}</b> <code>${escapeHtml(path)}</code> ${prose(op.summary)}</summary>
+<p>${prose(op.description)} ${access}</p>${parameters.length > 0 ? `<h4>Parameters</h4><table>${parameters.join('')}</table>` : ''}
+${body ? `<h4>Body</h4><p>${schemaName(body)}</p>` : ''}<h4>Answers</h4><table>${answers.join('')}</table></details>`
+}
+
+function schema(name: string, shape: Json): string {
+  const required = new Set((shape['required'] as string[] | undefined) ?? [])
+  const fields = Object.entries((shape['properties'] ?? {}) as Record<string, Json>)
+  const rows = fields.map(([field, value]) => row(field, required.has(field), value, value['description']))
+  const values = shape['enum']
+    ? `<p>One of <code>${escapeHtml((shape['enum'] as string[]).join(', '))}</code>.</p>`
+    : ''
+  return `<h3 id="schema-${escapeHtml(name)}">${escapeHtml(name)}</h3><p>${prose(shape['description'])}</p>${values}${rows.length > 0 ? `<table>${rows.join('')}</table>` : ''}`
+}
+
+export function referencePage(document: OpenApiDocument): { readonly html: string; readonly policy: string } {
+  const operations = Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
+    Object.entries(item as Record<string, Operation>).map(([method, op]) => ({ method, path, op })),
+  )
+  const sections = (document.tags ?? []).map(({ name, description }) => {
+    const own = operations.filter(({ op }) => op.tags?.includes(name))
+    return `<section aria-labelledby="tag-${escapeHtml(name)}"><h2 id="tag-${escapeHtml(name)}">${escapeHtml(name)}</h2><p>${prose(description)}</p>${own.map(({ method, path, op }) => operation(method, path, op)).join('\n')}</section>`
+  })
+  const schemas = Object.entries((document.components?.schemas ?? {}) as Record<string, Json>)
+  const html = `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escapeHtml(document.info.title)} API</title><style>${STYLE}</style></head>
+<body><main><h1>${escapeHtml(document.info.title)} API <small class="quiet">${escapeHtml(document.info.version)}</small></h1><p>${prose(document.info.description)}</p>
+<p><a href="/openapi.json">openapi.json</a></p><pre>curl -H "Authorization: Bearer $CONCORD_KEY" http://127.0.0.1:7420/me</pre>
+${sections.join('\n')}<section aria-labelledby="schemas"><h2 id="schemas">Shapes</h2>${schemas.map(([name, shape]) => schema(name, shape)).join('\n')}</section></main></body></html>`
+  const hash = createHash('sha256').update(STYLE).digest('base64')
+  return {
+    html,
+    policy: `default-src 'none'; style-src 'sha256-${hash}'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'`,
+  }
+}

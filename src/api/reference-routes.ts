@@ -1,0 +1,67 @@
+/** The API described by itself: for programs as openapi.json, for people as a page that needs no network and no script. */
+import { createRoute, z } from '@hono/zod-openapi'
+import type { OpenApiDocument } from './openapi.ts'
+import { referencePage } from './reference-page.ts'
+import { needsNothing } from './route-access.ts'
+import { jsonAnswer, newRouter } from './route-kit.ts'
+
+const landingView = z
+  .object({
+    name: z.string().meta({ example: 'Concord' }),
+    version: z.string().meta({ example: '0.1.0' }),
+    links: z.record(z.string(), z.string()).meta({ example: { reference: '/reference', openapi: '/openapi.json' } }),
+  })
+  .meta({ id: 'Landing', description: 'Where to go from here.' })
+
+const getLanding = createRoute({
+  method: 'get',
+  path: '/',
+  operationId: 'describeServer',
+  summary: 'What this server is, and where to go from here',
+  tags: ['server'],
+  ...needsNothing(),
+  responses: {
+    200: jsonAnswer(landingView, 'The server.'),
+    302: { description: 'Browsers are sent to the reference.' },
+  },
+})
+
+const getOpenApi = createRoute({
+  method: 'get',
+  path: '/openapi.json',
+  operationId: 'describeApi',
+  summary: 'This description',
+  tags: ['server'],
+  ...needsNothing(),
+  responses: { 200: jsonAnswer(z.record(z.string(), z.unknown()), 'OpenAPI 3.1.') },
+})
+
+const getReference = createRoute({
+  method: 'get',
+  path: '/reference',
+  operationId: 'showReference',
+  summary: 'The API reference for people',
+  tags: ['server'],
+  ...needsNothing(),
+  responses: { 200: { description: 'A page.', content: { 'text/html': { schema: z.string() } } } },
+})
+
+const LINKS = { reference: '/reference', openapi: '/openapi.json', health: '/health', me: '/me', events: '/events' }
+
+/** `describe` is asked on the first request: by then every route is registered. */
+export function referenceRoutes(version: string, describe: () => OpenApiDocument) {
+  let page: ReturnType<typeof referencePage> | undefined
+  return (
+    newRouter()
+      .openapi(getLanding, (c) => {
+        if (c.req.header('accept')?.includes('text/html')) return c.redirect('/reference', 302)
+        return c.json({ name: 'Concord', version, links: LINKS }, 200)
+      })
+      // The document is JSON by construction; its own type names optional fields that JSON types do not.
+      .openapi(getOpenApi, (c) => c.json(describe() as never, 200))
+      .openapi(getReference, (c) => {
+        page ??= referencePage(describe())
+        return c.html(page.html, 200, { 'content-security-policy': page.policy })
+      })
+  )
+}

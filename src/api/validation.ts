@@ -1,0 +1,121 @@
+/** Turns what zod found into refusals with stable codes: unknown fields with the nearest name, missing ones, wrong ones. */
+import type { z } from '@hono/zod-openapi'
+import { refusalOfIssue } from '#domains/identity'
+import { formatPath, type JsonStep } from '#kernel/json-value'
+import { didYouMean } from '#kernel/nearest'
+import { quote, type Refusal, refuse } from '#kernel/refusal'
+import { kindOf } from '#kernel/refusal-codes'
+import type { ProblemDetail } from './problem.ts'
+import { namesAt } from './schema-names.ts'
+
+type Issue = z.core.$ZodIssue
+
+export type Invalid = { readonly refusal: Refusal; readonly errors: readonly ProblemDetail[] }
+
+/** A body that breaks hundreds of rules is told about the first twenty. */
+const FINDINGS_MAX = 20
+
+/** Facts that come from the credential or the request itself; naming them in a body is an attempt, not a typing mistake. */
+const FROM_CREDENTIAL = new Set([
+  'requested_by',
+  'requester',
+  'decided_by',
+  'created_by',
+  'actor',
+  'actor_id',
+  'actor_type',
+  'run_as',
+  'user_id',
+  'org_id',
+  'tenant_id',
+  'workspace_id',
+])
+
+/** `input` is what was checked, so that "missing" can be told from "wrong"; `schema` names the fields that exist. */
+export function explainIssues(issues: readonly Issue[], input: unknown, schema: unknown): Invalid {
+  const findings = issues.flatMap((issue) => explain(issue, input, schema)).slice(0, FINDINGS_MAX)
+  // What makes no sense comes before what is not allowed, so that the status does not depend on the order of fields.
+  const first = findings.find((finding) => kindOf(finding.code) === 'malformed') ?? findings[0]
+  return {
+    refusal: first ?? refuse('api.field.value', 'The request does not have the form that this route takes.'),
+    errors: findings.map(({ code, reason, path, hint }) => ({
+      code,
+      detail: reason,
+      ...(path === undefined ? {} : { path }),
+      ...(hint === undefined ? {} : { hint }),
+    })),
+  }
+}
+
+function explain(issue: Issue, input: unknown, schema: unknown): Refusal[] {
+  const steps = issue.path.map((step) => (typeof step === 'number' ? step : String(step)))
+  const path = formatPath(steps)
+  const parsed = refusalOfIssue(issue)
+  if (parsed) return [{ ...parsed, path }]
+  switch (issue.code) {
+    case 'unrecognized_keys':
+      return issue.keys.map((key) => explainUnknown(key, steps, namesAt(schema, steps)))
+    case 'invalid_type':
+      if (valueAt(input, steps) === undefined) return [refuse('api.field.missing', `\`${path}\` is missing.`, { path })]
+      return [
+        refuse('api.field.type', `\`${path}\` is not of the type ${issue.expected}.`, {
+          path,
+          facts: { expected: issue.expected },
+        }),
+      ]
+    case 'invalid_value':
+      if (valueAt(input, steps) === undefined) return [refuse('api.field.missing', `\`${path}\` is missing.`, { path })]
+      return [refuseValue(path, issue.values.map(String))]
+    case 'too_small':
+      return [
+        refuse('api.field.value', `\`${path}\` is too small or too short.`, {
+          path,
+          facts: { minimum: Number(issue.minimum) },
+        }),
+      ]
+    case 'too_big':
+      return [
+        refuse('api.field.value', `\`${path}\` is too large or too long.`, {
+          path,
+          facts: { maximum: Number(issue.maximum) },
+        }),
+      ]
+    case 'invalid_format':
+      return [
+        refuse('api.field.value', `\`${path}\` does not have the right form.`, {
+          path,
+          facts: { format: issue.format },
+        }),
+      ]
+    default:
+      return [refuse('api.field.value', `\`${path}\` is not allowed here.`, { path })]
+  }
+}
+
+function explainUnknown(key: string, steps: readonly JsonStep[], known: readonly string[]): Refusal {
+  const path = formatPath([...steps, key])
+  if (FROM_CREDENTIAL.has(key)) {
+    return refuse('field_not_allowed', `\`${key}\` comes from your credential and the request, never from a field.`, {
+      path,
+      hint: 'Leave it out.',
+    })
+  }
+  const guess = didYouMean(key, known)
+  return refuse('unknown_field', `There is no field ${quote(key)} here.`, {
+    path,
+    ...(guess.hint === undefined ? { hint: `Known fields: ${known.join(', ') || 'none'}.` } : guess),
+  })
+}
+
+function refuseValue(path: string, allowed: readonly string[]): Refusal {
+  return refuse('api.field.value', `\`${path}\` must be one of: ${allowed.join(', ')}.`, { path, facts: { allowed } })
+}
+
+function valueAt(input: unknown, steps: readonly JsonStep[]): unknown {
+  let value = input
+  for (const step of steps) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return undefined
+    value = (value as Record<JsonStep, unknown>)[step]
+  }
+  return value
+}

@@ -1,0 +1,102 @@
+/** Speaks to a running server over HTTP: the key, the address, and every failure as a refusal with the next step. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Config, readConfig, version } from '#app'
+import { accept, type Decision, refuse, type Refusal } from '#kernel/refusal'
+import { isRefusalCode } from '#kernel/refusal-codes'
+import type { Terminal } from './terminal.ts'
+
+export type Client = {
+  readonly address: string
+  call<Answer>(method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown): Promise<Decision<Answer>>
+  /** Opens a stream of server-sent events. */
+  open(path: string, headers?: Record<string, string>): Promise<Decision<ReadableStream<Uint8Array>>>
+}
+
+type Problem = { code?: string; detail?: string; path?: string; hint?: string; facts?: Record<string, unknown> }
+
+export function openClient(terminal: Terminal): Decision<Client> {
+  const config = readConfig(terminal.environment, terminal.folder)
+  if (!config.ok) return config
+  const address = (config.value.url ?? `http://${config.value.host}:${config.value.port}`).replace(/\/+$/, '')
+  const key = findKey(config.value)
+  if (!key.ok) return key
+  const request = async (method: string, path: string, headers: Record<string, string>, body?: unknown) => {
+    try {
+      const response = await fetch(address + path, {
+        method,
+        headers: {
+          authorization: `Bearer ${key.value}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        signal: terminal.stop,
+      })
+      return accept(response)
+    } catch (error) {
+      return unreachable(address, error)
+    }
+  }
+  return accept({
+    address,
+    async call<Answer>(method: string, path: string, body?: unknown) {
+      const response = await request(method, path, {}, body)
+      if (!response.ok) return response
+      const refusal = versionRefusal(response.value) ?? (await problemOf(response.value))
+      if (refusal) return refusal
+      return accept((response.value.status === 204 ? undefined : await response.value.json()) as Answer)
+    },
+    async open(path, headers = {}) {
+      const response = await request('GET', path, { accept: 'text/event-stream', ...headers })
+      if (!response.ok) return response
+      const refusal = versionRefusal(response.value) ?? (await problemOf(response.value))
+      if (refusal) return refusal
+      const { body } = response.value
+      return body ? accept(body) : refuse('app.server.unreachable', `${address} sent an empty answer`)
+    },
+  })
+}
+
+function findKey(config: Config): Decision<string> {
+  if (config.key !== undefined) return accept(config.key)
+  const file = join(config.home, 'admin.key')
+  try {
+    return accept(readFileSync(file, 'utf8').trim())
+  } catch {
+    return refuse('cli.key.missing', `no API key: CONCORD_KEY is not set and ${file} cannot be read`, {
+      path: 'CONCORD_KEY',
+      hint: 'run the command in the folder where `concord up` runs, or set CONCORD_KEY',
+    })
+  }
+}
+
+function unreachable(address: string, error: unknown): Refusal {
+  const cause = error instanceof Error ? ((error.cause as Error | undefined)?.message ?? error.message) : String(error)
+  return refuse('app.server.unreachable', `no Concord server answers at ${address} (${cause})`, {
+    path: 'CONCORD_URL',
+    hint: 'start one with `concord up`, or set CONCORD_URL',
+  })
+}
+
+/** Same major and minor, or neither side knows what the other means. */
+function versionRefusal(response: Response): Refusal | undefined {
+  const server = response.headers.get('x-concord-version')
+  const line = (text: string) => text.split('.').slice(0, 2).join('.')
+  if (server === null || line(server) === line(version)) return undefined
+  return refuse('app.server.version', `the server is ${server}, this command line is ${version}`, {
+    hint: 'use the command line of the server’s version',
+    facts: { server, client: version },
+  })
+}
+
+async function problemOf(response: Response): Promise<Refusal | undefined> {
+  if (response.ok) return undefined
+  const problem = (await response.json().catch(() => ({}))) as Problem
+  const code = problem.code !== undefined && isRefusalCode(problem.code) ? problem.code : 'app.server.unreachable'
+  return refuse(code, problem.detail ?? `the server answered ${response.status}`, {
+    ...(problem.path === undefined ? {} : { path: problem.path }),
+    ...(problem.hint === undefined ? {} : { hint: problem.hint }),
+    ...(problem.facts === undefined ? {} : { facts: problem.facts }),
+  })
+}

@@ -1,0 +1,80 @@
+/** `concord events tail`: follows the events of a workspace, from now or from a cursor, across reconnects. */
+import type { Command } from 'commander'
+import { accept, type Decision } from '#kernel/refusal'
+import { type Client, openClient } from './client.ts'
+import type { Cli } from './program.ts'
+import { readServerEvents, type ServerEvent } from './server-events.ts'
+import { colorsOf, type Terminal } from './terminal.ts'
+
+const RECONNECT_MS = 1_000
+
+export function addEvents(program: Command, cli: Cli): void {
+  program
+    .command('events')
+    .description('what happened')
+    .command('tail')
+    .description('follow events as they are committed')
+    .option('--after <cursor>', 'start after this cursor; "0" is the beginning')
+    .option('--type <type>', 'only events of this type')
+    .option('--once', 'stop when everything committed so far was shown')
+    .addHelpText('after', '\nExample:\n  $ concord events tail --type status_changed\n')
+    .action(
+      cli.handle(async (options: { after?: string; type?: string; once?: boolean }) => {
+        const client = openClient(cli.terminal)
+        if (!client.ok) return client
+        return follow(cli.terminal, client.value, options, program.opts()['json'] === true)
+      }),
+    )
+}
+
+async function follow(
+  terminal: Terminal,
+  client: Client,
+  options: { after?: string; type?: string; once?: boolean },
+  json: boolean,
+): Promise<Decision<undefined>> {
+  let cursor = options.after
+  for (let attempt = 0; !terminal.stop.aborted; attempt++) {
+    const query = new URLSearchParams()
+    if (cursor !== undefined) query.set('after', cursor)
+    if (options.type !== undefined) query.set('type', options.type)
+    if (options.once === true) query.set('once', 'true')
+    const stream = await client.open(`/events${query.size > 0 ? `?${query}` : ''}`)
+    if (!stream.ok) {
+      if (terminal.stop.aborted) break
+      if (attempt === 0 || stream.code !== 'app.server.unreachable') return stream
+      await pause(RECONNECT_MS, terminal.stop)
+      continue
+    }
+    try {
+      for await (const event of readServerEvents(stream.value)) {
+        if (event.id !== undefined) cursor = event.id
+        if (event.data !== '') show(terminal, event, json)
+      }
+    } catch (error) {
+      // A server that stops or restarts ends the stream; the cursor lets the next one go on without a gap.
+      if (!terminal.stop.aborted && !json)
+        terminal.err(`stream interrupted (${(error as Error).message}), reconnecting\n`)
+    }
+    if (options.once === true) break
+    await pause(RECONNECT_MS, terminal.stop)
+  }
+  return accept(undefined)
+}
+
+function show(terminal: Terminal, event: ServerEvent, json: boolean): void {
+  if (json) return terminal.out(`${event.data}\n`)
+  const color = colorsOf(terminal)
+  const row = JSON.parse(event.data) as { event_type: string; actor: string; created_at: string; payload: unknown }
+  const payload = JSON.stringify(row.payload)
+  terminal.out(
+    `${color.dim(row.created_at)}  ${color.bold(row.event_type)}  ${row.actor}  ${color.dim(payload.slice(0, 160))}\n`,
+  )
+}
+
+function pause(ms: number, stop: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms)
+    stop.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true })
+  })
+}

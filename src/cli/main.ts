@@ -1,0 +1,31 @@
+#!/usr/bin/env node
+/** The `concord` program: binds the command tree to this process, its streams, its signals and its exit code. */
+import process from 'node:process'
+import { runProgram } from './program.ts'
+import type { Terminal } from './terminal.ts'
+
+const stop = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(signal, () => {
+    // The second signal means "now": whatever is still going on is left to the next start, which expects it.
+    if (stop.signal.aborted) process.exit(signal === 'SIGINT' ? 130 : 143)
+    stop.abort(signal)
+  })
+}
+for (const stream of [process.stdout, process.stderr]) {
+  // `concord events tail | head` closes the pipe: that is the reader's right, not an error.
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(0)
+    throw error
+  })
+}
+
+const terminal: Terminal = {
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+  environment: process.env,
+  folder: process.cwd(),
+  isTty: process.stdout.isTTY === true,
+  stop: stop.signal,
+}
+process.exitCode = await runProgram(process.argv.slice(2), terminal)

@@ -1,0 +1,61 @@
+/** The command tree of `concord`: one noun per file; usage mistakes exit 64 and name the nearest right word. */
+import { Command, CommanderError } from 'commander'
+import { version } from '#app'
+import type { Decision } from '#kernel/refusal'
+import { addDoctor } from './doctor.ts'
+import { addEvents } from './events.ts'
+import { exitCodeOf } from './exit-codes.ts'
+import { addKeys } from './keys.ts'
+import { addMigrate } from './migrate.ts'
+import { showRefusal, type Terminal } from './terminal.ts'
+import { addUp } from './up.ts'
+
+/** What every command handler gives back: nothing more to say, or a refusal. */
+export type Outcome = Decision<unknown>
+
+export type Cli = {
+  readonly terminal: Terminal
+  /** Wraps a handler: shows its refusal and keeps the exit code. */
+  handle<Args extends unknown[]>(work: (...args: Args) => Promise<Outcome>): (...args: Args) => Promise<void>
+}
+
+export function createProgram(terminal: Terminal): { program: Command; exitCode: () => number } {
+  let exitCode = 0
+  const program = new Command('concord')
+    .description('Runs the work of people, agents and jobs under contract.')
+    .version(version, '-v, --version', 'print the version')
+    .option('--json', 'answer in JSON, for machines')
+    .configureOutput({ writeOut: terminal.out, writeErr: terminal.err, getOutHasColors: () => terminal.isTty })
+    .showSuggestionAfterError()
+    .showHelpAfterError('(add --help to see how)')
+    .exitOverride()
+  const cli: Cli = {
+    terminal,
+    handle:
+      (work) =>
+      async (...args) => {
+        const outcome = await work(...args)
+        if (outcome.ok) return
+        showRefusal(terminal, outcome, program.opts()['json'] === true)
+        exitCode = exitCodeOf(outcome)
+      },
+  }
+  for (const add of [addUp, addDoctor, addMigrate, addKeys, addEvents]) add(program, cli)
+  program.addHelpText(
+    'after',
+    '\nExamples:\n  $ concord up\n  $ concord keys create --name ci --role writer\n  $ concord events tail\n',
+  )
+  return { program, exitCode: () => exitCode }
+}
+
+export async function runProgram(args: readonly string[], terminal: Terminal): Promise<number> {
+  const { program, exitCode } = createProgram(terminal)
+  try {
+    await program.parseAsync([...args], { from: 'user' })
+    return exitCode()
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 64
+    terminal.err(`error ${error instanceof Error ? error.message : String(error)}\n  code   internal_error\n`)
+    return 70
+  }
+}

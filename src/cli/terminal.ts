@@ -1,0 +1,43 @@
+/** What a command may touch of the outside: two streams, the environment, the folder, and a way to be stopped. */
+import { createColors } from 'picocolors'
+import type { Environment } from '#app'
+import type { Refusal } from '#kernel/refusal'
+
+export type Terminal = {
+  readonly out: (text: string) => void
+  readonly err: (text: string) => void
+  readonly environment: Environment
+  readonly folder: string
+  readonly isTty: boolean
+  /** Aborted by the first SIGINT or SIGTERM. */
+  readonly stop: AbortSignal
+}
+
+export function colorsOf(terminal: Terminal) {
+  return createColors(terminal.isTty && terminal.environment['NO_COLOR'] === undefined)
+}
+
+/** A refusal for a person: what, where, what to do. For a machine: the same as one JSON line. */
+export function showRefusal(terminal: Terminal, refusal: Refusal, json: boolean): void {
+  if (json) {
+    const { code, reason, path, hint, facts } = refusal
+    terminal.err(`${JSON.stringify({ error: { code, message: reason, path, hint, facts } })}\n`)
+    return
+  }
+  const color = colorsOf(terminal)
+  terminal.err(`${color.red('error')} ${refusal.reason}\n`)
+  if (refusal.path !== undefined) terminal.err(`  where  ${refusal.path}\n`)
+  if (refusal.hint !== undefined) terminal.err(`  next   ${refusal.hint}\n`)
+  terminal.err(`  code   ${refusal.code}\n`)
+}
+
+/** Columns padded to the widest cell; the last one is left as it is. */
+export function formatTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)))
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, column) => (column === cells.length - 1 ? cell : cell.padEnd(widths[column] ?? 0)))
+      .join('  ')
+      .trimEnd()
+  return [line(head), ...rows.map(line)].map((text) => `${text}\n`).join('')
+}

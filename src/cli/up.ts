@@ -1,0 +1,64 @@
+/** `concord up`: starts everything on this machine, says where it is and what to do next, and stops cleanly. */
+import type { Command } from 'commander'
+import { readConfig, type RunningServer, startServer } from '#app'
+import { accept } from '#kernel/refusal'
+import type { Cli } from './program.ts'
+import { colorsOf, type Terminal } from './terminal.ts'
+
+export function addUp(program: Command, cli: Cli): void {
+  program
+    .command('up')
+    .description('start the database, bring its schema up to date and serve the API')
+    .addHelpText('after', '\nExample:\n  $ CONCORD_PORT=8000 concord up\n')
+    .action(
+      cli.handle(async () => {
+        const config = readConfig(cli.terminal.environment, cli.terminal.folder)
+        if (!config.ok) return config
+        const json = program.opts()['json'] === true
+        const started = await startServer({
+          config: config.value,
+          environment: cli.terminal.environment,
+          onProgress: (step) => (json ? undefined : cli.terminal.err(`${step}\n`)),
+        })
+        if (!started.ok) return started
+        announce(cli.terminal, started.value, json)
+        await stopRequest(cli.terminal.stop)
+        if (!json) cli.terminal.err('stopping\n')
+        await started.value.close()
+        return accept(undefined)
+      }),
+    )
+}
+
+function announce(terminal: Terminal, server: RunningServer, json: boolean): void {
+  const { address, home, database, keyFile, schemaVersion } = server
+  if (json) {
+    terminal.out(
+      `${JSON.stringify({ ready: true, address, home, database, key_file: keyFile, schema_version: schemaVersion })}\n`,
+    )
+    return
+  }
+  const color = colorsOf(terminal)
+  terminal.out(
+    [
+      `${color.bold('Concord is ready')}`,
+      `  address   ${color.cyan(address)}   (API reference: ${address}/reference)`,
+      `  data      ${home}`,
+      `  database  ${database}`,
+      `  key       ${keyFile}`,
+      '',
+      'Next, in another terminal of this folder:',
+      `  curl ${address}/health`,
+      '  npm run -s concord -- keys create --name me --role writer',
+      '  npm run -s concord -- events tail --after 0',
+      '',
+      `Ctrl-C stops it.`,
+      '',
+    ].join('\n'),
+  )
+}
+
+function stopRequest(stop: AbortSignal): Promise<void> {
+  if (stop.aborted) return Promise.resolve()
+  return new Promise((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }))
+}

@@ -1,0 +1,118 @@
+/** Makes an empty installation usable: one org, one workspace, one administrator and the first key; again and again the same. */
+import { KernelFault } from '#kernel/errors'
+import type { Tx } from '#store'
+import { mintKey } from './api-key.ts'
+import { appendKeyEvent, appendOrgEvent, appendWorkspaceEvent } from './events.ts'
+import { hasKeys, insertApiKey } from './api-key-repository.ts'
+import {
+  findOrgBySlug,
+  findUserByExternalId,
+  findWorkspaceBySlug,
+  insertOrg,
+  insertUser,
+  insertWorkspace,
+} from './identity-repository.ts'
+import { type By, bySystem, type IdentityWorld } from './world.ts'
+
+/** `local:` subjects sign in with keys alone; no outside identity provider can claim one (see verify-token). */
+export const ADMIN_EXTERNAL_ID = 'local:admin'
+const DEFAULT_SLUG = 'default'
+const DEFAULT_NAME = 'Default'
+
+export type Bootstrapped = {
+  readonly orgId: string
+  readonly workspaceId: string
+  readonly userId: string
+  /** A new administrator key, only from the call that made it. */
+  readonly key: string | null
+}
+
+/**
+ * I8: the lock makes starting processes take turns; whoever comes second finds everything there. A caller that lost the key
+ * (a start that died between commit and file, a second machine) says so and gets another; the database login vouches for it.
+ */
+export function bootstrapAdmin(
+  world: IdentityWorld,
+  traceId: string,
+  { isKeyKnown = true }: { readonly isKeyKnown?: boolean } = {},
+): Promise<Bootstrapped> {
+  const by = bySystem(traceId)
+  return world.db.transaction(async (tx) => {
+    await tx.query("select pg_advisory_xact_lock(hashtextextended('concord.identity.bootstrap', 0))")
+    const orgId = await ensureOrg(tx, world, by)
+    const userId = await ensureAdmin(tx, world, by, orgId)
+    const workspaceId = await ensureWorkspace(tx, world, by, orgId, userId)
+    const isKeyNeeded = !isKeyKnown || !(await hasKeys(tx, orgId, userId))
+    const key = isKeyNeeded ? await createAdminKey(tx, world, by, orgId, userId) : null
+    return { orgId, workspaceId, userId, key }
+  })
+}
+
+async function ensureOrg(tx: Tx, world: IdentityWorld, by: By): Promise<string> {
+  const known = await findOrgBySlug(tx, DEFAULT_SLUG)
+  if (known) return known.id
+  const org = await insertOrg(tx, {
+    id: world.newId(),
+    slug: DEFAULT_SLUG,
+    name: DEFAULT_NAME,
+    created_at: world.now(),
+  })
+  if (!org) throw raced('org')
+  await appendOrgEvent(tx, world, by, {
+    type: 'org_created',
+    orgId: org.id,
+    payload: { org_id: org.id, slug: org.slug },
+  })
+  return org.id
+}
+
+async function ensureAdmin(tx: Tx, world: IdentityWorld, by: By, orgId: string): Promise<string> {
+  const known = await findUserByExternalId(tx, orgId, ADMIN_EXTERNAL_ID)
+  if (known) return known.id
+  const admin = {
+    id: world.newId(),
+    org_id: orgId,
+    external_id: ADMIN_EXTERNAL_ID,
+    email: null,
+    role: 'admin',
+  } as const
+  const user = await insertUser(tx, { ...admin, created_at: world.now() })
+  if (!user) throw raced('user')
+  await appendOrgEvent(tx, world, by, { type: 'user_created', orgId, payload: { user_id: user.id, role: user.role } })
+  return user.id
+}
+
+async function ensureWorkspace(tx: Tx, world: IdentityWorld, by: By, orgId: string, userId: string): Promise<string> {
+  const known = await findWorkspaceBySlug(tx, orgId, DEFAULT_SLUG)
+  if (known) return known.id
+  const named = { slug: DEFAULT_SLUG, name: DEFAULT_NAME, owner_user_id: userId, access_role_id: null }
+  const workspace = await insertWorkspace(tx, { id: world.newId(), org_id: orgId, ...named, created_at: world.now() })
+  if (!workspace) throw raced('workspace')
+  const payload = { workspace_id: workspace.id, slug: DEFAULT_SLUG, access_role: null }
+  await appendWorkspaceEvent(tx, world, by, { type: 'workspace_created', workspaceId: workspace.id, payload })
+  return workspace.id
+}
+
+async function createAdminKey(tx: Tx, world: IdentityWorld, by: By, orgId: string, userId: string): Promise<string> {
+  const minted = mintKey(world.randomBytes)
+  const stored = await insertApiKey(tx, {
+    id: world.newId(),
+    org_id: orgId,
+    user_id: userId,
+    workspace_id: null,
+    name: 'administrator',
+    prefix: minted.prefix,
+    key_hash: minted.hash,
+    role: 'admin',
+    created_at: world.now(),
+    expires_at: null,
+  })
+  if (!stored) throw raced('key')
+  await appendKeyEvent(tx, world, by, 'api_key_created', stored)
+  return minted.key
+}
+
+/** Only a writer that does not take the lock gets here; the transaction rolls back and the next start finds its row. */
+function raced(what: string): KernelFault {
+  return new KernelFault('identity.bootstrap.raced', `the first ${what} was made by someone else at the same moment`)
+}

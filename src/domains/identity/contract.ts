@@ -1,0 +1,161 @@
+/** The shapes that cross the edge of the identity room: what callers send, and what they get to see. */
+import { z } from 'zod'
+import { encodeId } from '#kernel/ids'
+import { formatInstant } from '#kernel/instant'
+import { idField, instantField, parsedField, parseName, parseSlug } from './field.ts'
+import type { StoredApiKey } from './api-key-repository.ts'
+import type { StoredWorkspace } from './identity-repository.ts'
+import { platformRoles } from './platform-role.ts'
+import type { Principal } from './principal.ts'
+
+export const platformRole = z.enum(platformRoles).meta({
+  id: 'PlatformRole',
+  description: 'What a caller may do: readers look, writers also act, admins also administer.',
+  example: 'writer',
+})
+
+const slug = (example: string) =>
+  parsedField(parseSlug).meta({ type: 'string', minLength: 1, maxLength: 63, example, description: 'Short name.' })
+const name = (example: string) =>
+  parsedField(parseName).meta({
+    type: 'string',
+    minLength: 1,
+    maxLength: 200,
+    example,
+    description: 'Name for people.',
+  })
+const id = (example: string, description: string) => z.string().meta({ example, description })
+const time = (description: string) =>
+  z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
+
+const WORKSPACE_ID = 'ws_0197f3b2c4d57a8e9b0c1d2e3f405162'
+const USER_ID = 'user_0197f3b2c4d57a8e9b0c1d2e3f405163'
+const KEY_ID = 'key_0197f3b2c4d57a8e9b0c1d2e3f405164'
+
+export const meView = z
+  .object({
+    user_id: id(USER_ID, 'Who the credential belongs to.'),
+    org_id: id('org_0197f3b2c4d57a8e9b0c1d2e3f405161', 'The organisation of the user.'),
+    org: z.string().meta({ example: 'default' }),
+    external_id: z.string().meta({ example: 'local:admin', description: 'Subject at the identity provider.' }),
+    email: z.string().nullable().meta({ example: 'ada@example.com' }),
+    role: platformRole,
+    org_roles: z.array(z.string()).meta({ example: ['finance'], description: 'Roles that decide what is visible.' }),
+    credential: z.enum(['api_key', 'jwt']),
+    key_id: id(KEY_ID, 'The key in use, if one is.').nullable(),
+    workspace_id: id(WORKSPACE_ID, 'The workspace the key is bound to.').nullable(),
+  })
+  .meta({ id: 'Me', description: 'Who you are, as the server sees you.' })
+
+export const workspaceView = z
+  .object({
+    workspace_id: id(WORKSPACE_ID, 'Send it as X-Workspace-ID.'),
+    slug: z.string().meta({ example: 'default', description: 'Send it as X-Workspace.' }),
+    name: z.string().meta({ example: 'Default' }),
+    owner_user_id: id(USER_ID, 'The owner may always enter.').nullable(),
+    access_role: z.string().nullable().meta({
+      example: 'finance',
+      description: 'Org role whose members may enter; null lets everyone of the organisation in.',
+    }),
+    created_at: time('When it was created.'),
+  })
+  .meta({ id: 'Workspace', description: 'A workspace that the caller may enter.' })
+
+export const createWorkspaceBody = z
+  .strictObject({
+    slug: slug('finance'),
+    name: name('Finance'),
+    access_role: parsedField(parseSlug)
+      .optional()
+      .meta({ type: 'string', example: 'finance', description: 'Org role that may enter; without it everyone may.' }),
+  })
+  .meta({ id: 'CreateWorkspace', description: 'A new workspace, owned by the caller.' })
+
+export const apiKeyView = z
+  .object({
+    key_id: id(KEY_ID, 'Names the key; it is not the key.'),
+    name: z.string().meta({ example: 'ci' }),
+    prefix: z.string().meta({ example: '9f3b2c4d57a8', description: 'The visible part of the key.' }),
+    role: platformRole,
+    user_id: id(USER_ID, 'Whose key it is.'),
+    workspace_id: id(WORKSPACE_ID, 'The only workspace the key opens; null for all of the user.').nullable(),
+    created_at: time('When it was created.'),
+    expires_at: time('When it stops working.').nullable(),
+    revoked_at: time('When it was revoked.').nullable(),
+    last_used_at: time('When it was last used, to the minute.').nullable(),
+  })
+  .meta({ id: 'ApiKey', description: 'An API key without its secret.' })
+
+export const createApiKeyBody = z
+  .strictObject({
+    name: name('ci'),
+    role: platformRole,
+    user_id: idField('user').optional().meta({ type: 'string', example: USER_ID, description: 'Default: yourself.' }),
+    workspace_id: idField('workspace')
+      .optional()
+      .meta({ type: 'string', example: WORKSPACE_ID, description: 'Bind the key to one workspace.' }),
+    expires_at: instantField().optional().meta({
+      type: 'string',
+      format: 'date-time',
+      example: '2027-05-01T10:00:00Z',
+      description: 'At most ten years ahead.',
+    }),
+  })
+  .meta({ id: 'CreateApiKey', description: 'A new API key.' })
+
+export const createdApiKeyView = apiKeyView
+  .extend({
+    key: z.string().meta({
+      example: 'ck_9f3b2c4d57a8_EXAMPLE-EXAMPLE-EXAMPLE-EXAMPLE-EXAMPLE-00',
+      description: 'The key itself. It is shown now and never again.',
+    }),
+  })
+  .meta({ id: 'CreatedApiKey', description: 'The new key with its secret.' })
+
+export type MeView = z.infer<typeof meView>
+export type WorkspaceView = z.infer<typeof workspaceView>
+export type ApiKeyView = z.infer<typeof apiKeyView>
+export type CreatedApiKeyView = z.infer<typeof createdApiKeyView>
+
+const orNull = <T, V>(value: T | null, show: (value: T) => V): V | null => (value === null ? null : show(value))
+
+export function toMeView(principal: Principal): MeView {
+  return {
+    user_id: encodeId('user', principal.userId),
+    org_id: encodeId('org', principal.orgId),
+    org: principal.orgSlug,
+    external_id: principal.externalId,
+    email: principal.email,
+    role: principal.role,
+    org_roles: [...principal.orgRoles],
+    credential: principal.credential,
+    key_id: orNull(principal.keyId, (key) => encodeId('api_key', key)),
+    workspace_id: orNull(principal.workspaceId, (workspace) => encodeId('workspace', workspace)),
+  }
+}
+
+export function toWorkspaceView(workspace: StoredWorkspace): WorkspaceView {
+  return {
+    workspace_id: encodeId('workspace', workspace.id),
+    slug: workspace.slug,
+    name: workspace.name,
+    owner_user_id: orNull(workspace.owner_user_id, (user) => encodeId('user', user)),
+    access_role: workspace.access_role,
+    created_at: formatInstant(workspace.created_at),
+  }
+}
+
+export function toApiKeyView(key: StoredApiKey): ApiKeyView {
+  return {
+    key_id: encodeId('api_key', key.id),
+    name: key.name,
+    prefix: key.prefix,
+    role: key.role,
+    user_id: encodeId('user', key.user_id),
+    workspace_id: orNull(key.workspace_id, (workspace) => encodeId('workspace', workspace)),
+    created_at: formatInstant(key.created_at),
+    expires_at: orNull(key.expires_at, formatInstant),
+    revoked_at: orNull(key.revoked_at, formatInstant),
+    last_used_at: orNull(key.last_used_at, formatInstant),
+  }
+}

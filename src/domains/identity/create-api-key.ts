@@ -1,0 +1,86 @@
+/** Creates an API key; the key itself is in the answer and nowhere else (I3). */
+import { KernelFault } from '#kernel/errors'
+import { checkInstant } from '#kernel/instant'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { mintKey } from './api-key.ts'
+import { appendKeyEvent } from './events.ts'
+import { parseName } from './field.ts'
+import { insertApiKey, type StoredApiKey } from './api-key-repository.ts'
+import { findUser } from './identity-repository.ts'
+import { isRoleAtLeast, type PlatformRole } from './platform-role.ts'
+import { decideUnbound, type Principal } from './principal.ts'
+import { resolveWorkspace } from './resolve-workspace.ts'
+import { byPrincipal, type IdentityWorld } from './world.ts'
+
+export type CreateApiKey = {
+  readonly name: string
+  readonly role: PlatformRole
+  readonly userId?: string | undefined
+  readonly workspaceId?: string | undefined
+  readonly expiresAt?: Date | undefined
+}
+
+export type CreatedApiKey = { readonly stored: StoredApiKey; readonly key: string }
+
+const LIFE_MAX_MS = 3_653 * 86_400_000
+
+export async function createApiKey(
+  world: IdentityWorld,
+  creator: Principal,
+  traceId: string,
+  input: CreateApiKey,
+): Promise<Decision<CreatedApiKey>> {
+  const name = parseName(input.name)
+  if (!name.ok) return { ...name, path: 'name' }
+  const now = world.now()
+  if (input.expiresAt) {
+    const checked = checkInstant(input.expiresAt, { after: now, until: new Date(now.getTime() + LIFE_MAX_MS) })
+    if (!checked.ok) return { ...checked, path: 'expires_at' }
+  }
+  const workspaceId = await decideWorkspace(world, creator, input.workspaceId)
+  if (!workspaceId.ok) return workspaceId
+  return world.db.transaction(async (tx) => {
+    const user = await findUser(tx, creator.orgId, input.userId ?? creator.userId)
+    if (!user) return refuse('identity.user.not_found', 'There is no such user.', { path: 'user_id' })
+    for (const [whose, role] of [
+      ['the user', user.role],
+      ['your credential', creator.role],
+    ] as const) {
+      if (isRoleAtLeast(role, input.role)) continue
+      return refuse('identity.key.role_too_high', `A key may not have more than ${whose}: ${role}.`, {
+        path: 'role',
+        facts: { role: input.role, allowed: role },
+      })
+    }
+    const minted = mintKey(world.randomBytes)
+    const stored = await insertApiKey(tx, {
+      id: world.newId(),
+      org_id: creator.orgId,
+      user_id: user.id,
+      workspace_id: workspaceId.value,
+      name: name.value,
+      prefix: minted.prefix,
+      key_hash: minted.hash,
+      role: input.role,
+      created_at: now,
+      expires_at: input.expiresAt ?? null,
+    })
+    if (!stored) throw new KernelFault('identity.key.prefix_taken', 'two random key prefixes of 48 bits were equal')
+    await appendKeyEvent(tx, world, byPrincipal(creator, traceId), 'api_key_created', stored)
+    return accept({ stored, key: minted.key })
+  })
+}
+
+/** A creator whose own key opens one workspace can only hand on that one; others may name any they can enter themselves. */
+async function decideWorkspace(
+  world: IdentityWorld,
+  creator: Principal,
+  asked: string | undefined,
+): Promise<Decision<string | null>> {
+  if (asked === undefined) {
+    const unbound = decideUnbound(creator)
+    return unbound.ok ? unbound : { ...unbound, path: 'workspace_id', hint: 'Name your workspace.' }
+  }
+  const found = await resolveWorkspace(world, creator, { idHeader: asked })
+  return found.ok ? accept(found.value.id) : { ...found, path: 'workspace_id' }
+}

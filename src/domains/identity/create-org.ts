@@ -1,0 +1,25 @@
+/** Creates an organisation: the outermost wall between tenants. */
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { appendOrgEvent } from './events.ts'
+import { parseName, parseSlug } from './field.ts'
+import { insertOrg, type StoredOrg } from './identity-repository.ts'
+import type { By, IdentityWorld } from './world.ts'
+
+export type CreateOrg = { readonly slug: string; readonly name: string }
+
+export async function createOrg(world: IdentityWorld, by: By, input: CreateOrg): Promise<Decision<StoredOrg>> {
+  const slug = parseSlug(input.slug)
+  if (!slug.ok) return { ...slug, path: 'slug' }
+  const name = parseName(input.name)
+  if (!name.ok) return { ...name, path: 'name' }
+  return world.db.transaction(async (tx) => {
+    const org = await insertOrg(tx, { id: world.newId(), slug: slug.value, name: name.value, created_at: world.now() })
+    if (!org) return refuse('identity.org.slug_taken', `The short name ${slug.value} is in use.`, { path: 'slug' })
+    await appendOrgEvent(tx, world, by, {
+      type: 'org_created',
+      orgId: org.id,
+      payload: { org_id: org.id, slug: org.slug },
+    })
+    return accept(org)
+  })
+}

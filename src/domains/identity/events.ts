@@ -1,0 +1,70 @@
+/** The audit record of this room: who let whom in, appended in the transaction that did it, never with a secret. */
+import { appendEvents, domainEventLog, type Tx } from '#store'
+import type { StoredApiKey } from './api-key-repository.ts'
+import type { By, IdentityWorld } from './world.ts'
+
+/** The closed list, with the purpose that each is written for. */
+export const identityEventTypes = {
+  org_created: 'audit',
+  user_created: 'audit',
+  org_role_created: 'audit',
+  org_role_granted: 'audit',
+  org_role_revoked: 'audit',
+  workspace_created: 'audit',
+  api_key_created: 'audit',
+  api_key_revoked: 'audit',
+} as const
+export type IdentityEventType = keyof typeof identityEventTypes
+
+const identityLog = domainEventLog(identityEventTypes)
+
+type World = Pick<IdentityWorld, 'newId' | 'now'>
+type Fact = { readonly type: IdentityEventType; readonly payload: Readonly<Record<string, unknown>> }
+
+async function append(tx: Tx, world: World, by: By, chainId: string, { type, payload }: Fact): Promise<void> {
+  const event = {
+    eventId: world.newId(),
+    type,
+    payload,
+    actor: by.actor,
+    actorKind: 'human',
+    traceId: by.traceId,
+    at: world.now(),
+  }
+  await appendEvents(tx, identityLog, [{ ...event, links: { workspace_id: chainId } }])
+}
+
+export function appendWorkspaceEvent(
+  tx: Tx,
+  world: World,
+  by: By,
+  fact: Fact & { readonly workspaceId: string },
+): Promise<void> {
+  return append(tx, world, by, fact.workspaceId, fact)
+}
+
+/**
+ * Facts of a whole organisation stand under the org's own id: no workspace has that id, so they are in nobody's feed,
+ * and they are sealed like every other chain.
+ */
+export function appendOrgEvent(tx: Tx, world: World, by: By, fact: Fact & { readonly orgId: string }): Promise<void> {
+  return append(tx, world, by, fact.orgId, fact)
+}
+
+export function appendKeyEvent(
+  tx: Tx,
+  world: World,
+  by: By,
+  type: 'api_key_created' | 'api_key_revoked',
+  key: StoredApiKey,
+): Promise<void> {
+  const payload = {
+    key_id: key.id,
+    prefix: key.prefix,
+    user_id: key.user_id,
+    role: key.role,
+    workspace_id: key.workspace_id,
+    expires_at: key.expires_at?.toISOString() ?? null,
+  }
+  return append(tx, world, by, key.workspace_id ?? key.org_id, { type, payload })
+}

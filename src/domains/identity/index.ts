@@ -1,0 +1,43 @@
+/** The door of the identity room: who is asking, what they may do, and which workspace they are in. */
+export { type RandomBytes, prefixOf } from './api-key.ts'
+export { type Authenticator, type AuthenticatorDeps, openAuthenticator } from './authenticate.ts'
+export { ADMIN_EXTERNAL_ID, bootstrapAdmin, type Bootstrapped } from './bootstrap-admin.ts'
+export {
+  type ApiKeyView,
+  apiKeyView,
+  type CreatedApiKeyView,
+  createApiKeyBody,
+  createdApiKeyView,
+  createWorkspaceBody,
+  type MeView,
+  meView,
+  platformRole,
+  toApiKeyView,
+  toMeView,
+  toWorkspaceView,
+  type WorkspaceView,
+  workspaceView,
+} from './contract.ts'
+export { type CreateApiKey, type CreatedApiKey, createApiKey } from './create-api-key.ts'
+export { type CreateOrg, createOrg } from './create-org.ts'
+export { type CreateOrgRole, createOrgRole } from './create-org-role.ts'
+export { type CreateUser, createUser } from './create-user.ts'
+export { type CreateWorkspace, createWorkspace } from './create-workspace.ts'
+export { type IdentityEventType, identityEventTypes } from './events.ts'
+export { idField, instantField, isSlug, parsedField, parseName, parseSlug, refusalOfIssue } from './field.ts'
+export { type GrantOutcome, grantOrgRole, type OrgRoleGrant, revokeOrgRole } from './grant-org-role.ts'
+export type { StoredApiKey } from './api-key-repository.ts'
+export type { StoredOrg, StoredOrgRole, StoredUser, StoredWorkspace } from './identity-repository.ts'
+export { type ApiKeyPage, listApiKeys } from './list-api-keys.ts'
+export { authorize, canSee, isRoleAtLeast, type PlatformRole, platformRoles } from './platform-role.ts'
+export { type Actor, actorOf, decideUnbound, type Principal } from './principal.ts'
+export {
+  listWorkspaces,
+  resolveWorkspace,
+  type Workspace,
+  type WorkspacePage,
+  type WorkspaceSources,
+} from './resolve-workspace.ts'
+export { revokeApiKey } from './revoke-api-key.ts'
+export type { IdentityProvider } from './verify-token.ts'
+export { type By, byPrincipal, bySystem, type IdentityWorld } from './world.ts'

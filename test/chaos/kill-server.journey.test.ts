@@ -1,0 +1,12 @@
+/** A taste of `npm run chaos` in every test run: kill -9 at seeded moments, nothing acknowledged is gone. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { killServer } from './kill-server.ts'
+
+test('kill -9 while starting, migrating and answering: every next start works, nothing acknowledged is lost or doubled', async (t) => {
+  const seed = process.env['CONCORD_CHAOS_SEED'] ?? 'house'
+  const report = await killServer({ rounds: 24, seed })
+  t.diagnostic(JSON.stringify({ seed, ...report }))
+  assert.deepEqual([report.lost, report.doubled, report.stuck], [[], [], []])
+  assert.ok(report.acknowledged > 0 && report.killedWhileStarting > 0 && report.killedWhileAnswering > 0)
+})

@@ -1,0 +1,164 @@
+/** An approvals room on a database of its own: two tenants, types of every kind, and an owner that writes down what it is told. */
+import {
+  type ApprovalOwner,
+  type ApprovalRequest,
+  type ApprovalWorld,
+  type Decider,
+  decideApproval,
+  defineApprovalType,
+  openApprovalTypes,
+  requestApproval,
+  type Resolution,
+  type StoredApproval,
+} from '../../src/domains/approvals/index.ts'
+import type { By } from '../../src/domains/identity/index.ts'
+import type { Tx } from '../../src/store/db.ts'
+import { aCommand, newId } from './concord-rows.ts'
+import { openTestDb, type TestDb, type TestDbOptions } from './database.ts'
+import { accepted, aPerson, aTenant, aWorld, type Tenant, type TestPerson, TRACE } from './tenant.ts'
+
+export const approvalTypes = openApprovalTypes([
+  defineApprovalType({
+    name: 'hotel_booking_approval',
+    version: '1',
+    riskLevel: 'high',
+    expirationMinutes: 30,
+    approver: 'requester',
+    selfDecision: true,
+    requiredFields: ['booking_draft_id', 'hotel_name'],
+  }),
+  defineApprovalType({ name: 'two_of_them', version: '1', riskLevel: 'high', expirationMinutes: 60, quorum: 2, editsAllowed: true }),
+  defineApprovalType({
+    name: 'patient',
+    version: '1',
+    riskLevel: 'low',
+    expirationMinutes: 1_000,
+    remindersAfterMinutes: [10, 20],
+    escalation: { afterMinutes: 30, role: 'board' },
+  }),
+])
+
+export const by: By = { actor: 'system', traceId: TRACE }
+
+export type ApprovalRoom = {
+  readonly opened: TestDb
+  readonly world: ApprovalWorld
+  readonly ours: Tenant
+  readonly theirs: Tenant
+  /** The requester, and somebody who holds the org role `finance`. */
+  readonly requester: Decider
+  readonly approver: Decider
+  /** What the owner was told, in order. */
+  readonly told: Resolution[]
+  /** The same room with another owner. */
+  with(owner: Partial<ApprovalOwner>): ApprovalWorld
+  /** One more member of `finance`. */
+  member(): Decider
+  ask(more?: Partial<ApprovalRequest>): Promise<StoredApproval>
+  request(more?: Partial<ApprovalRequest>): Promise<ApprovalRequest>
+  decide(approval: StoredApproval, decider: Decider, decision: string, more?: object): ReturnType<typeof decideApproval>
+  /** As if so much time had passed since it was asked. */
+  age(approval: StoredApproval, minutes: number): Promise<void>
+  read(approval: Pick<StoredApproval, 'approval_id'>): Promise<StoredApproval>
+  eventsOf(approval: Pick<StoredApproval, 'approval_id'>): Promise<{ type: string; actor: string; purpose: string; payload: Record<string, unknown> }[]>
+  close(): Promise<void>
+}
+
+export async function openApprovalRoom(options: TestDbOptions = {}): Promise<ApprovalRoom> {
+  const opened = await openTestDb({ role: 'concord_engine', poolMax: 8, ...options })
+  const { db } = opened
+  const identity = aWorld(db)
+  const [ours, theirs] = [await aTenant(identity), await aTenant(identity)]
+  const people: TestPerson[] = []
+  for (let index = 0; index < 10; index++) people.push(await aPerson(identity, ours, 'writer', `member-${index}`))
+  const told: Resolution[] = []
+  const owner: ApprovalOwner = {
+    async onResolved(tx: Tx, resolution) {
+      // A write of the owner's, so that a test can see whether it shares the commit.
+      await tx.query('update concord.commands set error = $2 where command_id = $1', [resolution.approval.command_id, resolution.next])
+      told.push(resolution)
+    },
+  }
+  const world: ApprovalWorld = { db, newId, types: approvalTypes, owner }
+  const requester: Decider = ours.people.writer.principal
+  let members = 0
+  const member = (): Decider => {
+    const person = people[members++ % people.length] as TestPerson
+    return { ...person.principal, orgRoles: ['finance'] }
+  }
+
+  async function request(more: Partial<ApprovalRequest> = {}): Promise<ApprovalRequest> {
+    const commandId = more.commandId ?? (await aCommand(db, ours.workspace.id, 'waiting_for_approval')).command_id
+    return {
+      workspaceId: ours.workspace.id,
+      approvalType: 'command_approval',
+      requestedBy: `user:${requester.userId}`,
+      approver: 'role:finance',
+      content: aContent(),
+      packet: {
+        requestedAction: 'Refund an order.',
+        why: 'The customer returned it.',
+        affected: ['order 17'],
+        policy: 'cost: more than 50 EUR needs finance',
+        afterApproval: 'The money is sent.',
+      },
+      ...more,
+      commandId,
+    }
+  }
+
+  async function read({ approval_id }: Pick<StoredApproval, 'approval_id'>): Promise<StoredApproval> {
+    const [row] = await db.query<StoredApproval>('select * from concord.approvals where approval_id = $1', [approval_id])
+    return row as StoredApproval
+  }
+
+  return {
+    opened,
+    world,
+    ours,
+    theirs,
+    requester,
+    approver: member(),
+    told,
+    member,
+    with: (other) => ({ ...world, owner: { ...owner, ...other } }),
+    request,
+    async ask(more) {
+      const wanted = await request(more)
+      return accepted(await db.transaction((tx) => requestApproval(tx, world, by, wanted))).approval
+    },
+    decide: (approval, decider, decision, more = {}) =>
+      decideApproval(world, decider, {
+        workspaceId: approval.workspace_id,
+        approvalId: approval.approval_id,
+        decision,
+        reason: 'because',
+        traceId: TRACE,
+        ...more,
+      }),
+    async age({ approval_id }, minutes) {
+      await db.query(
+        `update concord.approvals set created_at = created_at - make_interval(mins => $2), expires_at = expires_at - make_interval(mins => $2)
+          where approval_id = $1`,
+        [approval_id, minutes],
+      )
+    },
+    read,
+    eventsOf: ({ approval_id }) =>
+      db.query(
+        `select event_type as type, actor, purpose, payload from concord.domain_events
+          where payload->>'approval_id' = $1 order by seq`,
+        [approval_id],
+      ),
+    close: () => opened.close(),
+  }
+}
+
+export function aContent(amount = '80.00') {
+  return {
+    arguments: { order_id: 17, amount },
+    effects: [{ effect_type: 'connector.pay.refund', effect_payload: { amount } }],
+    policy_version: 'cost@3',
+    command_version: 'refund_order@2',
+  }
+}

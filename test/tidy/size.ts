@@ -1,0 +1,26 @@
+/** No source file is longer than a person reads in one sitting. */
+import type { Finding } from './finding.ts'
+import { sources, type Tree } from './tree.ts'
+
+export const longestLines = 400
+/** From here on a file is worth a second look; it is told, not refused. */
+export const longLines = 200
+
+export function linesOf(text: string): number {
+  return text.split('\n').length - (text.endsWith('\n') ? 1 : 0)
+}
+
+export function checkSize(tree: Tree): Finding[] {
+  return measure(tree, longestLines).map(({ path, lines }) => ({
+    path,
+    problem: `${lines} lines; above ${longestLines} it is two files`,
+  }))
+}
+
+/** The long ones, longest first. */
+export function measure(tree: Tree, above: number): { path: string; lines: number }[] {
+  return sources(tree, 'src', 'test', 'scripts', 'bench', 'examples', 'console')
+    .map(([path, text]) => ({ path, lines: linesOf(text) }))
+    .filter(({ lines }) => lines > above)
+    .toSorted((a, b) => b.lines - a.lines)
+}
