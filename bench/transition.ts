@@ -132,6 +132,22 @@ function bare(connections: number): Case {
   }
 }
 
+/** The same event into the real log and nothing else: what its constraints and indexes cost before any move is made. */
+function eventAlone(connections: number): Case {
+  return {
+    name: `event alone, ${connections} connections`,
+    against: `bare insert, ${connections} connections`,
+    run: () =>
+      withDb(connections, async (db) => {
+        const turn = await turns(connections)
+        return sample(connections, (slot) => {
+          const { row } = turn(slot)
+          return db.run(insertEvent, [newId(), JSON.stringify(payload), new Date(), row.workspace_id, row.command_id])
+        })
+      }),
+  }
+}
+
 function oneStatement(connections: number): Case {
   return {
     name: `transition, ${connections} connections`,
@@ -241,7 +257,9 @@ function throughLane(inFlight: number): Case {
 }
 
 const cases = [
-  ...CONNECTIONS.flatMap((count) => [bare, oneStatement, beginCommit, unpreparedDrizzle].map((make) => make(count))),
+  ...CONNECTIONS.flatMap((count) =>
+    [bare, eventAlone, oneStatement, beginCommit, unpreparedDrizzle].map((make) => make(count)),
+  ),
   ...IN_FLIGHT.map(throughLane),
 ]
 console.log('One move with its event, against one bare prepared insert per commit of the same round.')

@@ -36,6 +36,12 @@ export const defaultLimits: ApiLimits = {
   healthTimeoutMs: 1_500,
 }
 
+/** A burst is never more than a minute's worth, so that a small rate stays small. */
+export function limitsOf(given: Partial<ApiLimits> = {}): ApiLimits {
+  const limits = { ...defaultLimits, ...given }
+  return { ...limits, rateBurst: given.rateBurst ?? Math.min(defaultLimits.rateBurst, limits.ratePerMinute) }
+}
+
 export type SchemaVersions = { readonly expected: string | number; readonly actual: string | number | null }
 export type RuntimeStatus = { readonly name: string; readonly ok: boolean }
 

@@ -1,7 +1,7 @@
 /** The whole HTTP API as one function of a request: guards in their order, then the routes. */
 import { OpenAPIHono } from '@hono/zod-openapi'
 import { accessLog } from './access-log.ts'
-import { type ApiDeps, defaultLimits } from './api-deps.ts'
+import { type ApiDeps, limitsOf } from './api-deps.ts'
 import { bodyGuard } from './body-guard.ts'
 import { authentication, authorization } from './caller.ts'
 import { eventRoutes } from './event-routes.ts'
@@ -20,7 +20,7 @@ import { sameOrigin } from './same-origin.ts'
 export type Api = OpenAPIHono<ApiEnv>
 
 export function createApi(deps: ApiDeps): Api {
-  const limits = { ...defaultLimits, ...deps.limits }
+  const limits = limitsOf(deps.limits)
   const app: Api = new OpenAPIHono<ApiEnv>()
   let table: AccessTable | undefined
   let document: OpenApiDocument | undefined

@@ -77,14 +77,31 @@ describe('following the events of a workspace', () => {
 
   test('without a cursor the stream starts with what happens from now on, and types choose', async () => {
     const response = await follow('?type=api_key_revoked')
-    const reading = readFrames(response, 1)
-    // The stream learns where "now" is with its first look; what happens after that must arrive.
-    await new Promise((resolve) => setTimeout(resolve, 200))
-    const key = await happen(api.ours, 'later')
-    accepted(await revokeApiKey(api.world, api.ours.people.admin.principal, TRACE, key.id))
+    let isRead = false
+    const reading = readFrames(response, 1).finally(() => {
+      isRead = true
+    })
+    // The stream learns where "now" is with its first look, a moment after it was opened: something happens until it saw one.
+    const made = new Set<unknown>()
+    while (!isRead) {
+      const key = await happen(api.ours, 'later')
+      accepted(await revokeApiKey(api.world, api.ours.people.admin.principal, TRACE, key.id))
+      made.add(key.id)
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
     const [frame] = await reading
     assert.equal(frame?.event, 'api_key_revoked')
-    assert.equal((frame?.data['payload'] as { key_id: string } | undefined)?.key_id, key.id)
+    assert.ok(made.has((frame?.data['payload'] as { key_id: string } | undefined)?.key_id))
+  })
+
+  test('until=now ends the stream behind what happened so far', async () => {
+    const [count] = await api.world.db.query<{ n: number }>(
+      'select count(*)::int as n from concord.domain_events where workspace_id = $1',
+      [api.ours.workspace.id],
+    )
+    const frames = await readFrames(await follow('?after=0.0&until=now'), Number.POSITIVE_INFINITY)
+    assert.equal(frames.length, count?.n)
+    assert.equal(await outcomeOf(await follow('?until=tomorrow')), '422 api.field.value')
   })
 
   test('a reader whose key is revoked is shown out with the next beat', async () => {

@@ -37,6 +37,10 @@ const getEvents = createRoute({
     }),
     query: queryOf({
       after: z.string().optional().meta({ description: 'Go on behind this event.' }),
+      until: z
+        .literal('now')
+        .optional()
+        .meta({ example: 'now', description: 'Ends the stream when everything that happened so far was sent.' }),
       type: parsedField(parseTypes).optional().meta({
         type: 'string',
         example: 'command_created,approval_requested',
@@ -57,7 +61,7 @@ export function eventRoutes(deps: EventDeps, limits: Pick<ApiLimits, 'heartbeatM
   return newRouter().openapi(getEvents, (c) => {
     const principal = principalOf(c)
     const workspace = workspaceOf(c)
-    const { after, type } = c.req.valid('query')
+    const { after, type, until } = c.req.valid('query')
     const asked = c.req.valid('header')['last-event-id'] ?? after
     const cursor = asked === undefined ? accept(undefined) : deps.feed.parseCursor(asked)
     if (!cursor.ok) return refused(c, cursor)
@@ -77,6 +81,7 @@ export function eventRoutes(deps: EventDeps, limits: Pick<ApiLimits, 'heartbeatM
         workspaceId: workspace.id,
         after: cursor.value,
         types: type,
+        untilNow: until === 'now',
         signal: AbortSignal.any([signal, c.req.raw.signal, ...(deps.closing ? [deps.closing] : [])]),
       })
     const body = streamEvents(follow, {

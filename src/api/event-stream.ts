@@ -15,6 +15,8 @@ export type FollowEvents = {
   /** Undefined means all. */
   readonly types: readonly string[] | undefined
   readonly signal: AbortSignal
+  /** Ends when everything that happened so far was given. */
+  readonly untilNow: boolean
 }
 
 /** The feed that the API streams from; the composition root makes it from the store's. */

@@ -208,6 +208,15 @@ describe('what stands before every route', () => {
     assert.equal((await call(slow, '/health')).status, 200)
   })
 
+  test('a small rate has a small burst', async () => {
+    const slow = api.with({ limits: { ratePerMinute: 2 } })
+    const answers = await Promise.all([1, 2, 3].map(() => call(slow, '/me', { key: admin() })))
+    assert.deepEqual(
+      answers.map(({ status }) => status).sort((one, other) => one - other),
+      [200, 200, 429],
+    )
+  })
+
   test('a fault of ours is 500 with ids, logged whole, and told to nobody', async () => {
     api.log.length = 0
     const broken = api.with({ authenticate: () => Promise.reject(new Error('secret stack')) })

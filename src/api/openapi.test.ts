@@ -41,11 +41,7 @@ const resolve = (shape: Shape): Shape =>
   shape.$ref ? (document.components.schemas[shape.$ref.split('/').at(-1) ?? ''] ?? {}) : shape
 
 test('the committed openapi.json is what the routes say', () => {
-  const checked = spawnSync(
-    process.execPath,
-    [...process.execArgv.filter((given) => !given.startsWith('--test')), 'scripts/openapi.ts', '--check'],
-    { cwd: root, encoding: 'utf8' },
-  )
+  const checked = spawnSync(process.execPath, ['scripts/openapi.ts', '--check'], { cwd: root, encoding: 'utf8' })
   assert.equal(checked.status, 0, checked.stderr)
 })
 

@@ -51,17 +51,18 @@ const LINKS = { reference: '/reference', openapi: '/openapi.json', health: '/hea
 /** `describe` is asked on the first request: by then every route is registered. */
 export function referenceRoutes(version: string, describe: () => OpenApiDocument) {
   let page: ReturnType<typeof referencePage> | undefined
-  return (
-    newRouter()
-      .openapi(getLanding, (c) => {
-        if (c.req.header('accept')?.includes('text/html')) return c.redirect('/reference', 302)
-        return c.json({ name: 'Concord', version, links: LINKS }, 200)
-      })
-      // The document is JSON by construction; its own type names optional fields that JSON types do not.
-      .openapi(getOpenApi, (c) => c.json(describe() as never, 200))
-      .openapi(getReference, (c) => {
-        page ??= referencePage(describe())
-        return c.html(page.html, 200, { 'content-security-policy': page.policy })
-      })
-  )
+  let text: string | undefined
+  return newRouter()
+    .openapi(getLanding, (c) => {
+      if (c.req.header('accept')?.includes('text/html')) return c.redirect('/reference', 302)
+      return c.json({ name: 'Concord', version, links: LINKS }, 200)
+    })
+    .openapi(getOpenApi, (c) => {
+      text ??= JSON.stringify(describe())
+      return c.body(text, 200, { 'content-type': 'application/json' }) as never
+    })
+    .openapi(getReference, (c) => {
+      page ??= referencePage(describe())
+      return c.html(page.html, 200, { 'content-security-policy': page.policy })
+    })
 }

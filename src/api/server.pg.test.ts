@@ -13,9 +13,9 @@ describe('over a real socket', () => {
   before(async () => {
     api = await openTestApi({
       defaultWorkspace: 'main',
-      limits: { bodyTimeoutMs: 150, ratePerMinute: 6e6, rateBurst: 1e6 },
+      limits: { bodyTimeoutMs: 1_000, ratePerMinute: 6e6, rateBurst: 1e6 },
     })
-    const options = { headersTimeout: 400, requestTimeout: 400, connectionsCheckingInterval: 50 }
+    const options = { headersTimeout: 1_500, requestTimeout: 1_500, connectionsCheckingInterval: 50 }
     served = await serve(api.app, { host: '127.0.0.1', port: 0, randomBytes: (count) => randomBytes(count), options })
   })
   after(async () => {

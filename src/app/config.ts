@@ -12,7 +12,7 @@ export type Config = Parsed
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** Variables that belong to Concord's own test runs; known here so that they are not taken for typing mistakes. */
-const TEST_VARIABLES = new Set(['CONCORD_PROOF', 'CONCORD_TEST_SERVER', 'CONCORD_CHAOS_SEED'])
+const TEST_VARIABLES = new Set(['CONCORD_PROOF', 'CONCORD_TEST_SERVER', 'CONCORD_CHAOS_SEED', 'CONCORD_FAULTS_COVER'])
 
 export function readConfig(environment: Environment, folder: string): Decision<Config> {
   const unknown = findUnknown(environment)
@@ -29,7 +29,7 @@ export function readConfig(environment: Environment, folder: string): Decision<C
 }
 
 function findUnknown(environment: Environment): Refusal | undefined {
-  const known = Object.values(settings).map((setting) => setting.variable as string)
+  const known = Object.values(settings).map((setting) => setting.variable)
   for (const variable of Object.keys(environment)) {
     if (!variable.startsWith('CONCORD_') || known.includes(variable) || TEST_VARIABLES.has(variable)) continue
     const guess = nearest(variable, known)

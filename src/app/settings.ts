@@ -71,6 +71,11 @@ function choice<const C extends string, const F extends C | undefined>(
 export const settings = {
   home: text('CONCORD_HOME', 'folder of the embedded database, keys and logs', './.concord', './.concord'),
   host: text('CONCORD_HOST', 'address the server listens on', '127.0.0.1', '127.0.0.1'),
+  hosts: optional(
+    'CONCORD_HOSTS',
+    'names under which others may call this server, with commas (default: loopback, or any if it listens elsewhere)',
+    'concord.example.com',
+  ),
   port: integer('CONCORD_PORT', 'port the server listens on', [1, 65_535], 7420),
   databaseUrl: optional(
     'DATABASE_URL',
@@ -92,8 +97,9 @@ export const settings = {
   key: optional('CONCORD_KEY', 'API key of the command line (default: CONCORD_HOME/admin.key)', 'ck_…'),
   faults: optional('CONCORD_FAULTS', 'planned crashes, for tests only', '[]'),
   unsafeTest: choice('CONCORD_UNSAFE_TEST', 'accept a database that may lose commits, for tests only', ['0', '1'], '0'),
+  cliWorkspace: optional('CONCORD_WORKSPACE', 'workspace the command line works in (its slug)', 'finance'),
   workspace: optional('WORKSPACE_ID', 'workspace of requests that name none', 'default'),
-  defaultWorkspace: optional('DEFAULT_WORKSPACE_ID', 'the same, read after WORKSPACE_ID', 'default'),
+  defaultWorkspace: text('DEFAULT_WORKSPACE_ID', 'the same, read after WORKSPACE_ID', 'default', 'default'),
 } as const
 
 export type SettingName = keyof typeof settings

@@ -4,7 +4,7 @@ import { createApi, openEventFeed, serve } from '#api'
 import { openAuthenticator } from '#domains/identity'
 import { textId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { findPortHolder, migrateUp, migrationStatus, openDb, openNotices } from '#store'
+import { findPortHolder, migrateUp, openDb, openNotices } from '#store'
 import { ensureAdminKey } from './admin-key.ts'
 import type { Config, Environment } from './config.ts'
 import { type Log, openLog } from './log.ts'
@@ -32,6 +32,8 @@ export type StartOptions = {
 
 /** The role that the service's connections act as; see docs/decisions/0008-two-database-roles.md. */
 const ENGINE_ROLE = 'concord_engine'
+/** Where writers announce that there are new events. */
+const EVENTS_CHANNEL = 'concord_events'
 
 export async function startServer(options: StartOptions): Promise<Decision<RunningServer>> {
   const { config, environment, world = realWorld(), onProgress = () => {} } = options
@@ -82,21 +84,25 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
     const onError = (error: unknown) => log.warn({ err: error }, 'the event feed was interrupted')
     const notices = openNotices(db, { onError })
     closers.push(() => notices.close())
-    const defaultWorkspace = config.workspace ?? config.defaultWorkspace
+    // Streams never end by themselves; they are told first, then the server waits for the rest.
+    const closing = new AbortController()
     const api = createApi({
       ...identity,
       log,
       version,
-      feed: openEventFeed({ db, notices, onError }),
+      feed: openEventFeed({ db, notices, channel: EVENTS_CHANNEL, onError }),
+      closing: closing.signal,
       authenticate: authenticator.authenticate,
       cursorKey: cursorKeyOf(store.value.url),
       schemaVersions: async () => {
-        const status = await migrationStatus(db)
-        if (!status.ok) return { expected: migrated.value.version, actual: null }
-        return { expected: status.value.applied.length + status.value.pending.length, actual: status.value.version }
+        const [row] = await db.query<{ version: number | null }>(
+          'select max(number) as version from public.concord_migrations',
+        )
+        return { expected: migrated.value.version, actual: row?.version ?? null }
       },
+      hosts: hostsOf(config),
       limits: { ratePerMinute: config.rateLimit },
-      ...(defaultWorkspace === undefined ? {} : { defaultWorkspace }),
+      defaultWorkspace: config.workspace ?? config.defaultWorkspace,
       publicPaths: ['/metrics'],
       extraRoutes: (app) => {
         app.get('/metrics', async (c) =>
@@ -104,9 +110,20 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
         )
       },
     })
-    const server = await listen(api, config, world)
+    const announcing = {
+      async fetch(request: Request, env: object) {
+        const response = await api.fetch(request, env)
+        // Off the commit path and coalesced: a notice inside every commit would make writers wait for each other.
+        if (request.method !== 'GET' && response.ok) notices.announce(EVENTS_CHANNEL)
+        return response
+      },
+    }
+    const server = await listen(announcing, config, world)
     if (!server.ok) return server
-    closers.push(() => server.value.close())
+    closers.push(() => {
+      closing.abort()
+      return server.value.close()
+    })
     return accept({
       address: server.value.url,
       home: config.home,
@@ -139,6 +156,13 @@ async function listen(api: Parameters<typeof serve>[0], { host, port }: Config, 
     }
     throw error
   }
+}
+
+/** A page in a browser may be tricked into calling loopback under a foreign name; who listens for others names them himself. */
+function hostsOf({ host, hosts }: Config): readonly string[] | 'any' {
+  if (hosts === '*') return 'any'
+  if (hosts !== undefined) return hosts.split(',').map((name) => name.trim())
+  return ['127.0.0.1', '::1', 'localhost'].includes(host) ? [] : 'any'
 }
 
 function providerOf({ jwtIssuer, jwtAudience, jwtJwksUrl }: Config) {

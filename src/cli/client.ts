@@ -27,6 +27,7 @@ export function openClient(terminal: Terminal): Decision<Client> {
         method,
         headers: {
           authorization: `Bearer ${key.value}`,
+          ...(config.value.cliWorkspace === undefined ? {} : { 'x-workspace': config.value.cliWorkspace }),
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
           ...headers,
         },

@@ -7,6 +7,10 @@ import { readServerEvents, type ServerEvent } from './server-events.ts'
 import { colorsOf, type Terminal } from './terminal.ts'
 
 const RECONNECT_MS = 1_000
+/** The cursor before the first event. */
+const FEED_START = '0.0'
+
+type TailOptions = { after?: string; fromStart?: boolean; type?: string; once?: boolean }
 
 export function addEvents(program: Command, cli: Cli): void {
   program
@@ -14,12 +18,13 @@ export function addEvents(program: Command, cli: Cli): void {
     .description('what happened')
     .command('tail')
     .description('follow events as they are committed')
-    .option('--after <cursor>', 'start after this cursor; "0" is the beginning')
+    .option('--from-start', 'begin with the first event of the workspace')
+    .option('--after <cursor>', 'go on behind this cursor (the id of an event in the stream)')
     .option('--type <type>', 'only events of this type')
     .option('--once', 'stop when everything committed so far was shown')
     .addHelpText('after', '\nExample:\n  $ concord events tail --type status_changed\n')
     .action(
-      cli.handle(async (options: { after?: string; type?: string; once?: boolean }) => {
+      cli.handle(async (options: TailOptions) => {
         const client = openClient(cli.terminal)
         if (!client.ok) return client
         return follow(cli.terminal, client.value, options, program.opts()['json'] === true)
@@ -30,16 +35,16 @@ export function addEvents(program: Command, cli: Cli): void {
 async function follow(
   terminal: Terminal,
   client: Client,
-  options: { after?: string; type?: string; once?: boolean },
+  options: TailOptions,
   json: boolean,
 ): Promise<Decision<undefined>> {
-  let cursor = options.after
+  let cursor = options.after ?? (options.fromStart === true ? FEED_START : undefined)
   for (let attempt = 0; !terminal.stop.aborted; attempt++) {
     const query = new URLSearchParams()
     if (cursor !== undefined) query.set('after', cursor)
     if (options.type !== undefined) query.set('type', options.type)
-    if (options.once === true) query.set('once', 'true')
-    const stream = await client.open(`/events${query.size > 0 ? `?${query}` : ''}`)
+    if (options.once === true) query.set('until', 'now')
+    const stream = await client.open(`/events?${query.toString()}`)
     if (!stream.ok) {
       if (terminal.stop.aborted) break
       if (attempt === 0 || stream.code !== 'app.server.unreachable') return stream

@@ -25,7 +25,7 @@ const terminal: Terminal = {
   err: (text) => void process.stderr.write(text),
   environment: process.env,
   folder: process.cwd(),
-  isTty: process.stdout.isTTY === true,
+  isTty: process.stdout.isTTY,
   stop: stop.signal,
 }
 process.exitCode = await runProgram(process.argv.slice(2), terminal)

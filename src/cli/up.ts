@@ -41,7 +41,7 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
   const color = colorsOf(terminal)
   terminal.out(
     [
-      `${color.bold('Concord is ready')}`,
+      color.bold('Concord is ready'),
       `  address   ${color.cyan(address)}   (API reference: ${address}/reference)`,
       `  data      ${home}`,
       `  database  ${database}`,
@@ -50,7 +50,7 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
       'Next, in another terminal of this folder:',
       `  curl ${address}/health`,
       '  npm run -s concord -- keys create --name me --role writer',
-      '  npm run -s concord -- events tail --after 0',
+      '  npm run -s concord -- events tail --from-start',
       '',
       `Ctrl-C stops it.`,
       '',

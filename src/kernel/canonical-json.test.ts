@@ -19,7 +19,7 @@ function reversed(value: JsonValue): JsonValue {
   return Object.fromEntries(
     Object.entries(value)
       .toReversed()
-      .map(([key, part]) => [key, reversed(part as JsonValue)]),
+      .map(([key, part]) => [key, reversed(part)]),
   )
 }
 

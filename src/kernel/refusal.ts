@@ -32,7 +32,8 @@ export function refuse(code: RefusalCode, reason: string, more: Omit<Refusal, 'o
 export function quote(input: string): string {
   const visible = Array.from(input.slice(0, 64), (char) => {
     const code = char.codePointAt(0) ?? 0
-    const hidden = code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x200b && code <= 0x200f) || code === 0xfeff
+    const hidden =
+      code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x200b && code <= 0x200f) || code === 0xfeff
     const steering = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069)
     return hidden || steering || (code >= 0xd800 && code <= 0xdfff) ? `\\u${code.toString(16).padStart(4, '0')}` : char
   }).join('')

@@ -13,6 +13,8 @@ export type FollowOptions = FeedRequest & {
   /** The longest time without a look. */
   readonly pollMs?: number
   readonly signal?: AbortSignal
+  /** Ends when everything that can be seen now was given. */
+  readonly untilNow?: boolean
   /** Told about every failed look; following goes on. */
   readonly onError?: (error: unknown) => void
 }
@@ -30,7 +32,7 @@ export async function* followFeed<Row>(
   feed: Feed<Row>,
   options: FollowOptions = {},
 ): AsyncGenerator<FeedEvent<Row>> {
-  const { workspaceId, limit, notices, channel, pollMs = 2_000, signal, onError = () => {} } = options
+  const { workspaceId, limit, notices, channel, pollMs = 2_000, signal, untilNow = false, onError = () => {} } = options
   const bell = openBell(signal)
   const stop = notices && channel !== undefined ? notices.listen(channel, bell.ring) : undefined
   let after = options.after
@@ -50,6 +52,7 @@ export async function* followFeed<Row>(
         }
         after = page.value.cursor
         if (page.value.isFull) continue
+        if (untilNow) return
         const isSoon = await isHeldBack(db, feed, after, workspaceId)
         await bell.wait(isSoon ? soonMs : pollMs)
         // A transaction that lasts is asked for ever more rarely, down to the pace of the slow clock.

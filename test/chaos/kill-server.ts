@@ -29,7 +29,15 @@ type Home = { readonly folder: string; readonly env: Record<string, string> }
 
 async function aHome(): Promise<Home> {
   const folder = await mkdtemp(join(tmpdir(), 'concord-kill-'))
-  return { folder, env: { CONCORD_HOME: join(folder, 'home'), CONCORD_PORT: await freePort(), CONCORD_LOG_LEVEL: 'error', CONCORD_RATE_LIMIT: '1000000' } }
+  return {
+    folder,
+    env: {
+      CONCORD_HOME: join(folder, 'home'),
+      CONCORD_PORT: await freePort(),
+      CONCORD_LOG_LEVEL: 'error',
+      CONCORD_RATE_LIMIT: '1000000',
+    },
+  }
 }
 
 async function kill(server: ConcordProcess): Promise<void> {
@@ -43,7 +51,13 @@ const STARTING_MS = 1_200
 export async function killServer({ rounds, seed, onRound = () => {} }: KillPlan): Promise<KillReport> {
   const chance = openChance(seed)
   const home = await aHome()
-  const counts = { killedWhileStarting: 0, killedWhileAnswering: 0, killedOnAFreshFolder: 0, postmastersKilled: 0, unclear: 0 }
+  const counts = {
+    killedWhileStarting: 0,
+    killedWhileAnswering: 0,
+    killedOnAFreshFolder: 0,
+    postmastersKilled: 0,
+    unclear: 0,
+  }
   const acknowledged = new Set<string>()
   const stuck: string[] = []
   try {
@@ -70,7 +84,13 @@ export async function killServer({ rounds, seed, onRound = () => {} }: KillPlan)
   }
 }
 
-async function killAnswering(home: Home, round: string, chance: Chance, acknowledged: Set<string>, stuck: string[]): Promise<number> {
+async function killAnswering(
+  home: Home,
+  round: string,
+  chance: Chance,
+  acknowledged: Set<string>,
+  stuck: string[],
+): Promise<number> {
   let unclear = 0
   const server = await serveConcord({ env: home.env }).catch((error: Error) => void stuck.push(error.message))
   if (!server) return unclear
@@ -129,7 +149,9 @@ async function compare(home: Home, acknowledged: ReadonlySet<string>): Promise<{
   const seen = new Map<string, number>()
   for (let cursor: string | null | undefined; cursor !== null; ) {
     const query = new URLSearchParams({ limit: '500', ...(cursor === undefined ? {} : { cursor }) })
-    const answer = await fetch(`${server.address}/workspaces?${query}`, { headers: { authorization: `Bearer ${key}` } })
+    const answer = await fetch(`${server.address}/workspaces?${query.toString()}`, {
+      headers: { authorization: `Bearer ${key}` },
+    })
     const page = (await answer.json()) as { items: { slug: string }[]; next_cursor: string | null }
     for (const { slug } of page.items) seen.set(slug, (seen.get(slug) ?? 0) + 1)
     cursor = page.next_cursor

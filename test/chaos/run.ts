@@ -3,7 +3,11 @@ import { parseArgs } from 'node:util'
 import { killServer } from './kill-server.ts'
 
 const { values } = parseArgs({
-  options: { rounds: { type: 'string', default: '1000' }, seed: { type: 'string', default: 'chaos' }, help: { type: 'boolean' } },
+  options: {
+    rounds: { type: 'string', default: '1000' },
+    seed: { type: 'string', default: 'chaos' },
+    help: { type: 'boolean' },
+  },
 })
 if (values.help === true || !/^\d{1,6}$/.test(values.rounds)) {
   process.stdout.write('npm run chaos -- [--rounds 1000] [--seed text]\n')

@@ -27,7 +27,14 @@ export const approvalTypes = openApprovalTypes([
     selfDecision: true,
     requiredFields: ['booking_draft_id', 'hotel_name'],
   }),
-  defineApprovalType({ name: 'two_of_them', version: '1', riskLevel: 'high', expirationMinutes: 60, quorum: 2, editsAllowed: true }),
+  defineApprovalType({
+    name: 'two_of_them',
+    version: '1',
+    riskLevel: 'high',
+    expirationMinutes: 60,
+    quorum: 2,
+    editsAllowed: true,
+  }),
   defineApprovalType({
     name: 'patient',
     version: '1',
@@ -60,7 +67,9 @@ export type ApprovalRoom = {
   /** As if so much time had passed since it was asked. */
   age(approval: StoredApproval, minutes: number): Promise<void>
   read(approval: Pick<StoredApproval, 'approval_id'>): Promise<StoredApproval>
-  eventsOf(approval: Pick<StoredApproval, 'approval_id'>): Promise<{ type: string; actor: string; purpose: string; payload: Record<string, unknown> }[]>
+  eventsOf(
+    approval: Pick<StoredApproval, 'approval_id'>,
+  ): Promise<{ type: string; actor: string; purpose: string; payload: Record<string, unknown> }[]>
   close(): Promise<void>
 }
 
@@ -75,7 +84,10 @@ export async function openApprovalRoom(options: TestDbOptions = {}): Promise<App
   const owner: ApprovalOwner = {
     async onResolved(tx: Tx, resolution) {
       // A write of the owner's, so that a test can see whether it shares the commit.
-      await tx.query('update concord.commands set error = $2 where command_id = $1', [resolution.approval.command_id, resolution.next])
+      await tx.query('update concord.commands set error = $2 where command_id = $1', [
+        resolution.approval.command_id,
+        resolution.next,
+      ])
       told.push(resolution)
     },
   }
@@ -108,7 +120,9 @@ export async function openApprovalRoom(options: TestDbOptions = {}): Promise<App
   }
 
   async function read({ approval_id }: Pick<StoredApproval, 'approval_id'>): Promise<StoredApproval> {
-    const [row] = await db.query<StoredApproval>('select * from concord.approvals where approval_id = $1', [approval_id])
+    const [row] = await db.query<StoredApproval>('select * from concord.approvals where approval_id = $1', [
+      approval_id,
+    ])
     return row as StoredApproval
   }
 

@@ -25,6 +25,12 @@ export type ConcordOptions = {
   readonly uid?: number
 }
 
+/** Whatever a failing test leaves running goes with its process. */
+const children = new Set<ChildProcess>()
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGKILL')
+})
+
 export function spawnConcord(args: readonly string[], { env = {}, cwd, uid }: ConcordOptions = {}): ConcordProcess {
   const inherited = Object.entries(process.env).filter(
     ([name]) => !name.startsWith('CONCORD_') && name !== 'DATABASE_URL',
@@ -35,6 +41,8 @@ export function spawnConcord(args: readonly string[], { env = {}, cwd, uid }: Co
     ...(cwd === undefined ? {} : { cwd }),
     ...(uid === undefined ? {} : { uid, gid: uid }),
   })
+  children.add(child)
+  child.once('exit', () => children.delete(child))
   let out = ''
   let err = ''
   const waiting = new Set<() => void>()

@@ -65,6 +65,9 @@ describe('entering a workspace', () => {
     assert.equal((await enter(owner, closedId)).ok, true)
     assert.equal((await enter(member, closedId)).ok, true)
     assert.equal((await enter(ours.people.writer, closedId)).ok, false)
+    const marketer = await aPerson(world, ours, 'admin', 'marketer')
+    await anOrgRole(world, ours.orgId, 'marketing', [marketer])
+    assert.equal((await enter(marketer, closedId)).ok, false, 'another role is not the access role')
   })
 
   test('[MIS-326] an administrator has no other way in', async () => {

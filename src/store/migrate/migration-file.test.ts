@@ -76,7 +76,7 @@ test('numbers without a hole and without a double', async (t) => {
     { '0001_a.sql': text, '0003_c.sql': text },
     { '0001_a.sql': text, '0001_b.sql': text },
   ]) {
-    const loaded = await loadMigrations(await aFolder(t, files as unknown as Record<string, string>))
+    const loaded = await loadMigrations(await aFolder(t, files))
     assert.equal(loaded.ok ? 'accepted' : loaded.code, 'store.migration.gap', Object.keys(files).join())
   }
 })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
-import { insertRow, insertWorld, rowsOf, type TableName, tableNames, type World } from '#test/store-rows'
+import { insertRow, insertWorld, rowsOf, tableNames, type World } from '#test/store-rows'
 import type { Tx } from '../db.ts'
 
 const workspaceTables = tableNames.filter((table) => table.startsWith('concord.'))
@@ -45,7 +45,7 @@ describe('row security', () => {
     })
 
     test(`${table}: the request role cannot insert a row for another workspace`, async () => {
-      const foreign = () => rowsOf[table as TableName](elsewhere)
+      const foreign = () => rowsOf[table](elsewhere)
       for (const workspace of [here.workspace, undefined]) {
         const attempt = asApp(workspace, (tx) => insertRow(tx, table, foreign()))
         await assert.rejects(attempt, { code: '42501', message: /row-level security/ })

@@ -1,0 +1,147 @@
+/** What waits for a person: the inbox, one approval with its packet, and the decision. GET never decides. */
+import { createRoute, z } from '@hono/zod-openapi'
+import {
+  approvalDetailView,
+  approvalStatus,
+  type ApprovalWorld,
+  approvalView,
+  decideApproval,
+  getApproval,
+  listApprovals,
+  resolveApprovalBody,
+  resolvedApprovalView,
+  toApprovalDetailView,
+  toApprovalView,
+  toResolvedApprovalView,
+} from '#domains/approvals'
+import { idField } from '#domains/identity'
+import type { JsonObject } from '#kernel/json-value'
+import type { ApiDeps } from './api-deps.ts'
+import { openPageCursors } from './page-cursor.ts'
+import { principalOf, workspaceOf } from './request-context.ts'
+import { needs } from './route-access.ts'
+import {
+  bodyProblems,
+  idParam,
+  jsonAnswer,
+  jsonBody,
+  limitOf,
+  newRouter,
+  pageFields,
+  pageOf,
+  problems,
+  queryOf,
+  refused,
+} from './route-kit.ts'
+
+const APPROVAL_ID = 'appr_0197f3b2c4d57a8e9b0c1d2e3f405165'
+
+const getApprovals = createRoute({
+  method: 'get',
+  path: '/approvals',
+  operationId: 'listApprovals',
+  summary: 'What waits for a decision, by deadline; or what was decided, newest first',
+  tags: ['approvals'],
+  ...needs('reader'),
+  request: {
+    query: queryOf({
+      ...pageFields,
+      mine: z
+        .enum(['true', 'false'])
+        .optional()
+        .meta({ example: 'true', description: 'Only what you can decide now.' }),
+      status: z
+        .union([approvalStatus, z.literal('all')])
+        .optional()
+        .meta({ example: 'pending', default: 'pending' }),
+      approval_type: z.string().optional().meta({ example: 'command_approval', description: 'Only of this kind.' }),
+      command_id: idField('command')
+        .optional()
+        .meta({
+          type: 'string',
+          example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405166',
+          description: 'Only of this command.',
+        }),
+    }),
+  },
+  responses: {
+    200: jsonAnswer(pageOf(approvalView, 'ApprovalPage'), 'A page of approvals.'),
+    ...problems(400, 404, 422),
+  },
+})
+
+const getOneApproval = createRoute({
+  method: 'get',
+  path: '/approvals/{approval_id}',
+  operationId: 'getApproval',
+  summary: 'One approval with everything needed to decide',
+  tags: ['approvals'],
+  ...needs('reader'),
+  request: { query: queryOf({}), params: z.object({ approval_id: idParam('approval', APPROVAL_ID) }) },
+  responses: { 200: jsonAnswer(approvalDetailView, 'The approval.'), ...problems(400, 404, 422) },
+})
+
+const postResolve = createRoute({
+  method: 'post',
+  path: '/approvals/{approval_id}/resolve',
+  operationId: 'decideApproval',
+  summary: 'Decide: once, in time, as one of those who were asked',
+  tags: ['approvals'],
+  ...needs('writer'),
+  request: {
+    query: queryOf({}),
+    params: z.object({ approval_id: idParam('approval', APPROVAL_ID) }),
+    body: jsonBody(resolveApprovalBody, 'The decision'),
+  },
+  responses: {
+    200: jsonAnswer(resolvedApprovalView, 'The approval after it.'),
+    ...problems(404, 409, ...bodyProblems),
+  },
+})
+
+export type ApprovalDeps = Pick<ApiDeps, 'cursorKey'> & { readonly approvals: ApprovalWorld }
+
+export function approvalRoutes({ approvals: world, cursorKey }: ApprovalDeps) {
+  const cursors = openPageCursors(cursorKey)
+  return newRouter()
+    .openapi(getApprovals, async (c) => {
+      const [principal, workspace, query] = [principalOf(c), workspaceOf(c), c.req.valid('query')]
+      const mine = query.mine === 'true'
+      const status = query.status ?? 'pending'
+      const filters = [String(mine), status, query.approval_type ?? null, query.command_id ?? null]
+      const scope = ['listApprovals', workspace.id, principal.userId, ...filters]
+      const after = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
+      if (after && !after.ok) return refused(c, after)
+      const page = await listApprovals(world.db, principal, {
+        workspaceId: workspace.id,
+        mine,
+        status,
+        approvalType: query.approval_type,
+        commandId: query.command_id,
+        after: after?.value,
+        limit: limitOf(query),
+      })
+      const items = page.items.map((approval) => toApprovalView(approval, principal))
+      return c.json({ items, next_cursor: page.next ? cursors.seal(scope, page.next) : null }, 200)
+    })
+    .openapi(getOneApproval, async (c) => {
+      const found = await getApproval(world.db, workspaceOf(c).id, c.req.valid('param').approval_id)
+      return found.ok ? c.json(toApprovalDetailView(found.value, principalOf(c)), 200) : refused(c, found)
+    })
+    .openapi(postResolve, async (c) => {
+      const principal = principalOf(c)
+      const body = c.req.valid('json')
+      const decided = await decideApproval(world, principal, {
+        workspaceId: workspaceOf(c).id,
+        approvalId: c.req.valid('param').approval_id,
+        decision: body.decision,
+        reason: body.reason,
+        payloadHash: body.payload_hash,
+        // The guard in front of every body has let nothing through but JSON.
+        edits: body.edits as JsonObject | undefined,
+        traceId: c.get('ids').traceId,
+      })
+      if (!decided.ok) return refused(c, decided)
+      return c.json(toResolvedApprovalView(decided.value.approval, principal, decided.value.next), 200)
+    })
+}

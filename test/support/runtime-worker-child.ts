@@ -1,0 +1,54 @@
+/**
+ * A worker process: `node runtime-worker-child.ts <url> '<RuntimeWorkerOptions as JSON>'` says `ready` when its runtime is open.
+ *
+ * stranger  answers every turn of `job` with done and leaves the row `stranger:job:{id}`
+ * steps     takes the row `{id}` = { step, of, by } one step further per write, slowly, fenced; says every refused write
+ * none      only opens
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createDbosRuntime } from '../../src/runtime/dbos/index.ts'
+import type { Next } from '../../src/runtime/index.ts'
+import { openDb } from '../../src/store/db.ts'
+import { caseRowsOn } from './runtime-case-store.ts'
+import type { RuntimeWorkerOptions } from './runtime-worker.ts'
+
+const [, , url = '', given = '{}'] = process.argv
+const { drive, prefix, times = {} } = JSON.parse(given) as RuntimeWorkerOptions
+const db = openDb({ url, role: 'concord_engine', poolMax: 4, onConnectionError: () => {} })
+const rows = caseRowsOn(db, prefix)
+const done: Next = { t: 'done' }
+const runtime = createDbosRuntime({ db, times, poolMax: 8 })
+
+if (drive === 'stranger') {
+  runtime.register('job', async (id) => {
+    await rows.transaction((tx) => tx.write(`stranger:job:${id}`, true))
+    return done
+  })
+}
+
+type Steps = { step: number; of: number; by: number[] }
+
+if (drive === 'steps') {
+  runtime.register('job', async (id, { token }) => {
+    for (;;) {
+      await sleep(50)
+      const steps = await rows.transaction(async (tx) => {
+        const row = await tx.read<Steps>(id)
+        if (!(await tx.fence(id, token))) return undefined
+        if (!row || row.step >= row.of) return row
+        const next = { ...row, step: row.step + 1, by: [...row.by, process.pid] }
+        await tx.write(id, next)
+        return next
+      })
+      if (!steps) {
+        console.log(`refused ${id}`)
+        return done
+      }
+      if (steps.step >= steps.of) return done
+    }
+  })
+}
+
+const opened = await runtime.open()
+console.log(opened.ok ? 'ready' : `${opened.code}: ${opened.reason}`)
+if (!opened.ok) process.exit(1)
