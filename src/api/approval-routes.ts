@@ -55,13 +55,11 @@ const getApprovals = createRoute({
         .optional()
         .meta({ example: 'pending', default: 'pending' }),
       approval_type: z.string().optional().meta({ example: 'command_approval', description: 'Only of this kind.' }),
-      command_id: idField('command')
-        .optional()
-        .meta({
-          type: 'string',
-          example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405166',
-          description: 'Only of this command.',
-        }),
+      command_id: idField('command').optional().meta({
+        type: 'string',
+        example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405166',
+        description: 'Only of this command.',
+      }),
     }),
   },
   responses: {

@@ -1,7 +1,8 @@
 /** Speaks to a running server over HTTP: the key, the address, and every failure as a refusal with the next step. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Config, readConfig, version } from '#app'
+import { type Config, readConfig } from '#app/config'
+import { version } from '#app/version'
 import { accept, type Decision, refuse, type Refusal } from '#kernel/refusal'
 import { isRefusalCode } from '#kernel/refusal-codes'
 import type { Terminal } from './terminal.ts'

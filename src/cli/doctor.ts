@@ -1,6 +1,8 @@
 /** `concord doctor`: looks at this machine, the data folder, the database and the server, and says what to do about each. */
 import type { Command } from 'commander'
-import { type Finding, examine, readConfig, settings } from '#app'
+import { readConfig } from '#app/config'
+import type { Finding } from '#app/examine'
+import { settings } from '#app/settings'
 import { accept, refuse } from '#kernel/refusal'
 import type { Cli } from './program.ts'
 import { colorsOf, formatTable, type Terminal } from './terminal.ts'
@@ -18,6 +20,7 @@ export function addDoctor(program: Command, cli: Cli): void {
         if (options.settings === true) return listSettings(terminal, json)
         const config = readConfig(terminal.environment, terminal.folder)
         if (!config.ok) return config
+        const { examine } = await import('#app/examine')
         const findings = await examine(config.value)
         if (json) terminal.out(`${JSON.stringify({ findings })}\n`)
         else for (const finding of findings) terminal.out(formatFinding(terminal, finding))

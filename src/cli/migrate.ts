@@ -1,6 +1,7 @@
 /** `concord migrate`: brings the database schema up or down, or says where it stands. */
 import type { Command } from 'commander'
-import { migrateStore, readConfig, type SchemaMove } from '#app'
+import { readConfig } from '#app/config'
+import type { SchemaMove, SchemaMoved } from '#app/migrate-store'
 import { accept, refuse } from '#kernel/refusal'
 import type { Cli } from './program.ts'
 import { formatTable, type Terminal } from './terminal.ts'
@@ -11,6 +12,7 @@ export function addMigrate(program: Command, cli: Cli): void {
   const run = async (move: SchemaMove) => {
     const config = readConfig(cli.terminal.environment, cli.terminal.folder)
     if (!config.ok) return config
+    const { migrateStore } = await import('#app/migrate-store')
     const moved = await migrateStore(config.value, move)
     if (!moved.ok) return moved
     if (json()) cli.terminal.out(`${JSON.stringify(moved.value)}\n`)
@@ -50,9 +52,7 @@ export function addMigrate(program: Command, cli: Cli): void {
     )
 }
 
-type Moved = Extract<Awaited<ReturnType<typeof migrateStore>>, { ok: true }>['value']
-
-function show(terminal: Terminal, moved: Moved): void {
+function show(terminal: Terminal, moved: SchemaMoved): void {
   for (const step of moved.steps) terminal.out(`${step.direction === 'up' ? 'applied' : 'took back'} ${step.name}\n`)
   const rows = [
     ...moved.applied.map((row) => [String(row.number), row.name, row.appliedAt]),

@@ -1,6 +1,6 @@
 /** The command tree of `concord`: one noun per file; usage mistakes exit 64 and name the nearest right word. */
 import { Command, CommanderError } from 'commander'
-import { version } from '#app'
+import { version } from '#app/version'
 import type { Decision } from '#kernel/refusal'
 import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'

@@ -1,6 +1,6 @@
 /** What a command may touch of the outside: two streams, the environment, the folder, and a way to be stopped. */
 import { createColors } from 'picocolors'
-import type { Environment } from '#app'
+import type { Environment } from '#app/config'
 import type { Refusal } from '#kernel/refusal'
 
 export type Terminal = {

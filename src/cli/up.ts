@@ -1,6 +1,7 @@
 /** `concord up`: starts everything on this machine, says where it is and what to do next, and stops cleanly. */
 import type { Command } from 'commander'
-import { readConfig, type RunningServer, startServer } from '#app'
+import { readConfig } from '#app/config'
+import type { RunningServer } from '#app/start-server'
 import { accept } from '#kernel/refusal'
 import type { Cli } from './program.ts'
 import { colorsOf, type Terminal } from './terminal.ts'
@@ -15,6 +16,7 @@ export function addUp(program: Command, cli: Cli): void {
         const config = readConfig(cli.terminal.environment, cli.terminal.folder)
         if (!config.ok) return config
         const json = program.opts()['json'] === true
+        const { startServer } = await import('#app/start-server')
         const started = await startServer({
           config: config.value,
           environment: cli.terminal.environment,

@@ -334,3 +334,33 @@ export async function openTestRoom(overrides: Partial<CommandWorld> = {}): Promi
 }
 
 export const randomKey = () => randomBytes(8).toString('hex')
+
+/** The person who is asked: holds every role that test rules name. */
+export function decider(room: TestRoom) {
+  const { userId, externalId } = room.tenant.people.admin.principal
+  return { userId, externalId, orgRoles: ['owner', 'chief', 'operator', 'approver'] }
+}
+
+export async function pendingOf(room: TestRoom, commandId: string): Promise<string> {
+  const [row] = await room.rows<{ approval_id: string }>(`select approval_id from concord.approvals where command_id = $1 and status = 'pending'`, [commandId])
+  if (!row) throw new Error('nothing is pending')
+  return row.approval_id
+}
+
+/** Every command of the room: its status is the last event's, its history has no hole, every edge is in the table. */
+export async function historyFaults(room: TestRoom): Promise<readonly object[]> {
+  return room.rows(
+    `with changes as (
+       select command_id, seq, payload->>'from' as f, payload->>'to' as t, lag(payload->>'to') over (partition by command_id order by seq) as before
+       from concord.domain_events where event_type = 'status_changed' and payload->>'target_type' = 'command'
+     )
+     select 'C06' as fault, c.command_id::text as id from concord.commands c
+       left join lateral (select x.t from changes x where x.command_id = c.command_id order by seq desc limit 1) l on true
+       where coalesce(l.t, 'created') <> c.status
+     union all select 'C07', command_id::text from changes where (before is null and f <> 'created') or before <> f
+     union all select 'E05', e.domain_effect_id::text from concord.domain_effects e join concord.commands c using (command_id)
+       where e.status = 'executing' and c.status in ('succeeded', 'failed', 'cancelled', 'expired', 'compensated')
+     union all select 'E06', o.domain_effect_id::text from concord.domain_effects o join concord.domain_effects k on k.compensates_effect_id = o.domain_effect_id
+       group by o.domain_effect_id, o.status having count(*) filter (where k.status = 'succeeded') > 1 or o.status <> 'succeeded'`,
+  )
+}

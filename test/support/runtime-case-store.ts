@@ -33,7 +33,9 @@ export function caseRowsOn(db: Db, prefix: string): Pick<CaseRows, 'read' | 'tra
       db.transaction((tx) => {
         const shown: CaseRowTx = Object.assign(tx, {
           async read<T>(key: string) {
-            const [row] = await tx.query<{ value: T | null }>('select value from public.case_rows where key = $1 for update', [prefix + key])
+            // A row that is not there yet cannot be locked; its name can.
+            await tx.query('select pg_advisory_xact_lock(hashtextextended($1, 1))', [prefix + key])
+            const [row] = await tx.query<{ value: T | null }>('select value from public.case_rows where key = $1', [prefix + key])
             return row?.value ?? undefined
           },
           async write(key: string, value: unknown) {

@@ -63,7 +63,9 @@ function doorProblems(specifier: string, path: string, room: Room, rooms: readon
 /** `#kernel/x` opens any file of the kernel; every other room has exactly one door. */
 function throughDoor(specifier: string, rooms: readonly Room[]): string | undefined {
   const name = specifier.slice(1)
-  if (name.startsWith('kernel/')) return 'kernel'
+  // Two rooms have a door per file: the kernel, whose parts stand alone, and app, so that the command line loads only what it runs.
+  const perFile = /^(kernel|app)\//.exec(name)?.[1]
+  if (perFile !== undefined) return perFile
   return rooms.find((room) => room.name !== '' && room.name === name)?.name
 }
 
