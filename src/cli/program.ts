@@ -24,7 +24,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
   const program = new Command('concord')
     .description('Runs the work of people, agents and jobs under contract.')
     .version(version, '-v, --version', 'print the version')
-    .option('--json', 'answer in JSON, for machines')
+    .option('--json', 'answer in JSON, for machines (may stand anywhere)')
     .configureOutput({ writeOut: terminal.out, writeErr: terminal.err, getOutHasColors: () => terminal.isTty })
     .showSuggestionAfterError()
     .showHelpAfterError('(add --help to see how)')
@@ -48,10 +48,18 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
   return { program, exitCode: () => exitCode }
 }
 
+/** `--json` counts wherever it stands: people put it last, where the parser would not look for it. */
+function jsonFirst(args: readonly string[]): string[] {
+  const end = args.indexOf('--')
+  const own = end < 0 ? args : args.slice(0, end)
+  if (!own.includes('--json')) return [...args]
+  return ['--json', ...own.filter((arg) => arg !== '--json'), ...(end < 0 ? [] : args.slice(end))]
+}
+
 export async function runProgram(args: readonly string[], terminal: Terminal): Promise<number> {
   const { program, exitCode } = createProgram(terminal)
   try {
-    await program.parseAsync([...args], { from: 'user' })
+    await program.parseAsync(jsonFirst(args), { from: 'user' })
     return exitCode()
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 64

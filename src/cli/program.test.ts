@@ -1,0 +1,136 @@
+/** The command tree: every usage mistake exits 64 with the nearest right word; the help is pinned word by word. */
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import type { Command } from 'commander'
+import { kindOf, refusalCodes, type RefusalCode } from '#kernel/refusal-codes'
+import { refuse } from '#kernel/refusal'
+import { exitCodeOf } from './exit-codes.ts'
+import { createProgram, runProgram } from './program.ts'
+import { formatTable, type Terminal } from './terminal.ts'
+
+let folder: string
+before(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'concord-cli-'))
+})
+after(() => rm(folder, { recursive: true, force: true }))
+
+async function run(args: readonly string[], environment: Record<string, string> = {}) {
+  const text = { out: '', err: '' }
+  const terminal: Terminal = {
+    out: (line) => (text.out += line),
+    err: (line) => (text.err += line),
+    environment,
+    folder,
+    isTty: false,
+    stop: new AbortController().signal,
+  }
+  return { code: await runProgram(args, terminal), ...text }
+}
+
+describe('usage', () => {
+  for (const [args, said] of [
+    [['evnts'], /Did you mean events/],
+    [['keys', 'revke', 'x'], /Did you mean revoke/],
+    [['keys', 'create'], /--name/],
+    [['keys', 'create', '--name', 'x', '--roel', 'y'], /Did you mean --role/],
+    [['keys', 'create', '--name'], /argument missing/],
+    [['migrate', 'down', '--to', 'abc', '--yes'], /number of a migration/],
+    [['migrate', 'down', '--to', '3'], /add --yes/],
+    [['keys', 'revoke', 'key_1'], /add --yes/],
+  ] as const) {
+    test(`concord ${args.join(' ')} exits 64`, async () => {
+      const { code, err, out } = await run(args)
+      assert.equal(code, 64, err)
+      assert.match(err, said)
+      assert.equal(out, '')
+    })
+  }
+
+  test('help and version exit 0', async () => {
+    assert.equal((await run(['--help'])).code, 0)
+    assert.match((await run(['--version'])).out, /^\d+\.\d+\.\d+\n$/)
+  })
+})
+
+describe('answers', () => {
+  test('a server that is not there exits 69 and says how to start one, in words and in JSON', async () => {
+    const environment = { CONCORD_KEY: 'ck_x', CONCORD_URL: 'http://127.0.0.1:9' }
+    const words = await run(['keys', 'list'], environment)
+    assert.equal(words.code, 69)
+    assert.match(words.err, /concord up/)
+    for (const args of [
+      ['--json', 'keys', 'list'],
+      ['keys', 'list', '--json'],
+      ['keys', '--json', 'list'],
+    ]) {
+      const json = await run(args, environment)
+      assert.equal((JSON.parse(json.err) as { error: { code: string } }).error.code, 'app.server.unreachable')
+    }
+  })
+
+  test('without any key the answer names the variable and the file', async () => {
+    const { code, err } = await run(['keys', 'list'])
+    assert.equal(code, 77)
+    assert.match(err, /CONCORD_KEY/)
+    assert.match(err, /admin\.key/)
+  })
+
+  test('a broken setting exits 78 before anything is opened', async () => {
+    for (const environment of [{ CONCORD_PORT: '0' }, { CONCORD_HMOE: 'x' }, { CONCORD_LOG_LEVEL: 'loud' }]) {
+      for (const args of [['up'], ['doctor'], ['migrate', 'status'], ['keys', 'list']]) {
+        assert.equal((await run(args, environment)).code, 78, `${args.join(' ')} ${JSON.stringify(environment)}`)
+      }
+    }
+  })
+
+  test('a DATABASE_URL that is none exits 78 and never shows its password', async () => {
+    for (const url of ['not a url', 'mysql://u:hunter2@h/db', 'postgres://u:hunter2@h', 'postgres://u:hun%ter2@h/db']) {
+      const { code, err } = await run(['migrate', 'status'], { DATABASE_URL: url })
+      assert.equal(code, 78, err)
+      assert.ok(!err.includes('hunter2') && !err.includes('hun%ter2'), err)
+    }
+  })
+
+  test('settings are listed in words and in JSON', async () => {
+    assert.match((await run(['doctor', '--settings'])).out, /CONCORD_PORT\s+7420/)
+    const json = JSON.parse((await run(['--json', 'doctor', '--settings'])).out) as { settings: { variable: string }[] }
+    assert.ok(json.settings.some((setting) => setting.variable === 'DATABASE_URL'))
+  })
+
+  test('every refusal code has an exit code between 64 and 78', () => {
+    for (const code of Object.keys(refusalCodes) as RefusalCode[]) {
+      const exit = exitCodeOf(refuse(code, 'x'))
+      assert.ok(exit >= 64 && exit <= 78, `${code} (${kindOf(code)}) exits ${exit}`)
+    }
+  })
+
+  test('a table is padded to its widest cell and has no trailing blanks', () => {
+    assert.equal(formatTable(['a', 'long head'], [['wide cell', 'x']]), 'a          long head\nwide cell  x\n')
+  })
+})
+
+/** Change the help on purpose: run with `PIN=accept`, look at the difference, commit it. */
+test('the help of every command is as pinned', () => {
+  const pin = new URL('../../test/tidy/pins/cli-help.txt', import.meta.url)
+  const terminal: Terminal = {
+    out() {},
+    err() {},
+    environment: {},
+    folder: '/',
+    isTty: false,
+    stop: new AbortController().signal,
+  }
+  const pages: string[] = []
+  const collect = (command: Command, path: string) => {
+    pages.push(`# ${path}\n${command.configureHelp({ helpWidth: 100 }).helpInformation()}`)
+    for (const child of command.commands) collect(child, `${path} ${child.name()}`)
+  }
+  collect(createProgram(terminal).program, 'concord')
+  const help = pages.join('\n')
+  if (process.env['PIN'] === 'accept') writeFileSync(pin, help)
+  assert.equal(help, readFileSync(pin, 'utf8'))
+})
