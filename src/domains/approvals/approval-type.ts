@@ -1,0 +1,137 @@
+/** What an approval type declares: who is asked, how many must agree, by when, in which words, and what happens then. */
+import { KernelFault } from '#kernel/errors'
+import type { JsonObject } from '#kernel/json-value'
+import { type RiskLevel, riskLevels } from '#kernel/policy/risk'
+import type { ApprovalRequest } from './approval-request.ts'
+import { type Asked, roleSlug } from './approver.ts'
+import {
+  type AskedContract,
+  type DecisionValue,
+  decisionValues,
+  isDecisionValue,
+  type Resume,
+  resumeSteps,
+} from './stored-approval.ts'
+
+/** `given`: the request names the approver. `requester`: whoever asked. A role: its members. A function: what it says. */
+export type ApproverRule = 'given' | 'requester' | { readonly role: string } | ((request: ApprovalRequest) => Asked)
+
+export type ApprovalType = {
+  readonly name: string
+  readonly version: string
+  readonly about: 'command' | 'effect'
+  readonly riskLevel: RiskLevel
+  /** Arguments that must be there, or the approval is not created. */
+  readonly requiredFields: readonly string[]
+  readonly approver: ApproverRule
+  /** So many distinct persons must approve. */
+  readonly quorum: number
+  /** Whether the requester may decide. */
+  readonly selfDecision: boolean
+  /** Null never expires. */
+  readonly expirationMinutes: number | null
+  readonly decisionValues: readonly DecisionValue[]
+  readonly meanings: Readonly<Partial<Record<DecisionValue, string>>>
+  /** What the audit demands: these answers need a reason. */
+  readonly reasonRequired: readonly DecisionValue[]
+  readonly editsAllowed: boolean
+  readonly resume: Resume
+  readonly remindersAfterMinutes: readonly number[]
+  readonly escalation: { readonly afterMinutes: number; readonly role: string } | null
+  /** How a form for it looks: a template's name, a JSON Schema, or both. */
+  readonly ui: JsonObject
+}
+
+export type ApprovalTypeInput = Pick<ApprovalType, 'name' | 'version' | 'riskLevel' | 'expirationMinutes'> &
+  Partial<Omit<ApprovalType, 'resume'>> & { readonly resume?: Partial<Resume> }
+
+export const gateResume: Resume = {
+  on_approved: 'run_command',
+  on_rejected: 'fail_command',
+  on_request_changes: 'ask_for_input',
+  on_expired: 'expire_command',
+}
+export const effectResume: Resume = {
+  on_approved: 'effect_happened',
+  on_rejected: 'effect_did_not_happen',
+  on_request_changes: 'ask_again',
+  on_expired: 'ask_again',
+}
+
+const NAME = /^[a-z][a-z0-9_]{0,63}$/
+/** More persons than this have never agreed on anything in time. */
+const QUORUM_MAX = 20
+/** A year. */
+export const MINUTES_MAX = 525_600
+
+const isMinutes = (value: number) => Number.isInteger(value) && value >= 1 && value <= MINUTES_MAX
+
+/** Fills in the usual and throws on a contract that could never be kept: it is code, so the process must not start with it. */
+export function defineApprovalType(input: ApprovalTypeInput): ApprovalType {
+  const about = input.about ?? 'command'
+  const type: ApprovalType = {
+    about,
+    requiredFields: [],
+    approver: 'given',
+    quorum: 1,
+    selfDecision: false,
+    decisionValues: about === 'command' ? decisionValues : ['approved', 'rejected'],
+    meanings: {},
+    reasonRequired: ['rejected', 'request_changes'],
+    editsAllowed: false,
+    remindersAfterMinutes: [],
+    escalation: null,
+    ui: {},
+    ...input,
+    resume: { ...(about === 'command' ? gateResume : effectResume), ...input.resume },
+  }
+  const why = faultOf(type)
+  if (why !== undefined) throw new KernelFault('approvals.type.invalid', `the approval type ${type.name} ${why}`)
+  return Object.freeze(type)
+}
+
+function faultOf(type: ApprovalType): string | undefined {
+  const { expirationMinutes: expires, remindersAfterMinutes: reminders, escalation } = type
+  if (!NAME.test(type.name)) return 'has a name that is not lower_snake_case'
+  if (type.version === '') return 'has no version'
+  if (!riskLevels.includes(type.riskLevel)) return 'has an unknown risk level'
+  if (!Number.isInteger(type.quorum) || type.quorum < 1 || type.quorum > QUORUM_MAX)
+    return `needs a quorum of 1 to ${QUORUM_MAX}`
+  if (expires !== null && !isMinutes(expires)) return `expires after 1 to ${MINUTES_MAX} minutes, or never`
+  if (!type.decisionValues.every(isDecisionValue)) return 'has an unknown decision value'
+  // A question that can only be answered with yes is none.
+  if (!type.decisionValues.includes('approved') || !type.decisionValues.includes('rejected'))
+    return 'must allow approved and rejected'
+  if (!type.reasonRequired.every((value) => type.decisionValues.includes(value) || value === 'request_changes')) {
+    return 'demands a reason for an answer that it does not allow'
+  }
+  if (!Object.values(type.resume).every((step) => resumeSteps.includes(step))) return 'has an unknown resume step'
+  if (type.about === 'effect' && type.editsAllowed) return 'asks what happened, which nobody can edit'
+  const times = [...reminders, ...(escalation ? [escalation.afterMinutes] : [])]
+  if (!times.every((minutes) => isMinutes(minutes) && (expires === null || minutes < expires))) {
+    return 'reminds or escalates after it has expired'
+  }
+  if (reminders.some((minutes, index) => index > 0 && minutes <= (reminders[index - 1] ?? 0)))
+    return 'has reminders out of order'
+  if (escalation && roleSlug(escalation.role) === undefined) return 'escalates to something that is no role'
+  return undefined
+}
+
+/** What is copied to the row. */
+export function contractOf(type: ApprovalType): AskedContract {
+  return {
+    type_version: type.version,
+    about: type.about,
+    decision_values: type.decisionValues,
+    meanings: type.meanings,
+    reason_required: type.reasonRequired,
+    edits_allowed: type.editsAllowed,
+    resume: type.resume,
+    reminders_after_minutes: type.remindersAfterMinutes,
+    escalation: type.escalation && {
+      after_minutes: type.escalation.afterMinutes,
+      role: roleSlug(type.escalation.role) ?? type.escalation.role,
+    },
+    ui: type.ui,
+  }
+}

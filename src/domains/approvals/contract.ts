@@ -1,0 +1,147 @@
+/** The shapes that cross the edge of this room: what a person sees of an approval, and what it answers. */
+import { z } from 'zod'
+import { encodeId } from '#kernel/ids'
+import { formatInstant } from '#kernel/instant'
+import type { JsonObject } from '#kernel/json-value'
+import { statesOf } from '#kernel/machine'
+import { approvalMachine } from '#kernel/machines/approval'
+import { type Decider, isAgent, isAsked, personOf, showActor } from './approver.ts'
+import { askedContract } from './asked-contract.ts'
+import type { NextStep } from './decide-vote.ts'
+import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
+
+const APPROVAL_ID = 'appr_0197f3b2c4d57a8e9b0c1d2e3f405165'
+const COMMAND_ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405166'
+const USER_ID = 'user_0197f3b2c4d57a8e9b0c1d2e3f405163'
+const HASH = '6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b'
+
+const text = (example: string, description: string) => z.string().meta({ example, description })
+const time = (description: string) =>
+  z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
+const json = (description: string) => z.record(z.string(), z.unknown()).meta({ description })
+
+export const approvalStatus = z.enum(statesOf(approvalMachine)).meta({ id: 'ApprovalStatus', example: 'pending' })
+
+export const approvalView = z
+  .object({
+    approval_id: text(APPROVAL_ID, 'The approval.'),
+    command_id: text(COMMAND_ID, 'The command that waits for it.'),
+    domain_effect_id: text(
+      'eff_0197f3b2c4d57a8e9b0c1d2e3f405167',
+      'The one effect it is about, if it is about one.',
+    ).nullable(),
+    approval_type: text('command_approval', 'Its kind.'),
+    status: approvalStatus,
+    requested_by: text(USER_ID, 'Who asks.'),
+    approver: text('role:finance', 'Who is asked: a person or an org role.'),
+    approvers: z.array(z.string()).meta({ example: [], description: 'Named persons who may decide too.' }),
+    approver_roles: z
+      .array(z.string())
+      .meta({ example: ['cfo'], description: 'Org roles whose members may decide too.' }),
+    approvals_required: z.int().meta({ example: 1, description: 'How many persons must approve.' }),
+    approved_by: z.array(z.string()).meta({ example: [], description: 'The persons who approved so far.' }),
+    may_decide: z.boolean().meta({ description: 'Whether it is yours to decide while it is open.' }),
+    decision_values: z.array(z.enum(decisionValues)).meta({ description: 'The decisions it takes.' }),
+    meanings: z
+      .record(z.string(), z.string())
+      .meta({ example: { approved: 'Run it as shown.' }, description: 'What each decision means.' }),
+    reason_required: z.array(z.enum(decisionValues)).meta({ description: 'Decisions that need a reason.' }),
+    edits_allowed: z.boolean().meta({ description: 'Whether arguments may be changed with the approval.' }),
+    payload_hash: text(HASH, 'Send it along to decide about exactly this.'),
+    packet: json('What to look at: eight items, hidden characters made visible.'),
+    expires_at: time('Without a decision by then it is refused; null never expires.').nullable(),
+    created_at: time('When it was asked.'),
+    decided_at: time('When it was decided.').nullable(),
+    decided_by: text(USER_ID, 'Who decided.').nullable(),
+    decision_reason: text('Within the budget.', 'The reason that was given, or why it was closed.').nullable(),
+    superseded_by: text(APPROVAL_ID, 'The approval that took its place.').nullable(),
+  })
+  .meta({ id: 'Approval', description: 'One question to a person, answered once.' })
+
+export const approvalDetailView = approvalView
+  .extend({
+    arguments: json('The exact arguments, for forms. Show people the packet.'),
+    ui: json('How a form for it looks.'),
+  })
+  .meta({ id: 'ApprovalDetail', description: 'An approval with everything needed to decide.' })
+
+export const resolveApprovalBody = z
+  .strictObject({
+    // Any text: the answer to a wrong one lists what this approval takes.
+    decision: z.string().meta({ example: 'approved', description: 'One of `decision_values` of the approval.' }),
+    reason: z.string().optional().meta({ example: 'Within the budget.', maxLength: 2_000 }),
+    payload_hash: z
+      .string()
+      .optional()
+      .meta({ example: HASH, description: 'What you looked at; another content is refused.' }),
+    edits: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .meta({
+        example: { amount: '80.00' },
+        description: 'Arguments to replace, by name. They are validated and judged again before they run.',
+      }),
+  })
+  .meta({ id: 'ResolveApproval', description: 'The decision of a person.' })
+
+export const resolvedApprovalView = approvalView
+  .extend({
+    next: z
+      .enum(['wait', ...resumeSteps])
+      .meta({ example: 'run_command', description: 'What happens now; `wait` while others have to agree.' }),
+  })
+  .meta({
+    id: 'ResolvedApproval',
+    description: 'The approval after the decision; a fresh one if arguments were edited.',
+  })
+
+export type ApprovalView = z.infer<typeof approvalView>
+export type ApprovalDetailView = z.infer<typeof approvalDetailView>
+export type ResolvedApprovalView = z.infer<typeof resolvedApprovalView>
+
+const orNull = <T, V>(value: T | null, show: (value: T) => V): V | null => (value === null ? null : show(value))
+
+export function toApprovalView(approval: StoredApproval, viewer: Decider): ApprovalView {
+  const contract = askedContract(approval)
+  const person = personOf(viewer)
+  const isOwn = approval.requested_by === person && !approval.self_decision_allowed
+  return {
+    approval_id: encodeId('approval', approval.approval_id),
+    command_id: encodeId('command', approval.command_id),
+    domain_effect_id: orNull(approval.domain_effect_id, (id) => encodeId('effect', id)),
+    approval_type: approval.approval_type,
+    status: approval.status,
+    requested_by: showActor(approval.requested_by),
+    approver: showActor(approval.approver),
+    approvers: (approval.request_payload.approvers ?? []).map(showActor),
+    approver_roles: [...approval.approver_roles],
+    approvals_required: approval.approvals_required,
+    approved_by: approval.approved_by.map(showActor),
+    may_decide: !isAgent(viewer) && !isOwn && isAsked(approval, viewer) && !approval.approved_by.includes(person),
+    decision_values: [...contract.decision_values],
+    meanings: { ...contract.meanings },
+    reason_required: [...contract.reason_required],
+    edits_allowed: contract.edits_allowed,
+    payload_hash: approval.payload_hash,
+    packet: { ...approval.review_packet },
+    expires_at: orNull(approval.expires_at, formatInstant),
+    created_at: formatInstant(approval.created_at),
+    decided_at: orNull(approval.decided_at, formatInstant),
+    decided_by: orNull(approval.decided_by, showActor),
+    decision_reason: approval.decision_reason,
+    superseded_by: orNull(approval.superseded_by, (id) => encodeId('approval', id)),
+  }
+}
+
+export function toApprovalDetailView(approval: StoredApproval, viewer: Decider): ApprovalDetailView {
+  const args: JsonObject = approval.request_payload.arguments ?? {}
+  return { ...toApprovalView(approval, viewer), arguments: { ...args }, ui: { ...askedContract(approval).ui } }
+}
+
+export function toResolvedApprovalView(
+  approval: StoredApproval,
+  viewer: Decider,
+  next: NextStep,
+): ResolvedApprovalView {
+  return { ...toApprovalView(approval, viewer), next }
+}

@@ -1,0 +1,73 @@
+/** A person decides: once, in time, about exactly what was shown; the command's own move commits with it. */
+import { byPrincipal } from '#domains/identity'
+import type { JsonObject } from '#kernel/json-value'
+import { type Decision, type Refusal, refuse } from '#kernel/refusal'
+import type { Db, Tx } from '#store'
+import { approveWithEdits } from './approve-with-edits.ts'
+import { findApproval } from './approval-repository.ts'
+import type { Decider } from './approver.ts'
+import { castBallot, type Decided } from './cast-ballot.ts'
+import { decideVote, refuseChanged } from './decide-vote.ts'
+import { lockSubject } from './settle-approval.ts'
+import type { StoredApproval } from './stored-approval.ts'
+import type { ApprovalWorld } from './world.ts'
+
+export type DecideApproval = {
+  readonly workspaceId: string
+  readonly approvalId: string
+  readonly decision: string
+  readonly reason?: string | undefined
+  readonly payloadHash?: string | undefined
+  /** Arguments to replace, by name, with an approval. */
+  readonly edits?: JsonObject | undefined
+  readonly traceId: string
+}
+
+export function decideApproval(
+  world: ApprovalWorld,
+  decider: Decider,
+  input: DecideApproval,
+): Promise<Decision<Decided>> {
+  return orNothing(world.db, async (tx) => {
+    const known = await findApproval(tx, input.workspaceId, input.approvalId)
+    if (!known) return refuse('row.not_found', 'there is no such approval')
+    const { payloadHash, ...locked } = await lockSubject(tx, world, known)
+    const approval =
+      locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
+    const vote = decideVote(approval, decider, input, locked.at)
+    if (!vote.ok) return vote
+    if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
+    const ballot = { approval, vote: vote.value, locked, decider, by: byPrincipal(decider, input.traceId) }
+    if (input.edits !== undefined) return approveWithEdits(tx, world, ballot, input.edits)
+    return castBallot(tx, world, ballot)
+  })
+}
+
+/** One that was replaced is not among those that still count. */
+async function reread(tx: Tx, known: StoredApproval): Promise<StoredApproval> {
+  return (await findApproval(tx, known.workspace_id, known.approval_id)) ?? known
+}
+
+class Refused extends Error {
+  readonly refusal: Refusal
+
+  constructor(refusal: Refusal) {
+    super(refusal.reason)
+    this.name = 'Refused'
+    this.refusal = refusal
+  }
+}
+
+/** A transaction whose refusal leaves nothing behind, whatever the owner wrote before it said no. */
+async function orNothing<T>(db: Db, work: (tx: Tx) => Promise<Decision<T>>): Promise<Decision<T>> {
+  try {
+    return await db.transaction(async (tx) => {
+      const decision = await work(tx)
+      if (!decision.ok) throw new Refused(decision)
+      return decision
+    })
+  } catch (error) {
+    if (error instanceof Refused) return error.refusal
+    throw error
+  }
+}

@@ -1,0 +1,56 @@
+/** What this room needs from outside: the database, ids, the approval types, and the room that acts on an answer. */
+import type { By } from '#domains/identity'
+import type { NewId } from '#kernel/clock'
+import type { JsonObject } from '#kernel/json-value'
+import type { Decision } from '#kernel/refusal'
+import type { Db, Tx } from '#store'
+import type { ApprovalRequest } from './approval-request.ts'
+import type { NextStep } from './decide-vote.ts'
+import type { StoredApproval } from './stored-approval.ts'
+import type { ApprovalTypes } from './type-registry.ts'
+
+export type ApprovalWorld = {
+  readonly db: Db
+  readonly newId: NewId
+  readonly types: ApprovalTypes
+  readonly owner: ApprovalOwner
+}
+
+export type Resolution = {
+  /** As it is now. */
+  readonly approval: StoredApproval
+  /** What the owner does about it: move its row, and wake it. */
+  readonly next: NextStep
+  readonly by: By
+  /** The database's time. */
+  readonly at: Date
+}
+
+/** The room whose command waits. All three run in the transaction of the answer: one commit, or none. */
+export type ApprovalOwner = {
+  /**
+   * Locks the command (`for no key update`) before any approval of it, and says the hash of what would run now. Cancelling
+   * takes the command first as well; where this is missing, the two meet crosswise and Postgres makes one of them start over.
+   */
+  readonly lockCommand?: (tx: Tx, approval: StoredApproval) => Promise<{ readonly payloadHash: string } | undefined>
+  /** Moves the command and wakes it. What it throws takes the decision along. */
+  readonly onResolved: (tx: Tx, resolution: Resolution) => Promise<void>
+  /**
+   * An approver changed the arguments: validates them, plans and asks the policy again, stores them on the command, and
+   * says what has to be asked now (at least one). What it refuses was never written.
+   */
+  readonly revise?: (
+    tx: Tx,
+    approval: StoredApproval,
+    edited: JsonObject,
+    by: By,
+  ) => Promise<Decision<readonly ApprovalRequest[]>>
+}
+
+export type ApprovalNotice = {
+  readonly approval: StoredApproval
+  readonly why: 'requested' | 'reminder' | 'escalation'
+}
+
+/** Joins the transaction with a wake or an outbox row; whatever talks to people is a step of its own. */
+export type Notify = (tx: Tx, notice: ApprovalNotice) => Promise<void>
