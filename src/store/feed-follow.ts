@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { KernelFault } from '#kernel/errors'
 import type { Db } from './db.ts'
-import { type Feed, type FeedEvent, type FeedRequest, findFeedEnd, isHeldBack, readFeed } from './feed.ts'
+import { type Feed, type FeedEvent, type FeedRequest, findFeedEnd, findFeedNow, isHeldBack, readFeed } from './feed.ts'
 import type { Notices } from './notices.ts'
 import { point } from './points.ts'
 
@@ -13,7 +13,7 @@ export type FollowOptions = FeedRequest & {
   /** The longest time without a look. */
   readonly pollMs?: number
   readonly signal?: AbortSignal
-  /** Ends when everything that can be seen now was given. */
+  /** Ends when everything that had happened at the call was given; waits for transactions that were under way. */
   readonly untilNow?: boolean
   /** Told about every failed look; following goes on. */
   readonly onError?: (error: unknown) => void
@@ -37,11 +37,13 @@ export async function* followFeed<Row>(
   const stop = notices && channel !== undefined ? notices.listen(channel, bell.ring) : undefined
   let after = options.after
   let soonMs = HELD_BACK_MS
+  let now: bigint | undefined
   try {
     while (!signal?.aborted) {
       try {
         bell.reset()
         after ??= await findFeedEnd(db)
+        if (untilNow) now ??= await findFeedNow(db)
         const page = await readFeed(db, feed, { after, workspaceId, ...(limit === undefined ? {} : { limit }) })
         if (!page.ok) throw new KernelFault(page.code, page.reason)
         const passed = point('feed.page_read')
@@ -52,8 +54,8 @@ export async function* followFeed<Row>(
         }
         after = page.value.cursor
         if (page.value.isFull) continue
-        if (untilNow) return
-        const isSoon = await isHeldBack(db, feed, after, workspaceId)
+        if (now !== undefined && BigInt(after.split('.')[0] ?? 0) >= now) return
+        const isSoon = now !== undefined || (await isHeldBack(db, feed, after, workspaceId))
         await bell.wait(isSoon ? soonMs : pollMs)
         // A transaction that lasts is asked for ever more rarely, down to the pace of the slow clock.
         soonMs = isSoon && page.value.events.length === 0 ? Math.min(soonMs * 2, pollMs) : HELD_BACK_MS

@@ -93,6 +93,12 @@ export async function findFeedEnd(sql: Sql): Promise<string> {
   return cursorOf({ xid: row?.horizon ?? '0', seq: '0' })
 }
 
+/** A cursor that has reached this place has seen everything that had begun when it was asked for. */
+export async function findFeedNow(sql: Sql): Promise<bigint> {
+  const [row] = await sql.query<{ next: string }>('select pg_snapshot_xmax(pg_current_snapshot())::text as next')
+  return BigInt(row?.next ?? 0)
+}
+
 /** True while something after the cursor is committed and an older transaction still runs. */
 export async function isHeldBack<Row>(
   sql: Sql,
