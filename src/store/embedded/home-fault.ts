@@ -24,19 +24,22 @@ export async function explainHomeFault(home: string, error: unknown): Promise<Re
   // Making a folder with its parents answers ENOENT where one cannot be made: the nearest one tells why.
   const code = given === 'ENOENT' ? await whyNotWritable(home) : given
   if (code === 'ENOSPC' || code === 'EDQUOT' || errcode === 13) return storageFull(home)
-  if (!DENIED.has(code) && !SQLITE_DENIED.has(errcode)) return undefined
   const existing = await nearestExisting(home)
+  // A file system such as /proc, where a folder is writable and yet takes no other folder.
+  const takesNoFolder = code === 'ENOENT' && existing !== home
+  if (!DENIED.has(code) && !SQLITE_DENIED.has(errcode) && !takesNoFolder) return undefined
   const no = (why: string, fix: string) =>
     refuse('store.home.not_writable', `${existing} ${why}`, {
       path: 'CONCORD_HOME',
       hint: `set CONCORD_HOME to a folder of your own${fix}`,
       facts: { home, code, detail: (error as Error).message },
     })
+  if (takesNoFolder) return no('takes no new folders', '')
   if (code === 'EROFS') return no('is on a read-only file system', '')
   if (code === 'EEXIST' || code === 'ENOTDIR') return no('is not a folder', '')
   const owner = (await stat(existing).catch(() => undefined))?.uid ?? 'unknown'
   const us = process.getuid?.() ?? 'unknown'
-  const fix = `, or give this one to yourself: chown -R ${us} ${quoteForShell(existing)}`
+  const fix = owner === us ? '' : `, or give this one to yourself: chown -R ${us} ${quoteForShell(existing)}`
   return no(`may not be used by us (owner ${owner}, we are ${us})`, fix)
 }
 

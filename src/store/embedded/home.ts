@@ -1,5 +1,5 @@
 /** Makes the home folder ready to hold a server, or says why it cannot and what to do. */
-import { access, chmod, constants, mkdir, readdir, rm, statfs } from 'node:fs/promises'
+import { access, chmod, constants, mkdir, readdir, rm, stat, statfs } from 'node:fs/promises'
 import path from 'node:path'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { explainHomeFault } from './home-fault.ts'
@@ -23,7 +23,7 @@ export function networkMountName(type: number): string | undefined {
 
 export async function prepareHome({ home }: HomePaths): Promise<Decision<void>> {
   try {
-    const made = await mkdir(home, { recursive: true, mode: 0o700 })
+    const made = await makeFolders(home)
     if (made !== undefined && process.getuid?.() === 0) await openForPassing(made, home)
     await access(home, constants.R_OK | constants.W_OK | constants.X_OK)
   } catch (error) {
@@ -41,6 +41,25 @@ export async function prepareHome({ home }: HomePaths): Promise<Decision<void>> 
       hint: 'set CONCORD_HOME to a folder on a local disk, or DATABASE_URL to a Postgres of your own',
     },
   )
+}
+
+/**
+ * The first folder that was made, if any. One by one: `mkdir` with `recursive` never comes back where a folder exists but takes
+ * no children, as under /proc.
+ */
+async function makeFolders(folder: string): Promise<string | undefined> {
+  const missing: string[] = []
+  for (let at = path.resolve(folder); !(await stat(at).catch(() => undefined)); at = path.dirname(at)) {
+    missing.unshift(at)
+    if (at === path.dirname(at)) break
+  }
+  for (const at of missing) {
+    await mkdir(at, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+      // Another process may have been quicker; that it is a folder shows at the next step.
+      if (error.code !== 'EEXIST') throw error
+    })
+  }
+  return missing[0]
 }
 
 /** Under root the server runs as another account, which must be able to pass through; what is inside stays closed. */

@@ -161,3 +161,9 @@ test('a home that is a file, and a start that Postgres refuses', async (t) => {
   assert.equal(failed.code, 'store.server.start_failed')
   assert.match(failed.reason, /no_such_setting/)
 })
+
+test('a place that is writable and yet takes no folder is refused at once, not tried for ever', async () => {
+  const answer = await openEmbeddedPostgres({ home: '/proc/concord-home' })
+  assert.ok(!answer.ok)
+  assert.equal(answer.code, 'store.home.not_writable')
+})
