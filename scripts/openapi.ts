@@ -19,7 +19,11 @@ async function describe(): Promise<string> {
     log: { info: silent, warn: silent, error: silent },
     version,
     authenticate: () => Promise.reject(new Error('nobody is asked here')),
-    feed: { parseCursor: (text) => ({ ok: true, value: text }), async *follow() {} },
+    feed: {
+      parseCursor: (text) => ({ ok: true, value: text }),
+      findEnd: () => Promise.reject(new Error('nothing is followed here')),
+      async *follow() {},
+    },
     schemaVersions: () => Promise.resolve({ expected: 0, actual: 0 }),
     cursorKey: new Uint8Array(32),
   })

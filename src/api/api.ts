@@ -34,7 +34,7 @@ export function createApi(deps: ApiDeps): Api {
     '*',
     requestIds(deps.randomBytes),
     accessLog(deps.log),
-    responseHeaders(),
+    responseHeaders(deps.version),
     sameOrigin({ hosts: deps.hosts ?? [], origins: deps.origins ?? [] }),
     routeGuard(app, accessTable),
     authentication(deps),

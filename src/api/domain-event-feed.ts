@@ -2,7 +2,7 @@
 import { encodeId, type IdKind } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept } from '#kernel/refusal'
-import { type Db, domainFeed, type DomainFeedRow, followFeed, type Notices, parseCursor } from '#store'
+import { type Db, domainFeed, type DomainFeedRow, findFeedEnd, followFeed, type Notices, parseCursor } from '#store'
 import type { EventFeed, StreamedEvent } from './event-stream.ts'
 
 export type EventFeedOptions = {
@@ -42,6 +42,7 @@ export function openEventFeed({ db, ...following }: EventFeedOptions): EventFeed
       const place = parseCursor(text)
       return place.ok ? accept(text) : place
     },
+    findEnd: () => findFeedEnd(db),
     async *follow({ types, ...request }) {
       for await (const row of followFeed(db, domainFeed, { ...following, ...request })) {
         if (types === undefined || types.includes(row.event_type)) yield toStreamedEvent(row)

@@ -18,9 +18,10 @@ async function readFrames(response: Response, count: number): Promise<Frame[]> {
     if (done) break
     const lines = new TextDecoder().decode(value).split('\n')
     const field = (name: string) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2)
-    const id = field('id')
-    if (id !== undefined)
-      frames.push({ id, event: field('event') ?? '', data: JSON.parse(field('data') ?? '') as Record<string, unknown> })
+    // The opening has a place and no event, the end has neither.
+    const [id, data] = [field('id'), field('data')]
+    if (id === undefined || data === undefined) continue
+    frames.push({ id, event: field('event') ?? '', data: JSON.parse(data) as Record<string, unknown> })
   }
   await reader.cancel()
   return frames
@@ -92,6 +93,31 @@ describe('following the events of a workspace', () => {
     const [frame] = await reading
     assert.equal(frame?.event, 'api_key_revoked')
     assert.ok(made.has((frame?.data['payload'] as { key_id: string } | undefined)?.key_id))
+  })
+
+  test('a reader that is cut off before its first event knows where to go on', async () => {
+    const response = await follow('')
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+    const opening = new TextDecoder().decode((await reader.read()).value)
+    await reader.cancel()
+    const place = /^id: (\S+)$/m.exec(opening)?.[1]
+    const [made] = [await happen(api.ours, 'in the gap')]
+    const [frame] = await readFrames(await follow(`?after=${place}&type=api_key_created`), 1)
+    assert.equal((frame?.data['payload'] as { key_id: string }).key_id, made.id)
+  })
+
+  test('a HEAD opens no stream, however often it is asked', async () => {
+    for (let at = 0; at < 25; at++) {
+      const response = await call(api.app, '/events', { key: api.ours.people.reader.key, method: 'HEAD' })
+      assert.equal(response.status, 200)
+    }
+    const [frame] = await readFrames(await follow('?after=0.0'), 1)
+    assert.ok(frame)
+  })
+
+  test('a whole stream ends with an end frame; one that was cut has none', async () => {
+    const whole = await (await follow('?after=0.0&until=now')).text()
+    assert.match(whole, /event: end\ndata:\n\n$/)
   })
 
   test('until=now ends the stream behind what happened so far', async () => {

@@ -9,6 +9,7 @@ import { principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { newRouter, problems, queryOf, refused } from './route-kit.ts'
 
+const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' }
 const TYPES_MAX = 50
 const TYPE = /^[a-z][a-z0-9_.]{0,99}$/
 
@@ -58,13 +59,15 @@ type EventDeps = Pick<ApiDeps, 'authenticate' | 'db' | 'feed' | 'log'> & { reado
 
 export function eventRoutes(deps: EventDeps, limits: Pick<ApiLimits, 'heartbeatMs' | 'streamsPerKeyMax'>) {
   const open = new Map<string, number>()
-  return newRouter().openapi(getEvents, (c) => {
+  return newRouter().openapi(getEvents, async (c) => {
     const principal = principalOf(c)
     const workspace = workspaceOf(c)
     const { after, type, until } = c.req.valid('query')
     const asked = c.req.valid('header')['last-event-id'] ?? after
     const cursor = asked === undefined ? accept(undefined) : deps.feed.parseCursor(asked)
     if (!cursor.ok) return refused(c, cursor)
+    // A HEAD has no body, so no stream would ever be read to its end and closed.
+    if (c.req.method === 'HEAD') return c.body(null, 200, STREAM_HEADERS)
     const owner = principal.keyId ?? principal.userId
     const count = open.get(owner) ?? 0
     if (count >= limits.streamsPerKeyMax) {
@@ -75,25 +78,27 @@ export function eventRoutes(deps: EventDeps, limits: Pick<ApiLimits, 'heartbeatM
       const again = bearer.ok ? await deps.authenticate(bearer.value) : bearer
       return again.ok && (await resolveWorkspace(deps, again.value, { idHeader: workspace.id })).ok
     }
+    const start = cursor.value ?? (await deps.feed.findEnd())
     open.set(owner, count + 1)
     const follow = (signal: AbortSignal) =>
       deps.feed.follow({
         workspaceId: workspace.id,
-        after: cursor.value,
+        after: start,
         types: type,
         untilNow: until === 'now',
         signal: AbortSignal.any([signal, c.req.raw.signal, ...(deps.closing ? [deps.closing] : [])]),
       })
     const body = streamEvents(follow, {
+      start,
       heartbeatMs: limits.heartbeatMs,
       isStillAllowed,
-      onError: (error) => deps.log.warn({ ...c.get('ids'), error }, 'an event stream ended early'),
+      onError: (error) => deps.log.warn({ ...c.get('ids'), err: error }, 'an event stream ended early'),
       onClose: () => {
         const left = (open.get(owner) ?? 1) - 1
         if (left > 0) open.set(owner, left)
         else open.delete(owner)
       },
     })
-    return c.body(body, 200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' })
+    return c.body(body, 200, STREAM_HEADERS)
   })
 }

@@ -4,6 +4,7 @@ import { frameOf, type StreamedEvent, streamEvents } from './event-stream.ts'
 
 const anEvent = (number: number): StreamedEvent => ({ cursor: `${number}.1`, type: 'thing_happened', data: { number } })
 const quietOptions = {
+  start: '0.0',
   heartbeatMs: 60_000,
   isStillAllowed: () => Promise.resolve(true),
   onError: () => {},

@@ -22,10 +22,14 @@ export type FollowEvents = {
 /** The feed that the API streams from; the composition root makes it from the store's. */
 export type EventFeed = {
   parseCursor(text: string): Decision<string>
+  /** The place behind everything that happened so far. */
+  findEnd(): Promise<string>
   follow(input: FollowEvents): AsyncIterable<StreamedEvent>
 }
 
 export type StreamOptions = {
+  /** Where the stream begins; a reader that is cut off before its first event goes on from here. */
+  readonly start: string
   readonly heartbeatMs: number
   /** Asked with every beat: a credential that was revoked meanwhile ends the stream. */
   readonly isStillAllowed: () => Promise<boolean>
@@ -35,8 +39,10 @@ export type StreamOptions = {
 
 const text = new TextEncoder()
 /** How long a browser waits before it connects again. */
-const OPENING = text.encode('retry: 2000\n: open\n\n')
+const openingOf = (start: string) => text.encode(`retry: 2000\nid: ${start}\n: open\n\n`)
 const BEAT = text.encode(': beat\n\n')
+/** A stream that was cut has no such frame, so a reader can tell "that was all" from "the line broke". */
+const END = text.encode('event: end\ndata:\n\n')
 const QUIET = Symbol('quiet')
 
 export function frameOf({ cursor, type, data }: StreamedEvent): string {
@@ -47,7 +53,7 @@ export function frameOf({ cursor, type, data }: StreamedEvent): string {
 /** Pulls one item at a time, and only when the reader has taken the one before: a slow reader slows the source down. */
 export function streamEvents(
   follow: (signal: AbortSignal) => AsyncIterable<StreamedEvent>,
-  { heartbeatMs, isStillAllowed, onError, onClose }: StreamOptions,
+  { start, heartbeatMs, isStillAllowed, onError, onClose }: StreamOptions,
 ): ReadableStream<Uint8Array> {
   const abort = new AbortController()
   const source = follow(abort.signal)[Symbol.asyncIterator]()
@@ -63,7 +69,7 @@ export function streamEvents(
   }
 
   return new ReadableStream<Uint8Array>({
-    start: (controller) => controller.enqueue(OPENING),
+    start: (controller) => controller.enqueue(openingOf(start)),
     async pull(controller) {
       try {
         next ??= source.next()
@@ -75,12 +81,16 @@ export function streamEvents(
             return finish()
           }
         }
+        // The reader left while we waited: there is nobody to write to, and nothing wrong.
+        if (abort.signal.aborted) return
         if (item === QUIET) return controller.enqueue(BEAT)
         next = undefined
         if (!item.done) return controller.enqueue(text.encode(frameOf(item.value)))
+        controller.enqueue(END)
         controller.close()
         finish()
       } catch (error) {
+        if (abort.signal.aborted) return
         // The reader comes back with the last cursor it saw, so closing loses nothing.
         onError(error)
         controller.close()

@@ -12,10 +12,11 @@ const HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
 }
 
-export function responseHeaders(): MiddlewareHandler<ApiEnv> {
+/** `version` lets a command line of another version say so instead of failing in odd ways. */
+export function responseHeaders(version: string): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     await next()
-    for (const [name, value] of Object.entries(HEADERS)) {
+    for (const [name, value] of Object.entries({ ...HEADERS, 'x-concord-version': version })) {
       if (!c.res.headers.has(name)) c.res.headers.set(name, value)
     }
   }

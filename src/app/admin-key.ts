@@ -1,7 +1,4 @@
-/**
- * Keeps one working administrator key in `CONCORD_HOME/admin.key`, readable by its owner alone. A start that died between the
- * commit of a key and the writing of the file leaves a key nobody knows; the next start makes another.
- */
+/** Keeps one working administrator key in `CONCORD_HOME/admin.key`, readable by its owner alone. */
 import { chmod, mkdir, open, readFile, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { bootstrapAdmin, type IdentityWorld } from '#domains/identity'
@@ -12,14 +9,11 @@ export function adminKeyFile(home: string): string {
 
 export async function ensureAdminKey(world: IdentityWorld, home: string, traceId: string): Promise<string> {
   const file = adminKeyFile(home)
-  const { key } = await bootstrapAdmin(world, traceId, { isKeyKnown: await hasKey(file) })
-  if (key !== null) await writeKey(file, key)
+  await bootstrapAdmin(world, traceId, {
+    read: async () => (await readFile(file, 'utf8').catch(() => '')).trim() || null,
+    write: (key) => writeKey(file, key),
+  })
   return file
-}
-
-async function hasKey(file: string): Promise<boolean> {
-  const text = await readFile(file, 'utf8').catch(() => '')
-  return text.trim() !== ''
 }
 
 /** Whole or not at all: written beside, synced, then renamed over. */

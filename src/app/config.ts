@@ -12,7 +12,7 @@ export type Config = Parsed
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** Variables that belong to Concord's own test runs; known here so that they are not taken for typing mistakes. */
-const TEST_VARIABLES = new Set(['CONCORD_PROOF', 'CONCORD_TEST_SERVER', 'CONCORD_CHAOS_SEED', 'CONCORD_FAULTS_COVER'])
+const TEST_VARIABLES = new Set(['CONCORD_PROOF', 'CONCORD_CHAOS_SEED', 'CONCORD_FAULTS_COVER'])
 
 export function readConfig(environment: Environment, folder: string): Decision<Config> {
   const unknown = findUnknown(environment)
@@ -24,8 +24,8 @@ export function readConfig(environment: Environment, folder: string): Decision<C
     values[name as SettingName] = parsed.value
   }
   const config = values as Config
-  const partial = findPartialProvider(config)
-  return partial ?? accept({ ...config, home: resolve(folder, config.home) })
+  const wrong = findPartialProvider(config) ?? findFaultPlan(config)
+  return wrong ?? accept({ ...config, home: resolve(folder, config.home) })
 }
 
 function findUnknown(environment: Environment): Refusal | undefined {
@@ -41,6 +41,20 @@ function findUnknown(environment: Environment): Refusal | undefined {
   return undefined
 }
 
+/** A plan of crashes has no business in a service; only a run that says it is a test may carry one. */
+function findFaultPlan({ faults, unsafeTest }: Config): Refusal | undefined {
+  if (faults === undefined) return undefined
+  const no = (reason: string, hint: string) => refuse('app.setting.invalid', reason, { path: 'CONCORD_FAULTS', hint })
+  if (unsafeTest !== '1')
+    return no('CONCORD_FAULTS plans crashes, which only a test may do', 'unset it, or set CONCORD_UNSAFE_TEST=1')
+  try {
+    if (Array.isArray(JSON.parse(faults))) return undefined
+  } catch {
+    // Said below, together with JSON that is no list.
+  }
+  return no('CONCORD_FAULTS is not a JSON list', 'it looks like [{"point":"outbox.handled","hit":1,"act":"kill"}]')
+}
+
 function findPartialProvider(config: Config): Refusal | undefined {
   const parts = [config.jwtIssuer, config.jwtAudience, config.jwtJwksUrl]
   const given = parts.filter((part) => part !== undefined).length
@@ -49,4 +63,9 @@ function findPartialProvider(config: Config): Refusal | undefined {
     path: 'CONCORD_JWT_ISSUER',
     hint: 'set CONCORD_JWT_ISSUER, CONCORD_JWT_AUDIENCE and CONCORD_JWT_JWKS_URL together, or none of them',
   })
+}
+
+/** Where the server of this configuration answers; an IPv6 address needs its brackets. */
+export function serverAddress({ url, host, port }: Pick<Config, 'url' | 'host' | 'port'>): string {
+  return (url ?? `http://${host.includes(':') ? `[${host}]` : host}:${port}`).replace(/\/+$/, '')
 }

@@ -5,7 +5,7 @@ import { dirname } from 'node:path'
 import type { Refusal } from '#kernel/refusal'
 import { migrationStatus, openCheckedDb, readServerFacts } from '#store'
 import { adminKeyFile } from './admin-key.ts'
-import type { Config } from './config.ts'
+import { type Config, serverAddress } from './config.ts'
 import { openLog } from './log.ts'
 import { openStore } from './open-store.ts'
 import { version } from './version.ts'
@@ -113,7 +113,7 @@ function schemaFinding(status: { version: number; pending: readonly string[]; ve
 }
 
 async function checkServerProcess(config: Config): Promise<Finding> {
-  const address = config.url ?? `http://${config.host}:${config.port}`
+  const address = serverAddress(config)
   try {
     const answer = await fetch(`${address}/health`, { signal: AbortSignal.timeout(3_000) })
     const health = (await answer.json()) as { status?: string; version?: string }

@@ -27,6 +27,7 @@ export function openLog(level: string | undefined, destination?: DestinationStre
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: errorFacts },
       redact: { paths, censor: '[redacted]' },
       hooks: {
         // By shape: a key or a password inside a message or an error text, wherever it came from.
@@ -35,4 +36,25 @@ export function openLog(level: string | undefined, destination?: DestinationStre
     },
     destination ?? pino.destination({ fd: 2, sync: false }),
   )
+}
+
+/** What a line says about an error. What the database adds (detail, where, the statement) quotes rows and inputs: it stays out. */
+export function errorFacts(error: unknown): Record<string, unknown> {
+  if (!(error instanceof Error)) return { message: String(error).slice(0, 200) }
+  const { code, constraint, routine } = error as Error & { code?: unknown; constraint?: unknown; routine?: unknown }
+  // Class 22 of SQLSTATE is about data and repeats it in the message.
+  const message =
+    typeof code === 'string' && /^22...$/.test(code) ? `data that Postgres refuses (${code})` : error.message
+  const stack = error.stack
+    ?.split('\n')
+    .filter((line) => line.startsWith('    at '))
+    .join('\n')
+  return {
+    type: error.name,
+    message,
+    ...(code === undefined ? {} : { code }),
+    ...(constraint === undefined ? {} : { constraint, routine }),
+    ...(error.cause === undefined ? {} : { cause: errorFacts(error.cause) }),
+    stack,
+  }
 }

@@ -3,7 +3,7 @@ const SHAPES: readonly (readonly [RegExp, string])[] = [
   // Concord's own keys: the prefix stays, so that a person can see which key it was.
   [/\bck_([a-z0-9]{4,16})_[A-Za-z0-9_-]{20,}/g, 'ck_$1_[redacted]'],
   // Passwords inside connection addresses.
-  [/\b([a-z][a-z0-9+.-]*:\/\/[^\s:/@"']*):[^\s@"']+@/gi, '$1:[redacted]@'],
+  [/\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s:/@"']{0,256}):[^\s@"']{1,1024}@/gi, '$1:[redacted]@'],
   // Bearer and basic credentials.
   [/\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}/gi, '$1 [redacted]'],
   // Signed tokens (three base64url parts that start like a JSON header).

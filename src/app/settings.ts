@@ -25,6 +25,19 @@ function optional(variable: string, meaning: string, example: string): Setting<s
   return { variable, meaning, example, parse: (given) => accept(given === '' ? undefined : given) }
 }
 
+function address(variable: string, meaning: string, example: string): Setting<string | undefined> {
+  return {
+    variable,
+    meaning,
+    example,
+    parse(given) {
+      if (given === undefined || given === '') return accept(undefined)
+      if (URL.canParse(given) && /^https?:$/.test(new URL(given).protocol)) return accept(given)
+      return bad(variable, `${variable} is ${quote(given)}, not an address`, `it looks like ${example}`)
+    },
+  }
+}
+
 /** Plain decimal only: `Number` would also take 0x1F90, 1e3 and blanks. */
 function integer(
   variable: string,
@@ -92,8 +105,8 @@ export const settings = {
   rateLimit: integer('CONCORD_RATE_LIMIT', 'requests a minute for one key', [1, 10_000_000], 6_000),
   jwtIssuer: optional('CONCORD_JWT_ISSUER', 'issuer of an outside identity provider', 'https://id.example.com/'),
   jwtAudience: optional('CONCORD_JWT_AUDIENCE', 'audience its tokens must carry', 'concord'),
-  jwtJwksUrl: optional('CONCORD_JWT_JWKS_URL', 'where its signing keys are', 'https://id.example.com/jwks.json'),
-  url: optional('CONCORD_URL', 'server the command line talks to', 'http://127.0.0.1:7420'),
+  jwtJwksUrl: address('CONCORD_JWT_JWKS_URL', 'where its signing keys are', 'https://id.example.com/jwks.json'),
+  url: address('CONCORD_URL', 'server the command line talks to', 'http://127.0.0.1:7420'),
   key: optional('CONCORD_KEY', 'API key of the command line (default: CONCORD_HOME/admin.key)', 'ck_…'),
   faults: optional('CONCORD_FAULTS', 'planned crashes, for tests only', '[]'),
   unsafeTest: choice('CONCORD_UNSAFE_TEST', 'accept a database that may lose commits, for tests only', ['0', '1'], '0'),

@@ -1,7 +1,7 @@
 /** Speaks to a running server over HTTP: the key, the address, and every failure as a refusal with the next step. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Config, readConfig } from '#app/config'
+import { type Config, readConfig, serverAddress } from '#app/config'
 import { version } from '#app/version'
 import { accept, type Decision, refuse, type Refusal } from '#kernel/refusal'
 import { isRefusalCode } from '#kernel/refusal-codes'
@@ -19,8 +19,8 @@ type Problem = { code?: string; detail?: string; path?: string; hint?: string; f
 export function openClient(terminal: Terminal): Decision<Client> {
   const config = readConfig(terminal.environment, terminal.folder)
   if (!config.ok) return config
-  const address = (config.value.url ?? `http://${config.value.host}:${config.value.port}`).replace(/\/+$/, '')
-  const key = findKey(config.value)
+  const address = serverAddress(config.value)
+  const key = findKey(config.value, address)
   if (!key.ok) return key
   const request = async (method: string, path: string, headers: Record<string, string>, body?: unknown) => {
     try {
@@ -60,9 +60,16 @@ export function openClient(terminal: Terminal): Decision<Client> {
   })
 }
 
-function findKey(config: Config): Decision<string> {
+function findKey(config: Config, address: string): Decision<string> {
   if (config.key !== undefined) return accept(config.key)
   const file = join(config.home, 'admin.key')
+  // The key of this folder belongs to the server of this folder; it is not shown to whoever else answers.
+  if (!isLoopback(address)) {
+    return refuse('cli.key.missing', `no API key for ${address}`, {
+      path: 'CONCORD_KEY',
+      hint: 'set CONCORD_KEY to a key of that server',
+    })
+  }
   try {
     return accept(readFileSync(file, 'utf8').trim())
   } catch {
@@ -71,6 +78,10 @@ function findKey(config: Config): Decision<string> {
       hint: 'run the command in the folder where `concord up` runs, or set CONCORD_KEY',
     })
   }
+}
+
+function isLoopback(address: string): boolean {
+  return URL.canParse(address) && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(new URL(address).hostname)
 }
 
 function unreachable(address: string, error: unknown): Refusal {

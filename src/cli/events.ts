@@ -1,6 +1,7 @@
 /** `concord events tail`: follows the events of a workspace, from now or from a cursor, across reconnects. */
 import type { Command } from 'commander'
 import { accept, type Decision } from '#kernel/refusal'
+import { showLine } from '#kernel/visible-text'
 import { type Client, openClient } from './client.ts'
 import type { Cli } from './program.ts'
 import { readServerEvents, type ServerEvent } from './server-events.ts'
@@ -52,16 +53,18 @@ async function follow(
       continue
     }
     try {
+      let isWhole = false
       for await (const event of readServerEvents(stream.value)) {
         if (event.id !== undefined) cursor = event.id
-        if (event.data !== '') show(terminal, event, json)
+        if (event.type === 'end') isWhole = true
+        else if (event.data !== '') show(terminal, event, json)
       }
+      if (options.once === true && isWhole) return accept(undefined)
     } catch (error) {
       // A server that stops or restarts ends the stream; the cursor lets the next one go on without a gap.
       if (!terminal.stop.aborted && !json)
         terminal.err(`stream interrupted (${(error as Error).message}), reconnecting\n`)
     }
-    if (options.once === true) break
     await pause(RECONNECT_MS, terminal.stop)
   }
   return accept(undefined)
@@ -73,7 +76,7 @@ function show(terminal: Terminal, event: ServerEvent, json: boolean): void {
   const row = JSON.parse(event.data) as { event_type: string; actor: string; created_at: string; payload: unknown }
   const payload = JSON.stringify(row.payload)
   terminal.out(
-    `${color.dim(row.created_at)}  ${color.bold(row.event_type)}  ${row.actor}  ${color.dim(payload.slice(0, 160))}\n`,
+    `${color.dim(row.created_at)}  ${color.bold(showLine(row.event_type))}  ${showLine(row.actor)}  ${color.dim(showLine(payload).slice(0, 160))}\n`,
   )
 }
 

@@ -1,6 +1,7 @@
 /** `concord keys`: makes, lists and revokes API keys of a running server. A key is shown once and never again. */
 import type { Command } from 'commander'
 import { accept, refuse } from '#kernel/refusal'
+import { showLine } from '#kernel/visible-text'
 import { openClient } from './client.ts'
 import type { Cli } from './program.ts'
 import { colorsOf, formatTable } from './terminal.ts'
@@ -89,5 +90,5 @@ export function addKeys(program: Command, cli: Cli): void {
 
 function keyRow(key: KeyView): string[] {
   const state = key.revoked_at ? 'revoked' : key.expires_at ? `until ${key.expires_at}` : 'active'
-  return [key.key_id, key.name, `ck_${key.prefix}_…`, key.role, state, key.last_used_at ?? 'never']
+  return [key.key_id, showLine(key.name), `ck_${key.prefix}_…`, key.role, state, key.last_used_at ?? 'never']
 }

@@ -2,6 +2,7 @@
 import { createColors } from 'picocolors'
 import type { Environment } from '#app/config'
 import type { Refusal } from '#kernel/refusal'
+import { showLine, showText } from '#kernel/visible-text'
 
 export type Terminal = {
   readonly out: (text: string) => void
@@ -25,9 +26,9 @@ export function showRefusal(terminal: Terminal, refusal: Refusal, json: boolean)
     return
   }
   const color = colorsOf(terminal)
-  terminal.err(`${color.red('error')} ${refusal.reason}\n`)
-  if (refusal.path !== undefined) terminal.err(`  where  ${refusal.path}\n`)
-  if (refusal.hint !== undefined) terminal.err(`  next   ${refusal.hint}\n`)
+  terminal.err(`${color.red('error')} ${showText(refusal.reason)}\n`)
+  if (refusal.path !== undefined) terminal.err(`  where  ${showLine(refusal.path)}\n`)
+  if (refusal.hint !== undefined) terminal.err(`  next   ${showText(refusal.hint)}\n`)
   terminal.err(`  code   ${refusal.code}\n`)
 }
 

@@ -3,6 +3,7 @@
  * Errors (see `errors.ts`) are for what nobody should see twice.
  */
 import type { RefusalCode } from './refusal-codes.ts'
+import { showQuoted } from './visible-text.ts'
 
 export type Refusal = {
   readonly ok: false
@@ -28,14 +29,8 @@ export function refuse(code: RefusalCode, reason: string, more: Omit<Refusal, 'o
   return { ok: false, code, reason, ...more }
 }
 
-/** Shows a piece of foreign input safely: at most 64 characters, control characters made visible. */
+/** Shows a piece of foreign input safely: at most 64 characters, on one line, hidden characters made visible. */
 export function quote(input: string): string {
-  const visible = Array.from(input.slice(0, 64), (char) => {
-    const code = char.codePointAt(0) ?? 0
-    const hidden =
-      code < 0x20 || (code >= 0x7f && code <= 0x9f) || (code >= 0x200b && code <= 0x200f) || code === 0xfeff
-    const steering = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069)
-    return hidden || steering || (code >= 0xd800 && code <= 0xdfff) ? `\\u${code.toString(16).padStart(4, '0')}` : char
-  }).join('')
+  const visible = showQuoted(input.slice(0, 64))
   return input.length > 64 ? `"${visible}…"` : `"${visible}"`
 }

@@ -26,7 +26,9 @@ let count = 0
 export function caseRowsOn(db: Db, prefix: string): Pick<CaseRows, 'read' | 'transaction'> {
   return {
     async read<T>(key: string) {
-      const [row] = await db.query<{ value: T | null }>('select value from public.case_rows where key = $1', [prefix + key])
+      const [row] = await db.query<{ value: T | null }>('select value from public.case_rows where key = $1', [
+        prefix + key,
+      ])
       return row?.value ?? undefined
     },
     transaction: (work) =>
@@ -35,7 +37,9 @@ export function caseRowsOn(db: Db, prefix: string): Pick<CaseRows, 'read' | 'tra
           async read<T>(key: string) {
             // A row that is not there yet cannot be locked; its name can.
             await tx.query('select pg_advisory_xact_lock(hashtextextended($1, 1))', [prefix + key])
-            const [row] = await tx.query<{ value: T | null }>('select value from public.case_rows where key = $1', [prefix + key])
+            const [row] = await tx.query<{ value: T | null }>('select value from public.case_rows where key = $1', [
+              prefix + key,
+            ])
             return row?.value ?? undefined
           },
           async write(key: string, value: unknown) {
@@ -62,7 +66,9 @@ export async function openCaseStore({ db, url }: TestDb): Promise<CaseRows> {
   const { openDb } = await import('../../src/store/db.ts')
   const asOwner = async (text: string) => {
     const owner = openDb({ url, poolMax: 1, applicationName: 'concord-test-owner' })
-    return owner.query<{ name: string }>(text).finally(() => owner.close())
+    const rows = await owner.query<{ name: string }>(text)
+    await owner.close()
+    return rows
   }
   await asOwner(TABLE)
   const prefix = `${++count}/`

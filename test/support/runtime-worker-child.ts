@@ -49,6 +49,7 @@ if (drive === 'steps') {
   })
 }
 
+process.stdin.on('end', () => process.exit(1)).resume()
 const opened = await runtime.open()
 console.log(opened.ok ? 'ready' : `${opened.code}: ${opened.reason}`)
 if (!opened.ok) process.exit(1)

@@ -21,7 +21,10 @@ export type RuntimeWorker = {
 /** Ready when this resolves. */
 export async function aRuntimeWorker(url: string, options: RuntimeWorkerOptions): Promise<RuntimeWorker> {
   const program = fileURLToPath(new URL('runtime-worker-child.ts', import.meta.url))
-  const child = spawn(process.execPath, [program, url, JSON.stringify(options)], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [program, url, JSON.stringify(options)], {
+    // Its input ends with us, and it with its input: nobody is left behind when a test is killed.
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
   const gone = new Promise<void>((resolve) => child.once('close', () => resolve()))
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
   const next = async () => {

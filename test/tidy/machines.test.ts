@@ -66,7 +66,7 @@ describe('machines', () => {
 
   test('a column without a closed list', () => {
     assertFindings(found({ dump: dump.replace('status_ck CHECK ((status = ANY', 'status_ck CHECK ((kind = ANY') }), [
-      'src/store/schema.sql: concord.domain_effects.status has no closed CHECK list for effect',
+      'src/store/schema.sql: concord.domain_effects.status has no closed list for effect',
     ])
   })
 
@@ -104,6 +104,17 @@ describe('machines', () => {
         ['missions.runs.kind', ['x']],
       ],
     )
+  })
+
+  test('lists are read from the domain of a column, and a domain without one is no list', () => {
+    const drawn = `create domain concord.effect_status as text constraint effect_status_ck CHECK ((VALUE = ANY (ARRAY['planned'::text, 'failed'::text])));
+create domain concord.filled_text as text constraint filled_text_ck CHECK ((VALUE <> ''::text));
+create table concord.domain_effects (
+  effect_type concord.filled_text   not null,
+  status      concord.effect_status not null default 'planned'::text,
+  constraint domain_effects_completed_at_ck CHECK ((((status)::text = ANY ('{failed}'::text[])) = (completed_at IS NOT NULL)))
+);`
+    assert.deepEqual([...checkLists(drawn)], [['concord.domain_effects.status', ['planned', 'failed']]])
   })
 
   test('kernel, database and drawings agree on every state and move', () => {

@@ -1,4 +1,4 @@
-/** A machine stands in three places: the kernel's table, the CHECK list of its column, and its drawing. They must agree. */
+/** A machine stands in three places: the kernel's table, the closed list of its column, and its drawing. They must agree. */
 import type { Finding } from './finding.ts'
 import type { Tree } from './tree.ts'
 
@@ -78,7 +78,7 @@ function columnFindings({ name, states }: MachineTable, columns: CheckLists, wai
       ? [{ path: 'test/tidy/machines.ts', problem: `${name} has its table now; take it off the list` }]
       : []
   }
-  if (!allowed) return [{ path: dumpPath, problem: `${column} has no closed CHECK list for ${name}` }]
+  if (!allowed) return [{ path: dumpPath, problem: `${column} has no closed list for ${name}` }]
   return differences(Object.keys(states), allowed).map((problem) => ({
     path: dumpPath,
     problem: `${column}: ${problem}`,
@@ -87,18 +87,25 @@ function columnFindings({ name, states }: MachineTable, columns: CheckLists, wai
 
 type CheckLists = ReadonlyMap<string, readonly string[]>
 
-/** Every `check (column in (…))` of a schema dump, as Postgres prints it. */
+/** `check (… in (…))`, as Postgres prints it for text, for varchar and for a column of a domain. */
+const closedList = /CHECK \(\(\(?(\w+)\)?(?:::text)? = ANY \(\(?ARRAY\[([^\]]*)\][^)]*\)(?:::text\[\]\))?\)\)[,;]?$/gim
+
+const quoted = (values: string) => [...values.matchAll(/'([^']*)'/g)].flatMap((value) => value[1] ?? [])
+
+/** Every column of a schema dump that takes the values of a list only, by a CHECK of its own or by its domain. */
 export function checkLists(dump: string): CheckLists {
+  const domains = new Map<string, string[]>()
+  for (const [line, domain = ''] of dump.matchAll(/^create domain (\S+) as .*$/gim)) {
+    for (const [, , values = ''] of line.matchAll(closedList)) domains.set(domain, quoted(values))
+  }
   const lists = new Map<string, string[]>()
   for (const [, table = '', body = ''] of dump.matchAll(/^create table (\S+) \(\n([\s\S]*?)^\)/gim)) {
-    for (const [, column = '', values = ''] of body.matchAll(
-      /CHECK \(\(\(?(\w+)\)?(?:::text)? = ANY \(\(?ARRAY\[([^\]]*)\][^)]*\)(?:::text\[\]\))?\)\),?$/gim,
-    )) {
-      lists.set(
-        `${table}.${column}`,
-        [...values.matchAll(/'([^']*)'/g)].flatMap((value) => value[1] ?? []),
-      )
+    for (const [, column = '', type = ''] of body.matchAll(/^ {2}(\w+) +([\w.]+)/gm)) {
+      const values = domains.get(type)
+      if (values) lists.set(`${table}.${column}`, values)
     }
+    for (const [, column = '', values = ''] of body.matchAll(closedList))
+      lists.set(`${table}.${column}`, quoted(values))
   }
   return lists
 }

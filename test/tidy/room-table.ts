@@ -70,7 +70,11 @@ export const rooms: readonly Room[] = [
     enters: withRegistry,
     packages: [...domain, 'undici', 'node:dns', 'node:dns/promises', 'node:net', 'node:http', 'node:https', 'node:tls'],
   },
-  { name: 'domains/commands', enters: [...withRegistry, 'domains/memory', 'domains/connectors'], packages: domain },
+  {
+    name: 'domains/commands',
+    enters: [...withRegistry, 'domains/memory', 'domains/connectors'],
+    packages: [...domain, 'yaml'],
+  },
   { name: 'domains/agents', enters: withCommands, packages: [...domain, 'ai', '@modelcontextprotocol/client'] },
   { name: 'domains/missions', enters: withAgents, packages: domain },
   { name: 'domains/colony', enters: withAgents, packages: domain },

@@ -7,6 +7,7 @@ import { approvalHash } from './approval-hash.ts'
 import { cancelApprovals } from './cancel-approvals.ts'
 import { checkApproved, findPending } from './get-approval.ts'
 import { requestApproval } from './request-approval.ts'
+import { supersedeApprovals } from './supersede-approvals.ts'
 
 describe('asking', () => {
   let room: ApprovalRoom
@@ -155,20 +156,56 @@ describe('asking', () => {
     assert.equal(again.filter(({ inserted }) => inserted).length, 1)
     const fresh = again[0]?.approval
     assert.ok(fresh && fresh.approval_id !== finance.approval_id)
-    // Both old rows are out of the way: the one that was answered, and the one that was closed with it.
+    // Only the same question gives way: the role that was closed along with it has still not agreed.
     assert.equal((await room.read(finance)).superseded_by, fresh.approval_id)
-    assert.equal((await room.read(legal)).superseded_by, fresh.approval_id)
+    assert.equal((await room.read(legal)).superseded_by, null)
     const [requested] = await room.eventsOf(fresh)
-    assert.deepEqual(
-      new Set(requested?.payload['supersedes'] as string[]),
-      new Set([finance.approval_id, legal.approval_id]),
-    )
+    assert.deepEqual(requested?.payload['supersedes'], [finance.approval_id])
     // The other role is asked once more too, and without both of them nothing runs.
     const second = accepted(await send({ ...request, approver: 'role:legal' }))
     assert.equal(second.inserted, true)
+    assert.equal((await room.read(legal)).superseded_by, second.approval.approval_id)
     accepted(await room.decide(fresh, room.approver, 'approved'))
     const check = await checkApproved(room.world.db, { ...request, payloadHash: fresh.payload_hash })
     assert.equal(check.ok ? 'ok' : check.code, 'approvals.approval.missing')
+  })
+
+  const gates: readonly [title: string, other: Partial<Awaited<ReturnType<ApprovalRoom['request']>>>][] = [
+    ['role', { approver: 'role:legal' }],
+    ['type', { approvalType: 'patient' }],
+  ]
+  for (const [title, other] of gates) {
+    test(`[APR-14] asking one ${title} again does not do away with the gate of the other`, async () => {
+      const request = await room.request()
+      const asked = accepted(await send(request)).approval
+      const silent = accepted(await send({ ...request, ...other })).approval
+      accepted(await room.decide(asked, room.approver, 'request_changes'))
+      const { approval } = accepted(await send(request))
+      assert.equal(accepted(await room.decide(approval, room.approver, 'approved')).next, 'wait')
+      const check = await checkApproved(room.world.db, { ...request, payloadHash: approval.payload_hash })
+      assert.equal(check.ok ? 'ok' : check.code, 'approvals.approval.missing')
+      assert.equal((await room.read(silent)).superseded_by, null)
+    })
+  }
+
+  test('a whole set of questions takes the place of the one before: who is not in it has no gate any more', async () => {
+    const request = await room.request()
+    const [finance, legal] = [
+      accepted(await send(request)).approval,
+      accepted(await send({ ...request, approver: 'role:legal' })).approval,
+    ]
+    accepted(await room.decide(finance, room.approver, 'approved'))
+    const { workspaceId, commandId } = request
+    const replace = () =>
+      room.world.db.transaction((tx) =>
+        supersedeApprovals(tx, room.world, by, { workspaceId, commandId, why: 'policy_changed', requests: [request] }),
+      )
+    // The same content and approved before: it stays, and the question that fell away is out of its way.
+    const [stays] = accepted(await replace())
+    assert.equal(stays?.approval_id, finance.approval_id)
+    assert.equal((await room.read(legal)).superseded_by, finance.approval_id)
+    const check = await checkApproved(room.world.db, { ...request, payloadHash: finance.payload_hash })
+    assert.equal(check.ok ? 'ok' : check.code, 'ok')
   })
 
   test('[EVT-11] an event that cannot be written takes the request along', async () => {

@@ -1,18 +1,8 @@
-/**
- * Makes hidden characters visible, so that a person approves what the machine will read: zero width, direction, tags,
- * fillers, control characters and strange spaces become their code, wherever in a JSON value they stand.
- */
+/** Makes hidden characters visible wherever in a JSON value they stand, so that a person approves what the machine will read. */
 import { formatPath, isJsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
+import { showText } from '#kernel/visible-text'
 
-/**
- * Line feeds and tabs are seen as what they are; of the spaces only the plain one is. A backslash that would read as one
- * of our codes is shown as a code too, so that no two texts, and no two keys, become one.
- */
-const HIDDEN = /(?![\n\t])[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{DI}\p{Zl}\p{Zp}]|(?! )\p{Zs}|\\(?=u\{)/gu
-
-export function showText(text: string): string {
-  return text.replaceAll(HIDDEN, (char) => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
-}
+export { showText }
 
 export type Shown<T> = {
   readonly value: T

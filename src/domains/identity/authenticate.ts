@@ -39,15 +39,24 @@ export function openAuthenticator(deps: AuthenticatorDeps): Authenticator {
   }
 }
 
-async function authenticateKey({ db, now }: AuthenticatorDeps, use: KeyUse, key: string): Promise<Decision<Principal>> {
+/** The row of a key that works now; the database's clock decides whether it has ended. */
+async function findLiveKey(db: Sql, key: string): Promise<KeyOwnerRow | undefined> {
   const prefix = prefixOf(key)
-  if (prefix === undefined) return unauthenticated()
+  if (prefix === undefined) return undefined
   const [row] = await db.run(findKeyOwner, [prefix])
   // The comparison happens for an unknown prefix too, so that finding a prefix by the clock is no easier.
   const same = isSameHash(key, row?.key_hash)
-  const at = now()
-  if (!row || !same || !isLive(row, at)) return unauthenticated()
-  use.note(row.key_id, row.last_used_at, at)
+  return row && same && row.is_live ? row : undefined
+}
+
+export async function isWorkingKey(db: Sql, key: string | null): Promise<boolean> {
+  return key !== null && (await findLiveKey(db, key)) !== undefined
+}
+
+async function authenticateKey({ db, now }: AuthenticatorDeps, use: KeyUse, key: string): Promise<Decision<Principal>> {
+  const row = await findLiveKey(db, key)
+  if (!row) return unauthenticated()
+  use.note(row.key_id, row.last_used_at, now())
   return accept({
     ...userOf(row),
     credential: 'api_key',
@@ -55,10 +64,6 @@ async function authenticateKey({ db, now }: AuthenticatorDeps, use: KeyUse, key:
     keyId: row.key_id,
     workspaceId: row.workspace_id,
   })
-}
-
-function isLive(row: KeyOwnerRow, at: Date): boolean {
-  return row.revoked_at === null && (row.expires_at === null || row.expires_at.getTime() > at.getTime())
 }
 
 async function authenticateToken(db: Sql, verify: VerifyToken, token: string): Promise<Decision<Principal>> {

@@ -12,6 +12,7 @@ import {
   insertUser,
   insertWorkspace,
 } from './identity-repository.ts'
+import { isWorkingKey } from './authenticate.ts'
 import { type By, bySystem, type IdentityWorld } from './world.ts'
 
 /** `local:` subjects sign in with keys alone; no outside identity provider can claim one (see verify-token). */
@@ -27,23 +28,28 @@ export type Bootstrapped = {
   readonly key: string | null
 }
 
+/** Where an installation keeps its administrator key between two starts. */
+export type KeyPlace = {
+  /** What is kept there now, working or not. */
+  read(): Promise<string | null>
+  /** Called before the commit: a start that dies in between leaves a key that does not work, and the next start sees that. */
+  write(key: string): Promise<void>
+}
+
 /**
- * I8: the lock makes starting processes take turns; whoever comes second finds everything there. A caller that lost the key
- * (a start that died between commit and file, a second machine) says so and gets another; the database login vouches for it.
+ * I8: the lock makes starting processes take turns; whoever comes second finds everything there, the key in its place
+ * included. Without a place the first key is made once and handed to the caller.
  */
-export function bootstrapAdmin(
-  world: IdentityWorld,
-  traceId: string,
-  { isKeyKnown = true }: { readonly isKeyKnown?: boolean } = {},
-): Promise<Bootstrapped> {
+export function bootstrapAdmin(world: IdentityWorld, traceId: string, place?: KeyPlace): Promise<Bootstrapped> {
   const by = bySystem(traceId)
   return world.db.transaction(async (tx) => {
     await tx.query("select pg_advisory_xact_lock(hashtextextended('concord.identity.bootstrap', 0))")
     const orgId = await ensureOrg(tx, world, by)
     const userId = await ensureAdmin(tx, world, by, orgId)
     const workspaceId = await ensureWorkspace(tx, world, by, orgId, userId)
-    const isKeyNeeded = !isKeyKnown || !(await hasKeys(tx, orgId, userId))
-    const key = isKeyNeeded ? await createAdminKey(tx, world, by, orgId, userId) : null
+    const isKeyThere = place ? await isWorkingKey(tx, await place.read()) : await hasKeys(tx, orgId, userId)
+    const key = isKeyThere ? null : await createAdminKey(tx, world, by, orgId, userId)
+    if (key !== null) await place?.write(key)
     return { orgId, workspaceId, userId, key }
   })
 }

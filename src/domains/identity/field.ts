@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { decodeId, type IdKind } from '#kernel/ids'
 import { parseInstant } from '#kernel/instant'
 import type { Decision, Refusal } from '#kernel/refusal'
+import { showLine } from '#kernel/visible-text'
 import { accept, quote, refuse } from '#kernel/refusal'
 
 /** A text field that becomes what `parse` makes of it. */
@@ -44,13 +45,10 @@ export function parseSlug(text: string): Decision<string> {
   })
 }
 
-// Control characters, zero-width marks and direction overrides make two names look like one.
-const HIDDEN = /[\p{Cc}\p{Cs}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/u
-
-/** A name for people: visible, in Unicode's composed form, without blanks at the ends. */
+/** A name for people: visible (hidden characters make two names look like one), in Unicode's composed form, without blanks at the ends. */
 export function parseName(text: string, charsMax = 200): Decision<string> {
   const name = text.normalize('NFC')
-  if (name.length > 0 && name.length <= charsMax && name === name.trim() && !HIDDEN.test(name)) return accept(name)
+  if (name.length > 0 && name.length <= charsMax && name === name.trim() && showLine(name) === name) return accept(name)
   return refuse('api.field.value', `${quote(text)} cannot be used as a name`, {
     hint: `Use 1 to ${charsMax} visible characters without blanks at the ends.`,
   })

@@ -1,7 +1,7 @@
 /** The door of the identity room: who is asking, what they may do, and which workspace they are in. */
 export { type RandomBytes, prefixOf } from './api-key.ts'
 export { type Authenticator, type AuthenticatorDeps, openAuthenticator } from './authenticate.ts'
-export { ADMIN_EXTERNAL_ID, bootstrapAdmin, type Bootstrapped } from './bootstrap-admin.ts'
+export { ADMIN_EXTERNAL_ID, bootstrapAdmin, type Bootstrapped, type KeyPlace } from './bootstrap-admin.ts'
 export {
   type ApiKeyView,
   apiKeyView,

@@ -7,8 +7,8 @@ export type KeyOwnerRow = {
   readonly key_hash: Buffer
   readonly key_role: PlatformRole
   readonly workspace_id: string | null
-  readonly expires_at: Date | null
-  readonly revoked_at: Date | null
+  /** Neither ended nor revoked, by the clock of the database. */
+  readonly is_live: boolean
   readonly last_used_at: Date | null
   readonly user_id: string
   readonly org_id: string
@@ -22,7 +22,8 @@ export type KeyOwnerRow = {
 /** The roles are an array sub-select: a join would repeat the wide row once per role. */
 export const findKeyOwner = statement<KeyOwnerRow>(
   'identity.find_key_owner',
-  `select k.id as key_id, k.key_hash, k.role as key_role, k.workspace_id, k.expires_at, k.revoked_at, k.last_used_at,
+  `select k.id as key_id, k.key_hash, k.role as key_role, k.workspace_id, k.last_used_at,
+          k.revoked_at is null and (k.expires_at is null or k.expires_at > statement_timestamp()) as is_live,
           u.id as user_id, u.org_id, o.slug as org_slug, u.external_id, u.email, u.role as user_role,
           array(select r.slug
                   from identity.org_role_memberships m

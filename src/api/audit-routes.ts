@@ -1,0 +1,81 @@
+/** The audit of a workspace and its counts. */
+import { createRoute, z } from '@hono/zod-openapi'
+import { type CommandWorld, countCommands, eventView, listAudit, toEventView } from '#domains/commands'
+import { idField } from '#domains/identity'
+import type { ApiDeps } from './api-deps.ts'
+import { openPageCursors } from './page-cursor.ts'
+import { workspaceOf } from './request-context.ts'
+import { needs } from './route-access.ts'
+import { jsonAnswer, limitOf, newRouter, pageFields, pageOf, problems, queryOf, refused } from './route-kit.ts'
+
+const getAudit = createRoute({
+  method: 'get',
+  path: '/audit',
+  operationId: 'listAudit',
+  summary: 'Who asked, what was decided, what was done, what failed: newest first',
+  tags: ['audit'],
+  ...needs('reader'),
+  request: {
+    query: queryOf({
+      ...pageFields,
+      command_id: idField('command')
+        .optional()
+        .meta({ type: 'string', example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170' }),
+      event_type: z.string().max(100).optional().meta({ example: 'policy_evaluated' }),
+    }),
+  },
+  responses: { 200: jsonAnswer(pageOf(eventView, 'AuditPage'), 'A page of the audit.'), ...problems(400, 422) },
+})
+
+const counts = z.record(z.string(), z.int())
+const getStats = createRoute({
+  method: 'get',
+  path: '/stats',
+  operationId: 'countCommands',
+  summary: 'How the commands of the last 30 days stand, by status and by error class',
+  tags: ['audit'],
+  ...needs('reader'),
+  request: { query: queryOf({}) },
+  responses: {
+    200: jsonAnswer(
+      z
+        .object({ commands: counts, errors: counts, effects_open: z.int() })
+        .meta({ id: 'WorkspaceStats', description: 'Counts of one workspace.' }),
+      'The counts.',
+    ),
+    ...problems(422),
+  },
+})
+
+const DAYS_MS = 30 * 24 * 3_600_000
+
+export function auditRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Pick<CommandWorld, 'now'>) {
+  const cursors = openPageCursors(deps.cursorKey)
+  return newRouter()
+    .openapi(getAudit, async (c) => {
+      const query = c.req.valid('query')
+      const limit = limitOf(query)
+      const workspaceId = workspaceOf(c).id
+      const scope = ['listAudit', workspaceId, query.command_id ?? null, query.event_type ?? null]
+      const before = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
+      if (before && !before.ok) return refused(c, before)
+      const filter = {
+        commandId: query.command_id,
+        eventType: query.event_type,
+        beforeSeq: before?.value[0] ?? null,
+        limit: limit + 1,
+      }
+      const rows = await listAudit(deps.db, workspaceId, filter)
+      const items = rows.slice(0, limit)
+      const last = rows.length > limit ? items.at(-1) : undefined
+      return c.json({ items: items.map(toEventView), next_cursor: last ? cursors.seal(scope, [last.seq]) : null }, 200)
+    })
+    .openapi(getStats, async (c) => {
+      const { commands, errors, effects_open } = await countCommands(
+        deps.db,
+        workspaceOf(c).id,
+        new Date(world.now().getTime() - DAYS_MS),
+      )
+      return c.json({ commands: { ...commands }, errors: { ...errors }, effects_open }, 200)
+    })
+}

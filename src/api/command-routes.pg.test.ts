@@ -1,0 +1,264 @@
+/** Commands over HTTP: submit, repeat, look, answer, stop, explain; bad inputs; the door for webhooks; foreign ids. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { signDelivery } from '#domains/commands'
+import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
+import { openRoomOn, type TestRoom } from '#test/commands'
+import type { Api } from './api.ts'
+import { auditRoutes } from './audit-routes.ts'
+import { commandRoutes } from './command-routes.ts'
+import { taskTypeRoutes } from './task-type-routes.ts'
+import { webhookPath, webhookRoutes } from './webhook-routes.ts'
+
+type Json = Record<string, unknown>
+
+describe('commands over HTTP', () => {
+  let api: TestApi
+  let app: Api
+  let room: TestRoom
+  let key: string
+  const secret = new Uint8Array(32).fill(3)
+
+  before(async () => {
+    api = await openTestApi()
+    room = openRoomOn(api.world, api.ours)
+    const source = {
+      name: 'shop',
+      workspaceId: api.ours.workspace.id,
+      secret,
+      map: (event: Json) =>
+        event['type'] === 'order' ? { taskName: 'Work', payload: { subject: String(event['id']) } } : undefined,
+    }
+    app = api.with({
+      publicPaths: [webhookPath],
+      extraRoutes: (router) => {
+        for (const routes of [
+          commandRoutes(api.deps, room.world),
+          taskTypeRoutes(room.world),
+          auditRoutes(api.deps, room.world),
+          webhookRoutes(room.world, [source]),
+        ]) {
+          router.route('/', routes)
+        }
+      },
+    })
+    key = api.ours.people.writer.key
+  })
+  after(async () => {
+    await room.close()
+    await api.close()
+  })
+
+  // Everybody's workspace is called main; whose it is, the credential says.
+  const headers = { 'x-workspace': 'main' }
+  const post = (path: string, body: unknown, who = key) => call(app, path, { method: 'POST', key: who, body, headers })
+  const get = async (path: string, who = key) => (await call(app, path, { key: who, headers })).json() as Promise<Json>
+  const submit = async (body: Json) =>
+    (await (await post('/commands', body)).json()) as {
+      command_id: string
+      state: string
+      status: string
+      trace_id: string
+    }
+  const uuidOf = (id: string) => id.slice(4).replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, '$1-$2-$3-$4-$5')
+
+  test('[API-01] [API-02] [API-07] [CMD-03] 202 for a new command, 200 for a known key, and the result afterwards', async () => {
+    const body = {
+      task_name: 'Work',
+      payload: { subject: 's', steps: ['connector.hotel.book_a'] },
+      idempotency_key: 'may',
+    }
+    const first = await post('/commands', body)
+    assert.equal(first.status, 202)
+    const view = (await first.json()) as Json
+    assert.deepEqual(Object.keys(view), ['command_id', 'state', 'status', 'trace_id'])
+    assert.equal(view['state'], view['status'])
+    const again = await post('/commands', body)
+    assert.equal(again.status, 200)
+    assert.equal(((await again.json()) as Json)['command_id'], view['command_id'])
+    await room.settle(uuidOf(String(view['command_id'])))
+    const seen = await get(`/commands/${String(view['command_id'])}`)
+    assert.deepEqual([seen['state'], seen['status'], seen['command_type']], ['succeeded', 'succeeded', 'work'])
+    assert.deepEqual(
+      Object.keys(seen).filter((name) => name.includes('runtime') || name.includes('turn')),
+      [],
+    )
+  })
+
+  test('[CMD-13] [EVT-13] [PRM-12] bad requests get their code and leave an audit row without a command', async () => {
+    const cases: [Json, string][] = [
+      [{ task_name: 'Wrok' }, '404 task_unknown'],
+      [{ task_name: 'Work', payload: {}, cancellation_mode: 'immediate' }, '422 mode_reserved'],
+      [{ task_name: 'Work', payload: { subject: 's', api_key: 'sk_live_value' } }, '422 commands.payload.secret'],
+      [{ task_name: 'Booking', payload: {} }, '422 idempotency.field.missing'],
+      [{ task_name: 'Work', payload: {}, idempotency_key: 'k'.repeat(256) }, '422 key_too_long'],
+      [{ task_name: 'Work', payload: {}, idempotency_key: 'a\u200bb' }, '422 key_characters'],
+      [{ task_name: 'Work', payload: { subject: 'other' }, idempotency_key: 'may' }, '422 key_reused'],
+    ]
+    for (const [body, expected] of cases) assert.equal(await outcomeOf(await post('/commands', body)), expected)
+    assert.equal(await outcomeOf(await post('/commands', { task_name: 'Work', paylod: {} })), '422 unknown_field')
+    assert.equal(
+      await outcomeOf(await post('/commands', { task_name: 'Work', requested_by: 'user:1' })),
+      '422 field_not_allowed',
+    )
+    const audit = (await get('/audit?event_type=command_rejected')) as {
+      items: { command_id: string | null; payload: Json }[]
+    }
+    assert.deepEqual(
+      audit.items.map(({ command_id, payload }) => [command_id, payload['code']]),
+      cases.map(([, expected]) => [null, expected.split(' ')[1]]).reverse(),
+    )
+    assert.equal(JSON.stringify(audit).includes('sk_live_value'), false)
+  })
+
+  test('[API-05] cancel, input and retry over HTTP; 34: cancelling what has ended is 200 with changed false', async () => {
+    const { command_id } = await submit({ task_name: 'Work', payload: {} })
+    await room.settle(uuidOf(command_id))
+    const waiting = await get(`/commands/${command_id}`)
+    assert.deepEqual(
+      (waiting['next'] as { action: string }[]).map(({ action }) => action),
+      ['supply_input', 'cancel'],
+    )
+    assert.equal(
+      await outcomeOf(await post(`/commands/${command_id}/input`, { input: { subject: 1 } })),
+      '422 commands.payload.malformed',
+    )
+    assert.equal((await post(`/commands/${command_id}/input`, { input: { subject: 'now' } })).status, 200)
+    await room.settle(uuidOf(command_id))
+    const late = (await (await post(`/commands/${command_id}/cancel`, { reason: 'too late' })).json()) as Json
+    assert.deepEqual([late['changed'], late['status']], [false, 'succeeded'])
+    assert.equal(
+      await outcomeOf(await post(`/commands/${command_id}/cancel`, { cancellation_mode: 'immediate' })),
+      '422 mode_reserved',
+    )
+    assert.equal(await outcomeOf(await post(`/commands/${command_id}/retry`, {})), '409 commands.command.not_failed')
+  })
+
+  test('the explanation is the chain from trigger to outcome; events and effects page', async () => {
+    const { command_id } = await submit({
+      task_name: 'Work',
+      payload: { subject: 's', steps: ['connector.hotel.book_a'], decide: 'require_approval' },
+    })
+    await room.settle(uuidOf(command_id))
+    const { chain, summary } = (await get(`/commands/${command_id}/explanation`)) as {
+      summary: string
+      chain: { kind: string; text: string }[]
+    }
+    assert.equal(summary, 'Work is waiting for approval.')
+    assert.deepEqual(
+      chain.map(({ kind }) => kind),
+      ['trigger', 'policy', 'approval'],
+    )
+    assert.match(chain[1]?.text ?? '', /^Policy said require approval by scripted, because: Somebody must agree\.$/)
+    const first = (await get(`/commands/${command_id}/events?limit=2`)) as { items: Json[]; next_cursor: string }
+    const second = (await get(`/commands/${command_id}/events?limit=200&cursor=${first.next_cursor}`)) as {
+      items: Json[]
+    }
+    const types = [...first.items, ...second.items].map(({ event_type }) => event_type)
+    assert.deepEqual(types.slice(0, 3), ['command_created', 'status_changed', 'policy_evaluated'])
+    assert.equal(new Set([...first.items, ...second.items].map(({ event_id }) => event_id)).size, types.length)
+    const effects = (await get(`/commands/${command_id}/effects`)) as { items: { effect_type: string }[] }
+    assert.deepEqual(
+      effects.items.map(({ effect_type }) => effect_type),
+      ['approval.request'],
+    )
+  })
+
+  test('[SEC-08] ids of another workspace do not exist, in the same words as ids of nothing', async () => {
+    const { command_id } = await submit({ task_name: 'Work', payload: { subject: 's' } })
+    const theirs = api.theirs.people.admin.key
+    const nothing = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405199'
+    for (const path of ['', '/events', '/effects', '/explanation']) {
+      const [foreign, absent] = [
+        await call(app, `/commands/${command_id}${path}`, { key: theirs, headers }),
+        await call(app, `/commands/${nothing}${path}`, { key: theirs, headers }),
+      ]
+      assert.equal(foreign.status, 404)
+      assert.equal(((await foreign.json()) as Json)['detail'], ((await absent.json()) as Json)['detail'])
+    }
+    for (const verb of ['cancel', 'retry'])
+      assert.equal(
+        await outcomeOf(await post(`/commands/${command_id}/${verb}`, {}, theirs)),
+        '404 commands.command.not_found',
+      )
+    assert.equal(
+      await outcomeOf(await post(`/commands/${command_id}/input`, { input: {} }, theirs)),
+      '404 commands.command.not_found',
+    )
+    const squat = await post(
+      '/commands',
+      { task_name: 'Work', payload: { subject: 'x' }, idempotency_key: 'may' },
+      api.theirs.people.writer.key,
+    )
+    assert.equal(squat.status, 202)
+    assert.equal(
+      await outcomeOf(await call(app, `/commands/${uuidOf(command_id).toUpperCase()}`, { key, headers })),
+      '400 id_format',
+    )
+    assert.equal(
+      await outcomeOf(await post('/commands', { task_name: 'Work', payload: {} }, api.ours.people.reader.key)),
+      '403 identity.role.insufficient',
+    )
+  })
+
+  test('the task types show their contract and the schema of their payload; stats count; lists page and filter', async () => {
+    const { items } = (await get('/task-types')) as { items: Json[] }
+    assert.deepEqual(
+      items.map((item) => item['task_name']),
+      ['Booking', 'Echo', 'Work'],
+    )
+    const schema = items[2]?.['payload_schema'] as { properties: Json } | undefined
+    assert.ok(schema?.properties['subject'])
+    const stats = (await get('/stats')) as { commands: Record<string, number> }
+    assert.ok((stats.commands['succeeded'] ?? 0) >= 2)
+    const page = (await get('/commands?limit=2&status=succeeded')) as { items: Json[]; next_cursor: string | null }
+    assert.ok(page.items.every(({ status }) => status === 'succeeded'))
+    assert.equal(await outcomeOf(await call(app, '/commands?limit=0', { key, headers })), '422 limit_range')
+    assert.equal(await outcomeOf(await call(app, '/commands?cursor=abc', { key, headers })), '400 cursor_invalid')
+  })
+
+  test('[API-06] a webhook: signed, fresh, once; an unknown type is recorded; every wrong signature has one answer', async () => {
+    const now = String(Math.floor(api.world.now().getTime() / 1_000))
+    const deliver = (body: Json, more: { id?: string; at?: string; signature?: string; source?: string } = {}) => {
+      const bytes = new TextEncoder().encode(JSON.stringify(body))
+      const { id = 'evt-1', at = now } = more
+      const headers = {
+        'webhook-id': id,
+        'webhook-timestamp': at,
+        'webhook-signature': more.signature ?? signDelivery(secret, id, at, bytes),
+      }
+      return call(app, `/webhooks/${more.source ?? 'shop'}`, { method: 'POST', body: bytes, headers })
+    }
+    const order = { type: 'order', id: 7 }
+    const deliveries = await Promise.all(Array.from({ length: 6 }, () => deliver(order)))
+    assert.deepEqual(
+      deliveries.map(({ status }) => status).sort((a, b) => a - b),
+      [200, 200, 200, 200, 200, 202],
+    )
+    assert.deepEqual(
+      [
+        (await deliver({ type: 'other' }, { id: 'evt-2' })).status,
+        (await deliver({ type: 'other' }, { id: 'evt-2' })).status,
+      ],
+      [202, 200],
+    )
+    const right = signDelivery(secret, 'evt-3', now, new TextEncoder().encode(JSON.stringify(order)))
+    for (const signature of [
+      '',
+      'v1=00',
+      right.toUpperCase(),
+      right.replace('v1=', 'v2='),
+      signDelivery(secret, 'evt-3', now, new Uint8Array([1])),
+    ]) {
+      assert.equal(await outcomeOf(await deliver(order, { id: 'evt-3', signature })), '401 signature')
+    }
+    for (const shift of [-361, 361])
+      assert.equal(
+        await outcomeOf(await deliver(order, { id: 'evt-4', at: String(Number(now) + shift) })),
+        '401 timestamp',
+      )
+    assert.equal(await outcomeOf(await deliver(order, { source: 'nobody' })), '404 commands.webhook.source_unknown')
+    const made = await room.rows(`select 1 from concord.commands where ingress = 'webhook'`)
+    assert.equal(made.length, 1)
+  })
+})

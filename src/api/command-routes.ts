@@ -1,0 +1,282 @@
+/** Submit, look at, answer, stop and repeat commands, and ask why they are where they are: the routes of the commands room. */
+import { createRoute, z } from '@hono/zod-openapi'
+import {
+  actingFor,
+  cancelBody,
+  cancelCommand,
+  cancelledView,
+  commandStatus,
+  commandView,
+  type CommandWorld,
+  effectView,
+  eventView,
+  explainCommand,
+  explanationView,
+  getCase,
+  inputBody,
+  listCommandEvents,
+  listCommands,
+  retryBody,
+  retryCommand,
+  submitCommand,
+  submitCommandBody,
+  submittedView,
+  supplyInput,
+  toCommandView,
+  toEffectView,
+  toEventView,
+  toExplanationView,
+} from '#domains/commands'
+import { encodeId } from '#kernel/ids'
+import type { ApiDeps } from './api-deps.ts'
+import { openPageCursors } from './page-cursor.ts'
+import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
+import { needs } from './route-access.ts'
+import {
+  bodyProblems,
+  idParam,
+  jsonAnswer,
+  jsonBody,
+  limitOf,
+  newRouter,
+  pageFields,
+  pageOf,
+  problems,
+  queryOf,
+  refused,
+} from './route-kit.ts'
+
+const params = z.object({ command_id: idParam('command', 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170') })
+const EVENTS_MAX = 1_000
+
+const postCommand = createRoute({
+  method: 'post',
+  path: '/commands',
+  operationId: 'submitCommand',
+  summary: 'Ask for one governed thing; the answer comes as soon as it is on record',
+  tags: ['commands'],
+  ...needs('writer'),
+  request: { query: queryOf({}), body: jsonBody(submitCommandBody, 'What is asked for') },
+  responses: {
+    200: jsonAnswer(submittedView, 'The command that this key had made before.'),
+    202: jsonAnswer(submittedView, 'The new command.'),
+    ...problems(404, 409, ...bodyProblems),
+  },
+})
+
+const getCommands = createRoute({
+  method: 'get',
+  path: '/commands',
+  operationId: 'listCommands',
+  summary: 'The commands of the workspace, newest first',
+  tags: ['commands'],
+  ...needs('reader'),
+  request: {
+    query: queryOf({ ...pageFields, status: commandStatus.optional(), task_name: z.string().max(200).optional() }),
+  },
+  responses: { 200: jsonAnswer(pageOf(commandView, 'CommandPage'), 'A page of commands.'), ...problems(400, 422) },
+})
+
+const getCommand = createRoute({
+  method: 'get',
+  path: '/commands/{command_id}',
+  operationId: 'getCommand',
+  summary: 'One command: where it stands, what came of it, and what can happen next',
+  tags: ['commands'],
+  ...needs('reader'),
+  request: { query: queryOf({}), params },
+  responses: { 200: jsonAnswer(commandView, 'The command.'), ...problems(400, 404, 422) },
+})
+
+const action = <P extends string, B extends z.ZodType, A extends z.ZodType>(
+  verb: P,
+  operationId: string,
+  summary: string,
+  body: B,
+  answer: A,
+) =>
+  createRoute({
+    method: 'post',
+    path: `/commands/{command_id}/${verb}`,
+    operationId,
+    summary,
+    tags: ['commands'],
+    ...needs('writer'),
+    request: { query: queryOf({}), params, body: jsonBody(body, summary) },
+    responses: { 200: jsonAnswer(answer, 'The command after it.'), ...problems(404, 409, ...bodyProblems) },
+  })
+
+const postInput = action('input', 'supplyInput', 'Give a waiting command what it lacks', inputBody, commandView)
+const postCancel = action(
+  'cancel',
+  'cancelCommand',
+  'Stop a command; after the answer no new effect starts',
+  cancelBody,
+  cancelledView,
+)
+const postRetry = action(
+  'retry',
+  'retryCommand',
+  'Run a failed command again; what succeeded is kept',
+  retryBody,
+  commandView,
+)
+
+const getEvents = createRoute({
+  method: 'get',
+  path: '/commands/{command_id}/events',
+  operationId: 'listCommandEvents',
+  summary: 'What happened to a command, in order',
+  tags: ['commands'],
+  ...needs('reader'),
+  request: { query: queryOf(pageFields), params },
+  responses: { 200: jsonAnswer(pageOf(eventView, 'DomainEventPage'), 'A page of events.'), ...problems(400, 404, 422) },
+})
+
+const getEffects = createRoute({
+  method: 'get',
+  path: '/commands/{command_id}/effects',
+  operationId: 'listCommandEffects',
+  summary: 'What a command does to the outside world, in the order of its plan',
+  tags: ['commands'],
+  ...needs('reader'),
+  request: { query: queryOf({}), params },
+  responses: {
+    200: jsonAnswer(z.object({ items: z.array(effectView) }).meta({ id: 'EffectList' }), 'Its effects.'),
+    ...problems(400, 404, 422),
+  },
+})
+
+const getExplanation = createRoute({
+  method: 'get',
+  path: '/commands/{command_id}/explanation',
+  operationId: 'explainCommand',
+  summary: 'Why a command is where it is: who asked, which rule decided, who approved, what was done',
+  tags: ['commands'],
+  ...needs('reader'),
+  request: { query: queryOf({}), params },
+  responses: { 200: jsonAnswer(explanationView, 'The chain, in plain words.'), ...problems(400, 404, 422) },
+})
+
+export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: CommandWorld) {
+  const cursors = openPageCursors(deps.cursorKey)
+  const acting = (c: ApiContext) => actingFor(principalOf(c), c.get('ids').traceId)
+  const find = (c: ApiContext, commandId: string) => getCase(deps.db, workspaceOf(c).id, commandId)
+
+  return newRouter()
+    .openapi(postCommand, async (c) => {
+      const body = c.req.valid('json')
+      const submitted = await submitCommand(world, acting(c), {
+        workspaceId: workspaceOf(c).id,
+        taskName: body.task_name,
+        payload: body.payload,
+        idempotencyKey: body.idempotency_key,
+        ingress: 'user_request',
+        requestId: c.get('ids').requestId,
+        cancellationMode: body.cancellation_mode,
+        dependsOn: body.depends_on?.map((parent) => ({
+          commandId: parent.command_id,
+          requiredStatus: parent.required_status,
+          propagateCancellation: parent.propagate_cancellation,
+        })),
+      })
+      if (!submitted.ok) return refused(c, submitted)
+      const { command, isNew } = submitted.value
+      const view = {
+        command_id: encodeId('command', command.command_id),
+        state: command.status,
+        status: command.status,
+        trace_id: command.context.trace_id,
+      }
+      return isNew ? c.json(view, 202) : c.json(view, 200)
+    })
+    .openapi(getCommands, async (c) => {
+      const query = c.req.valid('query')
+      const limit = limitOf(query)
+      const workspaceId = workspaceOf(c).id
+      const scope = ['listCommands', workspaceId, query.status ?? null, query.task_name ?? null]
+      const before = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
+      if (before && !before.ok) return refused(c, before)
+      const filter = {
+        status: query.status,
+        taskName: query.task_name,
+        beforeId: before?.value[0] ?? null,
+        limit: limit + 1,
+      }
+      const rows = await listCommands(deps.db, workspaceId, filter)
+      const items = rows.slice(0, limit)
+      const last = rows.length > limit ? items.at(-1) : undefined
+      const next_cursor = last ? cursors.seal(scope, [last.command_id]) : null
+      return c.json(
+        { items: items.map((command) => toCommandView(world.catalog, { command, effects: [] })), next_cursor },
+        200,
+      )
+    })
+    .openapi(getCommand, async (c) => {
+      const found = await find(c, c.req.valid('param').command_id)
+      return found.ok ? c.json(toCommandView(world.catalog, found.value), 200) : refused(c, found)
+    })
+    .openapi(postInput, async (c) => {
+      const { command_id: commandId } = c.req.valid('param')
+      const supplied = await supplyInput(world, acting(c), {
+        workspaceId: workspaceOf(c).id,
+        commandId,
+        input: c.req.valid('json').input,
+      })
+      return supplied.ok
+        ? c.json(toCommandView(world.catalog, { command: supplied.value, effects: [] }), 200)
+        : refused(c, supplied)
+    })
+    .openapi(postCancel, async (c) => {
+      const { reason, cancellation_mode, force } = c.req.valid('json')
+      const { command_id: commandId } = c.req.valid('param')
+      const asked = { workspaceId: workspaceOf(c).id, commandId, reason, cancellationMode: cancellation_mode, force }
+      const cancelled = await cancelCommand(world, acting(c), asked)
+      if (!cancelled.ok) return refused(c, cancelled)
+      const { command, changed } = cancelled.value
+      return c.json({ ...toCommandView(world.catalog, { command, effects: [] }), changed }, 200)
+    })
+    .openapi(postRetry, async (c) => {
+      const { command_id: commandId } = c.req.valid('param')
+      const retried = await retryCommand(world, acting(c), {
+        workspaceId: workspaceOf(c).id,
+        commandId,
+        reason: c.req.valid('json').reason,
+      })
+      return retried.ok
+        ? c.json(toCommandView(world.catalog, { command: retried.value, effects: [] }), 200)
+        : refused(c, retried)
+    })
+    .openapi(getEvents, async (c) => {
+      const { command_id: commandId } = c.req.valid('param')
+      const query = c.req.valid('query')
+      const limit = limitOf(query)
+      const workspaceId = workspaceOf(c).id
+      const found = await find(c, commandId)
+      if (!found.ok) return refused(c, found)
+      const scope = ['listCommandEvents', workspaceId, commandId]
+      const after = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
+      if (after && !after.ok) return refused(c, after)
+      const rows = await listCommandEvents(deps.db, workspaceId, commandId, {
+        afterSeq: after?.value[0] ?? null,
+        limit: limit + 1,
+      })
+      const items = rows.slice(0, limit)
+      const last = rows.length > limit ? items.at(-1) : undefined
+      return c.json({ items: items.map(toEventView), next_cursor: last ? cursors.seal(scope, [last.seq]) : null }, 200)
+    })
+    .openapi(getEffects, async (c) => {
+      const found = await find(c, c.req.valid('param').command_id)
+      return found.ok ? c.json({ items: found.value.effects.map(toEffectView) }, 200) : refused(c, found)
+    })
+    .openapi(getExplanation, async (c) => {
+      const { command_id: commandId } = c.req.valid('param')
+      const found = await find(c, commandId)
+      if (!found.ok) return refused(c, found)
+      const events = await listCommandEvents(deps.db, workspaceOf(c).id, commandId, {
+        afterSeq: null,
+        limit: EVENTS_MAX,
+      })
+      return c.json(toExplanationView(explainCommand(found.value, events)), 200)
+    })
+}

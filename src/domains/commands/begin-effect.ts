@@ -1,0 +1,64 @@
+/** Begins an attempt at an effect: nothing begins unless the command is still in the state that allows it, asked by the very statement that begins. */
+import type { CommandState } from '#kernel/machines/command'
+import { point } from '#store'
+import type { EffectCall } from './catalog/effect-definition.ts'
+import type { StoredEffect } from './command-row.ts'
+import type { WriteDraft } from './draft-write.ts'
+import { commitTurn, draftOf, type Turn } from './turn.ts'
+import { byWorker } from './world.ts'
+
+/** Adds the beginning of an attempt to what is about to be written; `requires` is asked by the statement itself. */
+export function beginInto(draft: WriteDraft, turn: Turn, effect: StoredEffect, requires: CommandState): void {
+  // Found executing with no repeat due: an earlier attempt may have done it, and stays in doubt until somebody can tell.
+  const isCut = effect.status === 'executing' && effect.run_after === null
+  const set = {
+    ...(isCut ? { read_back: { outcome: 'unknown' } } : {}),
+    attempt: effect.attempt + 1,
+    run_after: null,
+    turn_token: turn.token,
+    executed_by_runtime_workflow_id: turn.command.runtime_workflow_id ?? turn.runtimeWorkflowId,
+  }
+  const payload = { attempt: set.attempt, max_attempts: effect.max_attempts, idempotency_key: effect.idempotency_key }
+  if (effect.status === 'planned') draft.moveEffect(effect, 'executing', byWorker, set, { payload, requires })
+  else draft.setEffect(effect, set, requires)
+}
+
+/** True: this turn has begun the attempt and may call. */
+export async function begin(
+  turn: Turn,
+  effect: StoredEffect,
+  requires: CommandState,
+  draft: WriteDraft = draftOf(turn),
+): Promise<boolean> {
+  beginInto(draft, turn, effect, requires)
+  const before = effect.attempt
+  if (!(await commitTurn(turn, draft.done()))) return false
+  const now = turn.effects.find((each) => each.domain_effect_id === effect.domain_effect_id)
+  const isBegun = now !== undefined && now.attempt === before + 1 && now.status === 'executing'
+  if (isBegun) turn.begun.add(effect.domain_effect_id)
+  const stop = point('commands.effect_begun')
+  if (stop) await stop
+  return isBegun
+}
+
+export function callOf(
+  turn: Turn,
+  effect: StoredEffect,
+  signal: AbortSignal,
+  emit: (name: string) => void,
+): EffectCall {
+  const { command } = turn
+  return {
+    commandId: command.command_id,
+    workspaceId: command.workspace_id,
+    effectId: effect.domain_effect_id,
+    effectType: effect.effect_type,
+    payload: effect.effect_payload,
+    idempotencyKey: effect.idempotency_key ?? effect.domain_effect_id,
+    attempt: effect.attempt,
+    traceId: command.context.trace_id,
+    requestedBy: command.requested_by,
+    signal,
+    emit,
+  }
+}

@@ -1,0 +1,85 @@
+/** Makes one call under three limits: its own time, the life of the turn, and nothing but JSON coming back. */
+import { classifyError } from '#kernel/error-classes'
+import { guardValue } from '#kernel/json-value-guard'
+import { EffectFailure, EffectPending } from './catalog/effect-definition.ts'
+import type { AttemptFailure } from './decide-outcome.ts'
+import { renewTurn } from './sql/take-turn.ts'
+import { type Turn, TURN_MS } from './turn.ts'
+
+export type CallOutcome<T> =
+  | { readonly t: 'answered'; readonly value: T }
+  | { readonly t: 'failed'; readonly failure: AttemptFailure }
+  | { readonly t: 'pending'; readonly commandId: string }
+  /** A later turn has the command: whatever this call did will be found by it. */
+  | { readonly t: 'lost' }
+
+const ERROR_CHARS_MAX = 500
+
+/** The turn is renewed while the call lasts; when it is lost the call is told to stop and its answer is not used. */
+export async function callWithin<T>(
+  turn: Turn,
+  timeoutMs: number,
+  call: (signal: AbortSignal) => Promise<T>,
+): Promise<CallOutcome<T>> {
+  const stop = new AbortController()
+  const ended = new AbortController()
+  const signal = AbortSignal.any([stop.signal, turn.signal])
+  const answer = call(signal).then(
+    (value): CallOutcome<T> => ({ t: 'answered', value }),
+    (error: unknown): CallOutcome<T> =>
+      error instanceof EffectPending
+        ? { t: 'pending', commandId: error.commandId }
+        : { t: 'failed', failure: failureOf(error) },
+  )
+  const late = turn.world.sleep(timeoutMs, ended.signal).then(
+    (): CallOutcome<T> => ({
+      t: 'failed',
+      failure: { errorClass: 'timeout', message: `no answer within ${timeoutMs} ms`, happened: 'unknown' },
+    }),
+  )
+  try {
+    return await Promise.race([answer, late, watchTurn(turn, ended.signal)])
+  } finally {
+    stop.abort()
+    ended.abort()
+  }
+}
+
+/** Settles only when the turn is lost. */
+async function watchTurn(turn: Turn, ended: AbortSignal): Promise<{ t: 'lost' }> {
+  for (;;) {
+    await turn.world.sleep(TURN_MS / 3, ended)
+    if (ended.aborted) return new Promise(() => {})
+    const [row] = await turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, TURN_MS])
+    if (!row) {
+      turn.isLost = true
+      return { t: 'lost' }
+    }
+  }
+}
+
+/** What nobody classified is our own fault, and whether it happened nobody knows. */
+export function failureOf(error: unknown): AttemptFailure {
+  const text = error instanceof Error ? error.message : 'the handler threw something that is no error'
+  const message = text.slice(0, ERROR_CHARS_MAX)
+  if (error instanceof EffectFailure)
+    return { errorClass: classifyError(error.errorClass), message, happened: error.happened }
+  return { errorClass: 'internal_error', message, happened: 'unknown' }
+}
+
+/** A result that cannot be stored is no result; the deed may have been done all the same. */
+export function asResult(
+  value: unknown,
+): { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly failure: AttemptFailure } {
+  if (value === undefined || value === null) return { ok: true, value: {} }
+  const guarded = guardValue(value)
+  if (guarded.ok) return { ok: true, value: guarded.value }
+  return {
+    ok: false,
+    failure: {
+      errorClass: 'internal_error',
+      message: `the result cannot be stored: ${guarded.reason}`,
+      happened: 'unknown',
+    },
+  }
+}

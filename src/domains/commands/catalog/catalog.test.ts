@@ -1,0 +1,311 @@
+/** The catalog: defaults, the mapping to primitives over all flags, and everything that keeps a service from starting. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { z } from 'zod'
+import { errorClasses } from '#kernel/error-classes'
+import { defineRetryPolicy } from '#kernel/retry-policy'
+import { chooseQueue, queueNames } from '../choose-queue.ts'
+import { classifyCommand } from '../classify-command.ts'
+import { shippedPolicies } from '../policies/shipped.ts'
+import {
+  defineCommandType,
+  defineConnectorOperation,
+  type Definition,
+  defineFunction,
+  definePolicy,
+  defineSchedule,
+  registerRetry,
+} from './definitions.ts'
+import { defineEffect } from './effect-definition.ts'
+import { findMappingGaps, mappingQuestions } from './mapping-lint.ts'
+import { anyHost, openCatalog } from './open-catalog.ts'
+import { mapTaskToPrimitives, primitiveFamilies, primitives } from './primitives.ts'
+import { defineTask, taskSpec } from './task-spec.ts'
+
+const named = { name: 'T', description: 'd', command_type: 't', function_name: 'f' }
+
+test('[PRM-18] the defaults of a task spec', () => {
+  assert.deepEqual(
+    { ...taskSpec(named) },
+    {
+      ...named,
+      ingress_types: [],
+      required_inputs: [],
+      sync_allowed: false,
+      async_required: false,
+      approval_required: false,
+      memory_write_possible: false,
+      artifact_output_possible: false,
+      notification_required: false,
+      policy_checks: [],
+      connector_requirements: [],
+      risk_level: 'low',
+      max_attempts: 3,
+      metadata: {},
+    },
+  )
+})
+
+test('[PRM-01] there are exactly ten families of primitives', () => assert.equal(new Set(primitiveFamilies).size, 10))
+
+test('[PRM-16] [PLN-09] the mapping over all 128 combinations of flags', () => {
+  for (let bits = 0; bits < 128; bits++) {
+    const [approval, mustAsync, maySync, connector, artifact, memory, notify] = Array.from(
+      { length: 7 },
+      (_, at) => (bits & (1 << at)) !== 0,
+    )
+    const task = taskSpec({
+      ...named,
+      approval_required: approval ?? false,
+      async_required: mustAsync ?? false,
+      sync_allowed: maySync ?? false,
+      connector_requirements: connector ? ['c'] : [],
+      artifact_output_possible: artifact ?? false,
+      memory_write_possible: memory ?? false,
+      notification_required: notify ?? false,
+    })
+    // Written out once more, from the words of the row.
+    const expected = ['ingress', 'command', 'context', 'policy', 'plan']
+    if (approval) expected.push('human_approval')
+    if (mustAsync || !maySync) expected.push('queue', 'async_task')
+    else expected.push('sync_function')
+    if (connector) expected.push('connector_call')
+    if (artifact) expected.push('artifact_write')
+    if (memory) expected.push('memory_write')
+    if (notify) expected.push('notification')
+    expected.push('state_transition', 'audit')
+    assert.deepEqual(mapTaskToPrimitives(task), expected)
+    assert.ok(expected.every((name) => (primitives as readonly string[]).includes(name)))
+  }
+})
+
+test('[PLN-11] [PLN-12] [SUP-09] the queue by the beginning of the effect type', () => {
+  const of = (effect_type: string) => chooseQueue({ effect_type })
+  assert.deepEqual(
+    ['connector.x.y', 'agent.run', 'agent.spawn.x', 'notification.app', 'artifact.write', 'connector'].map(of),
+    ['connector_calls', 'agent_runs', 'swarm_children', 'notifications', 'concord_default', 'concord_default'],
+  )
+  assert.equal(new Set(queueNames).size, 8)
+})
+
+const contract = {
+  payload: z.strictObject({ id: z.string() }),
+  error_classes: errorClasses,
+  cancellable_by: ['requester'] as const,
+  audit: ['command_created'],
+}
+const book = defineEffect({
+  effect_type: 'connector.hotel.book',
+  class: 'keyed',
+  requires_compensation: true,
+  do: () => Promise.resolve({}),
+  undo: { name: 'hotel.cancel', do: () => Promise.resolve({}) },
+})
+const whole: readonly Definition[] = [
+  ...shippedPolicies,
+  book,
+  defineConnectorOperation({
+    connector: 'hotel',
+    operation: 'book',
+    side_effect: true,
+    idempotency_required: true,
+    idempotency_key_template: 'book:{id}',
+  }),
+  registerRetry(defineRetryPolicy({ operation: 'hotel.book', retryable: ['timeout'] })),
+  defineFunction({
+    name: 'f',
+    plan: ({ id }) => [{ effect_type: 'connector.hotel.book', payload: { id: id ?? null } }],
+  }),
+  defineCommandType({ name: 't', description: 'Books.', side_effects: ['connector.hotel.book'], ...contract }),
+  defineTask({
+    ...named,
+    ingress_types: ['user_request'],
+    async_required: true,
+    connector_requirements: ['hotel'],
+    policy_checks: ['permission'],
+  }),
+  defineSchedule({ name: 's', command_type: 't', cron: '0 3 * * *', queue: 'scheduled_maintenance' }),
+]
+
+const rulesOf = (definitions: readonly Definition[], host = anyHost) => {
+  const opened = openCatalog(definitions, host)
+  const findings = opened.ok ? [] : (opened.facts?.['findings'] as { rule: string }[] | undefined)
+  return (findings ?? []).map(({ rule }) => rule)
+}
+const without = (test: (definition: Definition) => boolean) => whole.filter((definition) => !test(definition))
+const replaced = (kind: Definition['kind'], by: Definition) => [
+  ...without((definition) => definition.kind === kind),
+  by,
+]
+
+describe('openCatalog', () => {
+  test('[PRM-24] a whole catalog opens', () => assert.deepEqual(rulesOf(whole), []))
+
+  const cases: [title: string, definitions: readonly Definition[], rule: string][] = [
+    [
+      '[POL-12] an unknown policy name',
+      replaced(
+        'task',
+        defineTask({
+          ...named,
+          ingress_types: ['user_request'],
+          async_required: true,
+          connector_requirements: ['hotel'],
+          policy_checks: ['permisson'],
+        }),
+      ),
+      'unknown_policy',
+    ],
+    [
+      '[ERR-13] a connector operation without a retry policy',
+      without(({ kind }) => kind === 'retry_policy'),
+      'missing_retry_policy',
+    ],
+    [
+      '[EFF-13] a required compensation that is missing',
+      replaced(
+        'effect',
+        defineEffect({
+          effect_type: 'connector.hotel.book',
+          class: 'keyed',
+          requires_compensation: true,
+          do: () => Promise.resolve({}),
+        }),
+      ),
+      'missing_compensation',
+    ],
+    [
+      '[EFF-16] a false inverse',
+      replaced(
+        'effect',
+        defineEffect({
+          effect_type: 'connector.hotel.book',
+          class: 'keyed',
+          inverses: { 'hotel.book': 'hotel.refund' },
+          do: () => Promise.resolve({}),
+          undo: { name: 'hotel.cancel', do: () => Promise.resolve({}) },
+        }),
+      ),
+      'false_inverse',
+    ],
+    [
+      '[PLN-13] a queue that is not registered',
+      replaced('schedule', defineSchedule({ name: 's', command_type: 't', cron: '0 3 * * *', queue: 'nobody' })),
+      'unknown_queue',
+    ],
+    [
+      'a cron that never fires',
+      replaced(
+        'schedule',
+        defineSchedule({ name: 's', command_type: 't', cron: '0 0 30 2 *', queue: 'notifications' }),
+      ),
+      'cron_never',
+    ],
+    [
+      '[PRM-09] a contract without one of its seven parts',
+      replaced(
+        'command_type',
+        defineCommandType({ name: 't', description: '', side_effects: ['connector.hotel.book'], ...contract }),
+      ),
+      'contract_gap',
+    ],
+    [
+      'an effect that no operation stands for',
+      without(({ kind }) => kind === 'connector_operation'),
+      'unknown_operation',
+    ],
+    [
+      'a queryable effect that cannot be looked up',
+      replaced(
+        'effect',
+        defineEffect({ effect_type: 'connector.hotel.book', class: 'queryable', do: () => Promise.resolve({}) }),
+      ),
+      'missing_lookup',
+    ],
+    [
+      'two definitions of one name',
+      [...whole, definePolicy({ name: 'permission', category: 'permission', actions: '*', decide: () => undefined })],
+      'duplicate_name',
+    ],
+    ['a function that nobody defined', without(({ kind }) => kind === 'function'), 'unknown_function'],
+  ]
+  for (const [title, definitions, rule] of cases)
+    test(title, () => assert.ok(rulesOf(definitions).includes(rule), rulesOf(definitions).join()))
+
+  test('[EFF-17] [EFF-27] [RUN-04] a capability that the runtime lacks keeps the catalog shut', () => {
+    const payment = defineEffect({
+      effect_type: 'connector.hotel.book',
+      class: 'keyed',
+      requires_capabilities: ['saga_compensation_native'],
+      do: () => Promise.resolve({}),
+    })
+    const host = {
+      ...anyHost,
+      capabilities: anyHost.capabilities.filter((name) => name !== 'saga_compensation_native'),
+    }
+    assert.deepEqual(rulesOf(replaced('effect', payment)), [])
+    assert.deepEqual(rulesOf(replaced('effect', payment), host), ['missing_capability'])
+  })
+
+  test('[EFF-18] all findings come at once', () => {
+    const broken = [
+      ...without(({ kind }) => kind === 'retry_policy' || kind === 'function'),
+      defineSchedule({ name: 'x', command_type: 'nobody', cron: '* *', queue: 'nobody' }),
+    ]
+    assert.deepEqual(rulesOf(broken).sort(), [
+      'cron_fields',
+      'missing_retry_policy',
+      'unknown_command_type',
+      'unknown_function',
+      'unknown_queue',
+    ])
+  })
+})
+
+test('[PRM-23] each of the twelve questions that is left open is named', () => {
+  assert.equal(mappingQuestions.length, 12)
+  const type = defineCommandType({
+    name: 't',
+    description: 'd',
+    side_effects: ['connector.hotel.book', 'artifact.write', 'memory.write', 'notification.app'],
+    ...contract,
+    cancellable_by: [],
+    audit: [],
+  })
+  const task = taskSpec({ ...named, risk_level: 'high', metadata: { lifecycle: ['created', 'running'] } })
+  const gaps = findMappingGaps(task, type).map(({ question }) => question)
+  assert.deepEqual(
+    mappingQuestions.filter((question) => !gaps.includes(question)),
+    ['command'],
+  )
+  assert.deepEqual(findMappingGaps(task, undefined).filter(({ question }) => question === 'command').length, 1)
+  const complete = taskSpec({
+    ...named,
+    ingress_types: ['user_request'],
+    async_required: true,
+    policy_checks: ['permission'],
+    connector_requirements: ['hotel'],
+    artifact_output_possible: true,
+    memory_write_possible: true,
+    notification_required: true,
+  })
+  assert.deepEqual(findMappingGaps(complete, { ...type, cancellable_by: ['admin'], audit: ['x'] }), [])
+})
+
+test('[CMD-22] the class of a task, as a frozen result', () => {
+  const type = defineCommandType({ name: 't', description: 'd', side_effects: [], ...contract })
+  const classOf = (spec: object, more: object = {}) =>
+    classifyCommand({ spec: taskSpec({ ...named, ...spec }), type: { ...type, ...more } })
+  assert.deepEqual(
+    [
+      classOf({ sync_allowed: true }),
+      classOf({}),
+      classOf({ sync_allowed: true, async_required: true }),
+      classOf({ approval_required: true }),
+      classOf({}, { execution_mode: 'agentic' }),
+      classOf({}, { execution_mode: 'swarm' }),
+    ].map(({ metadata }) => metadata['task_class']),
+    ['sync', 'async', 'async', 'approval_gated', 'agentic', 'swarm'],
+  )
+  assert.ok(Object.isFrozen(classOf({})))
+})

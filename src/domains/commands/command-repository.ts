@@ -1,0 +1,56 @@
+/** Reads commands and their effects; the only place that knows how effects travel inside a row. */
+import { isUuid } from '#kernel/uuid'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import type { Sql, Tx } from '#store'
+import type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
+import { findCase as findCaseStatement, lockCase as lockCaseStatement } from './sql/find-case.ts'
+import { type EffectJson, takeTurn as takeTurnStatement } from './sql/take-turn.ts'
+
+type Found = StoredCommand & { readonly effects: readonly EffectJson[] }
+
+function caseOf({ effects, ...command }: Found): CommandCase {
+  return { command, effects: effects.map(effectOf) }
+}
+
+function effectOf(json: EffectJson): StoredEffect {
+  const time = (text: string | null) => (text === null ? null : new Date(text))
+  // The columns of the table by name; only times change their form on the way through jsonb.
+  const row = json as unknown as StoredEffect
+  return {
+    ...row,
+    created_at: new Date(json.created_at),
+    completed_at: time(json.completed_at),
+    run_after: time(json.run_after),
+  }
+}
+
+export async function takeTurn(
+  sql: Sql,
+  commandId: string,
+  token: string,
+  leaseMs: number,
+): Promise<CommandCase | undefined> {
+  const [found] = await sql.run(takeTurnStatement, [commandId, token, leaseMs])
+  return found && caseOf(found)
+}
+
+export async function findCase(sql: Sql, workspaceId: string, commandId: string): Promise<CommandCase | undefined> {
+  if (!isUuid(commandId)) return undefined
+  const [found] = await sql.run(findCaseStatement, [commandId, workspaceId])
+  return found && caseOf(found)
+}
+
+export async function lockCase(tx: Tx, workspaceId: string, commandId: string): Promise<CommandCase | undefined> {
+  if (!isUuid(commandId)) return undefined
+  const [found] = await tx.run(lockCaseStatement, [commandId, workspaceId])
+  return found && caseOf(found)
+}
+
+export async function getCase(sql: Sql, workspaceId: string, commandId: string): Promise<Decision<CommandCase>> {
+  const found = await findCase(sql, workspaceId, commandId)
+  return found ? accept(found) : refuseMissing()
+}
+
+export function refuseMissing(): Decision<never> {
+  return refuse('commands.command.not_found', 'There is no such command.')
+}

@@ -1,0 +1,265 @@
+/** The shapes that cross the edge of this room: what callers send, and what they get to see. No runtime fields among them. */
+import { z } from 'zod'
+import { idField } from '#domains/identity'
+import { encodeId } from '#kernel/ids'
+import { formatInstant } from '#kernel/instant'
+import { statesOf } from '#kernel/machine'
+import { type CommandState, commandMachine } from '#kernel/machines/command'
+import { showActor } from '#domains/approvals'
+import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
+import type { CommandCase, StoredEffect } from './command-row.ts'
+import { redactPayload } from './data-class.ts'
+import type { Explanation, HistoryEvent } from './explain-command.ts'
+import { nextMoves } from './next-moves.ts'
+import { taskOf } from './task-of.ts'
+
+const COMMAND_ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
+const time = (description: string) =>
+  z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
+
+// The machine's own list, in its order; zod wants to see that it is not empty.
+const states = statesOf(commandMachine) as [CommandState, ...CommandState[]]
+export const commandStatus = z.enum(states).meta({ id: 'CommandStatus', example: 'succeeded' })
+
+const payload = z.record(z.string(), z.json())
+
+export const submitCommandBody = z
+  .strictObject({
+    task_name: z
+      .string()
+      .min(1)
+      .max(200)
+      .meta({ example: 'Generate Report', description: 'GET /task-types lists them.' }),
+    payload: payload.default({}).meta({ example: { report_type: 'monthly_revenue', date_range: '2026-05' } }),
+    idempotency_key: z.string().optional().meta({ example: 'generate_report:monthly_revenue:2026-05' }),
+    cancellation_mode: z
+      .string()
+      .optional()
+      .meta({ example: 'graceful', description: 'graceful or compensate_then_stop.' }),
+    depends_on: z
+      .array(
+        z.strictObject({
+          command_id: idField('command').meta({ type: 'string', example: COMMAND_ID }),
+          required_status: commandStatus.optional(),
+          propagate_cancellation: z.boolean().optional(),
+        }),
+      )
+      .max(100)
+      .optional()
+      .meta({ description: 'Commands that must be where they are required before this one runs.' }),
+  })
+  .meta({ id: 'SubmitCommand', description: 'A request to do one governed thing.' })
+
+export const submittedView = z
+  .object({
+    command_id: z.string().meta({ example: COMMAND_ID }),
+    state: commandStatus,
+    status: commandStatus,
+    trace_id: z.string().meta({ example: 'trace_4bf92f3577b34da6a3ce929d0e0e4736' }),
+  })
+  .meta({
+    id: 'SubmittedCommand',
+    description: 'The command that was recorded, or the one that the key had made before.',
+  })
+
+const nextMoveView = z
+  .object({ action: z.string().meta({ example: 'cancel' }), by: z.array(z.string()), what: z.string() })
+  .meta({ id: 'NextMove', description: 'What can happen now, and who can make it happen.' })
+
+export const commandView = z
+  .object({
+    command_id: z.string().meta({ example: COMMAND_ID }),
+    command_type: z.string().meta({ example: 'generate_report' }),
+    task_name: z.string().nullable(),
+    state: commandStatus,
+    status: commandStatus,
+    requested_by: z.string(),
+    ingress: z.string().meta({ example: 'user_request' }),
+    payload: payload.meta({ description: 'Without card data; secrets are references.' }),
+    result: z.unknown(),
+    error: z.string().nullable(),
+    error_class: z.string().nullable(),
+    cancellation_mode: z.string(),
+    cancellation_requested: z.boolean(),
+    attempt: z.int(),
+    trace_id: z.string(),
+    created_at: time('When it was recorded.'),
+    updated_at: time('When it last changed.'),
+    completed_at: time('When it ended.').nullable(),
+    next: z.array(nextMoveView),
+  })
+  .meta({ id: 'Command', description: 'A governed request and where it stands.' })
+
+export const effectView = z
+  .object({
+    effect_id: z.string(),
+    effect_type: z.string().meta({ example: 'connector.hotel_booking.book_hotel' }),
+    status: z.enum(['planned', 'executing', 'succeeded', 'failed']),
+    idempotency_key: z.string().nullable(),
+    attempt: z.int(),
+    max_attempts: z.int(),
+    result: z.unknown(),
+    error: z.string().nullable(),
+    error_class: z.string().nullable(),
+    compensates_effect_id: z.string().nullable(),
+    declared_compensation: z.string().nullable(),
+    reversibility: z.string().nullable(),
+    run_after: time('When a failed attempt is repeated.').nullable(),
+    completed_at: time('When its outcome was recorded.').nullable(),
+  })
+  .meta({ id: 'Effect', description: 'One action on the outside world.' })
+
+export const eventView = z
+  .object({
+    event_id: z.string(),
+    command_id: z.string().nullable(),
+    event_type: z.string(),
+    purpose: z.string(),
+    actor: z.string(),
+    trace_id: z.string(),
+    payload: z.record(z.string(), z.unknown()),
+    created_at: time('When it happened.'),
+  })
+  .meta({ id: 'DomainEvent', description: 'One fact, written with the change that made it.' })
+
+export const explanationView = z
+  .object({
+    summary: z.string(),
+    chain: z.array(
+      z.object({ kind: z.string(), at: time('When.'), by: z.string(), text: z.string(), event_id: z.string() }),
+    ),
+  })
+  .meta({ id: 'Explanation', description: 'Why it is where it is, in plain words.' })
+
+export const taskTypeView = z
+  .object({
+    task_name: z.string(),
+    description: z.string(),
+    command_type: z.string(),
+    version: z.string(),
+    risk_level: z.string(),
+    ingress_types: z.array(z.string()),
+    required_inputs: z.array(z.string()),
+    policy_checks: z.array(z.string()),
+    approval_required: z.boolean(),
+    idempotency_required: z.boolean(),
+    side_effects: z.array(z.string()),
+    cancellable_by: z.array(z.string()),
+    primitives: z.array(z.string()),
+    payload_schema: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: 'TaskType', description: 'Something that can be asked for, with its contract.' })
+
+export const inputBody = z
+  .strictObject({ input: payload })
+  .meta({ id: 'SupplyInput', description: 'The fields that were missing.' })
+export const cancelBody = z
+  .strictObject({
+    reason: z.string().max(500).optional(),
+    cancellation_mode: z.string().optional(),
+    force: z.boolean().optional(),
+  })
+  .meta({ id: 'CancelCommand' })
+export const retryBody = z.strictObject({ reason: z.string().max(500).optional() }).meta({ id: 'RetryCommand' })
+export const cancelledView = commandView.extend({ changed: z.boolean() }).meta({ id: 'CancelledCommand' })
+
+export type StoredEvent = HistoryEvent & {
+  readonly command_id: string | null
+  readonly purpose: string
+  readonly trace_id: string
+}
+
+const orNull = (at: Date | null) => (at === null ? null : formatInstant(at))
+
+export function toCommandView(catalog: Catalog, found: CommandCase): z.infer<typeof commandView> {
+  const { command } = found
+  const task = taskOf({ world: { catalog }, command })
+  return {
+    command_id: encodeId('command', command.command_id),
+    command_type: command.command_type,
+    task_name: command.task_name,
+    state: command.status,
+    status: command.status,
+    requested_by: showActor(command.requested_by),
+    ingress: command.ingress,
+    // JSON from a jsonb column.
+    payload: redactPayload(command.payload, task?.type.fields ?? {}, 'pii') as z.infer<typeof payload>,
+    result: command.result ?? null,
+    error: command.error,
+    error_class: command.error_class,
+    cancellation_mode: command.cancellation_mode,
+    cancellation_requested: command.cancellation_requested,
+    attempt: command.attempt,
+    trace_id: command.context.trace_id,
+    created_at: formatInstant(command.created_at),
+    updated_at: formatInstant(command.updated_at),
+    completed_at: orNull(command.completed_at),
+    next: nextMoves(found, task?.type, task?.spec.max_attempts ?? 1).map(({ action, by, what }) => ({
+      action,
+      by: [...by],
+      what,
+    })),
+  }
+}
+
+export function toEffectView(effect: StoredEffect): z.infer<typeof effectView> {
+  const of = effect.compensates_effect_id
+  return {
+    effect_id: encodeId('effect', effect.domain_effect_id),
+    effect_type: effect.effect_type,
+    status: effect.status,
+    idempotency_key: effect.idempotency_key,
+    attempt: effect.attempt,
+    max_attempts: effect.max_attempts,
+    result: effect.result ?? null,
+    error: effect.error,
+    error_class: effect.error_class,
+    compensates_effect_id: of === null ? null : encodeId('effect', of),
+    declared_compensation: effect.declared_compensation,
+    reversibility: effect.reversibility,
+    run_after: orNull(effect.run_after),
+    completed_at: orNull(effect.completed_at),
+  }
+}
+
+export function toEventView(event: StoredEvent): z.infer<typeof eventView> {
+  return {
+    event_id: encodeId('event', event.event_id),
+    command_id: event.command_id === null ? null : encodeId('command', event.command_id),
+    event_type: event.event_type,
+    purpose: event.purpose,
+    actor: showActor(event.actor),
+    trace_id: event.trace_id,
+    payload: { ...event.payload },
+    created_at: formatInstant(event.created_at),
+  }
+}
+
+export function toExplanationView({ summary, chain }: Explanation): z.infer<typeof explanationView> {
+  return {
+    summary,
+    chain: chain.map((step) => ({ ...step, at: formatInstant(step.at), event_id: encodeId('event', step.event_id) })),
+  }
+}
+
+export function toTaskTypeView(
+  { spec, type, policyNames }: CompiledTask,
+  primitives: readonly string[],
+): z.infer<typeof taskTypeView> {
+  return {
+    task_name: spec.name,
+    description: spec.description,
+    command_type: type.name,
+    version: type.version,
+    risk_level: spec.risk_level,
+    ingress_types: [...spec.ingress_types],
+    required_inputs: [...spec.required_inputs],
+    policy_checks: [...policyNames],
+    approval_required: spec.approval_required || type.approval.required,
+    idempotency_required: type.idempotency.required,
+    side_effects: [...type.side_effects],
+    cancellable_by: [...type.cancellable_by],
+    primitives: [...primitives],
+    payload_schema: z.toJSONSchema(type.payload, { io: 'input', unrepresentable: 'any' }),
+  }
+}

@@ -1,0 +1,276 @@
+/** A process that dies before or after each of its writes, or around a call: driven again, the same rows, nothing done twice. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { decideApproval } from '#domains/approvals'
+import type { Db } from '#store'
+import {
+  decider,
+  type FakeProvider,
+  historyFaults,
+  nextFence,
+  openTestRoom,
+  ProcessDied,
+  type ProviderMode,
+  type TestRoom,
+} from '#test/commands'
+import { TRACE } from '#test/tenant'
+import { cancelCommand } from './cancel-command.ts'
+import { openDrive } from './drive-command.ts'
+import { actingFor, type CommandWorld } from './world.ts'
+
+/** Counts the passages of every write, before and after its commit, and dies at one of them. */
+class DeathPlan {
+  passage = 0
+  dieAt = Number.POSITIVE_INFINITY
+  isDead = false
+  pass(): void {
+    this.passage += 1
+    if (this.passage === this.dieAt) this.isDead = true
+    if (this.isDead) throw new ProcessDied(`died at passage ${this.passage}`)
+  }
+}
+
+const plan = new DeathPlan()
+
+function mortal(world: CommandWorld, provider: FakeProvider): CommandWorld {
+  const alive = () => {
+    if (provider.isCallerDead) throw new ProcessDied('dead')
+  }
+  const around = async <T>(work: () => Promise<T>): Promise<T> => {
+    alive()
+    plan.pass()
+    const value = await work()
+    plan.pass()
+    return value
+  }
+  const db: Db = new Proxy(world.db, {
+    get: (target, name) =>
+      name === 'transaction'
+        ? (work: Parameters<Db['transaction']>[0], opening?: string) => around(() => target.transaction(work, opening))
+        : Reflect.get(target, name, target),
+  })
+  return {
+    ...world,
+    db,
+    writes: { commit: (write) => around(() => world.writes.commit(write)), close: () => world.writes.close() },
+  }
+}
+
+describe('a process that dies', () => {
+  let room: TestRoom
+  let workspaceId: string
+  before(async () => {
+    room = await openTestRoom(mortal)
+    workspaceId = room.tenant.workspace.id
+  })
+  after(() => room.close())
+
+  /** A new process after each death, until it rests. */
+  async function live(id: string): Promise<string> {
+    for (let turns = 0; turns < 60; turns++) {
+      plan.isDead = false
+      room.provider.isCallerDead = false
+      try {
+        const next = await openDrive(room.world)(id, nextFence())
+        if (next.t === 'done' || (next.t === 'wait' && (next.until === null || next.until > room.clock.now())))
+          return room.statusOf(id)
+      } catch (error) {
+        if (!(error instanceof ProcessDied)) throw error
+        plan.dieAt = Number.POSITIVE_INFINITY
+      }
+    }
+    throw new Error('does not come to rest')
+  }
+
+  async function shapeOf(id: string) {
+    const effects = await room.rows(
+      `select effect_type, status, compensates_effect_id is not null as undoes from concord.domain_effects where command_id = $1 order by declaration_order`,
+      [id],
+    )
+    const moves = await room.rows<{ to: string }>(
+      `select payload->>'to' as to from concord.domain_events where command_id = $1 and event_type = 'status_changed' and payload->>'target_type' = 'command' order by seq`,
+      [id],
+    )
+    const events = await room.rows(
+      `select event_type, count(*)::int from concord.domain_events where command_id = $1 and event_type <> 'status_changed' group by 1 order by 1`,
+      [id],
+    )
+    const approvals = await room.rows(`select status from concord.approvals where command_id = $1`, [id])
+    return { effects, moves: moves.map(({ to }) => to), events, approvals }
+  }
+
+  const notUndone = (id: string) =>
+    room.rows(
+      `select o.effect_type from concord.domain_effects o where o.command_id = $1 and o.compensates_effect_id is null and o.status = 'succeeded'
+         and not exists (select from concord.domain_effects k where k.compensates_effect_id = o.domain_effect_id and k.status = 'succeeded')`,
+      [id],
+    )
+
+  const approve = async (id: string) => {
+    const [row] = await room.rows<{ approval_id: string }>(
+      `select approval_id from concord.approvals where command_id = $1 and status = 'pending'`,
+      [id],
+    )
+    if (row)
+      await decideApproval({ ...room.approvals, db: room.db }, decider(room), {
+        workspaceId,
+        approvalId: row.approval_id,
+        decision: 'approved',
+        traceId: TRACE,
+      })
+  }
+
+  const stories: readonly {
+    name: string
+    payload: Record<string, unknown>
+    taskName?: string
+    end: string
+    middle?: (id: string) => Promise<unknown>
+  }[] = [
+    {
+      name: 'two effects',
+      payload: { subject: 's', steps: ['connector.hotel.book_a', 'connector.ticket.open'] },
+      end: 'succeeded',
+    },
+    {
+      name: 'behind an approval',
+      payload: { subject: 's', decide: 'require_approval', steps: ['connector.hotel.book_a'] },
+      end: 'succeeded',
+      middle: approve,
+    },
+    {
+      name: 'cancelled and undone',
+      payload: { subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] },
+      taskName: 'Booking',
+      end: 'cancelled',
+    },
+  ]
+
+  for (const { name, payload, taskName = 'Work', end, middle } of stories) {
+    test(`[CMD-20] [EFF-05] [EVT-12] ${name}: death before and after every write gives the same rows, each effect applied once`, async () => {
+      const isCancelled = end === 'cancelled'
+      const run = async (dieAt: number) => {
+        plan.passage = 0
+        plan.dieAt = Number.POSITIVE_INFINITY
+        const id = await room.submit(
+          { ...payload, subject: `${name} ${dieAt}` },
+          { taskName, idempotencyKey: `${name} ${dieAt}` },
+        )
+        if (isCancelled) room.provider.failing.add('book_b')
+        plan.passage = 0
+        plan.dieAt = dieAt
+        await live(id)
+        if (middle) {
+          const open = plan.dieAt
+          plan.dieAt = Number.POSITIVE_INFINITY
+          await middle(id)
+          plan.dieAt = open
+          await live(id)
+        }
+        if (isCancelled) {
+          await cancelCommand({ ...room.world, db: room.db }, actingFor(room.tenant.people.admin.principal, TRACE), {
+            workspaceId,
+            commandId: id,
+          })
+          room.provider.failing.clear()
+          await live(id)
+        }
+        return id
+      }
+      const calm = await run(Number.POSITIVE_INFINITY)
+      assert.equal(await room.statusOf(calm), end)
+      const expected = await shapeOf(calm)
+      const passages = plan.passage
+      assert.ok(passages >= 8)
+      for (let dieAt = 1; dieAt <= passages; dieAt++) {
+        const id = await run(dieAt)
+        const shape = await shapeOf(id)
+        assert.deepEqual([dieAt, await room.statusOf(id), shape.moves], [dieAt, end, expected.moves])
+        assert.deepEqual(shape.approvals, expected.approvals)
+        // A cut attempt is carried to its end before it is undone, so there may be more to undo; never less than was done.
+        if (isCancelled) assert.deepEqual(await notUndone(id), [])
+        else assert.deepEqual({ dieAt, ...shape }, { dieAt, ...expected })
+      }
+      assert.deepEqual(
+        [...room.provider.applied].filter(([, count]) => count !== 1),
+        [],
+      )
+      assert.deepEqual(await historyFaults(room), [])
+    })
+  }
+
+  const windows: readonly [effect: string, mode: ProviderMode, end: string, calls: number][] = [
+    ['connector.hotel.book_a', 'crash_before', 'succeeded', 2],
+    ['connector.hotel.book_a', 'crash_after', 'succeeded', 2],
+    ['connector.ticket.open', 'crash_before', 'succeeded', 2],
+    ['connector.ticket.open', 'crash_after', 'succeeded', 1],
+    ['connector.mail.send', 'crash_before', 'blocked', 1],
+    ['connector.mail.send', 'crash_after', 'blocked', 1],
+  ]
+  for (const [effect, mode, end, calls] of windows) {
+    test(`[EFF-06] [CMD-20] ${effect}, ${mode}: keyed is repeated, queryable is looked up, opaque is a question for a person`, async () => {
+      plan.dieAt = Number.POSITIVE_INFINITY
+      const id = await room.submit({ subject: 's', steps: [effect] })
+      const before = room.provider.calls.length
+      room.provider.modes.push(mode)
+      assert.equal(await live(id), end)
+      assert.equal(room.provider.calls.length - before, calls)
+      const [row] = await room.rows<{ idempotency_key: string }>(
+        `select idempotency_key from concord.domain_effects where command_id = $1`,
+        [id],
+      )
+      assert.ok((room.provider.applied.get(row?.idempotency_key ?? '') ?? 0) <= 1)
+      assert.equal(await room.statusOf(id), end)
+    })
+  }
+
+  test('[EFF-25] a repeat that says "not done" settles nothing while an earlier attempt was cut', async () => {
+    plan.dieAt = Number.POSITIVE_INFINITY
+    const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a'] })
+    room.provider.modes.push('crash_after', 'refuse')
+    assert.equal(await live(id), 'blocked')
+    const [row] = await room.rows<{ status: string; idempotency_key: string }>(
+      `select status, idempotency_key from concord.domain_effects where command_id = $1`,
+      [id],
+    )
+    assert.deepEqual([row?.status, room.provider.applied.get(row?.idempotency_key ?? '')], ['executing', 1])
+  })
+
+  test('a turn that nobody renewed is open to any token; one that lives is open to later ones only', async () => {
+    plan.dieAt = Number.POSITIVE_INFINITY
+    const [earlier, later] = [nextFence(), nextFence()]
+    const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a'] })
+    await room.rows(
+      `update concord.commands set turn_token = $2, turn_until = now() + interval '1 minute' where command_id = $1`,
+      [id, later.token],
+    )
+    assert.deepEqual(await openDrive(room.world)(id, earlier), { t: 'done' })
+    assert.equal(await room.statusOf(id), 'created')
+    await room.rows(`update concord.commands set turn_until = now() - interval '1 second' where command_id = $1`, [id])
+    assert.deepEqual(await openDrive(room.world)(id, earlier), { t: 'done' })
+    assert.equal(await room.statusOf(id), 'succeeded')
+  })
+
+  test('a driver that comes back late finds a later turn on the row and writes nothing', async () => {
+    plan.dieAt = Number.POSITIVE_INFINITY
+    const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] })
+    const late = nextFence()
+    const call = room.provider.call.bind(room.provider)
+    let other: string | undefined
+    room.provider.call = async (...args) => {
+      room.provider.call = call
+      // While the first driver is in its call, a later one takes over and finishes the command.
+      other = await live(id)
+      return call(...args)
+    }
+    const next = await openDrive(room.world)(id, late)
+    assert.equal(other, 'succeeded')
+    assert.deepEqual(next, { t: 'done' })
+    const written = await room.rows(
+      `select 1 from concord.domain_events where command_id = $1 and event_type = 'effect_executed'`,
+      [id],
+    )
+    assert.equal(written.length, 2)
+    assert.deepEqual(await historyFaults(room), [])
+  })
+})

@@ -1,0 +1,109 @@
+/** How sensitive a field is, and what may be stored of it: a secret is kept as a reference or not at all. Pure. */
+import type { JsonObject, JsonValue } from '#kernel/json-value'
+import { formatPath, isJsonObject } from '#kernel/json-value'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+
+/** From the freest to the strictest. */
+export const dataClasses = ['public', 'internal', 'confidential', 'pii', 'payment', 'secret'] as const
+export type DataClass = (typeof dataClasses)[number]
+
+export const dataSafetyOutcomes = ['allow', 'redact', 'require_approval', 'deny'] as const
+export type DataSafetyOutcome = (typeof dataSafetyOutcomes)[number]
+
+export type FieldClasses = Readonly<Record<string, DataClass>>
+
+/** `vault://team/stripe`, `env://NAME`: where the secret is, never what it is. */
+const REFERENCE = /^[a-z][a-z0-9+.-]{1,31}:\/\/[\w./:@-]{1,400}$/
+
+export function isSecretReference(value: unknown): boolean {
+  return typeof value === 'string' && REFERENCE.test(value)
+}
+
+/** A payload may be stored when every secret field holds a reference; the value itself is never shown in the refusal. */
+export function checkSecrets(payload: JsonObject, classes: FieldClasses): Decision<JsonObject> {
+  for (const [path, dataClass] of Object.entries(classes)) {
+    if (dataClass !== 'secret') continue
+    for (const { value, at } of valuesAt(payload, path)) {
+      if (value === null || isSecretReference(value)) continue
+      return refuse('commands.payload.secret', `\`${at}\` is a secret and takes a reference, not the secret itself`, {
+        path: at,
+        hint: 'Send where it is kept, such as vault://team/name.',
+      })
+    }
+  }
+  return accept(payload)
+}
+
+/** The payload as it may leave the house or stand in a record: fields above `highest` are replaced by their class. */
+export function redactPayload(payload: JsonObject, classes: FieldClasses, highest: DataClass): JsonObject {
+  const limit = dataClasses.indexOf(highest)
+  const hidden = Object.entries(classes).filter(([, dataClass]) => dataClasses.indexOf(dataClass) > limit)
+  return hidden.reduce<JsonObject>(
+    (copy, [path, dataClass]) => replaceAt(copy, path.split('.'), `[${dataClass}]`),
+    payload,
+  )
+}
+
+/** The strictest class of the fields that are really there. */
+export function highestClass(payload: JsonObject, classes: FieldClasses): DataClass {
+  const present = Object.entries(classes).filter(([path]) =>
+    valuesAt(payload, path).some(({ value }) => value !== null),
+  )
+  return present.reduce<DataClass>(
+    (highest, [, dataClass]) => (dataClasses.indexOf(dataClass) > dataClasses.indexOf(highest) ? dataClass : highest),
+    'public',
+  )
+}
+
+/** Where data of this class goes outside the house. */
+export function decideDataSafety(dataClass: DataClass, isExternal: boolean): DataSafetyOutcome {
+  if (dataClass === 'secret') return 'deny'
+  if (!isExternal) return 'allow'
+  switch (dataClass) {
+    case 'public':
+      return 'allow'
+    case 'internal':
+    case 'confidential':
+      return 'require_approval'
+    case 'pii':
+    case 'payment':
+      return 'deny'
+  }
+}
+
+type Located = { readonly value: JsonValue; readonly at: string }
+
+/** Lists are looked into: `cards.number` is the number of every card. */
+function valuesAt(payload: JsonValue, path: string): readonly Located[] {
+  const names = path.split('.')
+  let found: { value: JsonValue; steps: (string | number)[] }[] = [{ value: payload, steps: [] }]
+  for (const name of names) {
+    found = found
+      .flatMap(({ value, steps }) => items(value, steps))
+      .flatMap(({ value, steps }) => {
+        const inner = isJsonObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
+        return inner === undefined ? [] : [{ value: inner, steps: [...steps, name] }]
+      })
+  }
+  return found
+    .flatMap(({ value, steps }) => items(value, steps))
+    .map(({ value, steps }) => ({ value, at: formatPath(steps) }))
+}
+
+function items(value: JsonValue, steps: (string | number)[]): { value: JsonValue; steps: (string | number)[] }[] {
+  return Array.isArray(value)
+    ? (value as readonly JsonValue[]).flatMap((item, index) => items(item, [...steps, index]))
+    : [{ value, steps }]
+}
+
+function replaceAt(value: JsonObject, names: readonly string[], text: string): JsonObject {
+  const [name, ...rest] = names
+  if (name === undefined || !Object.hasOwn(value, name)) return value
+  return { ...value, [name]: replaceInside(value[name] ?? null, rest, text) }
+}
+
+function replaceInside(value: JsonValue, names: readonly string[], text: string): JsonValue {
+  if (Array.isArray(value)) return (value as readonly JsonValue[]).map((item) => replaceInside(item, names, text))
+  if (names.length === 0) return text
+  return isJsonObject(value) ? replaceAt(value, names, text) : value
+}

@@ -1,0 +1,211 @@
+/**
+ * Puts together what one step writes about a command: moves along the machine, changed fields, effects and events, in the order
+ * in which they are told. Nothing here touches the database; an illegal move is a fault of the step that asked for it.
+ */
+import { KernelFault } from '#kernel/errors'
+import type { NewId } from '#kernel/clock'
+import { decideMove } from '#kernel/machine'
+import type { ConcordActor } from '#kernel/machines/actors'
+import { type CommandState, commandMachine } from '#kernel/machines/command'
+import { effectMachine, type EffectState } from '#kernel/machines/effect'
+import type { CommandPatch, EffectPatch, StoredCommand, StoredEffect } from './command-row.ts'
+import { type CommandEventType, commandEventPurposes, commandLog } from './events.ts'
+
+export type Payload = Readonly<Record<string, unknown>>
+export type Who = { readonly actor: string; readonly kind: ConcordActor }
+export type NewEffect = Omit<StoredEffect, 'error' | 'error_class' | 'run_after' | 'read_back' | 'created_at'>
+
+/** Held: the turn's token must stand on the row. Free: nobody may have a turn. Any: the status alone decides. */
+export type Hold = { readonly held: string } | 'free' | 'any'
+
+export type WriteEvent = {
+  readonly event_id: string
+  readonly purpose: string
+  readonly event_type: CommandEventType
+  readonly payload: Payload
+  readonly actor: string
+  readonly trace_id: string
+  readonly with_effect: string | null
+}
+
+export type EffectMove = {
+  readonly domain_effect_id: string
+  readonly from_status: EffectState
+  readonly status: EffectState
+  readonly requires_status: CommandState | null
+  readonly set: EffectPatch & { readonly completed_at?: Date }
+}
+
+export type Write = {
+  readonly command: StoredCommand
+  readonly hold: Hold
+  readonly from: CommandState | null
+  readonly to: CommandState | null
+  readonly releases: boolean
+  readonly at: Date
+  readonly set: CommandPatch & { readonly completed_at?: Date | null }
+  readonly newEffects: readonly NewEffect[]
+  readonly effectMoves: readonly EffectMove[]
+  readonly events: readonly WriteEvent[]
+}
+
+export type WriteDraft = {
+  /** Where the draft's moves have brought the command. */
+  readonly status: CommandState
+  move(to: CommandState, by: Who, payload?: Payload | ((type: string) => Payload)): WriteDraft
+  /** No move, but the row must still be in the state it was read in. */
+  stay(): WriteDraft
+  set(patch: CommandPatch): WriteDraft
+  tell(
+    type: CommandEventType,
+    by: Who,
+    payload: Payload,
+    about?: { readonly type: string; readonly id: string },
+  ): WriteDraft
+  plan(effect: NewEffect, by: Who): WriteDraft
+  /** An effect that was planned, begun and done before this very write: one row, the same three events. */
+  planDone(effect: NewEffect, by: Who): WriteDraft
+  /** `requires` makes the change, and its event, depend on the command's status at that very moment. */
+  moveEffect(
+    effect: StoredEffect,
+    to: EffectState,
+    by: Who,
+    set: EffectPatch,
+    more?: { payload?: Payload; requires?: CommandState },
+  ): WriteDraft
+  /** Changes an effect that stays where it is. */
+  setEffect(effect: StoredEffect, set: EffectPatch, requires?: CommandState): WriteDraft
+  release(runAfter: Date | null): WriteDraft
+  done(): Write
+}
+
+export function draftWrite(
+  command: StoredCommand,
+  hold: Hold,
+  world: { readonly at: Date; readonly newId: NewId },
+): WriteDraft {
+  const { at, newId } = world
+  const events: WriteEvent[] = []
+  const newEffects: NewEffect[] = []
+  const effectMoves: EffectMove[] = []
+  let status = command.status
+  let [moved, stays, releases] = [false, false, false]
+  let patch: Write['set'] = {}
+
+  function tell(
+    type: CommandEventType,
+    by: Who,
+    payload: Payload,
+    target: { type: string; id: string },
+    withEffect: string | null = null,
+  ): void {
+    events.push({
+      event_id: newId(),
+      purpose: commandEventPurposes[type],
+      event_type: type,
+      payload: { ...payload, target_type: target.type, target_id: target.id },
+      actor: by.actor,
+      trace_id: command.context.trace_id,
+      with_effect: withEffect,
+    })
+    if (!commandLog.types.includes(type) || by.actor.trim() === '')
+      throw new KernelFault('commands.event.invalid', `${type} cannot be told`)
+  }
+  const target = { type: 'command', id: command.command_id }
+
+  const draft: WriteDraft = {
+    get status() {
+      return status
+    },
+    move(to, by, payload = {}) {
+      const decision = decideMove(commandMachine, status, to, by.kind, { ...command, ...patch })
+      if (!decision.ok)
+        throw new KernelFault('commands.move.illegal', decision.reason, { command_id: command.command_id })
+      for (const type of decision.value.emits) {
+        tell(type, by, { ...(typeof payload === 'function' ? payload(type) : payload), from: status, to }, target)
+      }
+      status = to
+      moved = true
+      if (commandMachine.stamps?.some(({ on }) => (on as readonly string[]).includes(to)))
+        patch = { ...patch, completed_at: at }
+      else if (commandMachine.clears?.some(({ on }) => (on as readonly string[]).includes(to)))
+        patch = { ...patch, completed_at: null }
+      return draft
+    },
+    stay() {
+      stays = true
+      return draft
+    },
+    set(more) {
+      patch = { ...patch, ...more }
+      return draft
+    },
+    tell(type, by, payload, about = target) {
+      tell(type, by, payload, about)
+      return draft
+    },
+    plan(effect, by) {
+      newEffects.push(effect)
+      const {
+        domain_effect_id: id,
+        effect_type,
+        idempotency_key,
+        declaration_order,
+        declared_compensation,
+        compensates_effect_id,
+      } = effect
+      const told = { effect_type, idempotency_key, declaration_order, declared_compensation, compensates_effect_id }
+      tell('effect_planned', by, told, { type: 'effect', id })
+      return draft
+    },
+    planDone(effect, by) {
+      draft.plan(effect, by)
+      const { domain_effect_id: id, effect_type, idempotency_key, attempt, max_attempts, result } = effect
+      const told = { effect_type, attempt, max_attempts, idempotency_key }
+      tell('status_changed', by, { ...told, from: 'planned', to: 'executing' }, { type: 'effect', id })
+      tell('effect_executed', by, { ...told, result, from: 'executing', to: 'succeeded' }, { type: 'effect', id })
+      return draft
+    },
+    moveEffect(effect, to, by, set, { payload = {}, requires } = {}) {
+      const decision = decideMove(effectMachine, effect.status, to, by.kind)
+      if (!decision.ok)
+        throw new KernelFault('commands.move.illegal', decision.reason, { domain_effect_id: effect.domain_effect_id })
+      const { domain_effect_id: id, status: from } = effect
+      const isEnd = to === 'succeeded' || to === 'failed'
+      effectMoves.push({
+        domain_effect_id: id,
+        from_status: from,
+        status: to,
+        requires_status: requires ?? null,
+        set: { ...set, ...(isEnd ? { completed_at: at } : {}) },
+      })
+      const told = { ...payload, effect_type: effect.effect_type, from, to }
+      for (const type of decision.value.emits)
+        tell(type, by, told, { type: 'effect', id }, requires === undefined ? null : id)
+      return draft
+    },
+    setEffect(effect, set, requires) {
+      const { domain_effect_id, status: same } = effect
+      effectMoves.push({ domain_effect_id, from_status: same, status: same, requires_status: requires ?? null, set })
+      return draft
+    },
+    release(runAfter) {
+      releases = true
+      patch = { ...patch, run_after: runAfter }
+      return draft
+    },
+    done: () => ({
+      command,
+      hold,
+      from: moved || stays ? command.status : null,
+      to: moved ? status : null,
+      releases,
+      at,
+      set: patch,
+      newEffects,
+      effectMoves,
+      events,
+    }),
+  }
+  return draft
+}

@@ -1,0 +1,73 @@
+/**
+ * The life of a command in turns: read the row, take one step, write what it decided, until it must wait or has ended. The
+ * body only branches on what rows say; every decision is a pure function in a file of its own.
+ */
+import type { Drive, Next } from '#runtime'
+import { takeTurn } from './command-repository.ts'
+import { inputDeadline } from './request-input.ts'
+import { stepBlocked } from './step-blocked.ts'
+import { stepApproved, type StepEnd, stepIntake } from './step-intake.ts'
+import { finishCompensation, stepCancelling, stepCompensating } from './step-leaving.ts'
+import { stepQueued } from './step-queued.ts'
+import { release, stepRunning } from './step-running.ts'
+import { commitTurn, draftOf, openTurn, type Turn, TURN_MS } from './turn.ts'
+import { bySystem, type CommandWorld } from './world.ts'
+
+/** A turn ends after so many steps or so long, and goes on in another: no command holds a worker for ever. */
+const STEPS_MAX = 60
+const SLICE_MS = 5_000
+
+export function openDrive(world: CommandWorld): Drive {
+  return async (commandId, fence): Promise<Next> => {
+    const found = await takeTurn(world.db, commandId, fence.token, TURN_MS)
+    // Ended, unknown, or in the hands of a later turn: there is nothing for this one to do.
+    if (!found) return { t: 'done' }
+    const turn = openTurn(world, fence, found)
+    const startedMs = world.now().getTime()
+    for (let steps = 0; steps < STEPS_MAX; steps++) {
+      if (turn.isLost || fence.signal.aborted) break
+      const end = await takeStep(turn)
+      if (end) return end
+      if (world.now().getTime() - startedMs >= SLICE_MS) break
+    }
+    return turn.isLost ? { t: 'done' } : { t: 'again' }
+  }
+}
+
+async function takeStep(turn: Turn): Promise<StepEnd> {
+  switch (turn.command.status) {
+    case 'created':
+    case 'validated':
+      return stepIntake(turn)
+    case 'waiting_for_input':
+      return stepWaitingForInput(turn)
+    case 'waiting_for_approval':
+      return release(turn, null)
+    case 'blocked':
+      return stepBlocked(turn)
+    case 'approved':
+      return stepApproved(turn)
+    case 'queued':
+      return stepQueued(turn)
+    case 'running':
+      return stepRunning(turn)
+    case 'cancelling':
+      return stepCancelling(turn)
+    case 'compensating':
+      return stepCompensating(turn)
+    case 'compensated':
+      return turn.command.cancellation_requested ? finishCompensation(turn) : { t: 'done' }
+    case 'succeeded':
+    case 'failed':
+    case 'cancelled':
+    case 'expired':
+      return { t: 'done' }
+  }
+}
+
+async function stepWaitingForInput(turn: Turn): Promise<StepEnd> {
+  const deadline = inputDeadline(turn.effects)
+  if (deadline === null || deadline > turn.world.now()) return release(turn, deadline)
+  const draft = draftOf(turn).move('expired', bySystem, { reason: 'no input arrived in time' }).release(null)
+  return (await commitTurn(turn, draft.done())) ? { t: 'done' } : undefined
+}

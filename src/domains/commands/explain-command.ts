@@ -1,0 +1,149 @@
+/** Why a command is where it is, as a chain in plain words: who asked, which rule decided, who approved, what was done, how it ended. Pure. */
+import { showActor } from '#domains/approvals'
+import type { CommandCase } from './command-row.ts'
+
+export type HistoryEvent = {
+  readonly event_id: string
+  readonly event_type: string
+  readonly payload: Readonly<Record<string, unknown>>
+  readonly actor: string
+  readonly created_at: Date
+}
+
+export type ExplainedStep = {
+  readonly kind:
+    | 'trigger'
+    | 'policy'
+    | 'input'
+    | 'approval'
+    | 'plan'
+    | 'effect'
+    | 'retry'
+    | 'cancellation'
+    | 'compensation'
+    | 'outcome'
+  readonly at: Date
+  readonly by: string
+  readonly text: string
+  readonly event_id: string
+}
+
+export type Explanation = { readonly summary: string; readonly chain: readonly ExplainedStep[] }
+
+type Say = (
+  event: HistoryEvent,
+  found: CommandCase,
+) => { readonly kind: ExplainedStep['kind']; readonly text: string } | undefined
+
+const text = (value: unknown) =>
+  typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value)
+const list = (value: unknown) => (Array.isArray(value) ? value.map(text) : [])
+/** Without its full stop: the sentence around it has one. */
+const because = (value: unknown) => (text(value) === '' ? '' : `, because: ${text(value).replace(/\.$/, '')}`)
+
+const says: Readonly<Record<string, Say>> = {
+  command_created: ({ payload }, { command }) => ({
+    kind: 'trigger',
+    text: `${showActor(command.requested_by)} asked for ${text(payload['task_name'])} by ${text(payload['ingress']).replaceAll('_', ' ')}.`,
+  }),
+  policy_evaluated: ({ payload }) => ({ kind: 'policy', text: sayPolicy(payload) }),
+  input_requested: ({ payload }) => ({
+    kind: 'input',
+    text: `Input was asked for: ${list(payload['missing_fields']).join(', ') || 'changes'}.`,
+  }),
+  input_supplied: ({ payload }) => ({ kind: 'input', text: `Input was given: ${list(payload['fields']).join(', ')}.` }),
+  approval_requested: ({ payload }) => ({
+    kind: 'approval',
+    text: `${showActor(text(payload['approver']))} was asked to approve.`,
+  }),
+  approval_decided: ({ payload }) => ({
+    kind: 'approval',
+    text: `The answer was ${text(payload['decision'] ?? payload['to']).replaceAll('_', ' ')}${because(payload['reason'])}.`,
+  }),
+  approval_expired: () => ({ kind: 'approval', text: 'Nobody answered in time.' }),
+  plan_created: ({ payload }) => ({
+    kind: 'plan',
+    text: `It was planned in ${text(payload['steps'])} steps, ${text(payload['execution_mode']).replaceAll('_', ' ')}.`,
+  }),
+  effect_executed: ({ payload }) => ({
+    kind: isUndo(payload) ? 'compensation' : 'effect',
+    text: `${text(payload['effect_type'])} was done, at attempt ${text(payload['attempt'])}.`,
+  }),
+  effect_failed: ({ payload }) => ({
+    kind: isUndo(payload) ? 'compensation' : 'effect',
+    text: `${text(payload['effect_type'])} failed${because(payload['last_error'] ?? payload['error_class'])}.`,
+  }),
+  effect_skipped: ({ payload }) => ({ kind: 'effect', text: `${text(payload['effect_type'])} was left out.` }),
+  effect_outcome_unknown: ({ payload }) => ({
+    kind: 'effect',
+    text: `Nobody can tell whether ${text(payload['effect_type'])} was done; a person was asked.`,
+  }),
+  effect_reconciled: ({ payload }) => ({
+    kind: 'effect',
+    text:
+      payload['outcome'] === 'effect_happened'
+        ? 'A person found that it was done.'
+        : 'A person found that it was not done.',
+  }),
+  retry_scheduled: ({ payload }) => ({
+    kind: 'retry',
+    text: `${text(payload['effect_type'])} did not succeed at attempt ${text(payload['attempt'])} (${text(payload['error_class'])}); again after ${text(payload['run_after'])}.`,
+  }),
+  retry_requested: ({ payload }) => ({
+    kind: 'retry',
+    text: `Run ${text(payload['attempt'])} was decided${because(payload['reason'])}.`,
+  }),
+  cancellation_requested: ({ payload }) => ({
+    kind: 'cancellation',
+    text: `It was cancelled, ${text(payload['cancellation_mode']).replaceAll('_', ' ')}${because(payload['cancel_reason'])}.`,
+  }),
+  cancellation_ignored: ({ payload }) => ({
+    kind: 'cancellation',
+    text: `A cancel came when it was ${text(payload['status']).replaceAll('_', ' ')} and changed nothing.`,
+  }),
+  compensation_started: () => ({ kind: 'compensation', text: 'Undoing began, last deed first.' }),
+  compensation_completed: () => ({ kind: 'compensation', text: 'Everything that could be undone is undone.' }),
+  compensation_drift: ({ payload }) => ({
+    kind: 'compensation',
+    text: `Undoing did not go as declared: ${text(payload['halted'] ?? payload['drift'])}.`,
+  }),
+  status_changed: ({ payload }) => sayEnd(payload),
+}
+
+function isUndo(payload: HistoryEvent['payload']): boolean {
+  return text(payload['effect_type']).startsWith('compensation.')
+}
+
+/** The rules that decided, by name: those whose answer is the decision. */
+function sayPolicy(payload: HistoryEvent['payload']): string {
+  const decision = text(payload['decision'])
+  const trace = Array.isArray(payload['trace'])
+    ? (payload['trace'] as readonly { rule?: unknown; answer?: unknown }[])
+    : []
+  const rules = trace.filter(({ answer }) => answer === decision).map(({ rule }) => text(rule))
+  const by = rules.length > 0 ? ` by ${rules.join(', ')}` : ''
+  return `Policy said ${decision.replaceAll('_', ' ')}${by}${because(list(payload['reasons']).join(' '))}.`
+}
+
+function sayEnd(payload: HistoryEvent['payload']): ReturnType<Say> {
+  if (payload['target_type'] !== 'command') return undefined
+  const to = text(payload['to'])
+  if (!['succeeded', 'failed', 'cancelled', 'expired', 'compensated', 'blocked'].includes(to)) return undefined
+  return {
+    kind: 'outcome',
+    text: `It is ${to}${because(payload['error'] ?? payload['error_class'] ?? payload['reason'])}.`,
+  }
+}
+
+export function explainCommand(found: CommandCase, events: readonly HistoryEvent[]): Explanation {
+  const chain = events.flatMap((event): ExplainedStep[] => {
+    const said = says[event.event_type]?.(event, found)
+    return said ? [{ ...said, at: event.created_at, by: showActor(event.actor), event_id: event.event_id }] : []
+  })
+  const { command } = found
+  const why = command.error === null ? '' : `: ${command.error}`
+  return {
+    summary: `${command.task_name ?? command.command_type} is ${command.status.replaceAll('_', ' ')}${why}.`,
+    chain,
+  }
+}

@@ -1,0 +1,106 @@
+/** The door of the commands room: the catalog, the governed path from request to outcome, and its explanation. */
+export { type AddDependency, addDependency } from './add-dependency.ts'
+export { openApprovalOwner } from './approval-owner.ts'
+export { approvalTypesOf } from './approval-types.ts'
+export { type CancelCommand, cancelCommand, type Cancelled } from './cancel-command.ts'
+export {
+  type ApprovalTerms,
+  type CommandType,
+  type ConnectorOperation,
+  defineCommandType,
+  defineConnectorOperation,
+  defineFunction,
+  type Definition,
+  definePolicy,
+  defineSchedule,
+  type EffectDraft,
+  type ExecutionMode,
+  executionModes,
+  type FunctionDefinition,
+  type PolicyDefinition,
+  registerRetry,
+  type ScheduleSpec,
+} from './catalog/definitions.ts'
+export {
+  defineEffect,
+  type EffectCall,
+  type EffectClass,
+  effectClasses,
+  type EffectDefinition,
+  EffectFailure,
+  EffectPending,
+  type Found,
+  type UndoCall,
+} from './catalog/effect-definition.ts'
+export type { CatalogFinding } from './catalog/finding.ts'
+export { findMappingGaps, mappingQuestions } from './catalog/mapping-lint.ts'
+export { anyHost, type Catalog, type CatalogHost, type CompiledTask, openCatalog } from './catalog/open-catalog.ts'
+export { mapTaskToPrimitives, type Primitive, primitiveFamilies, primitives } from './catalog/primitives.ts'
+export { defineTask, type TaskSpec, taskSpec } from './catalog/task-spec.ts'
+export { classifyCommand, type TaskClass, taskClasses } from './classify-command.ts'
+export { chooseQueue, type QueueName, queueNames } from './choose-queue.ts'
+export type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
+export { findCase, getCase } from './command-repository.ts'
+export {
+  checkSecrets,
+  type DataClass,
+  dataClasses,
+  dataSafetyOutcomes,
+  decideDataSafety,
+  highestClass,
+  isSecretReference,
+  redactPayload,
+} from './data-class.ts'
+export {
+  cancelBody,
+  cancelledView,
+  commandStatus,
+  commandView,
+  effectView,
+  eventView,
+  explanationView,
+  inputBody,
+  retryBody,
+  submitCommandBody,
+  submittedView,
+  taskTypeView,
+  toCommandView,
+  toEffectView,
+  toEventView,
+  toExplanationView,
+  toTaskTypeView,
+} from './contract.ts'
+export { openDrive } from './drive-command.ts'
+export { type CommandEventType, commandEventPurposes, commandLog } from './events.ts'
+export { type ExplainedStep, type Explanation, explainCommand } from './explain-command.ts'
+export { type Firing, fireSchedule } from './fire-schedule.ts'
+export { builtInFacts, type FactSource, type FactSources } from './gather-facts.ts'
+export type { DependsOn } from './insert-command.ts'
+export { type NextMove, nextMoves } from './next-moves.ts'
+export { type CommandDeps, type Commands, openCommands } from './open-commands.ts'
+export { type ExecutionPlan, type PlanStep, validatePlan } from './plan.ts'
+export { shippedPolicies } from './policies/shipped.ts'
+export {
+  type AuditFilter,
+  type CommandFilter,
+  countCommands,
+  listAudit,
+  listCommandEvents,
+  listCommands,
+  type WorkspaceStats,
+} from './read-commands.ts'
+export {
+  checkDelivery,
+  type Received,
+  receiveWebhook,
+  signDelivery,
+  type WebhookDelivery,
+  type WebhookSource,
+} from './receive-webhook.ts'
+export { reconcileCommands } from './reconcile-commands.ts'
+export { compensateCommand, retryCommand } from './retry-command.ts'
+export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit-command.ts'
+export { supplyInput, type SupplyInput } from './supply-input.ts'
+export { type Acting, actingFor, COMMAND_KIND, type CommandWorld } from './world.ts'
+export { readYaml } from './yaml/read-yaml.ts'
+export { loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'

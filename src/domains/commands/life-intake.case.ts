@@ -1,0 +1,214 @@
+/** From a request to its plan: validation, policy, input, approval. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { decideApproval, expireApprovals } from '#domains/approvals'
+import { decider, pendingOf } from '#test/commands'
+import { TRACE, accepted } from '#test/tenant'
+import { retryCommand } from './retry-command.ts'
+import { supplyInput } from './supply-input.ts'
+import {
+  BOOK_A,
+  BOOK_B,
+  room,
+  user,
+  operator,
+  workspaceId,
+  pathOf,
+  typesOf,
+  rowOf,
+  effectsOf,
+  decide,
+  cancel,
+} from './life-bench.case.ts'
+
+export function intakeStories(): void {
+  test('[ST-18] [CMD-16] [PLN-14] [PER-04] [EVT-11] two effects, one after the other, each planned before the first one runs', async () => {
+    const id = await room.submit({ subject: 's', steps: [BOOK_A, BOOK_B] })
+    assert.equal(await room.settle(id), 'succeeded')
+    assert.equal(await pathOf(id), 'created validated queued running succeeded')
+    assert.deepEqual(
+      (await effectsOf(id)).map(({ effect_type, status, attempt }) => [effect_type, status, attempt]),
+      [
+        [BOOK_A, 'succeeded', 1],
+        [BOOK_B, 'succeeded', 1],
+      ],
+    )
+    assert.deepEqual((await typesOf(id)).slice(0, 8), [
+      'command_created',
+      'status_changed',
+      'policy_evaluated',
+      'plan_created',
+      'effect_planned',
+      'effect_planned',
+      'status_changed',
+      'status_changed',
+    ])
+  })
+
+  test('[PLN-06] inline, the same records in the request itself: created validated running succeeded', async () => {
+    const id = await room.submit({ subject: 'hello' }, { taskName: 'Echo' })
+    assert.equal(await pathOf(id), 'created validated running succeeded')
+    assert.deepEqual((await rowOf(id))['result'], { echo: 'hello' })
+    assert.deepEqual(await typesOf(id), [
+      'command_created',
+      'status_changed',
+      'policy_evaluated',
+      'plan_created',
+      'status_changed',
+      'effect_planned',
+      'status_changed',
+      'effect_executed',
+      'status_changed',
+    ])
+    assert.equal((await room.turn(id)).t, 'done')
+  })
+
+  test('[CMD-12] a payload of the wrong shape fails as malformed_payload; an absent field waits for input', async () => {
+    const malformed = await room.submit({ subject: 7 })
+    assert.equal(await room.settle(malformed), 'failed')
+    assert.equal((await rowOf(malformed))['error_class'], 'malformed_payload')
+    assert.equal(await pathOf(malformed), 'created failed')
+    const absent = await room.submit({ steps: [] })
+    assert.equal(await room.settle(absent), 'waiting_for_input')
+  })
+
+  test('[CMD-19] missing, supplied, succeeds; the request is an effect with its key', async () => {
+    const id = await room.submit({ steps: [BOOK_A] })
+    assert.equal(await room.settle(id), 'waiting_for_input')
+    const [asked] = await effectsOf(id)
+    assert.deepEqual([asked?.effect_type, asked?.idempotency_key], ['user.request_input', `input:${id}`])
+    const wrong = await supplyInput(room.world, user, { workspaceId, commandId: id, input: { subject: 9 } })
+    assert.equal(wrong.ok ? '' : wrong.code, 'commands.payload.malformed')
+    accepted(await supplyInput(room.world, user, { workspaceId, commandId: id, input: { subject: 'now' } }))
+    assert.equal(await room.settle(id), 'succeeded')
+    assert.equal(await pathOf(id), 'created validated waiting_for_input validated queued running succeeded')
+    const late = await supplyInput(room.world, user, { workspaceId, commandId: id, input: { subject: 'x' } })
+    assert.equal(late.ok ? '' : late.code, 'commands.command.not_waiting')
+  })
+
+  test('[POL-03] waiting for input ends in expired, by the clock', async () => {
+    const id = await room.submit({})
+    assert.equal(await room.settle(id), 'waiting_for_input')
+    assert.equal(await room.settle(id), 'waiting_for_input')
+    room.clock.travel(8 * 24 * 3_600_000)
+    assert.equal(await room.settle(id), 'expired')
+  })
+
+  test('[POL-03] [POL-09] deny fails as policy_denied, with the rule, the version and the exact question on record', async () => {
+    const id = await room.submit({ subject: 's', decide: 'deny' })
+    assert.equal(await room.settle(id), 'failed')
+    const [event] = await room.rows<{ payload: Record<string, unknown> }>(
+      `select payload from concord.domain_events where command_id = $1 and event_type = 'policy_evaluated'`,
+      [id],
+    )
+    assert.equal(event?.payload['decision'], 'deny')
+    assert.deepEqual(event?.payload['trace'], [
+      { rule: 'permission', category: 'permission', answer: 'allow' },
+      { rule: 'scripted', category: 'environment', answer: 'deny' },
+    ])
+    assert.equal(event?.payload['policy_version'], 'permission@1 scripted@1')
+    const asked = event?.payload['input'] as { command: { payload: { decide: string } } } | undefined
+    assert.equal(asked?.command.payload.decide, 'deny')
+    assert.equal((await rowOf(id))['error_class'], 'policy_denied')
+    const again = await retryCommand(room.world, operator, { workspaceId, commandId: id })
+    assert.equal(again.ok ? '' : again.code, 'commands.command.not_failed')
+  })
+
+  test('[POL-03] require_more_input and route; delay stays validated until its time', async () => {
+    const asks = await room.submit({ subject: 's', decide: 'require_more_input' })
+    assert.equal(await room.settle(asks), 'waiting_for_input')
+    accepted(await supplyInput(room.world, user, { workspaceId, commandId: asks, input: { note: 'n' } }))
+    assert.equal(await room.settle(asks), 'succeeded')
+    const routed = await room.submit({ subject: 's', decide: 'route' })
+    assert.equal(await room.settle(routed), 'succeeded')
+    assert.equal(((await rowOf(routed))['plan'] as { queue: string }).queue, 'notifications')
+    const delayed = await room.submit({ subject: 's', decide: 'delay' })
+    assert.equal(await room.settle(delayed), 'validated')
+    assert.equal((await room.turn(delayed)).t, 'wait')
+    assert.ok((await cancel(delayed)).changed)
+    assert.equal(await pathOf(delayed), 'created validated cancelled')
+  })
+
+  test('[ST-19] [APR-05] [APR-08] approval: asked once, approved, carried out', async () => {
+    const id = await room.submit({ subject: 's', decide: 'require_approval', steps: [BOOK_A] })
+    assert.equal(await room.settle(id), 'waiting_for_approval')
+    assert.equal(await room.settle(id), 'waiting_for_approval')
+    const asked = await room.rows(`select approval_id from concord.approvals where command_id = $1`, [id])
+    assert.equal(asked.length, 1)
+    const [effect] = await effectsOf(id)
+    assert.deepEqual([effect?.effect_type, effect?.idempotency_key], ['approval.request', `approval:${id}`])
+    room.woken.length = 0
+    await decide(id, 'approved')
+    assert.deepEqual(room.woken, [id])
+    assert.equal(await room.settle(id), 'succeeded')
+    assert.equal(await pathOf(id), 'created validated waiting_for_approval approved queued running succeeded')
+  })
+
+  test('[APR-09] [POL-03] rejected ends in failed, never retried; escalate asks somebody higher', async () => {
+    const id = await room.submit({ subject: 's', decide: 'escalate' })
+    assert.equal(await room.settle(id), 'waiting_for_approval')
+    const [asked] = await room.rows<{ approver: string; approval_type: string }>(
+      `select approver, approval_type from concord.approvals where command_id = $1`,
+      [id],
+    )
+    assert.deepEqual(asked, { approver: 'role:chief', approval_type: 'escalation' })
+    await decide(id, 'rejected')
+    assert.equal((await rowOf(id))['error_class'], 'approval_rejected')
+    assert.equal(await room.statusOf(id), 'failed')
+  })
+
+  test('[APR-10] request_changes leads to input and to a fresh question', async () => {
+    const id = await room.submit({ subject: 's', decide: 'require_approval' })
+    await room.settle(id)
+    await decide(id, 'request_changes')
+    assert.equal(await room.statusOf(id), 'waiting_for_input')
+    accepted(await supplyInput(room.world, user, { workspaceId, commandId: id, input: { note: 'better' } }))
+    assert.equal(await room.settle(id), 'waiting_for_approval')
+    await decide(id, 'approved')
+    assert.equal(await room.settle(id), 'succeeded')
+    assert.match(await pathOf(id), /waiting_for_approval waiting_for_input validated waiting_for_approval approved/)
+  })
+
+  test('[APR-15] approving with edits: the edited payload is validated, judged and bound anew, and is what runs', async () => {
+    const id = await room.submit({ subject: 'before', decide: 'require_approval', steps: [BOOK_A] })
+    await room.settle(id)
+    const approvalId = await pendingOf(room, id)
+    const wrong = await decideApproval(room.approvals, decider(room), {
+      workspaceId,
+      approvalId,
+      decision: 'approved',
+      edits: { subject: 5 },
+      traceId: TRACE,
+    })
+    assert.equal(wrong.ok ? '' : wrong.code, 'commands.payload.malformed')
+    accepted(
+      await decideApproval(room.approvals, decider(room), {
+        workspaceId,
+        approvalId,
+        decision: 'approved',
+        edits: { subject: 'after' },
+        traceId: TRACE,
+      }),
+    )
+    assert.equal(await room.settle(id), 'succeeded')
+    const effects = await room.rows<{ effect_payload: unknown }>(
+      `select effect_payload from concord.domain_effects where command_id = $1 and effect_type = $2`,
+      [id, BOOK_A],
+    )
+    assert.deepEqual(
+      effects.map(({ effect_payload }) => effect_payload),
+      [{ subject: 'after' }],
+    )
+  })
+
+  test('[APR-11] nobody answers: approval and command expire together', async () => {
+    const id = await room.submit({ subject: 's', decide: 'require_approval' })
+    await room.settle(id)
+    await room.rows(
+      `update concord.approvals set expires_at = now() - interval '1 second', created_at = now() - interval '1 day' where command_id = $1`,
+      [id],
+    )
+    await expireApprovals(room.approvals, { traceId: TRACE })
+    assert.equal(await room.statusOf(id), 'expired')
+  })
+}

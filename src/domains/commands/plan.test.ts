@@ -1,0 +1,115 @@
+/** Plans: the same input gives the same plan, with its gate, its order and its queue; what the contract does not name is refused. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { FakeProvider, testDefinitions } from '#test/command-catalog'
+import { accepted } from '#test/tenant'
+import type { EffectDraft } from './catalog/definitions.ts'
+import { anyHost, openCatalog } from './catalog/open-catalog.ts'
+import { mapTaskToPrimitives } from './catalog/primitives.ts'
+import { createPlan, decideMode, type PlanInput, validatePlan } from './plan.ts'
+
+const catalog = accepted(
+  openCatalog(
+    testDefinitions(new FakeProvider(), () => () => Promise.resolve('')),
+    anyHost,
+  ),
+)
+const taskNamed = (name: string) => catalog.tasks.get(name) ?? assert.fail(name)
+const drafts: readonly EffectDraft[] = ['connector.hotel.book_a', 'connector.mail.send', 'work.echo'].map(
+  (effect_type) => ({
+    effect_type,
+    payload: {},
+  }),
+)
+const input = (more: Partial<PlanInput> = {}): PlanInput => ({
+  planId: 'plan',
+  commandId: 'command',
+  requestedBy: 'user:1',
+  task: taskNamed('Work'),
+  policy: { decision: 'allow', metadata: {} },
+  isApproved: false,
+  drafts,
+  effectIds: ['e1', 'e2', 'e3', 'e4'],
+  catalog,
+  ...more,
+})
+
+test('[PLN-01] [PLN-02] [PLN-05] steps with their primitives, in order, each after the one before it', () => {
+  const { plan } = accepted(createPlan(input()))
+  assert.deepEqual(Object.keys(plan).sort(), [
+    'command_id',
+    'execution_mode',
+    'plan_id',
+    'plan_schema_version',
+    'primitives',
+    'queue',
+    'steps',
+  ])
+  assert.deepEqual(plan.primitives, mapTaskToPrimitives(taskNamed('Work').spec))
+  assert.deepEqual(
+    plan.steps.map(({ step_id, primitive, depends_on }) => [step_id, primitive, depends_on]),
+    [
+      ['step_1', 'connector_call', []],
+      ['step_2', 'connector_call', ['step_1']],
+      ['step_3', 'async_task', ['step_2']],
+    ],
+  )
+  assert.deepEqual([plan.execution_mode, plan.queue], ['async', 'connector_calls'])
+  const gated = accepted(createPlan(input({ isApproved: true }))).plan
+  assert.deepEqual(
+    gated.steps.slice(0, 2).map(({ step_id, primitive, depends_on }) => [step_id, primitive, depends_on]),
+    [
+      ['approval', 'human_approval', []],
+      ['step_1', 'connector_call', ['approval']],
+    ],
+  )
+  assert.equal(gated.execution_mode, 'approval_gated_async')
+})
+
+test('[PLN-03] a hundred times the same input, a hundred times the same plan', () => {
+  const plans = Array.from({ length: 100 }, () => JSON.stringify(createPlan(input())))
+  assert.equal(new Set(plans).size, 1)
+})
+
+test('[PLN-04] [POL-15] a plan with a step that the contract does not name, a circle or an unknown queue is refused', () => {
+  const { plan } = accepted(createPlan(input()))
+  const [first, ...rest] = plan.steps
+  assert.ok(first)
+  const task = taskNamed('Work')
+  const wrong = [
+    { ...plan, steps: [{ ...first, metadata: { effect_type: 'connector.bank.transfer' } }, ...rest] },
+    { ...plan, steps: [{ ...first, primitive: 'memory_write' as const }, ...rest] },
+    { ...plan, steps: [{ ...first, depends_on: ['step_3'] }, ...rest] },
+    { ...plan, steps: [{ ...first, depends_on: ['nobody'] }, ...rest] },
+    { ...plan, queue: 'nobody' },
+  ]
+  assert.ok(validatePlan(plan, task, catalog).ok)
+  for (const each of wrong) {
+    const judged = validatePlan(each, task, catalog)
+    assert.equal(judged.ok ? 'ok' : judged.code, 'commands.plan.invalid')
+  }
+})
+
+test('[PLN-06] [PLN-07] [PLN-10] sync only for one bounded, repeatable step of a low-risk task that nobody gates', () => {
+  const echo = taskNamed('Echo')
+  const one: readonly EffectDraft[] = [{ effect_type: 'work.echo', payload: {} }]
+  const [slow]: readonly EffectDraft[] = [{ effect_type: 'connector.hotel.book_a', payload: {} }]
+  assert.ok(slow)
+  assert.equal(decideMode(echo, false, one, catalog), 'sync')
+  assert.equal(decideMode(echo, true, one, catalog), 'approval_gated_async')
+  assert.equal(decideMode(echo, false, [...one, ...one], catalog), 'async')
+  assert.equal(decideMode(echo, false, [slow], catalog), 'async')
+  assert.equal(decideMode({ ...echo, spec: { ...echo.spec, risk_level: 'medium' } }, false, one, catalog), 'async')
+  assert.equal(decideMode({ ...echo, spec: { ...echo.spec, async_required: true } }, false, one, catalog), 'async')
+  assert.equal(decideMode({ ...echo, spec: { ...echo.spec, sync_allowed: false } }, false, one, catalog), 'async')
+  assert.equal(
+    decideMode({ ...echo, type: { ...echo.type, execution_mode: 'agentic' } }, false, one, catalog),
+    'agentic',
+  )
+})
+
+test('[POL-03] a rule that routes changes the queue and the mode of the plan', () => {
+  const metadata = { routing: { queue: 'notifications', execution_mode: 'async' } }
+  const { plan } = accepted(createPlan(input({ policy: { decision: 'route', metadata } })))
+  assert.deepEqual([plan.queue, plan.execution_mode], ['notifications', 'async'])
+})

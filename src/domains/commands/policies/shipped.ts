@@ -1,0 +1,155 @@
+/** The policies that every installation has. Deny by default: a command runs only if some rule consents and none objects. */
+import { definePolicy, type PolicyDefinition } from '../catalog/definitions.ts'
+import { externalSharing } from '#kernel/policy/external-sharing'
+import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/rule'
+import { type DataClass, dataClasses, decideDataSafety } from '../data-class.ts'
+
+const allow: PolicyAnswer = { decision: 'allow' }
+const deny = (reason: string): PolicyAnswer => ({ decision: 'deny', reasons: [reason] })
+const ask = (reason: string, ...approvers: string[]): PolicyAnswer => ({
+  decision: 'require_approval',
+  reasons: [reason],
+  required_approvals: approvers,
+})
+
+const factsOf = (value: unknown): Facts =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Facts) : {}
+const payloadOf = ({ command }: PolicyInput) => factsOf(command['payload'])
+const metadataOf = ({ context }: PolicyInput) => factsOf(context['metadata'])
+const listOf = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
+
+function rule(name: string, category: PolicyRule['category'], decide: PolicyRule['decide']): PolicyRule {
+  return { name, category, actions: '*', decide }
+}
+
+/** Readers look; writers, administrators and Concord's own schedules act. An agent has at most its requester's rights. */
+const permission = rule('permission', 'permission', (input) => {
+  const role = metadataOf(input)['role']
+  if (role === 'writer' || role === 'admin' || role === 'system') return allow
+  return deny('The requester may not act in this workspace.')
+})
+
+/** `estimated_cost_units` in the payload against the task's `cost_limit_units`; above it somebody must agree. */
+const cost = rule('cost', 'cost', (input) => {
+  const estimate = Number(payloadOf(input)['estimated_cost_units'] ?? 0)
+  const limit = Number(factsOf(input.task['metadata'])['cost_limit_units'] ?? 100)
+  if (!Number.isFinite(estimate) || estimate < 0) return deny('The estimated cost is not an amount.')
+  return estimate > limit ? ask(`The estimated cost of ${estimate} is above ${limit}.`, 'budget_owner') : allow
+})
+
+const risk = rule('risk', 'risk', ({ task }) => {
+  if (task['risk_level'] === 'low' || task['risk_level'] === 'medium') return allow
+  return ask('A task of high risk needs an approval.', 'risk_owner')
+})
+
+const isOutside = (input: PolicyInput) => externalSharing.decide(input)?.decision === 'require_approval'
+
+/** Customer data never goes to outside addresses; anything that is not public needs consent. */
+const dataSafety = rule('data_safety', 'data_safety', (input) => {
+  const named = dataClasses.find((known) => known === input.command['data_class'])
+  if (named === undefined) return deny('The class of the data is not known.')
+  // A secret is in a payload as a reference only, and where it is kept is as internal as anything else.
+  const dataClass: DataClass = named === 'secret' ? 'internal' : named
+  switch (decideDataSafety(dataClass, isOutside(input))) {
+    case 'deny':
+      return deny(`Data of the class ${dataClass} does not leave the house.`)
+    case 'require_approval':
+      return ask(`Data of the class ${dataClass} would leave the house.`, 'data_owner')
+    case 'allow':
+    case 'redact':
+      return allow
+  }
+})
+
+/** A memory about a person needs that person's consent, as a fact and never as a flag of the payload. */
+const memoryConsent = rule('memory_consent', 'memory_consent', (input) => {
+  const facts = factsOf(input.context['facts'])
+  return facts['memory_consent'] === true
+    ? allow
+    : ask('Writing a memory needs the consent of its subject.', 'data_owner')
+})
+
+const approvalRequirement = rule('approval_requirement', 'approval_requirement', ({ task }) => {
+  return task['approval_required'] === true
+    ? { decision: 'require_approval', reasons: ['The contract asks for an approval.'] }
+    : allow
+})
+
+const RATE_PER_HOUR = 1_000
+const RATE_DELAY_MS = 60_000
+
+/** Too many of one kind in an hour wait; nothing is lost. */
+const rate = rule('rate', 'rate_quota', ({ context, task }) => {
+  const count = Number(factsOf(context['facts'])['commands_last_hour'] ?? 0)
+  const limit = Number(factsOf(task['metadata'])['commands_per_hour'] ?? RATE_PER_HOUR)
+  if (count < limit) return allow
+  return {
+    decision: 'delay',
+    reasons: [`${count} such commands in the last hour; the limit is ${limit}.`],
+    metadata: { delay_ms: RATE_DELAY_MS },
+  }
+})
+
+/** The data a task reads: `data_roles` of the task against the org roles of the requester. */
+const dataAccess = rule('data_access', 'data_access', (input) => {
+  const needed = listOf(factsOf(input.task['metadata'])['data_roles'])
+  const held = listOf(metadataOf(input)['org_roles'])
+  const isAdmin = metadataOf(input)['role'] === 'admin'
+  return needed.length === 0 || isAdmin || needed.some((role) => held.includes(role))
+    ? allow
+    : deny('The requester may not read this data.')
+})
+
+/** Having a credential for a connector does not mean that a user may use it: the task names it, or it is not called. */
+const connectorScope = rule('connector_scope', 'connector_scope', (input) => {
+  const allowed = factsOf(input.context['facts'])['connector_scopes']
+  if (allowed === undefined) return allow
+  const missing = listOf(input.task['connector_requirements']).filter((name) => !listOf(allowed).includes(name))
+  return missing.length === 0 ? allow : deny(`No access to ${missing.join(', ')}.`)
+})
+
+const paymentTokenRequired = rule('payment_token_required', 'cost', (input) => {
+  const token = payloadOf(input)['payment_token']
+  if (typeof token === 'string' && token !== '') return allow
+  return {
+    decision: 'require_more_input',
+    reasons: ['A payment token is needed.'],
+    metadata: { missing_fields: ['payment_token'] },
+  }
+})
+
+const cancellationPolicyDisclosed = rule('cancellation_policy_disclosed', 'data_safety', (input) => {
+  const summary = payloadOf(input)['cancellation_policy_summary']
+  if (typeof summary === 'string' && summary.trim() !== '') return allow
+  return {
+    decision: 'require_more_input',
+    reasons: ['The cancellation policy must be shown.'],
+    metadata: { missing_fields: ['cancellation_policy_summary'] },
+  }
+})
+
+const SECOND_APPROVER_ABOVE = 500
+
+/** Always, by contract; above the limit a second person. A flag in the payload that claims consent is not looked at. */
+const approvalRequiredForBooking = rule('approval_required_for_booking', 'approval_requirement', (input) => {
+  const price = Number(payloadOf(input)['total_price'] ?? 0)
+  const limit = Number(factsOf(input.task['metadata'])['second_approver_above'] ?? SECOND_APPROVER_ABOVE)
+  const approvers = price > limit ? ['booking_approver', 'budget_owner'] : ['booking_approver']
+  return ask('A booking needs an approval.', ...approvers)
+})
+
+export const shippedPolicies: readonly PolicyDefinition[] = [
+  definePolicy(permission),
+  definePolicy(cost),
+  definePolicy(risk),
+  definePolicy(dataSafety),
+  definePolicy(externalSharing),
+  definePolicy(memoryConsent),
+  definePolicy(approvalRequirement),
+  definePolicy(rate, { facts: ['commands_last_hour'] }),
+  definePolicy(dataAccess),
+  definePolicy(connectorScope),
+  definePolicy(paymentTokenRequired),
+  definePolicy(cancellationPolicyDisclosed),
+  definePolicy(approvalRequiredForBooking),
+]

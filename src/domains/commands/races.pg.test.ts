@@ -1,0 +1,122 @@
+/** Several at once: cancels at any moment, two drivers, a decision against a cancel. One wins, nothing is done twice, nothing starts late. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { setImmediate as turnOfLoop } from 'node:timers/promises'
+import { decideApproval } from '#domains/approvals'
+import { decider, historyFaults, nextFence, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
+import { proofSize } from '#test/proof-size'
+import { TRACE } from '#test/tenant'
+import { cancelCommand } from './cancel-command.ts'
+import { openDrive } from './drive-command.ts'
+import { actingFor } from './world.ts'
+
+const ROUNDS = proofSize(60, 2_000)
+const STEPS = ['connector.hotel.book_a', 'connector.hotel.book_b', 'connector.hotel.book_c']
+
+describe('races', () => {
+  let room: TestRoom
+  before(async () => {
+    room = await openTestRoom()
+  })
+  after(() => room.close())
+
+  const cancel = (commandId: string) =>
+    cancelCommand(room.world, actingFor(room.tenant.people.admin.principal, TRACE), {
+      workspaceId: room.tenant.workspace.id,
+      commandId,
+    })
+
+  test(`[CAN-05] ${ROUNDS} cancels at any moment: no effect begins after the answer, and all that was done is undone or kept`, async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const id = await room.submit({ subject: `race ${round}`, steps: STEPS }, { taskName: 'Booking' })
+      const driven = room.settle(id)
+      for (let waits = 0; waits < round % 30; waits++) await turnOfLoop()
+      const cancelled = await cancel(id)
+      assert.ok(cancelled.ok)
+      await driven
+      await room.settle(id)
+      const status = await room.statusOf(id)
+      assert.ok(['cancelled', 'succeeded'].includes(status), status)
+    }
+    const late = await room.rows(
+      `select b.command_id from concord.domain_events b
+         join concord.domain_events c on c.command_id = b.command_id and c.event_type = 'cancellation_requested' and c.seq < b.seq
+         join concord.domain_effects e on e.domain_effect_id = (b.payload->>'target_id')::uuid and e.compensates_effect_id is null
+       where b.event_type = 'status_changed' and b.payload->>'target_type' = 'effect' and b.payload->>'to' = 'executing'`,
+    )
+    assert.deepEqual(late, [])
+    const kept = await room.rows(
+      `select o.domain_effect_id from concord.domain_effects o join concord.commands c using (command_id)
+       where c.status = 'cancelled' and o.compensates_effect_id is null and o.status = 'succeeded'
+         and not exists (select from concord.domain_effects k where k.compensates_effect_id = o.domain_effect_id and k.status = 'succeeded')`,
+    )
+    assert.deepEqual(kept, [])
+    assert.deepEqual(
+      [...room.provider.applied].filter(([, count]) => count !== 1),
+      [],
+    )
+    assert.deepEqual(await historyFaults(room), [])
+  })
+
+  test('[EFF-05] two drivers of one command at once: each effect is applied once and recorded once', async () => {
+    for (let round = 0; round < 20; round++) {
+      const id = await room.submit({ subject: 's', steps: STEPS })
+      const drive = openDrive(room.world)
+      await Promise.all([drive(id, nextFence()), drive(id, nextFence()), drive(id, nextFence())])
+      assert.equal(await room.settle(id), 'succeeded')
+      const effects = await room.rows(`select status from concord.domain_effects where command_id = $1`, [id])
+      assert.deepEqual(
+        effects.map(({ status }) => status),
+        ['succeeded', 'succeeded', 'succeeded'],
+      )
+      const done = await room.rows(
+        `select 1 from concord.domain_events where command_id = $1 and event_type = 'effect_executed'`,
+        [id],
+      )
+      assert.equal(done.length, 3)
+    }
+    assert.deepEqual(
+      [...room.provider.applied].filter(([, count]) => count !== 1),
+      [],
+    )
+    assert.deepEqual(await historyFaults(room), [])
+  })
+
+  test('[ST-17] approve and cancel at once: one of them wins, the command and its approval agree', async () => {
+    for (let round = 0; round < 20; round++) {
+      const id = await room.submit({ subject: 's', decide: 'require_approval' })
+      await room.settle(id)
+      const approvalId = await pendingOf(room, id)
+      const decision = decideApproval(room.approvals, decider(room), {
+        workspaceId: room.tenant.workspace.id,
+        approvalId,
+        decision: 'approved',
+        traceId: TRACE,
+      })
+      const [decided, cancelled] = await Promise.all([decision, cancel(id)])
+      assert.ok(cancelled.ok)
+      await room.settle(id)
+      const [row] = await room.rows<{ status: string }>('select status from concord.approvals where approval_id = $1', [
+        approvalId,
+      ])
+      assert.equal(row?.status, decided.ok ? 'approved' : 'cancelled')
+      assert.equal(await room.statusOf(id), 'cancelled')
+    }
+    assert.deepEqual(await historyFaults(room), [])
+  })
+
+  test('[PER-05] [CON-06] no transaction is open while a provider is called', async () => {
+    const id = await room.submit({ subject: 's', steps: STEPS.slice(0, 1) })
+    const call = room.provider.call.bind(room.provider)
+    let open: readonly object[] = [{}]
+    room.provider.call = async (...args) => {
+      room.provider.call = call
+      open = await room.rows(
+        `select query from pg_stat_activity where datname = current_database() and xact_start is not null and pid <> pg_backend_pid() and backend_type = 'client backend'`,
+      )
+      return call(...args)
+    }
+    assert.equal(await room.settle(id), 'succeeded')
+    assert.deepEqual(open, [])
+  })
+})

@@ -1,0 +1,90 @@
+/** Reads for people: lists, histories and counts of one workspace, each by workspace and behind row security. */
+import type { Db } from '#store'
+import { scoped } from '#store'
+import { columnsOf, type StoredCommand } from './command-row.ts'
+import type { StoredEvent } from './contract.ts'
+
+export type CommandFilter = {
+  readonly status?: string | undefined
+  readonly taskName?: string | undefined
+  readonly requestedBy?: string | undefined
+  readonly beforeId: string | null
+  readonly limit: number
+}
+
+/** Newest first: ids are ordered by time. */
+export function listCommands(db: Db, workspaceId: string, filter: CommandFilter): Promise<readonly StoredCommand[]> {
+  const text = `select ${columnsOf('c')} from concord.commands as c
+where c.workspace_id = $1 and ($2::uuid is null or c.command_id < $2) and ($3::text is null or c.status = $3)
+  and ($4::text is null or c.task_name = $4) and ($5::text is null or c.requested_by = $5)
+order by c.command_id desc limit $6`
+  const { beforeId, status = null, taskName = null, requestedBy = null, limit } = filter
+  return scoped(db, workspaceId).read((tx) =>
+    tx.query<StoredCommand>(text, [workspaceId, beforeId, status, taskName, requestedBy, limit]),
+  )
+}
+
+const eventColumns = `e.event_id, e.command_id, e.event_type, e.purpose, e.payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq`
+export type PagedEvent = StoredEvent & { readonly seq: string }
+
+/** In the order in which they happened to this command. */
+export function listCommandEvents(
+  db: Db,
+  workspaceId: string,
+  commandId: string,
+  page: { readonly afterSeq: string | null; readonly limit: number },
+): Promise<readonly PagedEvent[]> {
+  const text = `select ${eventColumns} from concord.domain_events as e
+where e.workspace_id = $1 and e.command_id = $2 and ($3::bigint is null or e.seq > $3) order by e.seq limit $4`
+  return scoped(db, workspaceId).read((tx) =>
+    tx.query<PagedEvent>(text, [workspaceId, commandId, page.afterSeq, page.limit]),
+  )
+}
+
+export type AuditFilter = {
+  readonly commandId?: string | undefined
+  readonly eventType?: string | undefined
+  readonly actor?: string | undefined
+  readonly beforeSeq: string | null
+  readonly limit: number
+}
+
+/** The audit of a workspace, newest first; rejected requests are in it, without a command. */
+export function listAudit(db: Db, workspaceId: string, filter: AuditFilter): Promise<readonly PagedEvent[]> {
+  const text = `select ${eventColumns} from concord.domain_events as e
+where e.workspace_id = $1 and e.purpose = 'audit' and ($2::bigint is null or e.seq < $2) and ($3::uuid is null or e.command_id = $3)
+  and ($4::text is null or e.event_type = $4) and ($5::text is null or e.actor = $5)
+order by e.seq desc limit $6`
+  const { beforeSeq, commandId = null, eventType = null, actor = null, limit } = filter
+  return scoped(db, workspaceId).read((tx) =>
+    tx.query<PagedEvent>(text, [workspaceId, beforeSeq, commandId, eventType, actor, limit]),
+  )
+}
+
+export type WorkspaceStats = {
+  readonly commands: Readonly<Record<string, number>>
+  readonly errors: Readonly<Record<string, number>>
+  readonly effects_open: number
+}
+
+/** Counts of the last days, by status and by error class; an index range, not the whole table. */
+export function countCommands(db: Db, workspaceId: string, since: Date): Promise<WorkspaceStats> {
+  return scoped(db, workspaceId).read(async (tx) => {
+    const byStatus = await tx.query<{ name: string; count: number }>(
+      `select status as name, count(*)::integer as count from concord.commands where workspace_id = $1 and created_at >= $2 group by 1 order by 1`,
+      [workspaceId, since],
+    )
+    const byError = await tx.query<{ name: string; count: number }>(
+      `select error_class as name, count(*)::integer as count from concord.commands
+       where workspace_id = $1 and created_at >= $2 and error_class is not null group by 1 order by 1`,
+      [workspaceId, since],
+    )
+    const [open] = await tx.query<{ count: number }>(
+      `select count(*)::integer as count from concord.domain_effects where workspace_id = $1 and completed_at is null`,
+      [workspaceId],
+    )
+    const table = (rows: readonly { name: string; count: number }[]) =>
+      Object.fromEntries(rows.map(({ name, count }) => [name, count]))
+    return { commands: table(byStatus), errors: table(byError), effects_open: open?.count ?? 0 }
+  })
+}

@@ -1,0 +1,106 @@
+/**
+ * The short way for what is fast, low in risk and bounded: decided, done and recorded in the request itself, with the same rows
+ * and events as the long way, in two commits altogether. Whatever does not go through smoothly is left to the driver.
+ */
+import { KernelFault } from '#kernel/errors'
+import type { CompiledTask } from './catalog/open-catalog.ts'
+import type { StoredCommand } from './command-row.ts'
+import { asResult } from './call-effect.ts'
+import { contentHash, contentOf } from './content.ts'
+import { askPolicy, decideCourse } from './decide-course.ts'
+import { draftWrite, type NewEffect } from './draft-write.ts'
+import { gatherFacts } from './gather-facts.ts'
+import { decideMode } from './plan.ts'
+import { draftEffects, planInto } from './plan-effects.ts'
+import { validatePayload } from './validate-payload.ts'
+import { bySystem, byWorker, type CommandWorld } from './world.ts'
+
+/** A request is not held longer than this; the key makes the driver's repeat harmless. */
+const BUDGET_MS = 2_000
+
+/** Undefined: not done here, or not known to be done; the command is as it was and the driver takes it. */
+export async function runInline(
+  world: CommandWorld,
+  task: CompiledTask,
+  stored: StoredCommand,
+): Promise<StoredCommand | undefined> {
+  const verdict = validatePayload(task.type, task.spec, stored.payload)
+  if (verdict.t !== 'fits') return undefined
+  const drafts = draftEffects(task, { command: { ...stored, payload: verdict.payload } })
+  if (!drafts.ok || decideMode(task, false, drafts.value, world.catalog) !== 'sync') return undefined
+  const content = contentOf(task, verdict.payload, drafts.value)
+  const command = { ...stored, payload: verdict.payload, payload_hash: contentHash(content) }
+  const question = askPolicy(task, command, await gatherFacts(world, command, task.factNames))
+  const course = decideCourse(task, question.result, { byOperation: false }, world.now())
+  if (course.t !== 'go') return undefined
+
+  const draft = draftWrite(stored, 'free', { at: world.now(), newId: world.newId })
+  draft.move('validated', bySystem).set({ payload: command.payload, payload_hash: command.payload_hash })
+  draft.tell('policy_evaluated', bySystem, question.record)
+  const scratch = draftWrite(stored, 'free', { at: world.now(), newId: world.newId })
+  const planned = planInto(
+    scratch,
+    world,
+    task,
+    { command, effects: [] },
+    { policy: question.result, isApproved: false },
+  )
+  if (!planned.ok || planned.value.plan.execution_mode !== 'sync') return undefined
+  const { plan, effects } = planned.value
+  draft.set({ plan, runtime_workflow_id: null })
+  draft.tell('plan_created', bySystem, {
+    plan_id: plan.plan_id,
+    execution_mode: plan.execution_mode,
+    queue: plan.queue,
+    steps: plan.steps.length,
+  })
+  draft.move('running', byWorker)
+  const results: unknown[] = []
+  for (const effect of effects) {
+    const result = await callOnce(world, command, effect)
+    if (!result) return undefined
+    results.push(result.value)
+    draft.planDone(
+      { ...effect, status: 'succeeded', attempt: 1, result: result.value, completed_at: world.now() },
+      byWorker,
+    )
+  }
+  const result = task.fn.result ? task.fn.result(results) : (results.at(-1) ?? {})
+  draft.set({ result, run_after: null }).move('succeeded', byWorker)
+  const written = await world.writes.commit(draft.done())
+  return written.ok ? written.value.command : undefined
+}
+
+async function callOnce(
+  world: CommandWorld,
+  command: StoredCommand,
+  effect: NewEffect,
+): Promise<{ readonly value: unknown } | undefined> {
+  const definition = world.catalog.effects.get(effect.effect_type)?.definition
+  if (!definition) throw new KernelFault('commands.effect.unknown', `nothing carries out ${effect.effect_type}`)
+  const stop = new AbortController()
+  const call = definition.do({
+    commandId: command.command_id,
+    workspaceId: command.workspace_id,
+    effectId: effect.domain_effect_id,
+    effectType: effect.effect_type,
+    payload: effect.effect_payload,
+    idempotencyKey: effect.idempotency_key ?? effect.domain_effect_id,
+    attempt: 1,
+    traceId: command.context.trace_id,
+    requestedBy: command.requested_by,
+    signal: stop.signal,
+    emit: () => {},
+  })
+  const late = world.sleep(Math.min(BUDGET_MS, definition.timeout_ms), stop.signal).then(() => undefined)
+  try {
+    const answer = await Promise.race([call.then((value) => ({ value })), late])
+    const result = answer && asResult(answer.value)
+    return result?.ok ? { value: result.value } : undefined
+  } catch {
+    // Retries, backoff and records of failures are the driver's.
+    return undefined
+  } finally {
+    stop.abort()
+  }
+}

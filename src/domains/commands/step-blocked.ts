@@ -1,0 +1,99 @@
+/** A command that waits for another one which one of its effects set going: blocked until that one ends, then on with its result. */
+import { isUuid } from '#kernel/uuid'
+import { KernelFault } from '#kernel/errors'
+import { statement } from '#store'
+import { readBackOf, type StoredCommand, type StoredEffect } from './command-row.ts'
+import type { EffectEnd } from './record-outcome.ts'
+import type { StepEnd } from './step-intake.ts'
+import { commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
+import { byWorker } from './world.ts'
+
+const insertWait = statement<{ readonly child_command_id: string }>(
+  'commands_insert_wait',
+  `insert into concord.command_dependencies (child_command_id, parent_command_id, workspace_id, propagate_cancellation, created_at)
+values ($1, $2, $3, false, $4) on conflict (child_command_id, parent_command_id) do nothing returning child_command_id`,
+)
+
+const findAwaited = statement<Pick<StoredCommand, 'status' | 'result' | 'error' | 'error_class' | 'completed_at'>>(
+  'commands_find_awaited',
+  `select status, result, error, error_class, completed_at from concord.commands where command_id = $1 and workspace_id = $2`,
+)
+
+const LOOK_AGAIN_MS = 60_000
+
+/** The wait is a dependency like any other: the end of the awaited command marks and wakes this one. */
+export async function recordPending(turn: Turn, effect: StoredEffect, commandId: string): Promise<EffectEnd> {
+  const { command, world } = turn
+  if (!isUuid(commandId))
+    throw new KernelFault('commands.effect.pending', 'an effect waits for something that is no command')
+  const draft = draftOf(turn).setEffect(effect, { read_back: { outcome: 'waiting', command_id: commandId } })
+  if (command.status === 'running')
+    draft.move('blocked', byWorker, { reason: 'child_command', child_command_id: commandId })
+  const values = [command.command_id, commandId, command.workspace_id, world.now()]
+  const isWritten = await commitTurnWith(turn, draft.done(), async (tx) => void (await tx.run(insertWait, values)))
+  // Not released yet: the awaited one may have ended before it was written down that somebody waits.
+  return { t: isWritten || !turn.isLost ? 'on' : 'lost' }
+}
+
+export function awaitedOf(
+  effects: readonly StoredEffect[],
+): { readonly effect: StoredEffect; readonly commandId: string } | undefined {
+  for (const effect of effects.filter(({ status }) => status === 'executing')) {
+    const { outcome, command_id: commandId } = readBackOf(effect)
+    if (outcome === 'waiting' && commandId !== undefined) return { effect, commandId }
+  }
+  return undefined
+}
+
+export async function stepBlocked(turn: Turn): Promise<StepEnd> {
+  const awaited = awaitedOf(turn.effects)
+  // Blocked by a question to a person: the answer wakes it.
+  if (!awaited) return releaseBlocked(turn, null)
+  const end = await settleAwaited(turn, awaited)
+  return end === 'open' ? releaseBlocked(turn, new Date(turn.world.now().getTime() + LOOK_AGAIN_MS)) : end
+}
+
+/** Also for commands on their way out: what they wait for must have ended first. */
+export async function settleAwaited(
+  turn: Turn,
+  { effect, commandId }: { effect: StoredEffect; commandId: string },
+): Promise<StepEnd | 'open'> {
+  const [child] = await turn.world.db.run(findAwaited, [commandId, turn.command.workspace_id])
+  if (child && child.completed_at === null) return 'open'
+  const draft = draftOf(turn)
+  const isBlocked = turn.command.status === 'blocked'
+  if (child?.status === 'succeeded') {
+    draft.moveEffect(
+      effect,
+      'succeeded',
+      byWorker,
+      { result: child.result ?? {}, read_back: { outcome: 'done', command_id: commandId } },
+      { payload: { child_command_id: commandId } },
+    )
+    if (isBlocked) draft.move('running', byWorker, { child_command_id: commandId })
+    await commitTurn(turn, draft.done())
+    return undefined
+  }
+  const errorClass = child?.error_class ?? 'internal_error'
+  const error = `the command it waited for is ${child?.status ?? 'gone'}: ${child?.error ?? ''}`
+  draft.moveEffect(
+    effect,
+    'failed',
+    byWorker,
+    { error, error_class: errorClass },
+    { payload: { child_command_id: commandId, error_class: errorClass } },
+  )
+  if (!isBlocked) {
+    await commitTurn(turn, draft.done())
+    return undefined
+  }
+  draft
+    .set({ error, error_class: errorClass })
+    .move('failed', byWorker, { error_class: errorClass, child_command_id: commandId })
+    .release(null)
+  return (await commitTurn(turn, draft.done())) ? { t: 'done' } : undefined
+}
+
+async function releaseBlocked(turn: Turn, until: Date | null): Promise<StepEnd> {
+  return (await commitTurn(turn, draftOf(turn).stay().release(until).done())) ? { t: 'wait', until } : undefined
+}

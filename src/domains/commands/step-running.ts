@@ -1,0 +1,118 @@
+/** A running command: its effects one after the other, and its end. */
+import { byWorker } from './world.ts'
+import type { StoredEffect } from './command-row.ts'
+import { findDeed } from './deed.ts'
+import { decideInDoubt } from './decide-outcome.ts'
+import { begin, beginInto } from './begin-effect.ts'
+import { callAndRecord } from './execute-effect.ts'
+import { lookUp, recordFailed } from './settle-attempt.ts'
+import type { WriteDraft } from './draft-write.ts'
+import { nextStep } from './next-step.ts'
+import { type EffectEnd, recordUnknown } from './record-outcome.ts'
+import { endFailed, type StepEnd } from './step-intake.ts'
+import { taskOf } from './task-of.ts'
+import { commitTurn, draftOf, type Turn } from './turn.ts'
+
+export async function stepRunning(turn: Turn): Promise<StepEnd> {
+  const next = nextStep(turn, turn.world.now())
+  switch (next.t) {
+    case 'finished':
+      return finish(turn, next.results)
+    case 'failed':
+      return endFailed(
+        turn,
+        draftOf(turn),
+        next.effect.error_class ?? 'internal_error',
+        next.effect.error ?? 'an effect failed',
+      )
+    case 'wait':
+      return release(turn, next.until)
+    case 'begin':
+    case 'again':
+      await begin(turn, next.effect, 'running')
+      return undefined
+    case 'in_doubt':
+      return endOf(turn, await continueEffect(turn, next.effect))
+  }
+}
+
+/** Begun by this turn: call it. Left behind by another: find out first. */
+export async function continueEffect(turn: Turn, effect: StoredEffect): Promise<EffectEnd> {
+  const deed = findDeed(turn.world.catalog, turn, effect)
+  if (!deed) {
+    return recordUnknown(turn, effect, {
+      errorClass: 'internal_error',
+      message: `nothing here carries out ${effect.effect_type}`,
+      happened: 'unknown',
+    })
+  }
+  if (turn.begun.has(effect.domain_effect_id)) {
+    turn.begun.delete(effect.domain_effect_id)
+    const ended = await callAndRecord(turn, effect, deed, (draft, done) => beginNextInto(draft, turn, done))
+    markBegun(turn)
+    return ended
+  }
+  const cut = {
+    errorClass: 'internal_error' as const,
+    message: 'the driver ended during the call',
+    happened: 'unknown' as const,
+  }
+  switch (decideInDoubt(deed.class, effect.attempt, effect.max_attempts)) {
+    case 'repeat':
+      // Whatever the command is doing now: this deed had begun, and its outcome must be known.
+      await begin(turn, effect, turn.command.status)
+      return { t: 'on' }
+    case 'look_up':
+      return lookUp(turn, effect, deed, { ...cut, errorClass: 'transient_connector_error' }, true)
+    case 'fail':
+      return recordFailed(turn, effect, cut, [])
+    case 'ask_person':
+      return recordUnknown(turn, effect, cut)
+  }
+}
+
+/** The outcome of one effect and the beginning of the next in one commit. */
+function beginNextInto(draft: WriteDraft, turn: Turn, done: StoredEffect): void {
+  const effects = turn.effects.map((each) => (each.domain_effect_id === done.domain_effect_id ? done : each))
+  const next =
+    done.compensates_effect_id === null ? nextStep({ command: turn.command, effects }, turn.world.now()) : undefined
+  if (next?.t === 'begin') beginInto(draft, turn, next.effect, 'running')
+}
+
+/** What the shared commit has really begun; a cancel in between leaves it planned. */
+function markBegun(turn: Turn): void {
+  for (const effect of turn.effects) {
+    const isOurs =
+      effect.status === 'executing' &&
+      effect.turn_token === turn.token &&
+      effect.run_after === null &&
+      effect.attempt === 1
+    if (isOurs && effect.read_back === null && effect.error === null) turn.begun.add(effect.domain_effect_id)
+  }
+}
+
+export async function endOf(turn: Turn, ended: EffectEnd): Promise<StepEnd> {
+  switch (ended.t) {
+    case 'on':
+    case 'lost':
+      return undefined
+    case 'wait':
+      return release(turn, ended.until)
+    case 'person':
+      return { t: 'wait', until: null }
+    case 'ended':
+      return { t: 'done' }
+  }
+}
+
+export async function release(turn: Turn, until: Date | null): Promise<StepEnd> {
+  const write = draftOf(turn).stay().release(until).done()
+  return (await commitTurn(turn, write)) ? { t: 'wait', until } : undefined
+}
+
+async function finish(turn: Turn, results: readonly unknown[]): Promise<StepEnd> {
+  const task = taskOf(turn)
+  const result = task?.fn.result ? task.fn.result(results) : (results.at(-1) ?? {})
+  const draft = draftOf(turn).set({ result, error: null, error_class: null }).move('succeeded', byWorker).release(null)
+  return (await commitTurn(turn, draft.done())) ? { t: 'done' } : undefined
+}

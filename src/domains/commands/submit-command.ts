@@ -1,0 +1,207 @@
+/** Takes a request in: one statement writes the command and its audit event, and nothing answers "accepted" before it is committed. */
+import { encodeId } from '#kernel/ids'
+import { decideIdempotencyKey } from '#kernel/idempotency-key'
+import type { JsonObject } from '#kernel/json-value'
+import { guardValue } from '#kernel/json-value-guard'
+import { nearestNames } from '#kernel/nearest'
+import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
+import { appendEvents, point } from '#store'
+import { cancellationModes, type CancellationMode, type IngressType } from '#store/schema/commands'
+import type { CompiledTask } from './catalog/open-catalog.ts'
+import type { StoredCommand } from './command-row.ts'
+import { payloadHash, requestFingerprint } from './content.ts'
+import { checkSecrets } from './data-class.ts'
+import { commandLog } from './events.ts'
+import { type DependsOn, insertWithDependencies } from './insert-command.ts'
+import { runInline } from './run-inline.ts'
+import { type Acting, type CommandWorld, processOf } from './world.ts'
+
+export type SubmitCommand = {
+  readonly workspaceId: string
+  readonly taskName: string
+  readonly payload: JsonObject
+  readonly idempotencyKey?: string | undefined
+  readonly ingress: IngressType
+  readonly requestId: string
+  readonly cancellationMode?: string | undefined
+  readonly dependsOn?: readonly DependsOn[] | undefined
+  readonly runAs?: 'user' | 'service' | 'agent'
+  readonly appId?: string
+  readonly metadata?: JsonObject
+}
+
+export type SubmittedCommand = { readonly command: StoredCommand; readonly isNew: boolean }
+
+/** The driver comes by itself if the inline run of a process that died is not finished by then. */
+const INLINE_GRACE_MS = 5_000
+const reservedModes = ['immediate', 'checkpoint_then_stop']
+
+export async function submitCommand(
+  world: CommandWorld,
+  by: Acting,
+  input: SubmitCommand,
+): Promise<Decision<SubmittedCommand>> {
+  const checked = checkRequest(world, input)
+  if (!checked.ok) return rejectRequest(world, by, input, checked)
+  const { task, key, mode } = checked.value
+  const at = world.now()
+  const mayInline = task.spec.sync_allowed && !task.spec.async_required && !input.dependsOn?.length
+  const row = {
+    command_id: world.newId(),
+    workspace_id: input.workspaceId,
+    command_type: task.type.name,
+    task_name: task.spec.name,
+    requested_by: by.actor,
+    ingress: input.ingress,
+    payload: input.payload,
+    payload_hash: payloadHash(input.payload),
+    context: contextOf(by, input),
+    status: 'created',
+    cancellation_mode: mode ?? task.type.cancellation_mode,
+    idempotency_key: key ?? null,
+    request_fingerprint: requestFingerprint({
+      task_name: task.spec.name,
+      payload: input.payload,
+      more: fingerprintOf(input),
+    }),
+    created_at: at,
+    updated_at: at,
+    run_after: new Date(at.getTime() + (mayInline ? INLINE_GRACE_MS : 0)),
+  }
+  const event = {
+    eventId: world.newId(),
+    type: 'command_created' as const,
+    payload: {
+      command_type: row.command_type,
+      task_name: row.task_name,
+      ingress: row.ingress,
+      idempotency_key: row.idempotency_key,
+      target_type: 'command',
+      target_id: row.command_id,
+    },
+    actor: by.actor,
+    actorKind: by.kind,
+    traceId: by.traceId,
+    at,
+  }
+  const opened = input.dependsOn?.length
+    ? await insertWithDependencies(world, row, event, input.dependsOn)
+    : await world.inserts.insert(row, [event])
+  if (!opened.ok) return opened.code === 'key_reused' ? rejectRequest(world, by, input, showFirst(opened)) : opened
+  const stop = point('commands.submitted')
+  if (stop) await stop
+  const { inserted, row: stored } = opened.value
+  if (!inserted) return accept({ command: stored, isNew: false })
+  const done = mayInline ? await runInline(world, task, stored) : undefined
+  if (done) return accept({ command: done, isNew: true })
+  await wakeQuietly(world, stored.command_id, task.queue)
+  return accept({ command: stored, isNew: true })
+}
+
+type Checked = {
+  readonly task: CompiledTask
+  readonly key: string | undefined
+  readonly mode: CancellationMode | undefined
+}
+
+function checkRequest({ catalog }: CommandWorld, input: SubmitCommand): Decision<Checked> {
+  const task = catalog.tasks.get(input.taskName)
+  if (!task) {
+    const near = nearestNames(input.taskName, catalog.tasks.keys())
+    return refuse('task_unknown', `There is no task ${quote(input.taskName)}.`, {
+      path: 'task_name',
+      hint:
+        near.length > 0
+          ? `Did you mean ${near.map((name) => `\`${name}\``).join(' or ')}?`
+          : 'GET /task-types lists them.',
+      facts: { nearest: near },
+    })
+  }
+  if (!task.spec.ingress_types.includes(input.ingress)) {
+    return refuse('ingress_not_allowed', `The task ${quote(task.spec.name)} is not open to ${input.ingress}.`, {
+      facts: { allowed: task.spec.ingress_types },
+    })
+  }
+  const mode = decideMode(input.cancellationMode)
+  if (!mode.ok) return mode
+  const guarded = guardValue(input.payload)
+  if (!guarded.ok) return { ...guarded, path: guarded.path === undefined ? 'payload' : `payload.${guarded.path}` }
+  const secrets = checkSecrets(input.payload, task.type.fields)
+  if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
+  const key = decideIdempotencyKey(task.key, input.idempotencyKey, input.payload)
+  return key.ok ? accept({ task, key: key.value, mode: mode.value }) : key
+}
+
+export function decideMode(asked: string | undefined): Decision<CancellationMode | undefined> {
+  if (asked === undefined) return accept(undefined)
+  const known = cancellationModes.find((mode) => mode === asked)
+  if (known) return accept(known)
+  const more = { path: 'cancellation_mode', facts: { allowed: cancellationModes } }
+  if (reservedModes.includes(asked))
+    return refuse('mode_reserved', `The mode ${asked} is reserved and not supported.`, more)
+  return refuse('api.field.value', `${quote(asked)} is not a way to cancel.`, more)
+}
+
+function contextOf(by: Acting, input: SubmitCommand): JsonObject {
+  const { principal } = by
+  return {
+    user_id: principal?.userId ?? by.actor,
+    workspace_id: input.workspaceId,
+    app_id: input.appId ?? null,
+    run_as: input.runAs ?? (principal ? 'user' : 'service'),
+    trace_id: by.traceId,
+    request_id: input.requestId,
+    // The rights of the caller at submit: what rules decide on. An agent never has more than its requester.
+    metadata: { ...input.metadata, role: principal?.role ?? 'system', org_roles: principal?.orgRoles ?? [] },
+  }
+}
+
+function fingerprintOf({ dependsOn, cancellationMode }: SubmitCommand) {
+  const parents = (dependsOn ?? []).map(({ commandId, requiredStatus, propagateCancellation }) => [
+    commandId,
+    requiredStatus ?? 'succeeded',
+    propagateCancellation ?? true,
+  ])
+  return { cancellation_mode: cancellationMode ?? null, depends_on: parents }
+}
+
+/** The id of the first request is shown to those who may see it: everybody of its workspace. */
+function showFirst(refusal: Refusal): Refusal {
+  const first = refusal.facts?.['first']
+  return typeof first === 'string' ? { ...refusal, facts: { command_id: encodeId('command', first) } } : refusal
+}
+
+/** No command, but a record: who asked for what, and why it was turned away. Never the payload. */
+export async function rejectRequest(
+  world: CommandWorld,
+  by: Acting,
+  input: Pick<SubmitCommand, 'workspaceId' | 'taskName' | 'ingress'>,
+  refusal: Refusal,
+): Promise<Refusal> {
+  const payload = {
+    task_name: input.taskName.slice(0, 200),
+    ingress: input.ingress,
+    code: refusal.code,
+    reason: refusal.reason,
+    target_type: 'request',
+    target_id: null,
+  }
+  const event = {
+    eventId: world.newId(),
+    type: 'command_rejected' as const,
+    payload,
+    actor: by.actor,
+    actorKind: by.kind,
+    traceId: by.traceId,
+    at: world.now(),
+  }
+  await appendEvents(world.db, commandLog, [{ ...event, links: { workspace_id: input.workspaceId } }])
+  return refusal
+}
+
+/** The command is committed: a wake that fails now must not make it look refused. The reconciler wakes what is overdue. */
+async function wakeQuietly(world: Pick<CommandWorld, 'wake'>, commandId: string, queue: string): Promise<void> {
+  await world.wake(processOf(commandId), { queue }).catch(() => {})
+  const stop = point('commands.woken')
+  if (stop) await stop
+}

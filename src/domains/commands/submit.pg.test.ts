@@ -1,0 +1,161 @@
+/** Taking requests in: once per key, whatever arrives together; the audit row with it or neither; nothing started twice. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { openDb } from '#store'
+import { openTestRoom, randomKey, type TestRoom } from '#test/commands'
+import { accepted, aTenant, TRACE } from '#test/tenant'
+import { fireSchedule } from './fire-schedule.ts'
+import { reconcileCommands } from './reconcile-commands.ts'
+import { submitCommand, type SubmitCommand } from './submit-command.ts'
+import { actingFor } from './world.ts'
+
+describe('submit', () => {
+  let room: TestRoom
+  before(async () => {
+    room = await openTestRoom()
+  })
+  after(() => room.close())
+
+  const request = (more: Partial<SubmitCommand> = {}): SubmitCommand => ({
+    workspaceId: room.tenant.workspace.id,
+    taskName: 'Work',
+    payload: { subject: 's' },
+    ingress: 'user_request',
+    requestId: 'req_1',
+    ...more,
+  })
+  const send = (more: Partial<SubmitCommand> = {}) =>
+    submitCommand(room.world, actingFor(room.tenant.people.writer.principal, TRACE), request(more))
+
+  test('[CMD-03] [CMD-04] twenty at once with one key: one row, one event, one command for all', async () => {
+    const idempotencyKey = randomKey()
+    const all = (await Promise.all(Array.from({ length: 20 }, () => send({ idempotencyKey })))).map(accepted)
+    assert.equal(new Set(all.map(({ command }) => command.command_id)).size, 1)
+    assert.equal(all.filter(({ isNew }) => isNew).length, 1)
+    const events = await room.rows(
+      `select 1 from concord.domain_events where command_id = $1 and event_type = 'command_created'`,
+      [all[0]?.command.command_id],
+    )
+    assert.equal(events.length, 1)
+  })
+
+  test('[CMD-05] [CMD-07] without a key always new; the same key with another payload is refused and recorded', async () => {
+    const [one, two] = [accepted(await send()), accepted(await send())]
+    assert.notEqual(one.command.command_id, two.command.command_id)
+    const idempotencyKey = randomKey()
+    const first = accepted(await send({ idempotencyKey }))
+    const other = await send({ idempotencyKey, payload: { subject: 'other' } })
+    assert.ok(!other.ok)
+    assert.equal(other.code, 'key_reused')
+    assert.equal(other.facts?.['command_id'], `cmd_${first.command.command_id.replaceAll('-', '')}`)
+    const [audit] = await room.rows<{ payload: { code: string } }>(
+      `select payload from concord.domain_events where event_type = 'command_rejected' order by seq desc limit 1`,
+    )
+    assert.equal(audit?.payload.code, 'key_reused')
+  })
+
+  test('[SEC-08] the same key in another workspace is another command and tells nothing', async () => {
+    const idempotencyKey = randomKey()
+    const mine = accepted(await send({ idempotencyKey }))
+    const other = await aTenant(room.clock)
+    const theirs = await submitCommand(
+      room.world,
+      actingFor(other.people.writer.principal, TRACE),
+      request({ idempotencyKey, workspaceId: other.workspace.id, payload: { subject: 'x' } }),
+    )
+    assert.ok(accepted(theirs).isNew)
+    assert.notEqual(accepted(theirs).command.command_id, mine.command.command_id)
+  })
+
+  test('[CMD-21] [CMD-13] a required key that cannot be made, an ingress that is not open: refused, audited, no row', async () => {
+    const [before] = await room.rows<{ n: number }>('select count(*)::int as n from concord.commands')
+    for (const [more, code] of [
+      [{ taskName: 'Booking', payload: {} }, 'idempotency.field.missing'],
+      [{ taskName: 'Echo', ingress: 'webhook' as const }, 'ingress_not_allowed'],
+    ] as const) {
+      const refused = await send(more)
+      assert.equal(refused.ok ? '' : refused.code, code)
+    }
+    const [now] = await room.rows<{ n: number }>('select count(*)::int as n from concord.commands')
+    assert.deepEqual(now, before)
+    const rejected = await room.rows<{ command_id: null }>(
+      `select command_id from concord.domain_events where event_type = 'command_rejected' order by seq desc limit 2`,
+    )
+    assert.deepEqual(rejected, [{ command_id: null }, { command_id: null }])
+  })
+
+  test('[EVT-11] [PER-02] when the audit row cannot be written there is no command either', async () => {
+    const owner = openDb({ url: room.db.config.url, poolMax: 1 })
+    await owner.query(`alter table concord.domain_events add constraint no_more check (trace_id <> 'trace_broken')`)
+    const by = { ...actingFor(room.tenant.people.writer.principal, TRACE), traceId: 'trace_broken' }
+    const idempotencyKey = randomKey()
+    await assert.rejects(submitCommand(room.world, by, request({ idempotencyKey })))
+    await owner.query('alter table concord.domain_events drop constraint no_more')
+    await owner.close()
+    assert.deepEqual(await room.rows('select 1 from concord.commands where idempotency_key = $1', [idempotencyKey]), [])
+  })
+
+  test('[EVT-11] [POL-09] every event of a life: when it cannot be written, its change is not there', async () => {
+    const owner = openDb({ url: room.db.config.url, poolMax: 1 })
+    const steps = ['connector.hotel.book_a', 'connector.hotel.book_b']
+    for (const type of ['policy_evaluated', 'plan_created', 'effect_planned', 'effect_executed', 'status_changed']) {
+      const { command } = accepted(await send({ payload: { subject: 's', steps } }))
+      await owner.query(
+        `alter table concord.domain_events add constraint no_more check (event_type <> '${type}' or created_at < '2026-05-01T09:00:00Z') not valid`,
+      )
+      const before = await room.rows('select status, plan from concord.commands where command_id = $1', [
+        command.command_id,
+      ])
+      await assert.rejects(room.settle(command.command_id))
+      const [row] = await room.rows<{ status: string }>(
+        'select status, plan from concord.commands where command_id = $1',
+        [command.command_id],
+      )
+      if (type !== 'effect_executed') assert.deepEqual([row], before)
+      else assert.equal(row?.status, 'running')
+      await owner.query('alter table concord.domain_events drop constraint no_more')
+      assert.equal(await room.settle(command.command_id), 'succeeded')
+    }
+    await owner.close()
+  })
+
+  test('[CMD-09] [PRM-03] committed but never started: found when it is overdue, and only then', async () => {
+    const { command } = accepted(await send())
+    room.woken.length = 0
+    assert.equal(await reconcileCommands(room.world), 0)
+    room.clock.travel(2_500)
+    await reconcileCommands(room.world)
+    assert.ok(room.woken.includes(command.command_id))
+    assert.equal(await room.statusOf(command.command_id), 'created')
+    await room.settle(command.command_id)
+    room.woken.length = 0
+    room.clock.travel(60_000)
+    await reconcileCommands(room.world)
+    assert.ok(!room.woken.includes(command.command_id))
+  })
+
+  test('[PRM-03] a runtime that refuses to start leaves the command and its audit row, and the answer stands', async () => {
+    const world = { ...room.world, wake: () => Promise.reject(new Error('no')) }
+    const submitted = await submitCommand(world, actingFor(room.tenant.people.writer.principal, TRACE), request())
+    assert.equal(accepted(submitted).command.status, 'created')
+  })
+
+  test('[SCD-05] a schedule that fires twice makes one command', async () => {
+    const spec = { name: 'nightly', command_type: 'work', cron: '0 3 * * *', queue: 'scheduled_maintenance' }
+    const firing = {
+      workspaceId: room.tenant.workspace.id,
+      dueAt: new Date('2026-05-02T03:00:00Z'),
+      traceId: TRACE,
+      requestId: 'req_1',
+    }
+    const [one, two] = [
+      accepted(await fireSchedule(room.world, spec, firing)),
+      accepted(await fireSchedule(room.world, spec, firing)),
+    ]
+    assert.equal(one.command.command_id, two.command.command_id)
+    assert.deepEqual(
+      [one.command.ingress, one.command.idempotency_key],
+      ['scheduled_trigger', 'schedule:nightly:2026-05-02T03:00:00.000Z'],
+    )
+  })
+})

@@ -1,0 +1,99 @@
+/** One turn of a driver: the case as it stands, and the only way in which a turn writes. Every write names the turn's token. */
+import type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
+import { takeTurn } from './command-repository.ts'
+import { draftWrite, type NewEffect, type Write, type WriteDraft } from './draft-write.ts'
+import type { WriteResult } from './write-lane.ts'
+import { commitWrite } from './write-lane.ts'
+import { type CommandWorld, processOf } from './world.ts'
+import type { Decision } from '#kernel/refusal'
+import type { Tx } from '#store'
+
+/** Long enough for the slowest step between two renewals; a later token takes over at once, whatever is left of it. */
+export const TURN_MS = 30_000
+
+export type Turn = {
+  readonly world: CommandWorld
+  readonly token: string
+  readonly runtimeWorkflowId: string
+  readonly signal: AbortSignal
+  command: StoredCommand
+  effects: readonly StoredEffect[]
+  /** Effects that this very turn has begun: whatever else is executing was left behind by an earlier one. */
+  readonly begun: Set<string>
+  /** Set when a later turn has the row: nothing is written any more. */
+  isLost: boolean
+}
+
+export function openTurn(
+  world: CommandWorld,
+  fence: { token: string; turn: string; signal: AbortSignal },
+  found: CommandCase,
+): Turn {
+  return {
+    world,
+    token: fence.token,
+    runtimeWorkflowId: fence.turn,
+    signal: fence.signal,
+    ...found,
+    begun: new Set(),
+    isLost: false,
+  }
+}
+
+export function draftOf(turn: Turn): WriteDraft {
+  const { world, command, token } = turn
+  return draftWrite(command, { held: token }, { at: world.now(), newId: world.newId })
+}
+
+/** True: written, and the turn knows it. False: the row had moved; the turn has read it again, or is lost. */
+export async function commitTurn(turn: Turn, write: Write): Promise<boolean> {
+  return settle(turn, write, await turn.world.writes.commit(write))
+}
+
+/** For steps that also write tables of other rooms. */
+export async function commitTurnWith(turn: Turn, write: Write, work: (tx: Tx) => Promise<void>): Promise<boolean> {
+  const result = await turn.world.db.transaction(async (tx) => {
+    const written = await commitWrite(tx, write)
+    if (written.ok) await work(tx)
+    return written
+  })
+  return settle(turn, write, result)
+}
+
+async function settle(turn: Turn, write: Write, result: Decision<WriteResult>): Promise<boolean> {
+  if (!result.ok) {
+    await refresh(turn)
+    return false
+  }
+  const { command, touched, dependents } = result.value
+  turn.command = command
+  turn.effects = applyWrite(turn.effects, write, touched)
+  for (const id of dependents) await turn.world.wake(processOf(id))
+  return true
+}
+
+/** The same token may take the turn again; a later one has it otherwise, or the command has ended. */
+export async function refresh(turn: Turn): Promise<void> {
+  const found = await takeTurn(turn.world.db, turn.command.command_id, turn.token, TURN_MS)
+  if (!found) turn.isLost = true
+  else Object.assign(turn, found)
+}
+
+/** What the rows look like after the write, without asking for them again. */
+export function applyWrite(
+  effects: readonly StoredEffect[],
+  write: Write,
+  touched: ReadonlySet<string>,
+): readonly StoredEffect[] {
+  const changed = effects.map((effect) => {
+    const moves = write.effectMoves.filter(
+      (move) => move.domain_effect_id === effect.domain_effect_id && touched.has(effect.domain_effect_id),
+    )
+    return moves.reduce<StoredEffect>((row, { status, set }) => ({ ...row, ...set, status }), effect)
+  })
+  return [...changed, ...write.newEffects.map((effect) => asStored(effect, write.at))]
+}
+
+function asStored(effect: NewEffect, at: Date): StoredEffect {
+  return { ...effect, error: null, error_class: null, run_after: null, read_back: null, created_at: at }
+}

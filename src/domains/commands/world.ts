@@ -1,0 +1,54 @@
+/** What the services of this room need from outside, and on whose behalf they act. */
+import type { Clock, NewId, Random } from '#kernel/clock'
+import type { ConcordActor } from '#kernel/machines/actors'
+import type { Principal } from '#domains/identity'
+import type { Runtime } from '#runtime'
+import type { Db, InsertLane } from '#store'
+import type { ApprovalTypes } from '#domains/approvals'
+import type { Catalog } from './catalog/open-catalog.ts'
+import type { StoredCommand } from './command-row.ts'
+import type { FactSources } from './gather-facts.ts'
+import type { WriteLane } from './write-lane.ts'
+
+export type CommandWorld = {
+  readonly db: Db
+  readonly now: Clock
+  readonly newId: NewId
+  readonly random: Random
+  readonly catalog: Catalog
+  readonly wake: Runtime['wake']
+  readonly approvalTypes: ApprovalTypes
+  readonly inserts: InsertLane<StoredCommand>
+  readonly writes: WriteLane
+  readonly facts: FactSources
+  /** Settles after the time, or at once when the signal is aborted: call limits and heartbeats are made of it. */
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
+}
+
+/** Who acts, as what, and under which trace. */
+export type Acting = {
+  readonly actor: string
+  readonly kind: ConcordActor
+  readonly traceId: string
+  /** The person behind it; Concord's own decisions have none. */
+  readonly principal?: Principal
+}
+
+export const COMMAND_KIND = 'command'
+
+export const bySystem = { actor: 'system', kind: 'system' } as const
+export const byWorker = { actor: 'worker', kind: 'worker' } as const
+
+/** An administrator acts as operator: may retry, undo and end what others asked for. */
+export function actingFor(principal: Principal, traceId: string): Acting {
+  return {
+    actor: `user:${principal.userId}`,
+    kind: principal.role === 'admin' ? 'operator' : 'user',
+    traceId,
+    principal,
+  }
+}
+
+export function processOf(commandId: string) {
+  return { kind: COMMAND_KIND, id: commandId } as const
+}

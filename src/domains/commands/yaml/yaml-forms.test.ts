@@ -1,0 +1,137 @@
+/** YAML forms: the examples load to the same objects as their code forms; bad files are told with code and place. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Decision } from '#kernel/refusal'
+import { mapTaskToPrimitives } from '../catalog/primitives.ts'
+import { readYaml } from './read-yaml.ts'
+import { loadOperation, loadSchedules, loadTask } from './yaml-forms.ts'
+
+const bytes = (text: string) => new TextEncoder().encode(text)
+const codeOf = (decision: Decision<unknown>) => (decision.ok ? 'ok' : decision.code)
+
+const report = `task:
+  name: Generate Report
+  command_type: generate_report
+  ingress_types: [user_request, scheduled_trigger]
+  required_inputs: [report_type, date_range]
+  execution:
+    mode: async
+    function_name: generate_report
+  policies: [permission, cost, data_access]
+  approval:
+    required: false
+  outputs:
+    artifacts: [report]
+    notifications: [app]
+  risk_level: medium
+  lifecycle: [created, validated, queued, running, succeeded]
+`
+
+test('[YML-01] [PRM-17] the report task loads to a TaskSpec with its exact primitives', () => {
+  const loaded = loadTask('report.yaml', bytes(report))
+  assert.ok(loaded.ok)
+  const { spec } = loaded.value
+  assert.deepEqual(
+    [spec.name, spec.command_type, spec.function_name, spec.risk_level],
+    ['Generate Report', 'generate_report', 'generate_report', 'medium'],
+  )
+  assert.deepEqual(spec.policy_checks, ['permission', 'cost', 'data_access'])
+  assert.deepEqual(mapTaskToPrimitives(spec), [
+    'ingress',
+    'command',
+    'context',
+    'policy',
+    'plan',
+    'queue',
+    'async_task',
+    'artifact_write',
+    'notification',
+    'state_transition',
+    'audit',
+  ])
+})
+
+test('[YML-01] [YML-10] a lifecycle that the machine does not know, and a field that nobody knows, are refused with their place', () => {
+  const illegal = loadTask('t.yaml', bytes(report.replace('queued, running', 'running, queued')))
+  assert.ok(!illegal.ok)
+  assert.equal(illegal.path, 'task.lifecycle')
+  const unknown = loadTask('t.yaml', bytes(report.replace('policies:', 'polices:')))
+  assert.ok(!unknown.ok)
+  assert.deepEqual(
+    [unknown.code, unknown.path, unknown.hint],
+    ['unknown_field', 'task.polices', 'Did you mean `policies`?'],
+  )
+})
+
+test('[YML-06] [SCD-01] schedules load, with their queue; an operation loads with its key template', () => {
+  const file = `schedules:
+  - { name: expire_pending_approvals, command_type: expire_approvals, cron: "*/5 * * * *", queue: scheduled_maintenance }
+  - { name: sync_connector_metadata, command_type: sync_connector_metadata, cron: "0 * * * *", queue: scheduled_maintenance }
+  - { name: memory_decay_review, command_type: review_stale_memory, cron: "0 3 * * *", queue: scheduled_maintenance }
+`
+  const loaded = loadSchedules('s.yaml', bytes(file))
+  assert.ok(loaded.ok)
+  assert.deepEqual(
+    loaded.value.map(({ spec }) => [spec.name, spec.command_type, spec.cron, spec.queue]),
+    [
+      ['expire_pending_approvals', 'expire_approvals', '*/5 * * * *', 'scheduled_maintenance'],
+      ['sync_connector_metadata', 'sync_connector_metadata', '0 * * * *', 'scheduled_maintenance'],
+      ['memory_decay_review', 'review_stale_memory', '0 3 * * *', 'scheduled_maintenance'],
+    ],
+  )
+  const operation = loadOperation(
+    'o.json',
+    bytes(
+      '{"connector":"hotel_booking","operation":"book_hotel","side_effect":true,"idempotency_required":true,"idempotency_key_template":"book_hotel:{booking_draft_id}","approval_required":true}',
+    ),
+  )
+  assert.ok(operation.ok)
+  assert.deepEqual(operation.value.operation, {
+    connector: 'hotel_booking',
+    operation: 'book_hotel',
+    side_effect: true,
+    idempotency_required: true,
+    idempotency_key_template: 'book_hotel:{booking_draft_id}',
+    approval_required: true,
+  })
+})
+
+test('[YML-10] files that must not be read: each with its code, and none takes the parser down', () => {
+  const laughs = [
+    'a: &a [x, x, x, x, x, x, x, x, x]',
+    ...Array.from(
+      { length: 9 },
+      (_, at) =>
+        `${String.fromCharCode(98 + at)}: &${String.fromCharCode(98 + at)} [${Array(9)
+          .fill(`*${String.fromCharCode(97 + at)}`)
+          .join(', ')}]`,
+    ),
+  ]
+  const cases: [string, string | Uint8Array, string][] = [
+    ['tab', 'a:\n\tb: 1\n', 'yaml_syntax'],
+    ['duplicate key', 'a: 1\na: 2\n', 'yaml_duplicate_key'],
+    ['billion laughs', laughs.join('\n'), 'yaml_aliases'],
+    ['brackets', `a: ${'['.repeat(10_000)}`, 'yaml_too_deep'],
+    ['function tag', 'a: !!js/function "x"\n', 'yaml_tag'],
+    ['custom tag', 'a: !mine 1\n', 'yaml_tag'],
+    ['version 1.1', '%YAML 1.1\n---\na: yes\n', 'yaml_version'],
+    ['two documents', 'a: 1\n---\nb: 2\n', 'yaml_one_document'],
+    ['byte order mark', new Uint8Array([0xef, 0xbb, 0xbf, 0x61, 0x3a, 0x20, 0x31]), 'encoding'],
+    ['UTF-16', new Uint8Array([0xff, 0xfe, 0x61, 0x00]), 'encoding'],
+    ['not UTF-8', new Uint8Array([0x61, 0x3a, 0x20, 0xff]), 'encoding'],
+    ['a list', '- 1\n', 'yaml_syntax'],
+    ['empty', '', 'yaml_syntax'],
+    ['forbidden key', '__proto__: 1\n', 'key_forbidden'],
+  ]
+  for (const [what, text, code] of cases)
+    assert.equal(codeOf(readYaml('f.yaml', typeof text === 'string' ? bytes(text) : text)), code, what)
+  const duplicate = readYaml('f.yaml', bytes('a: 1\nb: 2\na: 3\n'))
+  assert.ok(!duplicate.ok)
+  assert.deepEqual([duplicate.facts?.['line'], duplicate.path?.startsWith('f.yaml:3')], [3, true])
+})
+
+test('[YML-10] the Norway rule: 1.2 core only', () => {
+  const read = readYaml('f.yaml', bytes('country: NO\non: yes\nat: 12:30:45\nmode: 0777\n'))
+  assert.ok(read.ok)
+  assert.deepEqual({ ...read.value }, { country: 'NO', on: 'yes', at: '12:30:45', mode: 777 })
+})
