@@ -24,6 +24,8 @@ async function describe(): Promise<string> {
       findEnd: () => Promise.reject(new Error('nothing is followed here')),
       async *follow() {},
     },
+    // The routes are only described here; no command is looked up.
+    work: { commands: { catalog: { tasks: new Map() } } as never, approvals: {} as never, webhooks: [] },
     schemaVersions: () => Promise.resolve({ expected: 0, actual: 0 }),
     cursorKey: new Uint8Array(32),
   })

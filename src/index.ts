@@ -1,6 +1,8 @@
 /** What `import … from 'concord'` gives: the service as a whole. The parts are `concord/kernel` and `concord/store`. */
 export {
   type Config,
+  defineProject,
+  type Project,
   type Environment,
   readConfig,
   realWorld,
@@ -11,3 +13,16 @@ export {
   type World,
 } from '#app'
 export type { Decision, Refusal } from '#kernel/refusal'
+export {
+  defineCommandType,
+  defineConnectorOperation,
+  defineEffect,
+  defineFunction,
+  definePolicy,
+  defineSchedule,
+  defineTask,
+  type Definition,
+  EffectFailure,
+  EffectPending,
+  registerRetry,
+} from '#domains/commands'

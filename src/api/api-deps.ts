@@ -1,5 +1,7 @@
 /** Everything the API needs from outside, as arguments: nothing here reads an environment, a clock or chance by itself. */
 import type { Hono } from 'hono'
+import type { ApprovalWorld } from '#domains/approvals'
+import type { CommandWorld, WebhookSource } from '#domains/commands'
 import type { Principal } from '#domains/identity'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
@@ -45,6 +47,13 @@ export function limitsOf(given: Partial<ApiLimits> = {}): ApiLimits {
 export type SchemaVersions = { readonly expected: string | number; readonly actual: string | number | null }
 export type RuntimeStatus = { readonly name: string; readonly ok: boolean }
 
+/** The governed path; an API without it serves identity and events alone. */
+export type GovernedWork = {
+  readonly commands: CommandWorld
+  readonly approvals: ApprovalWorld
+  readonly webhooks: readonly WebhookSource[]
+}
+
 export type ApiDeps = {
   readonly db: Db
   readonly now: Clock
@@ -55,6 +64,7 @@ export type ApiDeps = {
   readonly authenticate: (bearer: string) => Promise<Decision<Principal>>
   readonly feed: EventFeed
   readonly schemaVersions: () => Promise<SchemaVersions>
+  readonly work?: GovernedWork
   readonly runtimeStatus?: () => Promise<RuntimeStatus>
   /** Seals page cursors; the same in every process of one installation. */
   readonly cursorKey: Uint8Array

@@ -1,9 +1,13 @@
 /** The whole HTTP API as one function of a request: guards in their order, then the routes. */
 import { OpenAPIHono } from '@hono/zod-openapi'
+import type { Hono } from 'hono'
 import { accessLog } from './access-log.ts'
-import { type ApiDeps, limitsOf } from './api-deps.ts'
+import { type ApiDeps, type GovernedWork, limitsOf } from './api-deps.ts'
+import { approvalRoutes } from './approval-routes.ts'
+import { auditRoutes } from './audit-routes.ts'
 import { bodyGuard } from './body-guard.ts'
 import { authentication, authorization } from './caller.ts'
+import { commandRoutes } from './command-routes.ts'
 import { eventRoutes } from './event-routes.ts'
 import { judgeFault } from './fault.ts'
 import { healthRoutes } from './health-routes.ts'
@@ -16,6 +20,8 @@ import { responseHeaders } from './response-headers.ts'
 import { type AccessTable, openAccessTable } from './route-access.ts'
 import { notFound, routeGuard } from './route-guard.ts'
 import { sameOrigin } from './same-origin.ts'
+import { taskTypeRoutes } from './task-type-routes.ts'
+import { webhookRoutes } from './webhook-routes.ts'
 
 export type Api = OpenAPIHono<ApiEnv>
 
@@ -55,10 +61,23 @@ export function createApi(deps: ApiDeps): Api {
   deps.extraRoutes?.(app)
   app.route('/', healthRoutes(deps, limits.healthTimeoutMs))
   app.route('/', identityRoutes(deps))
+  if (deps.work) mountWork(app, deps, deps.work)
   app.route('/', eventRoutes(deps, limits))
   app.route(
     '/',
     referenceRoutes(deps.version, () => (document ??= describeApi(app, deps.version))),
   )
   return app
+}
+
+function mountWork(app: Api, deps: ApiDeps, { commands, approvals, webhooks }: GovernedWork): void {
+  // The routers' exact types say nothing more here and are too deep for the compiler to add up.
+  const routers: readonly Hono<ApiEnv>[] = [
+    taskTypeRoutes(commands),
+    commandRoutes(deps, commands),
+    approvalRoutes({ ...deps, approvals }),
+    auditRoutes(deps, commands),
+    webhookRoutes(commands, webhooks),
+  ]
+  for (const router of routers) app.route('/', router)
 }

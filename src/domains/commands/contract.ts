@@ -1,4 +1,5 @@
 /** The shapes that cross the edge of this room: what callers send, and what they get to see. No runtime fields among them. */
+import type { JsonObject } from '#kernel/json-value'
 import { z } from 'zod'
 import { idField } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
@@ -21,7 +22,8 @@ const time = (description: string) =>
 const states = statesOf(commandMachine) as [CommandState, ...CommandState[]]
 export const commandStatus = z.enum(states).meta({ id: 'CommandStatus', example: 'succeeded' })
 
-const payload = z.record(z.string(), z.json())
+// Any JSON object; the guard has checked every value before it gets here, and the type of the task checks its shape.
+const payload = z.record(z.string(), z.unknown()).transform((value) => value as JsonObject)
 
 export const submitCommandBody = z
   .strictObject({
@@ -46,7 +48,10 @@ export const submitCommandBody = z
       )
       .max(100)
       .optional()
-      .meta({ description: 'Commands that must be where they are required before this one runs.' }),
+      .meta({
+        example: [{ command_id: COMMAND_ID }],
+        description: 'Commands that must be where they are required before this one runs.',
+      }),
   })
   .meta({ id: 'SubmitCommand', description: 'A request to do one governed thing.' })
 
@@ -150,17 +155,28 @@ export const taskTypeView = z
   })
   .meta({ id: 'TaskType', description: 'Something that can be asked for, with its contract.' })
 
+const reason = z
+  .string()
+  .max(500)
+  .optional()
+  .meta({ example: 'No longer needed.', description: 'Goes into the record.' })
 export const inputBody = z
-  .strictObject({ input: payload })
+  .strictObject({ input: payload.meta({ example: { date_range: '2026-05' } }) })
   .meta({ id: 'SupplyInput', description: 'The fields that were missing.' })
 export const cancelBody = z
   .strictObject({
-    reason: z.string().max(500).optional(),
-    cancellation_mode: z.string().optional(),
-    force: z.boolean().optional(),
+    reason,
+    cancellation_mode: z
+      .string()
+      .optional()
+      .meta({ example: 'compensate_then_stop', description: 'graceful, or undo what was done and stop.' }),
+    force: z
+      .boolean()
+      .optional()
+      .meta({ example: false, description: 'For operators: end a command that no longer answers.' }),
   })
   .meta({ id: 'CancelCommand' })
-export const retryBody = z.strictObject({ reason: z.string().max(500).optional() }).meta({ id: 'RetryCommand' })
+export const retryBody = z.strictObject({ reason }).meta({ id: 'RetryCommand' })
 export const cancelledView = commandView.extend({ changed: z.boolean() }).meta({ id: 'CancelledCommand' })
 
 export type StoredEvent = HistoryEvent & {

@@ -1,0 +1,44 @@
+/** What a project brings along: its catalog, from `concord.config.ts` (or .js, .mjs) in the folder where Concord is started. */
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Definition, WebhookSource } from '#domains/commands'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+
+export type Project = {
+  readonly catalog: readonly Definition[]
+  readonly webhooks?: readonly WebhookSource[]
+}
+
+/** Gives the types to `export default defineProject({ … })`. */
+export function defineProject(project: Project): Project {
+  return project
+}
+
+const NAMES = ['concord.config.ts', 'concord.config.mjs', 'concord.config.js'] as const
+
+export async function loadProject(folder: string): Promise<Decision<Project & { readonly file: string | null }>> {
+  for (const name of NAMES) {
+    const file = join(folder, name)
+    if (!(await stat(file).catch(() => undefined))?.isFile()) continue
+    return readProject(file)
+  }
+  return accept({ catalog: [], file: null })
+}
+
+async function readProject(file: string): Promise<Decision<Project & { readonly file: string }>> {
+  const no = (reason: string) =>
+    refuse('app.project.invalid', `${file}: ${reason}`, {
+      path: file,
+      hint: 'export default defineProject({ catalog: [ … ] })',
+    })
+  try {
+    const loaded = (await import(pathToFileURL(file).href)) as { default?: Partial<Project> }
+    const project = loaded.default
+    if (project === undefined) return no('has no default export')
+    if (!Array.isArray(project.catalog)) return no('its default export has no catalog')
+    return accept({ ...project, catalog: project.catalog, file })
+  } catch (error) {
+    return no(error instanceof Error ? error.message : String(error))
+  }
+}

@@ -1,0 +1,78 @@
+/** Follows a command until it comes to rest, says each status when it is seen first, and gives up at a time that the caller sets. */
+import { setTimeout as pause } from 'node:timers/promises'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { kindOf } from '#kernel/refusal-codes'
+import { openClient } from './client.ts'
+import { type CommandView, isAtRest, nameOf, wordsOf } from './command-view.ts'
+import { withHint } from './next-hint.ts'
+import type { Terminal } from './terminal.ts'
+
+const POLL_FIRST_MS = 100
+/** 30 requests a minute, of the 6,000 that a key has. */
+const POLL_LAST_MS = 2_000
+
+export type Follow = {
+  readonly commandId: string
+  readonly timeoutMs: number
+  readonly onStatus: (command: CommandView) => void
+}
+
+export async function followCommand(terminal: Terminal, follow: Follow): Promise<Decision<CommandView>> {
+  const { commandId, timeoutMs, onStatus } = follow
+  const stop = AbortSignal.any([terminal.stop, AbortSignal.timeout(timeoutMs)])
+  const client = openClient({ ...terminal, stop })
+  if (!client.ok) return client
+  const ask = () =>
+    client.value
+      .call<CommandView>('GET', `/commands/${commandId}`)
+      // An answer that was cut in the middle: the time is over, or the server went away.
+      .catch((error: unknown): Refusal => refuse('app.server.unreachable', String(error)))
+  let last: string | undefined
+  for (let waitMs = POLL_FIRST_MS; ; waitMs = Math.min(waitMs * 1.5, POLL_LAST_MS)) {
+    const answer = await ask()
+    if (answer.ok) {
+      const { status } = answer.value
+      if (status !== last) {
+        onStatus(answer.value)
+        waitMs = POLL_FIRST_MS
+      }
+      last = status
+      if (isAtRest(answer.value)) return answer
+    } else if (!stop.aborted && !isPassing(answer)) return withHint(answer)
+    await pause(waitMs, undefined, { signal: stop }).catch(() => undefined)
+    if (stop.aborted) return waitEnded(follow, last, terminal.stop.aborted)
+  }
+}
+
+/** The command is on record and goes on without us, so a server that restarts is no reason to give up. */
+function isPassing(refusal: Refusal): boolean {
+  const kind = kindOf(refusal.code)
+  return (kind === 'unavailable' && refusal.code !== 'app.server.version') || kind === 'rate' || kind === 'timeout'
+}
+
+function waitEnded({ commandId, timeoutMs }: Follow, last: string | undefined, isStopped: boolean): Refusal {
+  const stands = last === undefined ? 'the server did not answer' : `it is ${wordsOf(last)}`
+  const why = isStopped ? 'you stopped waiting' : `the wait of ${timeoutMs} ms is over`
+  return refuse('cli.wait.ended', `${why}, and ${stands}; it goes on without you`, {
+    hint: `\`concord commands show ${commandId}\` says where it stands; --timeout sets how long to wait.`,
+    facts: { command_id: commandId, status: last ?? null },
+  })
+}
+
+/** Zero only for success: `concord submit … --wait && next` must not go on while somebody is still to be asked. */
+export function judgeRest(command: CommandView): Decision<undefined> {
+  const { command_id: id, status, error, error_class, next } = command
+  if (status === 'succeeded') return accept(undefined)
+  const facts = { command_id: id, status, error_class }
+  const reason = `${nameOf(command)} is ${wordsOf(status)}${error === null ? '' : `: ${error}`}`
+  if (status === 'waiting_for_input') {
+    const hint = `\`concord why ${id}\` says what is missing; \`concord commands input ${id} --payload '{…}'\` gives it.`
+    return refuse('cli.command.waiting', reason, { hint, facts })
+  }
+  if (status === 'waiting_for_approval' || status === 'blocked') {
+    const hint = `\`concord why ${id}\` says who is asked; they answer with \`concord approve\` or \`concord deny\`.`
+    return refuse('cli.command.waiting', reason, { hint, facts })
+  }
+  const again = next.some(({ action }) => action === 'retry') ? `; \`concord retry ${id}\` runs it again` : ''
+  return refuse('cli.command.not_succeeded', reason, { hint: `\`concord why ${id}\` says how it came to that${again}.`, facts })
+}

@@ -1,0 +1,130 @@
+/** Where the JSON of a command line comes from: a flag, a file or standard input. It is checked here, before anything is sent. */
+import type { Stats } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import process from 'node:process'
+import { addAbortSignal, type Readable } from 'node:stream'
+import { parseGuardedObject } from '#kernel/json-guard'
+import { checkSize, defaultJsonLimits, type JsonObject } from '#kernel/json-value'
+import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
+import type { Terminal } from './terminal.ts'
+
+export type JsonFlags = { readonly payload?: string; readonly file?: string }
+
+const STDIN = 'standard input'
+
+/** Undefined when nothing was given. `dash` is what stands where only `-` may stand. */
+export async function readJsonFlags(
+  terminal: Terminal,
+  { payload, file }: JsonFlags,
+  dash: string | undefined,
+): Promise<Decision<JsonObject | undefined>> {
+  if (dash !== undefined && dash !== '-') {
+    return refuse('cli.usage', `${quote(dash)} is one word too many`, {
+      hint: 'Put JSON behind --payload (in single quotes), the name of a file behind --file, or - for standard input.',
+    })
+  }
+  if ([payload, file, dash].filter((given) => given !== undefined).length > 1) {
+    return refuse('cli.usage', '--payload, --file and - say the same thing: give one of them', { path: '--payload' })
+  }
+  if (payload !== undefined) return parseNamed('--payload', payload)
+  if (file === undefined && dash === undefined) return accept(undefined)
+  const isStdin = file === undefined || file === '-'
+  const bytes = isStdin
+    ? await collect(STDIN, () => Promise.resolve(process.stdin), terminal)
+    : await readFile(file, terminal)
+  if (!bytes.ok) return bytes
+  const name = isStdin ? STDIN : file
+  const text = decodeText(name, bytes.value)
+  return text.ok ? parseNamed(name, text.value) : text
+}
+
+/** The guard's answer with the name of the source in front of the place inside it. */
+export function parseNamed(name: string, text: string): Decision<JsonObject> {
+  const parsed = parseGuardedObject(text)
+  if (parsed.ok) return parsed
+  const { code, reason, path, hint, facts } = parsed
+  return refuse(code, `${shown(name)}: ${reason}`, {
+    path: path === undefined ? name : `${name}: ${path}`,
+    hint: (hint ?? 'Mend it there and try again.').replace(/^Send /, 'Give '),
+    ...(facts === undefined ? {} : { facts }),
+  })
+}
+
+async function readFile(name: string, terminal: Terminal): Promise<Decision<Uint8Array>> {
+  const path = resolve(terminal.folder, name)
+  try {
+    await using file = await open(path)
+    const refusal = refuseKind(name, await file.stat())
+    return refusal ?? (await collect(name, () => Promise.resolve(file.createReadStream({ autoClose: false })), terminal))
+  } catch (error) {
+    return refuseFile(name, (error as NodeJS.ErrnoException).code ?? String(error))
+  }
+}
+
+/** The size is asked first, so that a file of gigabytes is not read; what has no size (a pipe) is counted while it is read. */
+function refuseKind(name: string, stats: Stats): Refusal | undefined {
+  if (stats.isDirectory()) return refuseFile(name, 'EISDIR')
+  return checkSize(stats.size).ok ? undefined : refuseLarge(name)
+}
+
+async function collect(
+  name: string,
+  source: () => Promise<Readable>,
+  { stop }: Terminal,
+): Promise<Decision<Uint8Array>> {
+  const chunks: Uint8Array[] = []
+  let sizeBytes = 0
+  try {
+    for await (const chunk of addAbortSignal(stop, await source()) as AsyncIterable<Buffer>) {
+      sizeBytes += chunk.byteLength
+      if (!checkSize(sizeBytes).ok) return refuseLarge(name)
+      chunks.push(chunk)
+    }
+    return accept(Buffer.concat(chunks))
+  } catch (error) {
+    if (stop.aborted) return refuse('cli.wait.ended', `stopped before ${shown(name)} ended`, { path: name })
+    return refuseFile(name, (error as NodeJS.ErrnoException).code ?? String(error))
+  }
+}
+
+function decodeText(name: string, bytes: Uint8Array): Decision<string> {
+  try {
+    // Editors on Windows begin a file with a byte order mark; the decoder takes it off.
+    return accept(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch {
+    return refuse('invalid_unicode', `${shown(name)} is not text in UTF-8`, { path: name, hint: 'Save it as UTF-8.' })
+  }
+}
+
+function refuseLarge(name: string): Refusal {
+  return refuse('body_too_large', `${shown(name)} is larger than 1 MiB`, {
+    path: name,
+    hint: 'Send a reference to large data, not the data.',
+    facts: { limitBytes: defaultJsonLimits.bytesMax },
+  })
+}
+
+const whyNot: Readonly<Record<string, string>> = {
+  ENOENT: 'is not there',
+  EISDIR: 'is a folder',
+  ENOTDIR: 'lies behind something that is no folder',
+}
+
+/** Exit 77 for what this user may not read, 65 for what is not a file that can be read. */
+export function refuseFile(name: string, errno: string): Refusal {
+  if (errno === 'EACCES' || errno === 'EPERM') {
+    return refuse('cli.file.unreadable', `you may not read ${shown(name)}`, {
+      path: name,
+      hint: 'Change who may read it, or pipe it in: sudo cat <file> | concord … -',
+    })
+  }
+  return refuse('cli.file.invalid', `${shown(name)} ${whyNot[errno] ?? `cannot be read (${errno})`}`, {
+    path: name,
+    hint: 'Give the name of a file with one JSON object, or - for standard input.',
+  })
+}
+
+function shown(name: string): string {
+  return name === STDIN || name.startsWith('--') ? name : quote(name)
+}

@@ -1,0 +1,47 @@
+/** Every refusal of the server ends with the command line's own next step: the server cannot know the name of a verb. */
+import type { Refusal } from '#kernel/refusal'
+import type { RefusalCode } from '#kernel/refusal-codes'
+
+const TASKS = '`concord task-types` lists the tasks and their payloads.'
+const MOVES = '`concord commands show <id>` says what can happen now, and who can do it.'
+const INBOX = '`concord inbox` lists what waits for you.'
+const ELSEWHERE = 'CONCORD_WORKSPACE chooses the workspace.'
+
+const hints: Partial<Record<RefusalCode, string>> = {
+  task_unknown: TASKS,
+  ingress_not_allowed: TASKS,
+  'commands.payload.malformed': TASKS,
+  'idempotency.key.required': 'Add --key <text>: the same text again is the same request.',
+  'idempotency.field.missing': TASKS,
+  key_reused: 'Take another --key, or send what the first request sent.',
+  'commands.command.not_found': `\`concord commands list\` shows those of this workspace. ${ELSEWHERE}`,
+  'commands.command.not_waiting': MOVES,
+  'commands.command.not_failed': MOVES,
+  'commands.command.moved': MOVES,
+  'commands.retry.exhausted': '`concord why <id>` says what went wrong; submit it again when that is mended.',
+  'commands.action.not_allowed': MOVES,
+  mode_reserved: 'Use --mode graceful or --mode compensate_then_stop.',
+  'row.not_found': `\`concord inbox --all\` lists what is open in this workspace. ${ELSEWHERE}`,
+  approval_decided: INBOX,
+  approval_expired: INBOX,
+  payload_changed: INBOX,
+  'approvals.approval.cancelled': INBOX,
+  'approvals.vote.repeated': INBOX,
+  'approvals.approver.not_asked': '`concord inbox --all` says who was asked.',
+  self_approval: 'Somebody who was asked decides, with a key of their own; `concord inbox --all` says who.',
+  agents_cannot_decide: 'Use the key of a person.',
+  'approvals.reason.missing': 'Add --reason "<why>".',
+  'approvals.edits.not_allowed': 'Leave --edits out, or use `concord deny <id> --ask-changes --reason "<which>"`.',
+  decision_value: INBOX,
+  unauthenticated: 'Set CONCORD_KEY to a key of this server.',
+  workspace_unknown: ELSEWHERE,
+  'identity.role.insufficient': '`concord keys create --role <role>` makes a key that may, from one that may.',
+}
+
+export function withHint(refusal: Refusal): Refusal {
+  const own = hints[refusal.code]
+  if (own === undefined) return refusal
+  // What the server says in terms of its routes is of no use here.
+  const said = refusal.hint !== undefined && !/^(GET|POST|DELETE) \//.test(refusal.hint) ? `${refusal.hint} ` : ''
+  return { ...refusal, hint: said + own }
+}

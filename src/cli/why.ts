@@ -1,0 +1,31 @@
+/** `concord why`: why a command is where it is, from who asked to how it ended, in plain words. */
+import type { Command } from 'commander'
+import { showLine } from '#kernel/visible-text'
+import { askServer, pathOf, showAnswer } from './ask-server.ts'
+import type { Cli } from './program.ts'
+import { colorsOf, formatTable } from './terminal.ts'
+
+type Explanation = {
+  readonly summary: string
+  readonly chain: readonly { readonly kind: string; readonly at: string; readonly by: string; readonly text: string }[]
+}
+
+export function addWhy(program: Command, cli: Cli): void {
+  program
+    .command('why <id>')
+    .description('say why a command is where it is: who asked, which rule decided, who approved, what was done')
+    .addHelpText('after', '\nExample:\n  $ concord why cmd_0197f3b2c4d57a8e9b0c1d2e3f405170\n')
+    .action(
+      cli.handle(async (id: string) => {
+        const path = pathOf('command', id, '/explanation')
+        if (!path.ok) return path
+        const explained = await askServer<Explanation>(cli, 'GET', path.value)
+        return showAnswer(cli, program, explained, ({ summary, chain }) => {
+          cli.terminal.out(`${colorsOf(cli.terminal).bold(showLine(summary))}\n`)
+          if (chain.length === 0) return
+          const rows = chain.map(({ kind, at, by, text }) => [at, kind, by, text].map(showLine))
+          cli.terminal.out(`\n${formatTable(['when', 'step', 'by', 'what'], rows)}`)
+        })
+      }),
+    )
+}
