@@ -2,13 +2,22 @@
 import { Command, CommanderError } from 'commander'
 import { version } from '#app/version'
 import type { Decision } from '#kernel/refusal'
+import { addApprove } from './approve.ts'
+import { addCancel } from './cancel.ts'
+import { addCommands } from './commands.ts'
 import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'
 import { exitCodeOf } from './exit-codes.ts'
+import { addInbox } from './inbox.ts'
 import { addKeys } from './keys.ts'
 import { addMigrate } from './migrate.ts'
+import { addRetry } from './retry.ts'
+import { addSubmit } from './submit.ts'
+import { addTaskTypes } from './task-types.ts'
 import { showRefusal, type Terminal } from './terminal.ts'
 import { addUp } from './up.ts'
+import { addWhy } from './why.ts'
+import { addWorker } from './worker.ts'
 
 /** What every command handler gives back: nothing more to say, or a refusal. */
 export type Outcome = Decision<unknown>
@@ -40,7 +49,9 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
         exitCode = exitCodeOf(outcome)
       },
   }
-  for (const add of [addUp, addDoctor, addMigrate, addKeys, addEvents]) add(program, cli)
+  const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addEvents]
+  const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry]
+  for (const add of [...house, ...work]) add(program, cli)
   program.addHelpText(
     'after',
     '\nExamples:\n  $ concord up\n  $ concord keys create --name ci --role writer\n  $ concord events tail\n',

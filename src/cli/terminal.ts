@@ -42,3 +42,9 @@ export function formatTable(head: readonly string[], rows: readonly (readonly st
       .trimEnd()
   return [line(head), ...rows.map(line)].map((text) => `${text}\n`).join('')
 }
+
+/** Settles with the first signal that asks the program to end. */
+export function stopRequest(stop: AbortSignal): Promise<void> {
+  if (stop.aborted) return Promise.resolve()
+  return new Promise((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }))
+}

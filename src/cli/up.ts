@@ -4,7 +4,7 @@ import { readConfig } from '#app/config'
 import type { RunningServer } from '#app/start-server'
 import { accept } from '#kernel/refusal'
 import type { Cli } from './program.ts'
-import { colorsOf, type Terminal } from './terminal.ts'
+import { colorsOf, stopRequest, type Terminal } from './terminal.ts'
 
 export function addUp(program: Command, cli: Cli): void {
   program
@@ -59,9 +59,4 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
       '',
     ].join('\n'),
   )
-}
-
-function stopRequest(stop: AbortSignal): Promise<void> {
-  if (stop.aborted) return Promise.resolve()
-  return new Promise((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }))
 }

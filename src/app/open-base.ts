@@ -1,0 +1,73 @@
+/** What a server and a worker both stand on: project, telemetry, database, schema, and the governed path. */
+import { accept, type Decision } from '#kernel/refusal'
+import { type Db, migrateUp, openDb } from '#store'
+import type { Closers } from './closers.ts'
+import type { Config, Environment } from './config.ts'
+import type { Log } from './log.ts'
+import { openStore } from './open-store.ts'
+import { type OpenedWork, openWork } from './open-work.ts'
+import { loadProject, type Project } from './project.ts'
+import { openTelemetry, type Telemetry } from './telemetry.ts'
+import { version } from './version.ts'
+import type { World } from './world.ts'
+
+export type StartOptions = {
+  readonly config: Config
+  readonly environment: Environment
+  /** Where the project lies, with its `concord.config.ts`. */
+  readonly folder: string
+  readonly world?: World
+  readonly log?: Log
+  readonly onProgress?: (step: string) => void
+}
+
+export type Base = {
+  readonly db: Db
+  readonly url: string
+  /** Where the database is, without its password. */
+  readonly database: string
+  readonly schemaVersion: number
+  readonly project: Project
+  readonly telemetry: Telemetry
+  readonly work: OpenedWork
+}
+
+/** The role that the service's connections act as; see docs/decisions/0008-two-database-roles.md. */
+const ENGINE_ROLE = 'concord_engine'
+
+export async function openBase(
+  options: StartOptions,
+  world: World,
+  log: Log,
+  closers: Closers,
+): Promise<Decision<Base>> {
+  const { config, environment, folder, onProgress = () => {} } = options
+  const project = await loadProject(folder)
+  if (!project.ok) return project
+  const telemetry = await openTelemetry(environment, version)
+  closers.add(() => telemetry.close())
+
+  onProgress(config.databaseUrl === undefined ? 'starting Postgres' : 'connecting to Postgres')
+  const store = await openStore(config, log)
+  if (!store.ok) return store
+  closers.add(() => store.value.close())
+  const { url, label: database } = store.value
+
+  onProgress('bringing the schema up to date')
+  const migrated = await migrateUp(url)
+  if (!migrated.ok) return migrated
+  const db = openDb({
+    url,
+    role: ENGINE_ROLE,
+    poolMax: config.poolMax,
+    onConnectionError: (error) => log.warn({ err: error }, 'lost a database connection'),
+  })
+  closers.add(() => db.close())
+
+  onProgress('starting the runtime')
+  const work = await openWork(db, world, project.value, log)
+  if (!work.ok) return work
+  closers.add(() => work.value.close())
+  const schemaVersion = migrated.value.version
+  return accept({ db, url, database, schemaVersion, project: project.value, telemetry, work: work.value })
+}

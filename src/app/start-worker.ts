@@ -1,0 +1,23 @@
+/** A worker process: takes turns of the governed path and serves nobody. Any number share one database and its load. */
+import { accept, type Decision } from '#kernel/refusal'
+import { openClosers, openOrClose } from './closers.ts'
+import { openLog } from './log.ts'
+import { openBase, type StartOptions } from './open-base.ts'
+import { realWorld } from './world.ts'
+
+export type RunningWorker = {
+  readonly database: string
+  readonly schemaVersion: number
+  close(): Promise<void>
+}
+
+export async function startWorker(options: StartOptions): Promise<Decision<RunningWorker>> {
+  const { world = realWorld(), log = openLog(options.config.logLevel) } = options
+  const closers = openClosers(log)
+  return openOrClose(closers, async () => {
+    const base = await openBase(options, world, log, closers)
+    if (!base.ok) return base
+    const { database, schemaVersion } = base.value
+    return accept({ database, schemaVersion, close: () => closers.closeAll() })
+  })
+}

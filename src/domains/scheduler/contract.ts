@@ -1,0 +1,127 @@
+/** The shapes that callers send to the scheduler; services take them as they come and refuse what does not fit. */
+import { z } from 'zod'
+import { parseCron } from '#kernel/cron-fields'
+import { parseDuration } from '#kernel/duration'
+import { failureClasses } from '#kernel/error-classes'
+import { misfirePolicies } from '#kernel/schedule'
+import { parseTimeZone } from '#kernel/time-zone'
+import { accept } from '#kernel/refusal'
+import { idField, instantField, jsonObjectField, nameField, parsedField, uuidField } from './field.ts'
+import { groupFailureRules, groupModes, scheduleOverlapPolicies } from './stored-rows.ts'
+
+const PRIORITY_MAX = 1_000_000
+/** One transaction writes a whole group; this many take about a second. */
+const GROUP_JOBS_MAX = 10_000
+const DELAY_MAX_MS = 30 * 86_400_000
+
+const priority = z.int().min(-PRIORITY_MAX).max(PRIORITY_MAX)
+const jobType = z.string().regex(/^[a-z][a-z0-9_.-]{0,63}$/)
+/** Kept as text that has been read once. */
+const cron = parsedField((text) => {
+  const fields = parseCron(text)
+  return fields.ok ? accept(text) : fields
+})
+const delayMs = z.int().min(0).max(DELAY_MAX_MS)
+
+/** How a job type repeats failed work. Left out: three retries, at once, for every exit code. */
+export const retryPolicyBody = z.strictObject({
+  max_retries: z.int().min(0).max(100).default(3),
+  delay: z
+    .discriminatedUnion('kind', [
+      z.strictObject({ kind: z.literal('none') }),
+      z.strictObject({ kind: z.literal('fixed'), ms: delayMs }),
+      z.strictObject({ kind: z.literal('list'), ms: z.array(delayMs).min(1).max(100) }),
+      z.strictObject({
+        kind: z.literal('exponential'),
+        baseMs: delayMs,
+        factor: z.number().min(1).max(10),
+        capMs: delayMs,
+      }),
+    ])
+    .default({ kind: 'none' }),
+  jitter: z.number().min(0).max(1).default(0),
+  /** Null: every exit code; a run that ended without one is judged by its error class alone. */
+  exit_codes: z.array(z.int().min(-255).max(255)).max(256).nullable().default(null),
+  error_classes: z.array(z.enum(failureClasses)).default(['work_failed', 'timeout', 'infrastructure']),
+})
+export type RetryPolicyBody = z.output<typeof retryPolicyBody>
+
+export const jobTypeBody = z.strictObject({
+  job_type: jobType,
+  retry_policy: retryPolicyBody.prefault({}),
+  concurrency_limit: z.int().min(1).max(1_000).nullable().default(null),
+  runner: jsonObjectField().nullable().default(null),
+})
+
+const newJob = {
+  job_type: jobType.optional(),
+  template_id: idField('job_template').optional(),
+  params: jsonObjectField().optional(),
+  priority: priority.optional(),
+  not_before: instantField().optional(),
+}
+
+export const submitJobBody = z.strictObject({ ...newJob, group_id: uuidField().optional() })
+export const submitGroupBody = z.strictObject({
+  name: nameField().optional(),
+  mode: z.enum(groupModes),
+  on_failure: z.enum(groupFailureRules).default('stop'),
+  jobs: z.array(z.strictObject(newJob)).min(1).max(GROUP_JOBS_MAX),
+})
+
+export const changeJobBody = z.strictObject({ params: jsonObjectField().optional(), priority: priority.optional() })
+/** All within the job's own priority. */
+export const moveJobBody = z.union([
+  z.strictObject({ to: z.enum(['front', 'back']) }),
+  z.strictObject({ before: idField('job') }),
+  z.strictObject({ after: idField('job') }),
+])
+
+export const templateBody = z.strictObject({
+  name: nameField(),
+  job_type: jobType,
+  params: jsonObjectField().prefault({}),
+  params_schema: jsonObjectField().nullable().default(null),
+  priority: priority.default(0),
+})
+export const changeTemplateBody = z.strictObject({
+  name: nameField().optional(),
+  params: jsonObjectField().optional(),
+  params_schema: jsonObjectField().nullable().optional(),
+  priority: priority.optional(),
+})
+
+const schedule = {
+  template_id: idField('job_template'),
+  name: nameField(),
+  cron_expression: cron,
+  timezone: parsedField(parseTimeZone),
+  enabled: z.boolean(),
+  param_overrides: jsonObjectField().nullable(),
+  priority: priority.nullable(),
+  misfire_policy: z.enum(misfirePolicies),
+  overlap_policy: z.enum(scheduleOverlapPolicies),
+}
+export const scheduleBody = z.strictObject({
+  ...schedule,
+  timezone: schedule.timezone.prefault('UTC'),
+  enabled: schedule.enabled.default(true),
+  param_overrides: schedule.param_overrides.default(null),
+  priority: schedule.priority.default(null),
+  misfire_policy: schedule.misfire_policy.default('last'),
+  overlap_policy: schedule.overlap_policy.default('queue'),
+})
+export const changeScheduleBody = z.strictObject(schedule).partial()
+
+export const reserveBody = z.strictObject({
+  reserved_by: nameField(),
+  /** How long without a renewal; five minutes unless said otherwise. */
+  expires_in: parsedField(parseDuration).optional(),
+})
+
+/** A direct execution: outside the queue, so it has neither a priority of its own nor a time to wait for. */
+export const directJobBody = z.strictObject({
+  job_type: jobType.optional(),
+  template_id: idField('job_template').optional(),
+  params: jsonObjectField().optional(),
+})

@@ -1,0 +1,201 @@
+/**
+ * The end of a run: outcome, `finished_at` of the job, the retry if one is due, what it means for the group, and what is to be
+ * told, all in one transaction. The decision about the retry is stored with the outcome, so nothing asks it twice.
+ */
+import { KernelFault } from '#kernel/errors'
+import type { FailureClass } from '#kernel/error-classes'
+import type { JsonObject } from '#kernel/json-value'
+import { accept, type Decision } from '#kernel/refusal'
+import { attemptOfHops, countHops } from '#kernel/retry-chain'
+import type { Tx } from './database.ts'
+import { requireGroup } from './group-repository.ts'
+import { findJob, findRetryOf } from './job-repository.ts'
+import { findRetryPolicy } from './job-types.ts'
+import { tell } from './notifications.ts'
+import { decideRetryPlan, type RetryPlan } from './retry-policy.ts'
+import { requireOpenRun } from './run-repository.ts'
+import { nowMs, type Scheduler } from './scheduler.ts'
+import { settleGroup } from './settle-group.ts'
+import { insertRetryJob } from './sql/insert-job.ts'
+import { closeRun, finishJob } from './sql/write-run.ts'
+import type { RunOutcome, StoredJob, StoredRun } from './stored-rows.ts'
+
+export type RunEnd =
+  | { readonly outcome: 'completed'; readonly exitCode?: number; readonly artifacts?: readonly string[] }
+  | {
+      readonly outcome: 'failed'
+      readonly error: string
+      readonly errorClass?: FailureClass
+      readonly exitCode?: number
+      readonly artifacts?: readonly string[]
+    }
+  /** A precondition failed before the work began. */
+  | { readonly outcome: 'skipped'; readonly error?: string }
+  /** Somebody ended it: FAILED with the error "cancelled", and no retry. */
+  | { readonly outcome: 'stopped'; readonly exitCode?: number }
+
+export type FinishedRun = { readonly run: StoredRun; readonly job: StoredJob; readonly retry: StoredJob | null }
+
+const ERROR_CHARS_MAX = 8_192
+
+export function finishRun(scheduler: Scheduler, runId: string, end: RunEnd): Decision<FinishedRun> {
+  return scheduler.db.write((tx) => {
+    const run = requireOpenRun(tx, runId)
+    if (!run.ok) return run
+    const job = findJob(tx, run.value.job_id)
+    if (!job) throw new KernelFault('scheduler.broken', 'a run without a job')
+    return accept(closeJob(scheduler, tx, job, closingOf(runId, end, nowMs(scheduler))))
+  })
+}
+
+type RuledOut = 'stopped' | 'orphan_alive'
+type Closing = {
+  readonly runId: string
+  readonly status: RunOutcome
+  readonly exitCode: number | null
+  readonly error: string | null
+  readonly errorClass: FailureClass
+  readonly artifacts: readonly string[]
+  readonly ruledOut?: RuledOut | undefined
+  readonly now: number
+}
+
+function closingOf(runId: string, end: RunEnd, now: number): Closing {
+  const none = { runId, exitCode: null, error: null, errorClass: 'work_failed' as const, artifacts: [], now }
+  const exitCode = 'exitCode' in end ? (end.exitCode ?? null) : null
+  const artifacts = 'artifacts' in end ? (end.artifacts ?? []) : []
+  switch (end.outcome) {
+    case 'completed':
+      return { ...none, status: 'COMPLETED', exitCode, artifacts }
+    case 'failed':
+      return {
+        ...none,
+        status: 'FAILED',
+        exitCode,
+        artifacts,
+        error: cut(end.error),
+        errorClass: end.errorClass ?? 'work_failed',
+      }
+    case 'skipped':
+      return { ...none, status: 'SKIPPED', error: end.error === undefined ? null : cut(end.error) }
+    case 'stopped':
+      return { ...none, status: 'FAILED', exitCode, error: 'cancelled', ruledOut: 'stopped' }
+  }
+}
+
+export type FailedClosing = {
+  readonly runId: string
+  readonly error: string
+  readonly errorClass: FailureClass
+  readonly ruledOut?: RuledOut | undefined
+  readonly now: number
+}
+
+/** For what fails without a runner: recovery, and rows that cannot be read. */
+export function closeFailed(scheduler: Scheduler, tx: Tx, job: StoredJob, closing: FailedClosing): FinishedRun {
+  return closeJob(scheduler, tx, job, { ...closing, status: 'FAILED', exitCode: null, artifacts: [] })
+}
+
+/** Decide, then do. */
+function closeJob(scheduler: Scheduler, tx: Tx, job: StoredJob, closing: Closing): FinishedRun {
+  const { runId, status, exitCode, error, errorClass, artifacts, now } = closing
+  const isFailed = status === 'FAILED'
+  const plan = isFailed ? planRetry(scheduler, tx, job, closing) : undefined
+  const run = tx.one(closeRun, {
+    run_id: runId,
+    status,
+    now,
+    exit_code: exitCode,
+    error,
+    error_class: isFailed ? errorClass : null,
+    retry_decided: plan?.verdict ?? null,
+    artifacts: JSON.stringify(artifacts),
+  })
+  if (!run) throw new KernelFault('scheduler.broken', 'a run that was open in this transaction is closed')
+  scheduler.pass('finish.outcome')
+  tx.run(finishJob, { job_id: job.job_id, now })
+  scheduler.pass('finish.finished_at')
+  const retry = plan ? applyRetry(scheduler, tx, job, plan, now) : null
+  tellEnd(tx, job, run, retry, now)
+  settleGroup(scheduler, tx, job, isFailed && !retry, now)
+  scheduler.pass('finish.before_commit')
+  return { run, job: { ...job, finished_at: now }, retry }
+}
+
+export type JudgedRun = Pick<Closing, 'exitCode' | 'errorClass' | 'ruledOut'>
+
+/** Whether this failure is repeated, by the rules of its type as they are at this moment. */
+export function planRetry(
+  scheduler: Scheduler,
+  tx: Tx,
+  job: StoredJob,
+  { exitCode, errorClass, ruledOut }: JudgedRun,
+): RetryPlan {
+  return decideRetryPlan({
+    policy: findRetryPolicy(tx, job.job_type),
+    hops: countHops(job.job_id, (id) => findRetryOf(tx, id)),
+    errorClass,
+    exitCode,
+    ruledOut:
+      ruledOut ?? (job.reservation_id !== null ? 'direct' : isGroupHalted(tx, job) ? 'group_halted' : undefined),
+    random: scheduler.world.random,
+  })
+}
+
+function isGroupHalted(tx: Tx, job: StoredJob): boolean {
+  const group = job.group_id === null ? undefined : requireGroup(tx, job.group_id)
+  return group?.ok === true && group.value.halted_at !== null
+}
+
+/** The retry job, or the one that is there already. */
+export function applyRetry(
+  scheduler: Scheduler,
+  tx: Tx,
+  job: StoredJob,
+  plan: RetryPlan,
+  now: number,
+): StoredJob | null {
+  if (plan.verdict !== 'retry') return null
+  const isDelayed = plan.delayMs > 0
+  const retry = tx.one(insertRetryJob, {
+    job_id: scheduler.world.newId(),
+    failed_job_id: job.job_id,
+    now,
+    hold: isDelayed ? 'delay' : null,
+    not_before: isDelayed ? now + plan.delayMs : null,
+  })
+  scheduler.pass('finish.retry_inserted')
+  return retry ?? null
+}
+
+/** `run_failed` when a retry follows, `job_failed` when nothing does. */
+export function tellEnd(tx: Tx, job: StoredJob, run: StoredRun, retry: StoredJob | null, now: number): void {
+  const { job_id } = job
+  const hops = countHops(job_id, (id) => findRetryOf(tx, id))
+  const payload: JsonObject = {
+    job_id,
+    run_id: run.run_id,
+    job_type: job.job_type,
+    status: run.status,
+    exit_code: run.exit_code,
+    error: run.error,
+    attempt: hops.ok ? attemptOfHops(hops.value) : null,
+    retry_decided: run.retry_decided,
+    retry_job_id: retry?.job_id ?? null,
+    retry_not_before: retry?.not_before ?? null,
+  }
+  const kind =
+    run.status === 'COMPLETED'
+      ? 'run_completed'
+      : run.status === 'SKIPPED'
+        ? 'run_skipped'
+        : retry
+          ? 'run_failed'
+          : 'job_failed'
+  tell(tx, { kind, about: run.run_id, jobId: job_id, payload }, now)
+}
+
+/** Texts of the outside world: cut, without NUL, without half characters. */
+function cut(text: string): string {
+  return text.slice(0, ERROR_CHARS_MAX).replaceAll('\0', '\uFFFD').toWellFormed()
+}

@@ -1,0 +1,224 @@
+/** Groups: one after the other or all at once, and what the failure of one means for the rest. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { cancelJob } from './change-job.ts'
+import { checkInvariants } from './check-invariants.ts'
+import { claimNext } from './claim-next.ts'
+import { finishRun } from './finish-run.ts'
+import { groupStatusOf } from './group-status.ts'
+import { listQueue, readJob } from './list-jobs.ts'
+import { aScheduler, codeOf, countOf, fail, must, rowsOf, START, type TestScheduler } from './scheduler.case.ts'
+import { readGroup, submitGroup } from './submit-group.ts'
+import { submitJob } from './submit-job.ts'
+
+type Rule = 'stop' | 'continue' | 'skip'
+
+function aGroup(scheduler: TestScheduler, mode: 'parallel' | 'sequential', on_failure: Rule = 'stop', size = 3) {
+  const { group, jobs } = must(
+    submitGroup(scheduler, { mode, on_failure, jobs: Array.from({ length: size }, () => ({ job_type: 'story' })) }),
+  )
+  return { groupId: group.group_id, ids: jobs.map((job) => job.job_id) }
+}
+const once = { jobTypes: [{ job_type: 'story', retry_policy: { max_retries: 0 } }] }
+const claim = (scheduler: TestScheduler, max = 9) => must(claimNext(scheduler, max)).runs
+const done = (scheduler: TestScheduler, runId = '') => must(finishRun(scheduler, runId, { outcome: 'completed' }))
+const statusOf = (scheduler: TestScheduler, groupId: string) => must(readGroup(scheduler, groupId)).status
+
+describe('sequential', () => {
+  test('[SCH-127] one member at a time, in the order they were given, whatever the workers', () => {
+    const scheduler = aScheduler({ settings: { workers: 5 } })
+    const { groupId, ids } = aGroup(scheduler, 'sequential')
+    assert.equal(statusOf(scheduler, groupId), 'queued')
+    for (const id of ids) {
+      const runs = claim(scheduler)
+      assert.deepEqual(
+        runs.map((run) => run.job.job_id),
+        [id],
+      )
+      assert.equal(statusOf(scheduler, groupId), 'running')
+      assert.deepEqual(claim(scheduler), [])
+      done(scheduler, runs[0]?.runId)
+    }
+    assert.equal(statusOf(scheduler, groupId), 'completed')
+    assert.deepEqual(
+      { ...must(readGroup(scheduler, groupId)).counts },
+      { queued: 0, in_flight: 0, completed: 3, skipped: 0, failed: 0, retried: 0, cancelled: 0 },
+    )
+  })
+
+  test('[SCH-127] jobs outside the group keep their places between its members', () => {
+    const scheduler = aScheduler()
+    const { ids } = aGroup(scheduler, 'sequential', 'stop', 2)
+    const outside = must(submitJob(scheduler, { job_type: 'story' })).job_id
+    const order: string[] = []
+    for (let run = claim(scheduler)[0]; run; run = claim(scheduler)[0]) {
+      order.push(run.job.job_id)
+      done(scheduler, run.runId)
+    }
+    assert.deepEqual(order, [...ids, outside])
+  })
+
+  test('the next member waits for the retries of the one before', () => {
+    const scheduler = aScheduler({
+      jobTypes: [{ job_type: 'story', retry_policy: { max_retries: 1, delay: { kind: 'fixed', ms: 1_000 } } }],
+    })
+    const { ids } = aGroup(scheduler, 'sequential', 'continue', 2)
+    const { retry } = fail(scheduler, claim(scheduler)[0]?.runId ?? '')
+    assert.deepEqual([retry?.group_id !== null, retry?.group_order], [true, 1])
+    assert.deepEqual(claim(scheduler), [])
+    scheduler.clock.by(1_000)
+    const [again] = claim(scheduler)
+    assert.equal(again?.job.job_id, retry?.job_id)
+    fail(scheduler, again?.runId ?? '')
+    assert.deepEqual(
+      claim(scheduler).map((run) => run.job.job_id),
+      [ids[1]],
+    )
+  })
+
+  test('a cancelled member lets the next one come', () => {
+    const scheduler = aScheduler()
+    const { ids } = aGroup(scheduler, 'sequential')
+    must(cancelJob(scheduler, ids[0] ?? ''))
+    assert.deepEqual(
+      claim(scheduler).map((run) => run.job.job_id),
+      [ids[1]],
+    )
+    must(cancelJob(scheduler, ids[2] ?? ''))
+  })
+
+  test('a member with a time of its own waits for both: its turn and its time', () => {
+    const scheduler = aScheduler()
+    const { jobs } = must(
+      submitGroup(scheduler, {
+        mode: 'sequential',
+        jobs: [{ job_type: 'story' }, { job_type: 'story', not_before: new Date(START + 9_000).toISOString() }],
+      }),
+    )
+    assert.equal(jobs[1]?.hold, 'group')
+    done(scheduler, claim(scheduler)[0]?.runId)
+    assert.equal(must(readJob(scheduler, jobs[1]?.job_id ?? '')).job.hold, 'delay')
+    assert.deepEqual(claim(scheduler), [])
+    scheduler.clock.by(9_000)
+    assert.deepEqual(
+      claim(scheduler).map((run) => run.job.job_id),
+      [jobs[1]?.job_id],
+    )
+  })
+
+  test('a job that joins later comes last, or at once when the group is at rest', () => {
+    const scheduler = aScheduler()
+    const { groupId, ids } = aGroup(scheduler, 'sequential', 'stop', 1)
+    const late = must(submitJob(scheduler, { job_type: 'story', group_id: groupId }))
+    assert.deepEqual([late.hold, late.group_order], ['group', 2])
+    done(scheduler, claim(scheduler)[0]?.runId)
+    done(scheduler, claim(scheduler)[0]?.runId)
+    assert.equal(must(submitJob(scheduler, { job_type: 'story', group_id: groupId })).hold, null)
+    assert.equal(ids.length, 1)
+  })
+})
+
+describe('parallel', () => {
+  test('[SCH-127] all members are in the queue from the start', () => {
+    const scheduler = aScheduler({ settings: { workers: 2 } })
+    const { ids, groupId } = aGroup(scheduler, 'parallel')
+    const runs = claim(scheduler)
+    assert.deepEqual(
+      runs.map((run) => run.job.job_id),
+      ids.slice(0, 2),
+    )
+    for (const run of runs) done(scheduler, run.runId)
+    done(scheduler, claim(scheduler)[0]?.runId)
+    assert.equal(statusOf(scheduler, groupId), 'completed')
+  })
+})
+
+describe('the failure of a member', () => {
+  for (const mode of ['parallel', 'sequential'] as const) {
+    test(`[SCH-127] ${mode}, stop: what waits is cancelled and told, and the group takes no more jobs`, () => {
+      const scheduler = aScheduler(once)
+      const { groupId, ids } = aGroup(scheduler, mode, 'stop')
+      fail(scheduler, claim(scheduler, 1)[0]?.runId ?? '')
+      assert.deepEqual(
+        ids.slice(1).map((id) => must(readJob(scheduler, id)).job.status),
+        ['CANCELLED', 'CANCELLED'],
+      )
+      assert.equal(statusOf(scheduler, groupId), 'failed')
+      assert.equal(codeOf(submitJob(scheduler, { job_type: 'story', group_id: groupId })), 'scheduler.group.halted')
+      assert.equal(rowsOf(scheduler, 'notifications').filter((row) => row['kind'] === 'job_cancelled').length, 2)
+    })
+
+    test(`[SCH-127] [SCH-072] ${mode}, skip: what waits gets a run that says SKIPPED`, () => {
+      const scheduler = aScheduler(once)
+      const { groupId, ids } = aGroup(scheduler, mode, 'skip')
+      fail(scheduler, claim(scheduler, 1)[0]?.runId ?? '')
+      const reports = ids.slice(1).map((id) => must(readJob(scheduler, id)))
+      assert.deepEqual(
+        reports.map(({ job, run }) => [job.status, job.finished_at, run?.status]),
+        [1, 2].map(() => ['RUNNING', START, 'SKIPPED']),
+      )
+      assert.equal(statusOf(scheduler, groupId), 'failed')
+      assert.deepEqual(must(checkInvariants(scheduler)).violations, [])
+    })
+
+    test(`[SCH-127] ${mode}, continue: the others go on`, () => {
+      const scheduler = aScheduler(once)
+      const { groupId, ids } = aGroup(scheduler, mode, 'continue')
+      fail(scheduler, claim(scheduler, 1)[0]?.runId ?? '')
+      for (const id of ids.slice(1)) {
+        const [run] = claim(scheduler, 1)
+        assert.equal(run?.job.job_id, id)
+        done(scheduler, run?.runId)
+      }
+      assert.equal(statusOf(scheduler, groupId), 'failed')
+    })
+  }
+
+  test('what is in flight goes on, and its own failure is not repeated any more', () => {
+    const scheduler = aScheduler({
+      settings: { workers: 2 },
+      jobTypes: [{ job_type: 'story', retry_policy: { exit_codes: [1] } }],
+    })
+    aGroup(scheduler, 'parallel', 'stop')
+    const [one, two] = claim(scheduler)
+    fail(scheduler, one?.runId ?? '', { exitCode: 2 })
+    assert.equal(fail(scheduler, two?.runId ?? '', { exitCode: 1 }).run.retry_decided, 'group_halted')
+    assert.equal(countOf(scheduler, 'jobs'), 3)
+  })
+
+  test('a failure that is repeated halts nothing', () => {
+    const scheduler = aScheduler()
+    const { groupId } = aGroup(scheduler, 'parallel', 'stop')
+    fail(scheduler, claim(scheduler)[0]?.runId ?? '')
+    assert.equal(must(readGroup(scheduler, groupId)).group.halted_at, null)
+    assert.equal(must(listQueue(scheduler)).jobs.length, 3)
+  })
+})
+
+test('a group is stored whole or not at all, and a wrong member is named', () => {
+  const scheduler = aScheduler()
+  const refused = submitGroup(scheduler, { mode: 'parallel', jobs: [{ job_type: 'story' }, { job_type: 'poem' }] })
+  assert.deepEqual(
+    [codeOf(refused), refused.ok ? '' : refused.path],
+    ['scheduler.job_type.unknown', 'jobs[1].job_type'],
+  )
+  assert.equal(countOf(scheduler, 'jobs'), 0)
+  assert.equal(codeOf(submitGroup(scheduler, { mode: 'parallel', jobs: [] })), 'api.field.value')
+  assert.equal(codeOf(readGroup(scheduler, 'nobody')), 'scheduler.group.not_found')
+})
+
+test('[SCH-127] the status of a group is computed from its members', () => {
+  const none = { queued: 0, in_flight: 0, completed: 0, skipped: 0, failed: 0, retried: 0, cancelled: 0 }
+  for (const [counts, status] of [
+    [{ queued: 2 }, 'queued'],
+    [{ queued: 1, completed: 1 }, 'running'],
+    [{ queued: 1, retried: 1 }, 'running'],
+    [{ in_flight: 1 }, 'running'],
+    [{ completed: 2, retried: 1 }, 'completed'],
+    [{ completed: 1, skipped: 1 }, 'completed'],
+    [{ completed: 1, failed: 1, cancelled: 1 }, 'failed'],
+    [{ completed: 1, cancelled: 1 }, 'cancelled'],
+  ] as const) {
+    assert.equal(groupStatusOf({ ...none, ...counts }), status)
+  }
+})

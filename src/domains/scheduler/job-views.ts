@@ -1,0 +1,102 @@
+/** Jobs and runs as callers see them. */
+import { z } from 'zod'
+import { failureClasses } from '#kernel/error-classes'
+import { encodeId } from '#kernel/ids'
+import type { JobReport } from './list-jobs.ts'
+import { objectView, readObject, readTexts, showIdOrNull, showTime, showTimeOrNull, timeView } from './column-view.ts'
+import { retryVerdicts, runOutcomes, type StoredJob, type StoredRun } from './stored-rows.ts'
+
+export const jobView = z
+  .object({
+    job_id: z.string().meta({ example: 'job_0197f3b2c4d57a8e9b0c1d2e3f405161' }),
+    template_id: z.string().nullable(),
+    schedule_id: z.string().nullable(),
+    group_id: z.string().nullable(),
+    job_type: z.string().meta({ example: 'story' }),
+    params: objectView,
+    status: z.enum(['QUEUED', 'RUNNING', 'CANCELLED']),
+    /** RUNNING for ever is the rule of the status column; this says what people mean. */
+    state: z.enum(['queued', 'running', 'finished', 'cancelled']),
+    priority: z.int(),
+    position: z.int(),
+    retry_of: z.string().nullable(),
+    hold: z.enum(['delay', 'group', 'direct']).nullable(),
+    not_before: timeView.nullable(),
+    created_at: timeView,
+    queued_at: timeView,
+    started_at: timeView.nullable(),
+    finished_at: timeView.nullable(),
+    cancelled_at: timeView.nullable(),
+  })
+  .meta({ id: 'SchedulerJob', description: 'One queued piece of work, dispatched at most once.' })
+export type JobView = z.infer<typeof jobView>
+
+export const jobRunView = z
+  .object({
+    run_id: z.string().meta({ example: 'run_0197f3b2c4d57a8e9b0c1d2e3f405162' }),
+    job_id: z.string(),
+    /** `running` while there is no outcome. */
+    status: z.enum(['running', ...runOutcomes]),
+    started_at: timeView,
+    finished_at: timeView.nullable(),
+    exit_code: z.int().nullable(),
+    error: z.string().nullable(),
+    error_class: z.enum(failureClasses).nullable(),
+    retry_decided: z.enum(retryVerdicts).nullable(),
+    artifacts: z.array(z.string()),
+    log_path: z.string().nullable(),
+    params: objectView,
+  })
+  .meta({ id: 'SchedulerJobRun', description: 'The one execution of a job, and its outcome.' })
+export type JobRunView = z.infer<typeof jobRunView>
+
+export function stateOfJob(job: Pick<StoredJob, 'status' | 'finished_at'>): JobView['state'] {
+  if (job.status === 'QUEUED') return 'queued'
+  if (job.status === 'CANCELLED') return 'cancelled'
+  return job.finished_at === null ? 'running' : 'finished'
+}
+
+export function toJobView(job: StoredJob): JobView {
+  return {
+    job_id: encodeId('job', job.job_id),
+    template_id: showIdOrNull('job_template', job.template_id),
+    schedule_id: showIdOrNull('schedule', job.schedule_id),
+    group_id: job.group_id,
+    job_type: job.job_type,
+    params: readObject(job.params),
+    status: job.status,
+    state: stateOfJob(job),
+    priority: job.priority,
+    position: job.position,
+    retry_of: showIdOrNull('job', job.retry_of),
+    hold: job.hold,
+    not_before: showTimeOrNull(job.not_before),
+    created_at: showTime(job.created_at),
+    queued_at: showTime(job.queued_at),
+    started_at: showTimeOrNull(job.started_at),
+    finished_at: showTimeOrNull(job.finished_at),
+    cancelled_at: showTimeOrNull(job.cancelled_at),
+  }
+}
+
+export function toJobRunView(run: StoredRun): JobRunView {
+  return {
+    run_id: encodeId('job_run', run.run_id),
+    job_id: encodeId('job', run.job_id),
+    status: run.status ?? 'running',
+    started_at: showTime(run.started_at),
+    finished_at: showTimeOrNull(run.finished_at),
+    exit_code: run.exit_code,
+    error: run.error,
+    error_class: run.error_class,
+    retry_decided: run.retry_decided,
+    artifacts: readTexts(run.artifacts),
+    log_path: run.log_path,
+    params: readObject(run.params_snapshot),
+  }
+}
+
+export const jobReportView = z.object({ job: jobView, run: jobRunView.nullable() })
+export function toJobReportView({ job, run }: JobReport): z.infer<typeof jobReportView> {
+  return { job: toJobView(job), run: run && toJobRunView(run) }
+}

@@ -1,0 +1,98 @@
+/** Changes the order of the queue by hand: one job to another place of its priority, or two jobs swapped; no other is touched. */
+import type { z } from 'zod'
+import { KernelFault } from '#kernel/errors'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { moveJobBody } from './contract.ts'
+import type { Tx } from './database.ts'
+import { parseInput } from './field.ts'
+import { requireQueued } from './job-repository.ts'
+import { type Neighbours, planPosition } from './queue-position.ts'
+import {
+  findFirstPosition,
+  findLastPosition,
+  findPositionAbove,
+  findPositionBelow,
+  renumberPriority,
+  savePlace,
+} from './queue-repository.ts'
+import type { Scheduler } from './scheduler.ts'
+import type { StoredJob } from './stored-rows.ts'
+
+type Move = z.output<typeof moveJobBody>
+
+export function moveJob(scheduler: Scheduler, jobId: string, body: z.input<typeof moveJobBody>): Decision<StoredJob> {
+  const parsed = parseInput(moveJobBody, body)
+  if (!parsed.ok) return parsed
+  return scheduler.db.write((tx) => {
+    const job = requireQueued(tx, jobId)
+    if (!job.ok) return job
+    const anchor = findAnchor(tx, job.value, parsed.value)
+    if (!anchor.ok) return anchor
+    if (anchor.value?.job_id === jobId) return job
+    const position = findRoom(tx, job.value, parsed.value, anchor.value)
+    const moved = savePlace(tx, jobId, { priority: job.value.priority, position })
+    return moved ? accept(moved) : requireQueued(tx, jobId)
+  })
+}
+
+/** The job that the move is relative to; none for the front and the back. */
+function findAnchor(tx: Tx, job: StoredJob, move: Move): Decision<StoredJob | undefined> {
+  if ('to' in move) return accept(undefined)
+  const anchor = requireQueued(tx, 'before' in move ? move.before : move.after)
+  if (!anchor.ok || anchor.value.priority === job.priority) return anchor
+  return refuse(
+    'scheduler.queue.other_priority',
+    'the two jobs have different priorities, and the higher one always comes first',
+    {
+      hint: 'Give the job the other priority first.',
+      facts: { priority: job.priority, other: anchor.value.priority },
+    },
+  )
+}
+
+/** When the gap is used up the priority is renumbered first; then there is room for 99. */
+function findRoom(tx: Tx, job: StoredJob, move: Move, anchor: StoredJob | undefined): number {
+  const free = planPosition(findNeighbours(tx, job, move, anchor))
+  if (free !== undefined) return free
+  renumberPriority(tx, job.priority)
+  const fresh = anchor && requireQueued(tx, anchor.job_id)
+  const room = planPosition(findNeighbours(tx, job, move, fresh?.ok ? fresh.value : undefined))
+  if (room === undefined) throw new KernelFault('scheduler.broken', 'a renumbered queue has no room')
+  return room
+}
+
+function findNeighbours(
+  tx: Tx,
+  { job_id, priority }: StoredJob,
+  move: Move,
+  anchor: StoredJob | undefined,
+): Neighbours {
+  if (!anchor) {
+    return 'to' in move && move.to === 'front'
+      ? { above: undefined, below: findFirstPosition(tx, priority, job_id) }
+      : { above: findLastPosition(tx, priority, job_id), below: undefined }
+  }
+  return 'before' in move
+    ? { above: findPositionAbove(tx, anchor, job_id), below: anchor.position }
+    : { above: anchor.position, below: findPositionBelow(tx, anchor, job_id) }
+}
+
+/** The two exchange priority and position, so every other job keeps its place. */
+export function swapJobs(
+  scheduler: Scheduler,
+  jobId: string,
+  otherId: string,
+): Decision<readonly [StoredJob, StoredJob]> {
+  return scheduler.db.write((tx) => {
+    const one = requireQueued(tx, jobId)
+    if (!one.ok) return one
+    const other = requireQueued(tx, otherId)
+    if (!other.ok) return other
+    const moved = [savePlace(tx, jobId, other.value), savePlace(tx, otherId, one.value)] as const
+    return moved[0] && moved[1] ? accept([moved[0], moved[1]]) : requireNever()
+  })
+}
+
+function requireNever(): never {
+  throw new KernelFault('scheduler.broken', 'a queued job that was read in this transaction is gone')
+}

@@ -1,0 +1,74 @@
+/**
+ * Named points where a test may end, freeze or break the process; passing one costs a call and nothing else unless a plan
+ * was given when the scheduler was opened. Synchronous, as everything inside a transaction here.
+ */
+import { appendFileSync } from 'node:fs'
+
+/** Closed, so that a plan with a misspelt name fails and a run can tell which points it never reached. */
+export const schedulerPoints = [
+  'dispatch.claimed',
+  'dispatch.run_inserted',
+  'dispatch.before_commit',
+  'finish.outcome',
+  'finish.finished_at',
+  'finish.retry_inserted',
+  'finish.before_commit',
+  'reservation.reserve',
+  'reservation.renew',
+  'reservation.release',
+  'reservation.expire',
+  'recovery.step_1',
+  'recovery.step_2',
+  'recovery.step_3',
+  'schedule.before_insert',
+  'schedule.after_insert',
+] as const
+export type SchedulerPoint = (typeof schedulerPoints)[number]
+
+export const faultActs = ['kill', 'freeze', 'throw'] as const
+
+export type SchedulerFault = {
+  readonly point: SchedulerPoint
+  /** The how-manieth passage fires, counted from 1. */
+  readonly hit: number
+  readonly act: (typeof faultActs)[number]
+}
+
+export type PointPlan = {
+  readonly faults: readonly SchedulerFault[]
+  /** Gets one line per passage, written before anything fires. */
+  readonly coverFile?: string | undefined
+}
+
+export class SchedulerFaultInjected extends Error {
+  constructor(point: SchedulerPoint) {
+    super(`a fault was injected at ${point}`)
+    this.name = 'SchedulerFaultInjected'
+  }
+}
+
+export type PassPoint = (point: SchedulerPoint) => void
+
+export function openPoints(plan: PointPlan | undefined): PassPoint {
+  if (plan === undefined) return () => {}
+  const hits = new Map<SchedulerPoint, number>()
+  return (point) => {
+    const hit = (hits.get(point) ?? 0) + 1
+    hits.set(point, hit)
+    if (plan.coverFile !== undefined) appendFileSync(plan.coverFile, `${point}\n`)
+    for (const fault of plan.faults) if (fault.point === point && fault.hit === hit) fire(fault)
+  }
+}
+
+function fire({ point, act }: SchedulerFault): void {
+  switch (act) {
+    case 'kill':
+      process.kill(process.pid, 'SIGKILL')
+      return
+    case 'freeze':
+      process.kill(process.pid, 'SIGSTOP')
+      return
+    case 'throw':
+      throw new SchedulerFaultInjected(point)
+  }
+}

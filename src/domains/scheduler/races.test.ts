@@ -1,0 +1,92 @@
+/** Several connections at the same rows, for real: threads with their own connections to one file. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Worker } from 'node:worker_threads'
+import { checkInvariants } from './check-invariants.ts'
+import { claimNext } from './claim-next.ts'
+import type { RaceTask } from './race.case.ts'
+import { aFile, aScheduler, countOf, must, rowsOf } from './scheduler.case.ts'
+import { submitJob } from './submit-job.ts'
+
+type Part = Pick<RaceTask, 'kind' | 'rounds'> & Partial<Pick<RaceTask, 'connections' | 'runIds'>>
+
+/** One thread per part; gives what each reported. */
+async function race<T>(file: string, parts: readonly Part[]): Promise<T[]> {
+  const barrier = new SharedArrayBuffer(8)
+  return Promise.all(
+    parts.map((part) => {
+      const workerData: RaceTask = { file, threads: parts.length, connections: 1, barrier, ...part }
+      const worker = new Worker(new URL('./race.case.ts', import.meta.url), { workerData })
+      return new Promise<T>((resolve, reject) => {
+        worker.once('message', resolve)
+        worker.once('error', reject)
+      })
+    }),
+  )
+}
+
+test('[SCH-062] [SCH-123] 64 reservers, 100 rounds: one winner each time, and never two ACTIVE', async () => {
+  const file = aFile()
+  aScheduler({ file }).close()
+  const parts = Array.from({ length: 8 }, () => ({ kind: 'reserve', rounds: 100, connections: 8 }) as const)
+  const reports = await race<{ won: number; active: number }[]>(file, parts)
+  for (let round = 0; round < 100; round++) {
+    assert.equal(
+      reports.reduce((sum, report) => sum + (report[round]?.won ?? 0), 0),
+      1,
+    )
+    for (const report of reports) assert.equal(report[round]?.active, 1)
+  }
+})
+
+test('[SCH-092] parallel inserts get distinct positions', async () => {
+  const file = aFile()
+  const scheduler = aScheduler({ file })
+  const reports = await race<number[]>(
+    file,
+    Array.from({ length: 4 }, () => ({ kind: 'submit', rounds: 50 }) as const),
+  )
+  assert.deepEqual(
+    reports.flat().toSorted((a, b) => a - b),
+    Array.from({ length: 200 }, (_, index) => (index + 1) * 100),
+  )
+  assert.deepEqual(must(checkInvariants(scheduler)).violations, [])
+  scheduler.close()
+})
+
+test('[SCH-100] [SCH-121] [SCH-099] two dispatchers and a reserver: each job runs once, none beside a reservation', async () => {
+  const file = aFile()
+  const scheduler = aScheduler({ file })
+  const jobs = Array.from({ length: 300 }, () => must(submitJob(scheduler, { job_type: 'story' })).job_id)
+  const [one, two, watched] = (await race<unknown>(file, [
+    { kind: 'dispatch', rounds: 4_000 },
+    { kind: 'dispatch', rounds: 4_000 },
+    { kind: 'watch', rounds: 25 },
+  ])) as [string[], string[], { held: number; startedBeside: number }]
+  const got = [...one, ...two]
+  assert.equal(new Set(got).size, got.length)
+  assert.equal(watched.startedBeside, 0)
+  assert.ok(watched.held > 0 && got.length > 0)
+  assert.equal(countOf(scheduler, 'job_runs'), got.length)
+  assert.ok(got.every((job) => jobs.includes(job)))
+  assert.deepEqual(must(checkInvariants(scheduler)).violations, [])
+  scheduler.close()
+})
+
+test('[SCH-086] [SCH-033] two callers finish the same runs: one outcome and one retry each', async () => {
+  const file = aFile()
+  const scheduler = aScheduler({ file, settings: { workers: 50 } })
+  for (let count = 0; count < 30; count++) must(submitJob(scheduler, { job_type: 'story' }))
+  const runIds = must(claimNext(scheduler, 30)).runs.map((run) => run.runId)
+  const [one = [], two = []] = await race<boolean[]>(file, [
+    { kind: 'finish', rounds: 1, runIds },
+    { kind: 'finish', rounds: 1, runIds },
+  ])
+  for (const [index] of runIds.entries()) assert.equal(Number(one[index]) + Number(two[index]), 1)
+  const retries = rowsOf(scheduler, 'jobs')
+    .map((row) => row['retry_of'])
+    .filter(Boolean)
+  assert.equal(new Set(retries).size, 30)
+  assert.equal(retries.length, 30)
+  scheduler.close()
+})

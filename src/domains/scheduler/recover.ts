@@ -1,0 +1,142 @@
+/**
+ * The start after a crash. Children of the dead process are ended, then three steps bring every row to a true state: jobs in
+ * flight, reservations, failures without a verdict. Each row is its own transaction, and each is found by what is still wrong
+ * with it, so recovery may itself be cut anywhere and simply runs again.
+ */
+import { accept, type Decision } from '#kernel/refusal'
+import type { Database, Tx } from './database.ts'
+import { applyRetry, closeFailed, planRetry, tellEnd } from './finish-run.ts'
+import { findJob, findRetry, listInFlight } from './job-repository.ts'
+import { identityOf } from './record-run.ts'
+import { findActiveReservation } from './reservation-repository.ts'
+import { expireStale } from './reservations.ts'
+import { findRun, findRunOfJob, listUndecided, saveVerdict } from './run-repository.ts'
+import type { OrphanEnd, RunnerPort } from './runner-port.ts'
+import { nowMs, requireOwner, type Scheduler } from './scheduler.ts'
+import { settleGroup } from './settle-group.ts'
+import { finishJob, insertRun } from './sql/write-run.ts'
+import type { StoredJob, StoredRun } from './stored-rows.ts'
+
+export const CRASH_ERROR = 'Scheduler crash recovery'
+
+/** One line per row that was looked at; the caller logs it. */
+export type RecoveryAction = {
+  readonly step: 1 | 2 | 3
+  readonly about: string
+  readonly did:
+    | 'finished_at_set'
+    | 'run_failed'
+    | 'run_created'
+    | 'reservation_expired'
+    | 'reservation_kept'
+    | 'retried'
+    | 'permanent'
+}
+
+/** Nothing is dispatched before this has ended well; called once after opening. */
+export async function recover(scheduler: Scheduler, runner: RunnerPort): Promise<Decision<readonly RecoveryAction[]>> {
+  const owner = requireOwner(scheduler)
+  if (!owner.ok) return owner
+  const inFlight = scheduler.db.read((reader) =>
+    listInFlight(reader).map((job) => ({ job, identity: identityOf(reader, job) })),
+  )
+  if (!inFlight.ok) return inFlight
+  const actions: RecoveryAction[] = []
+  for (const { job, identity } of inFlight.value) {
+    // Before the row says that the run has ended, and so before a retry can start.
+    const end = identity ? await runner.endOrphan(identity) : 'gone'
+    const done = recoverJob(scheduler, job.job_id, end)
+    if (!done.ok) return done
+    actions.push(done.value)
+  }
+  for (const step of [recoverReservations, recoverVerdicts]) {
+    const done = step(scheduler)
+    if (!done.ok) return done
+    actions.push(...done.value)
+  }
+  scheduler.recovery.isDone = true
+  return accept(actions)
+}
+
+/** Step 1, by the matrix: a closed run sets `finished_at` alone, an open one fails, a missing one is made and fails. */
+function recoverJob(scheduler: Scheduler, jobId: string, end: OrphanEnd): Decision<RecoveryAction> {
+  return scheduler.db.write((tx) => {
+    const job = findJob(tx, jobId)
+    if (job?.finished_at !== null) return accept({ step: 1, about: jobId, did: 'finished_at_set' })
+    const now = nowMs(scheduler)
+    const run = findRunOfJob(tx, jobId)
+    const did = run === undefined ? 'run_created' : run.status === null ? 'run_failed' : 'finished_at_set'
+    if (run?.status) closeFinished(scheduler, tx, job, run, now)
+    else failInterrupted(scheduler, tx, job, run, end, now)
+    scheduler.pass('recovery.step_1')
+    return accept({ step: 1, about: jobId, did })
+  })
+}
+
+/** The outcome stands; a failure without its verdict is for step 3. */
+function closeFinished(scheduler: Scheduler, tx: Tx, job: StoredJob, run: StoredRun, now: number): void {
+  tx.run(finishJob, { job_id: job.job_id, now: run.finished_at ?? now })
+  if (run.status === 'FAILED' && run.retry_decided === null) return
+  settleGroup(scheduler, tx, job, run.status === 'FAILED' && run.retry_decided !== 'retry', now)
+}
+
+/** Never resumed. A child that could not be ended rules the retry out: two copies at once are worse than one too few. */
+function failInterrupted(
+  scheduler: Scheduler,
+  tx: Tx,
+  job: StoredJob,
+  run: StoredRun | undefined,
+  end: OrphanEnd,
+  now: number,
+): void {
+  const runId = run?.run_id ?? scheduler.world.newId()
+  if (!run) {
+    const { job_id, template_id, params } = job
+    tx.run(insertRun, { run_id: runId, job_id, template_id, params, now: job.started_at ?? now })
+  }
+  const ruledOut = end === 'alive' ? 'orphan_alive' : undefined
+  closeFailed(scheduler, tx, job, { runId, error: CRASH_ERROR, errorClass: 'infrastructure', ruledOut, now })
+}
+
+/** Step 2: what has run out expires; what has not stays and holds the queue back until it does. */
+function recoverReservations(scheduler: Scheduler): Decision<readonly RecoveryAction[]> {
+  return scheduler.db.write((tx): Decision<readonly RecoveryAction[]> => {
+    const expired = expireStale(scheduler, tx, nowMs(scheduler))
+    const kept = findActiveReservation(tx)
+    scheduler.pass('recovery.step_2')
+    return accept([
+      ...expired.map(({ reservation_id }) => ({ step: 2, about: reservation_id, did: 'reservation_expired' }) as const),
+      ...(kept ? [{ step: 2, about: kept.reservation_id, did: 'reservation_kept' } as const] : []),
+    ])
+  })
+}
+
+/** Step 3: failures whose verdict was never written. One with a verdict keeps it, whatever the rules say today. */
+function recoverVerdicts(scheduler: Scheduler): Decision<readonly RecoveryAction[]> {
+  const undecided = scheduler.db.read((reader) => listUndecided(reader))
+  if (!undecided.ok) return undecided
+  const actions: RecoveryAction[] = []
+  for (const run of undecided.value) {
+    const done = decideVerdict(scheduler, scheduler.db, run)
+    if (!done.ok) return done
+    actions.push(done.value)
+  }
+  return accept(actions)
+}
+
+function decideVerdict(scheduler: Scheduler, db: Database, run: StoredRun): Decision<RecoveryAction> {
+  return db.write((tx) => {
+    const now = nowMs(scheduler)
+    const job = findJob(tx, run.job_id)
+    if (!job) return accept({ step: 3, about: run.run_id, did: 'permanent' })
+    const judged = { exitCode: run.exit_code, errorClass: run.error_class ?? 'work_failed' } as const
+    const present = findRetry(tx, job.job_id)
+    const plan = present ? { verdict: 'retry' as const, delayMs: 0 } : planRetry(scheduler, tx, job, judged)
+    saveVerdict(tx, run.run_id, plan.verdict)
+    const retry = present ?? applyRetry(scheduler, tx, job, plan, now)
+    tellEnd(tx, job, findRun(tx, run.run_id) ?? run, retry, now)
+    settleGroup(scheduler, tx, job, !retry, now)
+    scheduler.pass('recovery.step_3')
+    return accept({ step: 3, about: run.run_id, did: retry ? 'retried' : 'permanent' })
+  })
+}

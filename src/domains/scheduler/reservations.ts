@@ -1,0 +1,127 @@
+/** The slot for direct executions: at most one is ACTIVE, it holds the queue back, and it ends by release or by time. */
+import type { z } from 'zod'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { clockMovedBackMs } from '#kernel/lease'
+import { reserveBody } from './contract.ts'
+import type { Tx } from './database.ts'
+import { parseInput } from './field.ts'
+import { tell } from './notifications.ts'
+import {
+  findActiveReservation,
+  findReservation,
+  hasDirectJobInFlight,
+  insertReservation,
+  saveExpired,
+  saveReleased,
+  saveRenewed,
+} from './reservation-repository.ts'
+import { nowMs, type Scheduler } from './scheduler.ts'
+import type { StoredReservation } from './stored-rows.ts'
+
+/** Refuses at once when another is active; `waitForReservation` waits instead. */
+export function reserve(scheduler: Scheduler, body: z.input<typeof reserveBody>): Decision<StoredReservation> {
+  const parsed = parseInput(reserveBody, body)
+  if (!parsed.ok) return parsed
+  const { reserved_by, expires_in = scheduler.settings.reservationMs } = parsed.value
+  return scheduler.db.write((tx) => {
+    const now = nowMs(scheduler)
+    // One that nobody renewed is over; it need not wait for the next tick of the dispatcher.
+    expireStale(scheduler, tx, now)
+    const reservation = insertReservation(tx, {
+      reservation_id: scheduler.world.newId(),
+      reserved_by,
+      now,
+      expires_at: now + expires_in,
+    })
+    scheduler.pass('reservation.reserve')
+    return reservation ? accept(reservation) : refuseBusy(tx, now)
+  })
+}
+
+function refuseBusy(tx: Tx, now: number): Decision<never> {
+  const active = findActiveReservation(tx)
+  return refuse('scheduler.reservation.busy', `the slot is taken by ${quote(active?.reserved_by ?? 'somebody else')}`, {
+    hint: 'Wait for it, or try again later.',
+    facts: {
+      ...(active && {
+        expiresAt: new Date(active.expires_at).toISOString(),
+        waitMs: Math.max(0, active.expires_at - now),
+      }),
+    },
+  })
+}
+
+/** Never shorter: a clock that was set back takes nothing away. Also after its time, as long as nobody has ended it. */
+export function renewReservation(
+  scheduler: Scheduler,
+  reservationId: string,
+  leaseMs?: number,
+): Decision<StoredReservation> {
+  return scheduler.db.write((tx) => {
+    const now = nowMs(scheduler)
+    const renewed = saveRenewed(tx, reservationId, now, now + (leaseMs ?? scheduler.settings.reservationMs))
+    scheduler.pass('reservation.renew')
+    return renewed ? accept(renewed) : refuseEnded(tx, reservationId)
+  })
+}
+
+export function releaseReservation(scheduler: Scheduler, reservationId: string): Decision<StoredReservation> {
+  return scheduler.db.write((tx) => {
+    if (hasDirectJobInFlight(tx, reservationId)) {
+      return refuse('scheduler.reservation.job_in_flight', 'the direct execution of this reservation has not ended', {
+        hint: 'Finish its run first.',
+      })
+    }
+    const released = saveReleased(tx, reservationId, nowMs(scheduler))
+    scheduler.pass('reservation.release')
+    return released ? accept(released) : refuseEnded(tx, reservationId)
+  })
+}
+
+function refuseEnded(tx: Tx, reservationId: string): Decision<never> {
+  const reservation = findReservation(tx, reservationId)
+  if (!reservation) return refuse('scheduler.reservation.not_found', `there is no reservation ${quote(reservationId)}`)
+  return refuse('scheduler.reservation.ended', `the reservation is ${reservation.status}`, {
+    hint: 'The queue may be running again: reserve anew before going on.',
+    facts: { status: reservation.status },
+  })
+}
+
+/** ACTIVE → EXPIRED for what was not renewed in time; at every tick of the dispatcher and at the start. */
+export function expireStale(scheduler: Scheduler, tx: Tx, now: number): StoredReservation[] {
+  const expired = saveExpired(tx, now)
+  for (const { reservation_id, reserved_by, expires_at } of expired) {
+    scheduler.pass('reservation.expire')
+    const payload = { reservation_id, reserved_by, expires_at }
+    tell(tx, { kind: 'reservation_expired', about: reservation_id, payload }, now)
+  }
+  return expired
+}
+
+/** The tick for a dispatcher that has nothing to claim: expires, and warns when the clock is behind the last renewal. */
+export function tickReservations(scheduler: Scheduler): Decision<readonly StoredReservation[]> {
+  return scheduler.db.write((tx) => {
+    const now = nowMs(scheduler)
+    const expired = expireStale(scheduler, tx, now)
+    warnOfClock(tx, now)
+    return accept(expired)
+  })
+}
+
+/** A reservation ends later by as much as the clock went back, never earlier; somebody should know. */
+function warnOfClock(tx: Tx, now: number): void {
+  const active = findActiveReservation(tx)
+  if (!active) return
+  const movedBackMs = clockMovedBackMs(
+    {
+      holder: active.reserved_by,
+      token: active.reservation_id,
+      leaseUntil: new Date(active.expires_at),
+      heartbeatAt: new Date(active.renewed_at ?? active.reserved_at),
+    },
+    new Date(now),
+  )
+  if (movedBackMs === 0) return
+  const payload = { reservation_id: active.reservation_id, moved_back_ms: movedBackMs }
+  tell(tx, { kind: 'clock_moved_back', about: active.reservation_id, payload }, now)
+}

@@ -1,0 +1,308 @@
+/** Schedules: their rows, their next times, and that each due time is decided once. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { claimNext } from './claim-next.ts'
+import { changeSchedule, createSchedule, deleteSchedule } from './define-schedule.ts'
+import { changeTemplate, createTemplate } from './define-template.ts'
+import { finishRun } from './finish-run.ts'
+import { fireDueSchedules } from './fire-due-schedules.ts'
+import { fireSchedule } from './fire-schedule.ts'
+import { listJobs } from './list-jobs.ts'
+import { SchedulerFaultInjected } from './points.ts'
+import { listFirings, listSchedules } from './schedule-repository.ts'
+import {
+  aFile,
+  aScheduler,
+  codeOf,
+  countOf,
+  fail,
+  must,
+  openTest,
+  rowsOf,
+  START,
+  type TestScheduler,
+} from './scheduler.case.ts'
+import { statement } from './statement.ts'
+
+const HOUR = 3_600_000
+/** START is 10:00 UTC on 1 May 2026. */
+const at = (hours: number) => START + hours * HOUR
+
+type More = Partial<Parameters<typeof createSchedule>[1]>
+function aSchedule(scheduler: TestScheduler, more: More = {}) {
+  const template_id = must(
+    createTemplate(scheduler, { name: `t${Math.random()}`, job_type: 'story', params: { a: 1, b: 2 } }),
+  ).template_id
+  return must(
+    createSchedule(scheduler, { template_id, name: `s${Math.random()}`, cron_expression: '0 * * * *', ...more }),
+  )
+}
+const outcomes = (scheduler: TestScheduler) =>
+  must(fireDueSchedules(scheduler)).map(({ outcome, due_at }) => [outcome, due_at])
+const find = (scheduler: TestScheduler, id: string) => listSchedules(scheduler.db).find((row) => row.schedule_id === id)
+
+describe('rows', () => {
+  test('[SCH-074] [SCH-054] a schedule is made with its first due time, changed, and deleted', () => {
+    const scheduler = aScheduler()
+    const made = aSchedule(scheduler, { name: 'hourly', timezone: 'Europe/Berlin' })
+    assert.deepEqual(
+      [made.next_trigger_at, made.last_triggered_at, made.enabled, made.timezone],
+      [at(1), null, 1, 'Europe/Berlin'],
+    )
+    const changed = must(changeSchedule(scheduler, made.schedule_id, { cron_expression: '30 15 * * *', name: 'daily' }))
+    assert.deepEqual([changed.next_trigger_at, changed.name], [at(3.5), 'daily'])
+    assert.equal(must(changeSchedule(scheduler, made.schedule_id, { timezone: 'UTC' })).next_trigger_at, at(5.5))
+    must(deleteSchedule(scheduler, made.schedule_id))
+    assert.deepEqual(listSchedules(scheduler.db), [])
+    assert.equal(codeOf(deleteSchedule(scheduler, made.schedule_id)), 'scheduler.schedule.not_found')
+    assert.equal(countOf(scheduler, 'schedules'), 1)
+  })
+
+  test('[SCH-049] [SCH-050] [SCH-047] [SCH-052] what could never fire is refused', () => {
+    const scheduler = aScheduler()
+    const template_id = must(
+      createTemplate(scheduler, {
+        name: 't',
+        job_type: 'story',
+        params_schema: { type: 'object', properties: { a: { type: 'string' } } },
+      }),
+    ).template_id
+    const body = { template_id, name: 'x', cron_expression: '0 3 * * *' }
+    for (const [more, code] of [
+      [{ cron_expression: '0 3 * *' }, 'cron_fields'],
+      [{ cron_expression: '0 0 30 2 *' }, 'cron_never'],
+      [{ cron_expression: 'MON#6 * * * *' }, 'cron_value'],
+      [{ timezone: 'Mars/Base' }, 'timezone_unknown'],
+      [{ template_id: '00000000-0000-7000-8000-00000000dead' }, 'scheduler.template.not_found'],
+      [{ param_overrides: { a: 1 } }, 'scheduler.params.invalid'],
+      [{ misfire_policy: 'some' }, 'api.field.value'],
+      [{ overlap_policy: 'kill' }, 'api.field.value'],
+      [{ cron: '0 3 * * *' }, 'unknown_field'],
+    ] as const) {
+      assert.equal(codeOf(createSchedule(scheduler, { ...body, ...more } as never)), code)
+    }
+    assert.equal(countOf(scheduler, 'schedules'), 0)
+    must(createSchedule(scheduler, body))
+    assert.equal(codeOf(createSchedule(scheduler, body)), 'scheduler.schedule.name_taken')
+  })
+
+  test('[SCH-054] a change of the name leaves a due time alone that has come but is not decided', () => {
+    const scheduler = aScheduler()
+    const { schedule_id } = aSchedule(scheduler)
+    scheduler.clock.ms = at(1.001)
+    assert.equal(must(changeSchedule(scheduler, schedule_id, { name: 'other' })).next_trigger_at, at(1))
+    assert.equal(
+      must(changeSchedule(scheduler, schedule_id, { cron_expression: '30 * * * *' })).next_trigger_at,
+      at(1.5),
+    )
+  })
+})
+
+describe('firing', () => {
+  test('[SCH-053] [SCH-075] [SCH-074] one job, with last_triggered_at and next_trigger_at, and the due time is decided', () => {
+    const scheduler = aScheduler()
+    const { schedule_id, template_id } = aSchedule(scheduler, { priority: 9 })
+    scheduler.clock.ms = at(1) + 5
+    assert.deepEqual(outcomes(scheduler), [['fired', at(1)]])
+    const [job] = must(listJobs(scheduler))
+    assert.deepEqual(
+      [job?.schedule_id, job?.template_id, job?.priority, job?.params],
+      [schedule_id, template_id, 9, '{"a":1,"b":2}'],
+    )
+    const row = find(scheduler, schedule_id)
+    assert.deepEqual([row?.last_triggered_at, row?.last_due_at, row?.next_trigger_at], [at(1) + 5, at(1), at(2)])
+    assert.deepEqual(outcomes(scheduler), [])
+    assert.equal(listFirings(scheduler.db, schedule_id, 9)[0]?.job_id, job?.job_id)
+  })
+
+  test('[SCH-052] the overrides of the schedule lie over the params of the template', () => {
+    const scheduler = aScheduler()
+    aSchedule(scheduler, { param_overrides: { b: 3, c: 4 } })
+    scheduler.clock.ms = at(1)
+    outcomes(scheduler)
+    assert.deepEqual(JSON.parse(must(listJobs(scheduler))[0]?.params ?? ''), { a: 1, b: 3, c: 4 })
+  })
+
+  test('[SCH-051] a schedule that is switched off never fires, and starts anew when it is switched on', () => {
+    const scheduler = aScheduler()
+    const { schedule_id } = aSchedule(scheduler)
+    assert.equal(must(changeSchedule(scheduler, schedule_id, { enabled: false })).next_trigger_at, null)
+    scheduler.clock.ms = at(5.5)
+    assert.deepEqual(outcomes(scheduler), [])
+    assert.equal(codeOf(fireSchedule(scheduler, schedule_id, new Date(at(1)))), 'scheduler.schedule.not_due')
+    assert.equal(must(changeSchedule(scheduler, schedule_id, { enabled: true })).next_trigger_at, at(6))
+    assert.equal(countOf(scheduler, 'jobs'), 0)
+  })
+
+  test('[SCH-075] the same due time asked for twice makes one job', () => {
+    const scheduler = aScheduler()
+    const { schedule_id } = aSchedule(scheduler)
+    scheduler.clock.ms = at(1)
+    const first = must(fireSchedule(scheduler, schedule_id, new Date(at(1))))
+    assert.deepEqual(must(fireSchedule(scheduler, schedule_id, new Date(at(1)))), first)
+    assert.equal(countOf(scheduler, 'jobs'), 1)
+    for (const due of [at(2), at(0.5), at(0)])
+      assert.equal(codeOf(fireSchedule(scheduler, schedule_id, new Date(due))), 'scheduler.schedule.not_due')
+    assert.equal(codeOf(fireSchedule(scheduler, 'nobody', new Date(at(1)))), 'scheduler.schedule.not_found')
+  })
+
+  test('[SCH-075] a clock that is set back fires nothing again', () => {
+    const scheduler = aScheduler()
+    aSchedule(scheduler)
+    scheduler.clock.ms = at(1)
+    outcomes(scheduler)
+    scheduler.clock.ms = at(0.5)
+    outcomes(scheduler)
+    scheduler.clock.ms = at(1)
+    outcomes(scheduler)
+    assert.equal(countOf(scheduler, 'jobs'), 1)
+  })
+
+  for (const point of ['schedule.before_insert', 'schedule.after_insert'] as const) {
+    test(`[SCH-075] cut at ${point}: no job and the time still due; the next tick makes one`, () => {
+      const file = aFile()
+      const cut = aScheduler({ file, points: { faults: [{ point, hit: 1, act: 'throw' }] } })
+      const { schedule_id } = aSchedule(cut)
+      cut.clock.ms = at(1)
+      assert.throws(() => fireDueSchedules(cut), SchedulerFaultInjected)
+      assert.deepEqual(
+        [countOf(cut, 'jobs'), countOf(cut, 'schedule_firings'), find(cut, schedule_id)?.next_trigger_at],
+        [0, 0, at(1)],
+      )
+      cut.close()
+      const again = aScheduler({ file, clock: cut.clock })
+      assert.deepEqual(outcomes(again), [['fired', at(1)]])
+      assert.equal(countOf(again, 'jobs'), 1)
+      again.close()
+    })
+  }
+
+  test('several schedules of one time fire in the order of their ids, each once', () => {
+    const scheduler = aScheduler()
+    const ids = [aSchedule(scheduler), aSchedule(scheduler), aSchedule(scheduler)].map((row) => row.schedule_id)
+    scheduler.clock.ms = at(1)
+    assert.deepEqual(
+      must(fireDueSchedules(scheduler)).map((firing) => firing.schedule_id),
+      ids.toSorted(),
+    )
+  })
+
+  test('[SCH-117] nothing fires before recovery has ended', () => {
+    assert.equal(codeOf(fireDueSchedules(must(openTest()))), 'scheduler.not_recovered')
+  })
+})
+
+describe('due times that were missed', () => {
+  const absent = (more: More, hours: number) => {
+    const scheduler = aScheduler()
+    const { schedule_id } = aSchedule(scheduler, more)
+    scheduler.clock.ms = at(hours)
+    return { scheduler, schedule_id, decided: outcomes(scheduler) }
+  }
+
+  test('[SCH-076] last (the default): one catch-up for the latest, the others are written down as missed', () => {
+    const { decided, scheduler, schedule_id } = absent({}, 4.5)
+    assert.deepEqual(decided, [
+      ['missed', at(3)],
+      ['fired', at(4)],
+    ])
+    assert.equal(listFirings(scheduler.db, schedule_id, 9)[1]?.missed_since, at(1))
+    assert.equal(rowsOf(scheduler, 'notifications')[0]?.['kind'], 'schedule_missed')
+    assert.equal(find(scheduler, schedule_id)?.next_trigger_at, at(5))
+  })
+
+  test('[SCH-076] skip: none, and the next one is on time', () => {
+    const { decided, scheduler, schedule_id } = absent({ misfire_policy: 'skip' }, 4.5)
+    assert.deepEqual(decided, [['missed', at(4)]])
+    assert.deepEqual([countOf(scheduler, 'jobs'), find(scheduler, schedule_id)?.last_triggered_at], [0, null])
+    scheduler.clock.ms = at(5)
+    assert.deepEqual(outcomes(scheduler), [['fired', at(5)]])
+  })
+
+  test('[SCH-076] all: each of them, in order', () => {
+    const { decided } = absent({ misfire_policy: 'all' }, 4.5)
+    assert.deepEqual(
+      decided,
+      [1, 2, 3, 4].map((hour) => ['fired', at(hour)]),
+    )
+  })
+
+  test('[SCH-076] all, after two years of every minute: the newest 96, and the rest is one row', () => {
+    const { decided, scheduler, schedule_id } = absent(
+      { misfire_policy: 'all', cron_expression: '* * * * *' },
+      2 * 365 * 24,
+    )
+    // 96 that were late, two that were on time, and one row for all the others.
+    assert.deepEqual([decided.length, decided[0]?.[0]], [99, 'missed'])
+    const missed = listFirings(scheduler.db, schedule_id, 500).at(-1)
+    assert.deepEqual(
+      [missed?.missed_since, find(scheduler, schedule_id)?.last_due_at],
+      [START + 60_000, at(2 * 365 * 24)],
+    )
+    assert.equal(countOf(scheduler, 'jobs'), 98)
+  })
+})
+
+describe('overlap', () => {
+  test('skip: a firing while the one before has not ended is written down and makes no job', () => {
+    const scheduler = aScheduler()
+    aSchedule(scheduler, { overlap_policy: 'skip' })
+    scheduler.clock.ms = at(1)
+    outcomes(scheduler)
+    const [run] = must(claimNext(scheduler)).runs
+    scheduler.clock.ms = at(2)
+    assert.deepEqual(outcomes(scheduler), [['overlapped', at(2)]])
+    const { retry } = fail(scheduler, run?.runId ?? '')
+    scheduler.clock.ms = at(3)
+    assert.deepEqual(outcomes(scheduler), [['overlapped', at(3)]])
+    const [again] = must(claimNext(scheduler)).runs
+    assert.equal(again?.job.job_id, retry?.job_id)
+    must(finishRun(scheduler, again?.runId ?? '', { outcome: 'completed' }))
+    scheduler.clock.ms = at(4)
+    assert.deepEqual(outcomes(scheduler), [['fired', at(4)]])
+  })
+
+  test('queue: it waits behind the one before', () => {
+    const scheduler = aScheduler()
+    aSchedule(scheduler)
+    for (const hour of [1, 2, 3]) {
+      scheduler.clock.ms = at(hour)
+      assert.deepEqual(outcomes(scheduler), [['fired', at(hour)]])
+    }
+    assert.equal(must(listJobs(scheduler, { state: 'queued' })).length, 3)
+  })
+})
+
+describe('rows that went wrong', () => {
+  test('a template that no longer takes the overrides: the due time is missed and told, and the schedule goes on', () => {
+    const scheduler = aScheduler()
+    const { template_id } = aSchedule(scheduler, { param_overrides: { b: 3 } })
+    must(
+      changeTemplate(scheduler, template_id, {
+        params_schema: { type: 'object', properties: { a: { type: 'number' } }, additionalProperties: false },
+      }),
+    )
+    scheduler.clock.ms = at(1)
+    assert.deepEqual(outcomes(scheduler), [['missed', at(1)]])
+    assert.match(String(rowsOf(scheduler, 'notifications')[0]?.['payload']), /do not fit/)
+    scheduler.clock.ms = at(2)
+    assert.deepEqual(outcomes(scheduler), [['missed', at(2)]])
+  })
+
+  test('a cron text that cannot be read any more is set aside and told; the others go on', () => {
+    const scheduler = aScheduler()
+    const [bad, good] = [aSchedule(scheduler), aSchedule(scheduler)]
+    const plant = statement<never, { id: string }>(
+      'plant',
+      `update schedules set cron_expression = 'x' where schedule_id = $id`,
+    )
+    scheduler.db.write((tx) => ({ ok: true, value: tx.run(plant, { id: bad.schedule_id }) }))
+    scheduler.clock.ms = at(1)
+    assert.deepEqual(
+      must(fireDueSchedules(scheduler)).map((firing) => firing.schedule_id),
+      [good.schedule_id],
+    )
+    assert.equal(find(scheduler, bad.schedule_id)?.next_trigger_at, null)
+    assert.equal(rowsOf(scheduler, 'notifications')[0]?.['kind'], 'schedule_ended')
+  })
+})

@@ -1,0 +1,71 @@
+/** What callers see has the form that the shapes promise, and says what the rows say. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createSchedule } from './define-schedule.ts'
+import { createTemplate } from './define-template.ts'
+import { fireDueSchedules } from './fire-due-schedules.ts'
+import { finishRun } from './finish-run.ts'
+import { jobReportView, toJobReportView } from './job-views.ts'
+import { readJob } from './list-jobs.ts'
+import { readNotifications, readPlans, readSchedule } from './read-plans.ts'
+import { reserve } from './reservations.ts'
+import {
+  firingView,
+  notificationView,
+  reservationView,
+  scheduleView,
+  templateView,
+  toFiringView,
+  toNotificationView,
+  toReservationView,
+  toScheduleView,
+  toTemplateView,
+} from './schedule-views.ts'
+import { aRun, aScheduler, codeOf, must, START } from './scheduler.case.ts'
+
+test('a job with its run: queued, running, finished', () => {
+  const scheduler = aScheduler()
+  const { job, runId } = aRun(scheduler, { params: { a: [1, { b: null }] } })
+  const open = jobReportView.parse(toJobReportView(must(readJob(scheduler, job.job_id))))
+  assert.deepEqual(
+    [open.job.state, open.run?.status, open.run?.params],
+    ['running', 'running', { a: [1, { b: null }] }],
+  )
+  assert.deepEqual(
+    [open.job.started_at, open.job.job_id],
+    [new Date(START).toISOString(), `job_${job.job_id.replaceAll('-', '')}`],
+  )
+  must(finishRun(scheduler, runId, { outcome: 'completed', artifacts: ['x'] }))
+  const done = jobReportView.parse(toJobReportView(must(readJob(scheduler, job.job_id))))
+  assert.deepEqual(
+    [done.job.status, done.job.state, done.run?.status, done.run?.artifacts],
+    ['RUNNING', 'finished', 'COMPLETED', ['x']],
+  )
+})
+
+test('templates, schedules, firings, reservations and notifications', () => {
+  const scheduler = aScheduler()
+  const template = must(createTemplate(scheduler, { name: 't', job_type: 'story', params_schema: { type: 'object' } }))
+  const { schedule_id } = must(
+    createSchedule(scheduler, { template_id: template.template_id, name: 's', cron_expression: '0 * * * *' }),
+  )
+  scheduler.clock.by(3_600_000)
+  must(fireDueSchedules(scheduler))
+  must(reserve(scheduler, { reserved_by: 'x' }))
+  const plans = must(readPlans(scheduler))
+  assert.deepEqual(templateView.parse(toTemplateView(plans.templates[0] as never)).params_schema, { type: 'object' })
+  const schedule = scheduleView.parse(toScheduleView(plans.schedules[0] as never))
+  assert.deepEqual([schedule.enabled, schedule.next_trigger_at], [true, new Date(START + 7_200_000).toISOString()])
+  assert.equal(reservationView.parse(toReservationView(plans.reservation as never)).status, 'ACTIVE')
+  assert.deepEqual(
+    plans.jobTypes.map((type) => type.job_type),
+    ['research', 'story'],
+  )
+  const report = must(readSchedule(scheduler, schedule_id))
+  assert.equal(firingView.parse(toFiringView(report.firings[0] as never)).outcome, 'fired')
+  assert.equal(codeOf(readSchedule(scheduler, 'nobody')), 'scheduler.schedule.not_found')
+  scheduler.clock.by(300_000)
+  must(reserve(scheduler, { reserved_by: 'y' }))
+  const [told] = must(readNotifications(scheduler))
+  assert.equal(notificationView.parse(toNotificationView(told as never)).kind, 'reservation_expired')
+})
