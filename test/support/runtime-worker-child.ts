@@ -3,6 +3,7 @@
  *
  * stranger  answers every turn of `job` with done and leaves the row `stranger:job:{id}`
  * steps     takes the row `{id}` = { step, of, by } one step further per write, slowly, fenced; says every refused write
+ * facts     writes down, fenced, how many facts the row `{id}:facts` has, and waits for a wake
  * none      only opens
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -46,6 +47,18 @@ if (drive === 'steps') {
       }
       if (steps.step >= steps.of) return done
     }
+  })
+}
+
+if (drive === 'facts') {
+  runtime.register('job', async (id, { token }) => {
+    const seen = (await rows.read<number[]>(`${id}:facts`))?.length ?? 0
+    // Between reading and writing lies the moment in which a wake must not get lost.
+    await sleep(Math.random() * 20)
+    await rows.transaction(async (tx) => {
+      if (await tx.fence(`${id}:seen`, token)) await tx.write(`${id}:seen`, seen)
+    })
+    return { t: 'wait', until: null }
   })
 }
 

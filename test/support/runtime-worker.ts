@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 
 export type RuntimeWorkerOptions = {
   /** What it does with a turn; see runtime-worker-child.ts. */
-  readonly drive: 'stranger' | 'steps' | 'none'
+  readonly drive: 'stranger' | 'steps' | 'facts' | 'none'
   readonly prefix: string
   readonly times?: Readonly<Record<string, number>>
 }

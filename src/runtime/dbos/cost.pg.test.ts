@@ -1,0 +1,118 @@
+/** What a wake and its turn cost, statement by statement: a new version of the engine cannot change it unseen. */
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { after, before, describe, test } from 'node:test'
+import { type Db, openDb, type Tx } from '#store'
+import { openTestDb, type TestDb } from '#test/database'
+import { ENGINE_VERSION } from './internals.ts'
+import { createDbosRuntime, type DbosRuntime } from './runtime.ts'
+
+/** Nothing of ours runs by the clock while we count. */
+const still = { leaseMs: 600_000, reapMs: 600_000, sweepMs: 600_000, cleanMs: 600_000 }
+const completion = ['BEGIN', 'UPDATE workflow_status', 'INSERT INTO workflow_output', 'COMMIT']
+
+/** A statement by its verb and what it touches. */
+function shorten(text: string): string {
+  const own = /runtime\.(\w+)\(/.exec(text)?.[1]
+  if (own !== undefined) return own
+  const [verb = ''] = text.trim().split(/\s/)
+  const table = /"dbos"\."?(\w+)/.exec(text)?.[1]
+  return table === undefined ? verb : `${verb === 'INSERT' ? 'INSERT INTO' : verb} ${table}`
+}
+
+/** A transaction that tells when it has committed. */
+async function withWord<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
+  const told: (() => void)[] = []
+  const value = await db.transaction((tx) => {
+    told.length = 0
+    return work(Object.assign(tx, { afterCommit: (each: () => void) => void told.push(each) }))
+  })
+  for (const each of told) each()
+  return value
+}
+
+describe('the cost of a turn', () => {
+  let opened: TestDb
+  let runtime: DbosRuntime
+  let owner: Db
+  const sent: string[] = []
+  let drives = 0
+
+  before(async () => {
+    opened = await openTestDb({ role: 'concord_engine' })
+    owner = openDb({ url: opened.url, poolMax: 1 })
+    runtime = createDbosRuntime({ db: opened.db, times: still, onStatement: (text) => void sent.push(shorten(text)) })
+    runtime.register('job', async () => {
+      drives += 1
+      return { t: 'done' }
+    })
+    const ready = await runtime.open()
+    assert.ok(ready.ok, ready.ok ? '' : ready.reason)
+  })
+  after(async () => {
+    await runtime.close()
+    await owner.close()
+    await opened.close()
+  })
+
+  async function finishedCount(): Promise<number> {
+    const [row] = await owner.query<{ count: string }>(
+      `select count(*) from "dbos".workflow_status where status = 'SUCCESS'`,
+    )
+    return Number(row?.count)
+  }
+
+  /** The engine has clocks of its own: of many turns the quietest shows what belongs to a turn. */
+  async function cheapest(wake: (id: string) => Promise<void>): Promise<string[]> {
+    let best: string[] | undefined
+    for (let count = 0; count < 12; count++) {
+      const [from, finished] = [drives, await finishedCount()]
+      sent.length = 0
+      await wake(`${wake.name}-${count}`)
+      while (drives === from || (await finishedCount()) === finished)
+        await new Promise((resolve) => setTimeout(resolve, 2))
+      if (best === undefined || sent.length < best.length) best = [...sent]
+    }
+    return best ?? []
+  }
+
+  test('a wake of its own: 6 round trips and 3 commits, the turn included', async () => {
+    const alone = (id: string) => runtime.wake({ kind: 'job', id })
+    assert.deepEqual(await cheapest(alone), ['wake', 'end_turn', ...completion])
+  })
+
+  test('a wake in a transaction that tells of its commit: 1 round trip there, 5 and 2 commits here', async () => {
+    let inside: string[] = []
+    const told = (id: string) =>
+      withWord(opened.db, async (tx) => {
+        inside = []
+        const run = tx.run.bind(tx)
+        const counted = Object.assign(tx, {
+          run: ((statement, values) => {
+            inside.push(shorten(statement.text))
+            return run(statement, values)
+          }) satisfies Tx['run'],
+        })
+        await runtime.wake({ kind: 'job', id }, { tx: counted })
+      })
+    assert.deepEqual(await cheapest(told), ['end_turn', ...completion])
+    assert.deepEqual(inside, ['wake'])
+  })
+
+  test('a wake through the queue: 1 round trip there, 6 and 3 commits here', async () => {
+    const queued = (id: string) => opened.db.transaction((tx) => runtime.wake({ kind: 'job', id }, { tx }))
+    const list = await cheapest(queued)
+    // It looks a few times for a commit that it is not told of; the looks that found nothing are no part of the turn.
+    const first = list.lastIndexOf('claim_turns', list.indexOf('end_turn'))
+    const turn = list.slice(first).filter((each, index) => index === 0 || each !== 'claim_turns')
+    assert.deepEqual(turn, ['claim_turns', 'end_turn', ...completion])
+  })
+
+  test('the internals are written for the installed version', async () => {
+    const door = createRequire(import.meta.url).resolve('@dbos-inc/dbos-sdk')
+    const home = door.slice(0, door.lastIndexOf('dbos-sdk/') + 'dbos-sdk/'.length)
+    const { version } = JSON.parse(await readFile(`${home}package.json`, 'utf8')) as { version: string }
+    assert.equal(version, ENGINE_VERSION)
+  })
+})

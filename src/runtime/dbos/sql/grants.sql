@@ -1,0 +1,14 @@
+-- The service acts as concord_engine, a request as concord_app; neither may touch the engine's tables or this schema's. They may wake,
+-- inside a transaction of theirs: the function runs with the owner's rights and does that one thing. Everything else goes over the
+-- adapter's own connections.
+revoke all on all functions in schema runtime from public;
+do $grants$
+declare
+  v_role text;
+begin
+  for v_role in select rolname from pg_roles where rolname in ('concord_engine', 'concord_app') loop
+    execute format('grant usage on schema runtime to %I', v_role);
+    execute format('grant execute on function runtime.wake to %I', v_role);
+  end loop;
+end
+$grants$;

@@ -1,0 +1,123 @@
+/**
+ * The next due time of a cron text in a time zone. A night on which the clocks change has each due time once: a time that
+ * the clocks jump over is due at the moment after the jump, a time that they pass twice is due the first time. A text
+ * that names every hour is due by elapsed time instead, so that nothing pauses for an hour in autumn.
+ */
+import type { CronFields } from '#kernel/cron-fields'
+import { nextCronTime } from '#kernel/cron-next'
+
+const MINUTE_MS = 60_000
+const DAY_MS = 86_400_000
+
+/** Strictly after `after`; undefined when there is none within five years. */
+export function nextDueTime(fields: CronFields, zone: string, after: Date): Date | undefined {
+  if (zone === 'UTC') return nextCronTime(fields, after)
+  return fields.hours.length === 24 ? nextByElapsedTime(fields, zone, after) : nextByWallTime(fields, zone, after)
+}
+
+/** Longer ago nobody looks: a week of minutes is 10,080 due times, and a schedule that slept longer has other worries. */
+const LOOK_BACK_MS = 7 * DAY_MS
+
+/** All due times after `after` and until `until`, oldest first; none older than a week before `until`. */
+export function dueTimes(fields: CronFields, zone: string, after: Date, until: Date): readonly Date[] {
+  const from = new Date(Math.max(after.getTime(), until.getTime() - LOOK_BACK_MS))
+  const found: Date[] = []
+  for (let due = nextDueTime(fields, zone, from); due && due <= until; due = nextDueTime(fields, zone, due))
+    found.push(due)
+  return found
+}
+
+function nextByWallTime(fields: CronFields, zone: string, after: Date): Date | undefined {
+  // In the hour that is passed twice the wall shows earlier times than `after` has seen: begin a day back and skip.
+  let wall: Date | undefined = new Date(wallOf(after, zone) - DAY_MS)
+  for (;;) {
+    wall = nextCronTime(fields, wall)
+    if (wall === undefined) return undefined
+    const due = firstInstantOf(wall.getTime(), zone)
+    if (due > after.getTime()) return new Date(due)
+  }
+}
+
+function nextByElapsedTime(fields: CronFields, zone: string, after: Date): Date | undefined {
+  let from = after.getTime()
+  for (;;) {
+    const offset = offsetOf(from, zone)
+    const wall = nextCronTime(fields, new Date(from + offset))
+    if (wall === undefined) return undefined
+    const due = wall.getTime() - offset
+    if (offsetOf(due, zone) === offset) return new Date(due)
+    // The clocks change before that: look again from the last millisecond before the change, with the new offset.
+    const change = changeBetween(from, due, zone)
+    const next = nextCronTime(fields, new Date(change + offsetOf(change, zone) - MINUTE_MS))
+    if (next === undefined) return undefined
+    const behind = next.getTime() - offsetOf(change, zone)
+    if (behind >= change && offsetOf(behind, zone) === offsetOf(change, zone)) return new Date(behind)
+    from = change
+  }
+}
+
+/** The first instant at which a clock in the zone shows `wall` or, where it jumps over it, a later time. */
+function firstInstantOf(wall: number, zone: string): number {
+  const early = wall - Math.max(offsetOf(wall - DAY_MS, zone), offsetOf(wall + DAY_MS, zone))
+  const late = wall - Math.min(offsetOf(wall - DAY_MS, zone), offsetOf(wall + DAY_MS, zone))
+  if (wallOf(new Date(early), zone) >= wall) return early
+  if (early === late) return early
+  // Either the clocks jump over it in between, or it is passed once, before or after the change.
+  const change = changeBetween(early, late, zone)
+  const shown = change + offsetOf(change, zone)
+  return shown >= wall ? change : late
+}
+
+/** The instant of the only change of offset in (from, to]. */
+function changeBetween(from: number, to: number, zone: string): number {
+  const before = offsetOf(from, zone)
+  let [low, high] = [from, to]
+  while (high - low > 1) {
+    const middle = low + Math.floor((high - low) / 2)
+    if (offsetOf(middle, zone) === before) low = middle
+    else high = middle
+  }
+  return high
+}
+
+function wallOf(instant: Date, zone: string): number {
+  return instant.getTime() + offsetOf(instant.getTime(), zone)
+}
+
+const formats = new Map<string, Intl.DateTimeFormat>()
+
+function formatOf(zone: string): Intl.DateTimeFormat {
+  const known = formats.get(zone)
+  if (known) return known
+  const whole = {
+    year: 'numeric',
+    month: 'numeric',
+    day: 'numeric',
+    hour: 'numeric',
+    minute: 'numeric',
+    second: 'numeric',
+  } as const
+  const made = new Intl.DateTimeFormat('en-US', { timeZone: zone, hourCycle: 'h23', era: 'short', ...whole })
+  formats.set(zone, made)
+  return made
+}
+
+/** Milliseconds by which the clock on the wall is ahead of UTC. */
+function offsetOf(instant: number, zone: string): number {
+  const part = new Map(
+    formatOf(zone)
+      .formatToParts(instant)
+      .map(({ type, value }) => [type, value]),
+  )
+  const number = (type: string) => Number(part.get(type as Intl.DateTimeFormatPartTypes))
+  const wall = Date.UTC(
+    number('year'),
+    number('month') - 1,
+    number('day'),
+    number('hour'),
+    number('minute'),
+    number('second'),
+  )
+  // The parts have no milliseconds; below zero the rest has to be taken from the second before.
+  return wall - Math.floor(instant / 1_000) * 1_000
+}

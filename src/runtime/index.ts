@@ -1,0 +1,67 @@
+/** The door of the runtime port: what domains wake, and what an adapter is made of. */
+export {
+  type Drive,
+  type JoinableTx,
+  type KindOptions,
+  type Next,
+  type Process,
+  type ProcessView,
+  type Runtime,
+  type ScheduleSpec,
+  type ScheduleView,
+  type StuckProcess,
+  type StuckReason,
+  stuckReasons,
+  type WakeOptions,
+} from './port.ts'
+export { decideFence, type Fence, fenceNumber, fenceToken } from './fence.ts'
+export { checkNext, checkProcess, checkWake, isKind, isProcessId, PROCESS_ID_LENGTH_MAX, turnName } from './process.ts'
+export {
+  capabilitiesOf,
+  type CapabilityNeed,
+  catalogRuntime,
+  decideCapabilities,
+  type Grade,
+  grades,
+  type RuntimeProfile,
+} from './profile.ts'
+export { decideQueue, decideQueueNames, DEFAULT_QUEUE, type QueueSpec, semanticQueues } from './queues.ts'
+export { dueTimes, nextDueTime } from './due-time.ts'
+export {
+  decideSchedule,
+  nextFiringAt,
+  planSchedule,
+  SCHEDULE_KIND,
+  type ScheduleLine,
+  type ScheduleTurn,
+} from './schedule-process.ts'
+export {
+  type CancelMode,
+  type DurableProtocol,
+  durableProtocol,
+  type ProcessRows,
+  type ScheduleHandle,
+  type StepHandle,
+  type StepSpec,
+  type WorkflowHandle,
+  type WorkflowResult,
+  type WorkflowSpec,
+} from './protocol.ts'
+export {
+  type Begin,
+  type Begun,
+  bookAbort,
+  bookBegin,
+  bookEnd,
+  type Booked,
+  bookFailure,
+  bookResume,
+  bookWake,
+  DEFAULT_ATTEMPTS_MAX,
+  DEFAULT_FAILURES_MAX,
+  type Ended,
+  type Failed,
+  type Failure,
+  type TurnLine,
+  type Wish,
+} from './turn-book.ts'

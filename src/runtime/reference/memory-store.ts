@@ -1,0 +1,105 @@
+/**
+ * Rows in memory with transactions that commit whole or not at all, for tests. A transaction that read something which has
+ * changed by the time it commits runs again, as a database would ask for; wakes that joined it commit with it.
+ */
+import { KernelFault } from '#kernel/errors'
+import { accept, type Decision } from '#kernel/refusal'
+import { decideFence } from '../fence.ts'
+import type { JoinableTx } from '../port.ts'
+
+export type MemoryTx = JoinableTx & {
+  /** Undefined when there is no such row; what it holds, its owner knows. */
+  get(key: string): unknown
+  set(key: string, value: unknown): void
+  delete(key: string): void
+  /** Writes the token on the row, unless a later turn was there already; everything after it is refused to the earlier. */
+  fence(key: string, token: string): Decision<void>
+  readonly afterCommit: (work: () => void) => void
+}
+
+export type MemoryStore = {
+  get(key: string): unknown
+  keys(): readonly string[]
+  transaction<T>(work: (tx: MemoryTx) => Promise<T> | T): Promise<T>
+}
+
+/** Called around every commit; a simulation stops the process here by never answering. */
+export type CommitPoint = (point: 'before' | 'after') => Promise<void> | undefined
+
+type Row = { readonly value: unknown; readonly version: number }
+/** Several stores may stand on the same rows, as processes do on a database; versions count over all of them. */
+export type MemoryRows = { readonly byKey: Map<string, Row>; version: number }
+
+export function newMemoryRows(): MemoryRows {
+  return { byKey: new Map(), version: 0 }
+}
+
+const ATTEMPTS_MAX = 1_000
+/** Beside the row itself, so that a test's values stay plain. */
+const tokenKey = (key: string) => `${key}#turn_token`
+
+export function openMemoryStore(rows: MemoryRows = newMemoryRows(), pass: CommitPoint = () => undefined): MemoryStore {
+  const { byKey } = rows
+
+  function begin() {
+    const seen = new Map<string, number>()
+    const written = new Map<string, unknown>()
+    const committed: (() => void)[] = []
+    const get = (key: string): unknown => {
+      if (written.has(key)) return written.get(key)
+      const row = byKey.get(key)
+      seen.set(key, row?.version ?? 0)
+      return row?.value
+    }
+    const tx: MemoryTx = {
+      inTransaction: true,
+      get: (key) => copy(get(key)),
+      set: (key, value) => void written.set(key, copy(value)),
+      delete: (key) => void written.set(key, undefined),
+      fence(key, token) {
+        const current = get(tokenKey(key)) as string | undefined
+        const decision = decideFence(current ?? null, token)
+        if (!decision.ok) return decision
+        written.set(tokenKey(key), token)
+        return accept(undefined)
+      },
+      afterCommit: (work) => void committed.push(work),
+    }
+    const isFresh = () => [...seen].every(([key, at]) => (byKey.get(key)?.version ?? 0) === at)
+    const apply = () => {
+      for (const [key, value] of written) {
+        rows.version += 1
+        if (value === undefined) byKey.delete(key)
+        else byKey.set(key, { value, version: rows.version })
+      }
+      for (const work of committed) work()
+    }
+    return { tx, isFresh, apply }
+  }
+
+  return {
+    get: (key) => copy(byKey.get(key)?.value),
+    keys: () => [...byKey.keys()].filter((key) => !key.endsWith('#turn_token')),
+    async transaction(work) {
+      for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+        const { tx, isFresh, apply } = begin()
+        const value = await work(tx)
+        await pass('before')
+        // No step between the look and the write: the commit is one moment.
+        if (!isFresh()) continue
+        apply()
+        await pass('after')
+        return value
+      }
+      throw new KernelFault('reference.store.conflict', 'a transaction did not get through')
+    },
+  }
+}
+
+/** Rows hold plain values; the general clone of the platform takes forty times as long. */
+function copy<T>(value: T): T {
+  if (typeof value !== 'object' || value === null) return value
+  // The shape stays the same, which the compiler cannot see.
+  if (Array.isArray(value)) return value.map(copy) as T
+  return Object.fromEntries(Object.entries(value).map(([key, each]) => [key, copy(each)])) as T
+}

@@ -1,0 +1,22 @@
+/** What the reference runtime can do: the same as the default one, so that a test meets the same refusals. */
+import type { RuntimeProfile } from '../profile.ts'
+
+export const referenceProfile: RuntimeProfile = {
+  name: 'ReferenceRuntime',
+  engine: 'memory',
+  engineVersion: '1',
+  capabilities: {
+    durable_workflows: 'native',
+    durable_steps: 'composed',
+    queues: 'native',
+    schedules: 'composed',
+    signals: 'none',
+    subworkflows: 'composed',
+    effect_interception: 'composed',
+    saga_compensation_native: 'none',
+    workflow_versioning: 'none',
+  },
+  notes: { signals: 'a fact on a row and a wake; no payload travels through the runtime' },
+  wakeJoinsTransaction: true,
+  holdsNothingBetweenTurns: true,
+}

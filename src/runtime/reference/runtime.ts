@@ -1,0 +1,188 @@
+/**
+ * The reference runtime, for tests only: in memory, on a clock that stands still, every choice from a seed. Its workers
+ * die when they are told to; what a dead one was doing is given to the next.
+ */
+import type { Random } from '#kernel/clock'
+import { KernelFault } from '#kernel/errors'
+import { accept, refuse } from '#kernel/refusal'
+import type { Next, Runtime, ScheduleView } from '../port.ts'
+import type { RuntimeProfile } from '../profile.ts'
+import { decideQueue, decideQueueNames, DEFAULT_QUEUE, type QueueSpec, semanticQueues } from '../queues.ts'
+import { decideSchedule, nextFiringAt, planSchedule, SCHEDULE_KIND } from '../schedule-process.ts'
+import { type FakeClock, openFakeClock } from './fake-clock.ts'
+import { openLedger } from './ledger.ts'
+import { referenceProfile } from './profile.ts'
+import { openQueueRoom } from './queue-room.ts'
+import { type Kind, openWorkers, type Stranger } from './workers.ts'
+
+export type ReferenceOptions = {
+  readonly random: Random
+  readonly clock?: FakeClock
+  readonly profile?: RuntimeProfile
+}
+
+export type ReferenceRuntime = Runtime & {
+  readonly clock: FakeClock
+  /** Until no turn begins or ends any more; turns that wait for the test stay under way. */
+  settle(): Promise<void>
+  /** Moves the clock on, from due time to due time. */
+  advance(ms: number): Promise<void>
+  /** To the next due time; false when there is none. */
+  advanceToNext(): Promise<boolean>
+  /** The worker is gone, with everything it had in memory. The next one registers its kinds and opens. */
+  crash(): void
+  /** Another worker beside ours. */
+  join(stranger: Stranger): void
+  readonly turnsBegun: number
+}
+
+export function openReferenceRuntime({
+  random,
+  clock = openFakeClock(),
+  profile = referenceProfile,
+}: ReferenceOptions): ReferenceRuntime {
+  const kinds = new Map<string, Kind>()
+  const queues = new Map<string, QueueSpec>(Object.entries(semanticQueues))
+  const specOf = (queue: string): QueueSpec => {
+    const spec = queues.get(queue)
+    if (!spec) throw new KernelFault('runtime.queue.unknown', `no queue is called ${queue}`)
+    return spec
+  }
+  const room = openQueueRoom(specOf)
+  let changes = 0
+  const queueOf = (kind: string) => kinds.get(kind)?.options.queue ?? DEFAULT_QUEUE
+  const ledger = openLedger(clock.now, queueOf, specOf, () => {
+    changes += 1
+    workers.pumpSoon()
+  })
+  const workers = openWorkers({ random, now: clock.now, ledger, room, kinds })
+
+  async function settle(): Promise<void> {
+    for (let seen = -1; seen !== changes; ) {
+      seen = changes
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+
+  function nextDueAt(): Date | undefined {
+    const now = clock.now()
+    const due = [...ledger.entries.values()].flatMap(({ line }) => {
+      if (line.state !== 'queued') return []
+      return line.dueAt > now ? [line.dueAt] : (room.freeAt(line.queue, now) ?? [])
+    })
+    return due.toSorted((a, b) => a.getTime() - b.getTime())[0]
+  }
+
+  async function moveTo(time: Date): Promise<void> {
+    clock.moveTo(time)
+    workers.pumpSoon()
+    await settle()
+  }
+
+  function viewOf(name: string): ScheduleView | undefined {
+    const line = ledger.schedules.get(name)
+    if (!line) return undefined
+    const { spec, lastDueAt, firedCount, missedCount } = line
+    return {
+      spec,
+      lastDueAt,
+      nextDueAt: nextFiringAt(line),
+      firedCount,
+      missedCount,
+      openCount: ledger.openFirings(name),
+    }
+  }
+
+  async function driveSchedule(name: string): Promise<Next> {
+    const line = ledger.schedules.get(name)
+    if (!line) return { t: 'done' }
+    const turn = planSchedule(line, ledger.openFirings(name), clock.now())
+    ledger.schedules.set(name, turn.line)
+    const { kind, queue } = line.spec
+    for (const { id } of turn.fire) ledger.wake({ kind, id }, queue === undefined ? {} : { queue }, name)
+    return turn.next
+  }
+
+  const runtime: ReferenceRuntime = {
+    profile,
+    clock,
+    get turnsBegun() {
+      return workers.begunCount
+    },
+    settle,
+    async advance(ms) {
+      const until = new Date(clock.now().getTime() + ms)
+      await settle()
+      for (let due = nextDueAt(); due && due <= until; due = nextDueAt()) await moveTo(due)
+      await moveTo(until)
+    },
+    async advanceToNext() {
+      await settle()
+      const due = nextDueAt()
+      if (due) await moveTo(due)
+      return due !== undefined
+    },
+    crash() {
+      workers.shut()
+      workers.abandon()
+      kinds.clear()
+    },
+    join: workers.join,
+    register(kind, drive, options = {}) {
+      if (workers.isOpen)
+        throw new KernelFault('runtime.register.late', 'kinds are registered before the runtime opens')
+      kinds.set(kind, { drive, options })
+    },
+    async defineQueue(name, spec) {
+      const decision = decideQueue(name, spec)
+      if (!decision.ok) return decision
+      queues.set(name, spec)
+      workers.pumpSoon()
+      return accept(undefined)
+    },
+    async open() {
+      const named = [...kinds.values()].flatMap(({ options }) => options.queue ?? [])
+      const known = decideQueueNames(new Set(queues.keys()), named)
+      if (!known.ok) return known
+      kinds.set(SCHEDULE_KIND, { drive: driveSchedule, options: { queue: 'scheduled_maintenance' } })
+      workers.open()
+      return accept(undefined)
+    },
+    async close() {
+      workers.shut()
+      await settle()
+      workers.abandon({ telling: true })
+    },
+    async wake(process, { tx, ...options } = {}) {
+      ledger.check(process, options)
+      if (!tx) return ledger.wake(process, options)
+      if (!tx.afterCommit) throw new KernelFault('reference.wake.tx', 'the transaction is not one of the memory store')
+      tx.afterCommit(() => ledger.wake(process, options))
+    },
+    describe: async (process) => ledger.describe(process),
+    async schedule(spec) {
+      const decision = decideSchedule(spec, clock.now())
+      if (!decision.ok) return decision
+      if (!kinds.has(spec.kind))
+        return refuse('runtime.kind.unknown', `nothing drives processes of kind ${spec.kind}`, { path: 'kind' })
+      const known = decideQueueNames(new Set(queues.keys()), spec.queue === undefined ? [] : [spec.queue])
+      if (!known.ok) return known
+      const before = ledger.schedules.get(spec.name)
+      ledger.schedules.set(spec.name, before ? { ...before, spec } : decision.value)
+      ledger.wake({ kind: SCHEDULE_KIND, id: spec.name }, {})
+      return accept(viewOf(spec.name) as ScheduleView)
+    },
+    unschedule: async (name) => ledger.schedules.delete(name),
+    describeSchedule: async (name) => viewOf(name),
+    stuck: async ({ limit = 100 } = {}) => ledger.stuck(limit),
+    async resume(process) {
+      if (ledger.resume(process)) return accept(undefined)
+      return refuse('runtime.process.not_stuck', `${process.kind} ${process.id} is not stuck`)
+    },
+    async abort(process, reason) {
+      ledger.abort(process, reason)
+      workers.lose(process)
+    },
+  }
+  return runtime
+}

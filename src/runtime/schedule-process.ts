@@ -1,0 +1,112 @@
+/**
+ * A schedule is a process like any other: its turn decides the due times that have come, opens a firing for each that
+ * fires, and waits until the next. The firing is a process of its own, named after schedule and due time, so that
+ * however many workers look at one due time there is one firing.
+ */
+import { parseCron } from '#kernel/cron-fields'
+import { scheduleKey } from '#kernel/key-template'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { decideOverlap, misfirePolicies, overlapPolicies, planFirings } from '#kernel/schedule'
+import { parseTimeZone } from '#kernel/time-zone'
+import { dueTimes, nextDueTime } from './due-time.ts'
+import type { Next, ScheduleSpec } from './port.ts'
+import { isKind, isProcessId } from './process.ts'
+
+/** The kind under which adapters register their schedules. */
+export const SCHEDULE_KIND = 'schedule'
+const JITTER_MAX_MS = 3_600_000
+
+/** What is remembered between two turns of a schedule. */
+export type ScheduleLine = {
+  readonly spec: ScheduleSpec
+  /** The newest due time decided; at first the moment at which the schedule was made. */
+  readonly decidedUntil: Date
+  readonly lastDueAt: Date | null
+  /** A firing that waits for the one before it. */
+  readonly heldDueAt: Date | null
+  readonly firedCount: number
+  readonly missedCount: number
+}
+
+/** What a turn of the schedule writes, in one transaction: its line, and a wake for each firing. */
+export type ScheduleTurn = {
+  readonly line: ScheduleLine
+  readonly fire: readonly { readonly id: string; readonly dueAt: Date }[]
+  readonly next: Next
+}
+
+export function decideSchedule(spec: ScheduleSpec, now: Date): Decision<ScheduleLine> {
+  const { name, zone = 'UTC', kind, overlap, missed, jitterMs = 0 } = spec
+  // Every firing carries the name, with its colons escaped, and the due time.
+  if (!isProcessId(name) || !isProcessId(scheduleKey(name, now)))
+    return invalid(name, 'has a short, plain name', 'name')
+  if (!isKind(kind)) return invalid(name, 'names no kind of process', 'kind')
+  if (!overlapPolicies.includes(overlap)) return invalid(name, `has overlap ${overlapPolicies.join(', ')}`, 'overlap')
+  if (!misfirePolicies.includes(missed)) return invalid(name, `has missed ${misfirePolicies.join(', ')}`, 'missed')
+  if (!Number.isInteger(jitterMs) || jitterMs < 0 || jitterMs > JITTER_MAX_MS) {
+    return invalid(name, 'has a jitter from 0 to an hour', 'jitterMs')
+  }
+  const knownZone = parseTimeZone(zone)
+  if (!knownZone.ok) return knownZone
+  const fields = parseCron(spec.cron)
+  if (!fields.ok) return fields
+  if (nextDueTime(fields.value, zone, now) === undefined) {
+    return refuse('cron_never', `the schedule ${name} is not due within five years`, { path: 'cron' })
+  }
+  return accept({ spec, decidedUntil: now, lastDueAt: null, heldDueAt: null, firedCount: 0, missedCount: 0 })
+}
+
+function invalid(name: string, what: string, path: string): Decision<never> {
+  return refuse('runtime.schedule.invalid', `a schedule ${what}: ${name.slice(0, 64)}`, { path })
+}
+
+/** Null only if the text has stopped having a next time, which a valid one does not. */
+export function nextFiringAt({ spec, decidedUntil }: ScheduleLine): Date | null {
+  const fields = parseCron(spec.cron)
+  const due = fields.ok ? nextDueTime(fields.value, spec.zone ?? 'UTC', decidedUntil) : undefined
+  return due ? new Date(due.getTime() + (spec.jitterMs ?? 0)) : null
+}
+
+/** One turn. `openCount` is the number of firings that are not done. */
+export function planSchedule(line: ScheduleLine, openCount: number, now: Date): ScheduleTurn {
+  const { spec } = line
+  const fields = parseCron(spec.cron)
+  if (!fields.ok) return { line, fire: [], next: { t: 'wait', until: null } }
+  const { jitterMs = 0 } = spec
+  const due = dueTimes(fields.value, spec.zone ?? 'UTC', line.decidedUntil, new Date(now.getTime() - jitterMs))
+  const plan = planFirings({
+    name: spec.name,
+    dueTimes: due,
+    lastDueAt: line.decidedUntil,
+    now,
+    misfire: spec.missed,
+    jitterMs,
+  })
+
+  const fire: { id: string; dueAt: Date }[] = []
+  let held = line.heldDueAt
+  let [open, missedCount] = [openCount, line.missedCount + plan.missed.length]
+  const start = (dueAt: Date) => {
+    fire.push({ id: scheduleKey(spec.name, dueAt), dueAt })
+    open += 1
+  }
+  if (held !== null && open === 0) {
+    start(held)
+    held = null
+  }
+  for (const { dueAt } of plan.fire) {
+    const decision = decideOverlap(spec.overlap, open, held === null ? 0 : 1)
+    if (decision === 'start') start(dueAt)
+    else if (decision === 'queue') held = dueAt
+    else missedCount += 1
+  }
+  const decided = {
+    ...line,
+    decidedUntil: due.at(-1) ?? line.decidedUntil,
+    lastDueAt: due.at(-1) ?? line.lastDueAt,
+    heldDueAt: held,
+    firedCount: line.firedCount + fire.length,
+    missedCount,
+  }
+  return { line: decided, fire, next: { t: 'wait', until: nextFiringAt(decided) } }
+}

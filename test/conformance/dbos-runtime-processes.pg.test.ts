@@ -1,0 +1,156 @@
+/** Real worker processes on DBOS: sixteen that start at once, one that is killed, one that is frozen and comes back. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createDbosRuntime } from '#runtime/dbos'
+import { freshDatabase, openTestDb, type TestDb } from '#test/database'
+import { type CaseRows, openCaseStore } from '#test/runtime-case-store'
+import { aRuntimeWorker, type RuntimeWorker } from '#test/runtime-worker'
+
+type Steps = { readonly step: number; readonly of: number; readonly by: readonly number[] }
+
+describe('worker processes', () => {
+  let opened: TestDb
+  let store: CaseRows
+  /** Wakes, and takes no turns. */
+  let client: ReturnType<typeof createDbosRuntime>
+  const workers: RuntimeWorker[] = []
+
+  before(async () => {
+    opened = await openTestDb({ role: 'concord_engine' })
+    store = await openCaseStore(opened)
+    for (let count = 0; count < 2; count++) {
+      workers.push(await aRuntimeWorker(opened.url, { drive: 'steps', prefix: store.prefix }))
+    }
+    client = createDbosRuntime({ db: opened.db, works: false })
+    assert.equal((await client.open()).ok, true)
+  })
+  after(async () => {
+    await Promise.all(workers.map((worker) => worker.kill()))
+    await client?.close()
+    await opened.close()
+  })
+
+  async function start(id: string, of: number): Promise<void> {
+    await store.transaction(async (tx) => {
+      await tx.write(id, { step: 0, of, by: [] })
+      await client.wake({ kind: 'job', id }, { tx })
+    })
+  }
+
+  async function reach(id: string, isThere: (steps: Steps) => boolean): Promise<Steps> {
+    for (;;) {
+      const steps = await store.read<Steps>(id)
+      if (steps && isThere(steps)) return steps
+      await sleep(5)
+    }
+  }
+
+  /** Work that one of the two is doing. */
+  async function startSomewhere(
+    name: string,
+    of: number,
+  ): Promise<{ held: string; victim: RuntimeWorker; other: RuntimeWorker }> {
+    for (let count = 0; ; count++) {
+      const id = `${name}-${count}`
+      await start(id, of)
+      const { by } = await reach(id, ({ step }) => step > 0)
+      const victim = workers.find(({ pid }) => pid === by[0])
+      const other = workers.find(({ pid }) => pid !== by[0])
+      if (victim && other) return { held: id, victim, other }
+    }
+  }
+
+  test('[RUN-08] a worker that is frozen loses its turn to the other; when it comes back, its write is refused', async (t) => {
+    const { held, victim, other } = await startSomewhere('frozen', 40)
+    victim.signal('SIGSTOP')
+    const from = await store.read<Steps>(held)
+    const frozenAt = performance.now()
+    const taken = await reach(held, ({ by }) => by.at(-1) === other.pid)
+    t.diagnostic(`taken over ${Math.round(performance.now() - frozenAt)} ms after SIGSTOP`)
+    victim.signal('SIGCONT')
+    assert.equal(await victim.next(), `refused ${held}`)
+    const end = await reach(held, ({ step, of }) => step === of)
+    // One after the other and none twice: the steps of the first, then only those of the second.
+    assert.equal(end.by.length, 40)
+    const change = end.by.indexOf(other.pid)
+    assert.ok(change >= (from?.step ?? 0) && change <= taken.by.length)
+    assert.ok(
+      end.by.slice(change).every((pid) => pid === other.pid),
+      'the frozen worker wrote after the other',
+    )
+  })
+
+  test('[RUN-08] what a killed worker was doing goes on in the other', async (t) => {
+    const { held, victim, other } = await startSomewhere('killed', 40)
+    await victim.kill()
+    const killedAt = performance.now()
+    await reach(held, ({ by }) => by.at(-1) === other.pid)
+    t.diagnostic(`taken over ${Math.round(performance.now() - killedAt)} ms after SIGKILL`)
+    const end = await reach(held, ({ step, of }) => step === of)
+    const change = end.by.indexOf(other.pid)
+    assert.ok(change > 0)
+    assert.deepEqual(new Set(end.by.slice(change)), new Set([other.pid]))
+    assert.equal(end.by.length, 40)
+  })
+})
+
+test('[RUN-08] while workers are killed and replaced, no fact is left unseen', async (t) => {
+  const opened = await freshDatabase(t, { role: 'concord_engine', poolMax: 8 })
+  const store = await openCaseStore(opened)
+  const client = createDbosRuntime({ db: opened.db, works: false })
+  assert.equal((await client.open()).ok, true)
+  const aWorker = () => aRuntimeWorker(opened.url, { drive: 'facts', prefix: store.prefix, times: { leaseMs: 1_000 } })
+  const workers = [await aWorker(), await aWorker()]
+  const ids = Array.from({ length: 12 }, (_, index) => `p${index}`)
+  const FACTS = 25
+  try {
+    const killing = (async () => {
+      for (let kill = 0; kill < 3; kill++) {
+        const next = aWorker()
+        await sleep(300)
+        await workers.shift()?.kill()
+        workers.push(await next)
+      }
+    })()
+    await Promise.all(
+      ids.map(async (id) => {
+        for (let fact = 0; fact < FACTS; fact++) {
+          await store.transaction(async (tx) => {
+            const facts = (await tx.read<number[]>(`${id}:facts`)) ?? []
+            await tx.write(`${id}:facts`, [...facts, fact])
+            await client.wake({ kind: 'job', id }, { tx })
+          })
+          await sleep(Math.random() * 120)
+        }
+      }),
+    )
+    await killing
+    for (const id of ids) {
+      while ((await store.read<number>(`${id}:seen`)) !== FACTS || (await client.describe({ kind: 'job', id })))
+        await sleep(10)
+    }
+    assert.deepEqual(await client.stuck(), [])
+  } finally {
+    await Promise.all(workers.map((worker) => worker.kill()))
+    await client.close()
+  }
+})
+
+test('sixteen processes that start at once on an empty database all open', async (t) => {
+  const { url, db } = await freshDatabase(t, { migrated: false })
+  const started = await Promise.allSettled(
+    Array.from({ length: 16 }, () => aRuntimeWorker(url, { drive: 'none', prefix: '' })),
+  )
+  try {
+    const failed = started.flatMap((each) => (each.status === 'rejected' ? [String(each.reason)] : []))
+    assert.deepEqual(failed, [])
+    const [row] = await db.query<{ engine: string; own: string; alive: string }>(
+      `select (select count(*) from "dbos".dbos_migrations) as engine, (select count(*) from runtime.installed) as own,
+         (select count(*) from runtime.executors) as alive`,
+    )
+    assert.deepEqual(row, { engine: '1', own: '1', alive: '16' })
+  } finally {
+    await Promise.all(started.flatMap((each) => (each.status === 'fulfilled' ? [each.value.kill()] : [])))
+  }
+})

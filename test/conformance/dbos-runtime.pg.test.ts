@@ -1,0 +1,89 @@
+/** The runtime on DBOS keeps the promises of a runtime, with its internals and on the engine's public interface alone. */
+import { after, before, describe } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createDbosRuntime, type DbosRuntime } from '#runtime/dbos'
+import { openTestDb, type TestDb } from '#test/database'
+import { openCaseStore } from '#test/runtime-case-store'
+import { aRuntimeWorker } from '#test/runtime-worker'
+import type { CaseBench, OpenCase } from './runtime-bench.case.ts'
+import { runtimeCases } from './runtime.case.ts'
+
+let opened: TestDb
+
+const openWith =
+  (internals: 'use' | 'avoid'): OpenCase =>
+  async (setUp) => {
+    const store = await openCaseStore(opened)
+    let scheduleAheadMs = 0
+    let current: DbosRuntime | undefined
+    const strangers: { kill(): Promise<void> }[] = []
+
+    async function start(): Promise<DbosRuntime> {
+      const runtime = createDbosRuntime({
+        db: opened.db,
+        internals,
+        times: { leaseMs: 600, reapMs: 100 },
+        scheduleAheadMs: () => scheduleAheadMs,
+      })
+      await setUp(runtime, store)
+      const ready = await runtime.open()
+      if (!ready.ok) throw new Error(`${ready.code}: ${ready.reason}`)
+      return runtime
+    }
+    current = await start()
+
+    /** Their turns are due by the real clock; on the clock that they see it is later than that. */
+    async function wakeSchedules(): Promise<void> {
+      if (!current?.executorId) return
+      for (const { name } of await store.schedules()) await current.wake({ kind: 'schedule', id: name })
+    }
+
+    const bench: CaseBench = {
+      get runtime() {
+        if (!current) throw new Error('no worker runs')
+        return current
+      },
+      store,
+      async crash() {
+        await current?.halt()
+        current = await start()
+        await wakeSchedules()
+      },
+      async join() {
+        strangers.push(await aRuntimeWorker(opened.url, { drive: 'stranger', prefix: store.prefix }))
+      },
+      pass: (ms) => sleep(ms),
+      async passForSchedules(ms) {
+        scheduleAheadMs += ms
+        await wakeSchedules()
+      },
+      async reach(fact) {
+        for (;;) {
+          const found = await fact()
+          if (found !== undefined && found !== false) return found
+          await sleep(5)
+        }
+      },
+      async close() {
+        await Promise.all(strangers.map((stranger) => stranger.kill()))
+        await current?.close({ drainMs: 0 })
+        await store.clear()
+      },
+    }
+    return bench
+  }
+
+describe('the runtime on DBOS', () => {
+  before(async () => {
+    // The service's own role: it may wake, and it may not touch the engine's tables.
+    opened = await openTestDb({ role: 'concord_engine', poolMax: 8 })
+  })
+  after(() => opened.close())
+
+  runtimeCases({ name: 'dbos', open: openWith('use') })
+
+  /** Where turns come from and who takes them over is what differs. */
+  const differing =
+    /wake gives|commits with its fact|less than the facts|delayed wake|due time, and|comes back after|smaller priority/
+  runtimeCases({ name: 'dbos, public interface', open: openWith('avoid'), some: (title) => differing.test(title) })
+})

@@ -1,0 +1,126 @@
+/** What cannot go on by itself is stopped, seen, and goes on when an operator says so. */
+import assert from 'node:assert/strict'
+import type { Next } from '#runtime'
+import { type AddCase, aGate, note } from './runtime-bench.case.ts'
+
+const done: Next = { t: 'done' }
+
+export function stuckCases(add: AddCase): void {
+  add('a drive that throws is tried again a few times, then it is stuck and says why', async (open) => {
+    let isBroken = true
+    const bench = await open((runtime, store) => {
+      runtime.register(
+        'job',
+        async (id) => {
+          await store.transaction((tx) => note(tx, `${id}:tries`, 'try'))
+          if (isBroken) throw new Error('a bug')
+          await store.transaction((tx) => tx.write(`${id}:over`, true))
+          return done
+        },
+        { failuresMax: 2 },
+      )
+    })
+    const { runtime, store } = bench
+    await runtime.wake({ kind: 'job', id: 'p' })
+    await bench.reach(async () => (await store.read<string[]>('p:tries'))?.length === 1)
+    await bench.pass(500)
+    const [stuck] = await bench.reach(async () => {
+      const found = await runtime.stuck()
+      return found.length > 0 && found
+    })
+    assert.deepEqual([stuck?.kind, stuck?.id, stuck?.why], ['job', 'p', 'failing'])
+    assert.match(stuck?.detail ?? '', /a bug/)
+    // A wake does not restart it behind the operator's back.
+    await runtime.wake({ kind: 'job', id: 'p' })
+    assert.equal((await runtime.describe({ kind: 'job', id: 'p' }))?.state, 'stuck')
+    isBroken = false
+    const resumed = await runtime.resume({ kind: 'job', id: 'p' })
+    assert.equal(resumed.ok, true)
+    await bench.reach(() => store.read('p:over'))
+    assert.equal((await store.read<string[]>('p:tries'))?.length, 3)
+    assert.deepEqual(await runtime.stuck(), [])
+    const again = await runtime.resume({ kind: 'job', id: 'p' })
+    assert.equal(again.ok ? '' : again.code, 'runtime.process.not_stuck')
+  })
+
+  add('a drive that answers something else than done, again or wait is stuck as if it had thrown', async (open) => {
+    const answers = [
+      undefined,
+      { t: 'soon' },
+      { t: 'wait', until: new Date(Number.NaN) },
+      { t: 'wait', until: 'tomorrow' },
+    ]
+    const bench = await open((runtime) => {
+      runtime.register('job', async (id) => answers[Number(id)] as Next, { failuresMax: 1 })
+    })
+    for (const id of answers.keys()) await bench.runtime.wake({ kind: 'job', id: String(id) })
+    const stuck = await bench.reach(async () => {
+      const found = await bench.runtime.stuck()
+      return found.length === answers.length && found
+    })
+    assert.ok(stuck.every(({ why, detail }) => why === 'failing' && detail.includes('a drive answers')))
+    for (const id of answers.keys()) await bench.runtime.abort({ kind: 'job', id: String(id) }, 'the test is over')
+  })
+
+  add('a turn in which worker after worker ends is stuck, not tried for ever', async (open) => {
+    const bench = await open((runtime, store) => {
+      runtime.register(
+        'job',
+        async (id, { attempt }) => {
+          await store.transaction((tx) => note(tx, id, attempt))
+          return new Promise(() => {})
+        },
+        { attemptsMax: 2 },
+      )
+    })
+    await bench.runtime.wake({ kind: 'job', id: 'p' })
+    for (const attempts of [1, 2]) {
+      await bench.reach(async () => (await bench.store.read<number[]>('p'))?.length === attempts)
+      await bench.crash()
+    }
+    const [stuck] = await bench.reach(async () => {
+      const found = await bench.runtime.stuck()
+      return found.length > 0 && found
+    })
+    assert.equal(stuck?.why, 'crashing')
+    assert.deepEqual(await bench.store.read('p'), [1, 2])
+    await bench.runtime.abort({ kind: 'job', id: 'p' }, 'the test is over')
+  })
+
+  add('a kind that nobody drives is seen as stuck', async (open) => {
+    const bench = await open(() => {})
+    await bench.runtime.wake({ kind: 'orphan', id: 'p' })
+    const [stuck] = await bench.reach(async () => {
+      const found = await bench.runtime.stuck()
+      return found.length > 0 && found
+    })
+    assert.deepEqual([stuck?.kind, stuck?.why], ['orphan', 'no_driver'])
+    await bench.runtime.abort({ kind: 'orphan', id: 'p' }, 'the test is over')
+  })
+
+  add('an aborted process gets no more turns, and the one under way is told', async (open) => {
+    const gate = aGate()
+    const told: string[] = []
+    const bench = await open((runtime, store) => {
+      runtime.register('job', async (id, { signal }) => {
+        await store.transaction((tx) => note(tx, id, 'turn'))
+        signal.addEventListener('abort', () => told.push('aborted'))
+        await gate.pass()
+        // Had the abort not come, the next turn would be due at once.
+        return (await store.read<string[]>(id))?.length === 1 ? { t: 'again' } : done
+      })
+    })
+    const { runtime, store } = bench
+    await runtime.wake({ kind: 'job', id: 'p' })
+    await gate.reached
+    await runtime.abort({ kind: 'job', id: 'p' }, 'an operator said so')
+    await bench.reach(async () => told.length > 0)
+    gate.open()
+    await runtime.wake({ kind: 'job', id: 'p' })
+    const [stuck] = await runtime.stuck()
+    assert.deepEqual([stuck?.why, stuck?.detail], ['aborted', 'an operator said so'])
+    assert.deepEqual(await store.read('p'), ['turn'])
+    await runtime.resume({ kind: 'job', id: 'p' })
+    await bench.reach(async () => (await store.read<string[]>('p'))?.length === 2)
+  })
+}
