@@ -2,7 +2,16 @@
 import { encodeId, type IdKind } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept } from '#kernel/refusal'
-import { type Db, domainFeed, type DomainFeedRow, findFeedEnd, followFeed, type Notices, parseCursor } from '#store'
+import {
+  type Db,
+  domainFeed,
+  type DomainFeedRow,
+  feedStart,
+  findFeedEnd,
+  followFeed,
+  type Notices,
+  parseCursor,
+} from '#store'
 import type { EventFeed, StreamedEvent } from './event-stream.ts'
 
 export type EventFeedOptions = {
@@ -39,6 +48,7 @@ function toStreamedEvent(row: DomainFeedRow & { readonly cursor: string }): Stre
 export function openEventFeed({ db, ...following }: EventFeedOptions): EventFeed {
   return {
     parseCursor(text) {
+      if (text === 'start') return accept(feedStart)
       const place = parseCursor(text)
       return place.ok ? accept(text) : place
     },

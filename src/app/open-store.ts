@@ -1,6 +1,6 @@
 /** Opens the database of this installation, embedded or given, and hands over its address only when it is safe. */
 import { accept, type Decision } from '#kernel/refusal'
-import { openCheckedDb, openEmbeddedPostgres, parseDatabaseUrl } from '#store'
+import { type EmbeddedPostgres, openCheckedDb, openEmbeddedPostgres, parseDatabaseUrl } from '#store'
 import type { Config } from './config.ts'
 import type { Log } from './log.ts'
 
@@ -12,25 +12,63 @@ export type OpenedStore = {
   close(): Promise<void>
 }
 
+const LOOK_MS = 1_000
+
 export async function openStore(config: Config, log: Log): Promise<Decision<OpenedStore>> {
   const rules = { unsafeForTests: config.unsafeTest === '1' }
   if (config.databaseUrl !== undefined) return openGiven(config.databaseUrl, rules)
-  const embedded = await openEmbeddedPostgres({
-    home: config.home,
-    ...rules,
-    log: (message, facts) => log.debug(facts, message),
-  })
+  const open = () =>
+    openEmbeddedPostgres({ home: config.home, ...rules, log: (message, facts) => log.debug(facts, message) })
+  const embedded = await open()
   if (!embedded.ok) return embedded
-  const { url, version, adopted, port, stop } = embedded.value
+  const { url, version, adopted, port } = embedded.value
   const release = `${Math.floor(version / 10_000)}.${version % 10_000}`
+  const keeper = keepRunning(embedded.value, open, log)
   return accept({
     url,
     label: `embedded Postgres ${release} on 127.0.0.1:${port}${adopted ? ' (was running)' : ''}`,
-    async close() {
-      const stopped = await stop()
-      if (!stopped.ok) log.warn({ code: stopped.code }, stopped.reason)
-    },
+    close: () => keeper.close(),
   })
+}
+
+/** Our own server that was killed is started again, on its port and with its password: the pools find it by themselves. */
+function keepRunning(first: EmbeddedPostgres, open: () => Promise<Decision<EmbeddedPostgres>>, log: Log) {
+  const handles = [first]
+  let looking: Promise<void> | undefined
+  async function look(): Promise<void> {
+    const current = handles.at(-1) ?? first
+    if (isAlive(current.pid)) return
+    const again = await open()
+    if (!again.ok) return log.error({ code: again.code }, `Postgres is gone and does not start: ${again.reason}`)
+    handles.push(again.value)
+    log.warn({ pid: again.value.pid }, 'Postgres was gone and was started again')
+  }
+  const timer = setInterval(() => {
+    looking ??= look()
+      .catch((error: unknown) => log.error({ err: error }, 'could not look after Postgres'))
+      .finally(() => {
+        looking = undefined
+      })
+  }, LOOK_MS).unref()
+  return {
+    async close() {
+      clearInterval(timer)
+      await looking
+      for (const handle of handles) {
+        const stopped = await handle.stop()
+        if (!stopped.ok) log.warn({ code: stopped.code }, stopped.reason)
+      }
+    },
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
 }
 
 async function openGiven(given: string, rules: { unsafeForTests: boolean }): Promise<Decision<OpenedStore>> {

@@ -9,7 +9,7 @@ import { colorsOf, type Terminal } from './terminal.ts'
 
 const RECONNECT_MS = 1_000
 /** The cursor before the first event. */
-const FEED_START = '0.0'
+const FEED_START = 'start'
 
 type TailOptions = { after?: string; fromStart?: boolean; type?: string; once?: boolean }
 
@@ -20,7 +20,7 @@ export function addEvents(program: Command, cli: Cli): void {
     .command('tail')
     .description('follow events as they are committed')
     .option('--from-start', 'begin with the first event of the workspace')
-    .option('--after <cursor>', 'go on behind this cursor (the id of an event in the stream)')
+    .option('--after <cursor>', 'go on behind this cursor (`--json` shows one with every event)')
     .option('--type <type>', 'only events of this type')
     .option('--once', 'stop when everything committed so far was shown')
     .addHelpText('after', '\nExample:\n  $ concord events tail --type status_changed\n')
@@ -71,7 +71,7 @@ async function follow(
 }
 
 function show(terminal: Terminal, event: ServerEvent, json: boolean): void {
-  if (json) return terminal.out(`${event.data}\n`)
+  if (json) return terminal.out(`${JSON.stringify({ cursor: event.id, ...(JSON.parse(event.data) as object) })}\n`)
   const color = colorsOf(terminal)
   const row = JSON.parse(event.data) as { event_type: string; actor: string; created_at: string; payload: unknown }
   const payload = JSON.stringify(row.payload)

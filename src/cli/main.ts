@@ -1,8 +1,17 @@
 #!/usr/bin/env node
 /** The `concord` program: binds the command tree to this process, its streams, its signals and its exit code. */
 import process from 'node:process'
-import { runProgram } from './program.ts'
 import type { Terminal } from './terminal.ts'
+
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+if (major < 24 || (major === 24 && minor < 12)) {
+  process.stderr.write(
+    `error concord needs Node 24.12 or later; this is ${process.versions.node}\n  next   install Node 24, or run through npm in a checkout, which brings it along\n`,
+  )
+  process.exit(78)
+}
+// Loaded only now: an older Node would stop at the first built-in module that it lacks.
+const { runProgram } = await import('./program.ts')
 
 const stop = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {

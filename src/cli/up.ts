@@ -42,6 +42,13 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
     return
   }
   const color = colorsOf(terminal)
+  const { environment } = terminal
+  // What is printed works when it is pasted: started by npm in a checkout, by npx from a package, and on any port.
+  const program = environment['npm_lifecycle_event'] === 'start' ? 'npm run -s concord --' : 'npx concord'
+  const prefix =
+    environment['CONCORD_PORT'] === undefined && environment['CONCORD_HOST'] === undefined
+      ? ''
+      : `CONCORD_URL=${address} `
   terminal.out(
     [
       color.bold('Concord is ready'),
@@ -52,8 +59,8 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
       '',
       'Next, in another terminal of this folder:',
       `  curl ${address}/health`,
-      '  npm run -s concord -- keys create --name me --role writer',
-      '  npm run -s concord -- events tail --from-start',
+      `  ${prefix}${program} keys create --name me --role writer`,
+      `  ${prefix}${program} events tail --from-start`,
       '',
       `Ctrl-C stops it.`,
       '',

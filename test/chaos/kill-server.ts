@@ -20,7 +20,6 @@ export type KillReport = {
   readonly acknowledged: number
   readonly unclear: number
   readonly lost: readonly string[]
-  readonly doubled: readonly string[]
   /** Starts that did not come up by themselves, with what they said. */
   readonly stuck: readonly string[]
 }
@@ -77,8 +76,8 @@ export async function killServer({ rounds, seed, onRound = () => {} }: KillPlan)
       if (chance.whole(10) === 0 && (await killPostmaster(home))) counts.postmastersKilled++
       onRound(round + 1)
     }
-    const { lost, doubled } = await compare(home, acknowledged)
-    return { rounds, ...counts, acknowledged: acknowledged.size, lost, doubled, stuck }
+    const lost = await findLost(home, acknowledged)
+    return { rounds, ...counts, acknowledged: acknowledged.size, lost, stuck }
   } finally {
     await removeHome(home)
   }
@@ -95,6 +94,7 @@ async function killAnswering(
   const server = await serveConcord({ env: home.env }).catch((error: Error) => void stuck.push(error.message))
   if (!server) return unclear
   const key = (await readFile(server.keyFile, 'utf8')).trim()
+  const firstAnswer = Promise.withResolvers<void>()
   const sending = Array.from({ length: 8 }, async (_, writer) => {
     for (let n = 0; n < 50; n++) {
       const slug = `k-${round}-${writer}-${n}`.toLowerCase()
@@ -103,11 +103,15 @@ async function killAnswering(
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
         body: JSON.stringify({ slug, name: slug }),
       }).catch(() => undefined)
-      if (answer?.status === 201) acknowledged.add(slug)
-      else unclear++
+      if (answer?.status === 201) {
+        acknowledged.add(slug)
+        firstAnswer.resolve()
+      } else unclear++
       if (!answer) return
     }
   })
+  // Not before the first answer: a kill that comes too early would put nothing at stake.
+  await Promise.race([firstAnswer.promise, sleep(10_000)])
   await sleep(chance.whole(250))
   await kill(server)
   await Promise.all(sending)
@@ -143,25 +147,22 @@ async function killPostmaster({ env }: Home): Promise<boolean> {
   }
 }
 
-async function compare(home: Home, acknowledged: ReadonlySet<string>): Promise<{ lost: string[]; doubled: string[] }> {
+async function findLost(home: Home, acknowledged: ReadonlySet<string>): Promise<string[]> {
   const server = await serveConcord({ env: home.env })
   const key = (await readFile(server.keyFile, 'utf8')).trim()
-  const seen = new Map<string, number>()
+  const seen = new Set<string>()
   for (let cursor: string | null | undefined; cursor !== null; ) {
     const query = new URLSearchParams({ limit: '500', ...(cursor === undefined ? {} : { cursor }) })
     const answer = await fetch(`${server.address}/workspaces?${query.toString()}`, {
       headers: { authorization: `Bearer ${key}` },
     })
     const page = (await answer.json()) as { items: { slug: string }[]; next_cursor: string | null }
-    for (const { slug } of page.items) seen.set(slug, (seen.get(slug) ?? 0) + 1)
+    for (const { slug } of page.items) seen.add(slug)
     cursor = page.next_cursor
   }
   server.child.kill('SIGTERM')
   await server.ended
-  return {
-    lost: [...acknowledged].filter((slug) => !seen.has(slug)),
-    doubled: [...seen].filter(([, times]) => times > 1).map(([slug]) => slug),
-  }
+  return [...acknowledged].filter((slug) => !seen.has(slug))
 }
 
 async function removeHome(home: Home): Promise<void> {

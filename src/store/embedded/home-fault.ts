@@ -39,7 +39,9 @@ export async function explainHomeFault(home: string, error: unknown): Promise<Re
   if (code === 'EEXIST' || code === 'ENOTDIR') return no('is not a folder', '')
   const owner = (await stat(existing).catch(() => undefined))?.uid ?? 'unknown'
   const us = process.getuid?.() ?? 'unknown'
-  const fix = owner === us ? '' : `, or give this one to yourself: chown -R ${us} ${quoteForShell(existing)}`
+  // Only the home itself is ours to give away; a parent may be /root or /var/lib.
+  const fix =
+    existing !== home || owner === us ? '' : `, or give this one to yourself: chown -R ${us} ${quoteForShell(existing)}`
   return no(`may not be used by us (owner ${owner}, we are ${us})`, fix)
 }
 
