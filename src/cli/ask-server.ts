@@ -1,7 +1,7 @@
 /** One question to the server and its answer shown: as the server's own document with --json, in words otherwise. */
 import type { Command } from 'commander'
 import { decodeId, idPrefixes } from '#kernel/ids'
-import { accept, type Decision } from '#kernel/refusal'
+import { accept, type Decision, quote } from '#kernel/refusal'
 import { openClient } from './client.ts'
 import { withHint } from './next-hint.ts'
 import type { Cli, Outcome } from './program.ts'
@@ -40,13 +40,16 @@ const WHERE = {
   approval: '`concord inbox` shows the ids of approvals.',
 } as const
 
+const named = { command: 'a command', approval: 'an approval' } as const
+
 /** The path of one thing, if what was typed can be its id at all; a typing mistake needs no server. */
 export function pathOf(kind: keyof typeof WHERE, id: string, verb = ''): Decision<string> {
   const decoded = decodeId(kind, id)
   if (decoded.ok) return accept(`/${kind}s/${encodeURIComponent(id)}${verb}`)
   const other = kind === 'command' ? 'approval' : 'command'
-  const mixedUp = id.startsWith(`${idPrefixes[other]}_`) ? `This is the id of a${other === 'approval' ? 'n' : ''} ${other}. ` : ''
-  return { ...decoded, path: '<id>', hint: mixedUp + WHERE[kind] }
+  const mixedUp = id.startsWith(`${idPrefixes[other]}_`) ? `This is the id of ${named[other]}. ` : ''
+  const reason = `${quote(id)} is not the id of ${named[kind]}`
+  return { ...decoded, reason, path: '<id>', hint: mixedUp + WHERE[kind] }
 }
 
 /** Optional flags as the fields of a body: what was not said is not sent. */

@@ -47,7 +47,13 @@ export function openClient(terminal: Terminal): Decision<Client> {
       if (!response.ok) return response
       const refusal = versionRefusal(response.value) ?? (await problemOf(response.value))
       if (refusal) return refusal
-      return accept((response.value.status === 204 ? undefined : await response.value.json()) as Answer)
+      if (response.value.status === 204) return accept(undefined as Answer)
+      try {
+        return accept((await response.value.json()) as Answer)
+      } catch (error) {
+        // Cut off in the middle, or something that is no Concord: either way the answer is not known.
+        return unreachable(address, error)
+      }
     },
     async open(path, headers = {}) {
       const response = await request('GET', path, { accept: 'text/event-stream', ...headers })

@@ -74,5 +74,8 @@ export function judgeRest(command: CommandView): Decision<undefined> {
     return refuse('cli.command.waiting', reason, { hint, facts })
   }
   const again = next.some(({ action }) => action === 'retry') ? `; \`concord retry ${id}\` runs it again` : ''
-  return refuse('cli.command.not_succeeded', reason, { hint: `\`concord why ${id}\` says how it came to that${again}.`, facts })
+  return refuse('cli.command.not_succeeded', reason, {
+    hint: `\`concord why ${id}\` says how it came to that${again}.`,
+    facts,
+  })
 }

@@ -56,7 +56,9 @@ async function readFile(name: string, terminal: Terminal): Promise<Decision<Uint
   try {
     await using file = await open(path)
     const refusal = refuseKind(name, await file.stat())
-    return refusal ?? (await collect(name, () => Promise.resolve(file.createReadStream({ autoClose: false })), terminal))
+    return (
+      refusal ?? (await collect(name, () => Promise.resolve(file.createReadStream({ autoClose: false })), terminal))
+    )
   } catch (error) {
     return refuseFile(name, (error as NodeJS.ErrnoException).code ?? String(error))
   }

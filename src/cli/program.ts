@@ -54,7 +54,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
   for (const add of [...house, ...work]) add(program, cli)
   program.addHelpText(
     'after',
-    '\nExamples:\n  $ concord up\n  $ concord keys create --name ci --role writer\n  $ concord events tail\n',
+    '\nExamples:\n  $ concord up\n  $ concord keys create --name ci --role writer\n  $ concord submit "Generate Report" --file report.json --wait\n  $ concord inbox\n  $ concord events tail\n',
   )
   return { program, exitCode: () => exitCode }
 }

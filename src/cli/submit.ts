@@ -10,19 +10,21 @@ import type { Cli, Outcome } from './program.ts'
 import { colorsOf } from './terminal.ts'
 
 type Submitted = { readonly command_id: string; readonly status: string }
-type SubmitOptions = JsonFlags & { key?: string; wait?: boolean; timeout: number }
+type SubmitOptions = JsonFlags & { key?: string; wait?: boolean; timeout?: number }
 
 const WAIT_DEFAULT_MS = 600_000
 
 export function addSubmit(program: Command, cli: Cli): void {
   program
-    .command('submit <task> [input]')
-    .description('ask for a task; `concord task-types` lists them (input: - reads the payload from standard input)')
+    .command('submit')
+    .argument('<task>', 'its name; `concord task-types` lists them')
+    .argument('[-]', 'read the payload from standard input')
+    .description('ask for a task')
     .option('--payload <json>', 'the payload, as a JSON object')
     .option('--file <file>', 'the payload, from a file')
     .option('--key <key>', 'idempotency key: the same key again is the same request')
     .option('--wait', 'wait until it rests; exits 0 if it succeeded, 65 if not, 75 if somebody is to be asked first')
-    .option('--timeout <duration>', 'how long to wait, like 30s or 2h (default: 10m)', parseTimeout, WAIT_DEFAULT_MS)
+    .option('--timeout <duration>', 'how long to wait, like 30s or 2h (default: 10m)', parseTimeout)
     .addHelpText(
       'after',
       `
@@ -39,7 +41,7 @@ Examples:
         const body = fieldsOf({ task_name: task, payload: payload.value ?? {}, idempotency_key: options.key })
         const submitted = await askServer<Submitted>(cli, 'POST', '/commands', body)
         if (!submitted.ok) return submitted
-        if (options.wait === true) return waitFor(cli, program, submitted.value, options.timeout)
+        if (options.wait === true) return waitFor(cli, program, submitted.value, options.timeout ?? WAIT_DEFAULT_MS)
         if (isJson(program)) cli.terminal.out(`${JSON.stringify(submitted.value)}\n`)
         else say(cli, submitted.value)
         return accept(undefined)
@@ -53,7 +55,12 @@ function say({ terminal }: Cli, { command_id: id, status }: Submitted): void {
   terminal.err(`${wordsOf(status)}; \`concord commands show ${id}\` says where it stands, \`concord why ${id}\` why\n`)
 }
 
-async function waitFor(cli: Cli, program: Command, { command_id: commandId }: Submitted, timeoutMs: number): Promise<Outcome> {
+async function waitFor(
+  cli: Cli,
+  program: Command,
+  { command_id: commandId }: Submitted,
+  timeoutMs: number,
+): Promise<Outcome> {
   const { terminal } = cli
   const json = isJson(program)
   const color = colorsOf(terminal)

@@ -17,7 +17,7 @@ type TaskTypeView = {
 export function addTaskTypes(program: Command, cli: Cli): void {
   program
     .command('task-types')
-    .description('list what can be submitted here, with its risk and an example payload')
+    .description('list what can be submitted here')
     .addHelpText('after', '\nExample:\n  $ concord task-types\n')
     .action(
       cli.handle(async () => {

@@ -13,7 +13,7 @@ type Explanation = {
 export function addWhy(program: Command, cli: Cli): void {
   program
     .command('why <id>')
-    .description('say why a command is where it is: who asked, which rule decided, who approved, what was done')
+    .description('say in plain words why a command is where it is')
     .addHelpText('after', '\nExample:\n  $ concord why cmd_0197f3b2c4d57a8e9b0c1d2e3f405170\n')
     .action(
       cli.handle(async (id: string) => {

@@ -79,6 +79,10 @@ export const refusalCodes = {
   'cli.file.unreadable': 'forbidden',
   'cli.file.invalid': 'malformed',
   'cli.key.missing': 'unauthenticated',
+  // command line: waiting for a command
+  'cli.wait.ended': 'timeout',
+  'cli.command.waiting': 'conflict',
+  'cli.command.not_succeeded': 'invalid',
 
   // values: JSON bodies, keys, ids, money, times, cron
   body_missing: 'malformed',
@@ -227,6 +231,11 @@ export const refusalCodes = {
   'scheduler.reservation.slot_taken': 'conflict',
   'scheduler.reservation.job_in_flight': 'conflict',
   'scheduler.notification.not_found': 'not_found',
+  'scheduler.notification.undelivered': 'unavailable',
+  'scheduler.runner.invalid': 'invalid',
+  'scheduler.job.not_running': 'conflict',
+  'scheduler.job.not_failed': 'conflict',
+  'scheduler.log.not_found': 'not_found',
   schema_limits: 'invalid',
 
   // commands: the catalog, submit, life, webhooks, YAML forms

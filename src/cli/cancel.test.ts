@@ -1,0 +1,34 @@
+/** Cancel: the mode and the reason are sent, and what was changed is said, also when it was nothing. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { aCommandView, COMMAND_ID, Problem, runAgainst } from '#test/recorded-server'
+
+const POST = `POST /commands/${COMMAND_ID}/cancel`
+const cancel = ['cancel', COMMAND_ID]
+
+test('sends only what was said, and says how it stands', async () => {
+  const answers = { [POST]: { ...aCommandView({ status: 'cancelled' }), changed: true } }
+  const plain = await runAgainst(answers, cancel)
+  assert.deepEqual([plain.code, plain.heard[0]?.body, plain.out], [0, {}, `${COMMAND_ID} is cancelled\n`])
+  const full = await runAgainst(answers, [...cancel, '--mode', 'graceful', '--reason', 'wrong month', '--json'])
+  assert.deepEqual(full.heard[0]?.body, { cancellation_mode: 'graceful', reason: 'wrong month' })
+  assert.deepEqual(JSON.parse(full.out), answers[POST])
+})
+
+test('one that is still stopping says where to look; one that had ended says that nothing changed', async () => {
+  const stopping = { [POST]: { ...aCommandView({ status: 'cancelling' }), changed: true } }
+  assert.match((await runAgainst(stopping, cancel)).err, /concord commands show cmd_/)
+  const ended = await runAgainst({ [POST]: { ...aCommandView({ status: 'succeeded' }), changed: false } }, cancel)
+  assert.equal(ended.code, 0)
+  assert.match(ended.out, /was succeeded already; nothing was changed/)
+})
+
+test('a mode that is not there exits 65 and names those that are', async () => {
+  const { code, err } = await runAgainst({ [POST]: new Problem(422, 'mode_reserved') }, [
+    ...cancel,
+    '--mode',
+    'immediate',
+  ])
+  assert.equal(code, 65)
+  assert.match(err, /--mode graceful or --mode compensate_then_stop/)
+})

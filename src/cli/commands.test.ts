@@ -1,0 +1,149 @@
+/** Commands on the terminal: the list, one with its next moves and effects, and the missing input. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { aCommandView, APPROVAL_ID, COMMAND_ID, Problem, runAgainst } from '#test/recorded-server'
+
+const PATH = `/commands/${COMMAND_ID}`
+
+describe('commands list', () => {
+  test('sends the filter and the limit, and shows one line per command with hidden characters made visible', async () => {
+    const page = {
+      items: [aCommandView({ status: 'waiting_for_approval', task_name: 'Refund\u001b[2J\nOrder' })],
+      next_cursor: 'c1',
+    }
+    const { code, out, err, heard } = await runAgainst({ 'GET /commands?status=waiting_for_approval&limit=1': page }, [
+      'commands',
+      'list',
+      '--status',
+      'waiting_for_approval',
+      '--limit',
+      '1',
+    ])
+    assert.equal(code, 0, err)
+    assert.equal(heard.length, 1)
+    assert.equal(out.split('\n').length, 3)
+    assert.match(
+      out,
+      /cmd_0197\S+\s+waiting for approval\s+2026-05-01T10:00:00\.000Z\s+Refund\\u\{1b\}\[2J\\u\{a\}Order/,
+    )
+    assert.match(err, /--cursor c1/)
+  })
+
+  test('a page behind another is asked for by its cursor; --json is the page as it came', async () => {
+    const page = { items: [aCommandView()], next_cursor: null }
+    const { out } = await runAgainst({ 'GET /commands?limit=50&cursor=c1': page }, [
+      'commands',
+      'list',
+      '--cursor',
+      'c1',
+      '--json',
+    ])
+    assert.deepEqual(JSON.parse(out), page)
+  })
+
+  test('an empty list says where to begin, on standard error', async () => {
+    const { code, out, err } = await runAgainst({ 'GET /commands?limit=50': { items: [], next_cursor: null } }, [
+      'commands',
+      'list',
+    ])
+    assert.deepEqual([code, out], [0, ''])
+    assert.match(err, /concord task-types/)
+  })
+
+  for (const [args, said] of [
+    [['--status', 'faild'], /Did you mean `failed`/],
+    [['--limit', 'abc'], /1 to 500/],
+    [['--limit', '501'], /1 to 500/],
+    [['--limti', '5'], /Did you mean --limit/],
+  ] as const) {
+    test(`${args.join(' ')} exits 64 and asks nobody`, async () => {
+      const { code, err, heard } = await runAgainst({}, ['commands', 'list', ...args])
+      assert.deepEqual([code, heard.length], [64, 0])
+      assert.match(err, said)
+    })
+  }
+})
+
+describe('commands show', () => {
+  const failed = aCommandView({
+    status: 'failed',
+    error: 'the card was refused',
+    error_class: 'validation_error',
+    attempt: 2,
+    completed_at: '2026-05-01T10:00:02.000Z',
+    next: [
+      { action: 'retry', by: ['requester', 'admin'], what: 'Run it again; what succeeded is kept.' },
+      { action: 'compensate', by: ['admin'], what: 'Undo what it did before it failed.' },
+    ],
+  })
+  const effect = {
+    effect_id: 'eff_1',
+    effect_type: 'connector.bank.pay',
+    status: 'failed',
+    attempt: 3,
+    max_attempts: 3,
+    error: 'no answer',
+    compensates_effect_id: null,
+    run_after: null,
+  }
+  const undo = {
+    ...effect,
+    effect_type: 'compensation.bank.refund',
+    status: 'succeeded',
+    compensates_effect_id: 'eff_1',
+    error: null,
+  }
+
+  test('says where it stands, what can happen now, who can do it and how, and what it did', async () => {
+    const answers = { [`GET ${PATH}`]: failed, [`GET ${PATH}/effects`]: { items: [effect, undo] } }
+    const { code, out, err } = await runAgainst(answers, ['commands', 'show', COMMAND_ID])
+    assert.equal(code, 0, err)
+    assert.match(out, /^Refund Order is failed\n/)
+    assert.match(out, /error +the card was refused \(validation_error\)\n/)
+    assert.match(out, /run +2\n/)
+    assert.match(out, /retry +requester, admin +Run it again; what succeeded is kept\. +concord retry cmd_0197/)
+    assert.match(out, /compensate +admin +Undo what it did before it failed\.\n/)
+    assert.match(out, /connector\.bank\.pay +failed +3 of 3 +no answer\n/)
+    assert.match(out, /compensation\.bank\.refund \(undo\) +succeeded/)
+  })
+
+  test('--json is the command as it came, with one question', async () => {
+    const { out, heard } = await runAgainst({ [`GET ${PATH}`]: failed }, ['commands', 'show', COMMAND_ID, '--json'])
+    assert.deepEqual(JSON.parse(out), failed)
+    assert.equal(heard.length, 1)
+  })
+
+  test('what cannot be an id asks nobody; the id of an approval is recognized', async () => {
+    const { code, err, heard } = await runAgainst({}, ['commands', 'show', APPROVAL_ID])
+    assert.deepEqual([code, heard.length], [65, 0])
+    assert.match(err, /id of an approval\. `concord commands list`/)
+    assert.equal((await runAgainst({}, ['commands', 'show', '../keys'])).heard.length, 0)
+  })
+
+  test('one that is not here exits 65 and says where to look', async () => {
+    const { code, err } = await runAgainst({ [`GET ${PATH}`]: new Problem(404, 'commands.command.not_found') }, [
+      'commands',
+      'show',
+      COMMAND_ID,
+    ])
+    assert.equal(code, 65)
+    assert.match(err, /concord commands list.*CONCORD_WORKSPACE/)
+  })
+})
+
+describe('commands input', () => {
+  test('sends the fields', async () => {
+    const answers = { [`POST ${PATH}/input`]: aCommandView({ status: 'validated' }) }
+    const { code, out, heard } = await runAgainst(answers, ['commands', 'input', COMMAND_ID, '--payload', '{"a":1}'])
+    assert.deepEqual([code, heard[0]?.body], [0, { input: { a: 1 } }])
+    assert.match(out, /is validated/)
+  })
+
+  test('without fields exits 64; one that does not wait exits 75', async () => {
+    assert.equal((await runAgainst({}, ['commands', 'input', COMMAND_ID])).code, 64)
+    const problem = { [`POST ${PATH}/input`]: new Problem(409, 'commands.command.not_waiting') }
+    const { code, err } = await runAgainst(problem, ['commands', 'input', COMMAND_ID, '--payload', '{}'])
+    assert.equal(code, 75)
+    assert.match(err, /concord commands show/)
+  })
+})

@@ -1,0 +1,62 @@
+/** The inbox on a terminal: all that a person needs to decide, and what to type for it. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { anApprovalView, APPROVAL_ID, runAgainst } from '#test/recorded-server'
+import { formatApproval } from './inbox.ts'
+
+const MINE = 'GET /approvals?mine=true&limit=50'
+const terminal = { out() {}, err() {}, environment: {}, folder: '/', isTty: false, stop: new AbortController().signal }
+const shown = (more: Parameters<typeof anApprovalView>[0], at = '2999-05-01T08:55:00.000Z') =>
+  formatApproval(terminal, anApprovalView(more), Date.parse(at))
+
+describe('inbox', () => {
+  test('shows the eight items, the deadline in both forms, and both answers', async () => {
+    const { code, out, err } = await runAgainst({ [MINE]: { items: [anApprovalView()], next_cursor: 'c1' } }, ['inbox'])
+    assert.equal(code, 0, err)
+    for (const said of [
+      /^Refund an order\. {2}appr_0197/,
+      /asked by +user_0197\S+: It came back\./,
+      /affects +order 17/,
+      /rule +cost/,
+      /with +\{"amount":"80\.00"\}/,
+      /if yes +Money is sent\. Run it as shown\./,
+      /if no +Do not run it\./,
+      /risk +medium/,
+      /until +2999-05-01T10:00:00\.000Z, in \d+ d/,
+      new RegExp(`concord approve ${APPROVAL_ID} \\| concord deny ${APPROVAL_ID} --reason`),
+    ]) {
+      assert.match(out, said)
+    }
+    assert.match(err, /--cursor c1/)
+  })
+
+  test('the time that is left is said, and that it is over, and that there is none', () => {
+    assert.match(shown({}), /in 1 h 5 min; then it is refused/)
+    assert.match(shown({}, '2999-05-01T10:00:00.000Z'), /which is over/)
+    assert.match(shown({ expires_at: null }), /does not expire/)
+  })
+
+  test('hidden characters are announced, votes are counted, a needed reason is in the line to type', () => {
+    const packet = { ...anApprovalView().packet, why: 'x\u200by', hidden_characters: ['why'] }
+    const text = shown({ packet, approvals_required: 2, approved_by: ['user_2'], reason_required: ['approved'] })
+    assert.match(text, /careful +there are hidden characters in why/)
+    assert.match(text, /x\\u\{200b\}y/)
+    assert.match(text, /1 of 2 have approved/)
+    assert.match(text, /concord approve appr_\S+ --reason/)
+  })
+
+  test('--all asks for everything, and says for whom the others wait', async () => {
+    const page = { items: [anApprovalView({ may_decide: false })], next_cursor: null }
+    const { out } = await runAgainst({ 'GET /approvals?limit=50': page }, ['inbox', '--all'])
+    assert.match(out, /waits for +role:finance/)
+    assert.doesNotMatch(out, /concord approve/)
+  })
+
+  test('nothing is said on standard error; --json is the page as it came', async () => {
+    const empty = { items: [], next_cursor: null }
+    const { code, out, err } = await runAgainst({ [MINE]: empty }, ['inbox'])
+    assert.deepEqual([code, out, err], [0, '', 'Nothing waits for you.\n'])
+    const page = { items: [anApprovalView()], next_cursor: null }
+    assert.deepEqual(JSON.parse((await runAgainst({ [MINE]: page }, ['inbox', '--json'])).out), page)
+  })
+})

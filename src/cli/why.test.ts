@@ -1,0 +1,40 @@
+/** Why: the summary and the chain, one line per step, drawn by nobody but us. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { COMMAND_ID, runAgainst } from '#test/recorded-server'
+
+const explanation = {
+  summary: 'Refund Order is waiting for approval.',
+  chain: [
+    {
+      kind: 'trigger',
+      at: '2026-05-01T10:00:00.000Z',
+      by: 'user_1',
+      text: 'user_1 asked for Refund Order.',
+      event_id: 'evt_1',
+    },
+    {
+      kind: 'policy',
+      at: '2026-05-01T10:00:01.000Z',
+      by: 'system',
+      text: 'Policy said\u202e no\nreally.',
+      event_id: 'evt_2',
+    },
+  ],
+}
+const GET = `GET /commands/${COMMAND_ID}/explanation`
+
+test('the chain is told in order, and text cannot draw outside its line', async () => {
+  const { code, out, err } = await runAgainst({ [GET]: explanation }, ['why', COMMAND_ID])
+  assert.equal(code, 0, err)
+  const lines = out.trimEnd().split('\n')
+  assert.equal(lines[0], 'Refund Order is waiting for approval.')
+  assert.match(lines[3] ?? '', /trigger +user_1 +user_1 asked for Refund Order\.$/)
+  assert.match(lines[4] ?? '', /policy +system +Policy said\\u\{202e\} no\\u\{a\}really\.$/)
+  assert.equal(lines.length, 5)
+})
+
+test('--json is the explanation as it came', async () => {
+  const { out } = await runAgainst({ [GET]: explanation }, ['why', COMMAND_ID, '--json'])
+  assert.deepEqual(JSON.parse(out), explanation)
+})

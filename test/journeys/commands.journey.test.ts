@@ -1,0 +1,115 @@
+/** A refund from the terminal: asked for by one person, agreed to by another, explained, repeated, refused, cancelled. */
+import assert from 'node:assert/strict'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { freePort, runConcord, type Served, serveConcord } from '#test/concord-process'
+import { openTestDb, type TestDb } from '#test/database'
+import { anOrgRole, aPerson, aWorld } from '#test/tenant'
+
+describe('commands from the terminal', () => {
+  let folder: string
+  let database: TestDb
+  let server: Served
+  let env: Record<string, string>
+  let financeKey: string
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'concord commands '))
+    const project = new URL('../support/refund-project.ts', import.meta.url).href
+    await writeFile(join(folder, 'concord.config.mjs'), `export { default } from ${JSON.stringify(project)}\n`)
+    database = await openTestDb()
+    env = {
+      CONCORD_HOME: join(folder, 'home'),
+      CONCORD_PORT: await freePort(),
+      DATABASE_URL: database.url,
+      CONCORD_UNSAFE_TEST: '1',
+    }
+    server = await serveConcord({ env, cwd: folder })
+    const [org] = await database.db.query<{ id: string }>(`select id from identity.orgs where slug = 'default'`)
+    assert.ok(org)
+    const world = aWorld(database.db, new Date())
+    const finance = await aPerson(world, { orgId: org.id, slug: 'default' }, 'writer', 'finance')
+    await anOrgRole(world, org.id, 'finance', [finance])
+    financeKey = finance.key
+  })
+  after(async () => {
+    server?.child.kill('SIGTERM')
+    await server?.ended
+    await database?.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  const concord = (...args: string[]) => runConcord(args, { env, cwd: folder })
+  const asFinance = (...args: string[]) => runConcord(args, { env: { ...env, CONCORD_KEY: financeKey }, cwd: folder })
+  const refund = (key: string, ...more: string[]) =>
+    concord('submit', 'Refund Order', '--payload', '{"order":"17","amount":"80.00"}', '--key', key, ...more)
+
+  /** Submits until somebody is to be asked, and gives the command and what finance sees of it. */
+  async function ask(key: string) {
+    const asked = await refund(key, '--wait', '--timeout', '60s')
+    assert.equal(asked.code, 75, asked.err)
+    assert.match(asked.out, /waiting for approval/)
+    const commandId = asked.out.split('\n')[0] ?? ''
+    const inbox = await asFinance('inbox', '--json')
+    const { items } = JSON.parse(inbox.out) as { items: { approval_id: string; command_id: string }[] }
+    const approvalId = items.find((item) => item.command_id === commandId)?.approval_id ?? ''
+    return { commandId, approvalId }
+  }
+
+  test('[APR-20] what one person asks for, another finds in the inbox and approves; why tells the chain', async () => {
+    const tasks = await concord('task-types')
+    assert.match(tasks.out, /Refund Order +low +by policy +\{"order":"<order>","amount":"<amount>"\}/)
+    const { commandId, approvalId } = await ask('first')
+    const inbox = await asFinance('inbox')
+    assert.match(inbox.out, /"amount":"80\.00"/)
+    assert.match(inbox.out, new RegExp(`concord approve ${approvalId}`))
+    assert.equal((await concord('inbox')).out, '', 'it does not wait for the one who asked')
+    assert.equal((await concord('approve', approvalId)).code, 77)
+
+    const shown = await concord('commands', 'show', commandId)
+    assert.match(shown.out, /decide approval +approver/)
+    const approved = await asFinance('approve', approvalId, '--reason', 'within the budget')
+    assert.equal(approved.code, 0, approved.err)
+    assert.match(approved.out, /is approved/)
+
+    const again = await refund('first', '--wait', '--timeout', '60s')
+    assert.equal(again.code, 0, again.err)
+    assert.equal(again.out.split('\n')[0], commandId, 'the same key is the same command')
+    assert.match(again.out, /result +\{"paid":"80\.00"\}/)
+    const why = await concord('why', commandId)
+    assert.match(why.out, /^Refund Order is succeeded\.\n/)
+    assert.match(
+      why.out,
+      /trigger[\s\S]*policy[\s\S]*finance_agrees[\s\S]*Money leaves the house[\s\S]*approval[\s\S]*within the budget[\s\S]*effect[\s\S]*refund\.pay was done[\s\S]*outcome/,
+    )
+    assert.match((await concord('commands', 'show', commandId)).out, /refund\.pay +succeeded +1 of/)
+    assert.equal((await asFinance('approve', approvalId)).code, 75, 'it is decided once')
+  })
+
+  test('a no ends it, with the reason, and the waiting one exits 65', async () => {
+    const { commandId, approvalId } = await ask('second')
+    assert.equal((await asFinance('deny', approvalId, '--reason', 'twice in a month')).code, 0)
+    const ended = await refund('second', '--wait', '--timeout', '60s')
+    assert.equal(ended.code, 65, ended.err)
+    assert.match((await concord('why', commandId)).out, /twice in a month/)
+  })
+
+  test('a cancel stops it; a second one changes nothing; what did not fail is not run again', async () => {
+    const { commandId } = await ask('third')
+    const cancelled = await concord('cancel', commandId, '--reason', 'wrong order')
+    assert.equal(cancelled.code, 0, cancelled.err)
+    assert.match(cancelled.out, /is cancelled/)
+    assert.match((await concord('cancel', commandId)).out, /nothing was changed/)
+    assert.equal((await concord('retry', commandId)).code, 75)
+    const listed = await concord('commands', 'list', '--status', 'cancelled', '--json')
+    const { items } = JSON.parse(listed.out) as { items: { command_id: string }[] }
+    assert.deepEqual(
+      items.map((item) => item.command_id),
+      [commandId],
+    )
+    const inbox = await asFinance('inbox')
+    assert.doesNotMatch(inbox.out, new RegExp(commandId))
+  })
+})
