@@ -59,7 +59,7 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
       '',
       'Next, in another terminal of this folder:',
       `  curl ${address}/health`,
-      `  ${prefix}${program} keys create --name me --role writer`,
+      `  ${prefix}${program} task-types`,
       `  ${prefix}${program} events tail --from-start`,
       '',
       `Ctrl-C stops it.`,

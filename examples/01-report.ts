@@ -1,0 +1,46 @@
+/** Generate Report: asked for twice, made once, and every state it went through is on record. */
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { examplePayloads } from './catalog/index.ts'
+import { checksumOf, reportFile } from './catalog/report-files.ts'
+import { granted, runExample } from './run-example.ts'
+
+await runExample({}, async ({ company: { people }, submit, reachStatus, path, folder }) => {
+  const asking = { task: 'Generate Report', payload: examplePayloads['Generate Report'] }
+  const first = granted(await submit(people.ana, asking))
+  const again = granted(await submit(people.ana, asking))
+  assert.equal(again.command.command_id, first.command.command_id)
+  assert.deepEqual([first.isNew, again.isNew], [true, false])
+  console.log('Ana asks for the revenue of May, twice.')
+  console.log(`  one command, under the key ${first.command.idempotency_key}`)
+
+  const { command, effects } = await reachStatus(first.command.command_id, 'succeeded')
+  const states = await path(command.command_id)
+  assert.deepEqual(states, ['created', 'validated', 'queued', 'running', 'succeeded'])
+  console.log(`  ${states.join(' → ')}`)
+
+  const report = command.result as { report_id: string; text: string; checksum: string; size_bytes: number }
+  const file = await readFile(reportFile(folder, report.report_id), 'utf8')
+  assert.equal(file, report.text)
+  assert.equal(checksumOf(file), report.checksum)
+  console.log(`The report, ${report.size_bytes} bytes, ${report.checksum.slice(0, 19)}…:`)
+  console.log(report.text.trimEnd().replace(/^/gm, '  '))
+
+  console.log('What it did:')
+  for (const { effect_type, status } of effects) console.log(`  ${effect_type} ${status}`)
+  assert.deepEqual(
+    effects.map(({ effect_type, status }) => [effect_type, status]),
+    [
+      ['artifact.report', 'succeeded'],
+      ['notification.app', 'succeeded'],
+    ],
+  )
+
+  const malformed = granted(
+    await submit(people.ana, { task: 'Generate Report', payload: { ...asking.payload, date_range: 'May' } }),
+  )
+  const refused = await reachStatus(malformed.command.command_id, 'failed')
+  assert.equal(refused.command.error_class, 'malformed_payload')
+  assert.equal(refused.effects.length, 0)
+  console.log(`A request for "May" fails as ${refused.command.error_class}: ${refused.command.error}`)
+})

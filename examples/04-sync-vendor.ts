@@ -1,0 +1,79 @@
+/** Sync Vendor Data: a schedule fires, errors are tried again by their class, and any number of runs give the same rows. */
+import assert from 'node:assert/strict'
+import { fireSchedule, listCommands } from '#domains/commands'
+import type { Runtime } from '#runtime'
+import { listRates, ratesFile } from './catalog/rates-copy.ts'
+import { granted, runExample, type Stage } from './run-example.ts'
+import { TRACE } from './story/company.ts'
+import { eventually } from './story/desk.ts'
+
+const HOUR_MS = 3_600_000
+/** A firing of the runtime's schedule; its id is `schedule:{name}:{due time}`. */
+const FIRING = 'schedule_firing'
+/** The clock of the schedules begins at half past, so that exactly one full hour comes with the hour that passes. */
+let aheadMs = HOUR_MS / 2 - (Date.now() % HOUR_MS)
+
+/** A due time becomes a command; a second firing of the same due time finds the first one's. */
+function fire({ commands, company }: Pick<Stage, 'commands' | 'company'>, dueAt: Date) {
+  const spec = commands.catalog.schedules.find(({ name }) => name === 'sync_vendor_rates')
+  assert.ok(spec)
+  const { workspaceId } = company
+  return fireSchedule(commands, spec, { workspaceId, dueAt, traceId: TRACE, requestId: 'req_schedule' })
+}
+
+function registerFiring(runtime: Runtime, world: () => Pick<Stage, 'commands' | 'company'>): void {
+  runtime.register(FIRING, async (id) => {
+    granted(await fire(world(), new Date(id.slice(id.indexOf(':', 'schedule:'.length) + 1))))
+    return { t: 'done' }
+  })
+}
+
+/** Seed 22: too many requests, then every row twice. */
+const settings = { seed: 22, trouble: 2, onRuntime: registerFiring, scheduleAheadMs: () => aheadMs }
+
+await runExample(settings, async (stage) => {
+  const { commands, company, db, runtime, reachStatus, path, countEvents, vendor, folder } = stage
+  const list = () => listCommands(db, company.workspaceId, { beforeId: null, limit: 10 })
+  const [spec] = commands.catalog.schedules
+  assert.ok(spec)
+  const { name, cron, queue } = spec
+  granted(await runtime.schedule({ name, cron, queue, kind: FIRING, overlap: 'skip', missed: 'last' }))
+  assert.equal((await list()).length, 0)
+  console.log(`The schedule ${name} (${cron}) is on. An hour passes.`)
+
+  aheadMs += HOUR_MS
+  await runtime.wake({ kind: 'schedule', id: name })
+  const fired = await eventually(
+    async () => (await list())[0],
+    () => 'the schedule did not fire',
+  )
+  const { effects } = await reachStatus(fired.command_id, 'succeeded')
+  assert.deepEqual([fired.ingress, fired.requested_by], ['scheduled_trigger', `schedule:${name}`])
+  console.log(`It fires: ${fired.task_name}, ${fired.ingress}, under the key schedule:${name}:{due time}`)
+  console.log(`  ${(await path(fired.command_id)).join(' → ')}`)
+  const { calls } = await vendor.books()
+  for (const { operation, trouble } of calls) console.log(`  ${operation}: ${trouble}`)
+  assert.deepEqual(
+    calls.map(({ trouble }) => trouble),
+    ['rate_limited', 'repeat'],
+  )
+  assert.equal(await countEvents(fired.command_id, 'retry_scheduled'), 1)
+  assert.equal(await countEvents(fired.command_id, 'approval_requested'), 0)
+  const received = effects[0]?.result as { rows_received: number; rates: number }
+  const rates = listRates(ratesFile(folder))
+  assert.deepEqual([received.rows_received, received.rates, rates.length], [6, 3, 3])
+  console.log(`  ${received.rows_received} rows received, ${rates.length} rates in the copy`)
+
+  const dueAt = new Date(fired.idempotency_key?.slice(`schedule:${name}:`.length) ?? '')
+  const again = granted(await fire(stage, dueAt))
+  assert.deepEqual([again.isNew, again.command.command_id], [false, fired.command_id])
+  console.log('The same due time fires once more, from another scheduler: the same command.')
+
+  const next = granted(await fire(stage, new Date(dueAt.getTime() + HOUR_MS)))
+  await reachStatus(next.command.command_id, 'succeeded')
+  assert.equal(next.isNew, true)
+  assert.deepEqual(listRates(ratesFile(folder)), rates)
+  console.log('The next due time: another command, and the same rows.')
+  for (const { rate_id, hotel_name, night, price_usd } of rates)
+    console.log(`  ${rate_id}  ${hotel_name.padEnd(14)}${night}  ${price_usd} USD`)
+})

@@ -1,0 +1,30 @@
+/** The example catalog: four tasks that a company would really want, ready for a project's `concord.config.ts`. */
+import type { Definition } from '#domains/commands'
+import { appNotification } from './app-notification.ts'
+import { bookHotel, bookHotelExample } from './book-hotel.ts'
+import { type ExampleOptions, undoRetry } from './example-options.ts'
+import { generateReport, generateReportExample } from './generate-report.ts'
+import { publishReport, publishReportExample } from './publish-report.ts'
+import { syncVendorData, syncVendorDataExample } from './sync-vendor-data.ts'
+
+export type { ExampleOptions } from './example-options.ts'
+
+/** Without the shipped policies, which every installation brings itself. */
+export function exampleCatalog(options: ExampleOptions): readonly Definition[] {
+  return [
+    appNotification,
+    ...generateReport(options),
+    ...publishReport(options),
+    ...bookHotel(options),
+    ...syncVendorData(options),
+    ...undoRetry(options),
+  ]
+}
+
+/** A payload for each task that its contract takes as it stands. */
+export const examplePayloads = {
+  'Generate Report': generateReportExample,
+  'Publish Report': publishReportExample,
+  'Book Hotel': bookHotelExample,
+  'Sync Vendor Data': syncVendorDataExample,
+} as const

@@ -1,0 +1,115 @@
+/**
+ * Publish Report: inside the house at once, outside only with the consent of the owner of the data. A letter is a file in the
+ * folder `outbox`, as a mail server's pick-up folder takes them; its name comes from the key, so there is one letter per key.
+ */
+import { z } from 'zod'
+import {
+  defineCommandType,
+  defineConnectorOperation,
+  type Definition,
+  defineEffect,
+  defineFunction,
+  defineTask,
+  EffectFailure,
+} from '#domains/commands'
+import type { JsonObject } from '#kernel/json-value'
+import { type ExampleOptions, retryOf } from './example-options.ts'
+import { textOf } from './payload-text.ts'
+import { checksumOf, findText, letterFile, reportFile, writeOnce } from './report-files.ts'
+
+const payload = z.strictObject({
+  report_id: z.uuid(),
+  /** What the approver saw is what is sent: another text under the same id is refused. */
+  checksum: z.string().regex(/^sha256:[0-9a-f]{64}$/, 'the checksum of the report'),
+  destination: z.string().regex(/^[\w.:+@-]{1,200}$/, 'an address such as finance@example.com, or internal'),
+})
+
+export const publishReportExample = {
+  report_id: '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405170',
+  checksum: `sha256:${'0'.repeat(64)}`,
+  destination: 'finance@example.com',
+}
+
+const OPERATION = 'sharing.publish_report'
+const EFFECT = `connector.${OPERATION}`
+const UNDO = 'sharing.withdraw_report'
+
+/** The report as it was shown, or a failure that no repetition mends. */
+async function readReport(folder: string, asked: JsonObject): Promise<string> {
+  const reportId = textOf(asked, 'report_id')
+  const text = await findText(reportFile(folder, reportId))
+  if (text === undefined) throw new EffectFailure('validation_error', `there is no report ${reportId}`)
+  if (checksumOf(text) !== asked['checksum'])
+    throw new EffectFailure('validation_error', 'the report is not the one that was asked about')
+  return text
+}
+
+export function publishReport(options: ExampleOptions): readonly Definition[] {
+  const { folder } = options
+  return [
+    defineConnectorOperation({
+      connector: 'sharing',
+      operation: 'publish_report',
+      side_effect: true,
+      idempotency_required: true,
+      idempotency_key_template: 'publish_report:{report_id}:{destination}',
+    }),
+    retryOf(OPERATION, options),
+    defineEffect({
+      effect_type: EFFECT,
+      class: 'keyed',
+      async do(call) {
+        const destination = textOf(call.payload, 'destination')
+        const text = await readReport(folder, call.payload)
+        const letter = `To: ${destination}\n\n${text}`
+        await writeOnce(letterFile(folder, call.idempotencyKey), letter, `draft-${call.attempt}`)
+        return { destination, letter_checksum: checksumOf(letter) }
+      },
+      // A letter that has left cannot be called back: what undoes it is a second letter, and it does not claim to be more.
+      undo: {
+        name: UNDO,
+        counter_effects: false,
+        async do({ undone, idempotencyKey, attempt, emit }) {
+          const letter = `To: ${textOf(undone.payload, 'destination')}\n\nPlease disregard the report sent before.\n`
+          await writeOnce(letterFile(folder, idempotencyKey), letter, `draft-${attempt}`)
+          emit(UNDO)
+          return { withdrawn: undone.effectId }
+        },
+      },
+    }),
+    defineFunction({
+      name: 'publish_report',
+      plan: ({ report_id = null, checksum = null, destination = null }) => [
+        { effect_type: EFFECT, payload: { report_id, checksum, destination } },
+      ],
+      result: ([letter]) => letter,
+    }),
+    defineCommandType({
+      name: 'publish_report',
+      description: 'Sends a report to an address.',
+      payload,
+      side_effects: [EFFECT, 'notification.app'],
+      error_classes: ['timeout', 'validation_error', 'policy_denied', 'approval_rejected', 'internal_error'],
+      compensation: { supported: true },
+      cancellable_by: ['requester', 'admin'],
+      audit: ['command_created', 'policy_evaluated', 'plan_created', 'effect_executed'],
+      risk_level: 'medium',
+      fields: { report_id: 'internal', checksum: 'internal', destination: 'internal' },
+      approval: { approver: 'role:data_owner', expires_in_minutes: 24 * 60 },
+      idempotency: { required: true, key_template: 'publish_report:{report_id}:{destination}' },
+    }),
+    defineTask({
+      name: 'Publish Report',
+      description: 'A report, sent to somebody.',
+      command_type: 'publish_report',
+      function_name: 'publish_report',
+      ingress_types: ['user_request', 'agent_action'],
+      required_inputs: ['report_id', 'checksum', 'destination'],
+      async_required: true,
+      notification_required: true,
+      connector_requirements: ['sharing'],
+      policy_checks: ['permission', 'data_safety', 'external_sharing'],
+      risk_level: 'medium',
+    }),
+  ]
+}

@@ -1,0 +1,42 @@
+/** Reports and outgoing letters as files: written whole or not at all, and once per name. */
+import { createHash } from 'node:crypto'
+import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+
+export function checksumOf(text: string): string {
+  return `sha256:${createHash('sha256').update(text).digest('hex')}`
+}
+
+export function reportFile(folder: string, reportId: string): string {
+  return join(folder, 'reports', `${reportId}.txt`)
+}
+
+/** A key may hold any character, a file name may not. */
+export function letterFile(folder: string, key: string): string {
+  return join(folder, 'outbox', `${checksumOf(key).slice('sha256:'.length, 'sha256:'.length + 32)}.txt`)
+}
+
+/** False: there was one already, and it stays as it is. The link makes the whole file appear at once, or fails. */
+export async function writeOnce(file: string, text: string, draft: string): Promise<boolean> {
+  await mkdir(dirname(file), { recursive: true })
+  const beside = `${file}.${draft}`
+  await writeFile(beside, text, { flush: true })
+  try {
+    await link(beside, file)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return false
+  } finally {
+    await rm(beside, { force: true })
+  }
+}
+
+export async function findText(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}

@@ -1,0 +1,41 @@
+/** Every example program runs to its end by itself, and prints exactly what its guide shows. */
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { describe, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+
+const run = promisify(execFile)
+const root = fileURLToPath(new URL('..', import.meta.url))
+const guide = await readFile(new URL('../docs/guides/first-commands.md', import.meta.url), 'utf8')
+
+/** The block of the guide that stands under ```text output=<program>. */
+function shown(program: string): string {
+  const [, after = ''] = guide.split(`\`\`\`text output=${program}\n`)
+  const [block = ''] = after.split('```')
+  assert.notEqual(block, '', `the guide shows nothing of ${program}`)
+  return block
+}
+
+/** A program that fails exits with 1, which rejects and shows what it complained about. */
+async function printed(program: string): Promise<string> {
+  const { stdout, stderr } = await run(process.execPath, [program], { cwd: root })
+  assert.equal(stderr, '')
+  return stdout
+}
+
+describe('the examples', () => {
+  test('[ST-18] [CMD-03] examples/01-report.ts prints what the guide shows', async () => {
+    assert.equal(await printed('examples/01-report.ts'), shown('examples/01-report.ts'))
+  })
+  test('[EXM-03] [ST-19] [POL-07] examples/02-publish-with-approval.ts prints what the guide shows', async () => {
+    assert.equal(await printed('examples/02-publish-with-approval.ts'), shown('examples/02-publish-with-approval.ts'))
+  })
+  test('[EXM-07] [CAN-06] [EFF-05] [EXM-08] examples/03-book-hotel.ts prints what the guide shows', async () => {
+    assert.equal(await printed('examples/03-book-hotel.ts'), shown('examples/03-book-hotel.ts'))
+  })
+  test('[EXM-12] [SCD-05] examples/04-sync-vendor.ts prints what the guide shows', async () => {
+    assert.equal(await printed('examples/04-sync-vendor.ts'), shown('examples/04-sync-vendor.ts'))
+  })
+})

@@ -1,0 +1,144 @@
+/**
+ * A hotel vendor that behaves as vendors do: slow, down before or after it has done the thing, full of repeats, and now and
+ * then lying. It is a process of its own with books of its own, so what it says it did can be held against what it did.
+ *
+ *   node examples/hotel-vendor.ts [--port 0] [--ledger :memory:] [--seed 1] [--trouble 0] [--paper ready|later]
+ *
+ *   POST /reservations   { client_reference, hotel_name, … }   header idempotency-key
+ *   POST /cancellations  { client_reference }                  header idempotency-key
+ *   GET  /reservations/{client_reference}/confirmation         503 with --paper later
+ *   GET  /rates                                                what Sync Vendor Data reads
+ *   GET  /ledger                                               its books; never troubled
+ *
+ * `--trouble 2 --seed 7`: the first two calls of each operation go wrong, in ways that the seed chooses. Its standard input
+ * is its life line: it ends when whoever started it closes it or dies.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { setTimeout as wait } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { openLedger } from './vendor/ledger.ts'
+import { type Operation, planTrouble, type Trouble } from './vendor/trouble.ts'
+
+const { values: given } = parseArgs({
+  options: {
+    port: { type: 'string', default: '0' },
+    ledger: { type: 'string', default: ':memory:' },
+    seed: { type: 'string', default: '1' },
+    trouble: { type: 'string', default: '0' },
+    paper: { type: 'string', default: 'ready' },
+  },
+})
+
+const SLOW_MS = 150
+/** More than any honest answer of this vendor, and more than its callers read. */
+const TOO_LARGE_BYTES = 1_048_576
+const rates = [
+  { rate_id: 'R-1', hotel_name: 'Hotel Adler', night: '2026-06-01', price_usd: 300 },
+  { rate_id: 'R-2', hotel_name: 'Hotel Adler', night: '2026-06-02', price_usd: 310 },
+  { rate_id: 'R-3', hotel_name: 'Pension Linde', night: '2026-06-01', price_usd: 120 },
+]
+
+const ledger = openLedger(given.ledger)
+const plan = planTrouble(Number(given.seed), Number(given.trouble))
+const seen: Record<Operation, number> = { book: 0, cancel: 0, rates: 0 }
+
+type Answer = { readonly status: number; readonly body: object }
+type Call = { readonly operation: Operation; readonly key: string; readonly body: string }
+
+/** Writes the call down, does it unless the trouble comes first, and answers or fails to. */
+async function serveCall(call: Call, response: ServerResponse, act: (arrival: number) => Answer): Promise<void> {
+  const trouble: Trouble | 'none' = plan[call.operation][seen[call.operation]++] ?? 'none'
+  const arrival = ledger.arrive({ ...call, trouble })
+  if (trouble === 'fail_before') return send(response, { status: 503, body: { error: 'down for a moment' } })
+  if (trouble === 'rate_limited') {
+    response.setHeader('retry-after', '1')
+    return send(response, { status: 429, body: { error: 'too many requests' } })
+  }
+  const answer = act(arrival)
+  switch (trouble) {
+    case 'fail_after':
+      return send(response, { status: 500, body: { error: 'something broke' } })
+    case 'silent_after':
+      return
+    case 'reset_after':
+      response.destroy()
+      return
+    case 'wrong_type_after':
+      response.writeHead(200, { 'content-type': 'text/html' }).end('<h1>Welcome</h1>')
+      return
+    case 'too_large_after':
+      return send(response, { status: 200, body: { ...answer.body, padding: 'x'.repeat(TOO_LARGE_BYTES) } })
+    case 'lie_after':
+      return send(response, { status: 200, body: { ...answer.body, key: 'book_hotel:somebody_else' } })
+    case 'repeat':
+      return send(response, { status: 200, body: { rates: [...rates, ...rates] } })
+    case 'slow':
+      await wait(SLOW_MS)
+      return send(response, answer)
+    case 'none':
+      return send(response, answer)
+  }
+}
+
+function send(response: ServerResponse, { status, body }: Answer): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+}
+
+async function readBody(request: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const chunk of request.setEncoding('utf8')) text += String(chunk)
+  return text
+}
+
+async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { method = 'GET', url = '/' } = request
+  const key = String(request.headers['idempotency-key'] ?? '')
+  const body = await readBody(request)
+  const sent = (body === '' ? {} : JSON.parse(body)) as { client_reference?: string; hotel_name?: string }
+  const { client_reference = '', hotel_name = '' } = sent
+  const paper = /^\/reservations\/([^/]+)\/confirmation$/.exec(url)?.[1]
+  if (method === 'GET' && url === '/ledger') return send(response, { status: 200, body: ledger.books() })
+  if (method === 'GET' && url === '/rates')
+    return serveCall({ operation: 'rates', key, body }, response, () => ({ status: 200, body: { rates } }))
+  if (method === 'GET' && paper !== undefined) return sendPaper(response, decodeURIComponent(paper))
+  if (key === '' || client_reference === '')
+    return send(response, { status: 400, body: { error: 'needs an idempotency-key and a client_reference' } })
+  if (method === 'POST' && url === '/reservations')
+    return serveCall({ operation: 'book', key, body }, response, (arrival) => ({
+      status: 201,
+      body: ledger.book(arrival, key, { client_reference, hotel_name }),
+    }))
+  if (method === 'POST' && url === '/cancellations')
+    return serveCall({ operation: 'cancel', key, body }, response, (arrival) => {
+      const cancelled = ledger.cancel(arrival, key, client_reference)
+      return cancelled
+        ? { status: 200, body: { ...cancelled, key } }
+        : { status: 404, body: { error: 'no such reservation' } }
+    })
+  return send(response, { status: 404, body: { error: 'no such page' } })
+}
+
+function sendPaper(response: ServerResponse, clientReference: string): void {
+  const found = ledger.findReservation(clientReference)
+  if (!found) return send(response, { status: 404, body: { error: 'no such reservation' } })
+  if (given.paper === 'later') return send(response, { status: 503, body: { error: 'papers are written at night' } })
+  const text = `${found.hotel_name}: reservation ${found.reservation_id} is ${found.status}.`
+  return send(response, { status: 200, body: { reservation_id: found.reservation_id, text } })
+}
+
+const server = createServer((request, response) => {
+  serve(request, response).catch(() => send(response, { status: 400, body: { error: 'not understood' } }))
+})
+server.listen(Number(given.port), '127.0.0.1', () => {
+  const address = server.address()
+  const port = typeof address === 'object' && address ? address.port : 0
+  console.log(JSON.stringify({ ready: true, url: `http://127.0.0.1:${port}`, trouble: plan }))
+})
+
+process.stdin
+  .on('end', () => {
+    server.close()
+    server.closeAllConnections()
+    ledger.close()
+  })
+  .resume()

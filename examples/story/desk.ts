@@ -1,0 +1,112 @@
+/** What a person does at Concord, and what a story reads off it: submit, answer, cancel, wait, and look at the record. */
+import assert from 'node:assert/strict'
+import { setTimeout as wait } from 'node:timers/promises'
+import { type ApprovalWorld, type Decided, decideApproval, listApprovals } from '#domains/approvals'
+import {
+  actingFor,
+  type Cancelled,
+  cancelCommand,
+  type CommandCase,
+  type CommandWorld,
+  getCase,
+  listCommandEvents,
+  submitCommand,
+  type SubmittedCommand,
+  supplyInput,
+} from '#domains/commands'
+import type { Principal } from '#domains/identity'
+import type { JsonObject } from '#kernel/json-value'
+import type { Decision } from '#kernel/refusal'
+import { TRACE } from './company.ts'
+
+export type Asking = { readonly task: string; readonly payload: JsonObject; readonly key?: string }
+export type Answer = { readonly decision: 'approved' | 'rejected'; readonly reason?: string }
+
+export type Desk = {
+  submit(who: Principal, asking: Asking): Promise<Decision<SubmittedCommand>>
+  supply(who: Principal, commandId: string, input: JsonObject): Promise<void>
+  cancel(who: Principal, commandId: string, reason: string): Promise<Decision<Cancelled>>
+  /** Waits until the command is like this; a failure shows how it is instead. */
+  reach(commandId: string, isThere: (found: CommandCase) => boolean): Promise<CommandCase>
+  reachStatus(commandId: string, status: string): Promise<CommandCase>
+  /** The open questions of a command, by who is asked. */
+  asked(commandId: string): Promise<readonly { readonly approver: string; readonly approvalId: string }[]>
+  answer(who: Principal, approvalId: string, answer: Answer): Promise<Decision<Decided>>
+  /** All states that the command has been in. */
+  path(commandId: string): Promise<readonly string[]>
+  countEvents(commandId: string, eventType: string): Promise<number>
+}
+
+const REACH_MS = 60_000
+const LOOK_MS = 25
+const EVENTS_MAX = 1_000
+
+/** The first thing that `look` finds; a minute without anything is a failure. */
+export async function eventually<T>(look: () => Promise<T | undefined>, otherwise: () => string): Promise<T> {
+  for (const until = performance.now() + REACH_MS; performance.now() < until; await wait(LOOK_MS)) {
+    const found = await look()
+    if (found !== undefined) return found
+  }
+  throw new Error(otherwise())
+}
+
+export type DeskRooms = {
+  readonly commands: CommandWorld
+  readonly approvals: ApprovalWorld
+  readonly workspaceId: string
+}
+
+export function openDesk({ commands, approvals, workspaceId }: DeskRooms): Desk {
+  const { db } = commands
+  const acting = (who: Principal) => actingFor(who, TRACE)
+  const events = (commandId: string) =>
+    listCommandEvents(db, workspaceId, commandId, { afterSeq: null, limit: EVENTS_MAX })
+
+  function reach(commandId: string, isThere: (found: CommandCase) => boolean): Promise<CommandCase> {
+    let last = 'absent'
+    const look = async () => {
+      const found = await getCase(db, workspaceId, commandId)
+      if (!found.ok) return undefined
+      last = `${found.value.command.status} ${found.value.command.error ?? ''}`
+      return isThere(found.value) ? found.value : undefined
+    }
+    return eventually(look, () => `the command did not get there; it is ${last}`)
+  }
+
+  return {
+    submit: (who, { task, payload, key }) =>
+      submitCommand(commands, acting(who), {
+        workspaceId,
+        taskName: task,
+        payload,
+        idempotencyKey: key,
+        ingress: 'user_request',
+        requestId: 'req_example',
+      }),
+    async supply(who, commandId, input) {
+      const supplied = await supplyInput(commands, acting(who), { workspaceId, commandId, input })
+      assert.ok(supplied.ok, supplied.ok ? '' : supplied.reason)
+    },
+    cancel: (who, commandId, reason) => cancelCommand(commands, acting(who), { workspaceId, commandId, reason }),
+    reach,
+    reachStatus: (commandId, status) => reach(commandId, ({ command }) => command.status === status),
+    async asked(commandId) {
+      // Nobody in particular looks: all that is pending, whoever it is for.
+      const anybody = { userId: workspaceId, externalId: 'local:story', orgRoles: [] }
+      const { items } = await listApprovals(db, anybody, { workspaceId, commandId, limit: 10 })
+      return items
+        .map(({ approver, approval_id }) => ({ approver, approvalId: approval_id }))
+        .toSorted((a, b) => (a.approver < b.approver ? -1 : 1))
+    },
+    answer: (who, approvalId, answer) =>
+      decideApproval(approvals, who, { workspaceId, approvalId, ...answer, traceId: TRACE }),
+    async path(commandId) {
+      const moves = (await events(commandId)).filter(
+        ({ event_type, payload }) => event_type === 'status_changed' && payload['target_type'] === 'command',
+      )
+      return ['created', ...moves.map(({ payload }) => String(payload['to']))]
+    },
+    countEvents: async (commandId, eventType) =>
+      (await events(commandId)).filter(({ event_type }) => event_type === eventType).length,
+  }
+}

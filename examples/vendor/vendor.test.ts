@@ -1,0 +1,62 @@
+/** The vendor goes wrong in every way it knows, its client tells each for what it is, and its books show one booking. */
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { EffectFailure } from '#domains/commands'
+import { callVendor } from '../catalog/vendor-client.ts'
+import { startVendor } from './start-vendor.ts'
+import { planTrouble, troubles } from './trouble.ts'
+
+/** Long enough for an answer that comes, short enough to wait for one that never does. */
+const PATIENCE_MS = 3_000
+
+/** What a caller must take each trouble for: the class of the error, and whether it may have happened all the same. */
+const told: Readonly<Record<string, string>> = {
+  none: 'answered',
+  slow: 'answered',
+  fail_before: 'transient_connector_error no',
+  rate_limited: 'rate_limited no',
+  fail_after: 'transient_connector_error unknown',
+  silent_after: 'timeout unknown',
+  reset_after: 'transient_connector_error unknown',
+  wrong_type_after: 'transient_connector_error unknown',
+  too_large_after: 'transient_connector_error unknown',
+  lie_after: 'transient_connector_error unknown',
+}
+
+test('one key, every trouble: each is told for what it is, and one booking stands in the books', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'concord-vendor-'))
+  const vendor = await startVendor({ ledger: join(folder, 'ledger.sqlite'), seed: 5, trouble: troubles.length })
+  t.after(async () => {
+    await vendor.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+  const heard: string[] = []
+  for (let calls = 0; calls < troubles.length; calls++) {
+    const body = { client_reference: 'draft-1', hotel_name: 'Hotel Adler' }
+    const signal = AbortSignal.timeout(PATIENCE_MS)
+    const answer = callVendor({ url: `${vendor.url}/reservations`, key: 'book_hotel:draft-1', body, signal })
+    heard.push(
+      await answer.then(
+        () => 'answered',
+        (error: unknown) => (error instanceof EffectFailure ? `${error.errorClass} ${error.happened}` : String(error)),
+      ),
+    )
+  }
+  const { calls, reservations } = await vendor.books()
+  assert.deepEqual(
+    heard,
+    calls.map(({ trouble }) => told[trouble]),
+  )
+  assert.deepEqual(new Set(calls.map(({ trouble }) => trouble)), new Set(Object.keys(told)))
+  assert.equal(reservations.length, 1)
+  assert.equal(calls.filter(({ applied }) => applied === 1).length, 1)
+})
+
+test('a seed gives the same trouble every time, and other seeds another', () => {
+  assert.deepEqual(planTrouble(7, 3), planTrouble(7, 3))
+  const plans = new Set(Array.from({ length: 20 }, (_, seed) => JSON.stringify(planTrouble(seed, 3))))
+  assert.ok(plans.size > 10)
+})
