@@ -1,24 +1,33 @@
-/** `npm run chaos -- --rounds 1000 --seed x`: the long form of the kill tests, with progress and a report. */
+/** `npm run chaos -- [server|work] --rounds 1000 --seed x`: the long form of the kill tests, with a report. */
 import { parseArgs } from 'node:util'
 import { killServer } from './kill-server.ts'
+import { killWork } from './kill-work.ts'
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '1000' },
-    seed: { type: 'string', default: 'chaos' },
-    help: { type: 'boolean' },
-  },
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { rounds: { type: 'string' }, seed: { type: 'string', default: 'chaos' }, help: { type: 'boolean' } },
 })
-if (values.help === true || !/^\d{1,6}$/.test(values.rounds)) {
-  process.stdout.write('npm run chaos -- [--rounds 1000] [--seed text]\n')
+const [story = 'server'] = positionals
+const stories: Readonly<
+  Record<string, { readonly rounds: number; readonly run: (rounds: number, seed: string) => Promise<object> }>
+> = {
+  server: {
+    rounds: 1_000,
+    run: (rounds, seed) => {
+      const every = Math.max(1, Math.floor(rounds / 20))
+      const onRound = (done: number) =>
+        void (done % every === 0 && process.stderr.write(`${done} of ${rounds} kills\n`))
+      return killServer({ rounds, seed, onRound })
+    },
+  },
+  work: { rounds: 60, run: (kills, seed) => killWork({ kills, seed }) },
+}
+const chosen = stories[story]
+if (values.help === true || !chosen || !/^\d{1,6}$/.test(values.rounds ?? '1')) {
+  process.stdout.write('npm run chaos -- [server|work] [--rounds n] [--seed text]\n')
   process.exit(values.help === true ? 0 : 64)
 }
-const rounds = Number(values.rounds)
-const every = Math.max(1, Math.floor(rounds / 20))
-const report = await killServer({
-  rounds,
-  seed: values.seed,
-  onRound: (done) => done % every === 0 && process.stderr.write(`${done} of ${rounds} kills\n`),
-})
-process.stdout.write(`${JSON.stringify({ seed: values.seed, ...report }, null, 2)}\n`)
-process.exitCode = report.lost.length + report.stuck.length === 0 ? 0 : 1
+const report = await chosen.run(Number(values.rounds ?? chosen.rounds), values.seed)
+process.stdout.write(`${JSON.stringify({ story, seed: values.seed, ...report }, null, 2)}\n`)
+const findings = Object.values(report).filter((value) => Array.isArray(value) && value.length > 0)
+process.exitCode = findings.length === 0 ? 0 : 1

@@ -1,0 +1,157 @@
+/**
+ * Kills the server and a worker beside it with -9 while commands pay through a provider that misbehaves, starts them again, lets
+ * everything come to rest, and compares the provider's book with what was acknowledged.
+ */
+import { spawn } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { openChance } from '#test/chance'
+import { freePort, type Served, serveConcord, spawnConcord } from '#test/concord-process'
+
+export type WorkReport = {
+  readonly kills: number
+  readonly acknowledged: number
+  readonly providerCalls: number
+  /** Acknowledged, and not paid. */
+  readonly lost: readonly string[]
+  readonly doubled: readonly string[]
+  /** Paid, and nobody asked for it. */
+  readonly phantom: readonly string[]
+  /** Not at rest, or not succeeded, when everything had calmed down. */
+  readonly unfinished: readonly string[]
+}
+
+type Command = { readonly command_id: string; readonly status: string }
+
+/** Generous: a run that does not come to rest by then is a finding, not a slow machine. */
+const REST_MS = 90_000
+
+export async function killWork({
+  kills,
+  seed,
+}: {
+  readonly kills: number
+  readonly seed: string
+}): Promise<WorkReport> {
+  const chance = openChance(seed)
+  const folder = await mkdtemp(join(tmpdir(), 'concord-work-'))
+  const provider = await startProvider(join(folder, 'book'), seed)
+  await writeFile(
+    join(folder, 'concord.config.mjs'),
+    `export { default } from ${JSON.stringify(pathToFileURL(fileURLToPath(new URL('./charge-project.ts', import.meta.url))).href)}\n`,
+  )
+  const env = {
+    CONCORD_HOME: join(folder, 'home'),
+    CONCORD_PORT: await freePort(),
+    CONCORD_LOG_LEVEL: 'error',
+    CONCORD_RATE_LIMIT: '1000000',
+    CHARGE_PROVIDER_URL: provider.url,
+  }
+  const options = { env, cwd: folder }
+  const known = new Map<string, string>()
+  let server = await serveConcord(options)
+  let worker = spawnConcord(['--json', 'worker'], options)
+  try {
+    for (let kill = 0; kill < kills; kill++) {
+      const sending = submit(server, `${seed}-${kill}`, known)
+      await sleep(chance.whole(700))
+      if (chance.whole(2) === 0) {
+        worker.child.kill('SIGKILL')
+        await worker.ended
+        worker = spawnConcord(['--json', 'worker'], options)
+      } else {
+        server.child.kill('SIGKILL')
+        await server.ended
+        server = await serveConcord(options)
+      }
+      await sending
+    }
+    const commands = await waitForRest(server, known)
+    const { calls, paid } = await provider.book()
+    const keys = new Map(commands.map(({ command_id }) => [command_id, command_id.slice('cmd_'.length)]))
+    const paidFor = (hex: string) => Object.entries(paid).filter(([key]) => key.replaceAll('-', '').includes(hex))
+    const isKnown = (key: string) => [...keys.values()].some((hex) => key.replaceAll('-', '').includes(hex))
+    return {
+      kills,
+      acknowledged: known.size,
+      providerCalls: calls,
+      lost: [...known.values()].filter((id) => paidFor(id.slice('cmd_'.length)).length === 0),
+      doubled: Object.entries(paid).flatMap(([key, times]) => (times > 1 ? [key] : [])),
+      phantom: Object.keys(paid).filter((key) => !isKnown(key)),
+      unfinished: commands.flatMap(({ command_id, status }) =>
+        status === 'succeeded' ? [] : [`${command_id} ${status}`],
+      ),
+    }
+  } finally {
+    for (const running of [server, worker]) {
+      running.child.kill('SIGTERM')
+      await running.ended
+    }
+    provider.stop()
+    await rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
+  }
+}
+
+/** Twenty commands at once; what was acknowledged is remembered, what was not may have happened or not. */
+async function submit(server: Served, round: string, known: Map<string, string>): Promise<void> {
+  const key = (await readFile(server.keyFile, 'utf8')).trim()
+  await Promise.all(
+    Array.from({ length: 20 }, async (_, n) => {
+      const answer = await fetch(`${server.address}/commands`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+        body: JSON.stringify({
+          task_name: n % 2 === 0 ? 'Charge keyed' : 'Charge queryable',
+          payload: { note: `${round}-${n}` },
+          idempotency_key: `${round}-${n}`,
+        }),
+      }).catch(() => undefined)
+      if (answer?.status !== 202 && answer?.status !== 200) return
+      const body = (await answer.json().catch(() => undefined)) as Command | undefined
+      if (body) known.set(`${round}-${n}`, body.command_id)
+    }),
+  )
+}
+
+async function waitForRest(server: Served, known: ReadonlyMap<string, string>): Promise<Command[]> {
+  const until = performance.now() + REST_MS
+  for (;;) {
+    const commands = await listAll(server)
+    const open = commands.filter(
+      ({ status }) => !['succeeded', 'failed', 'cancelled', 'expired', 'compensated'].includes(status),
+    )
+    if ((open.length === 0 && commands.length >= known.size) || performance.now() > until) return commands
+    await sleep(250)
+  }
+}
+
+async function listAll(server: Served): Promise<Command[]> {
+  const key = (await readFile(server.keyFile, 'utf8')).trim()
+  const all: Command[] = []
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const query = new URLSearchParams({ limit: '500', ...(cursor === undefined ? {} : { cursor }) })
+    const answer = await fetch(`${server.address}/commands?${query.toString()}`, {
+      headers: { authorization: `Bearer ${key}` },
+    })
+    const page = (await answer.json()) as { items: Command[]; next_cursor: string | null }
+    all.push(...page.items)
+    cursor = page.next_cursor
+  }
+  return all
+}
+
+async function startProvider(book: string, seed: string) {
+  const program = fileURLToPath(new URL('./provider.ts', import.meta.url))
+  const child = spawn(process.execPath, [program, book, seed], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const first = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next()
+  const { url } = JSON.parse(String(first.value)) as { url: string }
+  return {
+    url,
+    book: async () => (await (await fetch(`${url}/book`)).json()) as { calls: number; paid: Record<string, number> },
+    stop: () => void child.kill('SIGKILL'),
+  }
+}
