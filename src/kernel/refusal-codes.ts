@@ -235,6 +235,7 @@ export const refusalCodes = {
   'scheduler.runner.invalid': 'invalid',
   'scheduler.job.not_running': 'conflict',
   'scheduler.job.not_failed': 'conflict',
+  'scheduler.job.failed': 'invalid',
   'scheduler.log.not_found': 'not_found',
   schema_limits: 'invalid',
 

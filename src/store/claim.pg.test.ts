@@ -205,6 +205,22 @@ describe('claims and leases', () => {
     assert.notDeepEqual(await opened.db.query('select lease_expires_at from public.tasks order by n'), before)
   })
 
+  test('a token opens its own row only: two leases with their tokens exchanged are both lost', async () => {
+    await someTasks(2)
+    const [one] = await mustClaim('w1', 600_000)
+    const [two] = await mustClaim('w1', 600_000)
+    assert.ok(one && two)
+    const exchanged = [
+      { id: one.id, token: two.lease_token ?? '' },
+      { id: two.id, token: one.lease_token ?? '' },
+    ]
+    assert.deepEqual((await renewLeases(opened.db, leasedTask, exchanged, 1_000)).renewed, [])
+    assert.deepEqual(await releaseLeases(opened.db, leasedTask, exchanged), [])
+    const held = [one, two].map(({ id, lease_token }) => ({ id, token: lease_token ?? '' }))
+    assert.equal((await renewLeases(opened.db, leasedTask, held, 1_000)).renewed.length, 2)
+    assert.equal((await releaseLeases(opened.db, leasedTask, held)).length, 2)
+  })
+
   test('a lease without a move: a turn on a command is taken, given back and taken again', async () => {
     const commands = await someCommands(opened.db, await aWorkspace(opened.db), 3, 'running')
     const take = (worker: string, more = {}) =>

@@ -19,6 +19,12 @@ export function explainConnect(error: unknown, where: string): Refusal {
         `the server at ${where} has no such database: ${message}`,
         more('create the database, or name another'),
       )
+    case 'store.connection.role':
+      return refuse(
+        'store.server.login_refused',
+        `the server at ${where} does not give the role: ${message}`,
+        more('connect directly, or through a pooler that passes the startup options on'),
+      )
     case '53100':
       return refuse(
         'storage_full',

@@ -2,9 +2,11 @@
  * The one way to talk to Postgres: a pool whose connections always have error listeners, time limits and keep-alive,
  * named statements for what is hot, Drizzle for what is not, and transactions that retry what Postgres asks to retry.
  */
+import { callbackify } from 'node:util'
 import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres'
 import pg from 'pg'
 import { KernelFault } from '#kernel/errors'
+import { checkRole, clientConfigFor } from './client-config.ts'
 import { isSilence, outcomeOf } from './faults.ts'
 import type { Statement } from './statement.ts'
 
@@ -50,22 +52,20 @@ export interface Db extends Sql {
 const TRANSACTION_ATTEMPTS = 5
 
 function clientConfig(config: DbConfig): pg.ClientConfig {
-  const options = [
-    `-c statement_timeout=${config.statementTimeoutMs ?? 30_000}`,
-    `-c idle_in_transaction_session_timeout=${config.idleInTransactionTimeoutMs ?? 10_000}`,
-    '-c timezone=UTC',
-    ...(config.role === undefined ? [] : [`-c role=${config.role}`]),
-  ]
-  return {
-    connectionString: config.url,
+  return clientConfigFor(config.url, {
     connectionTimeoutMillis: config.connectTimeoutMs ?? 5_000,
     // A half-open connection answers nothing for ever; this is what ends the wait (measured: 501 ms at 500).
     query_timeout: config.queryTimeoutMs ?? 35_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     application_name: config.applicationName ?? 'concord',
-    options: options.join(' '),
-  }
+    session: {
+      statement_timeout: config.statementTimeoutMs ?? 30_000,
+      idle_in_transaction_session_timeout: config.idleInTransactionTimeoutMs ?? 10_000,
+      timezone: 'UTC',
+      ...(config.role === undefined ? {} : { role: config.role }),
+    },
+  })
 }
 
 type Queryable = pg.Pool | pg.PoolClient | pg.Client
@@ -91,7 +91,13 @@ export function sqlOn(queryable: Queryable): Sql {
 
 export function openDb(config: DbConfig): Db {
   const onError = config.onConnectionError ?? (() => {})
-  const pool = new pg.Pool({ ...clientConfig(config), max: config.poolMax ?? 10, idleTimeoutMillis: 30_000 })
+  const pool = new pg.Pool({
+    ...clientConfig(config),
+    max: config.poolMax ?? 10,
+    idleTimeoutMillis: 30_000,
+    // Asked of every new connection before anybody gets it; one round trip in its life.
+    verify: callbackify((client: pg.PoolClient) => checkRole(client, config.role)),
+  })
   // Without a listener the server ending one idle connection (57P01) takes the whole process down.
   pool.on('error', onError)
   pool.on('connect', (client) => void client.on('error', onError))
@@ -104,6 +110,12 @@ export function openDb(config: DbConfig): Db {
       const client = new pg.Client(clientConfig({ ...config, ...(applicationName ? { applicationName } : {}) }))
       client.on('error', onError)
       await client.connect()
+      try {
+        await checkRole(client, config.role)
+      } catch (error) {
+        await client.end().catch(() => {})
+        throw error
+      }
       return client
     },
     close: () => pool.end(),

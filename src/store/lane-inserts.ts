@@ -26,17 +26,27 @@ export function openInsertLane<Row>(
   const batch = compileInsertMany<Row>(table)
   const findById = compileFindById<Row>(table)
 
-  async function flush(sql: Sql, items: readonly Submitted<OnceCall>[]): Promise<Decision<Once<Row>>[]> {
+  async function flush(
+    sql: Sql,
+    items: readonly Submitted<OnceCall>[],
+    tell: (index: number, answer: Decision<Once<Row>>) => void,
+  ): Promise<Decision<Once<Row>>[]> {
     if (items.length === 1) return Promise.all(items.map((submitted) => insertOne(sql, submitted)))
     const rows = await sql.run(batch.statement, batch.values(onceBatch(items.map(({ item }) => item))))
     const fresh = new Map(rows.map((row) => [String(row[table.id]), row]))
-    const answers: Decision<Once<Row>>[] = []
-    for (const submitted of items) {
-      const row = fresh.get(String(submitted.item.row[table.id]))
+    const answers = items.map(({ item }): Decision<Once<Row>> | undefined => {
+      const row = fresh.get(String(item.row[table.id]))
+      return row && { ok: true, value: { inserted: true, row } }
+    })
+    answers.forEach((answer, index) => answer && tell(index, answer))
+    const all: Decision<Once<Row>>[] = []
+    for (const [index, submitted] of items.entries()) {
       // A key that is taken is rare; what has it is asked for one by one.
-      answers.push(row ? { ok: true, value: { inserted: true, row } } : await insertOne(sql, submitted))
+      const answer = answers[index] ?? (await insertOne(sql, submitted))
+      tell(index, answer)
+      all.push(answer)
     }
-    return answers
+    return all
   }
 
   async function insertOne(sql: Sql, { item, retried }: Submitted<OnceCall>): Promise<Decision<Once<Row>>> {

@@ -139,7 +139,7 @@ describe('a lane of transitions', () => {
     const refused = answers.flatMap((answer, index) =>
       answer.status === 'rejected' ? [[index, answer.reason.constraint]] : [],
     )
-    assert.deepEqual(refused, [[17, 'commands_attempt_ck']])
+    assert.deepEqual(refused, [[17, 'count_from_one_ck']])
     assert.deepEqual(await historyOf(commands[17]?.command_id ?? ''), [])
     assert.equal((await historyOf(commands[18]?.command_id ?? '')).length, 1)
   })
@@ -167,6 +167,36 @@ describe('a lane of transitions', () => {
     flaky.breakAfter('moves_')
     const answers = await Promise.all([ours, theirs].map((row) => lane.move(row, 'validated', by('system'))))
     assert.deepEqual(answers.map(inWords), ['moved to validated', 'row.conflict (cancelled)'])
+  })
+
+  test('a look at the losers that the server refuses takes nothing from the winners', async (t) => {
+    const flaky = flakyDb(opened.db)
+    const lane = aLane(t, flaky.db)
+    const commands = await someCommands(opened.db, workspaceId, 6)
+    const lost = commands[2]
+    assert.ok(lost)
+    assert.ok((await transition(opened.db, storedCommand, lost, 'cancelled', by('user'))).ok)
+    flaky.refuse('find_all_', '57014')
+    const answers = await Promise.allSettled(commands.map((row) => lane.move(row, 'validated', by('system'))))
+    assert.equal(flaky.refused, 1)
+    assert.deepEqual(
+      answers.map((answer) => (answer.status === 'fulfilled' ? inWords(answer.value) : answer.reason.code)),
+      commands.map((row) => (row === lost ? '57014' : 'moved to validated')),
+    )
+    for (const row of commands.filter((each) => each !== lost))
+      assert.deepEqual(await historyOf(row.command_id), ['created>validated status_changed'])
+    assert.ok((await historyOf(lost.command_id)).every((step) => step.startsWith('created>cancelled ')))
+  })
+
+  test('a move that may have been committed and whose second try is refused is of unknown outcome, not undone', async (t) => {
+    const flaky = flakyDb(opened.db)
+    const lane = aLane(t, flaky.db)
+    const [row] = await someCommands(opened.db, workspaceId, 1)
+    assert.ok(row)
+    flaky.breakAfter('move')
+    flaky.refuse('find', '57014', 20)
+    await assert.rejects(lane.move(row, 'validated', by('system')), { code: 'unknown_outcome' })
+    assert.deepEqual(await historyOf(row.command_id), ['created>validated status_changed'])
   })
 
   test('two lanes that move the same rows in opposite order: one of them wins each row, nothing is lost to a deadlock', async (t) => {

@@ -47,10 +47,16 @@ export function openTransitionLane<S extends string, A extends string, E extends
     return new Map(rows.map(({ n, ...row }) => [n, { ok: true, row: row as Row }]))
   }
 
-  async function flush(sql: Sql, items: readonly Submitted<PlannedMove>[]): Promise<(TransitionResult<Row> | Error)[]> {
+  async function flush(
+    sql: Sql,
+    items: readonly Submitted<PlannedMove>[],
+    tell: (index: number, answer: TransitionResult<Row>) => void,
+  ): Promise<(TransitionResult<Row> | Error)[]> {
     const written = await write(sql, items)
     const losers = items.filter((_, index) => !written.get(index + 1)?.ok)
     if (losers.length === 0) return items.map((_, index) => written.get(index + 1) as TransitionResult<Row>)
+    // The winners are committed: what a look at the losers meets does not concern them.
+    for (const [n, answer] of written) if (answer.ok) tell(n - 1, answer)
     const moves = losers.map(({ item }) => item)
     const fresh = new Map(
       (await sql.run(find.statement, find.values(moves))).map((row) => [String((row as AnyRow)[idColumn]), row]),

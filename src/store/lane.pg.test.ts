@@ -34,9 +34,9 @@ describe('a lane', () => {
     const lane = openLane<Item, number>(opened.db, {
       name: 'test',
       ...config,
-      async flush(sql, items) {
+      async flush(sql, items, tell) {
         batches.push(items.map(({ item }) => item))
-        return (config.flush ?? insertAll)(sql, items)
+        return (config.flush ?? insertAll)(sql, items, tell)
       },
     })
     t.after(() => lane.close())
@@ -125,6 +125,31 @@ describe('a lane', () => {
     await closing
     assert.equal((await answers).length, 100)
     assert.equal((await valuesOf('close')).length, 100)
+  })
+
+  test('closing twice is one closing, and both wait for it', async () => {
+    const lane = openLane<Item, number>(opened.db, { name: 'test', flush: insertAll })
+    const answer = lane.submit({ key: 'twice', value: 1 })
+    await Promise.all([lane.close(), lane.close()])
+    assert.equal(await answer, 1)
+    await lane.close()
+  })
+
+  test('a listener that throws after the commit costs nobody his answer, and the lane goes on', async (t) => {
+    const warned: string[] = []
+    const warn = (warning: Error) => void warned.push(warning.message)
+    process.on('warning', warn)
+    t.after(() => process.off('warning', warn))
+    const { lane } = aLane(t, {
+      connections: 1,
+      onFlushed: () => {
+        throw new Error('the listener failed')
+      },
+    })
+    assert.equal(await lane.submit({ key: 'listener', value: 1 }), 1)
+    assert.equal(await lane.submit({ key: 'listener', value: 2 }), 2)
+    assert.deepEqual(await valuesOf('listener'), [1, 2])
+    assert.ok(warned.includes('the listener failed'))
   })
 
   /** Ends the lane's connection before or after the commit of the first flush; the answer never reaches the lane. */

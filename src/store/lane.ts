@@ -5,7 +5,7 @@
 import { KernelFault } from '#kernel/errors'
 import { type Refusal, refuse } from '#kernel/refusal'
 import type { Db, Sql } from './db.ts'
-import { outcomeOf, UnknownOutcome } from './faults.ts'
+import { outcomeOf, sqlStateOf, UnknownOutcome } from './faults.ts'
 import { laneConnection, type LaneConnection } from './lane-connection.ts'
 import { keyedQueue } from './lane-queue.ts'
 import { point } from './points.ts'
@@ -22,11 +22,19 @@ export type LaneConfig<Item, Answer> = {
   readonly queuedMax?: number
   /** Items with one key are written one after the other, in the order they came. */
   readonly keyOf?: (item: Item) => string | undefined
-  /** Writes all items or none, in one commit; an `Error` in the place of an answer rejects that caller. */
-  readonly flush: (sql: Sql, items: readonly Submitted<Item>[]) => Promise<readonly (Answer | Error)[]>
+  /**
+   * Writes all items or none, in one commit; an `Error` in the place of an answer rejects that caller. What goes on after its
+   * commit and may fail says before what stands (`tell`): those callers get their answer, and only the others, which that
+   * commit did not write, are tried again.
+   */
+  readonly flush: (
+    sql: Sql,
+    items: readonly Submitted<Item>[],
+    tell: (index: number, answer: Answer) => void,
+  ) => Promise<readonly (Answer | Error)[]>
   /** `flush` recognises what it has already written, so a flush of unknown outcome may be tried again. */
   readonly retrySafe?: boolean
-  /** After each commit, off the path of the callers. */
+  /** After each commit, off the path of the callers; what it throws is a warning of the process. */
   readonly onFlushed?: (items: readonly Item[]) => void
 }
 
@@ -56,6 +64,11 @@ function isFault(error: unknown): boolean {
   return error instanceof KernelFault || error instanceof TypeError || error instanceof RangeError
 }
 
+/** Data and constraints (classes 22 and 23): the server looked at this very row, and would not have if it had been written. */
+function isAboutRow(error: unknown): boolean {
+  return /^2[23]/.test(sqlStateOf(error) ?? '')
+}
+
 export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>): Lane<Item, Answer> {
   const { name, connections = 2, batchMax = 256, queuedMax = 10_000, keyOf, retrySafe = false, onFlushed } = config
   type E = Entry<Item, Answer>
@@ -63,7 +76,7 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
   const idle = [...all]
   const queue = keyedQueue<E>()
   let isScheduled = false
-  let isClosed = false
+  let closing: Promise<void> | undefined
   let drained: (() => void) | undefined
 
   /** After the current turn, so that everything that arrives in it shares a batch. */
@@ -122,18 +135,39 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
       refuseAll(batch, error)
       return
     }
+    const known = new Map<E, Answer>()
+    const tell = (index: number, answer: Answer) => {
+      const entry = batch[index]
+      if (entry) known.set(entry, answer)
+    }
     try {
       const taken = point('lane.batch_taken')
       if (taken) await taken
-      const answers = await config.flush(sql, batch)
+      const answers = await config.flush(sql, batch, tell)
       const committed = point('lane.committed')
       if (committed) await committed
       batch.forEach((entry, index) => entry.settle(answers[index] ?? new Error(`the lane ${name} gave no answer`)))
     } catch (error) {
-      await recover(connection, batch, error)
+      for (const [entry, answer] of known) entry.settle(answer)
+      tellFlushed([...known.keys()])
+      await recover(
+        connection,
+        batch.filter((entry) => !known.has(entry)),
+        error,
+      )
       return
     }
-    onFlushed?.(batch.map((entry) => entry.item))
+    tellFlushed(batch)
+  }
+
+  /** The callers have their answers: a listener that fails is its owner's trouble, not theirs. */
+  function tellFlushed(batch: readonly E[]): void {
+    if (batch.length === 0) return
+    try {
+      onFlushed?.(batch.map((entry) => entry.item))
+    } catch (error) {
+      process.emitWarning(error instanceof Error ? error : String(error))
+    }
   }
 
   async function recover(connection: LaneConnection, batch: readonly E[], error: unknown): Promise<void> {
@@ -148,8 +182,11 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
       for (const entry of batch) entry.retries += 1
       await write(connection, batch)
     } else if (batch.length === 1) {
-      batch[0]?.settle(error instanceof Error ? error : new Error(String(error)))
-    } else {
+      const [entry] = batch
+      // "Not done" is about this try. Only an error of ours, or one about the row itself, says that no earlier try did it.
+      if (entry?.retried && !isFault(error) && !isAboutRow(error)) entry.settle(lost(error))
+      else entry?.settle(error instanceof Error ? error : new Error(String(error)))
+    } else if (batch.length > 1) {
       // All of it was rolled back, or may be repeated. Halving finds the row that fails; the others cost few commits more.
       const half = Math.ceil(batch.length / 2)
       await write(connection, batch.slice(0, half))
@@ -157,12 +194,21 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
     }
   }
 
+  async function end(): Promise<void> {
+    if (queue.size > 0) {
+      await new Promise<void>((resolve) => {
+        drained = resolve
+      })
+    }
+    await Promise.all(all.map((connection) => connection.close()))
+  }
+
   return {
     get depth() {
       return queue.size
     },
     submit(item) {
-      if (isClosed) return Promise.resolve(refuse('store.lane.closed', `the lane ${name} takes nothing more`))
+      if (closing) return Promise.resolve(refuse('store.lane.closed', `the lane ${name} takes nothing more`))
       if (queue.size >= queuedMax) {
         const facts = { retry_after_s: 1 }
         return Promise.resolve(refuse('overloaded', `${queue.size} writes are waiting already`, { facts }))
@@ -179,14 +225,9 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
         schedule()
       })
     },
-    async close() {
-      isClosed = true
-      if (queue.size > 0) {
-        await new Promise<void>((resolve) => {
-          drained = resolve
-        })
-      }
-      await Promise.all(all.map((connection) => connection.close()))
+    close() {
+      closing ??= end()
+      return closing
     },
   }
 }

@@ -145,6 +145,27 @@ describe('migrate', { concurrency: 4 }, () => {
     })
   })
 
+  test('a connection that breaks while committing: nobody claims that nothing was left, and running it again settles it', async (t) => {
+    const { url } = await freshDatabase(t, { migrated: false })
+    const commitsOnce = (last: string) => `create table two ();
+create function last_words() returns trigger language plpgsql as $$ begin ${last}; return null; end $$;
+create constraint trigger at_commit after insert on two deferrable initially deferred for each row execute function last_words();
+insert into two default values;
+-- down
+drop table two; drop function last_words();
+`
+    const broken = commitsOnce('perform pg_terminate_backend(pg_backend_pid())')
+    const folder = await aMigrationFolder(t, { ...one, '0002_two.sql': broken })
+    await assert.rejects(migrateUp(url, { folder }), (error: unknown) => {
+      assert.ok(error instanceof KernelFault)
+      assert.equal(error.code, 'store.migration.unsettled')
+      assert.match(error.message, /may or may not have been applied; run it again/)
+      return true
+    })
+    const whole = await aMigrationFolder(t, { ...one, '0002_two.sql': commitsOnce('perform 1') })
+    assert.deepEqual(await migrateUp(url, { folder: whole }), { ok: true, value: { steps: ['0002_two'], version: 2 } })
+  })
+
   test('a runner that waits too long for another says who holds the lock', async (t) => {
     const { db, url } = await freshDatabase(t, { migrated: false })
     const holder = await db.connect('slow-runner')

@@ -7,6 +7,7 @@
 import type pg from 'pg'
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { outcomeOf } from './faults.ts'
 import { createAppliedTable, forgetApplied, listApplied, recordApplied } from './migrate/applied.ts'
 import { type AppliedMigration, decideKnown, type DownTarget, planDown, planUp } from './migrate/decide.ts'
 import { loadMigrations, type Migration, migrationsFolder } from './migrate/migration-file.ts'
@@ -105,10 +106,12 @@ async function migrate(
 }
 
 async function apply(client: pg.Client, migration: Migration, direction: Direction): Promise<Decision<void>> {
+  let isCommitting = false
   try {
     await client.query('begin')
     await client.query(migration[direction])
     await (direction === 'up' ? recordApplied : forgetApplied)(client, migration)
+    isCommitting = true
     await client.query('commit')
     return accept(undefined)
   } catch (error) {
@@ -119,14 +122,13 @@ async function apply(client: pg.Client, migration: Migration, direction: Directi
         hint: 'End long transactions, or try again when there is less traffic. What was applied before stays applied.',
       })
     }
+    // A connection that breaks earlier takes everything along; one that breaks in the commit leaves the answer open.
+    const isUnsettled = isCommitting && outcomeOf(error) === 'unknown'
+    const what = isUnsettled ? 'may or may not have been applied; run it again' : 'failed and left nothing behind'
     const fault = new KernelFault(
-      'store.migration.failed',
-      `${migration.name} (${direction}) failed and left nothing behind: ${(error as Error).message}`,
-      {
-        migration: migration.name,
-        direction,
-        sqlState,
-      },
+      isUnsettled ? 'store.migration.unsettled' : 'store.migration.failed',
+      `${migration.name} (${direction}) ${what}: ${(error as Error).message}`,
+      { migration: migration.name, direction, sqlState },
     )
     fault.cause = error
     throw fault

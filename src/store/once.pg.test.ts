@@ -169,7 +169,24 @@ describe('insertOnce', () => {
       const refused = answers.flatMap((answer, index) =>
         answer.status === 'rejected' ? [[index, answer.reason.constraint]] : [],
       )
-      assert.deepEqual(refused, [[11, 'commands_status_ck']])
+      assert.deepEqual(refused, [[11, 'command_status_ck']])
+    })
+
+    test('a taken key whose row the server does not show takes nothing from the rows that are in', async (t) => {
+      const flaky = flakyDb(opened.db)
+      const lane = openInsertLane(flaky.db, commands)
+      t.after(() => lane.close())
+      await insertOnce(opened.db, commands, aRow('taken-and-hidden'), created())
+      const rows = [aRow(null), aRow('taken-and-hidden'), aRow('fresh-beside-it'), aRow(null)]
+      flaky.refuse('once_', '57014')
+      const answers = await Promise.allSettled(rows.map((row) => lane.insert(row, created())))
+      assert.equal(flaky.refused, 1)
+      assert.deepEqual(
+        answers.map((answer) =>
+          answer.status === 'rejected' ? answer.reason.code : answer.value.ok && answer.value.value.inserted,
+        ),
+        [true, '57014', true, true],
+      )
     })
 
     for (const [size, key] of [

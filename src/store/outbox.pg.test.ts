@@ -232,6 +232,24 @@ describe('an outbox', () => {
     await assert.rejects(write(1, 'made_up'), { code: 'store.outbox.kind' })
   })
 
+  test('rows that a dead drainer left are taken again also while new ones never cease to come', async () => {
+    const [left] = await write(1)
+    await opened.db.query(`update public.outbox set status = 'Processing', available_at = now() - interval '1 hour'`)
+    await write(1)
+    const stop = new AbortController()
+    const handled: string[] = []
+    await runOutbox(opened.db, box, {
+      ...options(async ({ id }) => {
+        handled.push(id)
+        await write(1)
+        if (id === left || handled.length === 300) stop.abort()
+      }),
+      signal: stop.signal,
+      wait: () => Promise.reject(new Error('there was always something due')),
+    })
+    assert.equal(handled.at(-1), left)
+  })
+
   test('running until told to stop handles what comes', async () => {
     const stop = new AbortController()
     const handled: string[] = []

@@ -8,6 +8,27 @@ grant concord_app to concord_engine;
 create schema concord;
 grant usage on schema concord to concord_app;
 grant usage on schema concord to concord_engine;
+create domain concord.agent_run_status as text constraint agent_run_status_ck CHECK ((VALUE = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'created'::text, 'queued'::text, 'waiting_for_tool'::text, 'waiting_for_approval'::text, 'waiting_for_input'::text, 'waiting_for_children'::text, 'cancelling'::text])));
+create domain concord.approval_status as text constraint approval_status_ck CHECK ((VALUE = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'changes_requested'::text, 'expired'::text, 'cancelled'::text])));
+create domain concord.cancellation_mode as text constraint cancellation_mode_ck CHECK ((VALUE = ANY (ARRAY['graceful'::text, 'compensate_then_stop'::text])));
+create domain concord.command_status as text constraint command_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'validated'::text, 'waiting_for_input'::text, 'waiting_for_approval'::text, 'approved'::text, 'queued'::text, 'running'::text, 'blocked'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'compensating'::text, 'compensated'::text, 'cancelling'::text])));
+create domain concord.cost_limit as numeric constraint cost_limit_ck CHECK (((VALUE > (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
+create domain concord.cost_units as numeric constraint cost_units_ck CHECK (((VALUE >= (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
+create domain concord.count_from_one as integer constraint count_from_one_ck CHECK ((VALUE >= 1));
+create domain concord.count_from_zero as integer constraint count_from_zero_ck CHECK ((VALUE >= 0));
+create domain concord.decider as text constraint decider_ck CHECK (((VALUE <> ''::text) AND (VALUE !~~ 'agent:%'::text)));
+create domain concord.effect_status as text constraint effect_status_ck CHECK ((VALUE = ANY (ARRAY['planned'::text, 'executing'::text, 'succeeded'::text, 'failed'::text])));
+create domain concord.error_class as text constraint error_class_ck CHECK ((VALUE = ANY (ARRAY['transient_connector_error'::text, 'rate_limited'::text, 'timeout'::text, 'temporary_database_error'::text, 'validation_error'::text, 'policy_denied'::text, 'approval_rejected'::text, 'permission_denied'::text, 'malformed_payload'::text, 'internal_error'::text])));
+create domain concord.event_purpose as text constraint event_purpose_ck CHECK ((VALUE = ANY (ARRAY['event'::text, 'audit'::text, 'agent_step'::text])));
+create domain concord.execution_mode as text constraint execution_mode_ck CHECK ((VALUE = ANY (ARRAY['sequential'::text, 'parallel'::text, 'competitive'::text, 'review_driven'::text, 'hierarchical'::text])));
+create domain concord.filled_text as text constraint filled_text_ck CHECK ((VALUE <> ''::text));
+create domain concord.finite_time as timestamp with time zone constraint finite_time_ck CHECK (isfinite(VALUE));
+create domain concord.ingress as text constraint ingress_ck CHECK ((VALUE = ANY (ARRAY['user_request'::text, 'scheduled_trigger'::text, 'webhook'::text, 'system_event'::text, 'agent_action'::text, 'connector_event'::text, 'human_decision'::text])));
+create domain concord.join_strategy as text constraint join_strategy_ck CHECK ((VALUE = ANY (ARRAY['all_success'::text, 'first_success'::text, 'quorum'::text, 'coordinator_synthesis'::text, 'evaluator_selection'::text, 'human_review'::text, 'best_of_n'::text, 'map_reduce'::text, 'consensus'::text, 'ranked_review'::text])));
+create domain concord.list_json as jsonb constraint list_json_ck CHECK ((jsonb_typeof(VALUE) = 'array'::text));
+create domain concord.object_json as jsonb constraint object_json_ck CHECK ((jsonb_typeof(VALUE) = 'object'::text));
+create domain concord.reversibility as text constraint reversibility_ck CHECK ((VALUE = ANY (ARRAY['reversible'::text, 'compensatable'::text, 'irreversible'::text])));
+create domain concord.swarm_run_status as text constraint swarm_run_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'running'::text, 'joining'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'partially_succeeded'::text, 'expired'::text, 'waiting_for_approval'::text, 'cancelling'::text])));
 CREATE OR REPLACE FUNCTION concord.refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -41,38 +62,34 @@ create table concord.agent_runs (
   agent_name          text                     not null,
   agent_role          text                     not null,
   agent_version       text,
-  status              text                     not null,
+  status              concord.agent_run_status not null,
   goal                text                     not null,
-  allowed_tools       jsonb                    not null default '[]'::jsonb,
-  allowed_connectors  jsonb                    not null default '[]'::jsonb,
+  allowed_tools       concord.list_json        not null default '[]'::jsonb,
+  allowed_connectors  concord.list_json        not null default '[]'::jsonb,
   memory_scope        jsonb                    not null default '{}'::jsonb,
   context_scope       jsonb                    not null default '{}'::jsonb,
-  max_steps           integer                  not null default 20,
-  step_count          integer                  not null default 0,
-  spawn_depth         integer                  not null default 0,
+  max_steps           concord.count_from_one   not null default 20,
+  step_count          concord.count_from_zero  not null default 0,
+  spawn_depth         concord.count_from_zero  not null default 0,
   model_config        jsonb                    not null default '{}'::jsonb,
   runtime_config      jsonb                    not null default '{}'::jsonb,
-  metadata            jsonb                    not null default '{}'::jsonb,
-  created_at          timestamp with time zone not null default now(),
-  started_at          timestamp with time zone,
-  completed_at        timestamp with time zone,
-  cancelled_at        timestamp with time zone,
+  metadata            concord.object_json      not null default '{}'::jsonb,
+  created_at          concord.finite_time      not null default now(),
+  started_at          concord.finite_time,
+  completed_at        concord.finite_time,
+  cancelled_at        concord.finite_time,
   workspace_id        uuid                     not null,
-  run_after           timestamp with time zone default now(),
+  run_after           concord.finite_time      default now(),
   turn_token          uuid,
-  turn_until          timestamp with time zone,
+  turn_until          concord.finite_time,
   constraint agent_runs_pk PRIMARY KEY (agent_run_id),
   constraint agent_runs_workspace_uq UNIQUE (workspace_id, agent_run_id),
   constraint agent_runs_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint agent_runs_parent_fk FOREIGN KEY (workspace_id, parent_agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
   constraint agent_runs_swarm_run_fk FOREIGN KEY (workspace_id, swarm_run_id) REFERENCES concord.swarm_runs(workspace_id, swarm_run_id),
-  constraint agent_runs_depth_ck CHECK (((spawn_depth >= 0) AND ((parent_agent_run_id IS NULL) = (spawn_depth = 0)))),
-  constraint agent_runs_ended_ck CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text])) = ((completed_at IS NOT NULL) OR (cancelled_at IS NOT NULL)))),
-  constraint agent_runs_metadata_ck CHECK ((jsonb_typeof(metadata) = 'object'::text)),
-  constraint agent_runs_scope_ck CHECK (((jsonb_typeof(allowed_tools) = 'array'::text) AND (jsonb_typeof(allowed_connectors) = 'array'::text))),
-  constraint agent_runs_status_ck CHECK ((status = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'created'::text, 'queued'::text, 'waiting_for_tool'::text, 'waiting_for_approval'::text, 'waiting_for_input'::text, 'waiting_for_children'::text, 'cancelling'::text]))),
-  constraint agent_runs_steps_ck CHECK (((max_steps >= 1) AND (step_count >= 0) AND (step_count <= max_steps))),
-  constraint agent_runs_times_ck CHECK ((isfinite(created_at) AND isfinite(started_at) AND isfinite(completed_at) AND isfinite(cancelled_at) AND isfinite(run_after) AND isfinite(turn_until))),
+  constraint agent_runs_depth_ck CHECK (((parent_agent_run_id IS NULL) = ((spawn_depth)::integer = 0))),
+  constraint agent_runs_ended_ck CHECK ((((status)::text = ANY ('{succeeded,failed,cancelled,expired}'::text[])) = ((completed_at IS NOT NULL) OR (cancelled_at IS NOT NULL)))),
+  constraint agent_runs_steps_ck CHECK (((step_count)::integer <= (max_steps)::integer)),
   constraint agent_runs_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
 ) with (fillfactor=70);
 CREATE INDEX agent_runs_command_ix ON concord.agent_runs USING btree (command_id);
@@ -88,27 +105,27 @@ grant insert, select, update on concord.agent_runs to concord_engine;
 comment on column concord.agent_runs.run_after is 'When the next turn is due; null: nothing is due.';
 
 create table concord.approvals (
-  approval_id           uuid                     not null,
-  command_id            uuid                     not null,
-  requested_by          text                     not null,
-  approver              text                     not null,
-  approval_type         text                     not null,
-  request_payload       jsonb                    not null,
-  review_packet         jsonb                    not null,
-  status                text                     not null default 'pending'::text,
-  expires_at            timestamp with time zone,
-  created_at            timestamp with time zone not null default now(),
-  decided_at            timestamp with time zone,
-  workspace_id          uuid                     not null,
-  decided_by            text,
+  approval_id           uuid                    not null,
+  command_id            uuid                    not null,
+  requested_by          concord.filled_text     not null,
+  approver              concord.filled_text     not null,
+  approval_type         concord.filled_text     not null,
+  request_payload       concord.object_json     not null,
+  review_packet         concord.object_json     not null,
+  status                concord.approval_status not null default 'pending'::text,
+  expires_at            concord.finite_time,
+  created_at            concord.finite_time     not null default now(),
+  decided_at            concord.finite_time,
+  workspace_id          uuid                    not null,
+  decided_by            concord.decider,
   decision_reason       text,
-  idempotency_key       text,
-  payload_hash          text                     not null,
-  self_decision_allowed boolean                  not null default false,
+  idempotency_key       concord.filled_text,
+  payload_hash          concord.filled_text     not null,
+  self_decision_allowed boolean                 not null default false,
   superseded_by         uuid,
-  approvals_required    integer                  not null default 1,
-  approver_roles        text[]                   not null default '{}'::text[],
-  approved_by           text[]                   not null default '{}'::text[],
+  approvals_required    concord.count_from_one  not null default 1,
+  approver_roles        text[]                  not null default '{}'::text[],
+  approved_by           text[]                  not null default '{}'::text[],
   domain_effect_id      uuid,
   constraint approvals_pk PRIMARY KEY (approval_id),
   constraint approvals_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
@@ -116,21 +133,16 @@ create table concord.approvals (
   constraint approvals_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint approvals_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
   constraint approvals_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.approvals(workspace_id, approval_id),
-  constraint approvals_decided_at_ck CHECK ((((status = ANY (ARRAY['approved'::text, 'rejected'::text, 'changes_requested'::text])) = (decided_at IS NOT NULL)) AND ((decided_at IS NULL) = (decided_by IS NULL)))),
-  constraint approvals_decided_by_ck CHECK (((decided_by <> ''::text) AND (decided_by !~~ 'agent:%'::text))),
-  constraint approvals_in_time_ck CHECK ((decided_at < expires_at)),
-  constraint approvals_names_ck CHECK (((requested_by <> ''::text) AND (approver <> ''::text) AND (approval_type <> ''::text) AND (payload_hash <> ''::text) AND (idempotency_key <> ''::text))),
-  constraint approvals_objects_ck CHECK (((jsonb_typeof(request_payload) = 'object'::text) AND (jsonb_typeof(review_packet) = 'object'::text))),
-  constraint approvals_quorum_ck CHECK (((approvals_required >= 1) AND ((status <> 'approved'::text) OR (approvals_required = 1) OR (cardinality(approved_by) >= approvals_required)))),
-  constraint approvals_reconcile_ck CHECK (((approval_type <> 'reconcile_effect'::text) OR (domain_effect_id IS NOT NULL))),
-  constraint approvals_self_decision_ck CHECK ((self_decision_allowed OR ((decided_by IS DISTINCT FROM requested_by) AND (NOT (requested_by = ANY (approved_by)))))),
-  constraint approvals_status_ck CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'changes_requested'::text, 'expired'::text, 'cancelled'::text]))),
-  constraint approvals_superseded_by_ck CHECK ((superseded_by <> approval_id)),
-  constraint approvals_times_ck CHECK ((isfinite(expires_at) AND isfinite(created_at) AND isfinite(decided_at)))
+  constraint approvals_decided_at_ck CHECK (((((status)::text = ANY ('{approved,rejected,changes_requested}'::text[])) = (decided_at IS NOT NULL)) AND ((decided_at IS NULL) = (decided_by IS NULL)))),
+  constraint approvals_in_time_ck CHECK (((decided_at)::timestamp with time zone < (expires_at)::timestamp with time zone)),
+  constraint approvals_quorum_ck CHECK ((((status)::text <> 'approved'::text) OR ((approvals_required)::integer = 1) OR (cardinality(approved_by) >= (approvals_required)::integer))),
+  constraint approvals_reconcile_ck CHECK ((((approval_type)::text <> 'reconcile_effect'::text) OR (domain_effect_id IS NOT NULL))),
+  constraint approvals_self_decision_ck CHECK ((self_decision_allowed OR (((decided_by)::text IS DISTINCT FROM (requested_by)::text) AND (NOT ((requested_by)::text = ANY (approved_by)))))),
+  constraint approvals_superseded_by_ck CHECK ((superseded_by <> approval_id))
 ) with (fillfactor=80);
 CREATE INDEX approvals_command_ix ON concord.approvals USING btree (command_id);
-CREATE INDEX approvals_expiry_ix ON concord.approvals USING btree (expires_at) WHERE (status = 'pending'::text);
-CREATE INDEX approvals_inbox_ix ON concord.approvals USING btree (workspace_id, created_at) WHERE (status = 'pending'::text);
+CREATE INDEX approvals_expiry_ix ON concord.approvals USING btree (expires_at) WHERE ((status)::text = 'pending'::text);
+CREATE INDEX approvals_inbox_ix ON concord.approvals USING btree (workspace_id, created_at) WHERE ((status)::text = 'pending'::text);
 alter table concord.approvals enable row level security, force row level security;
 create policy approvals_app on concord.approvals as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
 create policy approvals_engine on concord.approvals as permissive for all to concord_engine using (true) with check (true);
@@ -143,18 +155,16 @@ comment on column concord.approvals.approver_roles is 'Org roles whose members m
 comment on column concord.approvals.approved_by is 'Distinct persons who approved so far, where more than one must.';
 
 create table concord.command_dependencies (
-  child_command_id       uuid                     not null,
-  parent_command_id      uuid                     not null,
-  required_status        text                     not null default 'succeeded'::text,
-  propagate_cancellation boolean                  not null default true,
-  created_at             timestamp with time zone not null default now(),
-  workspace_id           uuid                     not null,
+  child_command_id       uuid                   not null,
+  parent_command_id      uuid                   not null,
+  required_status        concord.command_status not null default 'succeeded'::text,
+  propagate_cancellation boolean                not null default true,
+  created_at             concord.finite_time    not null default now(),
+  workspace_id           uuid                   not null,
   constraint command_dependencies_pk PRIMARY KEY (child_command_id, parent_command_id),
   constraint command_dependencies_child_fk FOREIGN KEY (workspace_id, child_command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint command_dependencies_parent_fk FOREIGN KEY (workspace_id, parent_command_id) REFERENCES concord.commands(workspace_id, command_id),
-  constraint command_dependencies_required_status_ck CHECK ((required_status = ANY (ARRAY['created'::text, 'validated'::text, 'waiting_for_input'::text, 'waiting_for_approval'::text, 'approved'::text, 'queued'::text, 'running'::text, 'blocked'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'compensating'::text, 'compensated'::text, 'cancelling'::text]))),
-  constraint command_dependencies_self_ck CHECK ((child_command_id <> parent_command_id)),
-  constraint command_dependencies_times_ck CHECK (isfinite(created_at))
+  constraint command_dependencies_self_ck CHECK ((child_command_id <> parent_command_id))
 );
 CREATE INDEX idx_command_deps_parent ON concord.command_dependencies USING btree (parent_command_id);
 alter table concord.command_dependencies enable row level security, force row level security;
@@ -164,48 +174,40 @@ grant insert, select on concord.command_dependencies to concord_app;
 grant insert, select on concord.command_dependencies to concord_engine;
 
 create table concord.commands (
-  command_id              uuid                     not null,
-  command_type            text                     not null,
-  requested_by            text                     not null,
-  ingress                 text                     not null,
-  payload                 jsonb                    not null,
-  context                 jsonb                    not null,
-  status                  text                     not null,
-  cancellation_mode       text                     not null default 'graceful'::text,
-  idempotency_key         text,
-  runtime_workflow_id     text,
+  command_id              uuid                      not null,
+  command_type            concord.filled_text       not null,
+  requested_by            concord.filled_text       not null,
+  ingress                 concord.ingress           not null,
+  payload                 concord.object_json       not null,
+  context                 concord.object_json       not null,
+  status                  concord.command_status    not null,
+  cancellation_mode       concord.cancellation_mode not null default 'graceful'::text,
+  idempotency_key         concord.filled_text,
+  runtime_workflow_id     concord.filled_text,
   result                  jsonb,
   error                   text,
-  created_at              timestamp with time zone not null default now(),
-  updated_at              timestamp with time zone not null default now(),
-  completed_at            timestamp with time zone,
-  workspace_id            uuid                     not null,
+  created_at              concord.finite_time       not null default now(),
+  updated_at              concord.finite_time       not null default now(),
+  completed_at            concord.finite_time,
+  workspace_id            uuid                      not null,
   request_fingerprint     text,
-  payload_hash            text                     not null,
+  payload_hash            concord.filled_text       not null,
   task_name               text,
   plan                    jsonb,
-  cancellation_requested  boolean                  not null default false,
+  cancellation_requested  boolean                   not null default false,
   command_type_version_id uuid,
-  error_class             text,
-  attempt                 integer                  not null default 1,
-  run_after               timestamp with time zone default now(),
+  error_class             concord.error_class,
+  attempt                 concord.count_from_one    not null default 1,
+  run_after               concord.finite_time       default now(),
   turn_token              uuid,
-  turn_until              timestamp with time zone,
+  turn_until              concord.finite_time,
   constraint commands_pk PRIMARY KEY (command_id),
   constraint commands_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
   constraint commands_runtime_workflow_id_uq UNIQUE (runtime_workflow_id),
   constraint commands_workspace_uq UNIQUE (workspace_id, command_id),
   constraint commands_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
-  constraint commands_attempt_ck CHECK ((attempt >= 1)),
-  constraint commands_cancellation_mode_ck CHECK ((cancellation_mode = ANY (ARRAY['graceful'::text, 'compensate_then_stop'::text]))),
-  constraint commands_completed_at_ck CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'compensated'::text])) = (completed_at IS NOT NULL))),
-  constraint commands_error_class_ck CHECK ((error_class = ANY (ARRAY['transient_connector_error'::text, 'rate_limited'::text, 'timeout'::text, 'temporary_database_error'::text, 'validation_error'::text, 'policy_denied'::text, 'approval_rejected'::text, 'permission_denied'::text, 'malformed_payload'::text, 'internal_error'::text]))),
-  constraint commands_ingress_ck CHECK ((ingress = ANY (ARRAY['user_request'::text, 'scheduled_trigger'::text, 'webhook'::text, 'system_event'::text, 'agent_action'::text, 'connector_event'::text, 'human_decision'::text]))),
-  constraint commands_names_ck CHECK (((command_type <> ''::text) AND (requested_by <> ''::text) AND (payload_hash <> ''::text) AND (idempotency_key <> ''::text) AND (runtime_workflow_id <> ''::text))),
-  constraint commands_objects_ck CHECK (((jsonb_typeof(payload) = 'object'::text) AND (jsonb_typeof(context) = 'object'::text))),
+  constraint commands_completed_at_ck CHECK ((((status)::text = ANY ('{succeeded,failed,cancelled,expired,compensated}'::text[])) = (completed_at IS NOT NULL))),
   constraint commands_request_fingerprint_ck CHECK (((idempotency_key IS NULL) OR (request_fingerprint IS NOT NULL))),
-  constraint commands_status_ck CHECK ((status = ANY (ARRAY['created'::text, 'validated'::text, 'waiting_for_input'::text, 'waiting_for_approval'::text, 'approved'::text, 'queued'::text, 'running'::text, 'blocked'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'compensating'::text, 'compensated'::text, 'cancelling'::text]))),
-  constraint commands_times_ck CHECK ((isfinite(created_at) AND isfinite(updated_at) AND isfinite(completed_at) AND isfinite(run_after) AND isfinite(turn_until))),
   constraint commands_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
 ) with (fillfactor=70);
 CREATE INDEX commands_due_ix ON concord.commands USING btree (run_after) WHERE (completed_at IS NULL);
@@ -225,42 +227,34 @@ comment on column concord.commands.turn_token is 'Fence of the turn under way: e
 comment on column concord.commands.turn_until is 'After this time another driver may take the turn over.';
 
 create table concord.domain_effects (
-  domain_effect_id                uuid                     not null,
-  command_id                      uuid                     not null,
-  effect_type                     text                     not null,
-  effect_payload                  jsonb                    not null,
-  idempotency_key                 text,
-  status                          text                     not null default 'planned'::text,
+  domain_effect_id                uuid                    not null,
+  command_id                      uuid                    not null,
+  effect_type                     concord.filled_text     not null,
+  effect_payload                  concord.object_json     not null,
+  idempotency_key                 concord.filled_text,
+  status                          concord.effect_status   not null default 'planned'::text,
   executed_by_runtime_workflow_id text,
   result                          jsonb,
   error                           text,
   compensates_effect_id           uuid,
   declared_compensation           text,
-  created_at                      timestamp with time zone not null default now(),
-  completed_at                    timestamp with time zone,
-  workspace_id                    uuid                     not null,
-  declaration_order               integer                  not null,
-  attempt                         integer                  not null default 0,
-  max_attempts                    integer                  not null default 3,
-  error_class                     text,
-  run_after                       timestamp with time zone,
+  created_at                      concord.finite_time     not null default now(),
+  completed_at                    concord.finite_time,
+  workspace_id                    uuid                    not null,
+  declaration_order               concord.count_from_zero not null,
+  attempt                         concord.count_from_zero not null default 0,
+  max_attempts                    concord.count_from_one  not null default 3,
+  error_class                     concord.error_class,
+  run_after                       concord.finite_time,
   turn_token                      uuid,
-  reversibility                   text,
+  reversibility                   concord.reversibility,
   read_back                       jsonb,
   constraint domain_effects_pk PRIMARY KEY (domain_effect_id),
   constraint domain_effects_workspace_uq UNIQUE (workspace_id, domain_effect_id),
   constraint domain_effects_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint domain_effects_compensates_fk FOREIGN KEY (workspace_id, compensates_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
-  constraint domain_effects_attempts_ck CHECK (((attempt >= 0) AND (max_attempts >= 1))),
-  constraint domain_effects_completed_at_ck CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text])) = (completed_at IS NOT NULL))),
-  constraint domain_effects_error_class_ck CHECK ((error_class = ANY (ARRAY['transient_connector_error'::text, 'rate_limited'::text, 'timeout'::text, 'temporary_database_error'::text, 'validation_error'::text, 'policy_denied'::text, 'approval_rejected'::text, 'permission_denied'::text, 'malformed_payload'::text, 'internal_error'::text]))),
-  constraint domain_effects_names_ck CHECK (((effect_type <> ''::text) AND (idempotency_key <> ''::text))),
-  constraint domain_effects_order_ck CHECK ((declaration_order >= 0)),
-  constraint domain_effects_payload_ck CHECK ((jsonb_typeof(effect_payload) = 'object'::text)),
-  constraint domain_effects_reversibility_ck CHECK ((reversibility = ANY (ARRAY['reversible'::text, 'compensatable'::text, 'irreversible'::text]))),
-  constraint domain_effects_self_ck CHECK ((compensates_effect_id <> domain_effect_id)),
-  constraint domain_effects_status_ck CHECK ((status = ANY (ARRAY['planned'::text, 'executing'::text, 'succeeded'::text, 'failed'::text]))),
-  constraint domain_effects_times_ck CHECK ((isfinite(created_at) AND isfinite(completed_at) AND isfinite(run_after)))
+  constraint domain_effects_completed_at_ck CHECK ((((status)::text = ANY ('{succeeded,failed}'::text[])) = (completed_at IS NOT NULL))),
+  constraint domain_effects_self_ck CHECK ((compensates_effect_id <> domain_effect_id))
 ) with (fillfactor=80);
 CREATE INDEX idx_domain_effects_command ON concord.domain_effects USING btree (command_id, declaration_order);
 CREATE INDEX idx_domain_effects_status ON concord.domain_effects USING btree (workspace_id, created_at) WHERE (completed_at IS NULL);
@@ -277,18 +271,18 @@ comment on column concord.domain_effects.reversibility is 'Whether it can be und
 comment on column concord.domain_effects.read_back is 'What the provider showed when it was asked afterwards.';
 
 create table concord.domain_event_seals (
-  workspace_id     uuid                     not null,
-  seal_no          bigint                   not null,
-  xid_from         xid8                     not null,
-  xid_to           xid8                     not null,
-  first_seq        bigint                   not null,
-  last_seq         bigint                   not null,
-  row_count        integer                  not null,
-  root_hash        bytea                    not null,
+  workspace_id     uuid                not null,
+  seal_no          bigint              not null,
+  xid_from         xid8                not null,
+  xid_to           xid8                not null,
+  first_seq        bigint              not null,
+  last_seq         bigint              not null,
+  row_count        integer             not null,
+  root_hash        bytea               not null,
   previous_seal_no bigint,
-  previous_hash    bytea                    not null,
-  seal_hash        bytea                    not null,
-  sealed_at        timestamp with time zone not null default now(),
+  previous_hash    bytea               not null,
+  seal_hash        bytea               not null,
+  sealed_at        concord.finite_time not null default now(),
   constraint domain_event_seals_pk PRIMARY KEY (workspace_id, seal_no),
   constraint domain_event_seals_link_uq UNIQUE (workspace_id, seal_no, xid_to, seal_hash),
   constraint domain_event_seals_previous_fk FOREIGN KEY (workspace_id, previous_seal_no, xid_from, previous_hash) REFERENCES concord.domain_event_seals(workspace_id, seal_no, xid_to, seal_hash),
@@ -298,8 +292,7 @@ CASE
     WHEN (seal_no = 1) THEN (previous_seal_no IS NULL)
     ELSE ((seal_no > 1) AND (previous_seal_no IS NOT NULL) AND (previous_seal_no = (seal_no - 1)))
 END),
-  constraint domain_event_seals_range_ck CHECK (((xid_from < xid_to) AND (first_seq <= last_seq) AND (row_count >= 1))),
-  constraint domain_event_seals_times_ck CHECK (isfinite(sealed_at))
+  constraint domain_event_seals_range_ck CHECK (((xid_from < xid_to) AND (first_seq <= last_seq) AND (row_count >= 1)))
 );
 CREATE TRIGGER domain_event_seals_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON concord.domain_event_seals FOR EACH STATEMENT EXECUTE FUNCTION concord.refuse_change() ENABLE ALWAYS;
 alter table concord.domain_event_seals enable row level security, force row level security;
@@ -312,41 +305,36 @@ comment on column concord.domain_event_seals.root_hash is 'Merkle root over the 
 comment on column concord.domain_event_seals.previous_hash is 'seal_hash of the seal before; 32 zero bytes for the first.';
 
 create table concord.domain_events (
-  event_id     uuid                     not null,
+  event_id     uuid                    not null,
   command_id   uuid,
   agent_run_id uuid,
   swarm_run_id uuid,
-  purpose      text                     not null,
-  event_type   text                     not null,
-  payload      jsonb                    not null,
-  actor        text                     not null,
-  trace_id     text                     not null,
-  step_index   integer,
+  purpose      concord.event_purpose   not null,
+  event_type   concord.filled_text     not null,
+  payload      concord.object_json     not null,
+  actor        concord.filled_text     not null,
+  trace_id     concord.filled_text     not null,
+  step_index   concord.count_from_zero,
   tool_name    text,
-  latency_ms   integer,
+  latency_ms   concord.count_from_zero,
   token_usage  jsonb,
-  cost_units   numeric,
-  created_at   timestamp with time zone not null default now(),
-  workspace_id uuid                     not null,
-  seq          bigint                   not null generated always as identity,
-  xid          xid8                     not null default pg_current_xact_id(),
+  cost_units   concord.cost_units,
+  created_at   concord.finite_time     not null default now(),
+  workspace_id uuid                    not null,
+  seq          bigint                  not null generated always as identity,
+  xid          xid8                    not null default pg_current_xact_id(),
   constraint domain_events_pk PRIMARY KEY (event_id),
   constraint domain_events_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
   constraint domain_events_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint domain_events_swarm_run_fk FOREIGN KEY (workspace_id, swarm_run_id) REFERENCES concord.swarm_runs(workspace_id, swarm_run_id),
   constraint domain_events_agent_step_ck CHECK (
 CASE
-    WHEN (purpose = 'agent_step'::text) THEN ((agent_run_id IS NOT NULL) AND (step_index IS NOT NULL))
+    WHEN ((purpose)::text = 'agent_step'::text) THEN ((agent_run_id IS NOT NULL) AND (step_index IS NOT NULL))
     ELSE ((step_index IS NULL) AND (tool_name IS NULL) AND (latency_ms IS NULL) AND (token_usage IS NULL) AND (cost_units IS NULL))
-END),
-  constraint domain_events_names_ck CHECK (((event_type <> ''::text) AND (actor <> ''::text) AND (trace_id <> ''::text))),
-  constraint domain_events_numbers_ck CHECK (((step_index >= 0) AND (latency_ms >= 0) AND (cost_units >= (0)::numeric) AND (cost_units < 'Infinity'::numeric))),
-  constraint domain_events_payload_ck CHECK ((jsonb_typeof(payload) = 'object'::text)),
-  constraint domain_events_purpose_ck CHECK ((purpose = ANY (ARRAY['event'::text, 'audit'::text, 'agent_step'::text]))),
-  constraint domain_events_times_ck CHECK (isfinite(created_at))
+END)
 );
 CREATE INDEX domain_events_feed_ix ON concord.domain_events USING btree (xid, seq);
-CREATE INDEX idx_domain_events_audit ON concord.domain_events USING btree (command_id, created_at) WHERE (purpose = 'audit'::text);
+CREATE INDEX idx_domain_events_audit ON concord.domain_events USING btree (command_id, created_at) WHERE ((purpose)::text = 'audit'::text);
 CREATE INDEX idx_domain_events_command ON concord.domain_events USING btree (command_id, seq);
 CREATE INDEX idx_domain_events_purpose ON concord.domain_events USING btree (workspace_id, purpose, seq);
 CREATE UNIQUE INDEX idx_domain_events_agent ON concord.domain_events USING btree (agent_run_id, step_index) WHERE (agent_run_id IS NOT NULL);
@@ -365,35 +353,28 @@ create table concord.swarm_runs (
   command_id               uuid                     not null,
   workflow_run_id          uuid,
   coordinator_agent_run_id uuid,
-  status                   text                     not null,
+  status                   concord.swarm_run_status not null,
   objective                text                     not null,
-  execution_mode           text                     not null,
-  join_strategy            text                     not null,
-  max_agents               integer                  not null default 5,
-  max_depth                integer                  not null default 2,
-  max_total_steps          integer                  not null default 100,
-  max_cost_units           numeric,
-  metadata                 jsonb                    not null default '{}'::jsonb,
-  created_at               timestamp with time zone not null default now(),
-  started_at               timestamp with time zone,
-  completed_at             timestamp with time zone,
-  cancelled_at             timestamp with time zone,
+  execution_mode           concord.execution_mode   not null,
+  join_strategy            concord.join_strategy    not null,
+  max_agents               concord.count_from_one   not null default 5,
+  max_depth                concord.count_from_zero  not null default 2,
+  max_total_steps          concord.count_from_one   not null default 100,
+  max_cost_units           concord.cost_limit,
+  metadata                 concord.object_json      not null default '{}'::jsonb,
+  created_at               concord.finite_time      not null default now(),
+  started_at               concord.finite_time,
+  completed_at             concord.finite_time,
+  cancelled_at             concord.finite_time,
   workspace_id             uuid                     not null,
-  run_after                timestamp with time zone default now(),
+  run_after                concord.finite_time      default now(),
   turn_token               uuid,
-  turn_until               timestamp with time zone,
+  turn_until               concord.finite_time,
   constraint swarm_runs_pk PRIMARY KEY (swarm_run_id),
   constraint swarm_runs_workspace_uq UNIQUE (workspace_id, swarm_run_id),
   constraint swarm_runs_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint swarm_runs_coordinator_fk FOREIGN KEY (workspace_id, coordinator_agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
-  constraint swarm_runs_ended_ck CHECK (((status = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text, 'partially_succeeded'::text, 'expired'::text])) = ((completed_at IS NOT NULL) OR (cancelled_at IS NOT NULL)))),
-  constraint swarm_runs_execution_mode_ck CHECK ((execution_mode = ANY (ARRAY['sequential'::text, 'parallel'::text, 'competitive'::text, 'review_driven'::text, 'hierarchical'::text]))),
-  constraint swarm_runs_join_strategy_ck CHECK ((join_strategy = ANY (ARRAY['all_success'::text, 'first_success'::text, 'quorum'::text, 'coordinator_synthesis'::text, 'evaluator_selection'::text, 'human_review'::text, 'best_of_n'::text, 'map_reduce'::text, 'consensus'::text, 'ranked_review'::text]))),
-  constraint swarm_runs_limits_ck CHECK (((max_agents >= 1) AND (max_depth >= 0) AND (max_total_steps >= 1))),
-  constraint swarm_runs_max_cost_units_ck CHECK (((max_cost_units > (0)::numeric) AND (max_cost_units < 'Infinity'::numeric))),
-  constraint swarm_runs_metadata_ck CHECK ((jsonb_typeof(metadata) = 'object'::text)),
-  constraint swarm_runs_status_ck CHECK ((status = ANY (ARRAY['created'::text, 'running'::text, 'joining'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'partially_succeeded'::text, 'expired'::text, 'waiting_for_approval'::text, 'cancelling'::text]))),
-  constraint swarm_runs_times_ck CHECK ((isfinite(created_at) AND isfinite(started_at) AND isfinite(completed_at) AND isfinite(cancelled_at) AND isfinite(run_after) AND isfinite(turn_until))),
+  constraint swarm_runs_ended_ck CHECK ((((status)::text = ANY ('{succeeded,failed,cancelled,partially_succeeded,expired}'::text[])) = ((completed_at IS NOT NULL) OR (cancelled_at IS NOT NULL)))),
   constraint swarm_runs_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
 ) with (fillfactor=80);
 CREATE INDEX idx_swarm_runs_command_id ON concord.swarm_runs USING btree (command_id);

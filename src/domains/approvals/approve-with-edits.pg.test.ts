@@ -116,6 +116,38 @@ describe('approving with edits', () => {
     assert.equal(decided.approval.status, 'approved')
   })
 
+  for (const name of ['toString', 'valueOf', 'hasOwnProperty']) {
+    test(`an edit of a field named ${name} is judged like any other, by the owner`, async () => {
+      const approval = await room.ask()
+      const seen: unknown[] = []
+      const nosy = room.with({
+        revise: async (_, __, edited) => {
+          seen.push(edited)
+          return refuse('api.field.value', 'there is no such field', { path: name })
+        },
+      })
+      const answer = await decideApproval(nosy, room.approver, {
+        workspaceId: approval.workspace_id,
+        approvalId: approval.approval_id,
+        decision: 'approved',
+        edits: JSON.parse(`{"${name}": "x"}`) as Record<string, string>,
+        traceId: TRACE,
+      })
+      assert.equal(answer.ok ? 'ok' : answer.code, 'api.field.value')
+      assert.deepEqual(seen, [{ ...aContent().arguments, [name]: 'x' }])
+      assert.deepEqual(await room.read(approval), approval)
+    })
+  }
+
+  for (const name of ['constructor', 'prototype', '__proto__']) {
+    test(`an edit of a field named ${name} is refused and nothing is asked`, async () => {
+      const approval = await room.ask()
+      const answer = await edit(approval, room.approver, '60.00', { edits: JSON.parse(`{"${name}": {"amount": "1"}}`) })
+      assert.equal(answer.ok ? 'ok' : answer.code, 'key_forbidden')
+      assert.deepEqual(await room.read(approval), approval)
+    })
+  }
+
   test('an edit that makes it somebody else’s to decide waits for that person', async () => {
     const old = await room.ask()
     const board = room.with({

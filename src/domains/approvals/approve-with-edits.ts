@@ -28,7 +28,10 @@ export async function approveWithEdits(
   const guarded = guardValue(edits)
   if (!guarded.ok) return guarded
   const before = approval.request_payload.arguments
-  const fields = Object.keys(edits).filter((name) => !isSame(edits[name], before[name]))
+  // A field of the prototype (`toString`) is none of the arguments.
+  const fields = Object.keys(edits).filter(
+    (name) => !isSame(edits[name], Object.hasOwn(before, name) ? before[name] : undefined),
+  )
   if (fields.length === 0) return castBallot(tx, world, ballot)
 
   const revised = await revise(tx, approval, { ...before, ...edits }, by)

@@ -17,7 +17,7 @@ describe('reminders and escalation', () => {
   })
   after(() => room.close())
 
-  const remind = () => remindApprovers(room.world, notify, { traceId: TRACE })
+  const remind = async () => (await remindApprovers(room.world, notify, { traceId: TRACE })).sent
 
   test('each reminder of the type is sent once, by one of many sweepers, while the approval is open', async () => {
     sent = []
@@ -57,16 +57,44 @@ describe('reminders and escalation', () => {
     assert.equal(await remind(), 0)
   })
 
-  test('a notice that cannot be written is not recorded either, and is sent next time', async () => {
+  /** Writes for everybody but this one. */
+  const notifyBut =
+    (broken: { readonly approval_id: string }): Notify =>
+    (tx, notice) =>
+      notice.approval.approval_id === broken.approval_id ? Promise.reject(new Error('outbox')) : notify(tx, notice)
+
+  test('a notice that cannot be written is not recorded either, keeps no other waiting, and is sent next time', async () => {
     sent = []
-    const approval = await room.ask({ approvalType: 'patient' })
-    await room.age(approval, 10)
-    await assert.rejects(
-      remindApprovers(room.world, () => Promise.reject(new Error('outbox')), { traceId: TRACE }),
-      /outbox/,
+    const [broken, whole] = [await room.ask({ approvalType: 'patient' }), await room.ask({ approvalType: 'patient' })]
+    for (const approval of [broken, whole]) await room.age(approval, 10)
+    const swept = await remindApprovers(room.world, notifyBut(broken), { traceId: TRACE })
+    assert.equal(swept.sent, 1)
+    assert.deepEqual(
+      swept.failed.map(({ approvalId, error }) => [approvalId, (error as Error).message]),
+      [[broken.approval_id, 'outbox']],
     )
-    assert.equal((await room.eventsOf(approval)).length, 1)
+    assert.deepEqual([(await room.eventsOf(broken)).length, (await room.eventsOf(whole)).length], [1, 2])
     assert.equal(await remind(), 1)
+  })
+
+  test('an escalation that cannot be told is undone alone, and made next time', async () => {
+    sent = []
+    const [broken, whole] = [await room.ask({ approvalType: 'patient' }), await room.ask({ approvalType: 'patient' })]
+    for (const approval of [broken, whole]) await room.age(approval, 30)
+    const swept = await escalateApprovals(room.world, notifyBut(broken), { traceId: TRACE })
+    const ids = swept.escalated.map(({ approval_id }) => approval_id)
+    assert.ok(ids.includes(whole.approval_id) && !ids.includes(broken.approval_id))
+    assert.deepEqual(
+      swept.failed.map(({ approvalId }) => approvalId),
+      [broken.approval_id],
+    )
+    assert.deepEqual((await room.read(broken)).approver_roles, [])
+    assert.equal((await room.eventsOf(broken)).length, 1)
+    const next = await escalateApprovals(room.world, notify, { traceId: TRACE })
+    assert.deepEqual(
+      next.escalated.map(({ approval_id }) => approval_id),
+      [broken.approval_id],
+    )
   })
 
   test('after its time the next role may decide too, once, and only for open approvals', async () => {
@@ -79,13 +107,17 @@ describe('reminders and escalation', () => {
     const sweeps = await Promise.all(
       Array.from({ length: 6 }, () => escalateApprovals(room.world, notify, { traceId: TRACE })),
     )
-    assert.equal(sweeps.flat().filter(({ approval_id }) => approval_id === approval.approval_id).length, 1)
+    assert.equal(
+      sweeps.flatMap(({ escalated }) => escalated).filter(({ approval_id }) => approval_id === approval.approval_id)
+        .length,
+      1,
+    )
     assert.deepEqual((await room.read(approval)).approver_roles, ['board'])
     assert.deepEqual(
       sent.map(({ why }) => why),
       ['escalation'],
     )
-    assert.deepEqual(await escalateApprovals(room.world, notify, { traceId: TRACE }), [])
+    assert.deepEqual((await escalateApprovals(room.world, notify, { traceId: TRACE })).escalated, [])
     assert.equal((await room.eventsOf(approval)).at(-1)?.type, 'approval_escalated')
     accepted(await room.decide(approval, board, 'approved'))
   })

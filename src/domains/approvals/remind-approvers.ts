@@ -3,9 +3,10 @@ import { bySystem } from '#domains/identity'
 import type { Sql, Tx } from '#store'
 import { findDatabaseTime } from './approval-repository.ts'
 import { appendApprovalEvent, appendApprovalEventOnce } from './events.ts'
-import { escalateOverdue } from './sql/escalate-approvals.ts'
+import { escalateApproval } from './sql/escalate-approval.ts'
 import { type CrowdedType, listCrowded } from './sql/list-crowded.ts'
 import { type DueReminder, listDueRemindersSql } from './sql/list-due-reminders.ts'
+import { listEscalations } from './sql/list-escalations.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import type { ApprovalWorld, Notify } from './world.ts'
 
@@ -27,52 +28,64 @@ export function listDueReminders(sql: Sql, limit = 100): Promise<readonly DueRem
   return sql.run(listDueRemindersSql, [limit])
 }
 
-/** Every due reminder once, over all sweepers: whoever records it is the one who sends it. Gives how many. */
+export type Failure = { readonly approvalId: string; readonly error: unknown }
+
+/** Every due reminder once, over all sweepers: whoever records it is the one who sends it. */
 export async function remindApprovers(
   world: Pick<ApprovalWorld, 'db'>,
   notify: Notify,
   { limit = 100, traceId }: Sweep,
-): Promise<number> {
-  let sent = 0
-  for (const { reminder, ...approval } of await listDueReminders(world.db, limit)) {
-    const isNew = await world.db.transaction(async (tx) => {
-      const at = await findDatabaseTime(tx)
-      const payload = { reminder, approver: approval.approver }
-      const fact = {
-        type: 'approval_reminded',
-        approval,
-        by: bySystem(traceId),
-        actorKind: 'system',
-        at,
-        payload,
-      } as const
-      if (!(await appendApprovalEventOnce(tx, fact, String(reminder)))) return false
-      await notify(tx, { approval, why: 'reminder' })
-      return true
-    })
-    if (isNew) sent += 1
-  }
-  return sent
+): Promise<{ readonly sent: number; readonly failed: readonly Failure[] }> {
+  const due = await listDueReminders(world.db, limit)
+  const { done, failed } = await eachAlone(world, due, async (tx, { reminder, ...approval }) => {
+    const at = await findDatabaseTime(tx)
+    const payload = { reminder, approver: approval.approver }
+    const by = bySystem(traceId)
+    const fact = { type: 'approval_reminded', approval, by, actorKind: 'system', at, payload } as const
+    if (!(await appendApprovalEventOnce(tx, fact, String(reminder)))) return undefined
+    await notify(tx, { approval, why: 'reminder' })
+    return approval
+  })
+  return { sent: done.length, failed }
 }
 
 /** Lets the role of the type's contract decide beside the ones who were asked. Gives the approvals that it opened up. */
-export function escalateApprovals(
+export async function escalateApprovals(
   world: Pick<ApprovalWorld, 'db' | 'newId'>,
   notify: Notify,
   { limit = 100, traceId }: Sweep,
-): Promise<readonly StoredApproval[]> {
-  return world.db.transaction(async (tx) => {
+): Promise<{ readonly escalated: readonly StoredApproval[]; readonly failed: readonly Failure[] }> {
+  const due = await world.db.run(listEscalations, [limit])
+  const { done, failed } = await eachAlone(world, due, async (tx, { approval_id }) => {
+    const [row] = await tx.run(escalateApproval, [approval_id])
+    if (!row) return undefined
+    const { role, ...approval } = row
     const at = await findDatabaseTime(tx)
-    const rows = await tx.run(escalateOverdue, [limit])
-    const escalated: StoredApproval[] = []
-    for (const { role, ...approval } of rows) {
-      const fact = { type: 'approval_escalated', approval, by: bySystem(traceId), actorKind: 'system', at } as const
-      await appendApprovalEvent(tx, world.newId, { ...fact, payload: { role } })
-      await notify(tx, { approval, why: 'escalation' })
-      escalated.push(approval)
-    }
-    return escalated
+    const fact = { type: 'approval_escalated', approval, by: bySystem(traceId), actorKind: 'system', at } as const
+    await appendApprovalEvent(tx, world.newId, { ...fact, payload: { role } })
+    await notify(tx, { approval, why: 'escalation' })
+    return approval
   })
+  return { escalated: done, failed }
+}
+
+/** A transaction each: one that cannot be told does not keep the others waiting, and is tried again by the next sweep. */
+async function eachAlone<Row extends { readonly approval_id: string }, Done>(
+  { db }: Pick<ApprovalWorld, 'db'>,
+  rows: readonly Row[],
+  work: (tx: Tx, row: Row) => Promise<Done | undefined>,
+): Promise<{ readonly done: readonly Done[]; readonly failed: readonly Failure[] }> {
+  const done: Done[] = []
+  const failed: Failure[] = []
+  for (const row of rows) {
+    try {
+      const result = await db.transaction((tx) => work(tx, row))
+      if (result !== undefined) done.push(result)
+    } catch (error) {
+      failed.push({ approvalId: row.approval_id, error })
+    }
+  }
+  return { done, failed }
 }
 
 /** A hundred open questions of one kind are a hundred clicks without reading: somebody should hear about it. */

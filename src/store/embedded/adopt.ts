@@ -8,7 +8,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { explainConnect } from '../connect-refusal.ts'
 import type { HomePaths } from './home-paths.ts'
-import { askDataDir, urlOf } from './login.ts'
+import { askDataDir, superuserUrlOf } from './login.ts'
 import { findPostmaster, type Postmaster } from './postmaster-file.ts'
 import { findCommandLine, isAlive } from './process-facts.ts'
 
@@ -68,7 +68,7 @@ async function confirm(
       facts: { pid, port },
     })
   try {
-    const served = await askDataDir(urlOf(port, password, 'postgres'))
+    const served = await askDataDir(superuserUrlOf(port, password))
     return (await sameFolder(served, paths.dataDir)) ? accept({ pid, port }) : notOurs(`it serves ${served}`)
   } catch (error) {
     const refusal = explainConnect(error, paths.dataDir)

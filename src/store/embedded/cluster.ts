@@ -12,8 +12,8 @@ import { explainDenied, runProgram } from './program.ts'
 import type { RunAs } from './run-as.ts'
 import { asFlags, birthSettings } from './settings.ts'
 
-/** The one role that initdb makes: it owns the cluster and everything in it. */
-export const LOGIN = 'concord'
+/** The one role that initdb makes. It owns the cluster and is used only to look at the server and to make the service's login. */
+export const SUPERUSER = 'concord'
 /** Of the installed programs; a data directory belongs to exactly one major version. */
 export const MAJOR = 18
 
@@ -54,11 +54,15 @@ function notOurs(dataDir: string, why: string): Decision<never> {
   })
 }
 
+export function newPassword(): string {
+  return randomBytes(32).toString('base64url')
+}
+
 /** The password exists before the cluster does, so no crash leaves a cluster that nobody can enter. */
 async function ensurePassword({ passwordFile }: HomePaths): Promise<string> {
   const before = await findText(passwordFile)
   if (before) return before
-  const password = randomBytes(32).toString('base64url')
+  const password = newPassword()
   await writeDurably(passwordFile, `${password}\n`)
   return password
 }
@@ -96,7 +100,7 @@ export async function makeCluster(paths: HomePaths, binaries: Binaries, runAs: R
 function initdbFlags(dataDir: string, passwordFile: string): string[] {
   return [
     `--pgdata=${dataDir}`,
-    `--username=${LOGIN}`,
+    `--username=${SUPERUSER}`,
     `--pwfile=${passwordFile}`,
     '--auth=scram-sha-256',
     '--encoding=UTF8',

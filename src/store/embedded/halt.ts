@@ -1,8 +1,8 @@
 /** Stops a postmaster: fast (clients are disconnected, a checkpoint is written), and at once if that takes too long. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { findLivePostmaster } from './adopt.ts'
 import type { Parts } from './parts.ts'
-import { findPostmaster } from './postmaster-file.ts'
 import { isAlive } from './process-facts.ts'
 import { runProgram } from './program.ts'
 
@@ -10,8 +10,9 @@ import { runProgram } from './program.ts'
 const GRACE_S = { fast: 30, immediate: 10 } as const
 
 export async function haltServer({ paths, binaries, runAs }: Parts): Promise<Decision<void>> {
-  // The one that runs now: it may have been killed and started again since it was opened.
-  const running = await findPostmaster(paths.dataDir)
+  // The one that runs now: it may have been killed and started again since it was opened. The number in its file may have
+  // passed on to a stranger, and pg_ctl signals whoever has it.
+  const running = await findLivePostmaster(paths.dataDir)
   if (!running) return accept(undefined)
   let output: string[] = []
   for (const mode of ['fast', 'immediate'] as const) {

@@ -5,8 +5,10 @@ export type HomePaths = {
   readonly home: string
   /** The data directory of Postgres; made elsewhere and renamed here when complete. */
   readonly dataDir: string
-  /** The login's password, mode 600, readable by the owner of the home alone. */
+  /** The superuser's password, mode 600, readable by the owner of the home alone. */
   readonly passwordFile: string
+  /** The password of the login that the service uses, kept in the same way. */
+  readonly servicePasswordFile: string
   /** Port and machine of the last start. */
   readonly lastStartFile: string
   readonly logFile: string
@@ -26,6 +28,7 @@ export function homePaths(home: string): HomePaths {
     home: root,
     dataDir: inHome('postgres'),
     passwordFile: inHome('postgres.password'),
+    servicePasswordFile: inHome('postgres.service-password'),
     lastStartFile: inHome('postgres.last-start.json'),
     logFile: inHome('postgres.log'),
     turnFile: inHome('postgres.turn'),

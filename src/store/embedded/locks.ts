@@ -15,9 +15,20 @@ const POLL_MS = 25
 /** Referenced from here, since the garbage collector closing a lock nobody points to would release it. */
 const held = new Set<DatabaseSync>()
 
+/**
+ * Closed to others from the start: who may open the file may hold the lock. An existing file is never opened here: POSIX gives
+ * up all locks of a process on a file when the process closes any handle of it. SQLite knows that and keeps its handles.
+ */
+function ensureFile(file: string): void {
+  try {
+    closeSync(openSync(file, 'wx', 0o600))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}
+
 function hold(file: string, how: (lock: DatabaseSync) => void): HeldLock | undefined {
-  // Closed to others from the start: who may open the file may hold the lock.
-  closeSync(openSync(file, 'a', 0o600))
+  ensureFile(file)
   const lock = new DatabaseSync(file)
   try {
     how(lock)

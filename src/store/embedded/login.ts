@@ -1,12 +1,23 @@
-/** One short connection to the embedded server: to see that it is ours, and to make the database. */
+/** One short connection to the embedded server, and the addresses of its two logins. */
 import pg from 'pg'
-import { LOGIN } from './cluster.ts'
+import { SUPERUSER } from './cluster.ts'
 import { LOOPBACK } from './port.ts'
 
+/** Made for the service, see `service-login.ts`. */
+export const SERVICE = 'concord_service'
 export const DATABASE = 'concord'
 
-export function urlOf(port: number, password: string, database: string): string {
-  return `postgresql://${LOGIN}:${encodeURIComponent(password)}@${LOOPBACK}:${port}/${database}`
+/** In the database `postgres`, from which databases are made. */
+export function superuserUrlOf(port: number, password: string): string {
+  return urlOf(SUPERUSER, password, port, 'postgres')
+}
+
+export function serviceUrlOf(port: number, password: string): string {
+  return urlOf(SERVICE, password, port, DATABASE)
+}
+
+function urlOf(login: string, password: string, port: number, database: string): string {
+  return `postgresql://${login}:${encodeURIComponent(password)}@${LOOPBACK}:${port}/${database}`
 }
 
 export async function withLogin<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
@@ -31,12 +42,5 @@ export async function askDataDir(url: string): Promise<string> {
   return withLogin(url, async (client) => {
     const { rows } = await client.query<{ dir: string }>(`select current_setting('data_directory') as dir`)
     return rows[0]?.dir ?? ''
-  })
-}
-
-export async function ensureDatabase(maintenanceUrl: string): Promise<void> {
-  await withLogin(maintenanceUrl, async (client) => {
-    const { rowCount } = await client.query('select from pg_database where datname = $1', [DATABASE])
-    if (rowCount === 0) await client.query(`create database ${DATABASE}`)
   })
 }

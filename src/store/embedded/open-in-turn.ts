@@ -10,13 +10,15 @@ import type { HomePaths } from './home-paths.ts'
 import { findLastStart, thisMachine } from './last-start.ts'
 import { launchServer } from './launch.ts'
 import { tryExclusive } from './locks.ts'
-import { DATABASE, ensureDatabase, urlOf, withLogin } from './login.ts'
+import { serviceUrlOf, withLogin } from './login.ts'
 import type { Parts } from './parts.ts'
+import { ensureService } from './service-login.ts'
 import type { EmbeddedOptions } from './server.ts'
 
 export type Opened = {
   readonly server: RunningServer
   readonly password: string
+  readonly servicePassword: string
   readonly adopted: boolean
   readonly facts: ServerFacts
 }
@@ -37,23 +39,25 @@ export async function openInTurn(
   if (!adopted && (await isUsedElsewhere(paths))) return usedElsewhere(paths)
   const server = running.value ? accept(running.value) : await launchServer(parts, options)
   if (!server.ok) return server
-  const facts = await enter(server.value, password.value, options.unsafeForTests ?? false)
-  if (facts.ok) return accept({ server: server.value, password: password.value, adopted, facts: facts.value })
+  const entered = await enter(paths, server.value, password.value, options.unsafeForTests ?? false)
+  if (entered.ok) return accept({ server: server.value, password: password.value, adopted, ...entered.value })
   // What we started and may not use would stay behind with nobody to stop it.
   if (!adopted) await haltServer(parts)
-  return facts
+  return entered
 }
 
 async function enter(
+  paths: HomePaths,
   { port }: RunningServer,
   password: string,
   unsafeForTests: boolean,
-): Promise<Decision<ServerFacts>> {
+): Promise<Decision<Pick<Opened, 'servicePassword' | 'facts'>>> {
   try {
-    await ensureDatabase(urlOf(port, password, 'postgres'))
-    return await withLogin(urlOf(port, password, DATABASE), (client) =>
+    const servicePassword = await ensureService(paths, port, password)
+    const facts = await withLogin(serviceUrlOf(port, servicePassword), (client) =>
       checkServer({ query: async (text) => (await client.query(text)).rows }, { unsafeForTests }),
     )
+    return facts.ok ? accept({ servicePassword, facts: facts.value }) : facts
   } catch (error) {
     return { ...explainConnect(error, `port ${port}`), path: 'CONCORD_HOME' }
   }

@@ -146,7 +146,7 @@ test('a server that does not flush is adopted by tests alone', async (t) => {
 test('settings of the role count too, and a server that we started and may not use does not stay behind', async (t) => {
   const home = await aStoppedHome(t)
   const server = await opened({ home })
-  await ask(server.url, 'alter role concord set synchronous_commit = off')
+  await ask(server.superuserUrl, 'alter role concord_service set synchronous_commit = off')
   await stopped(server)
   assert.deepEqual((await refused({ home })).facts?.['unsafe'], ['synchronous_commit=off'])
   await assert.rejects(stat(path.join(home, 'postgres', 'postmaster.pid')), { code: 'ENOENT' })

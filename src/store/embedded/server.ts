@@ -14,7 +14,7 @@ import { prepareHome } from './home.ts'
 import { explainHomeFault } from './home-fault.ts'
 import { type HomePaths, homePaths } from './home-paths.ts'
 import { type HeldLock, takeTurn, tryExclusive, tryShared } from './locks.ts'
-import { DATABASE, urlOf } from './login.ts'
+import { serviceUrlOf, superuserUrlOf } from './login.ts'
 import { type Opened, openInTurn } from './open-in-turn.ts'
 import type { Parts } from './parts.ts'
 import { addPassage } from './passage.ts'
@@ -33,9 +33,9 @@ export type EmbeddedOptions = {
 }
 
 export type EmbeddedPostgres = {
-  /** The database `concord`; carries the password. */
+  /** The service's login in its database `concord`; carries the password. */
   readonly url: string
-  /** The same login in the database `postgres`, from which databases are made and dropped. */
+  /** The superuser in the database `postgres`, from which databases are made and dropped. */
   readonly superuserUrl: string
   readonly dataDir: string
   readonly logFile: string
@@ -99,14 +99,15 @@ function busy(paths: HomePaths): Refusal {
   )
 }
 
-function asHandle(parts: Parts, { server, password, adopted, facts }: Opened, use: HeldLock): EmbeddedPostgres {
+function asHandle(parts: Parts, opened: Opened, use: HeldLock): EmbeddedPostgres {
   const { paths } = parts
+  const { server, password, servicePassword, adopted, facts } = opened
   // Best effort: a log that cannot be shortened is no reason to disturb the work.
   const logCheck = setInterval(() => void boundLog(paths.logFile).catch(() => {}), LOG_CHECK_MS).unref()
   let stopped: Promise<Decision<Stopped>> | undefined
   return {
-    url: urlOf(server.port, password, DATABASE),
-    superuserUrl: urlOf(server.port, password, 'postgres'),
+    url: serviceUrlOf(server.port, servicePassword),
+    superuserUrl: superuserUrlOf(server.port, password),
     dataDir: paths.dataDir,
     logFile: paths.logFile,
     ...server,

@@ -5,9 +5,9 @@ import { createInterface } from 'node:readline'
 import { describe, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { freshDatabase } from '#test/database'
-import { aMigrationFolder, pictureOf, spawnRunner } from '#test/migrations'
+import { aMigrationFolder, copyOfMigrations, migrationFileNames, pictureOf, spawnRunner } from '#test/migrations'
 import type { Db } from '../db.ts'
-import { migrateUp, schemaVersion } from '../migrate.ts'
+import { migrateUp, migrationStatus, schemaVersion } from '../migrate.ts'
 
 /** Until a runner of this database stands in the middle of its migration, waiting for our lock. */
 async function runnerIsHalfway(db: Db): Promise<void> {
@@ -53,13 +53,24 @@ describe('an interrupted runner', { concurrency: 2 }, () => {
     test(`killed somewhere after ${after}: the rest follows and the schema is the same`, async (t) => {
       const { db, url } = await freshDatabase(t, { migrated: false })
       const { db: reference } = await freshDatabase(t)
-      const runner = spawnRunner(url)
+      const last = (await migrationFileNames()).at(-1)
+      // The last one waits for us, so that a runner that is quicker than the signal cannot have finished.
+      const folder = await copyOfMigrations(t, (text, name) =>
+        name === last ? `select pg_advisory_xact_lock(42);\n${text}` : text,
+      )
+      const barrier = await db.connect('barrier')
+      await barrier.query('select pg_advisory_lock(42)')
+      const runner = spawnRunner(url, folder)
       const ended = once(runner, 'exit')
       for await (const line of createInterface({ input: runner.stdout })) {
         if (line === after) runner.kill('SIGKILL')
       }
-      await ended
-      assert.equal((await migrateUp(url)).ok, true)
+      assert.deepEqual(await ended, [null, 'SIGKILL'])
+      await barrier.end()
+      const status = await migrationStatus(url)
+      assert.ok(status.ok && status.value.pending.length > 0, 'it was interrupted')
+      const resumed = await migrateUp(url)
+      assert.deepEqual(resumed.ok && resumed.value.steps.at(-1), last?.replace('.sql', ''))
       assert.equal(await pictureOf(db), await pictureOf(reference))
       assert.equal(await schemaVersion(url), await schemaVersion(reference))
     })

@@ -20,6 +20,7 @@ function drawNamespace(catalogue: Catalogue, schema: string): string {
   return [
     `create schema ${schema};`,
     ...of(catalogue.grants, schema),
+    ...of(catalogue.domains, schema),
     ...functions,
     ...of(catalogue.others, schema),
   ].join('\n')

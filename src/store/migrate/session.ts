@@ -6,6 +6,7 @@
  */
 import pg from 'pg'
 import { type Decision, refuse } from '#kernel/refusal'
+import { clientConfigFor } from '../client-config.ts'
 
 const LOCK_KEY = `hashtextextended('concord_migrations', 0)`
 
@@ -17,14 +18,15 @@ export type SessionLimits = {
 }
 
 export async function openSession(url: string): Promise<pg.Client> {
-  const client = new pg.Client({
-    connectionString: url,
-    connectionTimeoutMillis: 10_000,
-    keepAlive: true,
-    application_name: 'concord-migrate',
-    // Building an index may take as long as it takes.
-    options: '-c statement_timeout=0 -c idle_in_transaction_session_timeout=60000 -c timezone=UTC -c role=none',
-  })
+  const client = new pg.Client(
+    clientConfigFor(url, {
+      connectionTimeoutMillis: 10_000,
+      keepAlive: true,
+      application_name: 'concord-migrate',
+      // Building an index may take as long as it takes.
+      session: { statement_timeout: 0, idle_in_transaction_session_timeout: 60_000, timezone: 'UTC', role: 'none' },
+    }),
+  )
   client.on('error', () => {})
   await client.connect()
   return client

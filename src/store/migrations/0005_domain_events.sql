@@ -11,25 +11,27 @@
 --   a workspace's audit in order; audit: compliance by command and time; agent: partial, also makes a step unique within its run;
 --   feed. Nothing updates these rows, so pages are packed full.
 -- Locks: none (new tables). Reverse: drop both and the function.
+create domain concord.event_purpose as text constraint event_purpose_ck check (value in ('event', 'audit', 'agent_step'));
+
 create table concord.domain_events (
-  event_id     uuid        not null,
+  event_id     uuid                    not null,
   command_id   uuid,
   agent_run_id uuid,
   swarm_run_id uuid,
-  purpose      text        not null,
-  event_type   text        not null,
-  payload      jsonb       not null,
-  actor        text        not null,
-  trace_id     text        not null,
-  step_index   integer,
+  purpose      concord.event_purpose   not null,
+  event_type   concord.filled_text     not null,
+  payload      concord.object_json     not null,
+  actor        concord.filled_text     not null,
+  trace_id     concord.filled_text     not null,
+  step_index   concord.count_from_zero,
   tool_name    text,
-  latency_ms   integer,
+  latency_ms   concord.count_from_zero,
   token_usage  jsonb,
-  cost_units   numeric,
-  created_at   timestamptz not null default now(),
-  workspace_id uuid        not null,
-  seq          bigint      not null generated always as identity,
-  xid          xid8        not null default pg_current_xact_id(),
+  cost_units   concord.cost_units,
+  created_at   concord.finite_time     not null default now(),
+  workspace_id uuid                    not null,
+  seq          bigint                  not null generated always as identity,
+  xid          xid8                    not null default pg_current_xact_id(),
   constraint domain_events_pk primary key (event_id),
   constraint domain_events_command_fk foreign key (workspace_id, command_id)
     references concord.commands (workspace_id, command_id),
@@ -37,15 +39,9 @@ create table concord.domain_events (
     references concord.agent_runs (workspace_id, agent_run_id),
   constraint domain_events_swarm_run_fk foreign key (workspace_id, swarm_run_id)
     references concord.swarm_runs (workspace_id, swarm_run_id),
-  constraint domain_events_purpose_ck check (purpose in ('event', 'audit', 'agent_step')),
-  constraint domain_events_names_ck check (event_type <> '' and actor <> '' and trace_id <> ''),
-  constraint domain_events_payload_ck check (jsonb_typeof(payload) = 'object'),
   constraint domain_events_agent_step_ck check (case when purpose = 'agent_step'
     then agent_run_id is not null and step_index is not null
-    else step_index is null and tool_name is null and latency_ms is null and token_usage is null and cost_units is null end),
-  constraint domain_events_numbers_ck check (
-    step_index >= 0 and latency_ms >= 0 and cost_units >= 0 and cost_units < 'Infinity'),
-  constraint domain_events_times_ck check (isfinite(created_at))
+    else step_index is null and tool_name is null and latency_ms is null and token_usage is null and cost_units is null end)
 );
 create index idx_domain_events_command on concord.domain_events (command_id, seq);
 create index idx_domain_events_purpose on concord.domain_events (workspace_id, purpose, seq);
@@ -58,18 +54,18 @@ comment on column concord.domain_events.seq is 'Order within a transaction, and 
 comment on column concord.domain_events.xid is 'Transaction that wrote the row; below the oldest running one it is final.';
 
 create table concord.domain_event_seals (
-  workspace_id     uuid        not null,
-  seal_no          bigint      not null,
-  xid_from         xid8        not null,
-  xid_to           xid8        not null,
-  first_seq        bigint      not null,
-  last_seq         bigint      not null,
-  row_count        integer     not null,
-  root_hash        bytea       not null,
+  workspace_id     uuid                not null,
+  seal_no          bigint              not null,
+  xid_from         xid8                not null,
+  xid_to           xid8                not null,
+  first_seq        bigint              not null,
+  last_seq         bigint              not null,
+  row_count        integer             not null,
+  root_hash        bytea               not null,
   previous_seal_no bigint,
-  previous_hash    bytea       not null,
-  seal_hash        bytea       not null,
-  sealed_at        timestamptz not null default now(),
+  previous_hash    bytea               not null,
+  seal_hash        bytea               not null,
+  sealed_at        concord.finite_time not null default now(),
   constraint domain_event_seals_pk primary key (workspace_id, seal_no),
   -- A seal continues the one before it: its number, its end and its hash, all three; the key leaves no room for a fork.
   constraint domain_event_seals_link_uq unique (workspace_id, seal_no, xid_to, seal_hash),
@@ -80,8 +76,7 @@ create table concord.domain_event_seals (
       else seal_no > 1 and previous_seal_no is not null and previous_seal_no = seal_no - 1 end),
   constraint domain_event_seals_range_ck check (xid_from < xid_to and first_seq <= last_seq and row_count >= 1),
   constraint domain_event_seals_hashes_ck check (
-    octet_length(root_hash) = 32 and octet_length(previous_hash) = 32 and octet_length(seal_hash) = 32),
-  constraint domain_event_seals_times_ck check (isfinite(sealed_at))
+    octet_length(root_hash) = 32 and octet_length(previous_hash) = 32 and octet_length(seal_hash) = 32)
 );
 comment on table concord.domain_event_seals is 'Per workspace a chain; a seal covers the rows with xid_from <= xid < xid_to, in order of xid, seq.';
 comment on column concord.domain_event_seals.root_hash is 'Merkle root over the hashes of the covered rows.';
@@ -125,4 +120,5 @@ grant select, insert on concord.domain_event_seals to concord_engine, concord_ap
 -- down
 drop table concord.domain_event_seals;
 drop table concord.domain_events;
+drop domain concord.event_purpose;
 drop function concord.refuse_change();

@@ -9,47 +9,46 @@
 --   partial on completed_at and without status among its columns, so that planned to executing stays a heap-only update.
 -- Locks: none (new tables). Reverse: drop both.
 create table concord.command_dependencies (
-  child_command_id       uuid        not null,
-  parent_command_id      uuid        not null,
-  required_status        text        not null default 'succeeded',
-  propagate_cancellation boolean     not null default true,
-  created_at             timestamptz not null default now(),
-  workspace_id           uuid        not null,
+  child_command_id       uuid                   not null,
+  parent_command_id      uuid                   not null,
+  required_status        concord.command_status not null default 'succeeded',
+  propagate_cancellation boolean                not null default true,
+  created_at             concord.finite_time    not null default now(),
+  workspace_id           uuid                   not null,
   constraint command_dependencies_pk primary key (child_command_id, parent_command_id),
   constraint command_dependencies_child_fk foreign key (workspace_id, child_command_id)
     references concord.commands (workspace_id, command_id),
   constraint command_dependencies_parent_fk foreign key (workspace_id, parent_command_id)
     references concord.commands (workspace_id, command_id),
-  constraint command_dependencies_required_status_ck check (required_status in (
-    'created', 'validated', 'waiting_for_input', 'waiting_for_approval', 'approved', 'queued', 'running', 'blocked',
-    'succeeded', 'failed', 'cancelled', 'expired', 'compensating', 'compensated', 'cancelling')),
-  constraint command_dependencies_self_ck check (child_command_id <> parent_command_id),
-  constraint command_dependencies_times_ck check (isfinite(created_at))
+  constraint command_dependencies_self_ck check (child_command_id <> parent_command_id)
 );
 create index idx_command_deps_parent on concord.command_dependencies (parent_command_id);
 
+create domain concord.effect_status as text constraint effect_status_ck check (value in ('planned', 'executing', 'succeeded', 'failed'));
+create domain concord.reversibility as text constraint reversibility_ck check (value in ('reversible', 'compensatable', 'irreversible'));
+
 create table concord.domain_effects (
-  domain_effect_id                uuid        not null,
-  command_id                      uuid        not null,
-  effect_type                     text        not null,
-  effect_payload                  jsonb       not null,
-  idempotency_key                 text,
-  status                          text        not null default 'planned',
+  domain_effect_id                uuid                    not null,
+  command_id                      uuid                    not null,
+  effect_type                     concord.filled_text     not null,
+  effect_payload                  concord.object_json     not null,
+  idempotency_key                 concord.filled_text,
+  status                          concord.effect_status   not null default 'planned',
   executed_by_runtime_workflow_id text,
   result                          jsonb,
   error                           text,
   compensates_effect_id           uuid,
   declared_compensation           text,
-  created_at                      timestamptz not null default now(),
-  completed_at                    timestamptz,
-  workspace_id                    uuid        not null,
-  declaration_order               integer     not null,
-  attempt                         integer     not null default 0,
-  max_attempts                    integer     not null default 3,
-  error_class                     text,
-  run_after                       timestamptz,
+  created_at                      concord.finite_time     not null default now(),
+  completed_at                    concord.finite_time,
+  workspace_id                    uuid                    not null,
+  declaration_order               concord.count_from_zero not null,
+  attempt                         concord.count_from_zero not null default 0,
+  max_attempts                    concord.count_from_one  not null default 3,
+  error_class                     concord.error_class,
+  run_after                       concord.finite_time,
   turn_token                      uuid,
-  reversibility                   text,
+  reversibility                   concord.reversibility,
   read_back                       jsonb,
   constraint domain_effects_pk primary key (domain_effect_id),
   constraint domain_effects_workspace_uq unique (workspace_id, domain_effect_id),
@@ -57,18 +56,8 @@ create table concord.domain_effects (
     references concord.commands (workspace_id, command_id),
   constraint domain_effects_compensates_fk foreign key (workspace_id, compensates_effect_id)
     references concord.domain_effects (workspace_id, domain_effect_id),
-  constraint domain_effects_status_ck check (status in ('planned', 'executing', 'succeeded', 'failed')),
-  constraint domain_effects_reversibility_ck check (reversibility in ('reversible', 'compensatable', 'irreversible')),
-  constraint domain_effects_error_class_ck check (error_class in (
-    'transient_connector_error', 'rate_limited', 'timeout', 'temporary_database_error',
-    'validation_error', 'policy_denied', 'approval_rejected', 'permission_denied', 'malformed_payload', 'internal_error')),
-  constraint domain_effects_completed_at_ck check ((status in ('succeeded', 'failed')) = (completed_at is not null)),
-  constraint domain_effects_names_ck check (effect_type <> '' and idempotency_key <> ''),
-  constraint domain_effects_payload_ck check (jsonb_typeof(effect_payload) = 'object'),
-  constraint domain_effects_order_ck check (declaration_order >= 0),
-  constraint domain_effects_attempts_ck check (attempt >= 0 and max_attempts >= 1),
-  constraint domain_effects_self_ck check (compensates_effect_id <> domain_effect_id),
-  constraint domain_effects_times_ck check (isfinite(created_at) and isfinite(completed_at) and isfinite(run_after))
+  constraint domain_effects_completed_at_ck check ((status = any ('{succeeded,failed}')) = (completed_at is not null)),
+  constraint domain_effects_self_ck check (compensates_effect_id <> domain_effect_id)
 ) with (fillfactor = 80);
 create index idx_domain_effects_command on concord.domain_effects (command_id, declaration_order);
 create index idx_domain_effects_status on concord.domain_effects (workspace_id, created_at) where completed_at is null;
@@ -95,4 +84,5 @@ grant select, insert, update on concord.domain_effects to concord_engine, concor
 
 -- down
 drop table concord.domain_effects;
+drop domain concord.effect_status, concord.reversibility;
 drop table concord.command_dependencies;

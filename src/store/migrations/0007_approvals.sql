@@ -7,28 +7,32 @@
 -- The database repeats the rules that must never break: no late decision, no agent decides, no forbidden self-decision, no
 --   approval below its quorum.
 -- Locks: none (new table). Reverse: drop it.
+create domain concord.approval_status as text constraint approval_status_ck check (value in (
+  'pending', 'approved', 'rejected', 'changes_requested', 'expired', 'cancelled'));
+create domain concord.decider as text constraint decider_ck check (value <> '' and value not like 'agent:%');
+
 create table concord.approvals (
-  approval_id           uuid        not null,
-  command_id            uuid        not null,
-  requested_by          text        not null,
-  approver              text        not null,
-  approval_type         text        not null,
-  request_payload       jsonb       not null,
-  review_packet         jsonb       not null,
-  status                text        not null default 'pending',
-  expires_at            timestamptz,
-  created_at            timestamptz not null default now(),
-  decided_at            timestamptz,
-  workspace_id          uuid        not null,
-  decided_by            text,
+  approval_id           uuid                    not null,
+  command_id            uuid                    not null,
+  requested_by          concord.filled_text     not null,
+  approver              concord.filled_text     not null,
+  approval_type         concord.filled_text     not null,
+  request_payload       concord.object_json     not null,
+  review_packet         concord.object_json     not null,
+  status                concord.approval_status not null default 'pending',
+  expires_at            concord.finite_time,
+  created_at            concord.finite_time     not null default now(),
+  decided_at            concord.finite_time,
+  workspace_id          uuid                    not null,
+  decided_by            concord.decider,
   decision_reason       text,
-  idempotency_key       text,
-  payload_hash          text        not null,
-  self_decision_allowed boolean     not null default false,
+  idempotency_key       concord.filled_text,
+  payload_hash          concord.filled_text     not null,
+  self_decision_allowed boolean                 not null default false,
   superseded_by         uuid,
-  approvals_required    integer     not null default 1,
-  approver_roles        text[]      not null default '{}',
-  approved_by           text[]      not null default '{}',
+  approvals_required    concord.count_from_one  not null default 1,
+  approver_roles        text[]                  not null default '{}',
+  approved_by           text[]                  not null default '{}',
   domain_effect_id      uuid,
   constraint approvals_pk primary key (approval_id),
   constraint approvals_workspace_uq unique (workspace_id, approval_id),
@@ -39,23 +43,16 @@ create table concord.approvals (
     references concord.approvals (workspace_id, approval_id),
   constraint approvals_domain_effect_fk foreign key (workspace_id, domain_effect_id)
     references concord.domain_effects (workspace_id, domain_effect_id),
-  constraint approvals_status_ck check (status in (
-    'pending', 'approved', 'rejected', 'changes_requested', 'expired', 'cancelled')),
   constraint approvals_decided_at_ck check (
-    (status in ('approved', 'rejected', 'changes_requested')) = (decided_at is not null)
+    (status = any ('{approved,rejected,changes_requested}')) = (decided_at is not null)
     and (decided_at is null) = (decided_by is null)),
   constraint approvals_in_time_ck check (decided_at < expires_at),
-  constraint approvals_decided_by_ck check (decided_by <> '' and decided_by not like 'agent:%'),
   constraint approvals_self_decision_ck check (
     self_decision_allowed or (decided_by is distinct from requested_by and not requested_by = any (approved_by))),
-  constraint approvals_quorum_ck check (approvals_required >= 1
-    and (status <> 'approved' or approvals_required = 1 or cardinality(approved_by) >= approvals_required)),
+  constraint approvals_quorum_ck check (
+    status <> 'approved' or approvals_required = 1 or cardinality(approved_by) >= approvals_required),
   constraint approvals_reconcile_ck check (approval_type <> 'reconcile_effect' or domain_effect_id is not null),
-  constraint approvals_superseded_by_ck check (superseded_by <> approval_id),
-  constraint approvals_names_ck check (requested_by <> '' and approver <> '' and approval_type <> '' and payload_hash <> ''
-    and idempotency_key <> ''),
-  constraint approvals_objects_ck check (jsonb_typeof(request_payload) = 'object' and jsonb_typeof(review_packet) = 'object'),
-  constraint approvals_times_ck check (isfinite(expires_at) and isfinite(created_at) and isfinite(decided_at))
+  constraint approvals_superseded_by_ck check (superseded_by <> approval_id)
 ) with (fillfactor = 80);
 create index approvals_command_ix on concord.approvals (command_id);
 -- The inbox and the expiry sweep look at open ones only; both stay as small as what people have not answered yet.
@@ -76,3 +73,4 @@ grant select, insert, update on concord.approvals to concord_engine, concord_app
 
 -- down
 drop table concord.approvals;
+drop domain concord.approval_status, concord.decider;

@@ -17,26 +17,23 @@ breakEveryRule(
       table: 'concord.swarm_runs',
       by: ({ elsewhere }) => ({ coordinator_agent_run_id: elsewhere.agent }),
     },
-    { constraint: 'swarm_runs_status_ck', table: 'concord.swarm_runs', rows: '[PER-10]', by: { status: 'queued' } },
+    { constraint: 'swarm_run_status_ck', table: 'concord.swarm_runs', rows: '[PER-10]', by: { status: 'queued' } },
     {
-      constraint: 'swarm_runs_execution_mode_ck',
+      constraint: 'execution_mode_ck',
       table: 'concord.swarm_runs',
       rows: '[PER-10]',
       by: { execution_mode: 'human_supervised' },
     },
     {
-      constraint: 'swarm_runs_join_strategy_ck',
+      constraint: 'join_strategy_ck',
       table: 'concord.swarm_runs',
       rows: '[PER-10]',
       by: { join_strategy: 'majority' },
     },
+    { constraint: 'count_from_one_ck', table: 'concord.swarm_runs', by: [{ max_agents: 0 }, { max_total_steps: 0 }] },
+    { constraint: 'count_from_zero_ck', table: 'concord.swarm_runs', by: { max_depth: -1 } },
     {
-      constraint: 'swarm_runs_limits_ck',
-      table: 'concord.swarm_runs',
-      by: [{ max_agents: 0 }, { max_depth: -1 }, { max_total_steps: 0 }],
-    },
-    {
-      constraint: 'swarm_runs_max_cost_units_ck',
+      constraint: 'cost_limit_ck',
       table: 'concord.swarm_runs',
       by: [{ max_cost_units: 0 }, { max_cost_units: -1 }, { max_cost_units: 'NaN' }, { max_cost_units: 'Infinity' }],
     },
@@ -50,14 +47,14 @@ breakEveryRule(
         { cancelled_at: '2026-05-01Z' },
       ],
     },
-    { constraint: 'swarm_runs_metadata_ck', table: 'concord.swarm_runs', by: { metadata: '[]' } },
+    { constraint: 'object_json_ck', table: 'concord.swarm_runs', by: { metadata: '[]' } },
     {
       constraint: 'swarm_runs_turn_ck',
       table: 'concord.swarm_runs',
       by: [{ turn_token: same }, { turn_until: '2026-05-01Z' }],
     },
     {
-      constraint: 'swarm_runs_times_ck',
+      constraint: 'finite_time_ck',
       table: 'concord.swarm_runs',
       by: [
         forever,
@@ -84,22 +81,20 @@ breakEveryRule(
       table: 'concord.agent_runs',
       by: ({ elsewhere }) => ({ parent_agent_run_id: elsewhere.agent, spawn_depth: 1 }),
     },
-    { constraint: 'agent_runs_status_ck', table: 'concord.agent_runs', rows: '[PER-10]', by: { status: 'joining' } },
+    { constraint: 'agent_run_status_ck', table: 'concord.agent_runs', rows: '[PER-10]', by: { status: 'joining' } },
     {
-      constraint: 'agent_runs_scope_ck',
+      constraint: 'list_json_ck',
       table: 'concord.agent_runs',
       by: [{ allowed_tools: '{}' }, { allowed_connectors: '"all"' }],
     },
-    { constraint: 'agent_runs_metadata_ck', table: 'concord.agent_runs', by: { metadata: '[]' } },
-    {
-      constraint: 'agent_runs_steps_ck',
-      table: 'concord.agent_runs',
-      by: [{ step_count: 21 }, { step_count: -1 }, { max_steps: 0 }],
-    },
+    { constraint: 'object_json_ck', table: 'concord.agent_runs', by: { metadata: '[]' } },
+    { constraint: 'agent_runs_steps_ck', table: 'concord.agent_runs', by: { step_count: 21 } },
+    { constraint: 'count_from_zero_ck', table: 'concord.agent_runs', by: [{ step_count: -1 }, { spawn_depth: -1 }] },
+    { constraint: 'count_from_one_ck', table: 'concord.agent_runs', by: { max_steps: 0 } },
     {
       constraint: 'agent_runs_depth_ck',
       table: 'concord.agent_runs',
-      by: ({ here }) => [{ spawn_depth: 1 }, { spawn_depth: -1 }, { parent_agent_run_id: here.agent, spawn_depth: 0 }],
+      by: ({ here }) => [{ spawn_depth: 1 }, { parent_agent_run_id: here.agent, spawn_depth: 0 }],
     },
     {
       constraint: 'agent_runs_ended_ck',
@@ -112,7 +107,7 @@ breakEveryRule(
       by: [{ turn_token: same }, { turn_until: '2026-05-01Z' }],
     },
     {
-      constraint: 'agent_runs_times_ck',
+      constraint: 'finite_time_ck',
       table: 'concord.agent_runs',
       by: [
         forever,

@@ -31,7 +31,7 @@ breakEveryRule(
       by: ({ elsewhere }) => ({ domain_effect_id: elsewhere.effect }),
     },
     {
-      constraint: 'approvals_status_ck',
+      constraint: 'approval_status_ck',
       table: 'concord.approvals',
       rows: '[PER-10]',
       by: [{ status: 'request_changes' }, { status: 'denied' }],
@@ -58,7 +58,7 @@ breakEveryRule(
       })),
     },
     {
-      constraint: 'approvals_decided_by_ck',
+      constraint: 'decider_ck',
       table: 'concord.approvals',
       by: ['agent:7', empty].map((decided_by) => ({ status: 'approved', decided_at: '2026-05-01Z', decided_by })),
     },
@@ -74,7 +74,6 @@ breakEveryRule(
       constraint: 'approvals_quorum_ck',
       table: 'concord.approvals',
       by: [
-        { approvals_required: 0 },
         {
           approvals_required: 2,
           approved_by: ['user:bob'],
@@ -91,7 +90,7 @@ breakEveryRule(
       by: { approval_id: same, superseded_by: same },
     },
     {
-      constraint: 'approvals_names_ck',
+      constraint: 'filled_text_ck',
       table: 'concord.approvals',
       by: [
         { requested_by: empty },
@@ -102,10 +101,19 @@ breakEveryRule(
       ],
     },
     {
-      constraint: 'approvals_objects_ck',
+      constraint: 'object_json_ck',
       table: 'concord.approvals',
       by: [{ request_payload: '[]' }, { review_packet: 'null' }],
     },
-    { constraint: 'approvals_times_ck', table: 'concord.approvals', by: [forever, { expires_at: 'infinity' }] },
+    {
+      constraint: 'finite_time_ck',
+      table: 'concord.approvals',
+      by: [
+        forever,
+        { expires_at: 'infinity' },
+        { status: 'rejected', decided_by: 'user:bob', decided_at: '-infinity' },
+      ],
+    },
+    { constraint: 'count_from_one_ck', table: 'concord.approvals', by: { approvals_required: 0 } },
   ],
 )

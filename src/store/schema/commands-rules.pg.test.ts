@@ -23,19 +23,19 @@ breakEveryRule(
       by: ({ elsewhere }) => ({ runtime_workflow_id: 'command:1', workspace_id: elsewhere.workspace }),
     },
     {
-      constraint: 'commands_status_ck',
+      constraint: 'command_status_ck',
       table: 'concord.commands',
       rows: '[PER-10]',
       by: [{ status: 'done' }, { status: 'Created' }, { status: empty }],
     },
-    { constraint: 'commands_ingress_ck', table: 'concord.commands', rows: '[PER-10]', by: { ingress: 'email' } },
+    { constraint: 'ingress_ck', table: 'concord.commands', rows: '[PER-10]', by: { ingress: 'email' } },
     {
-      constraint: 'commands_cancellation_mode_ck',
+      constraint: 'cancellation_mode_ck',
       table: 'concord.commands',
       rows: '[CAN-01]',
       by: [{ cancellation_mode: 'immediate' }, { cancellation_mode: 'checkpoint_then_stop' }],
     },
-    { constraint: 'commands_error_class_ck', table: 'concord.commands', rows: '[PER-10]', by: { error_class: 'oops' } },
+    { constraint: 'error_class_ck', table: 'concord.commands', rows: '[PER-10]', by: { error_class: 'oops' } },
     {
       constraint: 'commands_completed_at_ck',
       table: 'concord.commands',
@@ -51,7 +51,7 @@ breakEveryRule(
     },
     { constraint: 'commands_request_fingerprint_ck', table: 'concord.commands', by: { idempotency_key: 'k2' } },
     {
-      constraint: 'commands_names_ck',
+      constraint: 'filled_text_ck',
       table: 'concord.commands',
       by: [
         { command_type: empty },
@@ -62,18 +62,18 @@ breakEveryRule(
       ],
     },
     {
-      constraint: 'commands_objects_ck',
+      constraint: 'object_json_ck',
       table: 'concord.commands',
       by: [{ payload: '[]' }, { payload: 'null' }, { context: '"x"' }],
     },
-    { constraint: 'commands_attempt_ck', table: 'concord.commands', by: { attempt: 0 } },
+    { constraint: 'count_from_one_ck', table: 'concord.commands', by: { attempt: 0 } },
     {
       constraint: 'commands_turn_ck',
       table: 'concord.commands',
       by: [{ turn_token: same }, { turn_until: '2026-05-01Z' }],
     },
     {
-      constraint: 'commands_times_ck',
+      constraint: 'finite_time_ck',
       table: 'concord.commands',
       by: [
         forever,
@@ -98,7 +98,7 @@ breakEveryRule(
       by: ({ elsewhere }) => ({ parent_command_id: elsewhere.command }),
     },
     {
-      constraint: 'command_dependencies_required_status_ck',
+      constraint: 'command_status_ck',
       table: 'concord.command_dependencies',
       by: { required_status: 'done' },
     },
@@ -107,7 +107,7 @@ breakEveryRule(
       table: 'concord.command_dependencies',
       by: ({ here }) => ({ parent_command_id: here.command }),
     },
-    { constraint: 'command_dependencies_times_ck', table: 'concord.command_dependencies', by: forever },
+    { constraint: 'finite_time_ck', table: 'concord.command_dependencies', by: forever },
 
     {
       constraint: 'domain_effects_command_fk',
@@ -122,19 +122,19 @@ breakEveryRule(
       by: ({ elsewhere }) => ({ compensates_effect_id: elsewhere.effect }),
     },
     {
-      constraint: 'domain_effects_status_ck',
+      constraint: 'effect_status_ck',
       table: 'concord.domain_effects',
       rows: '[EFF-03]',
       by: [{ status: 'skipped' }, { status: 'running' }, { status: 'compensated' }, { status: 'cancelled' }],
     },
     {
-      constraint: 'domain_effects_reversibility_ck',
+      constraint: 'reversibility_ck',
       table: 'concord.domain_effects',
       rows: '[PER-10]',
       by: { reversibility: 'maybe' },
     },
     {
-      constraint: 'domain_effects_error_class_ck',
+      constraint: 'error_class_ck',
       table: 'concord.domain_effects',
       rows: '[PER-10]',
       by: { error_class: 'oops' },
@@ -145,24 +145,24 @@ breakEveryRule(
       by: [{ status: 'succeeded' }, { status: 'failed' }, { status: 'executing', completed_at: '2026-05-01Z' }],
     },
     {
-      constraint: 'domain_effects_names_ck',
+      constraint: 'filled_text_ck',
       table: 'concord.domain_effects',
       by: [{ effect_type: empty }, { idempotency_key: empty }],
     },
-    { constraint: 'domain_effects_payload_ck', table: 'concord.domain_effects', by: { effect_payload: '[]' } },
-    { constraint: 'domain_effects_order_ck', table: 'concord.domain_effects', by: { declaration_order: -1 } },
+    { constraint: 'object_json_ck', table: 'concord.domain_effects', by: { effect_payload: '[]' } },
     {
-      constraint: 'domain_effects_attempts_ck',
+      constraint: 'count_from_zero_ck',
       table: 'concord.domain_effects',
-      by: [{ attempt: -1 }, { max_attempts: 0 }],
+      by: [{ declaration_order: -1 }, { attempt: -1 }],
     },
+    { constraint: 'count_from_one_ck', table: 'concord.domain_effects', by: { max_attempts: 0 } },
     {
       constraint: 'domain_effects_self_ck',
       table: 'concord.domain_effects',
       by: { domain_effect_id: same, compensates_effect_id: same },
     },
     {
-      constraint: 'domain_effects_times_ck',
+      constraint: 'finite_time_ck',
       table: 'concord.domain_effects',
       by: [forever, { run_after: 'infinity' }, { status: 'failed', completed_at: 'infinity' }],
     },

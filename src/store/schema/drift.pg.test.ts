@@ -70,8 +70,8 @@ describe('schema drift', () => {
           column.hasDefault || column.generated !== undefined,
         ),
       )
-      const real = (inDatabase.get(name) ?? []).map(({ column, type, notNull, default: value }) =>
-        columnLine(column, type, notNull, value !== null),
+      const real = (inDatabase.get(name) ?? []).map(({ column, baseType, notNull, default: value }) =>
+        columnLine(column, baseType, notNull, value !== null),
       )
       assert.deepEqual(declared, real, name)
     }
@@ -96,7 +96,11 @@ describe('schema drift', () => {
     const changes = [
       'alter table concord.commands alter column task_name set not null',
       `alter table concord.commands alter column attempt set default 2`,
-      'alter table concord.commands drop constraint commands_status_ck',
+      'alter table concord.commands drop constraint commands_turn_ck',
+      'alter domain concord.command_status drop constraint command_status_ck',
+      `alter domain concord.event_purpose add constraint more_ck check (value <> 'audit')`,
+      'create domain concord.anything as text',
+      'alter table concord.commands alter column error type concord.filled_text',
       'drop index concord.commands_due_ix',
       'alter table concord.domain_events disable trigger domain_events_append_only',
       'alter table concord.commands no force row level security',

@@ -1,8 +1,15 @@
 /** Every rule of events and their seals, broken once. */
 import { breakEveryRule } from '#test/broken-rows'
+import type { Row, World } from '#test/store-rows'
 
 const forever = { created_at: 'infinity' }
 const empty = ''
+const aStep = ({ agent }: World, wrong: Row): Row => ({
+  purpose: 'agent_step',
+  agent_run_id: agent,
+  step_index: 5,
+  ...wrong,
+})
 
 breakEveryRule(
   ['concord.domain_events', 'concord.domain_event_seals'],
@@ -26,17 +33,17 @@ breakEveryRule(
       by: ({ elsewhere }) => ({ swarm_run_id: elsewhere.swarm }),
     },
     {
-      constraint: 'domain_events_purpose_ck',
+      constraint: 'event_purpose_ck',
       table: 'concord.domain_events',
       rows: '[EVT-02]',
       by: [{ purpose: 'log' }, { purpose: 'Audit' }, { purpose: empty }],
     },
     {
-      constraint: 'domain_events_names_ck',
+      constraint: 'filled_text_ck',
       table: 'concord.domain_events',
       by: [{ actor: empty }, { trace_id: empty }, { event_type: empty }],
     },
-    { constraint: 'domain_events_payload_ck', table: 'concord.domain_events', by: { payload: 'null' } },
+    { constraint: 'object_json_ck', table: 'concord.domain_events', by: { payload: 'null' } },
     {
       constraint: 'domain_events_agent_step_ck',
       table: 'concord.domain_events',
@@ -53,23 +60,17 @@ breakEveryRule(
       ],
     },
     {
-      constraint: 'domain_events_numbers_ck',
+      constraint: 'count_from_zero_ck',
       table: 'concord.domain_events',
-      by: ({ here }) =>
-        [
-          { step_index: -1 },
-          { latency_ms: -1 },
-          { cost_units: -1 },
-          { cost_units: 'NaN' },
-          { cost_units: 'Infinity' },
-        ].map((wrong) => ({
-          purpose: 'agent_step',
-          agent_run_id: here.agent,
-          step_index: 5,
-          ...wrong,
-        })),
+      by: ({ here }) => [{ step_index: -1 }, { latency_ms: -1 }].map((wrong) => aStep(here, wrong)),
     },
-    { constraint: 'domain_events_times_ck', table: 'concord.domain_events', by: forever },
+    {
+      constraint: 'cost_units_ck',
+      table: 'concord.domain_events',
+      rows: '[PER-10]',
+      by: ({ here }) => [-1, 'NaN', 'Infinity'].map((cost_units) => aStep(here, { cost_units })),
+    },
+    { constraint: 'finite_time_ck', table: 'concord.domain_events', by: forever },
     {
       constraint: 'idx_domain_events_agent',
       table: 'concord.domain_events',
@@ -103,6 +104,6 @@ breakEveryRule(
       table: 'concord.domain_event_seals',
       by: [{ root_hash: Buffer.alloc(31) }, { previous_hash: Buffer.alloc(0) }, { seal_hash: Buffer.alloc(33) }],
     },
-    { constraint: 'domain_event_seals_times_ck', table: 'concord.domain_event_seals', by: { sealed_at: 'infinity' } },
+    { constraint: 'finite_time_ck', table: 'concord.domain_event_seals', by: { sealed_at: 'infinity' } },
   ],
 )

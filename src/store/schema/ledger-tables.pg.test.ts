@@ -63,7 +63,7 @@ const printed: readonly Printed[] = [
       'idx_domain_events_command ON concord.domain_events USING btree (command_id, seq)',
       'idx_domain_events_purpose ON concord.domain_events USING btree (workspace_id, purpose, seq)',
       'idx_domain_events_agent ON concord.domain_events USING btree (agent_run_id, step_index) WHERE (agent_run_id IS NOT NULL)',
-      `idx_domain_events_audit ON concord.domain_events USING btree (command_id, created_at) WHERE (purpose = 'audit'::text)`,
+      `idx_domain_events_audit ON concord.domain_events USING btree (command_id, created_at) WHERE ((purpose)::text = 'audit'::text)`,
       'domain_events_feed_ix ON concord.domain_events USING btree (xid, seq)',
     ],
     keys: ['PRIMARY KEY (event_id)'],
@@ -164,8 +164,8 @@ describe('tables as printed', () => {
       const additions = words(added)
       const drawn = real
         .filter(({ column }) => !additions.includes(column))
-        .map(({ column, type, notNull, default: value }) => {
-          const kind = type === 'timestamp with time zone' ? 'at' : type
+        .map(({ column, baseType, notNull, default: value }) => {
+          const kind = baseType === 'timestamp with time zone' ? 'at' : baseType
           return `${column} ${kind}${notNull ? '!' : ''}${value === null ? '' : ` = ${value}`}`
         })
       assert.deepEqual(drawn.sort(), words(columns).sort())

@@ -132,6 +132,11 @@ function insertEvents<Row>({ stored }: AnyLeased<Row>, count: number, params: Pa
 export type Held = { readonly id: string; readonly token: string }
 type RenewCall = { readonly held: readonly Held[]; readonly leaseMs: number }
 
+/** Each row with its own token. The search goes by id (`= any`); this only sorts out what it found. */
+function pairedWith(pair: string, ids: string, tokens: string): string {
+  return `${pair} in (select h.id, h.token from unnest(${ids}, ${tokens}) as h(id, token))`
+}
+
 /**
  * All leases of a worker in one statement: 200 renewals cost what four would cost alone. The token decides, not the time: a
  * lease that has run out lives on if nobody took the row. It never gets shorter, whatever the server's clock did.
@@ -146,9 +151,10 @@ export function compileRenew<Row>({
   const params = collectParams<RenewCall>()
   const ids = params.addList(stored.idType ?? 'uuid', ({ held }) => held.map(({ id }) => id))
   const tokens = params.addList('uuid', ({ held }) => held.map((each) => each.token))
+  const isPair = pairedWith(`(t.${stored.id}, t.${token})`, ids, tokens)
   const lease = `${NOW} + ${params.add('integer', ({ leaseMs }) => leaseMs)} * interval '1 millisecond'`
   const text = `update ${stored.table} as t set ${until} = greatest(t.${until}, ${lease})${heartbeat ? `, ${heartbeat} = ${NOW}` : ''}
-where t.${stored.id} = any(${ids}) and t.${token} = any(${tokens})
+where t.${stored.id} = any(${ids}) and ${isPair}
   and t.${stored.state} in (${list(heldIn)})
 returning t.${stored.id}::text as id`
   return bind(`renew_${stored.machine.name}`, text, params)
@@ -166,10 +172,11 @@ export function compileRelease<Row>({
   const params = collectParams<readonly Held[]>()
   const ids = params.addList(stored.idType ?? 'uuid', (held) => held.map(({ id }) => id))
   const tokens = params.addList('uuid', (held) => held.map((each) => each.token))
+  const isPair = pairedWith(`(t.${stored.id}, t.${token})`, ids, tokens)
   // A row that was moved by its claim is found again by its time; one that was only leased waits without any.
   const assigned = [`${token} = null`, `${until} = ${claim ? NOW : 'null'}`, ...(worker ? [`${worker} = null`] : [])]
   const text = `update ${stored.table} as t set ${assigned.join(', ')}
-where t.${stored.id} = any(${ids}) and t.${token} = any(${tokens}) and t.${stored.state} in (${list(heldIn)})
+where t.${stored.id} = any(${ids}) and ${isPair} and t.${stored.state} in (${list(heldIn)})
 returning t.${stored.id}::text as id`
   return bind(`release_${stored.machine.name}`, text, params)
 }

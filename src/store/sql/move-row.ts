@@ -49,7 +49,7 @@ export function compileMove<Row>(stored: AnyStored<Row>, shape: Shape): Bound<Pl
     return place
   }
   const assignments = [
-    `${stored.state} = ${params.add('text', (move) => move.to)}`,
+    `${stored.state} = '${shape.to}'`,
     ...(stored.stateType ? [`${stored.stateType} = ${params.add('text', (move) => move.stateType)}`] : []),
     ...(stored.touched ? [`${stored.touched} = ${at()}`] : []),
     ...(stored.machine.lock === 'version' ? Object.keys(lock).map((name) => `${name} = t.${name} + 1`) : []),
@@ -80,7 +80,7 @@ export function compileMove<Row>(stored: AnyStored<Row>, shape: Shape): Bound<Pl
   ${update}
   returning ${columnList('t', movedColumns(stored))}
 ), logged as (
-  ${insertEvents(stored, shape.events, params)}
+  ${insertEvents(stored, shape.events, params, at)}
 )
 select ${columnList('m', stored.returning)} from moved as m`
   return bind(`move_${stored.machine.name}`, text, params)
@@ -100,7 +100,13 @@ function stampsOn<Row>(stored: AnyStored<Row>, shape: Shape, at: () => string): 
   ]
 }
 
-function insertEvents<Row>(stored: AnyStored<Row>, count: number, params: Params<PlannedMove>): string {
+/** The events of a move happen when the move does: one parameter serves both, since reading a time is dear (see `encode`). */
+function insertEvents<Row>(
+  stored: AnyStored<Row>,
+  count: number,
+  params: Params<PlannedMove>,
+  at: () => string,
+): string {
   const { log, links } = stored.log as NonNullable<typeof stored.log>
   const columns = log.columns.map((column) => column.name)
   const into = [...columns, ...Object.keys(links)].join(', ')
@@ -110,10 +116,12 @@ function insertEvents<Row>(stored: AnyStored<Row>, count: number, params: Params
   const rows = Array.from({ length: count }, (_, index) =>
     log.columns
       .map((column) =>
-        params.add(column.type, (move) => {
-          const event = move.events[index]
-          return event && column.valueOf(event)
-        }),
+        column.name === log.time
+          ? at()
+          : params.add(column.type, (move) => {
+              const event = move.events[index]
+              return event && column.valueOf(event)
+            }),
       )
       .join(', '),
   )

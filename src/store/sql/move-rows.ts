@@ -26,10 +26,10 @@ export function compileMoves<Row>(stored: AnyStored<Row>): Bound<Batch, Row & { 
   const ids = perMove(idType, (move) => move.id)
   const input: Record<string, string> = {
     id: ids,
-    tenant: perMove(tenantType, (move) => move.tenant),
+    ...(stored.tenant ? { tenant: perMove(tenantType, (move) => move.tenant) } : {}),
     from_state: perMove('text', (move) => move.from),
     to_state: perMove('text', (move) => move.to),
-    state_type: perMove('text', (move) => move.stateType),
+    ...(stored.stateType ? { state_type: perMove('text', (move) => move.stateType) } : {}),
     at: perMove('timestamptz', (move) => move.at),
     extra: perMove('jsonb', extraOf),
   }
@@ -55,14 +55,16 @@ export function compileMoves<Row>(stored: AnyStored<Row>): Bound<Batch, Row & { 
     ),
     ...Object.entries(guards).map(([name, guard]) => `(i.extra->'guards' ? '${name}' is not true or (${guard}))`),
   ]
+  // Events happen when their move does, so its time need not be sent twice; a row that comes back whole has no room for it.
+  const hasTime = stored.returning !== undefined
   const text = `with i as (
   select * from unnest(${Object.values(input).join(', ')}) with ordinality as i(${Object.keys(input).join(', ')}, n)
 ), moved as (
   update ${stored.table} as t set
     ${assignments.join(',\n    ')}
   from i where ${conditions.join('\n    and ')}
-  returning ${columnList('t', movedColumns(stored))}, i.n::integer as n
-)${stored.log ? `, logged as (\n  ${insertEvents(stored.log, params)}\n)` : ''}
+  returning ${columnList('t', movedColumns(stored))}, i.n::integer as n${hasTime ? ', i.at as moved_at' : ''}
+)${stored.log ? `, logged as (\n  ${insertEvents(stored.log, params, hasTime)}\n)` : ''}
 select ${columnList('m', stored.returning && [...stored.returning, 'n'])} from moved as m`
   return bind(`moves_${stored.machine.name}`, text, params)
 }
@@ -105,16 +107,20 @@ function fromJson(type: PgType, document: string, column: string): string {
   return `(${document}->>'${column}')::${type}`
 }
 
-function insertEvents({ log, links }: NonNullable<AnyStored<unknown>['log']>, params: Params<Batch>): string {
-  const columns = log.columns.map((column) => column.name)
-  const lists = log.columns.map((column) =>
+function insertEvents(
+  { log, links }: NonNullable<AnyStored<unknown>['log']>,
+  params: Params<Batch>,
+  hasTime: boolean,
+): string {
+  const sent = log.columns.filter(({ name }) => !hasTime || name !== log.time)
+  const columns = sent.map((column) => column.name)
+  const lists = sent.map((column) =>
     params.addList(column.type, ({ events }) => events.map(({ event }) => column.valueOf(event))),
   )
   const places = params.addList('integer', ({ events }) => events.map(({ n }) => n))
-  return `insert into ${log.table} (${[...columns, ...Object.keys(links)].join(', ')})
-  select ${columns.map((name) => `e.${name}`).join(', ')}${Object.values(links)
-    .map((column) => `, m.${column}`)
-    .join('')}
+  const fromMove = [...Object.entries(links), ...(hasTime ? [[log.time, 'moved_at'] as const] : [])]
+  return `insert into ${log.table} (${[...columns, ...fromMove.map(([name]) => name)].join(', ')})
+  select ${columns.map((name) => `e.${name}`).join(', ')}${fromMove.map(([, column]) => `, m.${column}`).join('')}
   from unnest(${lists.join(', ')}, ${places}) with ordinality as e(${columns.join(', ')}, move_n, event_n)
   join moved as m on m.n = e.move_n
   order by e.event_n`
