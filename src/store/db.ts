@@ -37,6 +37,8 @@ export interface Sql {
 /** A transaction in progress. Functions that take a `Tx` never begin or end one. */
 export interface Tx extends Sql {
   readonly inTransaction: true
+  /** Called once after the commit, never after a rollback: for what only hurries things along, such as a wake. */
+  afterCommit(work: () => void): void
 }
 
 export interface Db extends Sql {
@@ -128,11 +130,14 @@ async function inTransaction<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>, ope
     let broken: Error | undefined
     try {
       await client.query(opening)
-      const tx: Tx = Object.assign(sqlOn(client), { inTransaction: true as const })
+      const hurried: (() => void)[] = []
+      const afterCommit = (later: () => void) => void hurried.push(later)
+      const tx: Tx = Object.assign(sqlOn(client), { inTransaction: true as const, afterCommit })
       const value = await work(tx)
       const { command } = await client.query('commit')
       // A transaction with a failed statement answers COMMIT with ROLLBACK, and without an error.
       if (command !== 'COMMIT') throw new KernelFault('store.transaction.rolled_back', 'a failed statement was ignored')
+      hurry(hurried)
       return value
     } catch (error) {
       // A connection that still owes an answer would make the rollback wait as long again.
@@ -146,6 +151,17 @@ async function inTransaction<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>, ope
       throw error
     } finally {
       client.release(broken)
+    }
+  }
+}
+
+/** The commit stands, whatever these do: what they would have hurried along happens a little later without them. */
+function hurry(works: readonly (() => void)[]): void {
+  for (const work of works) {
+    try {
+      work()
+    } catch (error) {
+      process.emitWarning(error instanceof Error ? error : String(error))
     }
   }
 }

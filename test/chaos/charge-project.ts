@@ -4,13 +4,13 @@ import {
   defineCommandType,
   defineEffect,
   defineFunction,
-  defineProject,
   defineTask,
   EffectFailure,
   registerRetry,
-} from '../../src/index.ts'
-import { errorClasses, retryableErrorClasses } from '../../src/kernel/error-classes.ts'
-import { defineRetryPolicy } from '../../src/kernel/retry-policy.ts'
+} from '#domains/commands'
+import { defineProject } from '#app/project'
+import { errorClasses, retryableErrorClasses } from '#kernel/error-classes'
+import { defineRetryPolicy } from '#kernel/retry-policy'
 
 const provider = process.env['CHARGE_PROVIDER_URL'] ?? ''
 

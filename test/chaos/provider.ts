@@ -3,7 +3,7 @@
  * seeded plan it is slow, fails before or after paying, hangs up after paying, or asks to slow down.
  */
 import { appendFileSync, readFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openChance } from '../support/chance.ts'
 
@@ -27,7 +27,9 @@ function pay(key: string): void {
   paid.set(key, (paid.get(key) ?? 0) + 1)
 }
 
-const server = createServer(async (request, response) => {
+const server = createServer((request, response) => void serve(request, response))
+
+async function serve(request: IncomingMessage, response: ServerResponse): Promise<unknown> {
   const url = new URL(request.url ?? '/', 'http://provider')
   const key = url.searchParams.get('key') ?? ''
   const answer = (status: number, body: object) =>
@@ -44,7 +46,7 @@ const server = createServer(async (request, response) => {
   if (mood === 3) return answer(500, { error: 'broke after paying' })
   if (mood === 4) return request.socket.destroy()
   return answer(200, { key })
-})
+}
 server.listen(0, '127.0.0.1', () => {
   const address = server.address()
   process.stdout.write(

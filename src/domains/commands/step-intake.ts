@@ -13,7 +13,7 @@ import { isSyncTask } from './catalog/primitives.ts'
 import { listParents } from './sql/list-parents.ts'
 import { taskOf } from './task-of.ts'
 import { draftEffects, planInto } from './plan-effects.ts'
-import { requestApproval, checkApproved } from '#domains/approvals'
+import { supersedeApprovals, checkApproved } from '#domains/approvals'
 import { approvalEffectPayload, approvalKey, planAsks } from './request-approval.ts'
 import { doneEffect, REQUEST_APPROVAL, requestInputInto } from './request-input.ts'
 import { commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
@@ -201,10 +201,14 @@ async function waitForApproval(
   }
   const by = { actor: bySystem.actor, traceId: command.context.trace_id }
   const isWritten = await commitTurnWith(turn, draft.release(null).done(), async (tx) => {
-    for (const ask of asks) {
-      const asked = await requestApproval(tx, { newId: world.newId, types: world.approvalTypes }, by, ask)
-      if (!asked.ok) throw new KernelFault('commands.approval.refused', asked.reason, { code: asked.code })
-    }
+    // The whole set of gates at once: one that an earlier round asked for and this one does not must not stand in the way.
+    const asked = await supersedeApprovals(tx, { newId: world.newId, types: world.approvalTypes }, by, {
+      workspaceId: command.workspace_id,
+      commandId: command.command_id,
+      why: 'asked_again',
+      requests: asks,
+    })
+    if (!asked.ok) throw new KernelFault('commands.approval.refused', asked.reason, { code: asked.code })
   })
   return isWritten ? { t: 'wait', until: null } : undefined
 }
