@@ -46,7 +46,8 @@ function takeOptions(address: string): { connectionString: string; options: stri
 
 /** Some poolers drop the options without a word; the connection would then act as the login, which may do everything. */
 export async function checkRole(client: pg.ClientBase, role: string | undefined): Promise<void> {
-  if (role === undefined) return
+  // `none` is Postgres's own word for the login itself.
+  if (role === undefined || role === 'none') return
   const { rows } = await client.query<{ role: string }>('select current_user as role')
   const found = rows[0]?.role
   if (found === role) return
