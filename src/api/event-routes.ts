@@ -37,13 +37,10 @@ const getEvents = createRoute({
       'last-event-id': z.string().optional().meta({ description: 'Go on behind this event; counts before `after`.' }),
     }),
     query: queryOf({
-      after: z
-        .string()
-        .optional()
-        .meta({
-          example: 'start',
-          description: 'Go on behind this event; `start` begins with the first of the workspace.',
-        }),
+      after: z.string().optional().meta({
+        example: 'start',
+        description: 'Go on behind this event; `start` begins with the first of the workspace.',
+      }),
       until: z
         .literal('now')
         .optional()

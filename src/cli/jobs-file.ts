@@ -2,7 +2,7 @@
 import { resolve, join } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import { readConfig } from '#app/config'
-import type { Scheduler } from '#app/scheduler'
+import type { Scheduler, StoredJob } from '#app/scheduler'
 import { MAX_TIMER_MS, parseDuration } from '#kernel/duration'
 import { decodeId, encodeId, type IdKind } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
@@ -59,8 +59,23 @@ export function showJobId(uuid: string): string {
   return encodeId('job', uuid)
 }
 
+const WORK_CHARS_MAX = 60
+
+/** What a job does, in a few words. */
+export function workText({ params }: StoredJob): string {
+  const { command, args } = JSON.parse(params) as { command?: unknown; args?: unknown }
+  const text = typeof command === 'string' ? [command, ...(Array.isArray(args) ? args : [])].join(' ') : params
+  return text.length > WORK_CHARS_MAX ? `${text.slice(0, WORK_CHARS_MAX - 1)}…` : text
+}
+
 /** For people a sentence, for machines the document. */
-export function answer<T>(cli: Cli, program: Command, decision: Decision<T>, document: (value: T) => unknown, say: (value: T) => void): Outcome {
+export function answer<T>(
+  cli: Cli,
+  program: Command,
+  decision: Decision<T>,
+  document: (value: T) => unknown,
+  say: (value: T) => void,
+): Outcome {
   if (!decision.ok) return decision
   if (isJson(program)) cli.terminal.out(`${JSON.stringify(document(decision.value))}\n`)
   else say(decision.value)
@@ -71,7 +86,11 @@ export type WorkFlags = { readonly type?: string; readonly params?: string; read
 export type WorkBody = { readonly job_type: string; readonly params: Record<string, unknown> }
 
 /** Words of a command make a job of type `command`, in the folder where it was typed; otherwise a type and its params. */
-export function workOf(terminal: Terminal, words: readonly string[], { type, params, timeout }: WorkFlags): Decision<WorkBody> {
+export function workOf(
+  terminal: Terminal,
+  words: readonly string[],
+  { type, params, timeout }: WorkFlags,
+): Decision<WorkBody> {
   const given = params === undefined ? accept({}) : parseNamed('--params', params)
   if (!given.ok) return given
   const [command, ...args] = words

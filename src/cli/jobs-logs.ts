@@ -22,7 +22,11 @@ export function addJobsLogs(jobs: Command, program: Command, cli: Cli): void {
         withJobs(cli, flags, async (scheduler, jobs) => {
           const jobId = readId('job', id)
           if (!jobId.ok) return jobId
-          return print(cli, scheduler, jobs, { jobId: jobId.value, isFollowed: flags.follow === true, json: isJson(program) })
+          return print(cli, scheduler, jobs, {
+            jobId: jobId.value,
+            isFollowed: flags.follow === true,
+            json: isJson(program),
+          })
         }),
       ),
     )
@@ -30,7 +34,12 @@ export function addJobsLogs(jobs: Command, program: Command, cli: Cli): void {
 
 type Wanted = { readonly jobId: string; readonly isFollowed: boolean; readonly json: boolean }
 
-async function print(cli: Cli, scheduler: Scheduler, jobs: Jobs, { jobId, isFollowed, json }: Wanted): Promise<Outcome> {
+async function print(
+  cli: Cli,
+  scheduler: Scheduler,
+  jobs: Jobs,
+  { jobId, isFollowed, json }: Wanted,
+): Promise<Outcome> {
   const { terminal } = cli
   const decoder = new TextDecoder()
   const say = (bytes: Uint8Array, stream: boolean) => {

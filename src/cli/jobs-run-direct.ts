@@ -1,8 +1,19 @@
 /** `concord jobs run-direct`: one job here and now, before everything that waits, on the record like any other. */
+import process from 'node:process'
 import type { Command } from 'commander'
 import type { FinishedRun } from '#app/scheduler'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { answer, type FileFlag, fileOption, jobsFile, parseTime, showJobId, type WorkFlags, workOf } from './jobs-file.ts'
+import {
+  answer,
+  type FileFlag,
+  fileOption,
+  jobsFile,
+  parseTime,
+  showJobId,
+  type WorkBody,
+  type WorkFlags,
+  workOf,
+} from './jobs-file.ts'
 import type { Cli, Outcome } from './program.ts'
 
 type DirectFlags = FileFlag & WorkFlags & { wait: number }
@@ -31,7 +42,7 @@ export function addJobsRunDirect(jobs: Command, program: Command, cli: Cli): voi
     )
 }
 
-async function runHere(cli: Cli, flags: DirectFlags, body: Parameters<typeof workOf>[2] & object): Promise<Decision<FinishedRun>> {
+async function runHere(cli: Cli, flags: DirectFlags, body: WorkBody): Promise<Decision<FinishedRun>> {
   const { terminal } = cli
   const file = jobsFile(terminal, flags.file)
   if (!file.ok) return file

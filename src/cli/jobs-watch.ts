@@ -6,12 +6,16 @@ import { describeDuration } from '#kernel/duration'
 import { accept, type Decision } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { isJson } from './ask-server.ts'
-import { type FileFlag, fileOption, type Jobs, parseTime, showJobId, withJobs } from './jobs-file.ts'
+import { type FileFlag, fileOption, type Jobs, parseTime, showJobId, withJobs, workText } from './jobs-file.ts'
 import type { Cli, Outcome } from './program.ts'
 import { colorsOf, formatTable } from './terminal.ts'
 
 type WatchFlags = FileFlag & { every: number; once?: true; untilIdle?: true }
-type Picture = { readonly running: readonly JobReport[]; readonly queue: QueuePage; readonly ended: readonly JobReport[] }
+type Picture = {
+  readonly running: readonly JobReport[]
+  readonly queue: QueuePage
+  readonly ended: readonly JobReport[]
+}
 
 const EVERY_MS = 500
 const ROWS = 10
@@ -32,14 +36,19 @@ export function addJobsWatch(jobs: Command, program: Command, cli: Cli): void {
     )
 }
 
-async function watch(cli: Cli, scheduler: Scheduler, jobs: Jobs, flags: WatchFlags & { json: boolean }): Promise<Outcome> {
+async function watch(
+  cli: Cli,
+  scheduler: Scheduler,
+  jobs: Jobs,
+  flags: WatchFlags & { json: boolean },
+): Promise<Outcome> {
   const { terminal } = cli
   const cache = jobs.openQueueCache(scheduler)
   let shown = ''
   while (!terminal.stop.aborted) {
     const picture = look(cache, jobs)
     if (!picture.ok) return picture
-    const drawn = flags.json ? documentOf(picture.value, jobs) : draw(cli, scheduler, picture.value, jobs)
+    const drawn = flags.json ? documentOf(picture.value, jobs) : draw(cli, scheduler, picture.value)
     if (drawn !== shown) terminal.out(terminal.isTty && !flags.json ? TO_TOP + drawn : drawn)
     shown = drawn
     const { running, queue } = picture.value
@@ -86,7 +95,7 @@ function documentOf({ running, queue, ended }: Picture, { toJobReportView, toJob
 }
 
 /** The time that runs is for a screen; in a file every second would be a change. */
-function draw({ terminal }: Cli, scheduler: Scheduler, { running, queue, ended }: Picture, { workText }: Jobs): string {
+function draw({ terminal }: Cli, scheduler: Scheduler, { running, queue, ended }: Picture): string {
   const color = colorsOf(terminal)
   const nowMs = scheduler.world.now().getTime()
   const rows = [
@@ -118,7 +127,10 @@ function lastLineOf(path: string): string {
       const bytes = Buffer.alloc(TAIL_BYTES)
       const { size } = fstatSync(fd)
       const count = readSync(fd, bytes, 0, TAIL_BYTES, Math.max(0, size - TAIL_BYTES))
-      const lines = bytes.subarray(0, count).toString().split(/[\r\n]/)
+      const lines = bytes
+        .subarray(0, count)
+        .toString()
+        .split(/[\r\n]/)
       return lines.findLast((line) => line.trim() !== '')?.slice(-60) ?? ''
     } finally {
       closeSync(fd)

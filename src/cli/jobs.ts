@@ -17,6 +17,7 @@ import {
   withJobs,
   type WorkFlags,
   workOf,
+  workText,
 } from './jobs-file.ts'
 import { addJobsLogs } from './jobs-logs.ts'
 import { addJobsRunDirect } from './jobs-run-direct.ts'
@@ -98,7 +99,10 @@ function addList(jobs: Command, program: Command, cli: Cli): void {
 function listWanted(scheduler: Scheduler, jobs: Jobs, flags: ListFlags): Decision<readonly JobReport[]> {
   const state = jobs.jobFilters.find((each) => each === flags.state)
   if (flags.state !== undefined && state === undefined) {
-    return refuse('cli.usage', 'there is no such state', { path: '--state', hint: `Use ${jobs.jobFilters.join(', ')}.` })
+    return refuse('cli.usage', 'there is no such state', {
+      path: '--state',
+      hint: `Use ${jobs.jobFilters.join(', ')}.`,
+    })
   }
   const page = fieldsOf({ limit: flags.limit }) as { limit?: number }
   const filter = { ...page, ...(flags.type === undefined ? {} : { jobType: flags.type }) }
@@ -127,7 +131,7 @@ function reportsOf(scheduler: Scheduler, jobs: Jobs, found: readonly StoredJob[]
   return accept(reports)
 }
 
-function tableOf(rows: readonly JobReport[], { toJobView, workText }: Jobs): string {
+function tableOf(rows: readonly JobReport[], { toJobView }: Jobs): string {
   return formatTable(
     ['job', 'type', 'state', 'priority', 'created', 'work'],
     rows.map(({ job, run }) => {
@@ -149,7 +153,8 @@ function addShow(jobs: Command, program: Command, cli: Cli): void {
           if (!jobId.ok) return jobId
           const report = readJob(scheduler, jobId.value)
           const chain = readRetryChain(scheduler, jobId.value)
-          const both = report.ok && chain.ok ? accept({ ...report.value, chain: chain.value }) : report.ok ? chain : report
+          const both =
+            report.ok && chain.ok ? accept({ ...report.value, chain: chain.value }) : report.ok ? chain : report
           return answer(
             cli,
             program,

@@ -9,9 +9,12 @@ import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'
 import { exitCodeOf } from './exit-codes.ts'
 import { addInbox } from './inbox.ts'
+import { addJobs } from './jobs.ts'
 import { addKeys } from './keys.ts'
 import { addMigrate } from './migrate.ts'
 import { addRetry } from './retry.ts'
+import { addScheduler } from './scheduler.ts'
+import { addSchedules } from './schedules.ts'
 import { addSubmit } from './submit.ts'
 import { addTaskTypes } from './task-types.ts'
 import { showRefusal, type Terminal } from './terminal.ts'
@@ -51,7 +54,8 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
   }
   const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addEvents]
   const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry]
-  for (const add of [...house, ...work]) add(program, cli)
+  const jobs = [addJobs, addSchedules, addScheduler]
+  for (const add of [...house, ...work, ...jobs]) add(program, cli)
   program.addHelpText(
     'after',
     '\nExamples:\n  $ concord up\n  $ concord keys create --name ci --role writer\n  $ concord submit "Generate Report" --file report.json --wait\n  $ concord inbox\n  $ concord events tail\n',

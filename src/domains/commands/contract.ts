@@ -199,7 +199,7 @@ export function toCommandView(catalog: Catalog, found: CommandCase): z.infer<typ
     requested_by: showActor(command.requested_by),
     ingress: command.ingress,
     // JSON from a jsonb column.
-    payload: redactPayload(command.payload, task?.type.fields ?? {}, 'pii') as z.infer<typeof payload>,
+    payload: redactPayload(command.payload, task?.type.fields ?? {}, 'pii'),
     result: command.result ?? null,
     error: command.error,
     error_class: command.error_class,

@@ -26,6 +26,7 @@ export {
 export { changeSchedule, createSchedule, deleteSchedule } from './define-schedule.ts'
 export { archiveTemplate, changeTemplate, createTemplate } from './define-template.ts'
 export { claimNotifications, recordDelivery, recordDeliveryFailure } from './deliver-notifications.ts'
+export { type EndOrphans, openOrphanEnder } from './end-orphan.ts'
 export { fireDueSchedules } from './fire-due-schedules.ts'
 export { fireSchedule } from './fire-schedule.ts'
 export { type FinishedRun, finishRun, type RunEnd } from './finish-run.ts'
@@ -65,11 +66,28 @@ export {
   type SchedulerPoint,
   schedulerPoints,
 } from './points.ts'
+export { openProcessTable, type ProcessTable, RUN_VARIABLE } from './process-table.ts'
+export { openQueueCache, type QueueCache } from './queue-cache.ts'
 export { type Plans, readNotifications, readPlans, readSchedule, type ScheduleReport } from './read-plans.ts'
 export { addArtifacts, recordLogPath, recordProcess } from './record-run.ts'
 export { CRASH_ERROR, recover, type RecoveryAction } from './recover.ts'
 export { releaseReservation, renewReservation, reserve, tickReservations } from './reservations.ts'
+export { retryJob } from './retry-job.ts'
+export { type StopReason, stopReasons, type Wait } from './run-child.ts'
+export { type RunDirect, runDirect } from './run-direct.ts'
+export type { HandlerContext, HandlerResult, JobHandler, JobHandlers } from './run-handler.ts'
+export { type JobWorld, type RunningJob, SHUTDOWN_ERROR } from './run-job.ts'
+export { runFolderOf } from './run-log.ts'
+export { type RunEvent, type RunScheduler, runScheduler, type RunSummary } from './run-scheduler.ts'
 export type { ClaimedRun, OrphanEnd, ProcessIdentity, RunnerPort } from './runner-port.ts'
+export {
+  COMMAND_TYPE,
+  commandParams,
+  commandRunner,
+  plainVariables,
+  type RunnerBody,
+  runnerBody,
+} from './runner-settings.ts'
 export {
   firingView,
   notificationView,
@@ -83,7 +101,9 @@ export {
   toTemplateView,
 } from './schedule-views.ts'
 export type { Scheduler, SchedulerRole, SchedulerSettings, SchedulerWorld } from './scheduler.ts'
+export { type Deliver, signNotification, type Webhook, webhookDeliver } from './send-notifications.ts'
 export { startDirectJob } from './start-direct-job.ts'
+export { requestStop } from './stop-request.ts'
 export { type GroupReport, readGroup, type SubmittedGroup, submitGroup } from './submit-group.ts'
 export { type SubmitJob, submitJob } from './submit-job.ts'
 export type {

@@ -1,0 +1,45 @@
+/** What the three examples share: a scheduler on a file of its own in a folder that is removed at the end, run until it is idle. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import process from 'node:process'
+import { openScheduler, type RunEvent, runScheduler, type Scheduler, type JobTypeBody } from '#domains/scheduler'
+import { realWait } from '#app/scheduler'
+import { realWorld } from '#app/world'
+
+export type Example = {
+  readonly folder: string
+  readonly scheduler: Scheduler
+  /** Until nothing waits and nothing runs. */
+  run(): Promise<readonly RunEvent[]>
+  [Symbol.dispose](): void
+}
+
+export function openExample(jobTypes: readonly JobTypeBody[], now = () => new Date()): Example {
+  const folder = mkdtempSync(join(tmpdir(), 'concord-example-'))
+  const opened = openScheduler({ file: join(folder, 'jobs.db'), world: { ...realWorld(), now }, jobTypes })
+  if (!opened.ok) throw new Error(opened.reason)
+  const scheduler = opened.value
+  return {
+    folder,
+    scheduler,
+    async run() {
+      const events: RunEvent[] = []
+      const done = await runScheduler(scheduler, {
+        wait: realWait,
+        stop: new AbortController().signal,
+        environment: process.env,
+        folder,
+        untilIdle: true,
+        pollMs: 20,
+        onEvent: (event) => void events.push(event),
+      })
+      if (!done.ok) throw new Error(done.reason)
+      return events
+    },
+    [Symbol.dispose]() {
+      scheduler.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}

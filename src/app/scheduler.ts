@@ -1,0 +1,75 @@
+/** The scheduler with the real clock, chance, timers and network: what the command line and a program of one's own start from. */
+import { dirname } from 'node:path'
+import process from 'node:process'
+import { setTimeout as timer } from 'node:timers/promises'
+import {
+  COMMAND_TYPE,
+  commandRunner,
+  defaultJobTypes,
+  type JobTypeBody,
+  type JobWorld,
+  openProcessTable,
+  openScheduler,
+  type OpenScheduler,
+  readPlans,
+  registerJobType,
+  runFolderOf,
+  type Scheduler,
+  type Wait,
+  type Webhook,
+} from '#domains/scheduler'
+import { nextTimerMs } from '#kernel/duration'
+import { accept, type Decision } from '#kernel/refusal'
+import type { Environment } from './config.ts'
+import { realWorld } from './world.ts'
+
+export * from '#domains/scheduler'
+
+export const realWait: Wait = (ms, signal) =>
+  timer(nextTimerMs(ms), undefined, { signal }).catch((error: unknown) => {
+    if (!signal.aborted) throw error
+  })
+
+export type OpenJobs = Pick<OpenScheduler, 'file' | 'role' | 'settings'>
+
+/** Knows `story`, `research` and `command` from the start; types that were changed since keep their change. */
+export function openJobs(options: OpenJobs): Decision<Scheduler> {
+  const opened = openScheduler({ ...options, world: realWorld(), jobTypes: [] })
+  if (!opened.ok) return opened
+  const ready = addMissingTypes(opened.value)
+  if (ready.ok) return opened
+  opened.value.close()
+  return ready
+}
+
+function addMissingTypes(scheduler: Scheduler): Decision<undefined> {
+  const plans = readPlans(scheduler)
+  if (!plans.ok) return plans
+  const known = new Set(plans.value.jobTypes.map((type) => type.job_type))
+  // Somebody who typed a command wants to see it fail, not to see it fail four times.
+  const command: JobTypeBody = {
+    job_type: COMMAND_TYPE,
+    runner: { ...commandRunner },
+    retry_policy: { max_retries: 0 },
+  }
+  for (const type of [...defaultJobTypes, command]) {
+    if (known.has(type.job_type)) continue
+    const added = registerJobType(scheduler, type)
+    if (!added.ok) return added
+  }
+  return accept(undefined)
+}
+
+export function realJobWorld(scheduler: Scheduler, environment: Environment, folder: string): JobWorld {
+  const runFolder = runFolderOf(scheduler.db.file) ?? `${dirname(folder)}/jobs.runs`
+  return { handlers: {}, environment, folder, runFolder, table: openProcessTable(), wait: realWait }
+}
+
+export function realWebhook(url: string, secret: string): Webhook {
+  return { url, secret, fetch, timeout: (ms) => AbortSignal.timeout(ms) }
+}
+
+/** Children do not outlive a scheduler that must go at once; what they were doing is for the next start to judge. */
+export function killAtExit(killNow: () => void): void {
+  process.once('exit', killNow)
+}

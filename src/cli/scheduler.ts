@@ -1,0 +1,183 @@
+/** `concord scheduler run`: owns a file and does its jobs until it is told to stop; the first signal waits for what runs. */
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import type { Command } from 'commander'
+import type { JobTypeBody, RunEvent, Scheduler } from '#app/scheduler'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { showLine } from '#kernel/visible-text'
+import { isJson } from './ask-server.ts'
+import { type FileFlag, fileOption, type Jobs, jobsFile, parseTime, parseWhole, showJobId } from './jobs-file.ts'
+import { readJsonFlags, refuseFile } from './json-source.ts'
+import type { Cli, Outcome } from './program.ts'
+import { colorsOf, type Terminal } from './terminal.ts'
+
+type RunFlags = FileFlag & {
+  workers: number
+  grace: number
+  types?: string
+  webhook?: string
+  webhookSecret?: string
+  untilIdle?: true
+}
+
+const GRACE_MS = 30_000
+
+export function addScheduler(program: Command, cli: Cli): void {
+  const scheduler = program.command('scheduler').description('does the jobs of a file on this machine')
+  fileOption(scheduler.command('run'))
+    .description('do the jobs of a file until it is told to stop')
+    .option('--workers <count>', 'how many jobs at once; one keeps strict order', parseWhole, 1)
+    .option(
+      '--grace <duration>',
+      'how long running jobs may go on after the first signal (default: 30s)',
+      parseTime,
+      GRACE_MS,
+    )
+    .option('--types <file>', 'job types to register: {"job_types": [{"job_type": …, "runner": {"command": …}}]}')
+    .option('--webhook <url>', 'tell this address of every end')
+    .option('--webhook-secret <file>', 'a file with the secret that signs what is told')
+    .option('--until-idle', 'end when nothing runs and nothing waits')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ concord scheduler run --file jobs.db\n  $ concord scheduler run --workers 4 --types job-types.json\n',
+    )
+    .action(cli.handle((flags: RunFlags) => run(cli, flags, isJson(program))))
+}
+
+async function run(cli: Cli, flags: RunFlags, json: boolean): Promise<Outcome> {
+  const { terminal } = cli
+  const file = jobsFile(terminal, flags.file)
+  if (!file.ok) return file
+  const types = await readTypes(terminal, flags.types)
+  if (!types.ok) return types
+  const jobs = await import('#app/scheduler')
+  const deliver = readWebhook(terminal, jobs, flags)
+  if (!deliver.ok) return deliver
+  const opened = jobs.openJobs({ file: file.value, role: 'owner', settings: { workers: flags.workers } })
+  if (!opened.ok) return opened
+  try {
+    return await work(cli, jobs, opened.value, { flags, json, types: types.value, deliver: deliver.value })
+  } finally {
+    opened.value.close()
+  }
+}
+
+type Prepared = {
+  readonly flags: RunFlags
+  readonly json: boolean
+  readonly types: readonly JobTypeBody[]
+  readonly deliver: ReturnType<Jobs['webhookDeliver']> | undefined
+}
+
+async function work(cli: Cli, jobs: Jobs, scheduler: Scheduler, prepared: Prepared): Promise<Outcome> {
+  const { flags, json, types, deliver } = prepared
+  const { terminal } = cli
+  for (const type of types) {
+    const registered = jobs.registerJobType(scheduler, type)
+    if (!registered.ok) return registered
+  }
+  const { file } = scheduler.db
+  if (json) terminal.out(`${JSON.stringify({ ready: true, file, workers: flags.workers })}\n`)
+  else terminal.out(`Doing the jobs of ${file}. Ctrl-C stops it; what runs may end first.\n`)
+  const done = await jobs.runScheduler(scheduler, {
+    wait: jobs.realWait,
+    stop: terminal.stop,
+    environment: terminal.environment,
+    folder: terminal.folder,
+    graceMs: flags.grace,
+    untilIdle: flags.untilIdle === true,
+    ...(deliver && { deliver }),
+    atExit: jobs.killAtExit,
+    onEvent: (event) => tell(terminal, jobs, event, json),
+  })
+  if (!done.ok) return done
+  if (json) terminal.out(`${JSON.stringify({ stopped: true, ...done.value })}\n`)
+  return accept(undefined)
+}
+
+async function readTypes(terminal: Terminal, file: string | undefined): Promise<Decision<readonly JobTypeBody[]>> {
+  if (file === undefined) return accept([])
+  const read = await readJsonFlags(terminal, { file }, undefined)
+  if (!read.ok) return read
+  const list = read.value?.['job_types']
+  // Each is checked when it is registered.
+  if (Array.isArray(list)) return accept(list as JobTypeBody[])
+  return refuse('cli.file.invalid', 'the file holds no list `job_types`', { path: '--types' })
+}
+
+function readWebhook(terminal: Terminal, jobs: Jobs, flags: RunFlags): Decision<Prepared['deliver']> {
+  const { webhook, webhookSecret } = flags
+  if (webhook === undefined && webhookSecret === undefined) return accept(undefined)
+  if (webhook === undefined || webhookSecret === undefined || !/^https?:$/.test(protocolOf(webhook))) {
+    return refuse('cli.usage', 'a webhook is an http address and a file with its secret', {
+      path: '--webhook',
+      hint: 'Give --webhook https://… and --webhook-secret <file>.',
+    })
+  }
+  try {
+    const secret = readFileSync(resolve(terminal.folder, webhookSecret), 'utf8').trim()
+    if (secret !== '') return accept(jobs.webhookDeliver(jobs.realWebhook(webhook, secret)))
+    return refuse('cli.file.invalid', 'the file with the secret is empty', { path: '--webhook-secret' })
+  } catch (error) {
+    return refuseFile(webhookSecret, (error as NodeJS.ErrnoException).code ?? String(error))
+  }
+}
+
+function protocolOf(address: string): string {
+  return URL.canParse(address) ? new URL(address).protocol : ''
+}
+
+/** One line each: for people in words, for machines as JSON. */
+function tell(terminal: Terminal, jobs: Jobs, event: RunEvent, json: boolean): void {
+  const line = json ? JSON.stringify(documentOf(jobs, event)) : sentenceOf(terminal, event)
+  if (line !== undefined) terminal.out(`${line}\n`)
+}
+
+function documentOf(jobs: Jobs, event: RunEvent): Record<string, unknown> {
+  switch (event.kind) {
+    case 'started':
+      return { event: 'started', attempt: event.run.attempt, job: jobs.toJobView(event.run.job) }
+    case 'ended':
+      return event.finished.ok
+        ? { event: 'ended', ...jobs.toJobReportView(event.finished.value) }
+        : { event: 'ended', job_id: showJobId(event.run.job.job_id), error: event.finished.code }
+    case 'fired':
+      return { event: 'fired', ...jobs.toFiringView(event.firing) }
+    case 'alert':
+      return { event: 'alert', run_id: event.alert.runId, error: event.alert.refusal.code }
+    case 'waiting':
+      return { event: 'waiting', error: event.refusal.code }
+    case 'recovered':
+    case 'undelivered':
+    case 'stopping': {
+      const { kind, ...rest } = event
+      return { event: kind, ...rest }
+    }
+  }
+}
+
+function sentenceOf(terminal: Terminal, event: RunEvent): string | undefined {
+  const color = colorsOf(terminal)
+  switch (event.kind) {
+    case 'recovered':
+      return event.actions.length === 0 ? undefined : `recovered: ${event.actions.map((each) => each.did).join(', ')}`
+    case 'fired':
+      return `schedule ${event.firing.outcome}`
+    case 'started':
+      return `${showJobId(event.run.job.job_id)} started (${event.run.job.job_type}, attempt ${event.run.attempt})`
+    case 'ended': {
+      const { outcome } = event.end
+      const error = 'error' in event.end && event.end.error !== undefined ? `: ${showLine(event.end.error)}` : ''
+      const shown = outcome === 'completed' ? color.green(outcome) : outcome === 'failed' ? color.red(outcome) : outcome
+      return `${showJobId(event.run.job.job_id)} ${shown}${error}`
+    }
+    case 'undelivered':
+      return `${color.yellow('not told')} ${event.notificationId}: ${showLine(event.error)} (${event.next})`
+    case 'alert':
+      return `${color.red('alert')} the outcome of run ${event.alert.runId} could not be written: ${event.alert.refusal.reason}`
+    case 'waiting':
+      return `${color.yellow('waiting')} ${event.refusal.reason}`
+    case 'stopping':
+      return `stopping; waiting for ${event.running} running, a second signal ends it at once`
+  }
+}

@@ -1,0 +1,74 @@
+/** Children of a dead scheduler: found by number and start, by group, or by the run in their environment, and no stranger is touched. */
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { describe, test } from 'node:test'
+import { openOrphanEnder } from './end-orphan.ts'
+import { openProcessTable, RUN_VARIABLE } from './process-table.ts'
+import { sleep } from './run-until-idle.case.ts'
+import { anId } from './scheduler.case.ts'
+
+async function aChild(script: string, runId?: string): Promise<ChildProcess & { pid: number }> {
+  const env = { PATH: process.env['PATH'], ...(runId === undefined ? {} : { [RUN_VARIABLE]: runId }) }
+  const child = spawn('sh', ['-c', `echo ready; ${script}`], {
+    detached: true,
+    env,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  await once(child.stdout, 'data')
+  return child as unknown as ChildProcess & { pid: number }
+}
+
+const nobody = { jobId: anId(), pid: null, startedAt: null, bootId: null }
+
+for (const source of ['proc', 'ps'] as const) {
+  const table = openProcessTable(source)
+  const { endOrphan } = openOrphanEnder({ sleep, table, politeMs: 100 })
+
+  describe(`by ${source}`, () => {
+    test('ends the child and its group by number and start, also when it does not listen', async () => {
+      const child = await aChild('trap "" TERM; sleep 600 & wait; sleep 600')
+      const exited = once(child, 'exit')
+      const startedAt = table.startOf(child.pid)
+      assert.ok(startedAt)
+      assert.equal(
+        await endOrphan({ ...nobody, runId: anId(), pid: child.pid, startedAt, bootId: table.bootId }),
+        'ended',
+      )
+      await exited
+      assert.equal(table.list('').filter(({ group }) => group === child.pid).length, 0)
+    })
+
+    test('finds one whose number was never written down', async () => {
+      const runId = anId()
+      const child = await aChild('sleep 600; true', runId)
+      const exited = once(child, 'exit')
+      assert.equal(await endOrphan({ ...nobody, runId }), 'ended')
+      await exited
+    })
+
+    test('leaves a stranger alone that got the number later, or runs since another boot', async () => {
+      const child = await aChild('exec sleep 600')
+      const startedAt = table.startOf(child.pid)
+      const identity = { ...nobody, runId: anId(), pid: child.pid, bootId: table.bootId }
+      assert.equal(await endOrphan({ ...identity, startedAt: 'another time' }), 'gone')
+      if (table.bootId !== null)
+        assert.equal(await endOrphan({ ...identity, startedAt, bootId: 'another boot' }), 'gone')
+      assert.equal(child.exitCode, null)
+      child.kill('SIGKILL')
+    })
+  })
+}
+
+test('one that cannot be ended, or of which nothing can be told, is reported as alive', async () => {
+  const live = { pid: 7, group: 7, startedAt: 't', isOfRun: true }
+  const hung = { bootId: null, startOf: () => 't', list: () => [live] }
+  const blind = { ...hung, list: () => assert.fail('no table') }
+  const identity = { ...nobody, runId: anId(), pid: 7, startedAt: 't' }
+  for (const table of [hung, blind]) {
+    const sent: string[] = []
+    const ender = openOrphanEnder({ sleep: async () => {}, table, signal: (_, name) => sent.push(name) })
+    assert.equal(await ender.endOrphan(identity), 'alive')
+    if (table === hung) assert.ok(sent.includes('SIGTERM') && sent.includes('SIGKILL'))
+  }
+})

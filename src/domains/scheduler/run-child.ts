@@ -1,0 +1,108 @@
+/**
+ * One job in a child process of its own: a group that can be ended as a whole, output into a log with a limit, params on
+ * standard input. The job is over when its process is; what it left running in its group is ended with it.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import type { RunLog } from './run-log.ts'
+import type { CommandPlan } from './runner-settings.ts'
+
+/** Resolves after the time or at the abort, whichever is first; never rejects. */
+export type Wait = (ms: number, signal: AbortSignal) => Promise<void>
+
+/** Why a run was ended from outside: by a person, by its own time limit, or with the scheduler. */
+export const stopReasons = ['stopped', 'timeout', 'shutdown'] as const
+export type StopReason = (typeof stopReasons)[number]
+
+export type ChildEnd = {
+  readonly exitCode: number | null
+  readonly signal: string | null
+  /** The child never was: no such command, no such folder, no more processes. */
+  readonly startError: NodeJS.ErrnoException | null
+  readonly stoppedBy: StopReason | null
+}
+
+export type RunningChild = {
+  readonly pid: number | undefined
+  readonly ended: Promise<ChildEnd>
+  /** Asks it to end, and kills it when it does not. */
+  end(reason: StopReason): void
+  /** At once, for the last moment of the scheduler. */
+  killNow(): void
+}
+
+export type ChildInput = {
+  readonly plan: CommandPlan
+  readonly environment: Readonly<Record<string, string>>
+  readonly input: string
+  readonly log: RunLog
+  readonly wait: Wait
+}
+
+/** A stranger that took the pipes with it into another group may hold them open for ever. */
+const PIPES_MS = 1_000
+
+export function startChild({ plan, environment, input, log, wait }: ChildInput): RunningChild {
+  const over = new AbortController()
+  let stoppedBy: StopReason | null = null
+  let child: ChildProcess
+  try {
+    child = spawn(plan.command, plan.args, {
+      cwd: plan.cwd,
+      env: { ...plan.environment, ...environment },
+      stdio: ['pipe', 'pipe', 'pipe'],
+      // A group of its own: it is ended with its children, and a Ctrl-C meant for the scheduler does not reach it.
+      detached: true,
+      windowsHide: true,
+    })
+  } catch (error) {
+    const startError = error as NodeJS.ErrnoException
+    const ended = Promise.resolve({ exitCode: null, signal: null, startError, stoppedBy: null })
+    return { pid: undefined, ended, end() {}, killNow() {} }
+  }
+  // A job that does not read its params is its own affair.
+  child.stdin?.on('error', () => {}).end(input)
+  for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk: Buffer) => log.write(chunk))
+  const end = (reason: StopReason) => {
+    if (stoppedBy !== null || over.signal.aborted) return
+    stoppedBy = reason
+    signalGroup(child, 'SIGTERM')
+    void wait(plan.killAfterMs, over.signal).then(() => {
+      if (!over.signal.aborted) signalGroup(child, 'SIGKILL')
+    })
+  }
+  if (plan.timeoutMs !== null) {
+    void wait(plan.timeoutMs, over.signal).then(() => end('timeout'))
+  }
+  const ended = new Promise<ChildEnd>((resolve) => {
+    child.once('error', (startError) => {
+      // Also comes when a signal could not be sent; then there is a child, and its exit follows.
+      if (child.pid !== undefined) return
+      over.abort()
+      resolve({ exitCode: null, signal: null, startError, stoppedBy })
+    })
+    child.once('exit', (exitCode, signal) => {
+      over.abort()
+      signalGroup(child, 'SIGKILL')
+      void readRest(child, wait).then(() => resolve({ exitCode, signal, startError: null, stoppedBy }))
+    })
+  })
+  return { pid: child.pid, ended, end, killNow: () => signalGroup(child, 'SIGKILL') }
+}
+
+async function readRest(child: ChildProcess, wait: Wait): Promise<void> {
+  const read = new AbortController()
+  child.once('close', () => read.abort())
+  if (child.stdout?.closed && child.stderr?.closed) return
+  await wait(PIPES_MS, read.signal)
+  child.stdout?.destroy()
+  child.stderr?.destroy()
+}
+
+function signalGroup(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): void {
+  if (child.pid === undefined) return
+  try {
+    process.kill(-child.pid, signal)
+  } catch {
+    // The group is gone, which is what was wanted.
+  }
+}

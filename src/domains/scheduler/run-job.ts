@@ -1,0 +1,176 @@
+/** Does one claimed job, as a child process or by a handler of this process, and turns how it ended into its outcome. */
+import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { parseGuardedObject } from '#kernel/json-guard'
+import type { JsonObject } from '#kernel/json-value'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import type { RunEnd } from './finish-run.ts'
+import { requireJobType } from './job-types.ts'
+import { type ProcessTable, RUN_VARIABLE } from './process-table.ts'
+import { recordLogPath, recordProcess } from './record-run.ts'
+import { type ChildEnd, type RunningChild, startChild, type StopReason, type Wait } from './run-child.ts'
+import { openRunLog, type RunLog, runLogPath } from './run-log.ts'
+import { startHandler } from './run-handler.ts'
+import type { JobHandlers } from './run-handler.ts'
+import { type CommandPlan, planCommand } from './runner-settings.ts'
+import type { ClaimedRun } from './runner-port.ts'
+import type { Scheduler } from './scheduler.ts'
+
+export type JobWorld = {
+  /** In-process work by job type; it comes before the command of the type. */
+  readonly handlers: JobHandlers
+  /** What commands may be allowed to see; see `runner-settings.ts`. */
+  readonly environment: Readonly<Record<string, string | undefined>>
+  /** Where relative working folders begin. */
+  readonly folder: string
+  /** Where logs lie. */
+  readonly runFolder: string
+  readonly table: ProcessTable
+  readonly wait: Wait
+}
+
+export type RunningJob = {
+  readonly run: ClaimedRun
+  readonly ended: Promise<RunEnd>
+  end(reason: StopReason): void
+  killNow(): void
+}
+
+export function startJob(scheduler: Scheduler, world: JobWorld, run: ClaimedRun): RunningJob {
+  const { handlers, runFolder, wait } = world
+  const handler = Object.hasOwn(handlers, run.job.job_type) ? handlers[run.job.job_type] : undefined
+  if (handler) {
+    const log = openRunLog(runLogPath(runFolder, run.runId), HANDLER_LOG_MAX_BYTES)
+    recordLogPath(scheduler, run.runId, log.path)
+    return startHandler({ run, handler, log, wait })
+  }
+  const plan = planOf(scheduler, world, run)
+  if (!plan.ok) {
+    const error = plan.hint === undefined ? plan.reason : `${plan.reason}. ${plan.hint}`
+    return never(run, { outcome: 'failed', error, errorClass: 'validation_error' })
+  }
+  return startCommand(scheduler, world, run, plan.value)
+}
+
+const HANDLER_LOG_MAX_BYTES = 10 * 1_048_576
+
+function planOf(scheduler: Scheduler, world: JobWorld, run: ClaimedRun): Decision<CommandPlan> {
+  const { job, params } = run
+  const type = scheduler.db.read((reader) => requireJobType(reader, job.job_type))
+  if (!type.ok) return type
+  if (!type.value.ok) return type.value
+  const { runner } = type.value.value
+  if (runner === null) {
+    return refuse('scheduler.runner.invalid', `nothing here does jobs of type ${quote(job.job_type)}`, {
+      hint: 'Register a handler for it in this process, or give the type a `runner` with a command.',
+    })
+  }
+  const settings: Decision<JsonObject> = parseGuardedObject(runner)
+  if (!settings.ok) return settings
+  const plan = planCommand({ jobType: job.job_type, runner: settings.value, params, environment: world.environment })
+  if (!plan.ok) return plan
+  return accept({ ...plan.value, cwd: resolve(world.folder, plan.value.cwd ?? '.') })
+}
+
+function startCommand(scheduler: Scheduler, world: JobWorld, run: ClaimedRun, plan: CommandPlan): RunningJob {
+  const { runId, job, params, attempt } = run
+  const log = openRunLog(runLogPath(world.runFolder, runId), plan.logMaxBytes)
+  const artifactList = join(world.runFolder, `${runId}.artifacts`)
+  const child = startChild({
+    plan,
+    environment: {
+      [RUN_VARIABLE]: runId,
+      JOB_ID: job.job_id,
+      JOB_TYPE: job.job_type,
+      JOB_ATTEMPT: String(attempt),
+      JOB_ARTIFACTS: artifactList,
+    },
+    input: `${JSON.stringify(params)}\n`,
+    log,
+    wait: world.wait,
+  })
+  recordChild(scheduler, world, runId, child)
+  // What cannot be recorded is no reason to end the child: it is found by the id of its run as well.
+  recordLogPath(scheduler, runId, log.path)
+  const ended = child.ended.then((end) => {
+    const outcome = outcomeOf(plan, end, log)
+    if (outcome.outcome === 'failed') log.note(outcome.error)
+    log.close()
+    return withArtifacts(outcome, takeArtifacts(artifactList, plan.cwd))
+  })
+  return { run, ended, end: child.end, killNow: child.killNow }
+}
+
+function recordChild(scheduler: Scheduler, { table }: JobWorld, runId: string, { pid }: RunningChild): void {
+  if (pid === undefined) return
+  const startedAt = table.startOf(pid)
+  // Null: it has ended already; its exit is on its way.
+  if (startedAt !== null) recordProcess(scheduler, runId, { pid, startedAt, bootId: table.bootId })
+}
+
+/** Errors of a start that are gone a moment later; every other one is a wrong command, and stays. */
+const passing: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EMFILE', 'ENFILE', 'ENOMEM', 'ETXTBSY'])
+
+export function outcomeOf(plan: CommandPlan, end: ChildEnd, log: Pick<RunLog, 'lastLine'>): RunEnd {
+  const { exitCode, signal, startError, stoppedBy } = end
+  if (startError) {
+    const error = `${quote(plan.command)} could not be started in ${plan.cwd ?? '.'}: ${startError.code ?? startError.message}`
+    return {
+      outcome: 'failed',
+      error,
+      errorClass: passing.has(startError.code) ? 'infrastructure' : 'validation_error',
+    }
+  }
+  const code = exitCode === null ? {} : { exitCode }
+  switch (stoppedBy) {
+    case 'stopped':
+      return { outcome: 'stopped', ...code }
+    case 'timeout':
+      return {
+        outcome: 'failed',
+        error: `it took longer than ${plan.timeoutMs} ms and was ended`,
+        errorClass: 'timeout',
+        ...code,
+      }
+    case 'shutdown':
+      // Ended in time by itself: the scheduler stopped, but the work is done.
+      if (exitCode === 0) break
+      return { outcome: 'failed', error: SHUTDOWN_ERROR, errorClass: 'infrastructure', ...code }
+    case null:
+  }
+  if (exitCode === 0) return { outcome: 'completed', exitCode }
+  const last = log.lastLine()
+  const said = last === '' ? '' : `: ${last}`
+  if (exitCode !== null && plan.skipExitCodes.includes(exitCode)) {
+    return { outcome: 'skipped', error: `exit code ${exitCode}${said}` }
+  }
+  const how = exitCode === null ? `ended by ${signal ?? 'a signal'}` : `exit code ${exitCode}`
+  return { outcome: 'failed', error: how + said, errorClass: 'work_failed', ...code }
+}
+
+export const SHUTDOWN_ERROR = 'Scheduler stopped before the run ended'
+
+function withArtifacts(end: RunEnd, artifacts: readonly string[]): RunEnd {
+  if (artifacts.length === 0 || end.outcome === 'skipped' || end.outcome === 'stopped') return end
+  return { ...end, artifacts }
+}
+
+const ARTIFACTS_MAX = 1_000
+const PATH_CHARS_MAX = 4_096
+
+/** The job wrote one path per line into the file it was told of; relative ones begin in its own folder. */
+function takeArtifacts(list: string, cwd: string | undefined): string[] {
+  if (!existsSync(list)) return []
+  const lines = readFileSync(list, 'utf8').split('\n')
+  rmSync(list, { force: true })
+  return lines
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !line.includes('\0') && line.isWellFormed())
+    .map((line) => resolve(cwd ?? '.', line))
+    .filter((path) => path.length <= PATH_CHARS_MAX)
+    .slice(0, ARTIFACTS_MAX)
+}
+
+function never(run: ClaimedRun, end: RunEnd): RunningJob {
+  return { run, ended: Promise.resolve(end), end() {}, killNow() {} }
+}

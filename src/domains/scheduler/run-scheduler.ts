@@ -1,0 +1,253 @@
+/**
+ * The running loop of the owner: recovers, then does what is due, starts what may start, tells what happened, and sleeps until
+ * time or somebody else's write gives it something to do. Asked to stop, it starts nothing more and lets what runs end.
+ */
+import { accept, type Decision, type Refusal } from '#kernel/refusal'
+import { kindOf } from '#kernel/refusal-codes'
+import { claimNext } from './claim-next.ts'
+import { openOrphanEnder } from './end-orphan.ts'
+import type { FinishedRun, RunEnd } from './finish-run.ts'
+import { finishRunSurely, type OutcomeAlert } from './finish-surely.ts'
+import { fireDueSchedules } from './fire-due-schedules.ts'
+import { listQueue } from './list-jobs.ts'
+import { nextWake } from './next-wake.ts'
+import { openProcessTable } from './process-table.ts'
+import { recover, type RecoveryAction } from './recover.ts'
+import { tickReservations } from './reservations.ts'
+import type { StopReason, Wait } from './run-child.ts'
+import type { JobHandlers } from './run-handler.ts'
+import { type JobWorld, type RunningJob, startJob } from './run-job.ts'
+import { runFolderOf } from './run-log.ts'
+import type { ClaimedRun } from './runner-port.ts'
+import type { Scheduler } from './scheduler.ts'
+import { type Deliver, deliverDue, noReceiver } from './send-notifications.ts'
+import { takeStopRequest } from './stop-request.ts'
+import type { StoredFiring } from './stored-rows.ts'
+
+/** One line of a log each; nothing is decided by whoever listens. */
+export type RunEvent =
+  | { readonly kind: 'recovered'; readonly actions: readonly RecoveryAction[] }
+  | { readonly kind: 'fired'; readonly firing: StoredFiring }
+  | { readonly kind: 'started'; readonly run: ClaimedRun }
+  | { readonly kind: 'ended'; readonly run: ClaimedRun; readonly end: RunEnd; readonly finished: Decision<FinishedRun> }
+  | { readonly kind: 'undelivered'; readonly notificationId: string; readonly error: string; readonly next: string }
+  | { readonly kind: 'alert'; readonly alert: OutcomeAlert }
+  | { readonly kind: 'waiting'; readonly refusal: Refusal }
+  | { readonly kind: 'stopping'; readonly running: number }
+
+export type RunScheduler = {
+  readonly wait: Wait
+  /** Aborted by the first signal. */
+  readonly stop: AbortSignal
+  readonly handlers?: JobHandlers
+  readonly environment?: JobWorld['environment']
+  readonly folder?: string
+  readonly runFolder?: string
+  /** Left out: nobody is told, and the notifications count as delivered. */
+  readonly deliver?: Deliver
+  readonly onEvent?: (event: RunEvent) => void
+  /** How long what runs may go on after the stop before it is ended. */
+  readonly graceMs?: number
+  /** How often the file is looked at for the writes of others. */
+  readonly pollMs?: number
+  /** Ends by itself when no job waits and none runs. */
+  readonly untilIdle?: boolean
+  /** Gets what kills all children at once, for the moment when the process must go now. */
+  readonly atExit?: (killNow: () => void) => void
+}
+
+export type RunSummary = {
+  readonly ended: number
+  /** Runs that would not end; the next start closes them. */
+  readonly left: number
+}
+
+const GRACE_MS = 30_000
+const POLL_MS = 200
+/** Longer than `kill_after` of most types; who takes longer is killed. */
+const ENDING_MS = 15_000
+const KILLED_MS = 2_000
+const FAREWELL_MS = 5_000
+
+export async function runScheduler(scheduler: Scheduler, options: RunScheduler): Promise<Decision<RunSummary>> {
+  const { stop, wait, onEvent = () => {}, pollMs = POLL_MS } = options
+  const sleep = (ms: number) => wait(ms, new AbortController().signal)
+  const table = openProcessTable()
+  const recovered = await recover(scheduler, openOrphanEnder({ sleep, table }))
+  if (!recovered.ok) return recovered
+  onEvent({ kind: 'recovered', actions: recovered.value })
+  const crew = openCrew(scheduler, {
+    world: {
+      handlers: options.handlers ?? {},
+      environment: options.environment ?? {},
+      folder: options.folder ?? '.',
+      runFolder: options.runFolder ?? runFolderOf(scheduler.db.file) ?? 'jobs.runs',
+      table,
+      wait,
+    },
+    onEvent,
+  })
+  options.atExit?.(crew.killNow)
+  const post = openPost(scheduler, options.deliver ?? noReceiver, onEvent)
+  const bell = openBell(stop)
+  let seen = ''
+  let wakeAtMs = 0
+  let refused: Refusal | undefined
+  while (!stop.aborted) {
+    crew.takeStopRequests()
+    const isRung = bell.take()
+    // Read before the turn: what others write meanwhile is seen in the next one.
+    const version = scheduler.db.version()
+    if (isRung || version !== seen || scheduler.world.now().getTime() >= wakeAtMs) {
+      seen = version
+      const turned = takeTurn(scheduler, onEvent, (run) => crew.start(run, bell.ring))
+      if (turned.ok) post.pump()
+      else if (kindOf(turned.code) === 'unavailable') onEvent({ kind: 'waiting', refusal: turned })
+      else refused = turned
+      if (refused || (options.untilIdle === true && isIdle(scheduler, crew.size()))) break
+      const wake = nextWake(scheduler)
+      wakeAtMs = wake.ok ? (wake.value.at?.getTime() ?? Infinity) : 0
+    }
+    const untilWakeMs = wakeAtMs - scheduler.world.now().getTime()
+    await bell.wait(wait, untilWakeMs > 0 ? Math.min(pollMs, untilWakeMs) : pollMs)
+  }
+  if (crew.size() > 0) onEvent({ kind: 'stopping', running: crew.size() })
+  await crew.settle(options.graceMs ?? GRACE_MS)
+  await post.close(wait)
+  return refused ?? accept({ ended: crew.ended(), left: crew.size() })
+}
+
+function takeTurn(
+  scheduler: Scheduler,
+  onEvent: (event: RunEvent) => void,
+  start: (run: ClaimedRun) => void,
+): Decision<undefined> {
+  const ticked = tickReservations(scheduler)
+  if (!ticked.ok) return ticked
+  const fired = fireDueSchedules(scheduler)
+  if (!fired.ok) return fired
+  for (const firing of fired.value) onEvent({ kind: 'fired', firing })
+  const claimed = claimNext(scheduler, scheduler.settings.workers)
+  if (!claimed.ok) return claimed
+  for (const run of claimed.value.runs) start(run)
+  return accept(undefined)
+}
+
+function isIdle(scheduler: Scheduler, running: number): boolean {
+  if (running > 0) return false
+  const queue = listQueue(scheduler, { limit: 1 })
+  return queue.ok && queue.value.ready === 0 && queue.value.held === 0
+}
+
+type CrewInput = { readonly world: JobWorld; readonly onEvent: (event: RunEvent) => void }
+
+/** Everything that runs now. Handles of processes live in memory alone; the file knows how to find the processes again. */
+function openCrew(scheduler: Scheduler, { world, onEvent }: CrewInput) {
+  const running = new Map<string, RunningJob>()
+  const following = new Set<Promise<void>>()
+  const sleep = (ms: number) => world.wait(ms, new AbortController().signal)
+  let ended = 0
+  async function follow(job: RunningJob): Promise<void> {
+    const { run } = job
+    const end = await job.ended.catch(failureOf)
+    const alert = (told: OutcomeAlert) => onEvent({ kind: 'alert', alert: told })
+    const finished = await finishRunSurely(scheduler, run.runId, end, { sleep, alert })
+    takeStopRequest(world.runFolder, run.runId)
+    running.delete(run.runId)
+    ended += 1
+    onEvent({ kind: 'ended', run, end, finished })
+  }
+  async function settled(withinMs: number): Promise<void> {
+    const over = new AbortController()
+    const all = Promise.all(following).then(() => over.abort())
+    await Promise.race([all, world.wait(withinMs, over.signal)])
+  }
+  return {
+    size: () => running.size,
+    ended: () => ended,
+    start(run: ClaimedRun, onEnd: () => void): void {
+      onEvent({ kind: 'started', run })
+      const job = tryStart(scheduler, world, run)
+      running.set(run.runId, job)
+      const followed = follow(job).finally(() => {
+        following.delete(followed)
+        onEnd()
+      })
+      following.add(followed)
+    },
+    takeStopRequests(): void {
+      for (const [runId, job] of running) if (takeStopRequest(world.runFolder, runId)) job.end('stopped')
+    },
+    killNow: () => {
+      for (const job of running.values()) job.killNow()
+    },
+    /** First it waits, then it asks, then it kills. */
+    async settle(graceMs: number): Promise<void> {
+      await settled(graceMs)
+      endAll(running, 'shutdown')
+      await settled(ENDING_MS)
+      for (const job of running.values()) job.killNow()
+      await settled(KILLED_MS)
+    },
+  }
+}
+
+function endAll(running: ReadonlyMap<string, RunningJob>, reason: StopReason): void {
+  for (const job of running.values()) job.end(reason)
+}
+
+/** A log that cannot be opened fails the run, not the loop. */
+function tryStart(scheduler: Scheduler, world: JobWorld, run: ClaimedRun): RunningJob {
+  try {
+    return startJob(scheduler, world, run)
+  } catch (error) {
+    return { run, ended: Promise.resolve(failureOf(error)), end() {}, killNow() {} }
+  }
+}
+
+function failureOf(error: unknown): RunEnd {
+  const said = error instanceof Error ? error.message : String(error)
+  return { outcome: 'failed', error: `the run could not be followed: ${said}`, errorClass: 'infrastructure' }
+}
+
+/** Delivers beside the loop, one pump at a time, so that a slow receiver holds no job up. */
+function openPost(scheduler: Scheduler, deliver: Deliver, onEvent: (event: RunEvent) => void) {
+  const over = new AbortController()
+  let pumping: Promise<void> | undefined
+  const pump = () => {
+    pumping ??= deliverDue(scheduler, deliver, over.signal, (failed) => onEvent({ kind: 'undelivered', ...failed }))
+      .catch((error: unknown) => onEvent({ kind: 'undelivered', notificationId: '', error: String(error), next: '' }))
+      .finally(() => {
+        pumping = undefined
+      })
+  }
+  return {
+    pump,
+    /** What the last runs had to tell goes out now, if the receiver is quick; otherwise after the next start. */
+    async close(wait: Wait): Promise<void> {
+      await pumping
+      pump()
+      const done = new AbortController()
+      void pumping?.finally(() => done.abort())
+      await wait(FAREWELL_MS, done.signal)
+      over.abort()
+      await pumping
+    },
+  }
+}
+
+/** Ends a sleep early. What rings while nobody sleeps is heard at the next sleep. */
+function openBell(stop: AbortSignal) {
+  let rung = new AbortController()
+  const ring = () => rung.abort()
+  stop.addEventListener('abort', ring, { once: true })
+  return {
+    ring,
+    wait: (wait: Wait, ms: number) => (stop.aborted ? Promise.resolve() : wait(ms, rung.signal)),
+    take(): boolean {
+      const wasRung = rung.signal.aborted
+      if (wasRung) rung = new AbortController()
+      return wasRung
+    },
+  }
+}

@@ -1,0 +1,47 @@
+/** For tests of the running loop: real clock, real timers, real children, on a file of their own. */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as timer } from 'node:timers/promises'
+import { uuidV7Generator } from '#kernel/uuid'
+import type { JobTypeBody } from './job-types.ts'
+import { openScheduler } from './open-scheduler.ts'
+import type { Wait } from './run-child.ts'
+import { type RunEvent, type RunScheduler, runScheduler } from './run-scheduler.ts'
+import { aFile, must } from './scheduler.case.ts'
+import type { Scheduler } from './scheduler.ts'
+
+export const wait: Wait = (ms, signal) => timer(Math.min(ms, 2 ** 31 - 1), undefined, { signal }).catch(() => {})
+
+export const sleep = (ms: number) => wait(ms, new AbortController().signal)
+
+/** A type that does a script of the shell, with settings on top. */
+export function aShellType(script: string, runner: object = {}, retries = 0): JobTypeBody {
+  return {
+    job_type: 'story',
+    retry_policy: { max_retries: retries },
+    runner: { command: 'sh', args: ['-c', script], ...runner },
+  }
+}
+
+export function aRealScheduler(jobTypes: readonly JobTypeBody[], file = aFile(), workers = 1): Scheduler {
+  const now = () => new Date()
+  const world = { now, random: () => 0.5, newId: uuidV7Generator(now, randomBytes) }
+  return must(openScheduler({ file, world, jobTypes, settings: { workers } }))
+}
+
+/** Runs until nothing is left to do, and gives back what happened. */
+export async function runUntilIdle(scheduler: Scheduler, options: Partial<RunScheduler> = {}): Promise<RunEvent[]> {
+  const events: RunEvent[] = []
+  const environment = { PATH: process.env['PATH'] }
+  const stop = new AbortController().signal
+  const onEvent = (event: RunEvent) => void events.push(event)
+  must(await runScheduler(scheduler, { wait, stop, environment, untilIdle: true, pollMs: 10, onEvent, ...options }))
+  return events
+}
+
+/** Waits for something that another process or the loop does; gives up after ten seconds. */
+export async function until(isSo: () => boolean): Promise<void> {
+  for (let tries = 0; !isSo(); tries++) {
+    if (tries > 1_000) throw new Error('it never came')
+    await sleep(10)
+  }
+}

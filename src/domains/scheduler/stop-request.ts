@@ -1,0 +1,44 @@
+/**
+ * Asks the owner of the file to end a run. It is a request, not a state: an empty file beside the log, which the owner acts on
+ * and takes away. Guests have no other way to a process that is not theirs.
+ */
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { requireJob } from './job-repository.ts'
+import { findRunOfJob } from './run-repository.ts'
+import { runFolderOf } from './run-log.ts'
+import type { Scheduler } from './scheduler.ts'
+import type { StoredRun } from './stored-rows.ts'
+
+function requestPath(runFolder: string, runId: string): string {
+  return join(runFolder, `${runId}.stop`)
+}
+
+export function requestStop(
+  scheduler: Scheduler,
+  jobId: string,
+  runFolder = runFolderOf(scheduler.db.file),
+): Decision<StoredRun> {
+  const read = scheduler.db.read((reader): Decision<StoredRun> => {
+    const job = requireJob(reader, jobId)
+    if (!job.ok) return job
+    const run = findRunOfJob(reader, jobId)
+    if (run?.status === null) return accept(run)
+    return refuse('scheduler.job.not_running', `the job ${quote(jobId)} is not running`, {
+      facts: { status: job.value.status, outcome: run?.status ?? null },
+    })
+  })
+  if (!read.ok) return read
+  if (!read.value.ok || runFolder === undefined) return read.value
+  mkdirSync(runFolder, { recursive: true, mode: 0o700 })
+  writeFileSync(requestPath(runFolder, read.value.value.run_id), '', { mode: 0o600 })
+  return read.value
+}
+
+export function takeStopRequest(runFolder: string, runId: string): boolean {
+  const path = requestPath(runFolder, runId)
+  if (!existsSync(path)) return false
+  rmSync(path, { force: true })
+  return true
+}
