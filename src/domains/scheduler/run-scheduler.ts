@@ -7,21 +7,21 @@ import { kindOf } from '#kernel/refusal-codes'
 import { claimNext } from './claim-next.ts'
 import { openOrphanEnder } from './end-orphan.ts'
 import type { FinishedRun, RunEnd } from './finish-run.ts'
-import { finishRunSurely, type OutcomeAlert } from './finish-surely.ts'
+import type { OutcomeAlert } from './finish-surely.ts'
 import { fireDueSchedules } from './fire-due-schedules.ts'
 import { listQueue } from './list-jobs.ts'
 import { nextWake } from './next-wake.ts'
 import { openProcessTable } from './process-table.ts'
 import { recover, type RecoveryAction } from './recover.ts'
 import { tickReservations } from './reservations.ts'
-import type { StopReason, Wait } from './run-child.ts'
+import type { Wait } from './run-child.ts'
 import type { JobHandlers } from './run-handler.ts'
-import { type JobWorld, type RunningJob, startJob } from './run-job.ts'
+import type { JobWorld } from './run-job.ts'
 import { runFolderOf } from './run-log.ts'
+import { openRunningJobs } from './running-jobs.ts'
 import type { ClaimedRun } from './runner-port.ts'
 import type { Scheduler } from './scheduler.ts'
 import { type Deliver, deliverDue, noReceiver } from './send-notifications.ts'
-import { takeStopRequest } from './stop-request.ts'
 import type { StoredFiring } from './stored-rows.ts'
 
 /** One line of a log each; nothing is decided by whoever listens. */
@@ -64,9 +64,6 @@ export type RunSummary = {
 
 const GRACE_MS = 30_000
 const POLL_MS = 200
-/** Longer than `kill_after` of most types; who takes longer is killed. */
-const ENDING_MS = 15_000
-const KILLED_MS = 2_000
 const FAREWELL_MS = 5_000
 
 export async function runScheduler(scheduler: Scheduler, options: RunScheduler): Promise<Decision<RunSummary>> {
@@ -76,7 +73,7 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
   const recovered = await recover(scheduler, openOrphanEnder({ sleep, table }))
   if (!recovered.ok) return recovered
   onEvent({ kind: 'recovered', actions: recovered.value })
-  const crew = openCrew(scheduler, {
+  const crew = openRunningJobs(scheduler, {
     world: {
       handlers: options.handlers ?? {},
       environment: options.environment ?? {},
@@ -139,77 +136,6 @@ function isIdle(scheduler: Scheduler, running: number): boolean {
   return queue.ok && queue.value.ready === 0 && queue.value.held === 0
 }
 
-type CrewInput = { readonly world: JobWorld; readonly onEvent: (event: RunEvent) => void }
-
-/** Everything that runs now. Handles of processes live in memory alone; the file knows how to find the processes again. */
-function openCrew(scheduler: Scheduler, { world, onEvent }: CrewInput) {
-  const running = new Map<string, RunningJob>()
-  const following = new Set<Promise<void>>()
-  const sleep = (ms: number) => world.wait(ms, new AbortController().signal)
-  let ended = 0
-  async function follow(job: RunningJob): Promise<void> {
-    const { run } = job
-    const end = await job.ended.catch(failureOf)
-    const alert = (told: OutcomeAlert) => onEvent({ kind: 'alert', alert: told })
-    const finished = await finishRunSurely(scheduler, run.runId, end, { sleep, alert })
-    takeStopRequest(world.runFolder, run.runId)
-    running.delete(run.runId)
-    ended += 1
-    onEvent({ kind: 'ended', run, end, finished })
-  }
-  async function settled(withinMs: number): Promise<void> {
-    const over = new AbortController()
-    const all = Promise.all(following).then(() => over.abort())
-    await Promise.race([all, world.wait(withinMs, over.signal)])
-  }
-  return {
-    size: () => running.size,
-    ended: () => ended,
-    start(run: ClaimedRun, onEnd: () => void): void {
-      onEvent({ kind: 'started', run })
-      const job = tryStart(scheduler, world, run)
-      running.set(run.runId, job)
-      const followed = follow(job).finally(() => {
-        following.delete(followed)
-        onEnd()
-      })
-      following.add(followed)
-    },
-    takeStopRequests(): void {
-      for (const [runId, job] of running) if (takeStopRequest(world.runFolder, runId)) job.end('stopped')
-    },
-    killNow: () => {
-      for (const job of running.values()) job.killNow()
-    },
-    /** First it waits, then it asks, then it kills. */
-    async settle(graceMs: number): Promise<void> {
-      await settled(graceMs)
-      endAll(running, 'shutdown')
-      await settled(ENDING_MS)
-      for (const job of running.values()) job.killNow()
-      await settled(KILLED_MS)
-    },
-  }
-}
-
-function endAll(running: ReadonlyMap<string, RunningJob>, reason: StopReason): void {
-  for (const job of running.values()) job.end(reason)
-}
-
-/** A log that cannot be opened fails the run, not the loop. */
-function tryStart(scheduler: Scheduler, world: JobWorld, run: ClaimedRun): RunningJob {
-  try {
-    return startJob(scheduler, world, run)
-  } catch (error) {
-    return { run, ended: Promise.resolve(failureOf(error)), end() {}, killNow() {} }
-  }
-}
-
-function failureOf(error: unknown): RunEnd {
-  const said = error instanceof Error ? error.message : String(error)
-  return { outcome: 'failed', error: `the run could not be followed: ${said}`, errorClass: 'infrastructure' }
-}
-
 /** Delivers beside the loop, one pump at a time, so that a slow receiver holds no job up. */
 function openPost(scheduler: Scheduler, deliver: Deliver, onEvent: (event: RunEvent) => void) {
   const over = new AbortController()
@@ -225,13 +151,15 @@ function openPost(scheduler: Scheduler, deliver: Deliver, onEvent: (event: RunEv
     pump,
     /** What the last runs had to tell goes out now, if the receiver is quick; otherwise after the next start. */
     async close(wait: Wait): Promise<void> {
-      await pumping
-      pump()
       const done = new AbortController()
-      void pumping?.finally(() => done.abort())
+      const last = (async () => {
+        await pumping
+        pump()
+        await pumping
+      })().finally(() => done.abort())
       await wait(FAREWELL_MS, done.signal)
       over.abort()
-      await pumping
+      await last
     },
   }
 }

@@ -1,0 +1,205 @@
+/** The scheduler from the command line, with real processes: killed, stopped, stopped twice, followed and asked. */
+import assert from 'node:assert/strict'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { runConcord, spawnConcord } from '#test/concord-process'
+
+function aHome() {
+  const folder = mkdtempSync(join(tmpdir(), 'concord-jobs-'))
+  after(() => rmSync(folder, { recursive: true, force: true }))
+  const env = { CONCORD_HOME: join(folder, 'home') }
+  const concord = async (...args: string[]) => {
+    const ended = await runConcord(args, { env, cwd: folder })
+    assert.equal(ended.code, 0, ended.err)
+    return ended.out.trim()
+  }
+  const ask = async <T>(...args: string[]) => JSON.parse(await concord(...args, '--json')) as T
+  return { folder, env, concord, ask, linesOf: (name: string) => linesOf(join(folder, name)) }
+}
+
+const linesOf = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [])
+
+async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
+  for (let tries = 0; !(await isSo()); tries++) {
+    assert.ok(tries < 1_000, 'it never came')
+    await sleep(20)
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return !/^\d+ \(.*\) Z/s.test(readFileSync(`/proc/${pid}/stat`, 'latin1'))
+  } catch {
+    return false
+  }
+}
+
+type Report = {
+  job: { job_id: string; state: string; retry_of: string | null }
+  run: { run_id: string; status: string; error: string | null; retry_decided: string | null } | null
+  chain: Report[]
+}
+
+const types = (script: string) => ({
+  job_types: [{ job_type: 'story', retry_policy: { max_retries: 1 }, runner: { command: 'sh', args: ['-c', script] } }],
+})
+
+describe('kill -9 of the scheduler with a running child', () => {
+  test('[SCH-121] [SCH-111] [SCH-109] the child is ended before the retry starts, and every run is done once', async () => {
+    const { folder, env, concord, ask, linesOf } = aHome()
+    // Each run writes its id, its process, and whether one before it still lives (a zombie does not); the first one sleeps.
+    const script = `for p in $(cat pids 2>/dev/null); do [ -e /proc/$p/stat ] && ! grep -q ') Z' /proc/$p/stat && cat /proc/$p/stat >> together; done
+      echo $$ >> pids; echo "$JOB_RUN_ID $JOB_ID" >> runs; [ "$JOB_ATTEMPT" = 2 ] || sleep 600 & wait`
+    writeFileSync(join(folder, 'types.json'), JSON.stringify(types(script)))
+    const run = ['scheduler', 'run', '--types', 'types.json']
+    const first = spawnConcord(run, { env, cwd: folder })
+    await first.line((line) => line.includes('Doing the jobs'))
+    const id = await concord('jobs', 'add', '--type', 'story')
+    const next = await concord('jobs', 'add', '--', 'sh', '-c', 'echo next >> after')
+    await until(() => linesOf('runs').length === 1)
+    const [pid] = linesOf('pids').map(Number)
+    first.child.kill('SIGKILL')
+    await first.ended
+    assert.ok(pid !== undefined && isAlive(pid), 'the child outlives its scheduler')
+    const second = await runConcord([...run, '--until-idle'], { env, cwd: folder })
+    assert.equal(second.code, 0, second.err)
+    assert.ok(!isAlive(pid))
+    assert.deepEqual(linesOf('together'), [], 'no two runs at the same time')
+    const { run: lost, chain } = await ask<Report>('jobs', 'show', id)
+    assert.deepEqual([lost?.status, lost?.error], ['FAILED', 'Scheduler crash recovery'])
+    assert.deepEqual(
+      chain.map((each) => each.run?.status),
+      ['FAILED', 'COMPLETED'],
+    )
+    const done = linesOf('runs').map((line) => line.split(' '))
+    assert.equal(new Set(done.map(([runId]) => runId)).size, 2)
+    assert.equal(new Set(done.map(([, jobId]) => jobId)).size, 2)
+    assert.equal((await ask<Report>('jobs', 'show', next)).run?.status, 'COMPLETED')
+    assert.deepEqual(linesOf('after'), ['next'])
+  })
+})
+
+describe('signals', () => {
+  test('[SCH-107] SIGTERM lets a short job end and starts no other; the next start goes on where it was', async () => {
+    const { folder, env, concord, ask, linesOf } = aHome()
+    const ids: string[] = []
+    for (let n = 1; n <= 3; n++) ids.push(await concord('jobs', 'add', '--', 'sh', '-c', `echo ${n} >> ran; sleep 0.5`))
+    const running = spawnConcord(['scheduler', 'run'], { env, cwd: folder })
+    await until(() => linesOf('ran').length === 1)
+    running.child.kill('SIGTERM')
+    const ended = await running.ended
+    assert.equal(ended.code, 0, ended.err)
+    assert.deepEqual(linesOf('ran'), ['1'])
+    const states: (string | undefined)[] = []
+    for (const id of ids) states.push((await ask<Report>('jobs', 'show', id)).job.state)
+    assert.deepEqual(states, ['finished', 'queued', 'queued'])
+    await concord('scheduler', 'run', '--until-idle')
+    assert.deepEqual(linesOf('ran'), ['1', '2', '3'])
+  })
+
+  test('[SCH-107] a long job is ended after the grace period; a second signal ends everything at once', async () => {
+    const { folder, env, concord, ask, linesOf } = aHome()
+    const long = await concord('jobs', 'add', '--', 'sh', '-c', 'echo $$ >> pids; exec sleep 600')
+    const polite = spawnConcord(['scheduler', 'run', '--grace', '100ms'], { env, cwd: folder })
+    await until(() => linesOf('pids').length === 1)
+    polite.child.kill('SIGTERM')
+    assert.equal((await polite.ended).code, 0)
+    assert.match((await ask<Report>('jobs', 'show', long)).run?.error ?? '', /Scheduler stopped/)
+
+    const again = await concord('jobs', 'retry', long)
+    const hurried = spawnConcord(['scheduler', 'run', '--grace', '10m'], { env, cwd: folder })
+    await until(() => linesOf('pids').length === 2)
+    hurried.child.kill('SIGTERM')
+    await hurried.line((line) => line.startsWith('stopping'))
+    hurried.child.kill('SIGTERM')
+    assert.equal((await hurried.ended).code, 143)
+    await until(() => linesOf('pids').every((pid) => !isAlive(Number(pid))))
+    assert.equal((await ask<Report>('jobs', 'show', again)).run?.status, 'running')
+    await concord('scheduler', 'run', '--until-idle')
+    assert.equal((await ask<Report>('jobs', 'show', again)).run?.error, 'Scheduler crash recovery')
+  })
+})
+
+describe('the commands', () => {
+  test('logs follow a job while it runs, cancel ends it, watch and list show it', async () => {
+    const { folder, env, concord, ask } = aHome()
+    const id = await concord('jobs', 'add', '--', 'sh', '-c', 'echo 50%; exec sleep 600')
+    const running = spawnConcord(['scheduler', 'run'], { env, cwd: folder })
+    const logs = spawnConcord(['jobs', 'logs', id, '--follow'], { env, cwd: folder })
+    await logs.line((line) => line === '50%')
+    assert.match(await concord('jobs', 'watch', '--once'), /1 running, 0 queued[\s\S]*running.*50%/)
+    const { jobs } = await ask<{ jobs: Report[] }>('jobs', 'list')
+    assert.deepEqual(
+      jobs.map(({ job }) => [job.job_id, job.state]),
+      [[id, 'running']],
+    )
+    assert.match(await concord('jobs', 'cancel', id), /asked to end it/)
+    assert.equal((await logs.ended).code, 0)
+    const { run } = await ask<Report>('jobs', 'show', id)
+    assert.deepEqual([run?.error, run?.retry_decided], ['cancelled', 'stopped'])
+    running.child.kill('SIGTERM')
+    assert.equal((await running.ended).code, 0)
+  })
+
+  test('the queue is reordered and cancelled by hand; ids that are none are explained', async () => {
+    const { folder, env, concord, linesOf } = aHome()
+    const ids: string[] = []
+    for (const n of ['a', 'b', 'c']) ids.push(await concord('jobs', 'add', '--', 'sh', '-c', `echo ${n} >> ran`))
+    const [a = '', b = '', c = ''] = ids
+    await concord('jobs', 'move', c, '--before', a)
+    assert.equal(await concord('jobs', 'cancel', b), 'cancelled')
+    await concord('scheduler', 'run', '--until-idle')
+    assert.deepEqual(linesOf('ran'), ['c', 'a'])
+    const wrong = await runConcord(['jobs', 'show', 'job_x'], { env, cwd: folder })
+    assert.equal(wrong.code, 65)
+    assert.match(wrong.err, /concord jobs list/)
+    const finished = await runConcord(['jobs', 'retry', a], { env, cwd: folder })
+    assert.equal(finished.code, 75)
+  })
+
+  test('a schedule is made, shown, switched and removed; a second owner is refused', async () => {
+    const { folder, env, concord, ask } = aHome()
+    const add = [
+      'schedules',
+      'add',
+      '--name',
+      'nightly',
+      '--cron',
+      '30 2 * * *',
+      '--zone',
+      'Europe/Berlin',
+      '--',
+      'true',
+    ]
+    await concord(...add)
+    const { times } = await ask<{ times: string[] }>('schedules', 'next', 'nightly', '--count', '3')
+    assert.equal(times.length, 3)
+    assert.match(await concord('schedules', 'disable', 'nightly'), /switched off/)
+    assert.match(await concord('schedules', 'enable', 'nightly'), /next at/)
+    assert.equal((await runConcord(add, { env, cwd: folder })).code, 75)
+    await concord('schedules', 'remove', 'nightly')
+    await concord(...add)
+    const bad = await runConcord([...add.slice(0, 4), '--cron', '99 * * * *', '--', 'true'], { env, cwd: folder })
+    assert.equal(bad.code, 65)
+    const running = spawnConcord(['scheduler', 'run'], { env, cwd: folder })
+    await running.line((line) => line.includes('Doing the jobs'))
+    const second = await runConcord(['scheduler', 'run'], { env, cwd: folder })
+    assert.equal(second.code, 75)
+    assert.match(second.err, new RegExp(`process ${running.child.pid}`))
+    running.child.kill('SIGTERM')
+    await running.ended
+  })
+
+  test('run-direct runs here and now, and says how it ended', async () => {
+    const { folder, env, concord } = aHome()
+    const { run } = JSON.parse(await concord('jobs', 'run-direct', '--json', '--', 'true')) as Report
+    assert.equal(run?.status, 'COMPLETED')
+    const failed = await runConcord(['jobs', 'run-direct', '--', 'sh', '-c', 'exit 4'], { env, cwd: folder })
+    assert.equal(failed.code, 65)
+    assert.match(failed.err, /exit code 4/)
+  })
+})
