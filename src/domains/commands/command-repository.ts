@@ -4,7 +4,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Sql, Tx } from '#store'
 import type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
 import { findCase as findCaseStatement, lockCase as lockCaseStatement } from './sql/find-case.ts'
-import { type EffectJson, takeTurn as takeTurnStatement } from './sql/take-turn.ts'
+import { type EffectJson, listEffects, takeTurn as takeTurnStatement } from './sql/take-turn.ts'
 
 type Found = StoredCommand & { readonly effects: readonly EffectJson[] }
 
@@ -30,8 +30,14 @@ export async function takeTurn(
   token: string,
   leaseMs: number,
 ): Promise<CommandCase | undefined> {
-  const [found] = await sql.run(takeTurnStatement, [commandId, token, leaseMs])
-  return found && caseOf(found)
+  const [command] = await sql.run(takeTurnStatement, [commandId, token, leaseMs])
+  return command && withEffects(sql, command)
+}
+
+/** The row is held, so nobody adds or changes an effect between the two statements and is still able to write. */
+async function withEffects(sql: Sql, command: StoredCommand): Promise<CommandCase> {
+  const rows = await sql.run(listEffects, [command.command_id])
+  return { command, effects: rows.map(({ effect }) => effectOf(effect)) }
 }
 
 export async function findCase(sql: Sql, workspaceId: string, commandId: string): Promise<CommandCase | undefined> {
@@ -42,8 +48,8 @@ export async function findCase(sql: Sql, workspaceId: string, commandId: string)
 
 export async function lockCase(tx: Tx, workspaceId: string, commandId: string): Promise<CommandCase | undefined> {
   if (!isUuid(commandId)) return undefined
-  const [found] = await tx.run(lockCaseStatement, [commandId, workspaceId])
-  return found && caseOf(found)
+  const [command] = await tx.run(lockCaseStatement, [commandId, workspaceId])
+  return command && withEffects(tx, command)
 }
 
 export async function getCase(sql: Sql, workspaceId: string, commandId: string): Promise<Decision<CommandCase>> {

@@ -12,8 +12,8 @@ export const findCase = statement<StoredCommand & { readonly effects: readonly E
   `select ${columnsOf('c')}, ${effects} from concord.commands as c where c.command_id = $1::uuid and c.workspace_id = $2::uuid`,
 )
 
-/** The same, and nobody changes the row until the transaction ends. */
-export const lockCase = statement<StoredCommand & { readonly effects: readonly EffectJson[] }>(
+/** The row alone, which nobody changes until the transaction ends; its effects are read after it (see `take-turn.ts`). */
+export const lockCase = statement<StoredCommand>(
   'commands_lock_case',
-  `select ${columnsOf('c')}, ${effects} from concord.commands as c where c.command_id = $1::uuid and c.workspace_id = $2::uuid for update of c`,
+  `select ${columnsOf('c')} from concord.commands as c where c.command_id = $1::uuid and c.workspace_id = $2::uuid for update of c`,
 )

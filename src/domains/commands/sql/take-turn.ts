@@ -1,23 +1,29 @@
 /**
  * A driver takes its turn: the token of a later turn stands from now on, and whoever wrote under an earlier one writes
  * nothing more. A turn that nobody has renewed is open to everybody, so that no row outlives the numbers of a runtime that
- * was set up anew. The answer is the whole case: a turn begins with one round trip.
+ * was set up anew.
+ *
+ * The effects are read by a statement of their own, after the row is ours: a statement that had to wait for the row sees the
+ * row as it is now, but every other table as it was when it began. A driver that waited for the planning one saw a running
+ * command without effects, and ended it as done.
  */
 import { statement } from '#store'
 import { columnsOf, type StoredCommand } from '../command-row.ts'
 
 /** $1 command, $2 token, $3 how long the turn is believed to live, in ms. */
-export const takeTurn = statement<StoredCommand & { readonly effects: readonly EffectJson[] }>(
+export const takeTurn = statement<StoredCommand>(
   'commands_take_turn',
-  `with taken as (
-  update concord.commands as c set turn_token = $2::uuid, turn_until = statement_timestamp() + make_interval(secs => $3::double precision / 1000)
+  `update concord.commands as c set turn_token = $2::uuid, turn_until = statement_timestamp() + make_interval(secs => $3::double precision / 1000)
   where c.command_id = $1::uuid and (c.turn_token is null or c.turn_token <= $2::uuid or c.turn_until < statement_timestamp())
     and (c.completed_at is null or (c.status = 'compensated' and c.cancellation_requested))
-  returning ${columnsOf('c')}
+  returning ${columnsOf('c')}`,
 )
-select taken.*, coalesce((select jsonb_agg(to_jsonb(e) order by e.declaration_order, e.created_at)
-  from concord.domain_effects as e where e.command_id = taken.command_id), '[]') as effects
-from taken`,
+
+/** $1 command. Only for whoever holds the row: its turn or its lock. */
+export const listEffects = statement<{ readonly effect: EffectJson }>(
+  'commands_list_effects',
+  `select to_jsonb(e) as effect from concord.domain_effects as e where e.command_id = $1::uuid
+order by e.declaration_order, e.created_at`,
 )
 
 /** The turn lives on while a long call is under way; nobody else's does. */
