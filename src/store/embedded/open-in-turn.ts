@@ -1,8 +1,9 @@
 /** Brings the server of a home up, whatever state it was left in; called only by the one whose turn it is. */
+import { setTimeout as wait } from 'node:timers/promises'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { explainConnect } from '../connect-refusal.ts'
 import { checkServer, type ServerFacts } from '../durability.ts'
-import { adoptServer, type RunningServer } from './adopt.ts'
+import { adoptServer, findLivePostmaster, type RunningServer } from './adopt.ts'
 import { type ClusterState, makeCluster } from './cluster.ts'
 import { haltServer } from './halt.ts'
 import { removeUnfinished } from './home.ts'
@@ -12,6 +13,8 @@ import { launchServer } from './launch.ts'
 import { tryExclusive } from './locks.ts'
 import { serviceUrlOf, withLogin } from './login.ts'
 import type { Parts } from './parts.ts'
+import { findPostmaster } from './postmaster-file.ts'
+import { isAlive } from './process-facts.ts'
 import { ensureService } from './service-login.ts'
 import type { EmbeddedOptions } from './server.ts'
 
@@ -33,17 +36,46 @@ export async function openInTurn(
   if (left.length > 0) options.log?.('removed a data directory that was never finished', { left })
   const password = found.state === 'ours' ? accept(found.password) : await makeCluster(paths, binaries, runAs)
   if (!password.ok) return password
-  const running = await adoptServer(paths, password.value)
-  if (!running.ok) return running
-  const adopted = running.value !== undefined
-  if (!adopted && (await isUsedElsewhere(paths))) return usedElsewhere(paths)
-  const server = running.value ? accept(running.value) : await launchServer(parts, options)
-  if (!server.ok) return server
-  const entered = await enter(paths, server.value, password.value, options.unsafeForTests ?? false)
-  if (entered.ok) return accept({ server: server.value, password: password.value, adopted, ...entered.value })
+  const up = await adoptOrLaunch(parts, password.value, options)
+  if (!up.ok) return up
+  const { server, adopted } = up.value
+  const entered = await enter(paths, server, password.value, options.unsafeForTests ?? false)
+  if (entered.ok) return accept({ server, password: password.value, adopted, ...entered.value })
   // What we started and may not use would stay behind with nobody to stop it.
   if (!adopted) await haltServer(parts)
   return entered
+}
+
+/** Long enough for a dead server to be collected by its parent, or for one that is just coming up to write its file. */
+const SETTLE_TRIES = 50
+const SETTLE_MS = 100
+
+async function adoptOrLaunch(
+  parts: Parts,
+  password: string,
+  options: EmbeddedOptions,
+): Promise<Decision<{ readonly server: RunningServer; readonly adopted: boolean }>> {
+  const { paths } = parts
+  for (let attempt = 1; ; attempt++) {
+    const running = await adoptServer(paths, password)
+    if (!running.ok) return running
+    if (running.value) return accept({ server: running.value, adopted: true })
+    if (await isUsedElsewhere(paths)) return usedElsewhere(paths)
+    const launched = await launchServer(parts, options)
+    if (launched.ok) return accept({ server: launched.value, adopted: false })
+    const isSettling = launched.code === 'store.home.busy' && (await isPassingHolder(paths.dataDir))
+    if (!isSettling || attempt >= SETTLE_TRIES) return launched
+    await wait(SETTLE_MS)
+  }
+}
+
+/**
+ * Postgres refuses because of a pid file, and yet its holder is nobody to stay: killed and not collected yet, or started by a
+ * process that was killed a moment ago. A stranger with that number is neither.
+ */
+async function isPassingHolder(dataDir: string): Promise<boolean> {
+  const noted = await findPostmaster(dataDir)
+  return !noted || !(await isAlive(noted.pid)) || (await findLivePostmaster(dataDir)) !== undefined
 }
 
 async function enter(
