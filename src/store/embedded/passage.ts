@@ -8,12 +8,13 @@ import { type Account, findClosedFolder, type RunAs } from './run-as.ts'
 /** `setpriv` is part of util-linux, which every Linux distribution installs; a container may lack the capability. */
 export function setprivFlags({ uid, gid }: Account): string[] {
   const capability = '+dac_read_search'
+  const identity = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups']
+  // access(2), with which Postgres looks for its own programs, forgets capabilities of a plain user unless this bit is set.
   return [
-    `--reuid=${uid}`,
-    `--regid=${gid}`,
-    '--clear-groups',
+    ...identity,
     `--inh-caps=${capability}`,
     `--ambient-caps=${capability}`,
+    '--securebits=+no_setuid_fixup',
     '--',
   ]
 }
