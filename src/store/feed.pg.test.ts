@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { aCommand, aWorkspace, by, type CommandRow, events, newId } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
 import { proofSize } from '#test/proof-size'
+import { until } from '#test/until'
 import { openDb, type Sql } from './db.ts'
 import { appendEvents } from './events.ts'
 import { domainFeed, findFeedEnd, readFeed } from './feed.ts'
@@ -129,13 +130,13 @@ describe('the feed', () => {
 
   /** Other tests share the server, and one of their transactions may hold the horizon back for a moment. */
   async function pageAfter(after: string, count: number, workspaceId?: string) {
-    for (let tries = 0; tries < 500; tries++) {
+    const read = async () => {
       const page = await readFeed(opened.db, domainFeed, { after, workspaceId, limit: 100 })
       assert.ok(page.ok)
-      if (page.value.events.length >= count) return page.value.events
-      await sleep(10)
+      return page.value.events
     }
-    return assert.fail(`fewer than ${count} events came`)
+    await until(async () => (await read()).length >= count, `the page of ${count} events`)
+    return await read()
   }
 
   test('pages join without gap or repeat, and a short page moves past what others wrote', async () => {
@@ -219,11 +220,6 @@ describe('the feed', () => {
         await done
       })
       return { seen, stop, done }
-    }
-
-    async function until(condition: () => boolean): Promise<void> {
-      for (let tries = 0; tries < 1_000 && !condition(); tries++) await sleep(10)
-      assert.ok(condition(), 'it did not come about')
     }
 
     test('a notice of another process wakes the follower long before its slow clock', async (t) => {

@@ -203,7 +203,7 @@ describe('an outbox', () => {
       { visibilityMs: 1 },
     )
     void drainOutbox(opened.db, box, dies)
-    for (let tries = 0; tries < 20; tries++) {
+    for (let tries = 0; tries < 2_000; tries++) {
       await opened.db.query('select pg_sleep(0.01)')
       const race = drainAbandoned(opened.db, box, dies)
       await Promise.race([race, opened.db.query('select pg_sleep(0.02)')])

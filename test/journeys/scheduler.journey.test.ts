@@ -4,8 +4,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { runConcord, spawnConcord } from '#test/concord-process'
+import { until } from '#test/until'
 
 function aHome() {
   const folder = mkdtempSync(join(tmpdir(), 'concord-jobs-'))
@@ -21,13 +21,6 @@ function aHome() {
 }
 
 const linesOf = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [])
-
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  for (let tries = 0; !(await isSo()); tries++) {
-    assert.ok(tries < 1_000, 'it never came')
-    await sleep(20)
-  }
-}
 
 function isAlive(pid: number): boolean {
   try {

@@ -37,11 +37,3 @@ export async function runUntilIdle(scheduler: Scheduler, options: Partial<RunSch
   must(await runScheduler(scheduler, { wait, stop, environment, untilIdle: true, pollMs: 10, onEvent, ...options }))
   return events
 }
-
-/** Waits for something that another process or the loop does; gives up after ten seconds. */
-export async function until(isSo: () => boolean): Promise<void> {
-  for (let tries = 0; !isSo(); tries++) {
-    if (tries > 1_000) throw new Error('it never came')
-    await sleep(10)
-  }
-}
