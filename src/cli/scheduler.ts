@@ -147,6 +147,10 @@ function documentOf(jobs: Jobs, event: RunEvent): Record<string, unknown> {
       return { event: 'alert', run_id: event.alert.runId, error: event.alert.refusal.code }
     case 'waiting':
       return { event: 'waiting', error: event.refusal.code }
+    case 'pruned': {
+      const { logs, logBytes, notifications } = event.pruned
+      return { event: 'pruned', logs, log_bytes: logBytes, notifications }
+    }
     case 'recovered':
     case 'undelivered':
     case 'stopping': {
@@ -177,6 +181,8 @@ function sentenceOf(terminal: Terminal, event: RunEvent): string | undefined {
       return `${color.red('alert')} the outcome of run ${event.alert.runId} could not be written: ${event.alert.refusal.reason}`
     case 'waiting':
       return `${color.yellow('waiting')} ${event.refusal.reason}`
+    case 'pruned':
+      return `pruned ${event.pruned.logs} old logs and ${event.pruned.notifications} old notifications`
     case 'stopping':
       return `stopping; waiting for ${event.running} running, a second signal ends it at once`
   }

@@ -1,9 +1,10 @@
 /** Several jobs that belong together, put into the queue in one transaction: all of them or none. */
 import type { z } from 'zod'
+import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision } from '#kernel/refusal'
 import { submitGroupBody } from './contract.ts'
 import { parseInput } from './field.ts'
-import { countGroup, type GroupCounts, insertGroup, requireGroup } from './group-repository.ts'
+import { countGroup, type GroupCounts, insertGroup, listStoredGroups, requireGroup } from './group-repository.ts'
 import { type GroupStatus, groupStatusOf } from './group-status.ts'
 import { prepareJob } from './prepare-job.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
@@ -30,6 +31,19 @@ export function submitGroup(scheduler: Scheduler, body: z.input<typeof submitGro
 }
 
 export type GroupReport = { readonly group: StoredGroup; readonly status: GroupStatus; readonly counts: GroupCounts }
+
+/** Newest first; `before` is the last one seen. */
+export function listGroups(
+  scheduler: Scheduler,
+  page: { readonly limit?: number; readonly before?: string } = {},
+): Decision<readonly GroupReport[]> {
+  return scheduler.db.read((reader) =>
+    listStoredGroups(reader, page.limit ?? PAGE_LIMIT_DEFAULT, page.before).map((group) => {
+      const counts = countGroup(reader, group.group_id)
+      return { group, status: groupStatusOf(counts), counts }
+    }),
+  )
+}
 
 export function readGroup(scheduler: Scheduler, groupId: string): Decision<GroupReport> {
   const read = scheduler.db.read((reader): Decision<GroupReport> => {
