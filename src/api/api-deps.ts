@@ -8,6 +8,7 @@ import type { Decision } from '#kernel/refusal'
 import type { Db } from '#store'
 import type { EventFeed } from './event-stream.ts'
 import type { ApiEnv } from './request-context.ts'
+import type { SchedulerFace } from './scheduler-face.ts'
 
 /** The part of a pino logger that the API uses. */
 export type ApiLog = {
@@ -65,6 +66,8 @@ export type ApiDeps = {
   readonly feed: EventFeed
   readonly schemaVersions: () => Promise<SchemaVersions>
   readonly work?: GovernedWork
+  /** The scheduler of this machine, when the server runs it; its routes say so when it does not. */
+  readonly scheduler?: SchedulerFace
   readonly runtimeStatus?: () => Promise<RuntimeStatus>
   /** Seals page cursors; the same in every process of one installation. */
   readonly cursorKey: Uint8Array

@@ -20,6 +20,7 @@ import { responseHeaders } from './response-headers.ts'
 import { type AccessTable, openAccessTable } from './route-access.ts'
 import { notFound, routeGuard } from './route-guard.ts'
 import { sameOrigin } from './same-origin.ts'
+import { schedulerRoutes } from './scheduler-routes.ts'
 import { taskTypeRoutes } from './task-type-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
 
@@ -63,6 +64,7 @@ export function createApi(deps: ApiDeps): Api {
   app.route('/', identityRoutes(deps))
   if (deps.work) mountWork(app, deps, deps.work)
   app.route('/', eventRoutes(deps, limits))
+  for (const router of schedulerRoutes(deps, limits)) app.route('/', router)
   app.route(
     '/',
     referenceRoutes(deps.version, () => (document ??= describeApi(app, deps.version))),

@@ -24,8 +24,18 @@ export function readConfig(environment: Environment, folder: string): Decision<C
     values[name as SettingName] = parsed.value
   }
   const config = values as Config
-  const wrong = findPartialProvider(config) ?? findFaultPlan(config)
-  return wrong ?? accept({ ...config, home: resolve(folder, config.home) })
+  const wrong = findPartialProvider(config) ?? findPartialWebhook(config) ?? findFaultPlan(config)
+  return wrong ?? accept({ ...config, ...inFolder(config, folder) })
+}
+
+/** Paths count from the folder where the program was started. */
+function inFolder(config: Config, folder: string): Pick<Config, 'home'> & Partial<Config> {
+  const paths: Partial<Record<SettingName, string>> = { home: resolve(folder, config.home) }
+  for (const name of ['schedulerFile', 'schedulerTypes', 'schedulerWebhookSecret'] as const) {
+    const given = config[name]
+    if (given !== undefined) paths[name] = resolve(folder, given)
+  }
+  return paths as Pick<Config, 'home'>
 }
 
 function findUnknown(environment: Environment): Refusal | undefined {
@@ -53,6 +63,14 @@ function findFaultPlan({ faults, unsafeTest }: Config): Refusal | undefined {
     // Said below, together with JSON that is no list.
   }
   return no('CONCORD_FAULTS is not a JSON list', 'it looks like [{"point":"outbox.handled","hit":1,"act":"kill"}]')
+}
+
+function findPartialWebhook({ schedulerWebhook, schedulerWebhookSecret }: Config): Refusal | undefined {
+  if ((schedulerWebhook === undefined) === (schedulerWebhookSecret === undefined)) return undefined
+  return refuse('app.setting.invalid', 'the webhook of the scheduler is only half described', {
+    path: 'CONCORD_SCHEDULER_WEBHOOK',
+    hint: 'set CONCORD_SCHEDULER_WEBHOOK and CONCORD_SCHEDULER_WEBHOOK_SECRET (a file) together, or none of them',
+  })
 }
 
 function findPartialProvider(config: Config): Refusal | undefined {

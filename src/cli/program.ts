@@ -9,9 +9,12 @@ import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'
 import { exitCodeOf } from './exit-codes.ts'
 import { addInbox } from './inbox.ts'
+import { addJobGroups } from './job-groups.ts'
+import { addJobTemplates } from './job-templates.ts'
 import { addJobs } from './jobs.ts'
 import { addKeys } from './keys.ts'
 import { addMigrate } from './migrate.ts'
+import { addReservations } from './reservations.ts'
 import { addRetry } from './retry.ts'
 import { addScheduler } from './scheduler.ts'
 import { addSchedules } from './schedules.ts'
@@ -54,7 +57,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
   }
   const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addEvents]
   const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry]
-  const jobs = [addJobs, addSchedules, addScheduler]
+  const jobs = [addJobs, addJobGroups, addJobTemplates, addSchedules, addReservations, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)
   program.addHelpText(
     'after',

@@ -23,16 +23,23 @@ import { type Sleep, waitForReservation } from './wait-for-reservation.ts'
 
 export type AskedDirect = { readonly job: StoredJob; readonly reservationId: string }
 
+export type AskForDirect = {
+  readonly reservedBy: string
+  /** How long it waits while another reservation is active; 0 asks once. */
+  readonly timeoutMs: number
+  readonly sleep: Sleep
+  readonly stop?: AbortSignal
+}
+
 /** The caller's half of the bargain is `followDirect`: without it the reservation runs out. */
 export async function askForDirect(
   scheduler: Scheduler,
   body: z.input<typeof directJobBody>,
-  asked: { readonly reservedBy: string; readonly timeoutMs: number; readonly sleep: Sleep },
+  asked: AskForDirect,
 ): Promise<Decision<AskedDirect>> {
   const parsed = parseInput(directJobBody, body)
   if (!parsed.ok) return parsed
-  const { reservedBy, timeoutMs, sleep } = asked
-  const reserved = await waitForReservation(scheduler, { reserved_by: reservedBy }, { timeoutMs, sleep })
+  const reserved = await waitForReservation(scheduler, { reserved_by: asked.reservedBy }, asked)
   if (!reserved.ok) return reserved
   const reservationId = reserved.value.reservation_id
   const queued = scheduler.db.write((tx) => {

@@ -68,12 +68,10 @@ const newJob = {
   not_before: instantField().optional(),
 }
 
-export const submitJobBody = z
-  .strictObject({ ...newJob, group_id: idField('job_group').optional() })
-  .meta({
-    id: 'SubmitSchedulerJob',
-    description: 'A job: a type with params, or a template with params laid over its own.',
-  })
+export const submitJobBody = z.strictObject({ ...newJob, group_id: idField('job_group').optional() }).meta({
+  id: 'SubmitSchedulerJob',
+  description: 'A job: a type with params, or a template with params laid over its own.',
+})
 export const submitGroupBody = z
   .strictObject({
     name: nameField().optional(),
@@ -110,18 +108,20 @@ export const placeJobBody = z
   })
   .meta({ id: 'PlaceSchedulerJob', description: 'Exactly one of the four says where the job goes.' })
 
-const paramsSchema = jsonObjectField().meta({
-  type: 'object',
-  example: { type: 'object', required: ['month'] },
-  description: 'A JSON Schema that params must fit.',
-})
+const paramsSchema = jsonObjectField()
+  .nullable()
+  .meta({
+    type: ['object', 'null'],
+    example: { type: 'object', required: ['month'] },
+    description: 'A JSON Schema that params must fit.',
+  })
 
 export const templateBody = z
   .strictObject({
     name: nameField(),
     job_type: jobType,
     params: jsonObjectField().prefault({}),
-    params_schema: paramsSchema.nullable().default(null),
+    params_schema: paramsSchema.default(null),
     priority: priority.default(0),
   })
   .meta({ id: 'CreateSchedulerTemplate', description: 'A named job type with params and a priority.' })
@@ -129,7 +129,7 @@ export const changeTemplateBody = z
   .strictObject({
     name: nameField().optional(),
     params: jsonObjectField().optional(),
-    params_schema: paramsSchema.nullable().optional(),
+    params_schema: paramsSchema.optional(),
     priority: priority.optional(),
   })
   .meta({ id: 'ChangeSchedulerTemplate', description: 'What is left out stays.' })
@@ -140,7 +140,13 @@ const schedule = {
   cron_expression: cron,
   timezone: parsedField(parseTimeZone).meta({ type: 'string', example: 'Europe/Berlin' }),
   enabled: z.boolean().meta({ example: true }),
-  param_overrides: jsonObjectField().nullable(),
+  param_overrides: jsonObjectField()
+    .nullable()
+    .meta({
+      type: ['object', 'null'],
+      example: { month: '2026-05' },
+      description: 'Laid over the params of the template.',
+    }),
   priority: priority.nullable(),
   misfire_policy: z
     .enum(misfirePolicies)

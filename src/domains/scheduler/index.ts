@@ -57,6 +57,7 @@ export {
   toJobView,
 } from './job-views.ts'
 export {
+  countJobs,
   type JobFilter,
   jobFilters,
   type JobReport,

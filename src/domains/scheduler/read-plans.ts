@@ -2,6 +2,7 @@
 import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision } from '#kernel/refusal'
 import { listJobTypes, requireJobType } from './job-types.ts'
+import { checkLimit } from './list-jobs.ts'
 import { listNotifications } from './notifications.ts'
 import { findActiveReservation, listReservations } from './reservation-repository.ts'
 import { listFirings, listSchedules, requireSchedule } from './schedule-repository.ts'
@@ -39,7 +40,9 @@ export function readReservations(
   scheduler: Scheduler,
   page: { readonly limit?: number; readonly before?: string } = {},
 ): Decision<readonly StoredReservation[]> {
-  return scheduler.db.read((reader) => listReservations(reader, page.limit ?? PAGE_LIMIT_DEFAULT, page.before))
+  const limit = checkLimit(page.limit)
+  if (!limit.ok) return limit
+  return scheduler.db.read((reader) => listReservations(reader, limit.value, page.before))
 }
 
 /** Whether who asks for this work says himself which command is run: that is as good as a shell on this machine. */

@@ -1,11 +1,11 @@
 /** Several jobs that belong together, put into the queue in one transaction: all of them or none. */
 import type { z } from 'zod'
-import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision } from '#kernel/refusal'
 import { submitGroupBody } from './contract.ts'
 import { parseInput } from './field.ts'
 import { countGroup, type GroupCounts, insertGroup, listStoredGroups, requireGroup } from './group-repository.ts'
 import { type GroupStatus, groupStatusOf } from './group-status.ts'
+import { checkLimit } from './list-jobs.ts'
 import { prepareJob } from './prepare-job.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import type { StoredGroup, StoredJob } from './stored-rows.ts'
@@ -37,8 +37,10 @@ export function listGroups(
   scheduler: Scheduler,
   page: { readonly limit?: number; readonly before?: string } = {},
 ): Decision<readonly GroupReport[]> {
+  const limit = checkLimit(page.limit)
+  if (!limit.ok) return limit
   return scheduler.db.read((reader) =>
-    listStoredGroups(reader, page.limit ?? PAGE_LIMIT_DEFAULT, page.before).map((group) => {
+    listStoredGroups(reader, limit.value, page.before).map((group) => {
       const counts = countGroup(reader, group.group_id)
       return { group, status: groupStatusOf(counts), counts }
     }),
