@@ -1,0 +1,65 @@
+/** A scheduler for tests of the API: a real file, the real loop, real children, and what the routes need of it. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { followDirect, type JobTypeBody, runScheduler, type Scheduler } from '../../src/domains/scheduler/index.ts'
+import { openJobs, realWait } from '../../src/app/scheduler.ts'
+import { registerJobType } from '../../src/domains/scheduler/index.ts'
+import type { SchedulerFace } from '../../src/api/index.ts'
+import { accepted } from './tenant.ts'
+
+export type TestFace = {
+  readonly face: SchedulerFace
+  readonly scheduler: Scheduler
+  readonly folder: string
+  /** Begins the loop; before, nothing is dispatched. */
+  begin(): void
+  close(): Promise<void>
+}
+
+/** `shell` does the script in its params' place: a fixed command, so a writer may use it. */
+const shell: JobTypeBody = {
+  job_type: 'shell',
+  retry_policy: { max_retries: 0 },
+  runner: { command: 'sh', args: ['-c', 'read -r line; echo "got $line"'] },
+}
+
+export function openTestFace(orgId: string): TestFace {
+  const folder = mkdtempSync(join(tmpdir(), 'concord-face-'))
+  const scheduler = accepted(openJobs({ file: join(folder, 'jobs.db'), role: 'owner' }))
+  accepted(registerJobType(scheduler, shell))
+  const stop = new AbortController()
+  const over = new AbortController()
+  let loop: Promise<unknown> | undefined
+  const followed: Promise<unknown>[] = []
+  return {
+    scheduler,
+    folder,
+    face: {
+      scheduler,
+      orgId,
+      wait: realWait,
+      stopped: () => (loop ? undefined : 'it has not begun'),
+      follow: (asked, startByMs) =>
+        void followed.push(followDirect(scheduler, asked, { wait: realWait, startByMs, leave: over.signal })),
+    },
+    begin() {
+      loop ??= runScheduler(scheduler, {
+        wait: realWait,
+        stop: stop.signal,
+        environment: { PATH: process.env['PATH'] },
+        folder,
+        pollMs: 10,
+        graceMs: 1,
+      })
+    },
+    async close() {
+      stop.abort()
+      await loop
+      over.abort()
+      await Promise.all(followed)
+      scheduler.close()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
