@@ -2,9 +2,15 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { followDirect, type JobTypeBody, runScheduler, type Scheduler } from '../../src/domains/scheduler/index.ts'
+import { DatabaseSync } from 'node:sqlite'
+import {
+  followDirect,
+  type JobTypeBody,
+  registerJobType,
+  runScheduler,
+  type Scheduler,
+} from '../../src/domains/scheduler/index.ts'
 import { openJobs, realWait } from '../../src/app/scheduler.ts'
-import { registerJobType } from '../../src/domains/scheduler/index.ts'
 import type { SchedulerFace } from '../../src/api/index.ts'
 import { accepted } from './tenant.ts'
 
@@ -12,6 +18,8 @@ export type TestFace = {
   readonly face: SchedulerFace
   readonly scheduler: Scheduler
   readonly folder: string
+  /** All rows of all tables, so that a test can say that nothing was written. */
+  fingerprint(): string
   /** Begins the loop; before, nothing is dispatched. */
   begin(): void
   close(): Promise<void>
@@ -22,6 +30,15 @@ const shell: JobTypeBody = {
   job_type: 'shell',
   retry_policy: { max_retries: 0 },
   runner: { command: 'sh', args: ['-c', 'read -r line; echo "got $line"'] },
+}
+
+const tables = ['jobs', 'job_runs', 'job_groups', 'job_templates', 'schedules', 'direct_reservations', 'notifications']
+
+function dump(file: string): string {
+  const db = new DatabaseSync(file, { readOnly: true })
+  const rows = tables.map((table) => db.prepare(`select * from ${table} order by 1`).all())
+  db.close()
+  return JSON.stringify(rows)
 }
 
 export function openTestFace(orgId: string): TestFace {
@@ -35,6 +52,7 @@ export function openTestFace(orgId: string): TestFace {
   return {
     scheduler,
     folder,
+    fingerprint: () => dump(scheduler.db.file),
     face: {
       scheduler,
       orgId,
