@@ -1,7 +1,7 @@
 /** The scheduler as the API sees it, and the three questions every route about it asks first: is it on, is it yours, may you. */
 import { z } from '@hono/zod-openapi'
 import { authorize, decideUnbound } from '#domains/identity'
-import { type AskedDirect, namesOwnCommand, type Scheduler, type Wait } from '#domains/scheduler'
+import { type AskedDirect, namesOwnCommand, type Scheduler, type SelfCheck, type Wait } from '#domains/scheduler'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
 import type { CursorScope, PageCursors } from './page-cursor.ts'
@@ -15,6 +15,8 @@ export type SchedulerFace = {
   readonly wait: Wait
   /** Why the loop runs no more; undefined while it runs. */
   readonly stopped: () => string | undefined
+  /** Reads every row, so it must not be done in the thread that answers. */
+  readonly check: () => Promise<Decision<SelfCheck>>
   /** Keeps the reservation of a direct execution alive and follows the job to its end, behind the answer. */
   readonly follow: (asked: AskedDirect, startByMs: number) => void
 }

@@ -14,6 +14,7 @@ import {
 } from '#domains/scheduler'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { checkJobsAside } from './check-jobs-aside.ts'
 import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
 import { killAtExit, openJobs, realWait, realWebhook } from './scheduler.ts'
@@ -79,7 +80,14 @@ export function openServerJobs(options: OpenServerJobs): Decision<OpenedJobs | u
     followed.add(following)
   }
   return accept({
-    face: { scheduler, orgId, wait: realWait, stopped: () => (loop ? loop.stopped() : 'it has not begun'), follow },
+    face: {
+      scheduler,
+      orgId,
+      wait: realWait,
+      stopped: () => (loop ? loop.stopped() : 'it has not begun'),
+      check: () => checkJobsAside(scheduler.db.file),
+      follow,
+    },
     begin() {
       loop ??= run(scheduler, { ...options, stop }, deliver.value)
     },

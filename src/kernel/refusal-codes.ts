@@ -212,7 +212,6 @@ export const refusalCodes = {
   'scheduler.not_enabled': 'not_found',
   'scheduler.not_running': 'unavailable',
   'scheduler.check.broken': 'invalid',
-  'scheduler.check.too_large': 'conflict',
   'scheduler.job.not_found': 'not_found',
   'scheduler.job.not_queued': 'conflict',
   'scheduler.job_type.unknown': 'invalid',

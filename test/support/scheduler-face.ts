@@ -10,6 +10,7 @@ import {
   runScheduler,
   type Scheduler,
 } from '../../src/domains/scheduler/index.ts'
+import { checkJobsAside } from '../../src/app/check-jobs-aside.ts'
 import { openJobs, realWait } from '../../src/app/scheduler.ts'
 import type { SchedulerFace } from '../../src/api/index.ts'
 import { accepted } from './tenant.ts'
@@ -57,6 +58,7 @@ export function openTestFace(orgId: string): TestFace {
       scheduler,
       orgId,
       wait: realWait,
+      check: () => checkJobsAside(scheduler.db.file),
       stopped: () => (loop ? undefined : 'it has not begun'),
       follow: (asked, startByMs) =>
         void followed.push(followDirect(scheduler, asked, { wait: realWait, startByMs, leave: over.signal })),

@@ -57,7 +57,6 @@ export {
   toJobView,
 } from './job-views.ts'
 export {
-  countJobs,
   type JobFilter,
   jobFilters,
   type JobReport,

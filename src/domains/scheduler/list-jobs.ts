@@ -108,12 +108,6 @@ function reportOf(reader: Reader, jobId: string): JobReport[] {
   return job ? [{ job, run: findRunOfJob(reader, jobId) ?? null }] : []
 }
 
-const selectCount = statement<{ found: number }>('count_jobs', `select count(*) as found from jobs`)
-
-export function countJobs(scheduler: Scheduler): Decision<number> {
-  return scheduler.db.read((reader) => reader.one(selectCount)?.found ?? 0)
-}
-
 export function checkLimit(limit = PAGE_LIMIT_DEFAULT): Decision<number> {
   if (Number.isInteger(limit) && limit >= 1 && limit <= PAGE_LIMIT_MAX) return accept(limit)
   return refuse('limit_range', `the limit is not 1 to ${PAGE_LIMIT_MAX}`, {
