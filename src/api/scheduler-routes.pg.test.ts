@@ -1,7 +1,7 @@
 /** The scheduler over HTTP, with its loop running: every operation, who may do what, and what is said when it is off. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { type Call, call, openTestApi, outcomeOf, type TestApi } from '#test/api'
+import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { openTestFace, type TestFace } from '#test/scheduler-face'
 import { aPerson, TRACE } from '#test/tenant'
 import { until } from '#test/until'
@@ -21,7 +21,7 @@ async function ask<T>(method: string, path: string, body?: unknown, key = as('wr
     method,
     key,
     ...(body === undefined ? {} : { body }),
-  } as Call)
+  })
   const text = await response.text()
   assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`)
   return JSON.parse(text) as T
@@ -198,7 +198,12 @@ describe('the scheduler over HTTP', () => {
 
     test('job types are listed without what their runners know of the machine', async () => {
       const { items } = await get<Page<Record<string, unknown>>>('/job_types')
-      assert.deepEqual(items.map((type) => type['job_type']).toSorted(), ['command', 'research', 'shell', 'story'])
+      assert.deepEqual(items.map((type) => String(type['job_type'])).toSorted(), [
+        'command',
+        'research',
+        'shell',
+        'story',
+      ])
       assert.deepEqual(Object.keys(items[0] ?? {}).toSorted(), [
         'concurrency_limit',
         'has_command',
@@ -266,7 +271,7 @@ describe('the scheduler over HTTP', () => {
           method,
           key: as(role),
           ...(body === undefined ? {} : { body }),
-        } as Call),
+        }),
       )
 
     test('readers look, writers act, and who names a command administers', async () => {

@@ -1,5 +1,5 @@
 /** Reservations and direct executions over HTTP: the one slot beside the queue. */
-import { createRoute, z } from '@hono/zod-openapi'
+import { createRoute, type z } from '@hono/zod-openapi'
 import {
   askForDirect,
   directJobBody,

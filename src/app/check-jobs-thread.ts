@@ -4,11 +4,14 @@ import { checkInvariants } from '#domains/scheduler'
 import { openJobs } from './scheduler.ts'
 
 const { file } = workerData as { file: string }
-const opened = openJobs({ file, role: 'guest' })
-if (opened.ok) {
+function check() {
+  const opened = openJobs({ file, role: 'guest' })
+  if (!opened.ok) return opened
   const checked = checkInvariants(opened.value)
   opened.value.close()
-  parentPort?.postMessage(checked)
-} else {
-  parentPort?.postMessage(opened)
+  return checked
 }
+
+// A port of node's threads, not a window of a browser: it has no origin to name.
+// oxlint-disable-next-line unicorn/require-post-message-target-origin
+parentPort?.postMessage(check())
