@@ -95,7 +95,7 @@ create table concord.agent_runs (
 CREATE INDEX agent_runs_command_ix ON concord.agent_runs USING btree (command_id);
 CREATE INDEX agent_runs_due_ix ON concord.agent_runs USING btree (run_after) WHERE ((completed_at IS NULL) AND (cancelled_at IS NULL));
 CREATE INDEX idx_agent_runs_parent_agent_run_id ON concord.agent_runs USING btree (parent_agent_run_id);
-CREATE INDEX idx_agent_runs_status ON concord.agent_runs USING btree (workspace_id, status);
+CREATE INDEX idx_agent_runs_status ON concord.agent_runs USING btree (status, workspace_id);
 CREATE INDEX idx_agent_runs_swarm_run_id ON concord.agent_runs USING btree (swarm_run_id);
 alter table concord.agent_runs enable row level security, force row level security;
 create policy agent_runs_app on concord.agent_runs as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
@@ -128,7 +128,7 @@ create table concord.approvals (
   approved_by           text[]                  not null default '{}'::text[],
   domain_effect_id      uuid,
   constraint approvals_pk PRIMARY KEY (approval_id),
-  constraint approvals_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
+  constraint approvals_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint approvals_workspace_uq UNIQUE (workspace_id, approval_id),
   constraint approvals_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint approvals_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
@@ -202,7 +202,7 @@ create table concord.commands (
   turn_token              uuid,
   turn_until              concord.finite_time,
   constraint commands_pk PRIMARY KEY (command_id),
-  constraint commands_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
+  constraint commands_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint commands_runtime_workflow_id_uq UNIQUE (runtime_workflow_id),
   constraint commands_workspace_uq UNIQUE (workspace_id, command_id),
   constraint commands_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
@@ -378,7 +378,7 @@ create table concord.swarm_runs (
   constraint swarm_runs_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
 ) with (fillfactor=80);
 CREATE INDEX idx_swarm_runs_command_id ON concord.swarm_runs USING btree (command_id);
-CREATE INDEX idx_swarm_runs_status ON concord.swarm_runs USING btree (workspace_id, status);
+CREATE INDEX idx_swarm_runs_status ON concord.swarm_runs USING btree (status, workspace_id);
 CREATE INDEX swarm_runs_due_ix ON concord.swarm_runs USING btree (run_after) WHERE ((completed_at IS NULL) AND (cancelled_at IS NULL));
 alter table concord.swarm_runs enable row level security, force row level security;
 create policy swarm_runs_app on concord.swarm_runs as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
@@ -444,7 +444,7 @@ create table identity.org_roles (
   created_at timestamp with time zone not null default now(),
   constraint org_roles_pk PRIMARY KEY (id),
   constraint org_roles_org_uq UNIQUE (org_id, id),
-  constraint org_roles_slug_uq UNIQUE (org_id, slug),
+  constraint org_roles_slug_uq UNIQUE (slug, org_id),
   constraint org_roles_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
   constraint org_roles_name_ck CHECK (((name <> ''::text) AND (slug <> ''::text))),
   constraint org_roles_times_ck CHECK (isfinite(created_at))
@@ -507,7 +507,7 @@ create table identity.workspaces (
   archived_at    timestamp with time zone,
   constraint workspaces_pk PRIMARY KEY (id),
   constraint workspaces_org_uq UNIQUE (org_id, id),
-  constraint workspaces_slug_uq UNIQUE (org_id, slug),
+  constraint workspaces_slug_uq UNIQUE (slug, org_id),
   constraint workspaces_access_role_fk FOREIGN KEY (org_id, access_role_id) REFERENCES identity.org_roles(org_id, id),
   constraint workspaces_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
   constraint workspaces_owner_fk FOREIGN KEY (org_id, owner_user_id) REFERENCES identity.users(org_id, id),
