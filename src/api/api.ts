@@ -13,6 +13,8 @@ import { judgeFault } from './fault.ts'
 import { healthRoutes } from './health-routes.ts'
 import { identityRoutes } from './identity-routes.ts'
 import { describeApi, type OpenApiDocument } from './openapi.ts'
+import { memberRoutes } from './member-routes.ts'
+import { peopleRoutes } from './people-routes.ts'
 import { rateLimit } from './rate-limit.ts'
 import { referenceRoutes } from './reference-routes.ts'
 import { answerProblem, type ApiEnv, requestIds } from './request-context.ts'
@@ -61,6 +63,7 @@ export function createApi(deps: ApiDeps): Api {
   deps.extraRoutes?.(app)
   app.route('/', healthRoutes(deps, limits.healthTimeoutMs))
   app.route('/', identityRoutes(deps))
+  mountPeople(app, deps)
   if (deps.work) mountWork(app, deps, deps.work)
   app.route('/', eventRoutes(deps, limits))
   app.route(
@@ -68,6 +71,11 @@ export function createApi(deps: ApiDeps): Api {
     referenceRoutes(deps.version, () => (document ??= describeApi(app, deps.version))),
   )
   return app
+}
+
+function mountPeople(app: Api, deps: ApiDeps): void {
+  const routers: readonly Hono<ApiEnv>[] = [peopleRoutes(deps), memberRoutes(deps)]
+  for (const router of routers) app.route('/', router)
 }
 
 function mountWork(app: Api, deps: ApiDeps, { commands, approvals, webhooks }: GovernedWork): void {
