@@ -17,6 +17,7 @@ type PersonView = {
   deactivated_at: string | null
 }
 type InvitedView = PersonView & { invitation: string | null; invitation_expires_at: string | null }
+type Changed = { changed: boolean }
 
 export function addPeople(program: Command, cli: Cli): void {
   const people = program.command('people').description('bring people in, change what they may do, let them go')
@@ -31,12 +32,22 @@ export function addPeople(program: Command, cli: Cli): void {
   }
   const sayPerson = (person: PersonView) =>
     terminal.out(`${person.user_id} ${showLine(person.external_id)} ${person.deactivated_at ? 'gone' : person.role}\n`)
-  const sayChanged = ({ changed }: { changed: boolean }) => terminal.out(changed ? 'done\n' : 'it was so already\n')
+  const sayChanged = ({ changed }: Changed) => terminal.out(changed ? 'done\n' : 'it was so already\n')
   /** One thing done to one person. */
-  const act = async <A>(who: string, verb: string, body: unknown, say: (answer: A) => void): Promise<Outcome> => {
+  const act = async (
+    who: string,
+    verb: string,
+    body: unknown,
+    say: (answer: InvitedView & Changed) => void,
+  ): Promise<Outcome> => {
     const id = await findPerson(cli, who)
     if (!id.ok) return id
-    return showAnswer(cli, program, await askServer<A>(cli, 'POST', `/people/${id.value}/${verb}`, body), say)
+    return showAnswer(
+      cli,
+      program,
+      await askServer<InvitedView & Changed>(cli, 'POST', `/people/${id.value}/${verb}`, body),
+      say,
+    )
   }
 
   people
@@ -63,7 +74,7 @@ export function addPeople(program: Command, cli: Cli): void {
     )
     .action(
       cli.handle(async (who: string, { role, email, again }: { role: string; email?: string; again?: boolean }) => {
-        if (again === true) return act<InvitedView>(who, 'invite', {}, sayInvited)
+        if (again === true) return act(who, 'invite', {}, sayInvited)
         const body = fieldsOf({ external_id: /[:|]/.test(who) ? who : `local:${who}`, role, email })
         return showAnswer(cli, program, await askServer<InvitedView>(cli, 'POST', '/people', body), sayInvited)
       }),
@@ -89,7 +100,7 @@ export function addPeople(program: Command, cli: Cli): void {
     .command('role <who> <role>')
     .description('change what somebody may do: reader, writer or admin')
     .addHelpText('after', '\nExample:\n  $ concord people role ada admin\n')
-    .action(cli.handle((who: string, role: string) => act<PersonView>(who, 'role', { role }, sayPerson)))
+    .action(cli.handle((who: string, role: string) => act(who, 'role', { role }, sayPerson)))
 
   people
     .command('grant <who> <org-role>')
@@ -102,7 +113,7 @@ export function addPeople(program: Command, cli: Cli): void {
           const made = await askServer(cli, 'POST', '/org-roles', { slug: orgRole, name: orgRole })
           if (!made.ok && made.code !== 'identity.org_role.slug_taken') return made
         }
-        return act<{ changed: boolean }>(who, 'org-roles', { org_role: orgRole }, sayChanged)
+        return act(who, 'org-roles', { org_role: orgRole }, sayChanged)
       }),
     )
 
@@ -115,7 +126,7 @@ export function addPeople(program: Command, cli: Cli): void {
         const id = await findPerson(cli, who)
         if (!id.ok) return id
         const path = `/people/${id.value}/org-roles/${encodeURIComponent(orgRole)}`
-        return showAnswer(cli, program, await askServer<{ changed: boolean }>(cli, 'DELETE', path), sayChanged)
+        return showAnswer(cli, program, await askServer<Changed>(cli, 'DELETE', path), sayChanged)
       }),
     )
 
@@ -134,8 +145,8 @@ export function addPeople(program: Command, cli: Cli): void {
           const path = `/workspaces/${encodeURIComponent(workspace)}/members`
           const answer =
             name === 'join'
-              ? await askServer<{ changed: boolean }>(cli, 'POST', path, { user_id: id.value })
-              : await askServer<{ changed: boolean }>(cli, 'DELETE', `${path}/${id.value}`)
+              ? await askServer<Changed>(cli, 'POST', path, { user_id: id.value })
+              : await askServer<Changed>(cli, 'DELETE', `${path}/${id.value}`)
           return showAnswer(cli, program, answer, sayChanged)
         }),
       )
@@ -152,7 +163,7 @@ export function addPeople(program: Command, cli: Cli): void {
         if (yes !== true) {
           return refuse('cli.confirmation_missing', `every key of ${who} would end`, { hint: 'add --yes' })
         }
-        return act<PersonView>(who, 'deactivate', fieldsOf({ reason }), sayPerson)
+        return act(who, 'deactivate', fieldsOf({ reason }), sayPerson)
       }),
     )
 
@@ -160,7 +171,7 @@ export function addPeople(program: Command, cli: Cli): void {
     .command('reactivate <who>')
     .description('let somebody come back, with a new invitation')
     .addHelpText('after', '\nExample:\n  $ concord people reactivate ada\n')
-    .action(cli.handle((who: string) => act<InvitedView>(who, 'reactivate', {}, sayInvited)))
+    .action(cli.handle((who: string) => act(who, 'reactivate', {}, sayInvited)))
 }
 
 /** By id, by the whole subject, by the name behind `local:`, or by e-mail; whoever is meant must be one person. */
