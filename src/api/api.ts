@@ -5,6 +5,7 @@ import { accessLog } from './access-log.ts'
 import { type ApiDeps, type GovernedWork, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { auditRoutes } from './audit-routes.ts'
+import { type BadBearers, openBadBearers } from './bad-bearers.ts'
 import { bodyGuard } from './body-guard.ts'
 import { authentication, authorization } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
@@ -30,6 +31,7 @@ export type Api = OpenAPIHono<ApiEnv>
 export function createApi(deps: ApiDeps): Api {
   const limits = limitsOf(deps.limits)
   const app: Api = new OpenAPIHono<ApiEnv>()
+  const badBearers = openBadBearers(limits.badBearersPerMinute, deps.now)
   let table: AccessTable | undefined
   let document: OpenApiDocument | undefined
   const accessTable = () => {
@@ -41,11 +43,11 @@ export function createApi(deps: ApiDeps): Api {
   app.use(
     '*',
     requestIds(deps.randomBytes),
-    accessLog(deps.log),
+    accessLog(deps.log, deps.onAnswered),
     responseHeaders(deps.version),
     sameOrigin({ hosts: deps.hosts ?? [], origins: deps.origins ?? [] }),
     routeGuard(app, accessTable),
-    authentication(deps),
+    authentication(deps, badBearers),
     rateLimit(limits, deps.now),
     authorization(deps),
     bodyGuard(limits),
@@ -63,7 +65,7 @@ export function createApi(deps: ApiDeps): Api {
   deps.extraRoutes?.(app)
   app.route('/', healthRoutes(deps, limits.healthTimeoutMs))
   app.route('/', identityRoutes(deps))
-  mountPeople(app, deps)
+  mountPeople(app, deps, badBearers)
   if (deps.work) mountWork(app, deps, deps.work)
   app.route('/', eventRoutes(deps, limits))
   app.route(
@@ -73,8 +75,8 @@ export function createApi(deps: ApiDeps): Api {
   return app
 }
 
-function mountPeople(app: Api, deps: ApiDeps): void {
-  const routers: readonly Hono<ApiEnv>[] = [peopleRoutes(deps), memberRoutes(deps)]
+function mountPeople(app: Api, deps: ApiDeps, badBearers: BadBearers): void {
+  const routers: readonly Hono<ApiEnv>[] = [peopleRoutes(deps, badBearers), memberRoutes(deps)]
   for (const router of routers) app.route('/', router)
 }
 

@@ -33,6 +33,7 @@ import {
   toPersonView,
 } from '#domains/identity'
 import type { ApiDeps } from './api-deps.ts'
+import type { BadBearers } from './bad-bearers.ts'
 import { openPageCursors } from './page-cursor.ts'
 import { principalOf } from './request-context.ts'
 import { needs, needsNothing } from './route-access.ts'
@@ -162,7 +163,7 @@ const postRedeem = createRoute({
   responses: { 201: jsonAnswer(createdApiKeyView, 'Your key.'), ...problems(...bodyProblems) },
 })
 
-export function peopleRoutes(deps: ApiDeps) {
+export function peopleRoutes(deps: ApiDeps, badBearers: BadBearers) {
   const cursors = openPageCursors(deps.cursorKey)
   return newRouter()
     .openapi(getPeople, async (c) => {
@@ -240,7 +241,11 @@ export function peopleRoutes(deps: ApiDeps) {
       return made.ok ? c.json(toOrgRoleView(made.value), 201) : refused(c, made)
     })
     .openapi(postRedeem, async (c) => {
-      const redeemed = await redeemInvitation(deps, c.get('ids').traceId, c.req.valid('json').invitation)
+      const { invitation } = c.req.valid('json')
+      const tooMany = badBearers.decide(c, invitation)
+      if (tooMany) return refused(c, tooMany)
+      const redeemed = await redeemInvitation(deps, c.get('ids').traceId, invitation)
+      if (!redeemed.ok) badBearers.note(c, invitation, false)
       if (!redeemed.ok) return refused(c, redeemed)
       return c.json({ ...toApiKeyView(redeemed.value.stored), key: redeemed.value.key }, 201)
     })

@@ -33,6 +33,7 @@ export const refusalCodes = {
   // the store's mechanisms
   overloaded: 'unavailable',
   key_reused: 'invalid',
+  key_in_progress: 'conflict',
   'store.lane.closed': 'unavailable',
 
   // Postgres: the embedded server and the checks of any server
