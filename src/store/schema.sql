@@ -389,23 +389,25 @@ comment on column concord.swarm_runs.workflow_run_id is 'Instance of a registere
 comment on column concord.swarm_runs.run_after is 'When the next turn is due; null: nothing is due.';
 
 create table identity.api_keys (
-  id           uuid                     not null default gen_random_uuid(),
-  org_id       uuid                     not null,
-  user_id      uuid                     not null,
-  workspace_id uuid,
-  name         text                     not null,
-  prefix       text                     not null,
-  key_hash     bytea                    not null,
-  role         text                     not null,
-  created_at   timestamp with time zone not null default now(),
-  expires_at   timestamp with time zone,
-  revoked_at   timestamp with time zone,
-  last_used_at timestamp with time zone,
+  id            uuid                     not null default gen_random_uuid(),
+  org_id        uuid                     not null,
+  user_id       uuid                     not null,
+  workspace_id  uuid,
+  name          text                     not null,
+  prefix        text                     not null,
+  key_hash      bytea                    not null,
+  role          text                     not null,
+  created_at    timestamp with time zone not null default now(),
+  expires_at    timestamp with time zone,
+  revoked_at    timestamp with time zone,
+  last_used_at  timestamp with time zone,
+  is_invitation boolean                  not null default false,
   constraint api_keys_pk PRIMARY KEY (id),
   constraint api_keys_key_hash_uq UNIQUE (key_hash),
   constraint api_keys_prefix_uq UNIQUE (prefix),
   constraint api_keys_user_fk FOREIGN KEY (org_id, user_id) REFERENCES identity.users(org_id, id),
   constraint api_keys_workspace_fk FOREIGN KEY (org_id, workspace_id) REFERENCES identity.workspaces(org_id, id),
+  constraint api_keys_invitation_ck CHECK (((NOT is_invitation) OR ((expires_at IS NOT NULL) AND (workspace_id IS NULL)))),
   constraint api_keys_key_hash_ck CHECK ((octet_length(key_hash) = 32)),
   constraint api_keys_name_ck CHECK (((name <> ''::text) AND (prefix <> ''::text))),
   constraint api_keys_role_ck CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'admin'::text]))),
@@ -418,6 +420,7 @@ grant insert, select, update on identity.api_keys to concord_engine;
 comment on column identity.api_keys.workspace_id is 'Null: every workspace that the user may enter.';
 comment on column identity.api_keys.key_hash is 'SHA-256 of the key; the key itself is shown once and never stored.';
 comment on column identity.api_keys.role is 'Upper bound; at use time the lower of this and the role of the user counts.';
+comment on column identity.api_keys.is_invitation is 'Opens nothing; exchanged once for a key of the same person.';
 
 create table identity.org_role_memberships (
   role_id    uuid                     not null,
@@ -474,16 +477,18 @@ grant insert, select, update on identity.orgs to concord_engine;
 grant select on identity.orgs to concord_app;
 
 create table identity.users (
-  id          uuid                     not null default gen_random_uuid(),
-  org_id      uuid                     not null,
-  external_id text                     not null,
-  email       text,
-  role        text                     not null,
-  created_at  timestamp with time zone not null default now(),
+  id             uuid                     not null default gen_random_uuid(),
+  org_id         uuid                     not null,
+  external_id    text                     not null,
+  email          text,
+  role           text                     not null,
+  created_at     timestamp with time zone not null default now(),
+  deactivated_at timestamp with time zone,
   constraint users_pk PRIMARY KEY (id),
   constraint users_external_id_uq UNIQUE (external_id),
   constraint users_org_uq UNIQUE (org_id, id),
   constraint users_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
+  constraint users_deactivated_at_ck CHECK (isfinite(deactivated_at)),
   constraint users_external_id_ck CHECK ((external_id <> ''::text)),
   constraint users_role_ck CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'admin'::text]))),
   constraint users_times_ck CHECK (isfinite(created_at))
@@ -495,6 +500,7 @@ grant insert, select, update on identity.users to concord_engine;
 grant select on identity.users to concord_app;
 comment on column identity.users.external_id is 'Subject at the identity provider; unique over all orgs, so an identity has one org.';
 comment on column identity.users.role is 'Platform permission; org roles decide visibility and are separate.';
+comment on column identity.users.deactivated_at is 'Since when no credential of this person works; null: they may sign in.';
 
 create table identity.workspaces (
   id             uuid                     not null default gen_random_uuid(),

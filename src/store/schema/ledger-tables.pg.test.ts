@@ -120,7 +120,7 @@ const printed: readonly Printed[] = [
     rows: '[FLOW-002] [FLOW-004]',
     table: 'identity.users',
     columns: `id uuid! = gen_random_uuid(), org_id uuid!, external_id text!, email text, role text!, created_at at! = now()`,
-    added: '',
+    added: 'deactivated_at',
     indexes: [],
     keys: ['PRIMARY KEY (id)', 'UNIQUE (external_id)', 'FOREIGN KEY (org_id) REFERENCES identity.orgs(id)'],
   },
