@@ -200,29 +200,25 @@ describe('bad inputs of the scheduler', () => {
       .tuple(fc.constantFrom(...places), fc.option(id, { nil: '' }), fc.constantFrom(...verbs))
       .map(([place, one, verb]) => `${place}${one === '' ? '' : `/${encodeURIComponent(one.toWellFormed())}${verb}`}`)
     const fields = fc.constantFrom(
-      ...[
-        'job_type',
-        'template_id',
-        'params',
-        'priority',
-        'not_before',
-        'group_id',
-        'jobs',
-        'mode',
-        'name',
-        'cron_expression',
-      ],
-      ...[
-        'timezone',
-        'enabled',
-        'param_overrides',
-        'reserved_by',
-        'expires_in',
-        'params_schema',
-        'to',
-        'before',
-        'after',
-      ],
+      'job_type',
+      'template_id',
+      'params',
+      'priority',
+      'not_before',
+      'group_id',
+      'jobs',
+      'mode',
+      'name',
+      'cron_expression',
+      'timezone',
+      'enabled',
+      'param_overrides',
+      'reserved_by',
+      'expires_in',
+      'params_schema',
+      'to',
+      'before',
+      'after',
     )
     const known = { job_type: 'shell', name: 'm', cron_expression: '* * * * *', reserved_by: 'm', mode: 'parallel' }
     const body = fc

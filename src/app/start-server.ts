@@ -8,6 +8,7 @@ import { openNotices } from '#store'
 import { ensureAdminKey } from './admin-key.ts'
 import { openClosers, openOrClose } from './closers.ts'
 import type { Config } from './config.ts'
+import { openHttpMetrics } from './http-metrics.ts'
 import { listen } from './listen.ts'
 import { openLog } from './log.ts'
 import { openServerJobs } from './open-jobs.ts'
@@ -105,6 +106,7 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
     limits: { ratePerMinute: config.rateLimit },
     defaultWorkspace: config.workspace ?? config.defaultWorkspace,
     publicPaths: ['/metrics', webhookPath],
+    onAnswered: openHttpMetrics(telemetry.metrics.meter),
     runtimeStatus: () => Promise.resolve({ name: 'dbos', ok: true }),
     work: { commands: work.commands, approvals: work.approvals, webhooks: project.webhooks ?? [] },
     extraRoutes: (app: Parameters<NonNullable<Parameters<typeof createApi>[0]['extraRoutes']>>[0]) => {

@@ -14,6 +14,7 @@ import { addJobTemplates } from './job-templates.ts'
 import { addJobs } from './jobs.ts'
 import { addKeys } from './keys.ts'
 import { addMigrate } from './migrate.ts'
+import { addPeople } from './people.ts'
 import { addReservations } from './reservations.ts'
 import { addRetry } from './retry.ts'
 import { addScheduler } from './scheduler.ts'
@@ -55,7 +56,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
         exitCode = exitCodeOf(outcome)
       },
   }
-  const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addEvents]
+  const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addPeople, addEvents]
   const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry]
   const jobs = [addJobs, addJobGroups, addJobTemplates, addSchedules, addReservations, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)
