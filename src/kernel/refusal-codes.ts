@@ -267,6 +267,24 @@ export const refusalCodes = {
   'commands.plan.invalid': 'invalid',
   'commands.dependency.not_found': 'not_found',
   'commands.webhook.source_unknown': 'not_found',
+
+  // artifacts: types, content, lineage, moves
+  'artifacts.type.unknown': 'invalid',
+  'artifacts.type.invalid': 'configuration',
+  'artifacts.type.incompatible': 'conflict',
+  'artifacts.draft.invalid': 'invalid',
+  'artifacts.draft.repeated': 'invalid',
+  'artifacts.content.invalid': 'invalid',
+  'artifacts.content.too_large': 'too_large',
+  'artifacts.content.missing': 'internal',
+  'artifacts.content.altered': 'internal',
+  'artifacts.content.removed': 'not_found',
+  'artifacts.content.range': 'invalid',
+  'artifacts.store.unavailable': 'unavailable',
+  'artifacts.store.unknown': 'unavailable',
+  'artifacts.lineage.missing': 'invalid',
+  'artifacts.lineage.source_unknown': 'invalid',
+  'artifacts.artifact.held': 'conflict',
 } as const satisfies Record<string, RefusalKind>
 
 export type RefusalCode = keyof typeof refusalCodes

@@ -199,6 +199,7 @@ create table concord.artifacts (
 ) with (fillfactor=80);
 CREATE INDEX artifacts_command_ix ON concord.artifacts USING btree (command_id);
 CREATE INDEX artifacts_lineage_ix ON concord.artifacts USING gin (lineage jsonb_path_ops);
+CREATE INDEX artifacts_list_ix ON concord.artifacts USING btree (workspace_id, created_at DESC, artifact_id DESC);
 CREATE INDEX artifacts_location_ix ON concord.artifacts USING btree (location) WHERE ((location)::text !~~ 'data:%'::text);
 CREATE INDEX artifacts_retention_ix ON concord.artifacts USING btree (retain_until) WHERE ((retain_until IS NOT NULL) AND ((status)::text <> 'archived'::text));
 CREATE INDEX artifacts_swarm_ix ON concord.artifacts USING btree (swarm_run_id) WHERE (swarm_run_id IS NOT NULL);

@@ -21,7 +21,17 @@ const hash32 = (fill: number): Buffer => Buffer.alloc(32, fill)
 /** Everything that one workspace can hold, one row each. */
 export type World = Readonly<
   Record<
-    'org' | 'user' | 'role' | 'workspace' | 'command' | 'parent' | 'swarm' | 'agent' | 'effect' | 'approval' | 'artifact',
+    | 'org'
+    | 'user'
+    | 'role'
+    | 'workspace'
+    | 'command'
+    | 'parent'
+    | 'swarm'
+    | 'agent'
+    | 'effect'
+    | 'approval'
+    | 'artifact',
     string
   >
 >

@@ -4,6 +4,7 @@ import { KernelFault } from '#kernel/errors'
 import { point } from '#store'
 import { requestApproval } from '#domains/approvals'
 import { contentOf } from './content.ts'
+import { strokesToSave } from './effect-artifacts.ts'
 import { reconcileAsk } from './request-approval.ts'
 import { taskOf } from './task-of.ts'
 import type { StoredEffect } from './command-row.ts'
@@ -50,7 +51,9 @@ export async function recordDone(
     if (told) draft.tell('compensation_drift', byWorker, told.payload)
   }
   alongside(draft, { ...effect, ...set, status: 'succeeded' })
-  const isWritten = await commitTurn(turn, draft.done())
+  const strokes = strokesToSave(turn.world.artifacts, turn.pens.get(effect.domain_effect_id), turn.command)
+  const write = draft.done()
+  const isWritten = await (strokes ? commitTurnWith(turn, write, strokes) : commitTurn(turn, write))
   if (isWritten) {
     const stop = point('commands.effect_recorded')
     if (stop) await stop

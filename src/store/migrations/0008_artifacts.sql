@@ -60,6 +60,7 @@ create table concord.artifacts (
   constraint artifacts_held_ck check (status <> 'archived' or hold_reason is null),
   constraint artifacts_removed_ck check (status = 'archived' or location not like 'removed:%')
 ) with (fillfactor = 80);
+create index artifacts_list_ix on concord.artifacts (workspace_id, created_at desc, artifact_id desc);
 create index artifacts_command_ix on concord.artifacts (command_id);
 create index artifacts_swarm_ix on concord.artifacts (swarm_run_id) where swarm_run_id is not null;
 -- The sweep of blobs asks "does any row still need this content"; two workspaces may share one blob.
