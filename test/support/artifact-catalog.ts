@@ -50,6 +50,9 @@ const payload = z.strictObject({
   sources: z.array(z.object({ kind: z.string(), id: z.string() })).default([]),
   supersedes: z.string().optional(),
   fails: z.boolean().default(false),
+  /** The command fails after the note, or after the publication of what is named. */
+  then_fails: z.boolean().default(false),
+  publishes: z.object({ artifact_id: z.string(), checksum: z.string() }).optional(),
 })
 
 function contentOf({ text, size }: JsonObject, attempt: number): string {
@@ -84,12 +87,26 @@ export function artifactDefinitions(): readonly Definition[] {
         },
       },
     }),
-    defineFunction({ name: 'note', plan: (given) => [{ effect_type: 'artifact.note', payload: given }] }),
+    defineEffect({
+      effect_type: 'work.fail',
+      class: 'read',
+      do: () => Promise.reject(new EffectFailure('validation_error', 'it fails after the note')),
+    }),
+    defineFunction({
+      name: 'note',
+      plan: ({ publishes, then_fails, ...given }) => [
+        { effect_type: 'artifact.note', payload: given },
+        ...(publishes
+          ? [{ effect_type: 'artifact.publish', payload: { ...(publishes as JsonObject), destination: 'internal' } }]
+          : []),
+        ...(then_fails === true ? [{ effect_type: 'work.fail', payload: {} }] : []),
+      ],
+    }),
     defineCommandType({
       name: 'note',
       description: 'Writes a note.',
       payload,
-      side_effects: ['artifact.note'],
+      side_effects: ['artifact.note', 'artifact.publish', 'work.fail'],
       error_classes: errorClasses,
       compensation: { supported: true },
       cancellation_mode: 'compensate_then_stop',

@@ -11,7 +11,8 @@ import {
   writeArtifact,
   type WriteArtifact,
 } from '../../src/domains/artifacts/index.ts'
-import { anyHost, artifactFacts, openCatalog } from '../../src/domains/commands/index.ts'
+import { openApprovalTypes } from '../../src/domains/approvals/index.ts'
+import { anyHost, approvalTypesOf, artifactFacts, openCatalog } from '../../src/domains/commands/index.ts'
 import type { Db } from '../../src/store/db.ts'
 import { artifactDefinitions, testArtifactTypes } from './artifact-catalog.ts'
 import { openRoomOn, type TestRoom } from './commands.ts'
@@ -99,9 +100,11 @@ export async function openArtifactRoom(): Promise<ArtifactRoom> {
 
 /** What a world of commands needs to write and publish these. */
 export function governedBy(artifacts: ArtifactWorld) {
+  const catalog = accepted(openCatalog(artifactDefinitions(), anyHost))
   return {
     artifacts,
     facts: artifactFacts(artifacts),
-    catalog: accepted(openCatalog(artifactDefinitions(), anyHost)),
+    catalog,
+    approvalTypes: openApprovalTypes(approvalTypesOf(catalog)),
   }
 }
