@@ -13,7 +13,7 @@ import { retryableErrorClasses } from '#kernel/error-classes'
 import { defineRetryPolicy } from '#kernel/retry-policy'
 import { callTimeoutOf, type ExampleOptions, retryOf } from './example-options.ts'
 import { textOf } from './payload-text.ts'
-import { checksumOf } from './report-files.ts'
+import { checksumOf } from './letter-files.ts'
 import { callVendor } from './vendor-client.ts'
 
 const day = z.iso.date()

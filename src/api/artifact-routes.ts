@@ -84,7 +84,7 @@ const getContent = createRoute({
   responses: {
     200: { ...file, description: 'The content, under its own content type.' },
     206: { ...file, description: 'The part of it that was asked for.' },
-    ...problems(400, 404, 422, 503),
+    ...problems(400, 404, 416, 422, 503),
   },
 })
 
@@ -160,8 +160,7 @@ export function artifactRoutes(
     })
     .openapi(getContent, async (c) => {
       const found = await find(c, c.req.valid('param').artifact_id)
-      // The answer is bytes; the description of it says as much as can be said.
-      return found.ok ? ((await answerContent(c, world, found.value)) as never) : refused(c, found)
+      return found.ok ? answerContent(c, world, found.value) : refused(c, found)
     })
     .openapi(getLineage, async (c) => {
       const { artifact_id } = c.req.valid('param')

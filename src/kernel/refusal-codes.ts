@@ -12,6 +12,7 @@ export type RefusalKind =
   | 'conflict' // 409, exit 75: not in this state, or not now
   | 'too_large' // 413, exit 65
   | 'unsupported' // 415, exit 65
+  | 'range' // 416, exit 65: the part that was asked for does not exist
   | 'invalid' // 422, exit 65: well-formed but not allowed
   | 'rate' // 429, exit 75
   | 'headers_too_large' // 431, exit 65
@@ -279,7 +280,7 @@ export const refusalCodes = {
   'artifacts.content.missing': 'internal',
   'artifacts.content.altered': 'internal',
   'artifacts.content.removed': 'not_found',
-  'artifacts.content.range': 'invalid',
+  'artifacts.content.range': 'range',
   'artifacts.store.unavailable': 'unavailable',
   'artifacts.store.unknown': 'unavailable',
   'artifacts.lineage.missing': 'invalid',

@@ -4,7 +4,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import fc from 'fast-check'
 import { collect } from '../support/collect.ts'
-import type { BlobStore } from '../../src/domains/artifacts/index.ts'
+import type { BlobStore } from '#domains/artifacts'
 
 export type BlobStage = {
   readonly store: BlobStore

@@ -5,7 +5,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile }
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { openDiskStore } from '../../src/domains/artifacts/index.ts'
+import { openDiskStore } from '#domains/artifacts'
 import { collect } from '../support/collect.ts'
 import { blobStoreCase } from './blob-store.case.ts'
 

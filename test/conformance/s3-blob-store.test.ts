@@ -1,7 +1,7 @@
 /** The blob store in a bucket: the common suite on a server that checks signatures, and a server that misbehaves. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { openS3Store } from '../../src/domains/artifacts/index.ts'
+import { openS3Store } from '#domains/artifacts'
 import { type S3Server, type S3Trouble, startS3Server } from '../support/s3-server.ts'
 import { blobStoreCase } from './blob-store.case.ts'
 

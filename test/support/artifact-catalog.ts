@@ -55,8 +55,10 @@ const payload = z.strictObject({
   publishes: z.object({ artifact_id: z.string(), checksum: z.string() }).optional(),
 })
 
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+
 function contentOf({ text, size }: JsonObject, attempt: number): string {
-  const whole = String(text).replaceAll('{attempt}', String(attempt))
+  const whole = textOf(text).replaceAll('{attempt}', String(attempt))
   return typeof size === 'number' ? whole.padEnd(size, whole) : whole
 }
 
@@ -69,12 +71,12 @@ export function artifactDefinitions(): readonly Definition[] {
       class: 'keyed',
       async do({ payload: asked, artifacts, attempt }) {
         const { artifact_id, checksum } = await artifacts.write({
-          type: String(asked['type']),
+          type: textOf(asked['type']),
           title: 'A note',
           content: { text: contentOf(asked, attempt) },
           // The payload's shape was checked when it was submitted.
           sources: asked['sources'] as unknown as Source[],
-          ...(asked['supersedes'] ? { supersedes: String(asked['supersedes']) } : {}),
+          ...(asked['supersedes'] ? { supersedes: textOf(asked['supersedes']) } : {}),
         })
         if (asked['fails'] === true) throw new EffectFailure('validation_error', 'it fails after writing')
         return { artifact_id, checksum }
@@ -82,7 +84,7 @@ export function artifactDefinitions(): readonly Definition[] {
       undo: {
         name: 'artifact.discard_note',
         async do({ undone, artifacts, emit }) {
-          await artifacts.withdraw(String((undone.result as JsonObject)['artifact_id']))
+          await artifacts.withdraw(textOf((undone.result as JsonObject)['artifact_id']))
           emit('artifact.discard_note')
         },
       },

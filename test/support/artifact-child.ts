@@ -7,7 +7,12 @@ import { openDb } from '../../src/store/db.ts'
 import { testArtifactTypes } from './artifact-catalog.ts'
 import { CONTENT_BYTES_MAX, governedBy } from './artifacts.ts'
 
-export type ChildTask = { readonly url: string; readonly folder: string; readonly commandId: string; readonly token: string }
+export type ChildTask = {
+  readonly url: string
+  readonly folder: string
+  readonly commandId: string
+  readonly token: string
+}
 
 const { url, folder, commandId, token } = JSON.parse(process.argv[2] ?? '') as ChildTask
 const now = () => new Date('2026-05-01T10:00:00.000Z')

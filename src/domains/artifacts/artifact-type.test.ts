@@ -96,7 +96,8 @@ describe('artifact types', () => {
 
   test('the same JSON in another order is the same content', () => {
     const type = defineArtifactType({ name: 'memo', description: 'A memo.' })
-    const bytes = (json: { a: number; b: number }) => accepted(checkDraft(type, { type: 'memo', content: { json } })).content
+    const bytes = (json: { a: number; b: number }) =>
+      accepted(checkDraft(type, { type: 'memo', content: { json } })).content
     assert.deepEqual(bytes({ a: 1, b: 2 }), bytes({ b: 2, a: 1 }))
   })
 })
@@ -144,7 +145,8 @@ describe('ranges', () => {
     )
     for (const whole of [undefined, '', 'bytes=0-1,5-6', 'lines=1-2', 'bytes=9-3', 'bytes=-', 'bytes=a-b'])
       assert.equal(of(whole), 'whole', whole)
-    for (const none of ['bytes=100-', 'bytes=200-300', 'bytes=-0']) assert.equal(of(none), 'artifacts.content.range', none)
+    for (const none of ['bytes=100-', 'bytes=200-300', 'bytes=-0'])
+      assert.equal(of(none), 'artifacts.content.range', none)
     assert.equal(of('bytes=0-', 0), 'artifacts.content.range')
   })
 

@@ -24,7 +24,10 @@ describe('a writer of artifacts that is killed', () => {
   function drive(commandId: string, point: string): Promise<string | null> {
     const task = { url: room.url, folder: room.folder, commandId, token: nextFence().token }
     const env = { ...process.env, CONCORD_FAULTS: JSON.stringify([{ point, hit: 1, act: 'kill' }]) }
-    const running = spawn(process.execPath, [child, JSON.stringify(task)], { env, stdio: ['ignore', 'ignore', 'inherit'] })
+    const running = spawn(process.execPath, [child, JSON.stringify(task)], {
+      env,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    })
     return new Promise((resolve) => running.on('exit', (_code, signal) => resolve(signal)))
   }
   const rowsOf = (commandId: string) =>

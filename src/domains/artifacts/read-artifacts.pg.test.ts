@@ -46,8 +46,16 @@ describe('reading artifacts', () => {
     }
     assert.deepEqual(seen.map(idOf).toSorted(), made.map(idOf).toSorted())
     const times = seen.map(({ created_at }) => created_at.getTime())
-    assert.deepEqual(times, times.toSorted((a, b) => b - a))
-    const some = await listArtifacts(room.db, reader, { workspaceId, artifactType: 'review', status: 'ready', limit: 50 })
+    assert.deepEqual(
+      times,
+      times.toSorted((a, b) => b - a),
+    )
+    const some = await listArtifacts(room.db, reader, {
+      workspaceId,
+      artifactType: 'review',
+      status: 'ready',
+      limit: 50,
+    })
     assert.equal(some.items.length, 3)
   })
 

@@ -47,7 +47,10 @@ describe('retention of artifacts', () => {
     assert.equal(await archive(), 0)
     for (const each of [artifact, inline]) {
       const row = await fresh(each)
-      assert.deepEqual([row.status, row.location, row.checksum], ['archived', `removed:${each.checksum.slice(7)}`, each.checksum])
+      assert.deepEqual(
+        [row.status, row.location, row.checksum],
+        ['archived', `removed:${each.checksum.slice(7)}`, each.checksum],
+      )
       const opened = await openContent(room.world, row)
       assert.equal(opened.ok ? 'opened' : opened.code, 'artifacts.content.removed')
       assert.equal((await room.eventsOf(each.artifact_id)).at(-1), 'status_changed ready>archived')
@@ -109,7 +112,9 @@ describe('retention of artifacts', () => {
     const wrong = await unpublishArtifact(room.world, operator, asked(artifact))
     assert.equal(wrong.ok ? 'moved' : wrong.code, 'machine.move.illegal')
     await put(artifact, `status = 'published', published_to = 'internal'`)
-    const all = await Promise.all(Array.from({ length: 6 }, () => unpublishArtifact(room.world, operator, asked(artifact))))
+    const all = await Promise.all(
+      Array.from({ length: 6 }, () => unpublishArtifact(room.world, operator, asked(artifact))),
+    )
     assert.ok(all.some(({ ok }) => ok))
     const events = (await room.eventsOf(artifact.artifact_id)).filter((each) => each.endsWith('published>unpublished'))
     assert.equal(events.length, 1)
@@ -123,7 +128,10 @@ describe('retention of artifacts', () => {
       traceId: TRACE,
     })
     const { reader, writer } = room.ours.people
-    const no = await cancelArtifact(room.world, user(reader.principal), { ...asked(artifact), reader: reader.principal })
+    const no = await cancelArtifact(room.world, user(reader.principal), {
+      ...asked(artifact),
+      reader: reader.principal,
+    })
     assert.equal(no.ok ? 'cancelled' : no.code, 'machine.actor.not_allowed')
     const yes = accepted(
       await cancelArtifact(room.world, user(writer.principal), { ...asked(artifact), reader: writer.principal }),

@@ -3,10 +3,12 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval, listApprovals } from '#domains/approvals'
 import { findArtifact } from '#domains/artifacts'
+import { artifactDefinitions } from '#test/artifact-catalog'
 import { type ArtifactRoom, openArtifactRoom } from '#test/artifacts'
 import { decider, openTestRoom, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
+import { anyHost, openCatalog } from './catalog/open-catalog.ts'
 import { compensateCommand } from './retry-command.ts'
 import { PUBLISH_ARTIFACT } from './publish-artifact.ts'
 import { actingFor } from './world.ts'
@@ -200,8 +202,6 @@ describe('artifacts of effects', () => {
 })
 
 test('a process without a store of artifacts says so, and the effect fails', async () => {
-  const { artifactDefinitions } = await import('#test/artifact-catalog')
-  const { anyHost, openCatalog } = await import('#domains/commands')
   const bare = await openTestRoom((world) => ({
     ...world,
     facts: { artifact: async () => null },

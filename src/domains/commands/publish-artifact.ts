@@ -31,8 +31,13 @@ const payload = z.strictObject({
   destination: z.string().regex(/^[\w.:+@-]{1,200}$/, 'an address such as finance@example.com, or internal'),
 })
 
+function textOf(given: JsonObject, field: string): string {
+  const value = given[field]
+  return typeof value === 'string' ? value : ''
+}
+
 function idOf(given: JsonObject): string {
-  const decoded = decodeId('artifact', String(given['artifact_id'] ?? ''))
+  const decoded = decodeId('artifact', textOf(given, 'artifact_id'))
   if (!decoded.ok) throw new EffectFailure('validation_error', decoded.reason)
   return decoded.value
 }
@@ -103,7 +108,7 @@ export const publishArtifactDefinitions: readonly Definition[] = [
       const artifact = await artifacts.find(idOf(asked))
       if (artifact.checksum !== asked['checksum'])
         throw new EffectFailure('validation_error', 'the artifact is not the one that was asked about')
-      const destination = String(asked['destination'])
+      const destination = textOf(asked, 'destination')
       await artifacts.publish(artifact.artifact_id, destination)
       return { artifact_id: artifact.artifact_id, checksum: artifact.checksum, destination }
     },
