@@ -1,4 +1,4 @@
-/** `artifacts`, as migration 0008 makes it. */
+/** `artifacts`, as migration 0009 makes it. */
 import { integer, jsonb, text, uuid } from 'drizzle-orm/pg-core'
 import type { ArtifactState } from '#kernel/machines/artifact'
 import { at, type JsonObject } from './columns.ts'

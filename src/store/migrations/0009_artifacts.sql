@@ -1,4 +1,4 @@
--- 0008 artifacts: a thing that work produced, as a row that points at its content.
+-- 0009 artifacts: a thing that work produced, as a row that points at its content.
 -- Why: results are looked up, published, replaced and traced long after the command that made them has ended; the content itself
 --   lies in a blob store under its SHA-256, and only small texts stand in the row, as a data: URI.
 -- Additions to the printed table: workspace_id; domain_effect_id (the effect whose outcome was recorded with the row);
