@@ -1,6 +1,7 @@
 /** Everything the API needs from outside, as arguments: nothing here reads an environment, a clock or chance by itself. */
 import type { Hono } from 'hono'
 import type { ApprovalWorld } from '#domains/approvals'
+import type { ArtifactWorld } from '#domains/artifacts'
 import type { CommandWorld, WebhookSource } from '#domains/commands'
 import type { Principal } from '#domains/identity'
 import type { Clock, NewId } from '#kernel/clock'
@@ -64,6 +65,7 @@ export type RuntimeStatus = { readonly name: string; readonly ok: boolean }
 export type GovernedWork = {
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
+  readonly artifacts?: ArtifactWorld
   readonly webhooks: readonly WebhookSource[]
 }
 

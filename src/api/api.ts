@@ -4,6 +4,7 @@ import type { Hono } from 'hono'
 import { accessLog } from './access-log.ts'
 import { type ApiDeps, type GovernedWork, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
+import { artifactRoutes } from './artifact-routes.ts'
 import { auditRoutes } from './audit-routes.ts'
 import { type BadBearers, openBadBearers } from './bad-bearers.ts'
 import { bodyGuard } from './body-guard.ts'
@@ -82,12 +83,13 @@ function mountPeople(app: Api, deps: ApiDeps, badBearers: BadBearers): void {
   for (const router of routers) app.route('/', router)
 }
 
-function mountWork(app: Api, deps: ApiDeps, { commands, approvals, webhooks }: GovernedWork): void {
+function mountWork(app: Api, deps: ApiDeps, { commands, approvals, artifacts, webhooks }: GovernedWork): void {
   // The routers' exact types say nothing more here and are too deep for the compiler to add up.
   const routers: readonly Hono<ApiEnv>[] = [
     taskTypeRoutes(commands),
     commandRoutes(deps, commands),
     approvalRoutes({ ...deps, approvals }),
+    ...(artifacts ? [artifactRoutes(deps, commands, artifacts)] : []),
     auditRoutes(deps, commands),
     webhookRoutes(commands, webhooks),
   ]

@@ -24,7 +24,8 @@ export function readConfig(environment: Environment, folder: string): Decision<C
     values[name as SettingName] = parsed.value
   }
   const config = values as Config
-  const wrong = findPartialProvider(config) ?? findPartialWebhook(config) ?? findFaultPlan(config)
+  const wrong =
+    findPartialProvider(config) ?? findPartialWebhook(config) ?? findPartialBucket(config) ?? findFaultPlan(config)
   return wrong ?? accept({ ...config, ...inFolder(config, folder) })
 }
 
@@ -80,6 +81,16 @@ function findPartialProvider(config: Config): Refusal | undefined {
   return refuse('app.setting.invalid', 'the outside identity provider is only half described', {
     path: 'CONCORD_JWT_ISSUER',
     hint: 'set CONCORD_JWT_ISSUER, CONCORD_JWT_AUDIENCE and CONCORD_JWT_JWKS_URL together, or none of them',
+  })
+}
+
+function findPartialBucket({ s3Url, s3Bucket, s3AccessKey, s3SecretKey }: Config): Refusal | undefined {
+  const parts = [s3Url, s3Bucket, s3AccessKey, s3SecretKey]
+  const given = parts.filter((part) => part !== undefined).length
+  if (given === 0 || given === parts.length) return undefined
+  return refuse('app.setting.invalid', 'the store of artifacts is only half described', {
+    path: 'CONCORD_S3_URL',
+    hint: 'set CONCORD_S3_URL, CONCORD_S3_BUCKET, CONCORD_S3_ACCESS_KEY and CONCORD_S3_SECRET_KEY together, or none of them',
   })
 }
 

@@ -3,6 +3,7 @@ import { Command, CommanderError } from 'commander'
 import { version } from '#app/version'
 import type { Decision } from '#kernel/refusal'
 import { addApprove } from './approve.ts'
+import { addArtifacts } from './artifacts.ts'
 import { addCancel } from './cancel.ts'
 import { addCommands } from './commands.ts'
 import { addDoctor } from './doctor.ts'
@@ -57,7 +58,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
       },
   }
   const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addPeople, addEvents]
-  const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry]
+  const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry, addArtifacts]
   const jobs = [addJobs, addJobGroups, addJobTemplates, addSchedules, addReservations, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)
   program.addHelpText(

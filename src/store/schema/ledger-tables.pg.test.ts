@@ -80,6 +80,17 @@ const printed: readonly Printed[] = [
     keys: ['PRIMARY KEY (approval_id)', 'UNIQUE (idempotency_key, workspace_id)'],
   },
   {
+    rows: '[ART-01]',
+    table: 'concord.artifacts',
+    columns: `artifact_id uuid!, command_id uuid!, artifact_type text!, location text!, version integer! = 1, status text!,
+      metadata jsonb! = '{}'::jsonb, lineage jsonb! = '{}'::jsonb, created_by text!, created_at at! = now(), agent_run_id uuid,
+      swarm_run_id uuid, checksum text!, idempotency_key text`,
+    added:
+      'workspace_id, domain_effect_id, content_type, size_bytes, visibility, published_to, superseded_by, retain_until, hold_reason',
+    indexes: [],
+    keys: ['PRIMARY KEY (artifact_id)', 'UNIQUE (workspace_id, idempotency_key)'],
+  },
+  {
     rows: '[SWM-01]',
     table: 'concord.swarm_runs',
     columns: `swarm_run_id uuid!, command_id uuid!, workflow_run_id uuid, coordinator_agent_run_id uuid, status text!, objective text!,
