@@ -183,8 +183,8 @@ create table concord.artifacts (
   retain_until     concord.finite_time,
   hold_reason      concord.filled_text,
   constraint artifacts_pk PRIMARY KEY (artifact_id),
-  constraint artifacts_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
-  constraint artifacts_superseded_by_uq UNIQUE (workspace_id, superseded_by),
+  constraint artifacts_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
+  constraint artifacts_superseded_by_uq UNIQUE (superseded_by, workspace_id),
   constraint artifacts_workspace_uq UNIQUE (workspace_id, artifact_id),
   constraint artifacts_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
   constraint artifacts_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
@@ -197,9 +197,10 @@ create table concord.artifacts (
   constraint artifacts_superseded_by_ck CHECK ((superseded_by <> artifact_id)),
   constraint artifacts_superseded_ck CHECK ((((status)::text <> 'superseded'::text) OR (superseded_by IS NOT NULL)))
 ) with (fillfactor=80);
+CREATE INDEX artifacts_archive_ix ON concord.artifacts USING btree (workspace_id, created_at DESC, artifact_id DESC) WHERE ((status)::text = 'archived'::text);
 CREATE INDEX artifacts_command_ix ON concord.artifacts USING btree (command_id);
 CREATE INDEX artifacts_lineage_ix ON concord.artifacts USING gin (lineage jsonb_path_ops);
-CREATE INDEX artifacts_list_ix ON concord.artifacts USING btree (workspace_id, created_at DESC, artifact_id DESC);
+CREATE INDEX artifacts_list_ix ON concord.artifacts USING btree (workspace_id, created_at DESC, artifact_id DESC) WHERE ((status)::text <> 'archived'::text);
 CREATE INDEX artifacts_location_ix ON concord.artifacts USING btree (location) WHERE ((location)::text !~~ 'data:%'::text);
 CREATE INDEX artifacts_retention_ix ON concord.artifacts USING btree (retain_until) WHERE ((retain_until IS NOT NULL) AND ((status)::text <> 'archived'::text));
 CREATE INDEX artifacts_swarm_ix ON concord.artifacts USING btree (swarm_run_id) WHERE (swarm_run_id IS NOT NULL);

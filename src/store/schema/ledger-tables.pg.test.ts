@@ -88,7 +88,7 @@ const printed: readonly Printed[] = [
     added:
       'workspace_id, domain_effect_id, content_type, size_bytes, visibility, published_to, superseded_by, retain_until, hold_reason',
     indexes: [],
-    keys: ['PRIMARY KEY (artifact_id)', 'UNIQUE (workspace_id, idempotency_key)'],
+    keys: ['PRIMARY KEY (artifact_id)', 'UNIQUE (idempotency_key, workspace_id)'],
   },
   {
     rows: '[SWM-01]',
