@@ -35,7 +35,14 @@ export {
 export type { CatalogFinding } from './catalog/finding.ts'
 export { findMappingGaps, mappingQuestions } from './catalog/mapping-lint.ts'
 export { anyHost, type Catalog, type CatalogHost, type CompiledTask, openCatalog } from './catalog/open-catalog.ts'
-export { mapTaskToPrimitives, type Primitive, primitiveFamilies, primitives } from './catalog/primitives.ts'
+export {
+  type ExecutionPrimitive,
+  executionPrimitives,
+  mapTaskToPrimitives,
+  type Primitive,
+  primitiveFamilies,
+  primitives,
+} from './catalog/primitives.ts'
 export { defineTask, type TaskSpec, taskSpec } from './catalog/task-spec.ts'
 export { classifyCommand, type TaskClass, taskClasses } from './classify-command.ts'
 export { chooseQueue, type QueueName, queueNames } from './choose-queue.ts'
