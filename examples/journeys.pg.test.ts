@@ -65,7 +65,7 @@ describe('the examples on the test database', () => {
     )
     const told = events.map(({ event_type, payload }) => {
       const what = event_type === 'status_changed' ? payload['to'] : payload['effect_type']
-      return what === undefined ? event_type : `${event_type} ${String(what)}`
+      return typeof what === 'string' ? `${event_type} ${what}` : event_type
     })
     assert.deepEqual(told, [
       'command_created',
