@@ -31,7 +31,7 @@ const startJob = statement<StoredJob, { job_id: string; now: number }>(
 )
 const releaseDelayed = statement<never, { now: number }>(
   'release_delayed',
-  `update jobs set hold = null where status = 'QUEUED' and hold = 'delay' and not_before <= $now`,
+  `update jobs indexed by jobs_delayed_ix set hold = null where status = 'QUEUED' and hold = 'delay' and not_before <= $now`,
 )
 
 export function findJob(reader: Reader, jobId: string): StoredJob | undefined {
