@@ -39,7 +39,7 @@ export type LifePlan = {
   readonly seed: string
   readonly startMs: number
   readonly faults: readonly SchedulerFault[]
-  /** A little life does less, for tests that trace every call. */
+  /** A little life does less and is over sooner. */
   readonly isLittle?: boolean
 }
 
@@ -124,7 +124,7 @@ export async function live(plan: LifePlan): Promise<void> {
   await recoverAndJudge(scheduler, plan.folder, now)
   if (must(claimNext(scheduler, 0)).waiting?.reason === 'reserved') clock.jump(RESERVATION_MS)
   if (!existsSync(join(plan.folder, 'scheduled'))) schedule(scheduler, plan.folder)
-  const types = plan.isLittle ? ['work', 'flaky'] : ['work', 'flaky', 'work', 'deadly']
+  const types = plan.isLittle ? ['flaky', 'deadly'] : ['work', 'flaky', 'work', 'deadly']
   for (const job_type of types) {
     const { job_id } = must(submitJob(scheduler, { job_type, priority: chance.whole(3) }))
     appendFileSync(paths.acknowledged, `${job_id}\n`)
