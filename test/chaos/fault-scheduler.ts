@@ -68,7 +68,7 @@ async function aScene(name: Case['scene']): Promise<Scene> {
   const folder = mkdtempSync(join(fastFolder(), 'concord-scene-'))
   if (name === 'a new file') return { folder, planted: [] }
   await tellStory({ folder, startMs: START_MS, chapter: 1 })
-  const planted = plantedKinds.map((kind) => plant(folder, kind, START_MS - 60_000))
+  const planted = plantedKinds.flatMap((kind) => plant(folder, kind, START_MS - 60_000) ?? [])
   const db = new DatabaseSync(lifePaths(folder).file)
   db.prepare(
     `insert into direct_reservations (reservation_id, reserved_at, reserved_by, expires_at)

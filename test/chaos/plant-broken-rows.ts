@@ -7,12 +7,13 @@ import { lifePaths } from './scheduler-life.ts'
 export const plantedKinds = ['no run', 'open run', 'closed run', 'undecided'] as const
 export type Planted = { readonly kind: (typeof plantedKinds)[number]; readonly jobId: string }
 
-export function plant(folder: string, kind: Planted['kind'], atMs: number): Planted {
+/** Undefined for a file that has no tables yet: a life that was killed before it made them leaves nothing to break. */
+export function plant(folder: string, kind: Planted['kind'], atMs: number): Planted | undefined {
   const db = new DatabaseSync(lifePaths(folder).file, { timeout: 60_000 })
   const jobId = randomUUID()
   try {
-    // A life that was killed before it made its tables leaves nothing to break.
-    if (!db.prepare(`select 1 from sqlite_schema where name = 'jobs'`).get()) return { kind, jobId }
+    if (!db.prepare(`select 1 from sqlite_schema where name = 'job_types'`).get()) return undefined
+    if (!db.prepare('select 1 from job_types').get()) return undefined
     db.exec('begin immediate')
     const next = db.prepare(`select coalesce(max(position), 0) + 100 as position from jobs`).get()
     db.prepare(
