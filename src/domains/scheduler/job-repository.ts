@@ -37,7 +37,7 @@ const selectWaitingDirect = statement<StoredJob, { reservation_id: string }>(
 )
 const releaseDelayed = statement<never, { now: number }>(
   'release_delayed',
-  `update jobs set hold = null where status = 'QUEUED' and hold = 'delay' and not_before <= $now`,
+  `update jobs indexed by jobs_delayed_ix set hold = null where status = 'QUEUED' and hold = 'delay' and not_before <= $now`,
 )
 
 export function findJob(reader: Reader, jobId: string): StoredJob | undefined {
