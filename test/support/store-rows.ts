@@ -132,6 +132,19 @@ export const rowsOf = {
     review_packet: {},
     payload_hash: 'h1',
   }),
+  'schedules.command_schedules': ({ workspace }: World) => ({
+    schedule_id: randomUUID(),
+    workspace_id: workspace,
+    name: randomUUID(),
+    origin: 'person',
+    command_type: 'generate_report',
+    cron: '30 2 * * *',
+    queue: 'scheduled_maintenance',
+    overlap: 'skip',
+    misfire: 'last',
+    created_by: 'user:ada',
+    created_role: 'writer',
+  }),
 } as const satisfies Record<string, (world: World) => Row>
 
 export type TableName = keyof typeof rowsOf
@@ -155,5 +168,6 @@ export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise
   await put('concord.domain_events')
   await put('concord.domain_event_seals')
   await put('concord.approvals', { approval_id: world.approval })
+  await put('schedules.command_schedules')
   return world
 }
