@@ -18,6 +18,7 @@ export {
   defineConnectorOperation,
   defineEffect,
   defineFunction,
+  defineMaintenance,
   definePolicy,
   defineSchedule,
   defineTask,
@@ -25,4 +26,5 @@ export {
   EffectFailure,
   EffectPending,
   registerRetry,
+  type ScheduleSpec,
 } from '#domains/commands'

@@ -3,6 +3,7 @@ import type { Hono } from 'hono'
 import type { ApprovalWorld } from '#domains/approvals'
 import type { CommandWorld, WebhookSource } from '#domains/commands'
 import type { Principal } from '#domains/identity'
+import type { ScheduleWorld } from '#domains/schedules'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
 import type { Db } from '#store'
@@ -51,6 +52,7 @@ export type RuntimeStatus = { readonly name: string; readonly ok: boolean }
 export type GovernedWork = {
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
+  readonly schedules?: ScheduleWorld
   readonly webhooks: readonly WebhookSource[]
 }
 

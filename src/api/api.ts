@@ -20,6 +20,7 @@ import { responseHeaders } from './response-headers.ts'
 import { type AccessTable, openAccessTable } from './route-access.ts'
 import { notFound, routeGuard } from './route-guard.ts'
 import { sameOrigin } from './same-origin.ts'
+import { scheduleRoutes } from './schedule-routes.ts'
 import { taskTypeRoutes } from './task-type-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
 
@@ -70,12 +71,13 @@ export function createApi(deps: ApiDeps): Api {
   return app
 }
 
-function mountWork(app: Api, deps: ApiDeps, { commands, approvals, webhooks }: GovernedWork): void {
+function mountWork(app: Api, deps: ApiDeps, { commands, approvals, schedules, webhooks }: GovernedWork): void {
   // The routers' exact types say nothing more here and are too deep for the compiler to add up.
   const routers: readonly Hono<ApiEnv>[] = [
     taskTypeRoutes(commands),
     commandRoutes(deps, commands),
     approvalRoutes({ ...deps, approvals }),
+    ...(schedules ? [scheduleRoutes(deps, schedules)] : []),
     auditRoutes(deps, commands),
     webhookRoutes(commands, webhooks),
   ]

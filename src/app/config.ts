@@ -24,7 +24,7 @@ export function readConfig(environment: Environment, folder: string): Decision<C
     values[name as SettingName] = parsed.value
   }
   const config = values as Config
-  const wrong = findPartialProvider(config) ?? findFaultPlan(config)
+  const wrong = findPartialProvider(config) ?? findFaultPlan(config) ?? findUnsignedNotices(config)
   return wrong ?? accept({ ...config, home: resolve(folder, config.home) })
 }
 
@@ -53,6 +53,20 @@ function findFaultPlan({ faults, unsafeTest }: Config): Refusal | undefined {
     // Said below, together with JSON that is no list.
   }
   return no('CONCORD_FAULTS is not a JSON list', 'it looks like [{"point":"outbox.handled","hit":1,"act":"kill"}]')
+}
+
+const SECRET_CHARS_MIN = 16
+
+/** A receiver that cannot tell our word from anybody's would believe anybody. */
+function findUnsignedNotices({ notifyUrl, notifySecret }: Config): Refusal | undefined {
+  if (notifyUrl === undefined && notifySecret === undefined) return undefined
+  if (notifyUrl !== undefined && (notifySecret ?? '').length >= SECRET_CHARS_MIN) return undefined
+  const isAddress = notifyUrl === undefined
+  const path = isAddress ? 'CONCORD_NOTIFY_URL' : 'CONCORD_NOTIFY_SECRET'
+  const reason = isAddress
+    ? 'CONCORD_NOTIFY_SECRET is set and CONCORD_NOTIFY_URL is not'
+    : `CONCORD_NOTIFY_SECRET must have at least ${SECRET_CHARS_MIN} characters`
+  return refuse('app.setting.invalid', reason, { path, hint: 'set both, or neither' })
 }
 
 function findPartialProvider(config: Config): Refusal | undefined {

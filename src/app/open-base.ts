@@ -1,11 +1,12 @@
 /** What a server and a worker both stand on: project, telemetry, database, schema, and the governed path. */
+import { webhookChannel } from '#domains/approvals'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, migrateUp, openDb } from '#store'
 import type { Closers } from './closers.ts'
 import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
 import { openStore } from './open-store.ts'
-import { type OpenedWork, openWork } from './open-work.ts'
+import { type OpenedWork, openWork, type WorkOptions } from './open-work.ts'
 import { loadProject, type Project } from './project.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 import { version } from './version.ts'
@@ -34,6 +35,16 @@ export type Base = {
 
 /** The role that the service's connections act as; see docs/decisions/0008-two-database-roles.md. */
 const ENGINE_ROLE = 'concord_engine'
+
+function workOptionsOf(config: Config, { now }: World): WorkOptions {
+  const { notifyUrl: url, notifySecret = '', queues } = config
+  const secret = Buffer.from(notifySecret)
+  return {
+    defaultWorkspace: config.workspace ?? config.defaultWorkspace,
+    queues,
+    channels: url === undefined ? [] : [webhookChannel({ url, secret, fetch, now })],
+  }
+}
 
 export async function openBase(
   options: StartOptions,
@@ -65,7 +76,7 @@ export async function openBase(
   closers.add(() => db.close())
 
   onProgress('starting the runtime')
-  const work = await openWork(db, world, project.value, log)
+  const work = await openWork(db, world, project.value, log, workOptionsOf(config, world))
   if (!work.ok) return work
   closers.add(() => work.value.close())
   const schemaVersion = migrated.value.version

@@ -4,10 +4,13 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Definition, WebhookSource } from '#domains/commands'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import type { QueueLimits } from './queue-limits.ts'
 
 export type Project = {
   readonly catalog: readonly Definition[]
   readonly webhooks?: readonly WebhookSource[]
+  /** Limits of the queues, over their defaults. */
+  readonly queues?: QueueLimits
 }
 
 /** Gives the types to `export default defineProject({ … })`. */

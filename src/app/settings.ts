@@ -106,6 +106,17 @@ export const settings = {
   jwtIssuer: optional('CONCORD_JWT_ISSUER', 'issuer of an outside identity provider', 'https://id.example.com/'),
   jwtAudience: optional('CONCORD_JWT_AUDIENCE', 'audience its tokens must carry', 'concord'),
   jwtJwksUrl: address('CONCORD_JWT_JWKS_URL', 'where its signing keys are', 'https://id.example.com/jwks.json'),
+  queues: optional(
+    'CONCORD_QUEUES',
+    'limits of queues as JSON, over those of the project',
+    '{"connector_calls":{"concurrency":20}}',
+  ),
+  notifyUrl: address(
+    'CONCORD_NOTIFY_URL',
+    'where it is told that an approval waits (default: only in the inbox)',
+    'https://hooks.example.com/concord',
+  ),
+  notifySecret: optional('CONCORD_NOTIFY_SECRET', 'signs what is sent there, at least 16 characters', 'a long secret'),
   url: address('CONCORD_URL', 'server the command line talks to', 'http://127.0.0.1:7420'),
   key: optional('CONCORD_KEY', 'API key of the command line (default: CONCORD_HOME/admin.key)', 'ck_…'),
   faults: optional('CONCORD_FAULTS', 'planned crashes, for tests only', '[]'),

@@ -35,6 +35,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
     const { db, database, schemaVersion } = base.value
     const identity = { db, ...world }
     const keyFile = await ensureAdminKey(identity, config.home, textId('trace', world.randomBytes(16)))
+    await base.value.work.startSchedules()
     const authenticator = openAuthenticator({
       db,
       now: world.now,
@@ -89,7 +90,12 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
     defaultWorkspace: config.workspace ?? config.defaultWorkspace,
     publicPaths: ['/metrics', webhookPath],
     runtimeStatus: () => Promise.resolve({ name: 'dbos', ok: true }),
-    work: { commands: work.commands, approvals: work.approvals, webhooks: project.webhooks ?? [] },
+    work: {
+      commands: work.commands,
+      approvals: work.approvals,
+      schedules: work.schedules,
+      webhooks: project.webhooks ?? [],
+    },
     extraRoutes: (app: Parameters<NonNullable<Parameters<typeof createApi>[0]['extraRoutes']>>[0]) => {
       app.get('/metrics', async (c) =>
         c.text(await telemetry.metrics.render(), 200, { 'content-type': 'text/plain; version=0.0.4' }),

@@ -38,6 +38,7 @@ export const idPrefixes = {
   job_run: 'run',
   job_template: 'tmpl',
   schedule: 'sched',
+  command_schedule: 'csched',
   reservation: 'resv',
   org: 'org',
   org_role: 'role',

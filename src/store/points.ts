@@ -23,6 +23,9 @@ export const pointNames = [
   'commands.effect_recorded',
   'commands.undo_called',
   'commands.woken',
+  // schedules: before a due time becomes a command, and between the command and the note about it
+  'schedules.due',
+  'schedules.fired',
 ] as const
 export type PointName = (typeof pointNames)[number]
 

@@ -4,7 +4,7 @@ import type { ConcordActor } from '#kernel/machines/actors'
 import type { Principal } from '#domains/identity'
 import type { Runtime } from '#runtime'
 import type { Db, InsertLane } from '#store'
-import type { ApprovalTypes } from '#domains/approvals'
+import type { ApprovalTypes, Notify } from '#domains/approvals'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-row.ts'
 import type { FactSources } from './gather-facts.ts'
@@ -18,6 +18,8 @@ export type CommandWorld = {
   readonly catalog: Catalog
   readonly wake: Runtime['wake']
   readonly approvalTypes: ApprovalTypes
+  /** Told in the transaction that asks a person. */
+  readonly notifyApprovers?: Notify
   readonly inserts: InsertLane<StoredCommand>
   readonly writes: WriteLane
   readonly facts: FactSources
@@ -47,6 +49,11 @@ export function actingFor(principal: Principal, traceId: string): Acting {
     traceId,
     principal,
   }
+}
+
+/** What asking a person needs of this room. */
+export function askingOf({ newId, approvalTypes, notifyApprovers }: CommandWorld) {
+  return { newId, types: approvalTypes, ...(notifyApprovers ? { notify: notifyApprovers } : {}) }
 }
 
 export function processOf(commandId: string) {
