@@ -4,6 +4,7 @@ import { version } from '#app/version'
 import type { Decision } from '#kernel/refusal'
 import { addApprove } from './approve.ts'
 import { addCancel } from './cancel.ts'
+import { addCommandSchedules } from './command-schedules.ts'
 import { addCommands } from './commands.ts'
 import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'
@@ -53,7 +54,17 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
       },
   }
   const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addEvents]
-  const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry]
+  const work = [
+    addTaskTypes,
+    addSubmit,
+    addCommands,
+    addWhy,
+    addInbox,
+    addApprove,
+    addCancel,
+    addRetry,
+    addCommandSchedules,
+  ]
   const jobs = [addJobs, addSchedules, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)
   program.addHelpText(

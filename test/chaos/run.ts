@@ -1,5 +1,6 @@
-/** `npm run chaos -- [server|work] --rounds 1000 --seed x`: the long form of the kill tests, with a report. */
+/** `npm run chaos -- [server|schedules|work] --rounds 1000 --seed x`: the long form of the kill tests, with a report. */
 import { parseArgs } from 'node:util'
+import { killSchedules } from './kill-schedules.ts'
 import { killServer } from './kill-server.ts'
 import { killWork } from './kill-work.ts'
 
@@ -20,11 +21,12 @@ const stories: Readonly<
       return killServer({ rounds, seed, onRound })
     },
   },
+  schedules: { rounds: 200, run: (rounds, seed) => killSchedules({ rounds, seed }) },
   work: { rounds: 60, run: (kills, seed) => killWork({ kills, seed }) },
 }
 const chosen = stories[story]
 if (values.help === true || !chosen || !/^\d{1,6}$/.test(values.rounds ?? '1')) {
-  process.stdout.write('npm run chaos -- [server|work] [--rounds n] [--seed text]\n')
+  process.stdout.write('npm run chaos -- [server|schedules|work] [--rounds n] [--seed text]\n')
   process.exit(values.help === true ? 0 : 64)
 }
 const report = await chosen.run(Number(values.rounds ?? chosen.rounds), values.seed)

@@ -8,6 +8,20 @@ import { tickDefinitions } from './schedule-project.ts'
 import { accepted, aTenant, aWorld, type Tenant, type TestWorld } from './tenant.ts'
 import { until } from './until.ts'
 
+/** The work of a process on the database of a test API, with the catalog of ticks. */
+export async function openWorkOn(world: TestWorld, workspaceId: string): Promise<OpenedWork> {
+  const real = {
+    ...world,
+    now: () => new Date(),
+    random: Math.random,
+    randomBytes: (count: number) => randomBytes(count),
+  }
+  const options = { defaultWorkspace: workspaceId }
+  const work = accepted(await openWork(world.db, real, { catalog: tickDefinitions }, openLog('silent'), options))
+  await work.startSchedules()
+  return work
+}
+
 export type CommandRow = {
   readonly command_id: string
   readonly requested_by: string
@@ -29,6 +43,8 @@ export type ScheduleBench = {
   restart(definitions?: readonly Definition[]): Promise<OpenedWork>
   /** The clock of the schedules goes on, and they look at it. */
   pass(ms: number): Promise<void>
+  /** Waits until no firing is under way. */
+  rest(): Promise<void>
   /** Now, by the clock of the schedules. */
   now(): Date
   /** What schedules asked for, by key; the sweep of approvals, which every installation has, apart. */
@@ -83,6 +99,16 @@ export async function openScheduleBench(options: Partial<WorkOptions> = {}): Pro
       for (const { schedule_id } of rows)
         await work.runtime.wake({ kind: 'schedule', id: `csched_${schedule_id.replaceAll('-', '')}` })
     },
+    rest: () =>
+      until(async () => {
+        const rows = await db.query<{ schedule_id: string }>(
+          'select schedule_id from schedules.command_schedules where removed_at is null',
+        )
+        const views = await Promise.all(
+          rows.map(({ schedule_id }) => work.runtime.describeSchedule(`csched_${schedule_id.replaceAll('-', '')}`)),
+        )
+        return views.every((view) => (view?.openCount ?? 0) === 0)
+      }, 'rest'),
     now: () => new Date(Date.now() + aheadMs),
     commands,
     sweeps: async () => (await listed()).filter(({ command_type }) => command_type === 'expire_approvals'),
