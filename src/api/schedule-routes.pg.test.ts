@@ -131,6 +131,7 @@ describe('/schedules', () => {
     ['a jitter of two hours', { ...nightly, jitter_ms: 7_200_000 }, '422 api.field.value'],
     ['a bad cron', { ...nightly, cron: '61 * * * *' }, '422 cron_value'],
     ['a bad zone', { ...nightly, time_zone: 'Berlin' }, '422 timezone_unknown'],
+    ['a bad queue', { ...nightly, queue: 'nowhere' }, '422 schedules.queue.unknown'],
     ['an unknown type', { ...nightly, command_type: 'tack' }, '422 schedules.command_type.unknown'],
   ] as const)
     test(`${what} is refused, and nothing is written`, async () => {

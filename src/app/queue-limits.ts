@@ -21,7 +21,7 @@ export function readQueueLimits(project: unknown, environment: string | undefine
     if (!checked.ok) return checked
     for (const [name, spec] of Object.entries(checked.value)) {
       const decided = decideQueue(name, mergeLimits(name, limits[name], spec))
-      if (!decided.ok) return { ...decided, path: `${source}: ${name}` }
+      if (!decided.ok) return wrong(`${source}: ${name}`, decided.reason)
       limits[name] = decided.value
     }
   }
@@ -58,7 +58,7 @@ function checkName(source: string, name: string): Refusal | undefined {
   const known = Object.keys(semanticQueues)
   if (known.includes(name)) return undefined
   const guess = nearest(name, known)
-  return refuse('runtime.queue.unknown', `${source} names the queue ${quote(name)}, which does not exist`, {
+  return refuse(codeOf(source), `${source} names the queue ${quote(name)}, which does not exist`, {
     path: source,
     hint: guess ? `did you mean ${guess}?` : `the queues are ${known.join(', ')}`,
   })
@@ -68,7 +68,7 @@ function checkFields(source: string, name: string, spec: unknown): Refusal | und
   if (!isRecord(spec)) return wrong(`${source}: ${name}`, `${source}: the limits of ${name} must be an object`)
   const strange = Object.keys(spec).find((field) => !FIELDS.some((known) => known === field))
   if (strange !== undefined)
-    return refuse('runtime.queue.invalid', `${source}: ${name} has no limit ${quote(strange)}`, {
+    return refuse(codeOf(source), `${source}: ${name} has no limit ${quote(strange)}`, {
       path: `${source}: ${name}`,
       hint: `did you mean ${nearest(strange, FIELDS) ?? FIELDS.join(', ')}?`,
     })
@@ -85,6 +85,11 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
+/** Both stop the start; one is for whoever sets the environment, the other for whoever writes the project. */
+function codeOf(path: string) {
+  return path.startsWith('CONCORD_') ? 'app.setting.invalid' : 'app.project.invalid'
+}
+
 function wrong(path: string, reason: string): Refusal {
-  return refuse('runtime.queue.invalid', reason, { path, hint: `it looks like ${EXAMPLE}` })
+  return refuse(codeOf(path), reason, { path, hint: `it looks like ${EXAMPLE}` })
 }

@@ -204,6 +204,7 @@ export const refusalCodes = {
   'schedules.command_type.unknown': 'invalid',
   'schedules.command_type.not_scheduled': 'invalid',
   'schedules.payload.invalid': 'invalid',
+  'schedules.queue.unknown': 'invalid',
 
   // scheduler
   'scheduler.file.locked': 'conflict',

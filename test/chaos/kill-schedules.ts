@@ -43,12 +43,11 @@ export async function killSchedules({ rounds, seed }: { rounds: number; seed: st
       for (const { child } of workers) child.stdin?.write(`${aheadMs}\n`)
       await sleep(chance.whole(120))
       const victims = chance.whole(4) === 0 ? workers : [workers[chance.whole(2)] as WorkerProcess]
-      for (const worker of victims) {
-        if (worker.isGone()) planned += 1
-        else worker.child.kill('SIGKILL')
-        kills += 1
-        await worker.gone
-      }
+      const fallen = workers.filter((worker) => worker.isGone())
+      planned += fallen.length
+      for (const { child } of victims) child.kill('SIGKILL')
+      await Promise.all(victims.map(({ gone }) => gone))
+      kills += new Set([...fallen, ...victims]).size
       workers = await Promise.all(
         workers.map((worker) => {
           if (!worker.isGone()) return worker

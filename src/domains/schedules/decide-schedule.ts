@@ -5,7 +5,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { parseTimeZone } from '#kernel/time-zone'
-import { decideQueueNames, nextDueTime } from '#runtime'
+import { nextDueTime } from '#runtime'
 
 export type ScheduleTerms = {
   readonly command_type: string
@@ -20,8 +20,12 @@ export function decideTerms(catalog: Catalog, terms: ScheduleTerms, now: Date): 
   if (!content.ok) return content
   const times = decideTimes(terms, now)
   if (!times.ok) return times
-  const known = decideQueueNames(new Set(catalog.queues), [terms.queue])
-  return known.ok ? known : { ...known, path: 'queue', hint: `One of ${catalog.queues.join(', ')}.` }
+  if (catalog.queues.includes(terms.queue)) return accept(undefined)
+  return refuse('schedules.queue.unknown', `There is no queue ${quote(terms.queue)}.`, {
+    path: 'queue',
+    hint: `One of ${catalog.queues.join(', ')}.`,
+    ...didYouMean(terms.queue, catalog.queues),
+  })
 }
 
 function decideContent(catalog: Catalog, { command_type, payload }: ScheduleTerms): Decision<void> {

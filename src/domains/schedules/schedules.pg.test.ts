@@ -92,7 +92,7 @@ describe('making, changing and ending schedules', () => {
     ['the 30th of February', { cron: '0 0 30 2 *' }, 'cron_never cron'],
     ['a zone that there is not', { time_zone: 'Europe/Berln' }, 'timezone_unknown time_zone'],
     ['an offset as a zone', { time_zone: '+02:00' }, 'timezone_unknown time_zone'],
-    ['a queue that there is not', { queue: 'scheduled_maintenence' }, 'runtime.queue.unknown queue'],
+    ['a queue that there is not', { queue: 'scheduled_maintenence' }, 'schedules.queue.unknown queue'],
   ] as const)
     test(`[SCD-05] ${what} is refused and nothing is written`, async () => {
       const name = `refused ${what}`
