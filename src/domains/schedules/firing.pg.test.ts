@@ -183,6 +183,15 @@ describe('firings', () => {
     )
     await bench.opened.db.query('update identity.workspaces set access_role_id = null')
 
+    // Somebody who left asks for nothing more.
+    const before = (await countsOf(schedule_id)).schedule.last_due_at
+    await bench.opened.db.query('update identity.users set deactivated_at = now() where id = $1', [writer().userId])
+    await bench.rest()
+    await bench.pass(MINUTE_MS)
+    await until(async () => (await countsOf(schedule_id)).schedule.last_due_at?.getTime() !== before?.getTime(), 'it')
+    assert.equal((await countsOf(schedule_id)).schedule.last_refusal, 'workspace_unknown')
+    await bench.opened.db.query('update identity.users set deactivated_at = null')
+
     accepted(await removeSchedule(bench.work().schedules, writer(), ref(schedule_id)))
     await firing(2)
     await bench.pass(3 * MINUTE_MS)

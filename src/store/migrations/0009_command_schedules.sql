@@ -1,4 +1,4 @@
--- 0008 command_schedules: what shall be asked for by the clock, in which workspace, and who may be held to it.
+-- 0009 command_schedules: what shall be asked for by the clock, in which workspace, and who may be held to it.
 -- Why: a schedule that a person makes while the service runs must outlive the process, and the firing must find out whether it still
 --   holds. The runtime keeps due times, leases and firings in a schema of its own; here are specifications, and the last
 --   firing for people to look at. Schedules of the catalog have a row too, so that one list shows all and one switch stops each.
