@@ -34,16 +34,21 @@ describe('limits of queues', () => {
       'a queue that there is not',
       { conector_calls: {} },
       undefined,
-      /^app\.project\.invalid: .*did you mean connector_calls\?/,
+      /^"app\.project\.invalid: .*did you mean connector_calls\?/,
     ],
     [
       'a limit that there is not',
       { agent_runs: { perworker: 1 } },
       undefined,
-      /^app\.project\.invalid: .*"perworker".*did you mean perWorker/,
+      /^"app\.project\.invalid: .*\\"perworker\\".*did you mean perWorker/,
     ],
-    ['a partition, which nobody names', { agent_runs: { partition: { concurrency: 1 } } }, undefined, /"partition"/],
-    ['no JSON', {}, 'connector_calls=2', /^app\.setting\.invalid: CONCORD_QUEUES is not JSON/],
+    [
+      'a partition, which nobody names',
+      { agent_runs: { partition: { concurrency: 1 } } },
+      undefined,
+      /\\"partition\\"/,
+    ],
+    ['no JSON', {}, 'connector_calls=2', /^"app\.setting\.invalid: CONCORD_QUEUES is not JSON/],
     ['a list', {}, '[]', /must be an object/],
     ['a number as limits', { agent_runs: 4 }, undefined, /must be an object/],
     ['text as a number', {}, '{"agent_runs":{"concurrency":"4"}}', /are numbers/],
@@ -57,5 +62,6 @@ describe('limits of queues', () => {
     ],
     ['a priority that is none', { agent_runs: { priority: -1 } }, undefined, /priority -1/],
   ] as const)
-    test(`${what} stops the start and says where`, () => assert.match(String(outcome(project, environment)), expected))
+    test(`${what} stops the start and says where`, () =>
+      assert.match(JSON.stringify(outcome(project, environment)), expected))
 })

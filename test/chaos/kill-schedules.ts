@@ -49,7 +49,7 @@ export async function killSchedules({ rounds, seed }: { rounds: number; seed: st
       await Promise.all(victims.map(({ gone }) => gone))
       kills += new Set([...fallen, ...victims]).size
       workers = await Promise.all(
-        workers.map((worker) => {
+        workers.map(async (worker) => {
           if (!worker.isGone()) return worker
           return start(chance.whole(2) === 0 ? POINTS[chance.whole(POINTS.length)] : undefined)
         }),

@@ -144,17 +144,15 @@ describe('schedules on a server', () => {
 
   test('[APR-06] [APR-07] [APR-08] a firing asks a person, who is told through a receiver that was down; the server is killed while it waits', async () => {
     const made = await concord(
-      ...[
-        'command-schedules',
-        'add',
-        'asked_tick',
-        '--name',
-        'asked',
-        '--cron',
-        '* * * * *',
-        '--payload',
-        '{"note":"x"}',
-      ],
+      'command-schedules',
+      'add',
+      'asked_tick',
+      '--name',
+      'asked',
+      '--cron',
+      '* * * * *',
+      '--payload',
+      '{"note":"x"}',
     )
     assert.equal(made.code, 0, made.err)
     await minutePasses()

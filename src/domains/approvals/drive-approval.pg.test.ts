@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, beforeEach, describe, test } from 'node:test'
-import { checkDelivery } from '#domains/commands'
+import { checkDelivery } from '#test/signature'
 import type { Next } from '#runtime'
 import { type ApprovalRoom, by, openApprovalRoom } from '#test/approvals'
 import { accepted, TRACE } from '#test/tenant'
@@ -41,8 +41,8 @@ describe('the turns of an approval', () => {
   const told = async (approval: StoredApproval) =>
     (await room.eventsOf(approval))
       .filter(({ type }) => type !== 'approval_requested')
-      .map(({ type, payload: { notice, channel, reminder, role } }) =>
-        [type, notice, channel, reminder, role].filter((part) => part !== undefined).join(' '),
+      .map(({ type, payload }) =>
+        [type, ...['notice', 'channel', 'reminder', 'role'].flatMap((name) => said(payload[name]))].join(' '),
       )
   const minutesUntil = (next: Next) =>
     next.t === 'wait' && next.until ? Math.round((next.until.getTime() - Date.now()) / 60_000) : null
@@ -204,6 +204,11 @@ describe('the turns of an approval', () => {
     }
   })
 })
+
+/** A word or a number of an event, where there is one. */
+function said(value: unknown): readonly (string | number)[] {
+  return typeof value === 'string' || typeof value === 'number' ? [value] : []
+}
 
 function hotel() {
   const arguments_ = { booking_draft_id: 'd1', hotel_name: 'Adler' }

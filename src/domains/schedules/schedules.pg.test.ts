@@ -96,7 +96,7 @@ describe('making, changing and ending schedules', () => {
   ] as const)
     test(`[SCD-05] ${what} is refused and nothing is written`, async () => {
       const name = `refused ${what}`
-      assert.equal(await codeOf(create({ name, ...more } as Partial<CreateSchedule>)), outcome)
+      assert.equal(await codeOf(create({ name, ...more })), outcome)
       const rows = await bench.opened.db.query('select 1 from schedules.command_schedules where name = $1', [name])
       assert.deepEqual([rows.length, (await events(name)).length], [0, 0])
     })
