@@ -1,4 +1,4 @@
-/** `command_schedules`, as migration 0009 makes it. */
+/** `command_schedules`, as migration 0010 makes it. */
 import { boolean, integer, jsonb, pgSchema, text, uuid } from 'drizzle-orm/pg-core'
 import { at, type JsonObject } from './columns.ts'
 
