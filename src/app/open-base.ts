@@ -19,6 +19,8 @@ export type StartOptions = {
   readonly world?: World
   readonly log?: Log
   readonly onProgress?: (step: string) => void
+  /** False: takes requests and leaves every turn to workers. */
+  readonly works?: boolean
 }
 
 export type Base = {
@@ -41,7 +43,7 @@ export async function openBase(
   log: Log,
   closers: Closers,
 ): Promise<Decision<Base>> {
-  const { config, environment, folder, onProgress = () => {} } = options
+  const { config, environment, folder, onProgress = () => {}, works = true } = options
   const project = await loadProject(folder)
   if (!project.ok) return project
   const telemetry = await openTelemetry(environment, version)
@@ -65,7 +67,7 @@ export async function openBase(
   closers.add(() => db.close())
 
   onProgress('starting the runtime')
-  const work = await openWork(db, world, project.value, log)
+  const work = await openWork(db, world, project.value, log, { works })
   if (!work.ok) return work
   closers.add(() => work.value.close())
   const schemaVersion = migrated.value.version

@@ -31,8 +31,14 @@ export type OpenedWork = {
 const RECONCILE_MS = 1_000
 const EXPIRE_MS = 5_000
 
-export async function openWork(db: Db, world: World, project: Project, log: Log): Promise<Decision<OpenedWork>> {
-  const runtime = createDbosRuntime({ db, log: (level, message) => log[level]({}, message) })
+export async function openWork(
+  db: Db,
+  world: World,
+  project: Project,
+  log: Log,
+  { works }: { readonly works: boolean },
+): Promise<Decision<OpenedWork>> {
+  const runtime = createDbosRuntime({ db, works, log: (level, message) => log[level]({}, message) })
   const catalog = openCatalog([...shippedPolicies, ...project.catalog], {
     name: 'dbos',
     capabilities: capabilitiesOf(runtime.profile),

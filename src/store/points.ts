@@ -15,14 +15,45 @@ export const pointNames = [
   'outbox.claimed',
   'outbox.handled',
   'feed.page_read',
-  // commands: between what a step wrote and what it does next
+  // commands, in a request: between what it wrote and its answer, or before its commit
   'commands.submitted',
-  'commands.written',
+  'commands.woken',
+  'commands.inline_called',
+  'commands.input_supplied',
+  'commands.retry_written',
+  'commands.cancel_written',
+  'commands.cancel_committed',
+  'approvals.decision_written',
+  'approvals.decision_committed',
+  // commands, in a turn: between what a step decided or wrote and what it does next
+  'commands.taken_over',
+  'commands.classified',
+  'commands.policy_decided',
+  'commands.planned',
+  'commands.input_requested',
+  'commands.approval_written',
+  'commands.approval_requested',
   'commands.effect_begun',
   'commands.effect_called',
   'commands.effect_recorded',
+  'commands.retry_recorded',
+  'commands.looked_up',
+  'commands.outcome_asked',
+  'commands.finishing',
+  'commands.finished',
+  'commands.dependents_marked',
+  'commands.exit_settled',
+  'commands.undo_planned',
+  'commands.undo_begun',
   'commands.undo_called',
-  'commands.woken',
+  'commands.undo_recorded',
+  'commands.undo_finishing',
+  'commands.reconciling',
+  // the runtime, around a turn
+  'runtime.turn_begun',
+  'runtime.turn_ending',
+  'runtime.turn_ended',
+  'runtime.reaping',
 ] as const
 export type PointName = (typeof pointNames)[number]
 
@@ -34,6 +65,8 @@ export type PlannedFault = {
   readonly hit: number
   readonly act: (typeof acts)[number]
   readonly delayMs?: number
+  /** For `kill`: passages from `hit` on stay where they are until so many of them do, and the process ends with all of them. */
+  readonly together?: number
 }
 
 export class InjectedFault extends Error {
@@ -48,7 +81,8 @@ export function parsePlan(text: string): readonly PlannedFault[] {
   if (!Array.isArray(plan)) throw new KernelFault('faults.plan', 'CONCORD_FAULTS holds a JSON list')
   return plan.map((entry: PlannedFault) => {
     const known = pointNames.includes(entry.point) && acts.includes(entry.act)
-    if (!known || !Number.isInteger(entry.hit) || entry.hit < 1) {
+    const isCount = (value: number) => Number.isInteger(value) && value >= 1
+    if (!known || !isCount(entry.hit) || !isCount(entry.together ?? 1)) {
       throw new KernelFault('faults.plan', 'CONCORD_FAULTS names an unknown point, act or hit', { entry })
     }
     return entry
@@ -64,10 +98,29 @@ export function openPoints(plan: readonly PlannedFault[], coverFile?: string): (
     // Synchronous, so that the line is there when the next line of this function ends the process.
     if (coverFile !== undefined) appendFileSync(coverFile, `${name}\n`)
     for (const fault of plan) {
-      if (fault.point === name && fault.hit === hit) await fire(fault)
+      if (fault.point !== name || hit < fault.hit) continue
+      if (fault.together !== undefined) await gather(fault, hit - fault.hit + 1, coverFile)
+      else if (fault.hit === hit) await fire(fault)
     }
   }
 }
+
+/** Longer than a busy machine needs to bring the others here; a plan that asks for too many still ends. */
+const GATHER_MS = 8_000
+
+/** `waiting` is how many are here; all of them never go on. */
+async function gather(fault: PlannedFault, waiting: number, coverFile: string | undefined): Promise<void> {
+  const end = (count: number) => {
+    if (coverFile !== undefined) appendFileSync(coverFile, `${fault.point} cut ${count}\n`)
+    process.kill(process.pid, 'SIGKILL')
+  }
+  gathered.set(fault, waiting)
+  if (waiting === 1) setTimeout(() => end(gathered.get(fault) ?? 1), GATHER_MS)
+  if (waiting === (fault.together ?? 1)) end(waiting)
+  return new Promise(() => {})
+}
+
+const gathered = new Map<PlannedFault, number>()
 
 async function fire(fault: PlannedFault): Promise<void> {
   switch (fault.act) {

@@ -1,11 +1,19 @@
-/** `npm run chaos -- [server|work] --rounds 1000 --seed x`: the long form of the kill tests, with a report. */
+/** `npm run chaos -- [server|work|points|postmaster|workers] --rounds 1000 --seed x`: the long form of the kill tests, with a report. */
 import { parseArgs } from 'node:util'
+import { type Kill, killAtPoints } from './kill-points.ts'
+import { killPostmaster } from './kill-postmaster.ts'
 import { killServer } from './kill-server.ts'
 import { killWork } from './kill-work.ts'
+import { shareWork } from './share-work.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { rounds: { type: 'string' }, seed: { type: 'string', default: 'chaos' }, help: { type: 'boolean' } },
+  options: {
+    rounds: { type: 'string' },
+    seed: { type: 'string', default: 'chaos' },
+    only: { type: 'string' },
+    help: { type: 'boolean' },
+  },
 })
 const [story = 'server'] = positionals
 const stories: Readonly<
@@ -20,11 +28,37 @@ const stories: Readonly<
       return killServer({ rounds, seed, onRound })
     },
   },
+  points: {
+    rounds: 1,
+    run: (rounds, seed) => {
+      const onKill = (kills: readonly Kill[]) => {
+        const last = kills.at(-1)
+        process.stderr.write(
+          `${Math.round(performance.now() / 1000)} s, ${kills.length} kills, the last one of a ${last?.role} at ${last?.target.point}\n`,
+        )
+      }
+      return killAtPoints({
+        rounds,
+        seed,
+        onKill,
+        ...(values.only === undefined ? {} : { only: values.only.split(',') }),
+      })
+    },
+  },
+  postmaster: {
+    rounds: 20,
+    run: (kills, seed) => {
+      const onKill = (done: number, downMs: number) =>
+        process.stderr.write(`${done} of ${kills} kills, down for ${Math.round(downMs)} ms\n`)
+      return killPostmaster({ kills, seed, onKill })
+    },
+  },
+  workers: { rounds: 1, run: (rounds, seed) => shareWork({ rounds, seed }) },
   work: { rounds: 60, run: (kills, seed) => killWork({ kills, seed }) },
 }
 const chosen = stories[story]
 if (values.help === true || !chosen || !/^\d{1,6}$/.test(values.rounds ?? '1')) {
-  process.stdout.write('npm run chaos -- [server|work] [--rounds n] [--seed text]\n')
+  process.stdout.write('npm run chaos -- [server|work|points|postmaster|workers] [--rounds n] [--seed text]\n')
   process.exit(values.help === true ? 0 : 64)
 }
 const report = await chosen.run(Number(values.rounds ?? chosen.rounds), values.seed)

@@ -1,6 +1,5 @@
 /** Begins an attempt at an effect: nothing begins unless the command is still in the state that allows it, asked by the very statement that begins. */
 import type { CommandState } from '#kernel/machines/command'
-import { point } from '#store'
 import type { EffectCall } from './catalog/effect-definition.ts'
 import type { StoredEffect } from './command-row.ts'
 import type { WriteDraft } from './draft-write.ts'
@@ -36,8 +35,6 @@ export async function begin(
   const now = turn.effects.find((each) => each.domain_effect_id === effect.domain_effect_id)
   const isBegun = now !== undefined && now.attempt === before + 1 && now.status === 'executing'
   if (isBegun) turn.begun.add(effect.domain_effect_id)
-  const stop = point('commands.effect_begun')
-  if (stop) await stop
   return isBegun
 }
 

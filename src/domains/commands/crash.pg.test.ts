@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
-import type { Db } from '#store'
+import { type Db, openDb } from '#store'
 import {
   decider,
   type FakeProvider,
@@ -272,5 +272,17 @@ describe('a process that dies', () => {
     )
     assert.equal(written.length, 2)
     assert.deepEqual(await historyFaults(room), [])
+  })
+
+  test('[CMD-20] a driver that finds no effects where the plan has steps ends nothing, and says so', async () => {
+    plan.dieAt = Number.POSITIVE_INFINITY
+    const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] })
+    room.provider.modes.push('fail_before')
+    assert.equal(await live(id), 'running')
+    const superuser = openDb({ url: room.db.config.url, poolMax: 1 })
+    await superuser.query('delete from concord.domain_effects where command_id = $1', [id])
+    await assert.rejects(openDrive(room.world)(id, nextFence()), { code: 'commands.plan.torn' })
+    assert.equal(await room.statusOf(id), 'running')
+    await superuser.close()
   })
 })

@@ -27,6 +27,8 @@ export async function callAndRecord(
       { errorClass: 'validation_error', message: key.reason, happened: 'no' },
       [],
     )
+  const begun = point(deed.isUndo ? 'commands.undo_begun' : 'commands.effect_begun')
+  if (begun) await begun
   const emitted: string[] = []
   const outcome = await callWithin(turn, deed.timeoutMs, async (signal) => {
     const call = callOf(turn, effect, signal, (name) => void emitted.push(name))
@@ -35,8 +37,8 @@ export async function callAndRecord(
       deed.class === 'queryable' && effect.attempt > 1 && deed.find ? await deed.find(call) : { found: false as const }
     return known.found ? known.result : deed.run(call)
   })
-  const stop = point(deed.isUndo ? 'commands.undo_called' : 'commands.effect_called')
-  if (stop) await stop
+  const called = point(deed.isUndo ? 'commands.undo_called' : 'commands.effect_called')
+  if (called) await called
   if (outcome.t === 'lost') return { t: 'lost' }
   if (outcome.t === 'pending') return recordPending(turn, effect, outcome.commandId)
   const result = outcome.t === 'answered' ? asResult(outcome.value) : outcome

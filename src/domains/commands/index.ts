@@ -76,6 +76,12 @@ export { type ExplainedStep, type Explanation, explainCommand } from './explain-
 export { type Firing, fireSchedule } from './fire-schedule.ts'
 export { builtInFacts, type FactSource, type FactSources } from './gather-facts.ts'
 export type { DependsOn } from './insert-command.ts'
+export {
+  type BrokenInvariant,
+  findBrokenInvariants,
+  invariantCount,
+} from './invariants/find-broken-invariants.ts'
+export { commandInvariants, type Invariant } from './invariants/invariants.ts'
 export { type NextMove, nextMoves } from './next-moves.ts'
 export { type CommandDeps, type Commands, openCommands } from './open-commands.ts'
 export { type ExecutionPlan, type PlanStep, validatePlan } from './plan.ts'

@@ -52,7 +52,7 @@ export async function recordDone(
   alongside(draft, { ...effect, ...set, status: 'succeeded' })
   const isWritten = await commitTurn(turn, draft.done())
   if (isWritten) {
-    const stop = point('commands.effect_recorded')
+    const stop = point(deed.isUndo ? 'commands.undo_recorded' : 'commands.effect_recorded')
     if (stop) await stop
     return { t: 'on' }
   }
@@ -82,6 +82,10 @@ export async function recordUnknown(turn: Turn, effect: StoredEffect, failure: A
     const asked = await requestApproval(tx, types, by, reconcileAsk(command, effect, content, failure))
     if (!asked.ok) throw new KernelFault('commands.approval.refused', asked.reason, { code: asked.code })
   })
-  if (isWritten) return { t: 'person' }
+  if (isWritten) {
+    const stop = point('commands.outcome_asked')
+    if (stop) await stop
+    return { t: 'person' }
+  }
   return turn.isLost ? { t: 'lost' } : { t: 'on' }
 }

@@ -1,4 +1,6 @@
 /** A running command: its effects one after the other, and its end. */
+import { KernelFault } from '#kernel/errors'
+import { point } from '#store'
 import { byWorker } from './world.ts'
 import type { StoredEffect } from './command-row.ts'
 import { findDeed } from './deed.ts'
@@ -18,6 +20,11 @@ export async function stepRunning(turn: Turn): Promise<StepEnd> {
   switch (next.t) {
     case 'finished':
       return finish(turn, next.results)
+    case 'torn':
+      // Nothing is lost by asking again: the turn fails, comes back with a fresh look at the rows, and in the end is stuck for all to see.
+      throw new KernelFault('commands.plan.torn', `not every step is settled: ${next.steps.join(', ')}`, {
+        command_id: turn.command.command_id,
+      })
     case 'failed':
       return endFailed(
         turn,
@@ -114,5 +121,10 @@ async function finish(turn: Turn, results: readonly unknown[]): Promise<StepEnd>
   const task = taskOf(turn)
   const result = task?.fn.result ? task.fn.result(results) : (results.at(-1) ?? {})
   const draft = draftOf(turn).set({ result, error: null, error_class: null }).move('succeeded', byWorker).release(null)
-  return (await commitTurn(turn, draft.done())) ? { t: 'done' } : undefined
+  const before = point('commands.finishing')
+  if (before) await before
+  const isWritten = await commitTurn(turn, draft.done())
+  const after = point('commands.finished')
+  if (after) await after
+  return isWritten ? { t: 'done' } : undefined
 }

@@ -6,7 +6,7 @@ import type { WriteResult } from './write-lane.ts'
 import { commitWrite } from './write-lane.ts'
 import { type CommandWorld, processOf } from './world.ts'
 import type { Decision } from '#kernel/refusal'
-import type { Tx } from '#store'
+import { point, type Tx } from '#store'
 
 /** Long enough for the slowest step between two renewals; a later token takes over at once, whatever is left of it. */
 export const TURN_MS = 30_000
@@ -68,6 +68,10 @@ async function settle(turn: Turn, write: Write, result: Decision<WriteResult>): 
   const { command, touched, dependents } = result.value
   turn.command = command
   turn.effects = applyWrite(turn.effects, write, touched)
+  if (dependents.length > 0) {
+    const stop = point('commands.dependents_marked')
+    if (stop) await stop
+  }
   for (const id of dependents) await turn.world.wake(processOf(id))
   return true
 }
