@@ -98,6 +98,7 @@ async function checkDatabase(config: Config, deep: boolean): Promise<Finding[]> 
       { check: 'database', state: 'well', found: store.value.label },
       { check: 'durability', state: facts.fsync === 'on' ? 'well' : 'note', found: kept },
       status.ok ? schemaFinding(status.value) : broken('schema', status),
+      ...(await checkStuck(store.value.url)),
       ...(deep && status.ok && status.value.pending.length === 0 ? await checkRecords(store.value.url) : []),
     ]
   } finally {
@@ -105,11 +106,33 @@ async function checkDatabase(config: Config, deep: boolean): Promise<Finding[]> 
   }
 }
 
+/** Work that took its worker down too often, or failed too often, waits for a person. */
+async function checkStuck(url: string): Promise<Finding[]> {
+  const db = openDb({ url, poolMax: 1 })
+  try {
+    const [row] = await db.query<{ exists: boolean }>(`select to_regclass('runtime.processes') is not null as exists`)
+    if (row?.exists !== true) return []
+    const [stuck] = await db.query<{ count: number }>(
+      `select count(*)::int as count from runtime.processes where state in ('stuck', 'aborted')`,
+    )
+    const count = stuck?.count ?? 0
+    if (count === 0) return [{ check: 'work', state: 'well', found: 'nothing is stuck' }]
+    return [{ check: 'work', state: 'broken', found: `${count} stuck`, next: '`concord stuck` says what and why' }]
+  } finally {
+    await db.close()
+  }
+}
+
 /** One line for each invariant that does not hold; one line that says so when all of them do. */
 async function checkRecords(url: string): Promise<Finding[]> {
   // Rows are hidden from the login itself; it sees all of them in the role of the engine.
   const db = openDb({ url, role: 'concord_engine', poolMax: 1, statementTimeoutMs: DEEP_MS, queryTimeoutMs: DEEP_MS })
-  const found = await findBrokenInvariants(db).finally(() => db.close())
+  let found: Awaited<ReturnType<typeof findBrokenInvariants>>
+  try {
+    found = await findBrokenInvariants(db)
+  } finally {
+    await db.close()
+  }
   if (found.length === 0) return [{ check: 'records', state: 'well', found: `${invariantCount} invariants hold` }]
   return found.map(({ code, name, meaning, next, count, examples }) => ({
     check: `${code} ${name}`,

@@ -15,6 +15,7 @@ import { addMigrate } from './migrate.ts'
 import { addRetry } from './retry.ts'
 import { addScheduler } from './scheduler.ts'
 import { addSchedules } from './schedules.ts'
+import { addStuck } from './stuck.ts'
 import { addSubmit } from './submit.ts'
 import { addTaskTypes } from './task-types.ts'
 import { showRefusal, type Terminal } from './terminal.ts'
@@ -52,7 +53,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
         exitCode = exitCodeOf(outcome)
       },
   }
-  const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addEvents]
+  const house = [addUp, addWorker, addDoctor, addMigrate, addStuck, addKeys, addEvents]
   const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry]
   const jobs = [addJobs, addSchedules, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)

@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { encodeId } from '#kernel/ids'
 import { findBrokenInvariants } from '#domains/commands'
+import { runConcord } from '#test/concord-process'
 import type { House } from './house.ts'
 import { type Op, stories } from './people.ts'
 
@@ -35,6 +36,7 @@ const ends: Readonly<Record<string, readonly string[]>> = {
 
 type Stored = { readonly command_id: string; readonly status: string; readonly task_name: string; readonly key: string }
 
+/** Besides those who answer there is an operator, who gives what is stuck another chance: ten dead workers in one turn are a lot. */
 export async function waitForRest(house: House, restMs = REST_MS): Promise<void> {
   const giveUpAt = performance.now() + restMs
   while (performance.now() < giveUpAt) {
@@ -46,8 +48,16 @@ export async function waitForRest(house: House, restMs = REST_MS): Promise<void>
       )
       .catch(() => [{}])
     if (open.length === 0) return
+    await resumeStuck(house)
     await sleep(100)
   }
+}
+
+async function resumeStuck({ db, env, folder }: House): Promise<void> {
+  const stuck = await db.query(`select from runtime.processes where state = 'stuck' limit 1`).catch(() => [])
+  if (stuck.length === 0) return
+  const { code, err } = await runConcord(['stuck', 'resume', '--all'], { env, cwd: folder })
+  if (code !== 0) throw new Error(`the operator could not resume: ${err}`)
 }
 
 export async function judge(house: House, history: readonly Op[]): Promise<Verdict> {

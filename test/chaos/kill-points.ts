@@ -115,7 +115,8 @@ function countCuts(cover: readonly string[], kills: readonly Kill[]): Readonly<R
 
 function planOf({ point, isBatch }: PathPoint, chance: Chance): DeathPlan {
   // Of a batch any of the first few; of the others the first so many, all at once.
-  const hit = isBatch && point.startsWith('lane.') ? 1 + chance.whole(6) : 1
+  // A process that comes up gives itself one turn as a proof.
+  const hit = point.startsWith('lane.') ? 1 + chance.whole(6) : point.startsWith('runtime.turn_') ? 2 : 1
   return { point, hit, act: 'kill', together: isBatch ? 1 : TOGETHER }
 }
 

@@ -54,7 +54,8 @@ function effect(kind: Kind) {
         operation,
         retryable: retryableErrorClasses,
         max_attempts: 100,
-        backoff_seconds: [0.05, 0.1, 0.2, 0.3],
+        // What is held is asked for until somebody stops it: not so often that it is all the machine does.
+        backoff_seconds: kind === 'held' ? [0.3, 0.6, 1] : [0.05, 0.1, 0.2, 0.3],
         requires_idempotency_key: true,
       }),
     ),

@@ -50,6 +50,8 @@ const PAUSE_MS = 100
 export function invitePeople(house: House, chance: Chance): People {
   const history: Op[] = []
   const asked = new Map<string, object>()
+  /** Under way: nobody waits for one answer before he gives the next. */
+  const busy = new Set<string>()
   let server: Served | undefined
   let isLeaving = false
 
@@ -80,8 +82,10 @@ export function invitePeople(house: House, chance: Chance): People {
 
   async function act(name: Op['act'], path: string, who: string, id: string, body: object): Promise<void> {
     const to = server
-    if (!to) return
+    if (!to || busy.has(`${name} ${id}`)) return
+    busy.add(`${name} ${id}`)
     const { outcome, status } = await send(to, path, who, body)
+    busy.delete(`${name} ${id}`)
     history.push({ act: name, key: id, outcome, status })
   }
 
@@ -89,7 +93,7 @@ export function invitePeople(house: House, chance: Chance): People {
     const due = await house.db.query<Due>(dueActs)
     const [asker, answerer] = [await house.asker(), await house.answerer()]
     const book = due.some(({ act: name }) => name === 'reconcile') ? await house.provider.book() : undefined
-    await Promise.all(
+    void Promise.all(
       due.map(({ act: name, id, key }) => {
         const command = `/commands/${encodeId('command', id)}`
         switch (name) {

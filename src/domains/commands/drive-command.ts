@@ -20,6 +20,7 @@ const SLICE_MS = 5_000
 
 export function openDrive(world: CommandWorld): Drive {
   return async (commandId, fence): Promise<Next> => {
+    const askedAt = world.now()
     const found = await takeTurn(world.db, commandId, fence.token, TURN_MS)
     // Ended, unknown, or in the hands of a later turn: there is nothing for this one to do.
     if (!found) return { t: 'done' }
@@ -27,7 +28,7 @@ export function openDrive(world: CommandWorld): Drive {
       const stop = point('commands.taken_over')
       if (stop) await stop
     }
-    const turn = openTurn(world, fence, found)
+    const turn = openTurn(world, fence, found, askedAt)
     const startedMs = world.now().getTime()
     for (let steps = 0; steps < STEPS_MAX; steps++) {
       if (turn.isLost || fence.signal.aborted) break
