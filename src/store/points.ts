@@ -65,7 +65,7 @@ export type PlannedFault = {
   readonly hit: number
   readonly act: (typeof acts)[number]
   readonly delayMs?: number
-  /** For `kill`: passages from `hit` on stay where they are until so many of them do, and the process ends with all of them. */
+  /** For `kill`: so many passages from `hit` on stay where they are; the process ends when every such point of the plan has its own. */
   readonly together?: number
 }
 
@@ -92,6 +92,7 @@ export function parsePlan(text: string): readonly PlannedFault[] {
 /** Passes points for one plan; `coverFile` gets one line per passage, written before anything fires. */
 export function openPoints(plan: readonly PlannedFault[], coverFile?: string): (name: PointName) => Promise<void> {
   const hits = new Map<PointName, number>()
+  const gather = openGathering(plan, coverFile)
   return async (name) => {
     const hit = (hits.get(name) ?? 0) + 1
     hits.set(name, hit)
@@ -99,7 +100,7 @@ export function openPoints(plan: readonly PlannedFault[], coverFile?: string): (
     if (coverFile !== undefined) appendFileSync(coverFile, `${name}\n`)
     for (const fault of plan) {
       if (fault.point !== name || hit < fault.hit) continue
-      if (fault.together !== undefined) await gather(fault, hit - fault.hit + 1, coverFile)
+      if (fault.together !== undefined) await gather(fault)
       else if (fault.hit === hit) await fire(fault)
     }
   }
@@ -108,19 +109,24 @@ export function openPoints(plan: readonly PlannedFault[], coverFile?: string): (
 /** Longer than a busy machine needs to bring the others here; a plan that asks for too many still ends. */
 const GATHER_MS = 8_000
 
-/** `waiting` is how many are here; all of them never go on. */
-async function gather(fault: PlannedFault, waiting: number, coverFile: string | undefined): Promise<void> {
-  const end = (count: number) => {
-    if (coverFile !== undefined) appendFileSync(coverFile, `${fault.point} cut ${count}\n`)
+/** Holds the first so many at each of the plan's points, and ends the process with all of them when every point has its own. */
+function openGathering(plan: readonly PlannedFault[], coverFile: string | undefined) {
+  const gathered = new Map(plan.filter(({ together }) => together !== undefined).map((fault) => [fault, 0]))
+  let timer: NodeJS.Timeout | undefined
+  const end = () => {
+    const lines = [...gathered].map(([{ point: name }, count]) => `${name} cut ${count}\n`)
+    if (coverFile !== undefined) appendFileSync(coverFile, lines.join(''))
     process.kill(process.pid, 'SIGKILL')
   }
-  gathered.set(fault, waiting)
-  if (waiting === 1) setTimeout(() => end(gathered.get(fault) ?? 1), GATHER_MS)
-  if (waiting === (fault.together ?? 1)) end(waiting)
-  return new Promise(() => {})
+  return async (fault: PlannedFault): Promise<void> => {
+    const count = (gathered.get(fault) ?? 0) + 1
+    if (count > (fault.together ?? 1)) return
+    gathered.set(fault, count)
+    timer ??= setTimeout(end, GATHER_MS)
+    if ([...gathered].every(([{ together }, there]) => there === together)) end()
+    return new Promise(() => {})
+  }
 }
-
-const gathered = new Map<PlannedFault, number>()
 
 async function fire(fault: PlannedFault): Promise<void> {
   switch (fault.act) {

@@ -25,8 +25,12 @@ export type House = {
   readonly env: Readonly<Record<string, string>>
   readonly folder: string
   readonly postmaster: () => number
-  serve(options?: { works?: boolean; plan?: DeathPlan; env?: Readonly<Record<string, string>> }): Promise<Served>
-  work(options?: { plan?: DeathPlan }): ConcordProcess
+  serve(options?: {
+    works?: boolean
+    plan?: readonly DeathPlan[]
+    env?: Readonly<Record<string, string>>
+  }): Promise<Served>
+  work(options?: { plan?: readonly DeathPlan[] }): ConcordProcess
   /** The key of the one who asks, and of the one who answers: finance and operator. */
   asker(): Promise<string>
   answerer(): Promise<string>
@@ -63,10 +67,10 @@ export async function openHouse({ seed, latencyMs = 0, embedded = false }: House
     ...(embedded ? {} : { DATABASE_URL: postgres.url }),
   }
   const db = openDb({ url: inConcord(postgres.superuserUrl), poolMax: 2, applicationName: 'concord-judge' })
-  const withPlan = (plan: DeathPlan | undefined) =>
+  const withPlan = (plan: readonly DeathPlan[] | undefined) =>
     plan === undefined
       ? {}
-      : { CONCORD_FAULTS: JSON.stringify([plan]), CONCORD_FAULTS_COVER: coverFile, CONCORD_UNSAFE_TEST: '1' }
+      : { CONCORD_FAULTS: JSON.stringify(plan), CONCORD_FAULTS_COVER: coverFile, CONCORD_UNSAFE_TEST: '1' }
   let answering: Promise<string> | undefined
   return {
     db,

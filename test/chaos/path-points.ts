@@ -1,4 +1,4 @@
-/** Every named point of the governed path: who passes it, which story leads there, and how it is cut. */
+/** Every named point of the governed path: who passes it, which story leads there, and which ones are cut by one kill. */
 import type { Story } from './people.ts'
 
 export type PathPoint = {
@@ -6,44 +6,49 @@ export type PathPoint = {
   /** `request`: only a server, while somebody waits for its answer. `turn`: whoever has the command's turn. */
   readonly where: 'request' | 'turn'
   readonly story: Story
-  /** One passage stands for many commands (a batch, a dead worker): the process ends at the first one that is planned. */
+  /** One passage stands for many commands (a batch, a dead worker): one is enough. */
   readonly isBatch?: true
 }
 
-const requests = (story: Story, ...points: readonly string[]): readonly PathPoint[] =>
-  points.map((point) => ({ point, where: 'request', story }))
-const turns = (story: Story, ...points: readonly string[]): readonly PathPoint[] =>
-  points.map((point) => ({ point, where: 'turn', story }))
+/** Cut by one kill: eight commands stand at each of them. Three at most, since a worker has 32 places and eight must stay free. */
+export type PointGroup = readonly PathPoint[]
 
-export const pathPoints: readonly PathPoint[] = [
-  ...requests('pay', 'commands.submitted', 'commands.woken'),
-  ...requests('inline', 'commands.inline_called'),
-  ...requests('agreed', 'approvals.decision_written', 'approvals.decision_committed'),
-  ...requests('told', 'commands.input_supplied'),
-  ...requests('stopped', 'commands.cancel_written', 'commands.cancel_committed'),
-  ...requests('again', 'commands.retry_written'),
-  ...turns('pay', 'runtime.turn_begun', 'commands.classified', 'commands.policy_decided', 'commands.planned'),
-  ...turns('pay', 'commands.effect_begun'),
+const request = (story: Story, ...points: readonly string[]): PointGroup =>
+  points.map((point) => ({ point, where: 'request', story }))
+const turn = (story: Story, ...points: readonly string[]): PointGroup =>
+  points.map((point) => ({ point, where: 'turn', story }))
+const batch = (story: Story, point: string): PointGroup => [{ point, where: 'turn', story, isBatch: true }]
+
+export const requestGroups: readonly PointGroup[] = [
+  [...request('pay', 'commands.submitted', 'commands.woken'), ...request('inline', 'commands.inline_called')],
+  [
+    ...request('agreed', 'approvals.decision_written', 'approvals.decision_committed'),
+    ...request('told', 'commands.input_supplied'),
+  ],
+  [
+    ...request('stopped', 'commands.cancel_written', 'commands.cancel_committed'),
+    ...request('again', 'commands.retry_written'),
+  ],
+]
+
+export const turnGroups: readonly PointGroup[] = [
+  turn('pay', 'runtime.turn_begun', 'commands.classified', 'commands.policy_decided'),
+  turn('pay', 'commands.planned', 'commands.effect_begun', 'commands.effect_recorded'),
   // After a kill with turns under way.
-  ...turns('pay', 'commands.taken_over'),
-  ...turns('pay', 'commands.effect_called'),
-  { point: 'runtime.reaping', where: 'turn', story: 'pay', isBatch: true },
-  ...turns('pay', 'commands.effect_recorded', 'commands.finishing', 'commands.finished'),
-  ...turns('pay', 'runtime.turn_ending', 'runtime.turn_ended'),
-  { point: 'lane.batch_taken', where: 'turn', story: 'pay', isBatch: true },
-  { point: 'lane.committed', where: 'turn', story: 'pay', isBatch: true },
-  ...turns('agreed', 'commands.approval_written', 'commands.approval_requested'),
-  ...turns('told', 'commands.input_requested'),
-  ...turns('chain', 'commands.dependents_marked'),
-  ...turns('doubt', 'commands.looked_up'),
-  ...turns('blind', 'commands.outcome_asked'),
-  ...turns('stopped', 'commands.retry_recorded', 'commands.exit_settled', 'commands.undo_planned'),
-  ...turns(
-    'stopped',
-    'commands.undo_begun',
-    'commands.undo_called',
-    'commands.undo_recorded',
-    'commands.undo_finishing',
-  ),
-  ...turns('crowd', 'commands.reconciling'),
+  turn('pay', 'commands.taken_over', 'commands.effect_called', 'commands.finishing'),
+  [...batch('pay', 'runtime.reaping'), ...turn('pay', 'commands.finished', 'runtime.turn_ending')],
+  [...turn('pay', 'runtime.turn_ended'), ...batch('pay', 'lane.batch_taken'), ...turn('doubt', 'commands.looked_up')],
+  [
+    ...batch('pay', 'lane.committed'),
+    ...turn('agreed', 'commands.approval_written'),
+    ...turn('blind', 'commands.outcome_asked'),
+  ],
+  [
+    ...turn('agreed', 'commands.approval_requested'),
+    ...turn('told', 'commands.input_requested'),
+    ...turn('chain', 'commands.dependents_marked'),
+  ],
+  turn('stopped', 'commands.retry_recorded', 'commands.exit_settled', 'commands.undo_planned'),
+  turn('stopped', 'commands.undo_begun', 'commands.undo_called', 'commands.undo_recorded'),
+  [...turn('stopped', 'commands.undo_finishing'), ...turn('crowd', 'commands.reconciling')],
 ]

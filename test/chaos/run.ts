@@ -34,7 +34,7 @@ const stories: Readonly<
       const onKill = (kills: readonly Kill[]) => {
         const last = kills.at(-1)
         process.stderr.write(
-          `${Math.round(performance.now() / 1000)} s, ${kills.length} kills, the last one of a ${last?.role} at ${last?.target.point}\n`,
+          `${Math.round(performance.now() / 1000)} s, ${kills.length} kills, the last one of a ${last?.role} at ${last?.group.map(({ point }) => point).join(', ')}\n`,
         )
       }
       return killAtPoints({

@@ -60,7 +60,7 @@ export async function shareWork({
       await asking
       await waitForRest(house)
 
-      const frozen = await hire({ plan: { point: 'commands.effect_called', hit: FREEZE_AT, act: 'freeze' } })
+      const frozen = await hire({ plan: [{ point: 'commands.effect_called', hit: FREEZE_AT, act: 'freeze' }] })
       const alive = first.child.signalCode === null ? first : second
       await kill(alive)
       await people.ask(server, 'pay', BATCH, `${seed}-${round}-freeze`)
@@ -82,6 +82,9 @@ export async function shareWork({
         await worker.ended
       }
     }
+    running.push(house.work())
+    await people.askAgain(server)
+    await waitForRest(house)
     return { shares, takenOver: takenOver.length, stale, ...(await judge(house, people.history)) }
   } finally {
     await people.leave()
