@@ -107,7 +107,7 @@ export function openPoints(plan: readonly PlannedFault[], coverFile?: string): (
 }
 
 /** Longer than a busy machine needs to bring the others here; a plan that asks for too many still ends. */
-const GATHER_MS = 8_000
+const GATHER_MS = 20_000
 
 /** Holds the first so many at each of the plan's points, and ends the process with all of them when every point has its own. */
 function openGathering(plan: readonly PlannedFault[], coverFile: string | undefined) {

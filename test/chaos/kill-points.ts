@@ -8,11 +8,15 @@ import { openHouse } from './house.ts'
 import { judge, type Verdict } from './judge.ts'
 import { openKillSite } from './kill-site.ts'
 import { invitePeople } from './people.ts'
-import { type PathPoint, type PointGroup, requestGroups, turnGroups } from './path-points.ts'
-
-export type Role = 'server' | 'worker'
-/** A process that ended as planned. */
-export type Kill = { readonly role: Role; readonly group: PointGroup }
+import {
+  type Kill,
+  type PathPoint,
+  type PointGroup,
+  requestGroups,
+  type Role,
+  TOGETHER,
+  turnGroups,
+} from './path-points.ts'
 
 export type PointsReport = Verdict & {
   readonly kills: number
@@ -30,8 +34,6 @@ export type PointsPlan = {
   readonly onKill?: (kills: readonly Kill[]) => void
 }
 
-/** How many commands stand at a point when the process ends. */
-export const TOGETHER = 8
 const TRIES_MAX = 3
 
 export async function killAtPoints({ rounds, seed, only, onKill = () => {} }: PointsPlan): Promise<PointsReport> {

@@ -4,9 +4,8 @@ import type { Chance } from '#test/chance'
 import type { ConcordProcess, Served } from '#test/concord-process'
 import { type DeathPlan, type House, kill } from './house.ts'
 import { waitForRest } from './judge.ts'
-import { type Kill, TOGETHER } from './kill-points.ts'
 import type { People, Story } from './people.ts'
-import type { PathPoint, PointGroup } from './path-points.ts'
+import { type Kill, type PathPoint, type PointGroup, TOGETHER } from './path-points.ts'
 
 export type KillSite = {
   /** A server that takes no turns dies of requests, a worker of turns; either group may be empty. */
@@ -31,7 +30,7 @@ const IN_FLIGHT_MIN = 20
 /** More than a worker has places: the rest of them is overdue before its turn comes. */
 const CROWD = 44
 /** A process that does not come to its points by then is told to go; the round is void and is tried again. */
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = 90_000
 const TRIES_MAX = 3
 const fillers: readonly Story[] = ['pay', 'inline', 'agreed', 'told', 'again', 'chain', 'doubt']
 

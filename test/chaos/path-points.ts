@@ -13,6 +13,13 @@ export type PathPoint = {
 /** Cut by one kill: eight commands stand at each of them. Three at most, since a worker has 32 places and eight must stay free. */
 export type PointGroup = readonly PathPoint[]
 
+export type Role = 'server' | 'worker'
+/** A process that ended as planned. */
+export type Kill = { readonly role: Role; readonly group: PointGroup }
+
+/** How many commands stand at a point when the process ends. */
+export const TOGETHER = 8
+
 const request = (story: Story, ...points: readonly string[]): PointGroup =>
   points.map((point) => ({ point, where: 'request', story }))
 const turn = (story: Story, ...points: readonly string[]): PointGroup =>

@@ -1,9 +1,10 @@
 /** `npm run chaos -- [server|work|points|postmaster|workers] --rounds 1000 --seed x`: the long form of the kill tests, with a report. */
 import { parseArgs } from 'node:util'
-import { type Kill, killAtPoints } from './kill-points.ts'
+import { killAtPoints } from './kill-points.ts'
 import { killPostmaster } from './kill-postmaster.ts'
 import { killServer } from './kill-server.ts'
 import { killWork } from './kill-work.ts'
+import type { Kill } from './path-points.ts'
 import { shareWork } from './share-work.ts'
 
 const { values, positionals } = parseArgs({

@@ -3,7 +3,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { shareWork } from './share-work.ts'
 
-test('[RUN-08] two workers share the load; one may be killed or frozen at any time, and what the thawed one writes late is refused', async (t) => {
+/** About a minute alone on two cores; a machine that does a dozen other things besides must not fail it. */
+const PATIENT_MS = 900_000
+
+test('[RUN-08] two workers share the load; one may be killed or frozen at any time, and what the thawed one writes late is refused', {
+  timeout: PATIENT_MS,
+}, async (t) => {
   const seed = process.env['CONCORD_CHAOS_SEED'] ?? 'workers'
   const report = await shareWork({ rounds: 1, seed })
   t.diagnostic(JSON.stringify({ replay: `npm run chaos -- workers --rounds 1 --seed ${seed}`, ...report }))
