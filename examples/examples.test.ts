@@ -26,7 +26,7 @@ async function printed(program: string): Promise<string> {
 }
 
 describe('the examples', () => {
-  test('[ST-18] [CMD-03] examples/01-report.ts prints what the guide shows', async () => {
+  test('[ST-18] [CMD-03] [EXM-02] examples/01-report.ts prints what the guide shows', async () => {
     assert.equal(await printed('examples/01-report.ts'), shown('examples/01-report.ts'))
   })
   test('[EXM-03] [ST-19] [POL-07] examples/02-publish-with-approval.ts prints what the guide shows', async () => {

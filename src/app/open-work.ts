@@ -1,13 +1,16 @@
 /** The governed path of one process: runtime, catalog, commands and approvals, opened together and closed in reverse. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { type ApprovalWorld, expireApprovals } from '#domains/approvals'
+import { archiveArtifacts, type ArtifactWorld, sweepBlobs } from '#domains/artifacts'
 import {
+  artifactFacts,
   COMMAND_KIND,
   type CommandWorld,
   openApprovalOwner,
   openCatalog,
   openCommands,
   openDrive,
+  publishArtifactDefinitions,
   reconcileCommands,
   shippedPolicies,
 } from '#domains/commands'
@@ -24,22 +27,27 @@ export type OpenedWork = {
   readonly runtime: Runtime
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
+  readonly artifacts: ArtifactWorld
   close(): Promise<void>
 }
 
 /** A committed command is started within 5 s even if the process died between the commit and the wake. */
 const RECONCILE_MS = 1_000
 const EXPIRE_MS = 5_000
+/** Retention counts in days, and a blob without a row waits an hour anyway. */
+const RETAIN_MS = 60_000
+const SWEEP_MS = 600_000
 
 export async function openWork(
   db: Db,
   world: World,
   project: Project,
+  artifacts: ArtifactWorld,
   log: Log,
   { works }: { readonly works: boolean },
 ): Promise<Decision<OpenedWork>> {
   const runtime = createDbosRuntime({ db, works, log: (level, message) => log[level]({}, message) })
-  const catalog = openCatalog([...shippedPolicies, ...project.catalog], {
+  const catalog = openCatalog([...shippedPolicies, ...publishArtifactDefinitions, ...project.catalog], {
     name: 'dbos',
     capabilities: capabilitiesOf(runtime.profile),
     queues: Object.keys(semanticQueues),
@@ -50,6 +58,8 @@ export async function openWork(
     db,
     ...world,
     catalog: catalog.value,
+    artifacts,
+    facts: artifactFacts(artifacts),
     wake: (process, options) => runtime.wake(process, options),
     sleep: (ms, signal) => wait(ms, undefined, { signal }).catch(() => {}),
   })
@@ -65,14 +75,18 @@ export async function openWork(
     await commands.close()
     return opened
   }
+  const traceId = () => textId('trace', world.randomBytes(16))
   const sweeps = [
     every(RECONCILE_MS, () => reconcileCommands(commands.world), log),
-    every(EXPIRE_MS, () => expireApprovals(approvals, { traceId: textId('trace', world.randomBytes(16)) }), log),
+    every(EXPIRE_MS, () => expireApprovals(approvals, { traceId: traceId() }), log),
+    every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: traceId() }), log),
+    every(SWEEP_MS, () => sweepBlobs(artifacts), log),
   ]
   return accept({
     runtime,
     commands: commands.world,
     approvals,
+    artifacts,
     async close() {
       await Promise.all(sweeps.map((stop) => stop()))
       await runtime.close()

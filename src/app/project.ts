@@ -2,12 +2,15 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import type { ArtifactType } from '#domains/artifacts'
 import type { Definition, WebhookSource } from '#domains/commands'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 
 export type Project = {
   readonly catalog: readonly Definition[]
   readonly webhooks?: readonly WebhookSource[]
+  /** Beside the built-in ones; one of the same name takes its place. */
+  readonly artifactTypes?: readonly ArtifactType[]
 }
 
 /** Gives the types to `export default defineProject({ … })`. */

@@ -54,6 +54,8 @@ export const pointNames = [
   'runtime.turn_ending',
   'runtime.turn_ended',
   'runtime.reaping',
+  // artifacts: the content is stored, its row is not
+  'artifacts.blob_written',
 ] as const
 export type PointName = (typeof pointNames)[number]
 

@@ -23,6 +23,7 @@ export {
 } from './catalog/definitions.ts'
 export {
   defineEffect,
+  type EffectArtifacts,
   type EffectCall,
   type EffectClass,
   effectClasses,
@@ -85,6 +86,12 @@ export { commandInvariants, type Invariant } from './invariants/invariants.ts'
 export { type NextMove, nextMoves } from './next-moves.ts'
 export { type CommandDeps, type Commands, openCommands } from './open-commands.ts'
 export { type ExecutionPlan, type PlanStep, validatePlan } from './plan.ts'
+export {
+  artifactFacts,
+  decideArtifactSharing,
+  PUBLISH_ARTIFACT,
+  publishArtifactDefinitions,
+} from './publish-artifact.ts'
 export { shippedPolicies } from './policies/shipped.ts'
 export {
   type AuditFilter,

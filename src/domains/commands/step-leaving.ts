@@ -2,8 +2,9 @@
 import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
 import { point } from '#store'
 import { classifyError } from '#kernel/error-classes'
+import { attemptsAllowed } from '#kernel/retry'
 import { readBackOf, type StoredEffect } from './command-row.ts'
-import { findDeed } from './deed.ts'
+import { findDeed, retryOf } from './deed.ts'
 import type { NewEffect } from './draft-write.ts'
 import { awaitedOf, settleAwaited } from './step-blocked.ts'
 import { begin } from './begin-effect.ts'
@@ -122,7 +123,8 @@ function undoEffect(turn: Turn, step: UndoStep): NewEffect {
     declared_compensation: null,
     declaration_order: effects.length,
     attempt: 0,
-    max_attempts: compensationPolicy.max_attempts,
+    // As the undo itself is tried: a catalog may bring its own policy for compensation.
+    max_attempts: attemptsAllowed(retryOf(world.catalog, compensationPolicy.operation).limit),
     turn_token: null,
     reversibility: 'irreversible',
     completed_at: null,
