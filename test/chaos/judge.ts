@@ -113,7 +113,7 @@ function isSame(found: Stored | undefined, { commandId }: Op): boolean {
   return found !== undefined && encodeId('command', found.command_id) === commandId
 }
 
-/** What people were told about anything but a submit must be on the rows: the answer, the stop, the input, the second run. */
+/** What people were told about anything but a submit must be on the rows: the answer, the input, the second run, the stop and all its undoing. */
 async function listBrokenWords({ db }: House, history: readonly Op[]): Promise<string[]> {
   const told = history.filter(({ outcome }) => outcome === 'ok')
   const idsOf = (act: Op['act']) => told.filter((op) => op.act === act).map(({ key }) => key)
@@ -121,6 +121,9 @@ async function listBrokenWords({ db }: House, history: readonly Op[]): Promise<s
     `select 'approval ' || a.approval_id as what from concord.approvals as a where a.approval_id = any($1::uuid[]) and a.decided_at is null
 union all select 'cancel ' || c.command_id from concord.commands as c where c.command_id = any($2::uuid[]) and not c.cancellation_requested
 union all select 'input ' || c.command_id from concord.commands as c where c.command_id = any($3::uuid[]) and not c.payload ? 'account'
+union all select 'undo of ' || o.idempotency_key from concord.domain_effects as o join concord.commands as c on c.command_id = o.command_id
+  where c.status = 'cancelled' and c.cancellation_mode = 'compensate_then_stop' and o.status = 'succeeded' and o.declared_compensation is not null
+    and not exists (select from concord.domain_effects as k where k.compensates_effect_id = o.domain_effect_id and k.status = 'succeeded')
 union all select 'retry ' || c.command_id from concord.commands as c where c.command_id = any($4::uuid[]) and c.attempt < 2`,
     [[...idsOf('approve'), ...idsOf('reconcile')], idsOf('cancel'), idsOf('input'), idsOf('retry')],
   )
