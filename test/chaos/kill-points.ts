@@ -56,10 +56,9 @@ export async function killAtPoints({ rounds, seed, only, onKill = () => {} }: Po
   }
   try {
     for (let round = 0; round < rounds; round++) {
-      // The server takes no turns here, so the worker has all of them; the server dies of its own points meanwhile.
-      for (let at = 0; at < Math.max(requests.length, turns.length); at++) {
-        note(await site.killBoth(requests[at] ?? [], turns[at] ?? []))
-      }
+      // The server takes no turns here, so the worker has all of them.
+      for (const group of requests) note(await site.killBoth(group, []))
+      for (const group of turns) note(await site.killBoth([], group))
       for (const group of turns) note(await site.killWorkingServer(group))
     }
     // A machine that was too busy to bring enough of them to the point in time gets another try, for that point alone.

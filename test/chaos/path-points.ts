@@ -44,12 +44,11 @@ export const turnGroups: readonly PointGroup[] = [
   // After a kill with turns under way.
   turn('pay', 'commands.taken_over', 'commands.effect_called', 'commands.finishing'),
   [...batch('pay', 'runtime.reaping'), ...turn('pay', 'commands.finished', 'runtime.turn_ending')],
-  [...turn('pay', 'runtime.turn_ended'), ...batch('pay', 'lane.batch_taken'), ...turn('doubt', 'commands.looked_up')],
-  [
-    ...batch('pay', 'lane.committed'),
-    ...turn('agreed', 'commands.approval_written'),
-    ...turn('blind', 'commands.outcome_asked'),
-  ],
+  [...turn('pay', 'runtime.turn_ended'), ...turn('doubt', 'commands.looked_up')],
+  // A held flush holds everybody who waits for it, so these two are alone.
+  batch('pay', 'lane.batch_taken'),
+  batch('pay', 'lane.committed'),
+  [...turn('agreed', 'commands.approval_written'), ...turn('blind', 'commands.outcome_asked')],
   [
     ...turn('agreed', 'commands.approval_requested'),
     ...turn('told', 'commands.input_requested'),
