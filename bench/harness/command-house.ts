@@ -98,7 +98,7 @@ export async function openCommandHouse(db: Db): Promise<CommandHouse> {
   const begun = openBell()
   const ended = openBell()
   const project = { catalog: definitions(begun.ring) }
-  const options = { artifacts: noArtifacts(db, world), defaultWorkspace: tenant.workspace.id }
+  const options = { artifacts: noArtifacts(db, world), defaultWorkspace: tenant.workspace.id, works: true }
   const work = accepted(await openWork(db, world, project, openLog('error'), options))
   const { writes } = work.commands
   const commit = writes.commit.bind(writes)

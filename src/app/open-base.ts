@@ -21,6 +21,8 @@ export type StartOptions = {
   readonly world?: World
   readonly log?: Log
   readonly onProgress?: (step: string) => void
+  /** False: takes requests and leaves every turn to workers. */
+  readonly works?: boolean
 }
 
 export type Base = {
@@ -53,7 +55,7 @@ export async function openBase(
   log: Log,
   closers: Closers,
 ): Promise<Decision<Base>> {
-  const { config, environment, folder, onProgress = () => {} } = options
+  const { config, environment, folder, onProgress = () => {}, works = true } = options
   const project = await loadProject(folder)
   if (!project.ok) return project
   const telemetry = await openTelemetry(environment, version)
@@ -82,6 +84,7 @@ export async function openBase(
   const work = await openWork(db, world, project.value, log, {
     ...workOptionsOf(config, world),
     artifacts: artifacts.value,
+    works,
   })
   if (!work.ok) return work
   closers.add(() => work.value.close())

@@ -50,6 +50,8 @@ export type OpenedWork = {
 
 export type WorkOptions = {
   readonly artifacts: ArtifactWorld
+  /** False: this process takes requests and leaves all turns to others. */
+  readonly works?: boolean
   /** Id or short name of the workspace in which schedules of the catalog run. */
   readonly defaultWorkspace: string
   /** JSON, over the queues of the project. */
@@ -78,6 +80,7 @@ export async function openWork(
   const { artifacts, scheduleAheadMs } = options
   const runtime = createDbosRuntime({
     db,
+    works: options.works ?? true,
     queues: queues.value,
     log: (level, message) => log[level]({}, message),
     ...(scheduleAheadMs ? { scheduleAheadMs } : {}),

@@ -109,6 +109,12 @@ export const settings = {
     'postgres://user@host/db',
   ),
   poolMax: integer('CONCORD_POOL_MAX', 'database connections of one process', [2, 200], 10),
+  works: choice(
+    'CONCORD_WORK',
+    'whether `concord up` does work itself (0: only `concord worker` does)',
+    ['0', '1'],
+    '1',
+  ),
   logLevel: choice(
     'CONCORD_LOG_LEVEL',
     'how much is logged (default: warn on a terminal, info elsewhere)',

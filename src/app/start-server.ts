@@ -34,7 +34,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
   const { config, world = realWorld(), log = openLog(options.config.logLevel) } = options
   const closers = openClosers(log)
   return openOrClose(closers, async () => {
-    const base = await openBase(options, world, log, closers)
+    const base = await openBase({ ...options, works: config.works === '1' }, world, log, closers)
     if (!base.ok) return base
     const { db, database, schemaVersion } = base.value
     const identity = { db, ...world }

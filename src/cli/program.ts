@@ -21,6 +21,7 @@ import { addReservations } from './reservations.ts'
 import { addRetry } from './retry.ts'
 import { addScheduler } from './scheduler.ts'
 import { addSchedules } from './schedules.ts'
+import { addStuck } from './stuck.ts'
 import { addSubmit } from './submit.ts'
 import { addTaskTypes } from './task-types.ts'
 import { showRefusal, type Terminal } from './terminal.ts'
@@ -58,7 +59,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
         exitCode = exitCodeOf(outcome)
       },
   }
-  const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addPeople, addEvents]
+  const house = [addUp, addWorker, addDoctor, addMigrate, addStuck, addKeys, addPeople, addEvents]
   const work = [
     addTaskTypes,
     addSubmit,

@@ -2,15 +2,24 @@
 import { parseArgs } from 'node:util'
 import { cutPower } from './cut-power.ts'
 import { faultScheduler, whyNoStrace } from './fault-scheduler.ts'
+import { killAtPoints } from './kill-points.ts'
+import { killPostmaster } from './kill-postmaster.ts'
 import { killScheduler } from './kill-scheduler.ts'
 import { killSchedules } from './kill-schedules.ts'
 import { killServer } from './kill-server.ts'
 import { killWork } from './kill-work.ts'
 import { whyNoPowerCut } from './loop-disk.ts'
+import type { Kill } from './path-points.ts'
+import { shareWork } from './share-work.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { rounds: { type: 'string' }, seed: { type: 'string', default: 'chaos' }, help: { type: 'boolean' } },
+  options: {
+    rounds: { type: 'string' },
+    seed: { type: 'string', default: 'chaos' },
+    only: { type: 'string' },
+    help: { type: 'boolean' },
+  },
 })
 const [story = 'server'] = positionals
 
@@ -26,6 +35,18 @@ const stories: Readonly<Record<string, Story>> = {
   server: { rounds: 1_000, run: (rounds, round) => killServer({ rounds, ...round }) },
   schedules: { rounds: 200, run: (rounds, { seed }) => killSchedules({ rounds, seed }) },
   work: { rounds: 60, run: (kills, { seed }) => killWork({ kills, seed }) },
+  points: {
+    rounds: 1,
+    run: (times, { seed }) =>
+      killAtPoints({
+        rounds: times,
+        seed,
+        onKill: tellKill,
+        ...(values.only === undefined ? {} : { only: values.only.split(',') }),
+      }),
+  },
+  postmaster: { rounds: 20, run: (kills, { seed, onRound: onKill }) => killPostmaster({ kills, seed, onKill }) },
+  workers: { rounds: 1, run: (times, { seed }) => shareWork({ rounds: times, seed }) },
   scheduler: { rounds: 3_000, run: (kills, round) => killScheduler({ kills, ...round }) },
   'scheduler-calls': {
     rounds: 1_500,
@@ -33,6 +54,14 @@ const stories: Readonly<Record<string, Story>> = {
     run: (cases, round) => faultScheduler({ cases, ...round }),
   },
   'scheduler-power': { rounds: 300, whyNot: whyNoPowerCut, run: (cuts, round) => cutPower({ cuts, ...round }) },
+}
+
+function tellKill(kills: readonly Kill[]): void {
+  const last = kills.at(-1)
+  const points = last?.group.map(({ point }) => point).join(', ')
+  process.stderr.write(
+    `${Math.round(performance.now() / 1000)} s, ${kills.length} kills, the last one of a ${last?.role} at ${points}\n`,
+  )
 }
 
 const chosen = stories[story]

@@ -1,6 +1,5 @@
 /** Begins an attempt at an effect: nothing begins unless the command is still in the state that allows it, asked by the very statement that begins. */
 import type { CommandState } from '#kernel/machines/command'
-import { point } from '#store'
 import type { EffectCall } from './catalog/effect-definition.ts'
 import type { StoredEffect } from './command-row.ts'
 import { openEffectPen, withoutArtifacts } from './effect-artifacts.ts'
@@ -47,15 +46,13 @@ export async function begin(
   if (!(await commitTurn(turn, draft.done()))) return false
   const now = turn.effects.find((each) => each.domain_effect_id === effect.domain_effect_id)
   const isBegun = now !== undefined && now.attempt === before + 1 && now.status === 'executing'
-  if (isBegun) await markBegun(turn, effect.domain_effect_id)
+  if (isBegun) markBegun(turn, effect.domain_effect_id)
   return isBegun
 }
 
 /** From here on this turn may call it, and whoever finds it later must ask what became of it. */
-export async function markBegun(turn: Turn, effectId: string): Promise<void> {
+export function markBegun(turn: Turn, effectId: string): void {
   turn.begun.add(effectId)
-  const stop = point('commands.effect_begun')
-  if (stop) await stop
 }
 
 export function callOf(

@@ -14,6 +14,9 @@ export type CallOutcome<T> =
   /** A later turn has the command: whatever this call did will be found by it. */
   | { readonly t: 'lost' }
 
+/** Thrown inside a call that must not be made: a later turn has the command. */
+export class TurnLost extends Error {}
+
 const ERROR_CHARS_MAX = 500
 
 /** The turn is renewed while the call lasts; when it is lost the call is told to stop and its answer is not used. */
@@ -27,10 +30,11 @@ export async function callWithin<T>(
   const signal = AbortSignal.any([stop.signal, turn.signal])
   const answer = call(signal).then(
     (value): CallOutcome<T> => ({ t: 'answered', value }),
-    (error: unknown): CallOutcome<T> =>
-      error instanceof EffectPending
-        ? { t: 'pending', commandId: error.commandId }
-        : { t: 'failed', failure: failureOf(error) },
+    (error: unknown): CallOutcome<T> => {
+      if (error instanceof TurnLost) return { t: 'lost' }
+      if (error instanceof EffectPending) return { t: 'pending', commandId: error.commandId }
+      return { t: 'failed', failure: failureOf(error) }
+    },
   )
   const late = turn.world.sleep(timeoutMs, ended.signal).then(
     (): CallOutcome<T> => ({

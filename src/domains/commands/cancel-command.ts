@@ -1,6 +1,7 @@
 /** Asks a command to stop. After the answer no new effect starts; what is under way is finished, and undone where the mode says so. */
 import { cancelApprovals } from '#domains/approvals'
 import { accept, type Decision } from '#kernel/refusal'
+import { point } from '#store'
 import { redactText } from '#kernel/secret-shapes'
 import type { StoredCommand } from './command-row.ts'
 import { lockCase, refuseMissing } from './command-repository.ts'
@@ -68,12 +69,16 @@ export async function cancelCommand(
       await cancelApprovals(tx, world.newId, { actor: by.actor, traceId: by.traceId }, closed)
     }
     if (way.t !== 'nothing') await world.wake(processOf(command.command_id), { tx })
+    const stop = point('commands.cancel_written')
+    if (stop) await stop
     return accept({
       written: written.value,
       changed: way.t !== 'nothing',
       awaited: awaitedOf(found.effects)?.commandId,
     })
   })
+  const stop = point('commands.cancel_committed')
+  if (stop) await stop
   if (!outcome.ok) return outcome
   const { written, changed, awaited } = outcome.value
   for (const id of written.dependents) await world.wake(processOf(id)).catch(() => {})

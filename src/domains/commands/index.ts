@@ -86,6 +86,12 @@ export { findScheduledTask, type Firing, fireSchedule } from './fire-schedule.ts
 export { builtInFacts, type FactSource, type FactSources } from './gather-facts.ts'
 export type { DependsOn } from './insert-command.ts'
 export {
+  type BrokenInvariant,
+  findBrokenInvariants,
+  invariantCount,
+} from './invariants/find-broken-invariants.ts'
+export { commandInvariants, type Invariant } from './invariants/invariants.ts'
+export {
   defineMaintenance,
   type Maintenance,
   type MaintenanceType,

@@ -55,9 +55,13 @@ export async function recordDone(
   const strokes = strokesToSave(turn.world.artifacts, turn.pens.get(effect.domain_effect_id), turn.command)
   const commit = (write: Write) => (strokes ? commitTurnWith(turn, write, strokes) : commitTurn(turn, write))
   // What comes next may have become impossible, by a cancel for one; that it was done is written all the same.
+  const isEnd = draft.status === 'succeeded'
+  const before = isEnd ? point('commands.finishing') : undefined
+  if (before) await before
   const isWritten = (await commit(draft.done())) || (!turn.isLost && (await commit(outcome().done())))
   if (isWritten) {
-    const stop = point('commands.effect_recorded')
+    const recorded = deed.isUndo ? 'commands.undo_recorded' : 'commands.effect_recorded'
+    const stop = point(isEnd ? 'commands.finished' : recorded)
     if (stop) await stop
     return { t: 'on' }
   }
@@ -86,6 +90,10 @@ export async function recordUnknown(turn: Turn, effect: StoredEffect, failure: A
     const asked = await requestApproval(tx, askingOf(world), by, reconcileAsk(command, effect, content, failure))
     if (!asked.ok) throw new KernelFault('commands.approval.refused', asked.reason, { code: asked.code })
   })
-  if (isWritten) return { t: 'person' }
+  if (isWritten) {
+    const stop = point('commands.outcome_asked')
+    if (stop) await stop
+    return { t: 'person' }
+  }
   return turn.isLost ? { t: 'lost' } : { t: 'on' }
 }

@@ -1,6 +1,7 @@
 /** Decisions after a failure: another run that keeps what succeeded, or the walk back through it. */
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { point } from '#store'
 import type { CommandCase, StoredCommand } from './command-row.ts'
 import { reasonOf } from './cancel-command.ts'
 import { lockCase, refuseMissing } from './command-repository.ts'
@@ -101,6 +102,8 @@ async function afterFailure(
     const written = await commitWrite(tx, draft.value.done())
     if (!written.ok) return written
     await world.wake(processOf(commandId), { tx })
+    const stop = point('commands.retry_written')
+    if (stop) await stop
     return accept(written.value.command)
   })
 }

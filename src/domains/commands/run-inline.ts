@@ -3,6 +3,7 @@
  * and events as the long way, in two commits altogether. Whatever does not go through smoothly is left to the driver.
  */
 import { KernelFault } from '#kernel/errors'
+import { point } from '#store'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-row.ts'
 import { asResult } from './call-effect.ts'
@@ -67,6 +68,8 @@ export async function runInline(
       byWorker,
     )
   }
+  const stop = point('commands.inline_called')
+  if (stop) await stop
   const result = task.fn.result ? task.fn.result(results) : (results.at(-1) ?? {})
   draft.set({ result, run_after: null }).move('succeeded', byWorker)
   const written = await world.writes.commit(draft.done())

@@ -2,7 +2,7 @@
 import { KernelFault } from '#kernel/errors'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { Next } from '#runtime'
-import { constraintOf } from '#store'
+import { constraintOf, point } from '#store'
 import type { ApprovedContent } from '#domains/approvals'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { type Course, decideCourse, askPolicy, type PolicyQuestion } from './decide-course.ts'
@@ -39,6 +39,8 @@ export async function stepIntake(turn: Turn): Promise<StepEnd> {
     draft.move('validated', bySystem)
     if (verdict.t === 'missing') return waitForInput(turn, draft, task, verdict.fields)
   }
+  const classified = point('commands.classified')
+  if (classified) await classified
   const drafts = draftEffects(task, { command })
   const content = contentOf(task, command.payload, drafts.ok ? drafts.value : [])
   command = { ...command, payload_hash: contentHash(content) }
@@ -49,6 +51,8 @@ export async function stepIntake(turn: Turn): Promise<StepEnd> {
     drafts.ok &&
     drafts.value.some(({ effect_type }) => turn.world.catalog.effects.get(effect_type)?.operation?.approval_required)
   const course = decideCourse(task, question.result, { byOperation }, at)
+  const decided = point('commands.policy_decided')
+  if (decided) await decided
   const found = { command, effects: turn.effects }
   switch (course.t) {
     case 'deny':
@@ -119,7 +123,9 @@ async function planAndQueue(
   if (!isQuick || !isFree) draft.move('queued', bySystem)
   const first = isFree ? beginFirstInto(draft, turn, planned.value) : undefined
   try {
-    if ((await commitTurn(turn, draft.done())) && first) await markBegun(turn, first.domain_effect_id)
+    if ((await commitTurn(turn, draft.done())) && first) markBegun(turn, first.domain_effect_id)
+    const stop = point('commands.planned')
+    if (stop) await stop
     return undefined
   } catch (error) {
     if (constraintOf(error) !== 'idx_domain_effects_idem') throw error
@@ -182,7 +188,10 @@ async function waitForInput(
     turn,
     request,
   ).done()
-  return (await commitTurn(turn, write)) ? { t: 'wait', until: write.set.run_after ?? null } : undefined
+  const isWritten = await commitTurn(turn, write)
+  const stop = point('commands.input_requested')
+  if (stop) await stop
+  return isWritten ? { t: 'wait', until: write.set.run_after ?? null } : undefined
 }
 
 type Gate = Pick<Turn, 'command' | 'effects'> & {
@@ -229,6 +238,10 @@ async function waitForApproval(
       requests: asks,
     })
     if (!asked.ok) throw new KernelFault('commands.approval.refused', asked.reason, { code: asked.code })
+    const written = point('commands.approval_written')
+    if (written) await written
   })
+  const requested = point('commands.approval_requested')
+  if (requested) await requested
   return isWritten ? { t: 'wait', until: null } : undefined
 }

@@ -59,6 +59,6 @@ async function run(turn: Turn, parents: number): Promise<StepEnd> {
   const isFirst = next?.t === 'begin' && command.attempt === 1
   if (isFirst) beginInto(draft, turn, next.effect, 'running')
   const isWritten = await commitTurn(turn, draft.done())
-  if (isWritten && isFirst) await markBegun(turn, next.effect.domain_effect_id)
+  if (isWritten && isFirst) markBegun(turn, next.effect.domain_effect_id)
   return undefined
 }

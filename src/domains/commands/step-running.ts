@@ -1,4 +1,6 @@
 /** A running command: its effects one after the other, and its end. */
+import { KernelFault } from '#kernel/errors'
+import { point } from '#store'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { byWorker } from './world.ts'
 import type { StoredEffect } from './command-row.ts'
@@ -19,6 +21,11 @@ export async function stepRunning(turn: Turn): Promise<StepEnd> {
   switch (next.t) {
     case 'finished':
       return finish(turn, next.results)
+    case 'torn':
+      // Nothing is lost by asking again: the turn fails, comes back with a fresh look at the rows, and in the end is stuck for all to see.
+      throw new KernelFault('commands.plan.torn', `not every step is settled: ${next.steps.join(', ')}`, {
+        command_id: turn.command.command_id,
+      })
     case 'failed':
       return endFailed(
         turn,
@@ -50,7 +57,7 @@ export async function continueEffect(turn: Turn, effect: StoredEffect): Promise<
   if (turn.begun.has(effect.domain_effect_id)) {
     turn.begun.delete(effect.domain_effect_id)
     const ended = await callAndRecord(turn, effect, deed, (draft, done) => goOnInto(draft, turn, done))
-    await markNext(turn)
+    markNext(turn)
     return ended
   }
   const cut = {
@@ -84,14 +91,14 @@ function goOnInto(draft: WriteDraft, turn: Turn, done: StoredEffect): void {
 }
 
 /** What the shared commit has really begun; a cancel in between leaves it planned. */
-async function markNext(turn: Turn): Promise<void> {
+function markNext(turn: Turn): void {
   for (const effect of turn.effects) {
     const isOurs =
       effect.status === 'executing' &&
       effect.turn_token === turn.token &&
       effect.run_after === null &&
       effect.attempt === 1
-    if (isOurs && effect.read_back === null && effect.error === null) await markBegun(turn, effect.domain_effect_id)
+    if (isOurs && effect.read_back === null && effect.error === null) markBegun(turn, effect.domain_effect_id)
   }
 }
 
@@ -119,7 +126,12 @@ async function finish(turn: Turn, results: readonly unknown[]): Promise<StepEnd>
   if (!result.ok) return endFailed(turn, draftOf(turn), 'internal_error', result.reason)
   const draft = draftOf(turn)
   finishInto(draft, result.value)
-  return (await commitTurn(turn, draft.done())) ? { t: 'done' } : undefined
+  const before = point('commands.finishing')
+  if (before) await before
+  const isWritten = await commitTurn(turn, draft.done())
+  const after = point('commands.finished')
+  if (after) await after
+  return isWritten ? { t: 'done' } : undefined
 }
 
 function finishInto(draft: WriteDraft, result: unknown): void {
