@@ -46,7 +46,7 @@ const getArtifacts = createRoute({
   method: 'get',
   path: '/artifacts',
   operationId: 'listArtifacts',
-  summary: 'What was produced, newest first, as far as you may see it',
+  summary: 'What was produced, newest first, as far as you may see it; the archive only by its status',
   tags: ['artifacts'],
   ...needs('reader'),
   request: {

@@ -45,11 +45,17 @@ export function withFace<T>(
   return face.ok ? work(face.value.scheduler, face.value) : face
 }
 
-type Work = { readonly job_type?: string | undefined; readonly template_id?: string | undefined }
+type Work = {
+  readonly job_type?: string | undefined
+  readonly template_id?: string | undefined
+  /** Left out, a template runs as it was made, by somebody who might. */
+  readonly params?: unknown
+}
 
 /** To say which command a machine runs is to administer that machine; everything else a writer may do. */
 export function mayRun(c: ApiContext, scheduler: Scheduler, works: readonly Work[]): Decision<undefined> {
   for (const work of works) {
+    if (work.template_id !== undefined && work.params === undefined) continue
     const own = namesOwnCommand(scheduler, work)
     if (!own.ok) return own
     if (!own.value) continue

@@ -297,8 +297,12 @@ describe('the scheduler over HTTP', () => {
         await refusedTo('writer', `/templates/${template_id}`, 'PATCH', { params: { command: 'id' } }),
         forbidden,
       )
+      assert.equal(await refusedTo('writer', '/jobs', 'POST', { template_id }), '201 ok', 'as it was made')
       const times = { name: 'c', cron_expression: '0 0 1 1 *' }
-      assert.equal(await refusedTo('writer', '/schedules', 'POST', { ...times, template_id }), forbidden)
+      assert.equal(
+        await refusedTo('writer', '/schedules', 'POST', { ...times, template_id, param_overrides: { command: 'id' } }),
+        forbidden,
+      )
       const { schedule_id } = await ask<{ schedule_id: string }>(
         'POST',
         '/schedules',

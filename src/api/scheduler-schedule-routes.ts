@@ -129,9 +129,9 @@ export function schedulerScheduleRoutes(deps: SchedulerDeps) {
     })
     .openapi(postSchedule, async (c) => {
       const body = await bodyOf<z.input<typeof scheduleBody>>(c)
-      const { template_id } = c.req.valid('json')
+      const { template_id, param_overrides } = c.req.valid('json')
       const done = withFace(c, deps, (scheduler) => {
-        const allowed = mayRun(c, scheduler, [{ template_id }])
+        const allowed = mayRun(c, scheduler, [{ template_id, params: param_overrides ?? undefined }])
         return allowed.ok ? createSchedule(scheduler, body) : allowed
       })
       return done.ok ? c.json(toScheduleView(done.value), 201) : refused(c, done)
@@ -148,12 +148,10 @@ export function schedulerScheduleRoutes(deps: SchedulerDeps) {
       const done = withFace(c, deps, (scheduler) => {
         const found = readSchedule(scheduler, schedule_id, 1)
         if (!found.ok) return found
-        const templates = [found.value.schedule.template_id, c.req.valid('json').template_id]
-        const allowed = mayRun(
-          c,
-          scheduler,
-          templates.map((template_id) => ({ template_id })),
-        )
+        const { template_id = found.value.schedule.template_id } = c.req.valid('json')
+        // Overrides that are there already would come over another template as well.
+        const isOther = body.param_overrides != null || body.template_id !== undefined
+        const allowed = mayRun(c, scheduler, [{ template_id, params: isOther ? body : undefined }])
         return allowed.ok ? changeSchedule(scheduler, schedule_id, body) : allowed
       })
       return done.ok ? c.json(toScheduleView(done.value), 200) : refused(c, done)

@@ -51,6 +51,8 @@ const query = queryOf({})
 const WAIT_MAX_MS = 60_000
 /** How long a direct execution waits for the job in flight when its caller does not say. */
 const START_WAIT_MS = 10_000
+/** Each asks the file twenty times a second; who comes on top of these is answered at once. */
+const WAITERS_MAX = 20
 
 function parseWait(text: string): Decision<number> {
   const duration = parseDuration(text)
@@ -125,6 +127,16 @@ function leavingOf(c: ApiContext, { closing }: SchedulerDeps): AbortSignal {
 
 export function schedulerSlotRoutes(deps: SchedulerDeps) {
   const cursors = openPageCursors(deps.cursorKey)
+  let waiters = 0
+  async function waiting<T>(waitMs: number | undefined, work: (timeoutMs: number) => Promise<T>): Promise<T> {
+    const isRoom = waiters < WAITERS_MAX
+    waiters += 1
+    try {
+      return await work(isRoom ? (waitMs ?? 0) : 0)
+    } finally {
+      waiters -= 1
+    }
+  }
   return newRouter()
     .openapi(getReservations, (c) => {
       const { cursor, ...page } = c.req.valid('query')
@@ -145,7 +157,9 @@ export function schedulerSlotRoutes(deps: SchedulerDeps) {
       const { scheduler, wait } = face.value
       const stop = leavingOf(c, deps)
       const sleep = (ms: number) => wait(ms, stop)
-      const done = await waitForReservation(scheduler, body, { timeoutMs: c.req.valid('json').wait ?? 0, sleep, stop })
+      const done = await waiting(c.req.valid('json').wait, (timeoutMs) =>
+        waitForReservation(scheduler, body, { timeoutMs, sleep, stop }),
+      )
       return done.ok ? c.json(toReservationView(done.value), 201) : refused(c, done)
     })
     .openapi(postRenew, (c) => {
@@ -168,12 +182,11 @@ export function schedulerSlotRoutes(deps: SchedulerDeps) {
       if (!allowed.ok) return refused(c, allowed)
       const stop = leavingOf(c, deps)
       const startByMs = scheduler.world.now().getTime() + (wanted.wait ?? START_WAIT_MS)
-      const asked = await askForDirect(scheduler, body, {
-        reservedBy: `user ${principalOf(c).userId}`,
-        timeoutMs: wanted.wait ?? 0,
-        sleep: (ms) => wait(ms, stop),
-        stop,
-      })
+      const reservedBy = `user ${principalOf(c).userId}`
+      const sleep = (ms: number) => wait(ms, stop)
+      const asked = await waiting(wanted.wait, (timeoutMs) =>
+        askForDirect(scheduler, body, { reservedBy, timeoutMs, sleep, stop }),
+      )
       if (!asked.ok) return refused(c, asked)
       follow(asked.value, startByMs)
       return c.json(toJobView(asked.value.job), 202)

@@ -115,7 +115,7 @@ export function schedulerTemplateRoutes(deps: SchedulerDeps) {
       const body = await bodyOf<z.input<typeof changeTemplateBody>>(c)
       const { template_id } = c.req.valid('param')
       const done = withFace(c, deps, (scheduler) => {
-        const allowed = mayRun(c, scheduler, [{ template_id }])
+        const allowed = mayRun(c, scheduler, [{ template_id, params: body }])
         return allowed.ok ? changeTemplate(scheduler, template_id, body) : allowed
       })
       return done.ok ? c.json(toTemplateView(done.value), 200) : refused(c, done)

@@ -5,6 +5,7 @@ import type { Decision } from '#kernel/refusal'
 import { addApprove } from './approve.ts'
 import { addArtifacts } from './artifacts.ts'
 import { addCancel } from './cancel.ts'
+import { addCommandSchedules } from './command-schedules.ts'
 import { addCommands } from './commands.ts'
 import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'
@@ -58,7 +59,18 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
       },
   }
   const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addPeople, addEvents]
-  const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry, addArtifacts]
+  const work = [
+    addTaskTypes,
+    addSubmit,
+    addCommands,
+    addWhy,
+    addInbox,
+    addApprove,
+    addCancel,
+    addRetry,
+    addCommandSchedules,
+    addArtifacts,
+  ]
   const jobs = [addJobs, addJobGroups, addJobTemplates, addSchedules, addReservations, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)
   program.addHelpText(

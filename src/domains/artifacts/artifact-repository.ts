@@ -74,7 +74,7 @@ const newArtifacts = onceTable<StoredArtifact>({
     retain_until: 'timestamptz',
     hold_reason: 'text',
   },
-  key: ['workspace_id', 'idempotency_key'],
+  key: ['idempotency_key', 'workspace_id'],
   content: ['command_id', 'artifact_type', 'checksum'],
   log: { log: artifactLog, links },
   row: artifactRow,

@@ -5,7 +5,7 @@ import { type Db, scoped, type Sql } from '#store'
 import { artifactLookup } from './artifact-repository.ts'
 import type { StoredArtifact } from './artifact-row.ts'
 import { mayRead, personOf } from './may-read.ts'
-import { listArtifactsSql, listSwarmArtifactsSql } from './sql/list-artifacts.ts'
+import { listArchivedSql, listCurrentSql, listSwarmArtifactsSql } from './sql/list-artifacts.ts'
 import type { Reader } from './world.ts'
 
 export async function getArtifact(
@@ -23,6 +23,7 @@ export async function getArtifact(
 export type ListArtifacts = {
   readonly workspaceId: string
   readonly artifactType?: string | undefined
+  /** Left out: all but the archive. */
   readonly status?: ArtifactState | undefined
   readonly commandId?: string | undefined
   readonly after?: readonly string[] | undefined
@@ -37,7 +38,7 @@ export type ArtifactPage = {
 export async function listArtifacts(db: Db, reader: Reader, query: ListArtifacts): Promise<ArtifactPage> {
   const [createdText = null, artifactId = null] = query.after ?? []
   const rows = await scoped(db, query.workspaceId).read((tx) =>
-    tx.run(listArtifactsSql, [
+    tx.run(query.status === 'archived' ? listArchivedSql : listCurrentSql, [
       query.workspaceId,
       personOf(reader),
       reader.role === 'admin',

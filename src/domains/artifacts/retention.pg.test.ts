@@ -9,6 +9,7 @@ import { findArtifact } from './artifact-repository.ts'
 import type { StoredArtifact } from './artifact-row.ts'
 import { cancelArtifact, holdArtifact, releaseArtifact, unpublishArtifact } from './change-artifact.ts'
 import { openContent, readText } from './locate-content.ts'
+import { listArtifacts } from './read-artifacts.ts'
 import { sweepBlobs } from './sweep-blobs.ts'
 import type { Acting } from './world.ts'
 
@@ -55,6 +56,11 @@ describe('retention of artifacts', () => {
       assert.equal(opened.ok ? 'opened' : opened.code, 'artifacts.content.removed')
       assert.equal((await room.eventsOf(each.artifact_id)).at(-1), 'status_changed ready>archived')
     }
+    const listed = async (status?: 'archived') => {
+      const asked = { workspaceId: artifact.workspace_id, commandId: artifact.command_id, limit: 9 }
+      return (await listArtifacts(room.db, room.ours.people.reader.principal, { ...asked, status })).items.length
+    }
+    assert.deepEqual([await listed(), await listed('archived')], [0, 1], 'the archive is listed when it is asked for')
     assert.equal((await sweepLater()).removed, 1)
     assert.equal(await room.store.has(artifact.checksum.slice(7)), false)
   })

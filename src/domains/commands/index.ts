@@ -19,6 +19,7 @@ export {
   type FunctionDefinition,
   type PolicyDefinition,
   registerRetry,
+  type ScheduleDefinition,
   type ScheduleSpec,
 } from './catalog/definitions.ts'
 export {
@@ -36,7 +37,14 @@ export {
 export type { CatalogFinding } from './catalog/finding.ts'
 export { findMappingGaps, mappingQuestions } from './catalog/mapping-lint.ts'
 export { anyHost, type Catalog, type CatalogHost, type CompiledTask, openCatalog } from './catalog/open-catalog.ts'
-export { mapTaskToPrimitives, type Primitive, primitiveFamilies, primitives } from './catalog/primitives.ts'
+export {
+  type ExecutionPrimitive,
+  executionPrimitives,
+  mapTaskToPrimitives,
+  type Primitive,
+  primitiveFamilies,
+  primitives,
+} from './catalog/primitives.ts'
 export { defineTask, type TaskSpec, taskSpec } from './catalog/task-spec.ts'
 export { classifyCommand, type TaskClass, taskClasses } from './classify-command.ts'
 export { chooseQueue, type QueueName, queueNames } from './choose-queue.ts'
@@ -74,9 +82,16 @@ export {
 export { openDrive } from './drive-command.ts'
 export { type CommandEventType, commandEventPurposes, commandLog } from './events.ts'
 export { type ExplainedStep, type Explanation, explainCommand } from './explain-command.ts'
-export { type Firing, fireSchedule } from './fire-schedule.ts'
+export { findScheduledTask, type Firing, fireSchedule } from './fire-schedule.ts'
 export { builtInFacts, type FactSource, type FactSources } from './gather-facts.ts'
 export type { DependsOn } from './insert-command.ts'
+export {
+  defineMaintenance,
+  type Maintenance,
+  type MaintenanceType,
+  shippedSchedules,
+  shippedSchedulesFor,
+} from './maintenance.ts'
 export { type NextMove, nextMoves } from './next-moves.ts'
 export { type CommandDeps, type Commands, openCommands } from './open-commands.ts'
 export { type ExecutionPlan, type PlanStep, validatePlan } from './plan.ts'
@@ -109,5 +124,7 @@ export { compensateCommand, retryCommand } from './retry-command.ts'
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit-command.ts'
 export { supplyInput, type SupplyInput } from './supply-input.ts'
 export { type Acting, actingFor, COMMAND_KIND, type CommandWorld } from './world.ts'
+export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
+export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
 export { readYaml } from './yaml/read-yaml.ts'
 export { loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'

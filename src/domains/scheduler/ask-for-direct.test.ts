@@ -10,6 +10,7 @@ import { claimNext } from './claim-next.ts'
 import { readJob } from './list-jobs.ts'
 import { openScheduler } from './open-scheduler.ts'
 import { isOwned } from './owner-lock.ts'
+import { openRaw } from './raw-file.case.ts'
 import { releaseReservation, reserve, tickReservations } from './reservations.ts'
 import { aRealScheduler, aShellType, sleep, wait } from './run-until-idle.case.ts'
 import { runScheduler } from './run-scheduler.ts'
@@ -166,4 +167,16 @@ test('who owns a file can be asked without disturbing the owner', () => {
   assert.equal(isOwned(scheduler.db.file), true)
   scheduler.close()
   assert.equal(isOwned(scheduler.db.file), false)
+})
+
+test('a row whose params cannot be read is closed as failed, and the loop goes on', async () => {
+  const scheduler = aScheduler({ file: aFile() })
+  const { job } = must(await ask(scheduler))
+  const deep = `${'{"a":'.repeat(40)}1${'}'.repeat(40)}`
+  const raw = openRaw(scheduler.db.file)
+  raw.prepare('update jobs set params = ? where job_id = ?').run(deep, job.job_id)
+  raw.close()
+  assert.equal(must(startAskedDirect(scheduler)), undefined)
+  assert.equal(must(readJob(scheduler, job.job_id)).run?.status, 'FAILED')
+  scheduler.close()
 })

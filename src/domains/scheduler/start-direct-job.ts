@@ -34,7 +34,10 @@ export function startDirectJob(
     const free = requireFreeSlot(tx, reservationId)
     if (!free.ok) return free
     const job = insertDirect(scheduler, tx, reservationId, parsed.value)
-    return job.ok ? accept(startNow(scheduler, tx, job.value.job_id, now)) : job
+    if (!job.ok) return job
+    const run = startNow(scheduler, tx, job.value.job_id, now)
+    if (!run) throw new KernelFault('scheduler.direct', 'params that were just checked cannot be read')
+    return accept(run)
   })
 }
 
@@ -61,12 +64,12 @@ export function insertDirect(
   return accept(job)
 }
 
-export function startNow(scheduler: Scheduler, tx: Tx, jobId: string, now: number): ClaimedRun {
+/** Undefined when the row cannot be worked on: then it is closed as FAILED. */
+export function startNow(scheduler: Scheduler, tx: Tx, jobId: string, now: number): ClaimedRun | undefined {
   const started = saveStarted(tx, jobId, now)
   if (!started) throw new KernelFault('scheduler.direct', 'a job that this transaction found QUEUED could not start')
   scheduler.pass('dispatch.claimed')
   const run = startRun(scheduler, tx, started, now)
-  if (!run) throw new KernelFault('scheduler.direct', 'params that were checked on their way in cannot be read')
   scheduler.pass('dispatch.run_inserted')
   scheduler.pass('dispatch.before_commit')
   return run

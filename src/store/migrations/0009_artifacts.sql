@@ -42,8 +42,8 @@ create table concord.artifacts (
   hold_reason      concord.filled_text,
   constraint artifacts_pk primary key (artifact_id),
   constraint artifacts_workspace_uq unique (workspace_id, artifact_id),
-  constraint artifacts_idempotency_key_uq unique (workspace_id, idempotency_key),
-  constraint artifacts_superseded_by_uq unique (workspace_id, superseded_by),
+  constraint artifacts_idempotency_key_uq unique (idempotency_key, workspace_id),
+  constraint artifacts_superseded_by_uq unique (superseded_by, workspace_id),
   constraint artifacts_command_fk foreign key (workspace_id, command_id)
     references concord.commands (workspace_id, command_id),
   constraint artifacts_domain_effect_fk foreign key (workspace_id, domain_effect_id)
@@ -60,7 +60,10 @@ create table concord.artifacts (
   constraint artifacts_held_ck check (status <> 'archived' or hold_reason is null),
   constraint artifacts_removed_ck check (status = 'archived' or location not like 'removed:%')
 ) with (fillfactor = 80);
-create index artifacts_list_ix on concord.artifacts (workspace_id, created_at desc, artifact_id desc);
+-- The list of a workspace, newest first; what retention has taken is listed only when it is asked for. Partial, so that no check of a
+-- reference can mistake them for its target.
+create index artifacts_list_ix on concord.artifacts (workspace_id, created_at desc, artifact_id desc) where status <> 'archived';
+create index artifacts_archive_ix on concord.artifacts (workspace_id, created_at desc, artifact_id desc) where status = 'archived';
 create index artifacts_command_ix on concord.artifacts (command_id);
 create index artifacts_swarm_ix on concord.artifacts (swarm_run_id) where swarm_run_id is not null;
 -- The sweep of blobs asks "does any row still need this content"; two workspaces may share one blob.

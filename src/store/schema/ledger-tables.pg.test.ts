@@ -39,7 +39,7 @@ const printed: readonly Printed[] = [
     keys: ['PRIMARY KEY (child_command_id, parent_command_id)'],
   },
   {
-    rows: '[EFF-02]',
+    rows: '[EFF-02] [OQ-02]',
     table: 'concord.domain_effects',
     columns: `domain_effect_id uuid!, command_id uuid!, effect_type text!, effect_payload jsonb!, idempotency_key text,
       status text! = 'planned'::text, executed_by_runtime_workflow_id text, result jsonb, error text, compensates_effect_id uuid,
@@ -88,7 +88,7 @@ const printed: readonly Printed[] = [
     added:
       'workspace_id, domain_effect_id, content_type, size_bytes, visibility, published_to, superseded_by, retain_until, hold_reason',
     indexes: [],
-    keys: ['PRIMARY KEY (artifact_id)', 'UNIQUE (workspace_id, idempotency_key)'],
+    keys: ['PRIMARY KEY (artifact_id)', 'UNIQUE (idempotency_key, workspace_id)'],
   },
   {
     rows: '[SWM-01]',
