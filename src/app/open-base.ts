@@ -65,7 +65,7 @@ export async function openBase(
   closers.add(() => db.close())
 
   onProgress('starting the runtime')
-  const work = await openWork(db, world, project.value, log)
+  const work = await openWork(db, world, { project: project.value, environment }, log)
   if (!work.ok) return work
   closers.add(() => work.value.close())
   const schemaVersion = migrated.value.version

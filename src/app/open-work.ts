@@ -4,6 +4,7 @@ import { type ApprovalWorld, expireApprovals } from '#domains/approvals'
 import {
   COMMAND_KIND,
   type CommandWorld,
+  connectorDefinitions,
   openApprovalOwner,
   openCatalog,
   openCommands,
@@ -11,11 +12,13 @@ import {
   reconcileCommands,
   shippedPolicies,
 } from '#domains/commands'
+import { type Connectors, environmentSecrets, fileSecrets, openConnectors, openSecrets } from '#domains/connectors'
 import { textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { capabilitiesOf, type Runtime, semanticQueues } from '#runtime'
 import { createDbosRuntime } from '#runtime/dbos'
 import type { Db } from '#store'
+import type { Environment } from './config.ts'
 import type { Log } from './log.ts'
 import type { Project } from './project.ts'
 import type { World } from './world.ts'
@@ -24,6 +27,7 @@ export type OpenedWork = {
   readonly runtime: Runtime
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
+  readonly connectors: Connectors
   close(): Promise<void>
 }
 
@@ -31,9 +35,20 @@ export type OpenedWork = {
 const RECONCILE_MS = 1_000
 const EXPIRE_MS = 5_000
 
-export async function openWork(db: Db, world: World, project: Project, log: Log): Promise<Decision<OpenedWork>> {
+const sleep = (ms: number, signal: AbortSignal) => wait(ms, undefined, { signal }).catch(() => {})
+
+export async function openWork(
+  db: Db,
+  world: World,
+  { project, environment }: { readonly project: Project; readonly environment: Environment },
+  log: Log,
+): Promise<Decision<OpenedWork>> {
   const runtime = createDbosRuntime({ db, log: (level, message) => log[level]({}, message) })
-  const catalog = openCatalog([...shippedPolicies, ...project.catalog], {
+  const secrets = openSecrets({ env: environmentSecrets(environment), file: fileSecrets(), ...project.secrets })
+  const connectors = openConnectors(project.connectors ?? [], { db, ...world, sleep, secrets })
+  if (!connectors.ok) return connectors
+  const definitions = [...shippedPolicies, ...connectorDefinitions(connectors.value), ...project.catalog]
+  const catalog = openCatalog(definitions, {
     name: 'dbos',
     capabilities: capabilitiesOf(runtime.profile),
     queues: Object.keys(semanticQueues),
@@ -45,7 +60,7 @@ export async function openWork(db: Db, world: World, project: Project, log: Log)
     ...world,
     catalog: catalog.value,
     wake: (process, options) => runtime.wake(process, options),
-    sleep: (ms, signal) => wait(ms, undefined, { signal }).catch(() => {}),
+    sleep,
   })
   const approvals: ApprovalWorld = {
     db,
@@ -67,10 +82,12 @@ export async function openWork(db: Db, world: World, project: Project, log: Log)
     runtime,
     commands: commands.world,
     approvals,
+    connectors: connectors.value,
     async close() {
       await Promise.all(sweeps.map((stop) => stop()))
       await runtime.close()
       await commands.close()
+      await connectors.value.close()
     },
   })
 }

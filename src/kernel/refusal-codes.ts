@@ -267,6 +267,16 @@ export const refusalCodes = {
   'commands.plan.invalid': 'invalid',
   'commands.dependency.not_found': 'not_found',
   'commands.webhook.source_unknown': 'not_found',
+
+  // connectors: declarations, secret references, the list of calls
+  secret_in_manifest: 'invalid',
+  'connectors.declaration.invalid': 'configuration',
+  'connectors.template.unfilled': 'invalid',
+  'connectors.secret.reference': 'invalid',
+  'connectors.secret.no_source': 'configuration',
+  'connectors.secret.missing': 'configuration',
+  'connectors.secret.unavailable': 'unavailable',
+  'connectors.connector.not_found': 'not_found',
 } as const satisfies Record<string, RefusalKind>
 
 export type RefusalCode = keyof typeof refusalCodes

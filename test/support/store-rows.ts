@@ -132,6 +132,15 @@ export const rowsOf = {
     review_packet: {},
     payload_hash: 'h1',
   }),
+  'concord.connector_invocations': ({ workspace, command }: World) => ({
+    connector_invocation_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    connector_name: 'mail',
+    operation: 'send',
+    status: 'started',
+    request_payload: {},
+  }),
 } as const satisfies Record<string, (world: World) => Row>
 
 export type TableName = keyof typeof rowsOf
@@ -155,5 +164,6 @@ export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise
   await put('concord.domain_events')
   await put('concord.domain_event_seals')
   await put('concord.approvals', { approval_id: world.approval })
+  await put('concord.connector_invocations')
   return world
 }

@@ -42,7 +42,6 @@ export const withoutTable: readonly string[] = [
   'artifact',
   'memory-candidate',
   'memory-record',
-  'connector-invocation',
   'agent-invocation',
   'registry-entity',
   'registry-version',

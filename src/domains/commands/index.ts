@@ -3,6 +3,7 @@ export { type AddDependency, addDependency } from './add-dependency.ts'
 export { openApprovalOwner } from './approval-owner.ts'
 export { approvalTypesOf } from './approval-types.ts'
 export { type CancelCommand, cancelCommand, type Cancelled } from './cancel-command.ts'
+export { connectorDefinitions } from './catalog/connector-effects.ts'
 export {
   type ApprovalTerms,
   type CommandType,
@@ -50,7 +51,7 @@ export {
   highestClass,
   isSecretReference,
   redactPayload,
-} from './data-class.ts'
+} from '#kernel/data-class'
 export {
   cancelBody,
   cancelledView,

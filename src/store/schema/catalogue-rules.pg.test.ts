@@ -5,6 +5,7 @@ import { type Machine, statesOf } from '#kernel/machine'
 import { agentRunMachine } from '#kernel/machines/agent-run'
 import { approvalMachine } from '#kernel/machines/approval'
 import { commandMachine } from '#kernel/machines/command'
+import { connectorInvocationMachine } from '#kernel/machines/connector-invocation'
 import { effectMachine } from '#kernel/machines/effect'
 import { swarmRunMachine } from '#kernel/machines/swarm-run'
 import { openTestDb, type TestDb } from '#test/database'
@@ -141,6 +142,7 @@ describe('rules of the whole schema', () => {
       ['concord.commands', commandMachine],
       ['concord.domain_effects', effectMachine],
       ['concord.approvals', approvalMachine],
+      ['concord.connector_invocations', connectorInvocationMachine],
       ['concord.swarm_runs', swarmRunMachine],
       ['concord.agent_runs', agentRunMachine],
     ]

@@ -10,13 +10,14 @@ import { drawSchema, firstDifference } from '../migrate/picture.ts'
 import * as agents from './agents.ts'
 import * as approvals from './approvals.ts'
 import * as commands from './commands.ts'
+import * as connectors from './connectors.ts'
 import * as events from './events.ts'
 import * as identity from './identity.ts'
 
 const here = new URL('./', import.meta.url)
 
 /** Every file of this folder that declares tables. */
-const files = { agents, approvals, commands, events, identity }
+const files = { agents, approvals, commands, connectors, events, identity }
 const withoutTables = ['columns', 'concord-schema']
 
 const drizzleTables = (): PgTable[] =>

@@ -6,7 +6,7 @@ import type { PolicyRule } from '#kernel/policy/rule'
 import type { RiskLevel } from '#kernel/policy/risk'
 import type { RetryPolicy } from '#kernel/retry-policy'
 import type { CancellationMode } from '#store/schema/commands'
-import type { DataClass } from '../data-class.ts'
+import type { DataClass } from '#kernel/data-class'
 import type { EffectDefinition } from './effect-definition.ts'
 import type { TaskDefinition } from './task-spec.ts'
 

@@ -1,4 +1,4 @@
-/** Removes secrets by their shape from any text that leaves the process for a log or a terminal. */
+/** Removes secrets by their shape from any text that leaves for a log, a terminal, a row or another system. Pure. */
 const SHAPES: readonly (readonly [RegExp, string])[] = [
   // Concord's own keys: the prefix stays, so that a person can see which key it was.
   [/\bck_([a-z0-9]{4,16})_[A-Za-z0-9_-]{20,}/g, 'ck_$1_[redacted]'],
