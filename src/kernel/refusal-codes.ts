@@ -277,6 +277,8 @@ export const refusalCodes = {
   'connectors.secret.missing': 'configuration',
   'connectors.secret.unavailable': 'unavailable',
   'connectors.connector.not_found': 'not_found',
+  'connectors.address.not_allowed': 'forbidden',
+  'connectors.path.not_allowed': 'forbidden',
 } as const satisfies Record<string, RefusalKind>
 
 export type RefusalCode = keyof typeof refusalCodes

@@ -35,6 +35,7 @@ export function checkConnector(definition: ConnectorDefinition): readonly Connec
   if (!isCount(breaker.failures) || !isCount(breaker.open_ms))
     flaw('breaker', 'failures and open_ms are counts from 1 on')
 
+  for (const each of definition.flaws) flaw('settings', each)
   const declared = { description: definition.description, settings: definition.settings }
   for (const path of secretPaths(declared, [])) flaw('secret_in_manifest', `${path} holds a secret; write a reference`)
   return [...findings, ...operations.flatMap((operation) => checkOperation(definition, operation))]

@@ -91,6 +91,8 @@ export type ConnectorDefinition = {
   readonly secret_refs: readonly string[]
   /** Settings for people to see; a secret among them is refused. */
   readonly settings: JsonObject
+  /** What the type of the connector finds wrong with its own settings. */
+  readonly flaws: readonly string[]
   /** Makes the connector itself; called once, at start-up. It must not call anybody yet. */
   readonly open: (tools: ConnectorTools) => Connector
 }
@@ -142,6 +144,7 @@ export function defineConnector(input: ConnectorInput): ConnectorDefinition {
     data_class_max: 'confidential' as const,
     secret_refs: [],
     settings: {},
+    flaws: [],
     ...input,
     kind: 'connector' as const,
     auth: { mode: 'none' as const, secret_ref: null, scopes: [], ...input.auth },

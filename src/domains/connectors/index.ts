@@ -30,9 +30,16 @@ export {
   sideEffectClasses,
 } from './define-connector.ts'
 export { type ConnectorEventType, connectorLog } from './events.ts'
+export { filesConnector, type FilesConnectorInput } from './files/files-connector.ts'
 export { fillTemplate, type TemplateFacts, valueIn } from './fill-template.ts'
 export type { ConnectorFinding } from './finding.ts'
+export { httpConnector } from './http/http-connector.ts'
+export { type HttpConnectorInput, type HttpForm, type HttpMethod, httpMethods } from './http/http-settings.ts'
+export { isRange, specialNetworkOf } from './http/ip-address.ts'
+export { decideAddress, decideUrl, type Reach } from './http/reach.ts'
+export { type Resolve, systemResolve } from './http/send-request.ts'
 export { type Connectors, openConnectors } from './open-connectors.ts'
+export { postgresConnector, type PostgresConnectorInput } from './postgres/postgres-connector.ts'
 export { environmentSecrets, fileSecrets } from './secret-sources.ts'
 export {
   openSecrets,
