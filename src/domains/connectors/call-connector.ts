@@ -2,6 +2,7 @@
 import { dataClasses, highestClass, checkSecrets, redactPayload } from '#kernel/data-class'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
+import { guardValue } from '#kernel/json-value-guard'
 import { transition } from '#store'
 import { beginCall } from './begin-call.ts'
 import { type CallContext, type ConnectorCall, type ConnectorResult, failed, unsupported } from './connector.ts'
@@ -69,8 +70,10 @@ function checkRequest(
       `the input of ${subject} does not fit at ${issue?.path.join('.') || 'the top'}: ${issue?.code}`,
     )
   }
+  const guarded = guardValue(parsed.data)
+  if (!guarded.ok) return no('validation_error', `the input of ${subject} cannot be taken: ${guarded.reason}`)
   // The check at start-up has seen that the input is an object.
-  const fitted = parsed.data as JsonObject
+  const fitted = guarded.value as JsonObject
   const secrets = checkSecrets(fitted, operation.input_classes)
   if (!secrets.ok) return no('validation_error', `the input of ${subject}: ${secrets.reason}`)
   const unclassed = Object.fromEntries(Object.entries(operation.input_classes).filter(([, of]) => of !== 'secret'))
