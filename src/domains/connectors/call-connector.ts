@@ -10,7 +10,7 @@ import type { ConnectorOperationContract } from './define-connector.ts'
 import { callWithin, judgeAnswer } from './judge-answer.ts'
 import type { OpenedConnector } from './opened-connector.ts'
 import { openScrubber, type Scrubber } from './scrub.ts'
-import { secretDoor } from './secret-door.ts'
+import { openSecretDoor, type SecretDoor } from './secret-door.ts'
 import { storedInvocation } from './stored-invocation.ts'
 import { summarise } from './summarise.ts'
 import type { ConnectorWorld } from './world.ts'
@@ -38,12 +38,18 @@ export async function callConnector(
       retry_after_ms: passed.waitMs,
     })
   const scrubber = openScrubber()
+  const secrets = await openSecretDoor(world.secrets, opened.definition, scrubber)
+  if (!secrets.ok) {
+    opened.breaker.release()
+    return failed(secrets.error)
+  }
   const begun = await begin(world, opened, operation, { ...request, input: checked.input }, scrubber)
   if (!begun.ok) {
     opened.breaker.release()
     return begun.result
   }
-  return callBegun(world, opened, operation, { ...request, input: checked.input }, scrubber, begun.invocationId)
+  const call = { ...request, input: checked.input }
+  return callBegun(world, opened, operation, call, { scrubber, door: secrets.door, invocationId: begun.invocationId })
 }
 
 type Checked =
@@ -133,13 +139,14 @@ function refused(
   return { ok: false, result: failed({ error_class, message, happened: 'no', ...more }) }
 }
 
+type BegunCall = { readonly scrubber: Scrubber; readonly door: SecretDoor; readonly invocationId: string }
+
 async function callBegun(
   world: ConnectorWorld,
   { definition, connector, breaker }: OpenedConnector,
   operation: ConnectorOperationContract,
   request: ConnectorRequest,
-  scrubber: Scrubber,
-  invocationId: string,
+  { scrubber, door, invocationId }: BegunCall,
 ): Promise<ConnectorResult> {
   const startedAt = world.now()
   const answer = await callWithin(world, operation, request.context.signal, (signal) =>
@@ -147,7 +154,7 @@ async function callBegun(
       ...request,
       context: {
         ...request.context,
-        ...secretDoor(world.secrets, definition, scrubber),
+        ...door,
         signal,
         timeout_ms: operation.timeout_ms,
         output_max_bytes: operation.output_max_bytes,

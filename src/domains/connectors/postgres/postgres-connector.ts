@@ -75,8 +75,6 @@ function openPostgres(name: string, { secret_ref, rows_max, timeout_ms }: Terms)
     async call({ capability, input, context }): Promise<ConnectorResult> {
       if (capability !== 'run_sql') return unsupported(capability)
       const url = await context.secret(secret_ref)
-      const password = passwordOf(url)
-      if (password !== '') context.conceal(password)
       // The gate has checked the input against its shape.
       const { sql, params } = input as unknown as { sql: string; params: readonly JsonValue[] }
       const { output_max_bytes: bytesMax, signal } = context
@@ -99,8 +97,4 @@ function openPostgres(name: string, { secret_ref, rows_max, timeout_ms }: Terms)
       })
     },
   }
-}
-
-function passwordOf(url: string): string {
-  return URL.canParse(url) ? decodeURIComponent(new URL(url).password) : ''
 }
