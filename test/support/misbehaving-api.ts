@@ -21,11 +21,14 @@ export type ApiMode =
   | 'echo'
   | 'echo_error'
   | 'echo_redirect'
+  | 'moved'
 
 export type MisbehavingApi = {
   readonly url: string
   readonly port: number
   mode: ApiMode
+  /** Where the mode `moved` sends everybody. */
+  movedTo: string
   /** Deeds by key: what was really done. */
   readonly done: Map<string, number>
   readonly requests: {
@@ -41,7 +44,12 @@ export type MisbehavingApi = {
 
 export async function openMisbehavingApi(host = '127.0.0.1'): Promise<MisbehavingApi> {
   let left = 0
-  const api = { mode: 'honest' as ApiMode, done: new Map<string, number>(), requests: [] as MisbehavingApi['requests'] }
+  const api = {
+    mode: 'honest' as ApiMode,
+    movedTo: '/',
+    done: new Map<string, number>(),
+    requests: [] as MisbehavingApi['requests'],
+  }
   const server: Server = createServer((request, response) => {
     response.on('close', () => {
       if (!response.writableEnded) left += 1
@@ -68,7 +76,7 @@ async function readAll(request: IncomingMessage): Promise<string> {
   return text
 }
 
-type Books = Pick<MisbehavingApi, 'mode' | 'done' | 'requests'>
+type Books = Pick<MisbehavingApi, 'mode' | 'movedTo' | 'done' | 'requests'>
 
 function answer(api: Books, request: IncomingMessage, response: ServerResponse, body: string): void {
   const { method = '', url = '', headers } = request
@@ -131,6 +139,8 @@ function answer(api: Books, request: IncomingMessage, response: ServerResponse, 
       )
     case 'echo_error':
       return send(422, { error: JSON.stringify({ headers, body, url }) })
+    case 'moved':
+      return send(302, '', { location: api.movedTo })
     case 'echo_redirect':
       return send(302, '', { location: `/again?was=${encodeURIComponent(JSON.stringify(headers))}` })
   }
