@@ -24,5 +24,18 @@ export {
   type Definition,
   EffectFailure,
   EffectPending,
+  loadConnector,
   registerRetry,
 } from '#domains/commands'
+export {
+  type Connector,
+  type ConnectorCall,
+  type ConnectorDefinition,
+  ConnectorFailure,
+  type ConnectorResult,
+  defineConnector,
+  filesConnector,
+  httpConnector,
+  postgresConnector,
+  succeeded,
+} from '#domains/connectors'

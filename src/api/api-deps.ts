@@ -2,6 +2,7 @@
 import type { Hono } from 'hono'
 import type { ApprovalWorld } from '#domains/approvals'
 import type { CommandWorld, WebhookSource } from '#domains/commands'
+import type { Connectors } from '#domains/connectors'
 import type { Principal } from '#domains/identity'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
@@ -51,6 +52,7 @@ export type RuntimeStatus = { readonly name: string; readonly ok: boolean }
 export type GovernedWork = {
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
+  readonly connectors: Connectors
   readonly webhooks: readonly WebhookSource[]
 }
 

@@ -8,6 +8,7 @@ import { auditRoutes } from './audit-routes.ts'
 import { bodyGuard } from './body-guard.ts'
 import { authentication, authorization } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
+import { connectorRoutes } from './connector-routes.ts'
 import { eventRoutes } from './event-routes.ts'
 import { judgeFault } from './fault.ts'
 import { healthRoutes } from './health-routes.ts'
@@ -70,13 +71,14 @@ export function createApi(deps: ApiDeps): Api {
   return app
 }
 
-function mountWork(app: Api, deps: ApiDeps, { commands, approvals, webhooks }: GovernedWork): void {
+function mountWork(app: Api, deps: ApiDeps, { commands, approvals, connectors, webhooks }: GovernedWork): void {
   // The routers' exact types say nothing more here and are too deep for the compiler to add up.
   const routers: readonly Hono<ApiEnv>[] = [
     taskTypeRoutes(commands),
     commandRoutes(deps, commands),
     approvalRoutes({ ...deps, approvals }),
     auditRoutes(deps, commands),
+    connectorRoutes({ ...deps, connectors }),
     webhookRoutes(commands, webhooks),
   ]
   for (const router of routers) app.route('/', router)

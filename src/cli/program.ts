@@ -5,6 +5,7 @@ import type { Decision } from '#kernel/refusal'
 import { addApprove } from './approve.ts'
 import { addCancel } from './cancel.ts'
 import { addCommands } from './commands.ts'
+import { addConnectors } from './connectors.ts'
 import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'
 import { exitCodeOf } from './exit-codes.ts'
@@ -53,7 +54,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
       },
   }
   const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addEvents]
-  const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry]
+  const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry, addConnectors]
   const jobs = [addJobs, addSchedules, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)
   program.addHelpText(

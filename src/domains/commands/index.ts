@@ -104,4 +104,4 @@ export { submitCommand, type SubmitCommand, type SubmittedCommand } from './subm
 export { supplyInput, type SupplyInput } from './supply-input.ts'
 export { type Acting, actingFor, COMMAND_KIND, type CommandWorld } from './world.ts'
 export { readYaml } from './yaml/read-yaml.ts'
-export { loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'
+export { loadConnector, loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'

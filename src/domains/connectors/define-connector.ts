@@ -45,7 +45,7 @@ export type ReadBack = Followup & {
   /** The field of its output that is there (not null, false or an empty list) when the deed was done. */
   readonly found: string
   /** The field that stands for the result of the deed; left out: the whole output. */
-  readonly result?: string
+  readonly result?: string | undefined
 }
 
 export type ConnectorOperationContract = {

@@ -14,7 +14,22 @@ export {
   succeeded,
   unsupported,
 } from './connector.ts'
+export {
+  type ConnectorForm,
+  connectorForm,
+  connectorOfForm,
+  type ConnectorType,
+  shippedConnectorTypes,
+} from './connector-form.ts'
 export type { ConnectorTools } from './connector-tools.ts'
+export {
+  connectorDetailView,
+  connectorView,
+  invocationView,
+  toConnectorDetailView,
+  toConnectorView,
+  toInvocationView,
+} from './contract.ts'
 export {
   type AuthMode,
   authModes,
@@ -38,6 +53,7 @@ export { type HttpConnectorInput, type HttpForm, type HttpMethod, httpMethods } 
 export { isRange, specialNetworkOf } from './http/ip-address.ts'
 export { decideAddress, decideUrl, type Reach } from './http/reach.ts'
 export { type Resolve, systemResolve } from './http/send-request.ts'
+export { type InvocationPage, type ListInvocations, listInvocations } from './list-invocations.ts'
 export { type Connectors, openConnectors } from './open-connectors.ts'
 export { postgresConnector, type PostgresConnectorInput } from './postgres/postgres-connector.ts'
 export { environmentSecrets, fileSecrets } from './secret-sources.ts'
@@ -51,4 +67,5 @@ export {
   type SecretSources,
 } from './secrets.ts'
 export type { StoredInvocation } from './stored-invocation.ts'
+export { knownTools, type Tool, type ToolExecutionMode, toolExecutionModes, toolsOf, toolView } from './tool.ts'
 export type { ConnectorWorld } from './world.ts'
