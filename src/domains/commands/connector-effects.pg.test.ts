@@ -10,6 +10,7 @@ import {
   type ConnectorResult,
   type Connectors,
   defineConnector,
+  httpConnector,
   openConnectors,
   openSecrets,
   succeeded,
@@ -18,27 +19,30 @@ import { errorClasses } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { realSleep } from '#test/connectors'
+import { openMisbehavingApi } from '#test/misbehaving-api'
 import { accepted, TRACE } from '#test/tenant'
 import { connectorDefinitions } from './catalog/connector-effects.ts'
 import { defineCommandType, defineFunction, type Definition } from './catalog/definitions.ts'
 import { defineTask } from './catalog/task-spec.ts'
+import { compensateCommand } from './retry-command.ts'
 
 /** A help desk: keeps tickets by the key under which they were opened, and breaks where it is told to. */
 class Desk {
   readonly tickets = new Map<string, { id: string; open: boolean }>()
   readonly seen: ConnectorCall[] = []
-  readonly troubles: ('lost_before' | 'lost_after' | 'refuse')[] = []
+  readonly troubles: ('lost_before' | 'lost_after')[] = []
+  refusedTitle = ''
 
   async call(call: ConnectorCall): Promise<ConnectorResult> {
     this.seen.push(call)
     const { capability, input, context } = call
-    if (capability === 'find_ticket') return succeeded({ ticket: this.tickets.get(String(input['key'])) ?? null })
+    if (capability === 'find_ticket') return succeeded({ ticket: this.tickets.get(input['key'] as string) ?? null })
     if (capability === 'close_ticket') {
       for (const ticket of this.tickets.values()) if (ticket.id === input['id']) ticket.open = false
       return succeeded({ closed: input['id'] ?? null })
     }
     const trouble = this.troubles.shift()
-    if (trouble === 'refuse') throw new ConnectorFailure('validation_error', 'no such queue', 'no')
+    if (input['title'] === this.refusedTitle) throw new ConnectorFailure('validation_error', 'no such queue', 'no')
     if (trouble === 'lost_before') throw new ConnectorFailure('transient_connector_error', 'connection lost', 'unknown')
     const key = context.idempotency_key ?? ''
     const ticket = { id: `T${this.tickets.size + 1}`, open: true }
@@ -228,14 +232,77 @@ describe('connector operations as effects', () => {
     )
   })
 
-  test('[CON-12] a refusal of the provider ends the command with its class, and what was done before is undone by the declared operation', async () => {
-    desk.troubles.push('refuse')
-    const refused = await submit(open('chair'))
-    assert.equal(await room.settle(refused), 'failed')
+  test('[CON-12] a refusal of the provider ends the command with its class, and an operator has what was done before undone', async () => {
+    desk.troubles.length = 0
+    const id = await submit(open('lamp'), open('chair'))
+    // The second of them is refused.
+    const before = desk.seen.length
+    desk.refusedTitle = 'chair'
+    assert.equal(await room.settle(id), 'failed')
     const [command] = await room.rows<{ error_class: string }>(
       'select error_class from concord.commands where command_id = $1',
-      [refused],
+      [id],
     )
     assert.equal(command?.error_class, 'validation_error')
+    assert.equal(desk.tickets.get('ticket:lamp')?.open, true)
+    const operator = {
+      actor: 'user:operator',
+      kind: 'operator' as const,
+      traceId: TRACE,
+      principal: room.tenant.people.admin.principal,
+    }
+    accepted(await compensateCommand(room.world, operator, { workspaceId: room.tenant.workspace.id, commandId: id }))
+    assert.equal(await room.settle(id), 'compensated')
+    assert.equal(desk.tickets.get('ticket:lamp')?.open, false)
+    assert.deepEqual(
+      desk.seen.slice(before).map(({ capability }) => capability),
+      ['open_ticket', 'open_ticket', 'close_ticket'],
+    )
+    const drift = await room.rows(
+      `select 1 from concord.domain_events where event_type = 'compensation_drift' and command_id = $1`,
+      [id],
+    )
+    assert.equal(drift.length, 0)
+  })
+
+  test('[CON-19] an HTTP connector with the same contract takes the place of the one in memory: nothing above it changes', async () => {
+    const api = await openMisbehavingApi()
+    const over = { input: z.strictObject({ id: z.string() }), output: z.looseObject({}) }
+    const real = httpConnector({
+      name: 'desk',
+      description: 'The help desk, over HTTP.',
+      base_url: api.url,
+      reach: { allow_http: true, private_networks: ['127.0.0.1'] },
+      operations: [
+        {
+          name: 'open_ticket',
+          description: 'Opens a ticket.',
+          method: 'POST',
+          path: '/tickets',
+          input: z.strictObject({ title: z.string() }),
+          output: z.looseObject({ id: z.string() }),
+          side_effect_class: 'keyed',
+          idempotency: { required: true, key_template: 'ticket:{title}' },
+        },
+        {
+          ...over,
+          name: 'delete_ticket',
+          description: 'Deletes.',
+          method: 'DELETE',
+          path: '/tickets/{id}',
+          side_effect_class: 'opaque',
+          approval_required: true,
+        },
+      ],
+    })
+    const other = await openTestRoom(undefined, ({ db, now, newId }) => {
+      const world = { db, now, newId, sleep: realSleep, secrets: openSecrets({}) }
+      return [...connectorDefinitions(accepted(openConnectors([real], world))), ...deskCatalog()]
+    })
+    const id = await other.submit({ steps: [open('phone')] }, { taskName: 'Help' })
+    assert.equal(await other.settle(id), 'succeeded')
+    assert.deepEqual([...api.done.keys()], ['ticket:phone'])
+    await other.close()
+    await api.close()
   })
 })

@@ -5,6 +5,7 @@ import {
   type ConnectorResult,
   type Connectors,
   fillTemplate,
+  type ReadBack,
   valueIn,
 } from '#domains/connectors'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
@@ -31,19 +32,25 @@ function definitionsOf(
   const effectClass = operation.side_effect_class === 'none' ? 'read' : operation.side_effect_class
   const call = (capability: string, from: EffectCall, input: JsonObject) =>
     callThrough(connectors, definition.name, capability, from, input)
-  const undoOf = (undone: NonNullable<typeof compensation>) => ({
-    name: `${name}.undo`,
-    class: undoClass(definition, undone.operation),
-    timeout_ms: operation.timeout_ms + GATE_MS,
-    do: async (from: UndoCall) => {
-      const { payload, result } = from.undone
+  const undoOf = (undone: NonNullable<typeof compensation>) => {
+    const undoing = definition.operations.find((each) => each.name === undone.operation)
+    const undoClass = undoing?.side_effect_class ?? 'opaque'
+    const inputOf = ({ undone: { payload, result }, idempotencyKey: key }: UndoCall) =>
       // A stored result is JSON.
-      const input = filled(undone.input, { input: payload, output: result as JsonValue, key: from.idempotencyKey })
-      const done = await call(undone.operation, from, input)
-      from.emit(`${name}.undo`)
-      return done
-    },
-  })
+      filled(undone.input, { input: payload, output: result as JsonValue, key })
+    const asked = undoing?.read_back
+    return {
+      name: `${name}.undo`,
+      class: undoClass === 'none' ? ('opaque' as const) : undoClass,
+      timeout_ms: (undoing?.timeout_ms ?? operation.timeout_ms) + GATE_MS,
+      do: async (from: UndoCall) => {
+        const done = await call(undone.operation, from, inputOf(from))
+        from.emit(`${name}.undo`)
+        return done
+      },
+      ...(asked ? { find: (from: UndoCall) => lookUp(call, asked, from, inputOf(from)) } : {}),
+    }
+  }
   return [
     defineConnectorOperation({
       connector: definition.name,
@@ -69,11 +76,7 @@ function definitionsOf(
       do: (from) => call(operation.name, from, from.payload),
       ...(read_back
         ? {
-            find: async (from: EffectCall): Promise<Found> => {
-              const input = filled(read_back.input, { input: from.payload, output: null, key: from.idempotencyKey })
-              const output = await call(read_back.operation, from, input)
-              return foundIn(output, read_back.found, read_back.result)
-            },
+            find: (from: EffectCall) => lookUp(call, read_back, from, from.payload),
           }
         : {}),
       ...(compensation ? { undo: undoOf(compensation), requires_compensation: true } : {}),
@@ -81,10 +84,11 @@ function definitionsOf(
   ]
 }
 
-/** An undo is called by the class of the operation that undoes; a look-up of it is not declared, so it cannot be asked. */
-function undoClass(definition: ConnectorDefinition, name: string): 'keyed' | 'opaque' {
-  const operation = definition.operations.find((each) => each.name === name)
-  return operation?.side_effect_class === 'keyed' ? 'keyed' : 'opaque'
+type CallOperation = (capability: string, from: EffectCall, input: JsonObject) => Promise<JsonValue>
+
+async function lookUp(call: CallOperation, asked: ReadBack, from: EffectCall, of: JsonObject): Promise<Found> {
+  const input = filled(asked.input, { input: of, output: null, key: from.idempotencyKey })
+  return foundIn(await call(asked.operation, from, input), asked.found, asked.result)
 }
 
 async function callThrough(
