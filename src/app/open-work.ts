@@ -1,7 +1,9 @@
 /** The governed path of one process: runtime, catalog, commands and approvals, opened together and closed in reverse. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { type ApprovalWorld, expireApprovals } from '#domains/approvals'
+import { archiveArtifacts, type ArtifactWorld, sweepBlobs } from '#domains/artifacts'
 import {
+  artifactFacts,
   COMMAND_KIND,
   type CommandWorld,
   connectorDefinitions,
@@ -9,6 +11,7 @@ import {
   openCatalog,
   openCommands,
   openDrive,
+  publishArtifactDefinitions,
   reconcileCommands,
   shippedPolicies,
 } from '#domains/commands'
@@ -27,6 +30,7 @@ export type OpenedWork = {
   readonly runtime: Runtime
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
+  readonly artifacts: ArtifactWorld
   readonly connectors: Connectors
   close(): Promise<void>
 }
@@ -34,21 +38,26 @@ export type OpenedWork = {
 /** A committed command is started within 5 s even if the process died between the commit and the wake. */
 const RECONCILE_MS = 1_000
 const EXPIRE_MS = 5_000
+/** Retention counts in days, and a blob without a row waits an hour anyway. */
+const RETAIN_MS = 60_000
+const SWEEP_MS = 600_000
 
 const sleep = (ms: number, signal: AbortSignal) => wait(ms, undefined, { signal }).catch(() => {})
+
+type Brought = { readonly project: Project; readonly environment: Environment; readonly artifacts: ArtifactWorld }
 
 export async function openWork(
   db: Db,
   world: World,
-  { project, environment }: { readonly project: Project; readonly environment: Environment },
+  { project, environment, artifacts }: Brought,
   log: Log,
 ): Promise<Decision<OpenedWork>> {
   const runtime = createDbosRuntime({ db, log: (level, message) => log[level]({}, message) })
   const secrets = openSecrets({ env: environmentSecrets(environment), file: fileSecrets(), ...project.secrets })
   const connectors = openConnectors(project.connectors ?? [], { db, ...world, sleep, secrets })
   if (!connectors.ok) return connectors
-  const definitions = [...shippedPolicies, ...connectorDefinitions(connectors.value), ...project.catalog]
-  const catalog = openCatalog(definitions, {
+  const shipped = [...shippedPolicies, ...publishArtifactDefinitions, ...connectorDefinitions(connectors.value)]
+  const catalog = openCatalog([...shipped, ...project.catalog], {
     name: 'dbos',
     capabilities: capabilitiesOf(runtime.profile),
     queues: Object.keys(semanticQueues),
@@ -59,6 +68,8 @@ export async function openWork(
     db,
     ...world,
     catalog: catalog.value,
+    artifacts,
+    facts: artifactFacts(artifacts),
     wake: (process, options) => runtime.wake(process, options),
     sleep,
   })
@@ -74,14 +85,18 @@ export async function openWork(
     await commands.close()
     return opened
   }
+  const traceId = () => textId('trace', world.randomBytes(16))
   const sweeps = [
     every(RECONCILE_MS, () => reconcileCommands(commands.world), log),
-    every(EXPIRE_MS, () => expireApprovals(approvals, { traceId: textId('trace', world.randomBytes(16)) }), log),
+    every(EXPIRE_MS, () => expireApprovals(approvals, { traceId: traceId() }), log),
+    every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: traceId() }), log),
+    every(SWEEP_MS, () => sweepBlobs(artifacts), log),
   ]
   return accept({
     runtime,
     commands: commands.world,
     approvals,
+    artifacts,
     connectors: connectors.value,
     async close() {
       await Promise.all(sweeps.map((stop) => stop()))

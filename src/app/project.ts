@@ -2,6 +2,7 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import type { ArtifactType } from '#domains/artifacts'
 import type { Definition, WebhookSource } from '#domains/commands'
 import type { ConnectorDefinition, SecretSources } from '#domains/connectors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -9,6 +10,8 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 export type Project = {
   readonly catalog: readonly Definition[]
   readonly webhooks?: readonly WebhookSource[]
+  /** Beside the built-in ones; one of the same name takes its place. */
+  readonly artifactTypes?: readonly ArtifactType[]
   /** Doors to other systems; each of their operations is an effect that the catalog may name. */
   readonly connectors?: readonly ConnectorDefinition[]
   /** Where `vault://` and `keyring://` references lead; `env://` and `file://` are there already. */

@@ -10,9 +10,13 @@ grant usage on schema concord to concord_app;
 grant usage on schema concord to concord_engine;
 create domain concord.agent_run_status as text constraint agent_run_status_ck CHECK ((VALUE = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'created'::text, 'queued'::text, 'waiting_for_tool'::text, 'waiting_for_approval'::text, 'waiting_for_input'::text, 'waiting_for_children'::text, 'cancelling'::text])));
 create domain concord.approval_status as text constraint approval_status_ck CHECK ((VALUE = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'changes_requested'::text, 'expired'::text, 'cancelled'::text])));
+create domain concord.artifact_location as text constraint artifact_location_ck CHECK (((VALUE ~ '^(disk|s3|removed):[0-9a-f]{64}$'::text) OR ((VALUE ~~ 'data:%'::text) AND (octet_length(VALUE) <= 16384))));
+create domain concord.artifact_status as text constraint artifact_status_ck CHECK ((VALUE = ANY (ARRAY['draft'::text, 'ready'::text, 'published'::text, 'unpublished'::text, 'superseded'::text, 'cancelled'::text, 'archived'::text])));
+create domain concord.artifact_visibility as text constraint artifact_visibility_ck CHECK ((VALUE = ANY (ARRAY['private'::text, 'workspace'::text])));
 create domain concord.cancellation_mode as text constraint cancellation_mode_ck CHECK ((VALUE = ANY (ARRAY['graceful'::text, 'compensate_then_stop'::text])));
 create domain concord.command_status as text constraint command_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'validated'::text, 'waiting_for_input'::text, 'waiting_for_approval'::text, 'approved'::text, 'queued'::text, 'running'::text, 'blocked'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'compensating'::text, 'compensated'::text, 'cancelling'::text])));
 create domain concord.connector_invocation_status as text constraint connector_invocation_status_ck CHECK ((VALUE = ANY (ARRAY['started'::text, 'succeeded'::text, 'failed'::text])));
+create domain concord.content_checksum as text constraint content_checksum_ck CHECK ((VALUE ~ '^sha256:[0-9a-f]{64}$'::text));
 create domain concord.cost_limit as numeric constraint cost_limit_ck CHECK (((VALUE > (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
 create domain concord.cost_units as numeric constraint cost_units_ck CHECK (((VALUE >= (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
 create domain concord.count_from_one as integer constraint count_from_one_ck CHECK ((VALUE >= 1));
@@ -96,7 +100,7 @@ create table concord.agent_runs (
 CREATE INDEX agent_runs_command_ix ON concord.agent_runs USING btree (command_id);
 CREATE INDEX agent_runs_due_ix ON concord.agent_runs USING btree (run_after) WHERE ((completed_at IS NULL) AND (cancelled_at IS NULL));
 CREATE INDEX idx_agent_runs_parent_agent_run_id ON concord.agent_runs USING btree (parent_agent_run_id);
-CREATE INDEX idx_agent_runs_status ON concord.agent_runs USING btree (workspace_id, status);
+CREATE INDEX idx_agent_runs_status ON concord.agent_runs USING btree (status, workspace_id);
 CREATE INDEX idx_agent_runs_swarm_run_id ON concord.agent_runs USING btree (swarm_run_id);
 alter table concord.agent_runs enable row level security, force row level security;
 create policy agent_runs_app on concord.agent_runs as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
@@ -129,7 +133,7 @@ create table concord.approvals (
   approved_by           text[]                  not null default '{}'::text[],
   domain_effect_id      uuid,
   constraint approvals_pk PRIMARY KEY (approval_id),
-  constraint approvals_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
+  constraint approvals_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint approvals_workspace_uq UNIQUE (workspace_id, approval_id),
   constraint approvals_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint approvals_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
@@ -154,6 +158,61 @@ comment on column concord.approvals.payload_hash is 'payload_hash of the command
 comment on column concord.approvals.self_decision_allowed is 'Copied from the approval type when asked.';
 comment on column concord.approvals.approver_roles is 'Org roles whose members may decide beside the approver.';
 comment on column concord.approvals.approved_by is 'Distinct persons who approved so far, where more than one must.';
+
+create table concord.artifacts (
+  artifact_id      uuid                        not null,
+  command_id       uuid                        not null,
+  artifact_type    concord.filled_text         not null,
+  location         concord.artifact_location   not null,
+  version          concord.count_from_one      not null default 1,
+  status           concord.artifact_status     not null,
+  metadata         concord.object_json         not null default '{}'::jsonb,
+  lineage          concord.object_json         not null default '{}'::jsonb,
+  created_by       concord.filled_text         not null,
+  created_at       concord.finite_time         not null default now(),
+  agent_run_id     uuid,
+  swarm_run_id     uuid,
+  checksum         concord.content_checksum    not null,
+  idempotency_key  concord.filled_text,
+  workspace_id     uuid                        not null,
+  domain_effect_id uuid,
+  content_type     concord.filled_text         not null,
+  size_bytes       concord.count_from_zero     not null,
+  visibility       concord.artifact_visibility not null default 'workspace'::text,
+  published_to     concord.filled_text,
+  superseded_by    uuid,
+  retain_until     concord.finite_time,
+  hold_reason      concord.filled_text,
+  constraint artifacts_pk PRIMARY KEY (artifact_id),
+  constraint artifacts_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
+  constraint artifacts_superseded_by_uq UNIQUE (superseded_by, workspace_id),
+  constraint artifacts_workspace_uq UNIQUE (workspace_id, artifact_id),
+  constraint artifacts_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
+  constraint artifacts_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint artifacts_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
+  constraint artifacts_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.artifacts(workspace_id, artifact_id),
+  constraint artifacts_swarm_run_fk FOREIGN KEY (workspace_id, swarm_run_id) REFERENCES concord.swarm_runs(workspace_id, swarm_run_id),
+  constraint artifacts_held_ck CHECK ((((status)::text <> 'archived'::text) OR (hold_reason IS NULL))),
+  constraint artifacts_published_to_ck CHECK ((((status)::text <> 'published'::text) OR (published_to IS NOT NULL))),
+  constraint artifacts_removed_ck CHECK ((((status)::text = 'archived'::text) OR ((location)::text !~~ 'removed:%'::text))),
+  constraint artifacts_superseded_by_ck CHECK ((superseded_by <> artifact_id)),
+  constraint artifacts_superseded_ck CHECK ((((status)::text <> 'superseded'::text) OR (superseded_by IS NOT NULL)))
+) with (fillfactor=80);
+CREATE INDEX artifacts_archive_ix ON concord.artifacts USING btree (workspace_id, created_at DESC, artifact_id DESC) WHERE ((status)::text = 'archived'::text);
+CREATE INDEX artifacts_command_ix ON concord.artifacts USING btree (command_id);
+CREATE INDEX artifacts_lineage_ix ON concord.artifacts USING gin (lineage jsonb_path_ops);
+CREATE INDEX artifacts_list_ix ON concord.artifacts USING btree (workspace_id, created_at DESC, artifact_id DESC) WHERE ((status)::text <> 'archived'::text);
+CREATE INDEX artifacts_location_ix ON concord.artifacts USING btree (location) WHERE ((location)::text !~~ 'data:%'::text);
+CREATE INDEX artifacts_retention_ix ON concord.artifacts USING btree (retain_until) WHERE ((retain_until IS NOT NULL) AND ((status)::text <> 'archived'::text));
+CREATE INDEX artifacts_swarm_ix ON concord.artifacts USING btree (swarm_run_id) WHERE (swarm_run_id IS NOT NULL);
+alter table concord.artifacts enable row level security, force row level security;
+create policy artifacts_app on concord.artifacts as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy artifacts_engine on concord.artifacts as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.artifacts to concord_app;
+grant insert, select, update on concord.artifacts to concord_engine;
+comment on column concord.artifacts.location is 'disk:<sha-256>, s3:<sha-256>, a data: URI of a small text, or removed:<sha-256> after retention.';
+comment on column concord.artifacts.lineage is 'The command, effect and runs it came from, and its sources by kind and id.';
+comment on column concord.artifacts.hold_reason is 'While set, retention does not touch the row.';
 
 create table concord.command_dependencies (
   child_command_id       uuid                   not null,
@@ -203,7 +262,7 @@ create table concord.commands (
   turn_token              uuid,
   turn_until              concord.finite_time,
   constraint commands_pk PRIMARY KEY (command_id),
-  constraint commands_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
+  constraint commands_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint commands_runtime_workflow_id_uq UNIQUE (runtime_workflow_id),
   constraint commands_workspace_uq UNIQUE (workspace_id, command_id),
   constraint commands_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
@@ -416,7 +475,7 @@ create table concord.swarm_runs (
   constraint swarm_runs_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
 ) with (fillfactor=80);
 CREATE INDEX idx_swarm_runs_command_id ON concord.swarm_runs USING btree (command_id);
-CREATE INDEX idx_swarm_runs_status ON concord.swarm_runs USING btree (workspace_id, status);
+CREATE INDEX idx_swarm_runs_status ON concord.swarm_runs USING btree (status, workspace_id);
 CREATE INDEX swarm_runs_due_ix ON concord.swarm_runs USING btree (run_after) WHERE ((completed_at IS NULL) AND (cancelled_at IS NULL));
 alter table concord.swarm_runs enable row level security, force row level security;
 create policy swarm_runs_app on concord.swarm_runs as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
@@ -427,23 +486,25 @@ comment on column concord.swarm_runs.workflow_run_id is 'Instance of a registere
 comment on column concord.swarm_runs.run_after is 'When the next turn is due; null: nothing is due.';
 
 create table identity.api_keys (
-  id           uuid                     not null default gen_random_uuid(),
-  org_id       uuid                     not null,
-  user_id      uuid                     not null,
-  workspace_id uuid,
-  name         text                     not null,
-  prefix       text                     not null,
-  key_hash     bytea                    not null,
-  role         text                     not null,
-  created_at   timestamp with time zone not null default now(),
-  expires_at   timestamp with time zone,
-  revoked_at   timestamp with time zone,
-  last_used_at timestamp with time zone,
+  id            uuid                     not null default gen_random_uuid(),
+  org_id        uuid                     not null,
+  user_id       uuid                     not null,
+  workspace_id  uuid,
+  name          text                     not null,
+  prefix        text                     not null,
+  key_hash      bytea                    not null,
+  role          text                     not null,
+  created_at    timestamp with time zone not null default now(),
+  expires_at    timestamp with time zone,
+  revoked_at    timestamp with time zone,
+  last_used_at  timestamp with time zone,
+  is_invitation boolean                  not null default false,
   constraint api_keys_pk PRIMARY KEY (id),
   constraint api_keys_key_hash_uq UNIQUE (key_hash),
   constraint api_keys_prefix_uq UNIQUE (prefix),
   constraint api_keys_user_fk FOREIGN KEY (org_id, user_id) REFERENCES identity.users(org_id, id),
   constraint api_keys_workspace_fk FOREIGN KEY (org_id, workspace_id) REFERENCES identity.workspaces(org_id, id),
+  constraint api_keys_invitation_ck CHECK (((NOT is_invitation) OR ((expires_at IS NOT NULL) AND (workspace_id IS NULL)))),
   constraint api_keys_key_hash_ck CHECK ((octet_length(key_hash) = 32)),
   constraint api_keys_name_ck CHECK (((name <> ''::text) AND (prefix <> ''::text))),
   constraint api_keys_role_ck CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'admin'::text]))),
@@ -456,6 +517,7 @@ grant insert, select, update on identity.api_keys to concord_engine;
 comment on column identity.api_keys.workspace_id is 'Null: every workspace that the user may enter.';
 comment on column identity.api_keys.key_hash is 'SHA-256 of the key; the key itself is shown once and never stored.';
 comment on column identity.api_keys.role is 'Upper bound; at use time the lower of this and the role of the user counts.';
+comment on column identity.api_keys.is_invitation is 'Opens nothing; exchanged once for a key of the same person.';
 
 create table identity.org_role_memberships (
   role_id    uuid                     not null,
@@ -482,7 +544,7 @@ create table identity.org_roles (
   created_at timestamp with time zone not null default now(),
   constraint org_roles_pk PRIMARY KEY (id),
   constraint org_roles_org_uq UNIQUE (org_id, id),
-  constraint org_roles_slug_uq UNIQUE (org_id, slug),
+  constraint org_roles_slug_uq UNIQUE (slug, org_id),
   constraint org_roles_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
   constraint org_roles_name_ck CHECK (((name <> ''::text) AND (slug <> ''::text))),
   constraint org_roles_times_ck CHECK (isfinite(created_at))
@@ -512,16 +574,18 @@ grant insert, select, update on identity.orgs to concord_engine;
 grant select on identity.orgs to concord_app;
 
 create table identity.users (
-  id          uuid                     not null default gen_random_uuid(),
-  org_id      uuid                     not null,
-  external_id text                     not null,
-  email       text,
-  role        text                     not null,
-  created_at  timestamp with time zone not null default now(),
+  id             uuid                     not null default gen_random_uuid(),
+  org_id         uuid                     not null,
+  external_id    text                     not null,
+  email          text,
+  role           text                     not null,
+  created_at     timestamp with time zone not null default now(),
+  deactivated_at timestamp with time zone,
   constraint users_pk PRIMARY KEY (id),
   constraint users_external_id_uq UNIQUE (external_id),
   constraint users_org_uq UNIQUE (org_id, id),
   constraint users_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
+  constraint users_deactivated_at_ck CHECK (isfinite(deactivated_at)),
   constraint users_external_id_ck CHECK ((external_id <> ''::text)),
   constraint users_role_ck CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'admin'::text]))),
   constraint users_times_ck CHECK (isfinite(created_at))
@@ -533,6 +597,7 @@ grant insert, select, update on identity.users to concord_engine;
 grant select on identity.users to concord_app;
 comment on column identity.users.external_id is 'Subject at the identity provider; unique over all orgs, so an identity has one org.';
 comment on column identity.users.role is 'Platform permission; org roles decide visibility and are separate.';
+comment on column identity.users.deactivated_at is 'Since when no credential of this person works; null: they may sign in.';
 
 create table identity.workspaces (
   id             uuid                     not null default gen_random_uuid(),
@@ -545,7 +610,7 @@ create table identity.workspaces (
   archived_at    timestamp with time zone,
   constraint workspaces_pk PRIMARY KEY (id),
   constraint workspaces_org_uq UNIQUE (org_id, id),
-  constraint workspaces_slug_uq UNIQUE (org_id, slug),
+  constraint workspaces_slug_uq UNIQUE (slug, org_id),
   constraint workspaces_access_role_fk FOREIGN KEY (org_id, access_role_id) REFERENCES identity.org_roles(org_id, id),
   constraint workspaces_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
   constraint workspaces_owner_fk FOREIGN KEY (org_id, owner_user_id) REFERENCES identity.users(org_id, id),

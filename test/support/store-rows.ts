@@ -21,7 +21,17 @@ const hash32 = (fill: number): Buffer => Buffer.alloc(32, fill)
 /** Everything that one workspace can hold, one row each. */
 export type World = Readonly<
   Record<
-    'org' | 'user' | 'role' | 'workspace' | 'command' | 'parent' | 'swarm' | 'agent' | 'effect' | 'approval',
+    | 'org'
+    | 'user'
+    | 'role'
+    | 'workspace'
+    | 'command'
+    | 'parent'
+    | 'swarm'
+    | 'agent'
+    | 'effect'
+    | 'approval'
+    | 'artifact',
     string
   >
 >
@@ -37,6 +47,7 @@ export const aWorldOf = (ids: Partial<World> = {}): World => ({
   agent: randomUUID(),
   effect: randomUUID(),
   approval: randomUUID(),
+  artifact: randomUUID(),
   ...ids,
 })
 
@@ -132,6 +143,18 @@ export const rowsOf = {
     review_packet: {},
     payload_hash: 'h1',
   }),
+  'concord.artifacts': ({ workspace, command }: World) => ({
+    artifact_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    artifact_type: 'report',
+    location: `disk:${'a'.repeat(64)}`,
+    status: 'ready',
+    created_by: 'user:ada',
+    checksum: `sha256:${'a'.repeat(64)}`,
+    content_type: 'text/plain',
+    size_bytes: 7,
+  }),
   'concord.connector_invocations': ({ workspace, command }: World) => ({
     connector_invocation_id: randomUUID(),
     workspace_id: workspace,
@@ -164,6 +187,7 @@ export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise
   await put('concord.domain_events')
   await put('concord.domain_event_seals')
   await put('concord.approvals', { approval_id: world.approval })
+  await put('concord.artifacts', { artifact_id: world.artifact })
   await put('concord.connector_invocations')
   return world
 }

@@ -1,10 +1,11 @@
 /** One turn of a driver: the case as it stands, and the only way in which a turn writes. Every write names the turn's token. */
-import type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
-import { takeTurn } from './command-repository.ts'
+import type { StoredCommand, StoredEffect } from './command-row.ts'
+import { type HeldCase, takeTurn } from './command-repository.ts'
 import { draftWrite, type NewEffect, type Write, type WriteDraft } from './draft-write.ts'
 import type { WriteResult } from './write-lane.ts'
 import { commitWrite } from './write-lane.ts'
 import { type CommandWorld, processOf } from './world.ts'
+import type { Pen } from '#domains/artifacts'
 import type { Decision } from '#kernel/refusal'
 import type { Tx } from '#store'
 
@@ -18,8 +19,11 @@ export type Turn = {
   readonly signal: AbortSignal
   command: StoredCommand
   effects: readonly StoredEffect[]
+  hasParents: boolean
   /** Effects that this very turn has begun: whatever else is executing was left behind by an earlier one. */
   readonly begun: Set<string>
+  /** What the latest call of each effect has written; saved with its outcome. */
+  readonly pens: Map<string, Pen>
   /** Set when a later turn has the row: nothing is written any more. */
   isLost: boolean
 }
@@ -27,7 +31,7 @@ export type Turn = {
 export function openTurn(
   world: CommandWorld,
   fence: { token: string; turn: string; signal: AbortSignal },
-  found: CommandCase,
+  found: HeldCase,
 ): Turn {
   return {
     world,
@@ -36,6 +40,7 @@ export function openTurn(
     signal: fence.signal,
     ...found,
     begun: new Set(),
+    pens: new Map(),
     isLost: false,
   }
 }
@@ -94,6 +99,6 @@ export function applyWrite(
   return [...changed, ...write.newEffects.map((effect) => asStored(effect, write.at))]
 }
 
-function asStored(effect: NewEffect, at: Date): StoredEffect {
+export function asStored(effect: NewEffect, at: Date): StoredEffect {
   return { ...effect, error: null, error_class: null, run_after: null, read_back: null, created_at: at }
 }
