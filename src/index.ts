@@ -19,6 +19,7 @@ export {
   defineConnectorOperation,
   defineEffect,
   defineFunction,
+  defineMaintenance,
   definePolicy,
   defineSchedule,
   defineTask,
@@ -27,6 +28,7 @@ export {
   EffectPending,
   loadConnector,
   registerRetry,
+  type ScheduleSpec,
 } from '#domains/commands'
 export {
   type Connector,

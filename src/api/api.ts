@@ -25,6 +25,7 @@ import { responseHeaders } from './response-headers.ts'
 import { type AccessTable, openAccessTable } from './route-access.ts'
 import { notFound, routeGuard } from './route-guard.ts'
 import { sameOrigin } from './same-origin.ts'
+import { scheduleRoutes } from './schedule-routes.ts'
 import { schedulerRoutes } from './scheduler-routes.ts'
 import { taskTypeRoutes } from './task-type-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
@@ -87,7 +88,7 @@ function mountPeople(app: Api, deps: ApiDeps, badBearers: BadBearers): void {
 function mountWork(
   app: Api,
   deps: ApiDeps,
-  { commands, approvals, artifacts, connectors, webhooks }: GovernedWork,
+  { commands, approvals, artifacts, connectors, schedules, webhooks }: GovernedWork,
 ): void {
   // The routers' exact types say nothing more here and are too deep for the compiler to add up.
   const routers: readonly Hono<ApiEnv>[] = [
@@ -95,6 +96,7 @@ function mountWork(
     commandRoutes(deps, commands),
     approvalRoutes({ ...deps, approvals }),
     ...(artifacts ? [artifactRoutes(deps, commands, artifacts)] : []),
+    ...(schedules ? [scheduleRoutes(deps, schedules)] : []),
     auditRoutes(deps, commands),
     ...(connectors ? [connectorRoutes({ ...deps, connectors })] : []),
     webhookRoutes(commands, webhooks),

@@ -155,6 +155,19 @@ export const rowsOf = {
     content_type: 'text/plain',
     size_bytes: 7,
   }),
+  'schedules.command_schedules': ({ workspace }: World) => ({
+    schedule_id: randomUUID(),
+    workspace_id: workspace,
+    name: randomUUID(),
+    origin: 'person',
+    command_type: 'generate_report',
+    cron: '30 2 * * *',
+    queue: 'scheduled_maintenance',
+    overlap: 'skip',
+    misfire: 'last',
+    created_by: 'user:ada',
+    created_role: 'writer',
+  }),
   'concord.connector_invocations': ({ workspace, command }: World) => ({
     connector_invocation_id: randomUUID(),
     workspace_id: workspace,
@@ -188,6 +201,7 @@ export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise
   await put('concord.domain_event_seals')
   await put('concord.approvals', { approval_id: world.approval })
   await put('concord.artifacts', { artifact_id: world.artifact })
+  await put('schedules.command_schedules')
   await put('concord.connector_invocations')
   return world
 }

@@ -20,6 +20,7 @@ export {
   type FunctionDefinition,
   type PolicyDefinition,
   registerRetry,
+  type ScheduleDefinition,
   type ScheduleSpec,
 } from './catalog/definitions.ts'
 export {
@@ -82,9 +83,16 @@ export {
 export { openDrive } from './drive-command.ts'
 export { type CommandEventType, commandEventPurposes, commandLog } from './events.ts'
 export { type ExplainedStep, type Explanation, explainCommand } from './explain-command.ts'
-export { type Firing, fireSchedule } from './fire-schedule.ts'
+export { findScheduledTask, type Firing, fireSchedule } from './fire-schedule.ts'
 export { builtInFacts, type FactSource, type FactSources } from './gather-facts.ts'
 export type { DependsOn } from './insert-command.ts'
+export {
+  defineMaintenance,
+  type Maintenance,
+  type MaintenanceType,
+  shippedSchedules,
+  shippedSchedulesFor,
+} from './maintenance.ts'
 export { type NextMove, nextMoves } from './next-moves.ts'
 export { type CommandDeps, type Commands, openCommands } from './open-commands.ts'
 export { type ExecutionPlan, type PlanStep, validatePlan } from './plan.ts'
@@ -118,5 +126,6 @@ export { submitCommand, type SubmitCommand, type SubmittedCommand } from './subm
 export { supplyInput, type SupplyInput } from './supply-input.ts'
 export { type Acting, actingFor, COMMAND_KIND, type CommandWorld } from './world.ts'
 export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
+export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
 export { readYaml } from './yaml/read-yaml.ts'
 export { loadConnector, loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'

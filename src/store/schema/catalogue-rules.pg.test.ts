@@ -9,6 +9,7 @@ import { commandMachine } from '#kernel/machines/command'
 import { connectorInvocationMachine } from '#kernel/machines/connector-invocation'
 import { effectMachine } from '#kernel/machines/effect'
 import { swarmRunMachine } from '#kernel/machines/swarm-run'
+import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { openTestDb, type TestDb } from '#test/database'
 import { insertWorld } from '#test/store-rows'
 import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
@@ -17,6 +18,7 @@ import { artifactVisibilities } from './artifacts.ts'
 import { cancellationModes, ingressTypes, reversibilities } from './commands.ts'
 import { eventPurposes } from './events.ts'
 import { platformRoles } from './identity.ts'
+import { scheduleOrigins } from './schedules.ts'
 
 describe('rules of the whole schema', () => {
   let opened: TestDb
@@ -166,6 +168,9 @@ describe('rules of the whole schema', () => {
       ['concord.domain_events', 'purpose', eventPurposes],
       ['concord.swarm_runs', 'execution_mode', executionModes],
       ['concord.swarm_runs', 'join_strategy', joinStrategies],
+      ['schedules.command_schedules', 'origin', scheduleOrigins],
+      ['schedules.command_schedules', 'overlap', overlapPolicies],
+      ['schedules.command_schedules', 'misfire', misfirePolicies],
       ['identity.users', 'role', platformRoles],
       ['identity.api_keys', 'role', platformRoles],
     ]

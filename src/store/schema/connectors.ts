@@ -1,4 +1,4 @@
-/** `connector_invocations`, as migration 0010 makes it. */
+/** `connector_invocations`, as migration 0011 makes it. */
 import { boolean, integer, jsonb, text, uuid } from 'drizzle-orm/pg-core'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { ConnectorInvocationState } from '#kernel/machines/connector-invocation'
