@@ -30,6 +30,7 @@ async function describe(): Promise<string> {
       approvals: {} as never,
       artifacts: {} as never,
       schedules: { commands: {} } as never,
+      connectors: { definitions: [] } as never,
       webhooks: [],
     },
     schemaVersions: () => Promise.resolve({ expected: 0, actual: 0 }),

@@ -26,6 +26,19 @@ export {
   type Definition,
   EffectFailure,
   EffectPending,
+  loadConnector,
   registerRetry,
   type ScheduleSpec,
 } from '#domains/commands'
+export {
+  type Connector,
+  type ConnectorCall,
+  type ConnectorDefinition,
+  ConnectorFailure,
+  type ConnectorResult,
+  defineConnector,
+  filesConnector,
+  httpConnector,
+  postgresConnector,
+  succeeded,
+} from '#domains/connectors'

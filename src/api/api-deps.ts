@@ -3,6 +3,7 @@ import type { Hono } from 'hono'
 import type { ApprovalWorld } from '#domains/approvals'
 import type { ArtifactWorld } from '#domains/artifacts'
 import type { CommandWorld, WebhookSource } from '#domains/commands'
+import type { Connectors } from '#domains/connectors'
 import type { Principal } from '#domains/identity'
 import type { ScheduleWorld } from '#domains/schedules'
 import type { Clock, NewId } from '#kernel/clock'
@@ -68,6 +69,7 @@ export type GovernedWork = {
   readonly approvals: ApprovalWorld
   readonly artifacts?: ArtifactWorld
   readonly schedules?: ScheduleWorld
+  readonly connectors?: Connectors
   readonly webhooks: readonly WebhookSource[]
 }
 

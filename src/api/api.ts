@@ -10,6 +10,7 @@ import { type BadBearers, openBadBearers } from './bad-bearers.ts'
 import { bodyGuard } from './body-guard.ts'
 import { authentication, authorization } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
+import { connectorRoutes } from './connector-routes.ts'
 import { eventRoutes } from './event-routes.ts'
 import { judgeFault } from './fault.ts'
 import { healthRoutes } from './health-routes.ts'
@@ -87,7 +88,7 @@ function mountPeople(app: Api, deps: ApiDeps, badBearers: BadBearers): void {
 function mountWork(
   app: Api,
   deps: ApiDeps,
-  { commands, approvals, artifacts, schedules, webhooks }: GovernedWork,
+  { commands, approvals, artifacts, connectors, schedules, webhooks }: GovernedWork,
 ): void {
   // The routers' exact types say nothing more here and are too deep for the compiler to add up.
   const routers: readonly Hono<ApiEnv>[] = [
@@ -97,6 +98,7 @@ function mountWork(
     ...(artifacts ? [artifactRoutes(deps, commands, artifacts)] : []),
     ...(schedules ? [scheduleRoutes(deps, schedules)] : []),
     auditRoutes(deps, commands),
+    ...(connectors ? [connectorRoutes({ ...deps, connectors })] : []),
     webhookRoutes(commands, webhooks),
   ]
   for (const router of routers) app.route('/', router)

@@ -31,6 +31,7 @@ export function describeApi(app: OpenAPIHono<ApiEnv>, version: string): OpenApiD
       { name: 'approvals', description: 'What waits for a person.' },
       { name: 'artifacts', description: 'What work produced: its content, its lineage, how far it may go.' },
       { name: 'schedules', description: 'Commands that are asked for by the clock.' },
+      { name: 'connectors', description: 'The doors to other systems, and what was called.' },
       { name: 'audit', description: 'What was recorded.' },
       {
         name: 'scheduler',

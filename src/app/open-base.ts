@@ -85,6 +85,7 @@ export async function openBase(
     ...workOptionsOf(config, world),
     artifacts: artifacts.value,
     works,
+    environment,
   })
   if (!work.ok) return work
   closers.add(() => work.value.close())

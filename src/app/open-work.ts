@@ -14,6 +14,7 @@ import {
   artifactFacts,
   COMMAND_KIND,
   type CommandWorld,
+  connectorDefinitions,
   openApprovalOwner,
   openCatalog,
   openCommands,
@@ -23,12 +24,14 @@ import {
   shippedPolicies,
   shippedSchedulesFor,
 } from '#domains/commands'
+import { type Connectors, environmentSecrets, fileSecrets, openConnectors, openSecrets } from '#domains/connectors'
 import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleWorld } from '#domains/schedules'
 import { textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { capabilitiesOf, type Runtime, semanticQueues } from '#runtime'
 import { createDbosRuntime } from '#runtime/dbos'
 import type { Db } from '#store'
+import type { Environment } from './config.ts'
 import { keepSchedules } from './keep-schedules.ts'
 import type { Log } from './log.ts'
 import { openMaintenance } from './maintenance.ts'
@@ -42,6 +45,7 @@ export type OpenedWork = {
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
   readonly artifacts: ArtifactWorld
+  readonly connectors: Connectors
   readonly schedules: ScheduleWorld
   /** From here on the schedules of the catalog and of people are kept. */
   startSchedules(): Promise<void>
@@ -52,6 +56,8 @@ export type WorkOptions = {
   readonly artifacts: ArtifactWorld
   /** False: this process takes requests and leaves all turns to others. */
   readonly works?: boolean
+  /** Where `env://` references of connectors lead. */
+  readonly environment?: Environment
   /** Id or short name of the workspace in which schedules of the catalog run. */
   readonly defaultWorkspace: string
   /** JSON, over the queues of the project. */
@@ -67,6 +73,8 @@ const RECONCILE_MS = 1_000
 /** Retention counts in days, and a blob without a row waits an hour anyway. */
 const RETAIN_MS = 60_000
 const SWEEP_MS = 600_000
+
+const sleep = (ms: number, signal: AbortSignal) => wait(ms, undefined, { signal }).catch(() => {})
 
 export async function openWork(
   db: Db,
@@ -85,10 +93,18 @@ export async function openWork(
     log: (level, message) => log[level]({}, message),
     ...(scheduleAheadMs ? { scheduleAheadMs } : {}),
   })
+  const secrets = openSecrets({
+    env: environmentSecrets(options.environment ?? {}),
+    file: fileSecrets(),
+    ...project.secrets,
+  })
+  const connectors = openConnectors(project.connectors ?? [], { db, ...world, sleep, secrets })
+  if (!connectors.ok) return connectors
   const definitions = [
     ...shippedPolicies,
     ...publishArtifactDefinitions,
     ...openMaintenance(() => approvals),
+    ...connectorDefinitions(connectors.value),
     ...project.catalog,
   ]
   const catalog = openCatalog([...definitions, ...shippedSchedulesFor(definitions)], {
@@ -108,7 +124,7 @@ export async function openWork(
     facts: artifactFacts(artifacts),
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
     notifyApprovers: notify,
-    sleep: (ms, signal) => wait(ms, undefined, { signal }).catch(() => {}),
+    sleep,
   })
   const approvals: ApprovalWorld = {
     db,
@@ -144,6 +160,7 @@ export async function openWork(
     commands: commands.world,
     approvals,
     artifacts,
+    connectors: connectors.value,
     schedules,
     async startSchedules() {
       stops.push(await keepSchedules(schedules, log))
@@ -152,6 +169,7 @@ export async function openWork(
       await Promise.all(stops.map((stop) => stop()))
       await runtime.close()
       await commands.close()
+      await connectors.value.close()
     },
   })
 }

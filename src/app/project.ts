@@ -1,9 +1,10 @@
-/** What a project brings along: its catalog, from `concord.config.ts` (or .js, .mjs) in the folder where Concord is started. */
+/** What a project brings along: its catalog and its connectors, from `concord.config.ts` (or .js, .mjs) in the folder where Concord is started. */
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { ArtifactType } from '#domains/artifacts'
 import type { Definition, WebhookSource } from '#domains/commands'
+import type { ConnectorDefinition, SecretSources } from '#domains/connectors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { QueueLimits } from './queue-limits.ts'
 
@@ -14,6 +15,10 @@ export type Project = {
   readonly artifactTypes?: readonly ArtifactType[]
   /** Limits of the queues, over their defaults. */
   readonly queues?: QueueLimits
+  /** Doors to other systems; each of their operations is an effect that the catalog may name. */
+  readonly connectors?: readonly ConnectorDefinition[]
+  /** Where `vault://` and `keyring://` references lead; `env://` and `file://` are there already. */
+  readonly secrets?: SecretSources
 }
 
 /** Gives the types to `export default defineProject({ … })`. */
@@ -43,6 +48,7 @@ async function readProject(file: string): Promise<Decision<Project & { readonly 
     const project = loaded.default
     if (project === undefined) return no('has no default export')
     if (!Array.isArray(project.catalog)) return no('its default export has no catalog')
+    if (!Array.isArray(project.connectors ?? [])) return no('its connectors are not a list')
     return accept({ ...project, catalog: project.catalog, file })
   } catch (error) {
     return no(error instanceof Error ? error.message : String(error))

@@ -114,6 +114,7 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
       approvals: work.approvals,
       artifacts: work.artifacts,
       schedules: work.schedules,
+      connectors: work.connectors,
       webhooks: project.webhooks ?? [],
     },
     extraRoutes: (app: Parameters<NonNullable<Parameters<typeof createApi>[0]['extraRoutes']>>[0]) => {

@@ -7,6 +7,7 @@ import { addArtifacts } from './artifacts.ts'
 import { addCancel } from './cancel.ts'
 import { addCommandSchedules } from './command-schedules.ts'
 import { addCommands } from './commands.ts'
+import { addConnectors } from './connectors.ts'
 import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'
 import { exitCodeOf } from './exit-codes.ts'
@@ -71,6 +72,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
     addRetry,
     addCommandSchedules,
     addArtifacts,
+    addConnectors,
   ]
   const jobs = [addJobs, addJobGroups, addJobTemplates, addSchedules, addReservations, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)

@@ -307,6 +307,17 @@ export const refusalCodes = {
   'artifacts.lineage.missing': 'invalid',
   'artifacts.lineage.source_unknown': 'invalid',
   'artifacts.artifact.held': 'conflict',
+  // connectors: declarations, secret references, the list of calls
+  secret_in_manifest: 'invalid',
+  'connectors.declaration.invalid': 'configuration',
+  'connectors.template.unfilled': 'invalid',
+  'connectors.secret.reference': 'invalid',
+  'connectors.secret.no_source': 'configuration',
+  'connectors.secret.missing': 'configuration',
+  'connectors.secret.unavailable': 'unavailable',
+  'connectors.connector.not_found': 'not_found',
+  'connectors.address.not_allowed': 'forbidden',
+  'connectors.path.not_allowed': 'forbidden',
 } as const satisfies Record<string, RefusalKind>
 
 export type RefusalCode = keyof typeof refusalCodes

@@ -15,6 +15,7 @@ create domain concord.artifact_status as text constraint artifact_status_ck CHEC
 create domain concord.artifact_visibility as text constraint artifact_visibility_ck CHECK ((VALUE = ANY (ARRAY['private'::text, 'workspace'::text])));
 create domain concord.cancellation_mode as text constraint cancellation_mode_ck CHECK ((VALUE = ANY (ARRAY['graceful'::text, 'compensate_then_stop'::text])));
 create domain concord.command_status as text constraint command_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'validated'::text, 'waiting_for_input'::text, 'waiting_for_approval'::text, 'approved'::text, 'queued'::text, 'running'::text, 'blocked'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'compensating'::text, 'compensated'::text, 'cancelling'::text])));
+create domain concord.connector_invocation_status as text constraint connector_invocation_status_ck CHECK ((VALUE = ANY (ARRAY['started'::text, 'succeeded'::text, 'failed'::text])));
 create domain concord.content_checksum as text constraint content_checksum_ck CHECK ((VALUE ~ '^sha256:[0-9a-f]{64}$'::text));
 create domain concord.cost_limit as numeric constraint cost_limit_ck CHECK (((VALUE > (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
 create domain concord.cost_units as numeric constraint cost_units_ck CHECK (((VALUE >= (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
@@ -293,6 +294,43 @@ comment on column concord.commands.attempt is 'Number of this run; a retry from 
 comment on column concord.commands.run_after is 'When the next turn is due; set with the fact that makes one necessary. Null: nothing is due.';
 comment on column concord.commands.turn_token is 'Fence of the turn under way: every write of a turn names it, a driver that lost it writes nothing.';
 comment on column concord.commands.turn_until is 'After this time another driver may take the turn over.';
+
+create table concord.connector_invocations (
+  connector_invocation_id uuid                                not null,
+  command_id              uuid                                not null,
+  connector_name          concord.filled_text                 not null,
+  operation               concord.filled_text                 not null,
+  side_effect             boolean                             not null default false,
+  idempotency_key         concord.filled_text,
+  status                  concord.connector_invocation_status not null,
+  request_payload         concord.object_json                 not null,
+  response_payload        jsonb,
+  error                   text,
+  created_at              concord.finite_time                 not null default now(),
+  completed_at            concord.finite_time,
+  domain_effect_id        uuid,
+  trace_id                text,
+  latency_ms              concord.count_from_zero,
+  attempt                 concord.count_from_one,
+  error_class             concord.error_class,
+  workspace_id            uuid                                not null,
+  constraint connector_invocations_pk PRIMARY KEY (connector_invocation_id),
+  constraint connector_invocations_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint connector_invocations_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
+  constraint connector_invocations_completed_at_ck CHECK ((((status)::text = 'started'::text) = (completed_at IS NULL))),
+  constraint connector_invocations_error_class_ck CHECK ((((status)::text = 'failed'::text) = (error_class IS NOT NULL)))
+) with (fillfactor=80);
+CREATE INDEX connector_invocations_command_ix ON concord.connector_invocations USING btree (command_id);
+CREATE INDEX connector_invocations_limits_ix ON concord.connector_invocations USING btree (connector_name, created_at);
+CREATE INDEX connector_invocations_list_ix ON concord.connector_invocations USING btree (workspace_id, connector_name, connector_invocation_id);
+alter table concord.connector_invocations enable row level security, force row level security;
+create policy connector_invocations_app on concord.connector_invocations as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy connector_invocations_engine on concord.connector_invocations as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.connector_invocations to concord_app;
+grant insert, select, update on concord.connector_invocations to concord_engine;
+comment on column concord.connector_invocations.idempotency_key is 'The key as the provider got it.';
+comment on column concord.connector_invocations.request_payload is 'The input without what is classed above confidential, and without anything that has the shape of a secret.';
+comment on column concord.connector_invocations.response_payload is 'A summary: the answer itself where it is short, else its size, hash and keys.';
 
 create table concord.domain_effects (
   domain_effect_id                uuid                    not null,

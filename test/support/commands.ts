@@ -7,6 +7,7 @@ import {
   COMMAND_KIND,
   type Commands,
   type CommandWorld,
+  type Definition,
   openApprovalOwner,
   openCatalog,
   openCommands,
@@ -65,10 +66,13 @@ const sleep = (ms: number, signal: AbortSignal) =>
 
 export type WrapWorld = (world: CommandWorld, provider: FakeProvider) => CommandWorld
 
-export async function openTestRoom(wrap?: WrapWorld): Promise<TestRoom> {
+/** Definitions beside those of the test catalog. */
+export type MoreDefinitions = (clock: TestWorld) => readonly Definition[]
+
+export async function openTestRoom(wrap?: WrapWorld, more?: MoreDefinitions): Promise<TestRoom> {
   const opened = await openTestDb({ role: 'concord_engine', poolMax: 6 })
   const clock = aWorld(opened.db)
-  const room = openRoomOn(clock, await aTenant(clock), wrap)
+  const room = openRoomOn(clock, await aTenant(clock), wrap, more)
   return {
     ...room,
     async close() {
@@ -79,7 +83,12 @@ export async function openTestRoom(wrap?: WrapWorld): Promise<TestRoom> {
 }
 
 /** A room on a database that somebody else opened, and closes. */
-export function openRoomOn(clock: TestWorld, tenant: Tenant, wrap: WrapWorld = (world) => world): TestRoom {
+export function openRoomOn(
+  clock: TestWorld,
+  tenant: Tenant,
+  wrap: WrapWorld = (world) => world,
+  more: MoreDefinitions = () => [],
+): TestRoom {
   const provider = new FakeProvider()
   const woken: string[] = []
   const children = (): ChildStarter => async (call) =>
@@ -87,7 +96,7 @@ export function openRoomOn(clock: TestWorld, tenant: Tenant, wrap: WrapWorld = (
       { subject: 'child', ...(call.payload['child'] as object | undefined) },
       { idempotencyKey: `child:${call.effectId}` },
     )
-  const catalog = accepted(openCatalog(testDefinitions(provider, children), anyHost))
+  const catalog = accepted(openCatalog([...testDefinitions(provider, children), ...more(clock)], anyHost))
   const commands: Commands = openCommands({
     db: clock.db,
     now: clock.now,

@@ -168,6 +168,15 @@ export const rowsOf = {
     created_by: 'user:ada',
     created_role: 'writer',
   }),
+  'concord.connector_invocations': ({ workspace, command }: World) => ({
+    connector_invocation_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    connector_name: 'mail',
+    operation: 'send',
+    status: 'started',
+    request_payload: {},
+  }),
 } as const satisfies Record<string, (world: World) => Row>
 
 export type TableName = keyof typeof rowsOf
@@ -193,5 +202,6 @@ export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise
   await put('concord.approvals', { approval_id: world.approval })
   await put('concord.artifacts', { artifact_id: world.artifact })
   await put('schedules.command_schedules')
+  await put('concord.connector_invocations')
   return world
 }

@@ -41,7 +41,6 @@ export const inSqlite: readonly string[] = ['scheduler-job', 'scheduler-job-run'
 export const withoutTable: readonly string[] = [
   'memory-candidate',
   'memory-record',
-  'connector-invocation',
   'agent-invocation',
   'registry-entity',
   'registry-version',

@@ -75,7 +75,19 @@ export const rooms: readonly Room[] = [
   {
     name: 'domains/connectors',
     enters: withRegistry,
-    packages: [...domain, 'undici', 'node:dns', 'node:dns/promises', 'node:net', 'node:http', 'node:https', 'node:tls'],
+    packages: [
+      ...domain,
+      'pg',
+      'node:dns',
+      'node:dns/promises',
+      'node:fs',
+      'node:fs/promises',
+      'node:net',
+      'node:http',
+      'node:https',
+      'node:stream',
+      'node:tls',
+    ],
   },
   {
     name: 'domains/commands',

@@ -7,7 +7,7 @@ import type { PolicyInput } from '#kernel/policy/rule'
 import { higherRisk } from '#kernel/policy/risk'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-row.ts'
-import { highestClass } from './data-class.ts'
+import { highestClass } from '#kernel/data-class'
 
 export type PolicyQuestion = {
   readonly input: PolicyInput

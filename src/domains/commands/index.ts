@@ -3,6 +3,7 @@ export { type AddDependency, addDependency } from './add-dependency.ts'
 export { openApprovalOwner } from './approval-owner.ts'
 export { approvalTypesOf } from './approval-types.ts'
 export { type CancelCommand, cancelCommand, type Cancelled } from './cancel-command.ts'
+export { connectorDefinitions } from './catalog/connector-effects.ts'
 export {
   type ApprovalTerms,
   type CommandType,
@@ -59,7 +60,7 @@ export {
   highestClass,
   isSecretReference,
   redactPayload,
-} from './data-class.ts'
+} from '#kernel/data-class'
 export {
   cancelBody,
   cancelledView,
@@ -133,4 +134,4 @@ export { type Acting, actingFor, COMMAND_KIND, type CommandWorld } from './world
 export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
 export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
 export { readYaml } from './yaml/read-yaml.ts'
-export { loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'
+export { loadConnector, loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'

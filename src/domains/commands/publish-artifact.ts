@@ -18,7 +18,7 @@ import type { PolicyAnswer, PolicyInput } from '#kernel/policy/rule'
 import { defineCommandType, defineFunction, type Definition, definePolicy } from './catalog/definitions.ts'
 import { defineEffect, EffectFailure } from './catalog/effect-definition.ts'
 import { defineTask } from './catalog/task-spec.ts'
-import type { DataClass } from './data-class.ts'
+import type { DataClass } from '#kernel/data-class'
 import type { FactSources } from './gather-facts.ts'
 
 export const PUBLISH_ARTIFACT = 'Publish Artifact'

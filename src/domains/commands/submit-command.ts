@@ -11,7 +11,7 @@ import { cancellationModes, type CancellationMode, type IngressType } from '#sto
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-row.ts'
 import { payloadHash, requestFingerprint } from './content.ts'
-import { checkSecrets } from './data-class.ts'
+import { checkSecrets } from '#kernel/data-class'
 import { commandLog } from './events.ts'
 import { type DependsOn, insertWithDependencies } from './insert-command.ts'
 import { failMalformed, runInline } from './run-inline.ts'

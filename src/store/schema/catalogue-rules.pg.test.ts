@@ -6,6 +6,7 @@ import { agentRunMachine } from '#kernel/machines/agent-run'
 import { approvalMachine } from '#kernel/machines/approval'
 import { artifactMachine } from '#kernel/machines/artifact'
 import { commandMachine } from '#kernel/machines/command'
+import { connectorInvocationMachine } from '#kernel/machines/connector-invocation'
 import { effectMachine } from '#kernel/machines/effect'
 import { swarmRunMachine } from '#kernel/machines/swarm-run'
 import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
@@ -146,6 +147,7 @@ describe('rules of the whole schema', () => {
       ['concord.domain_effects', effectMachine],
       ['concord.approvals', approvalMachine],
       ['concord.artifacts', artifactMachine],
+      ['concord.connector_invocations', connectorInvocationMachine],
       ['concord.swarm_runs', swarmRunMachine],
       ['concord.agent_runs', agentRunMachine],
     ]

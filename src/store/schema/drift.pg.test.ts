@@ -11,6 +11,7 @@ import * as agents from './agents.ts'
 import * as approvals from './approvals.ts'
 import * as artifacts from './artifacts.ts'
 import * as commands from './commands.ts'
+import * as connectors from './connectors.ts'
 import * as events from './events.ts'
 import * as identity from './identity.ts'
 import * as schedules from './schedules.ts'
@@ -18,7 +19,7 @@ import * as schedules from './schedules.ts'
 const here = new URL('./', import.meta.url)
 
 /** Every file of this folder that declares tables. */
-const files = { agents, approvals, artifacts, commands, events, identity, schedules }
+const files = { agents, approvals, artifacts, commands, connectors, events, identity, schedules }
 const withoutTables = ['columns', 'concord-schema']
 
 const drizzleTables = (): PgTable[] =>

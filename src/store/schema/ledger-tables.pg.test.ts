@@ -91,6 +91,16 @@ const printed: readonly Printed[] = [
     keys: ['PRIMARY KEY (artifact_id)', 'UNIQUE (idempotency_key, workspace_id)'],
   },
   {
+    rows: '[CON-07] [CON-08]',
+    table: 'concord.connector_invocations',
+    columns: `connector_invocation_id uuid!, command_id uuid!, connector_name text!, operation text!, side_effect boolean! = false,
+      idempotency_key text, status text!, request_payload jsonb!, response_payload jsonb, error text, created_at at! = now(),
+      completed_at at, domain_effect_id uuid, trace_id text, latency_ms integer, attempt integer, error_class text`,
+    added: 'workspace_id',
+    indexes: [],
+    keys: ['PRIMARY KEY (connector_invocation_id)'],
+  },
+  {
     rows: '[SWM-01]',
     table: 'concord.swarm_runs',
     columns: `swarm_run_id uuid!, command_id uuid!, workflow_run_id uuid, coordinator_agent_run_id uuid, status text!, objective text!,

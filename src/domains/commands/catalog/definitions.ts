@@ -7,7 +7,7 @@ import type { RiskLevel } from '#kernel/policy/risk'
 import type { RetryPolicy } from '#kernel/retry-policy'
 import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
 import type { CancellationMode } from '#store/schema/commands'
-import type { DataClass } from '../data-class.ts'
+import type { DataClass } from '#kernel/data-class'
 import type { EffectDefinition } from './effect-definition.ts'
 import type { TaskDefinition } from './task-spec.ts'
 

@@ -2,7 +2,7 @@
 import { definePolicy, type PolicyDefinition } from '../catalog/definitions.ts'
 import { externalSharing } from '#kernel/policy/external-sharing'
 import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/rule'
-import { type DataClass, dataClasses, decideDataSafety } from '../data-class.ts'
+import { type DataClass, dataClasses, decideDataSafety } from '#kernel/data-class'
 
 const allow: PolicyAnswer = { decision: 'allow' }
 const deny = (reason: string): PolicyAnswer => ({ decision: 'deny', reasons: [reason] })

@@ -1,5 +1,6 @@
-/** The YAML forms of tasks, schedules and connector operations: strict, and read into the same objects as their code forms. Pure. */
+/** The YAML forms of tasks, schedules, connectors and their operations: strict, and read into the same objects as their code forms. Pure. */
 import { z } from 'zod'
+import { type ConnectorDefinition, connectorForm, connectorOfForm, type ConnectorType } from '#domains/connectors'
 import { formatPath } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { riskLevels } from '#kernel/policy/risk'
@@ -104,6 +105,18 @@ export function loadSchedules(file: string, bytes: Uint8Array): Decision<readonl
 export function loadOperation(file: string, bytes: Uint8Array): Decision<OperationDefinition> {
   const read = readForm(file, bytes, operationForm)
   return read.ok ? accept(defineConnectorOperation(read.value)) : read
+}
+
+/** The types are those of Concord unless a project has more. */
+export function loadConnector(
+  file: string,
+  bytes: Uint8Array,
+  types?: Readonly<Record<string, ConnectorType>>,
+): Decision<ConnectorDefinition> {
+  const read = readForm(file, bytes, connectorForm)
+  if (!read.ok) return read
+  const made = connectorOfForm(read.value.connector, types)
+  return made.ok ? made : { ...made, reason: `${file}: ${made.reason}` }
 }
 
 /** JSON is YAML, so the same shape in JSON is read too. */

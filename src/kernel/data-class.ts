@@ -1,8 +1,8 @@
 /** How sensitive a field is, and what may be stored of it: a secret is kept as a reference or not at all. Pure. */
-import type { JsonObject, JsonValue } from '#kernel/json-value'
-import { formatPath, isJsonObject } from '#kernel/json-value'
-import { accept, type Decision, refuse } from '#kernel/refusal'
-import { hasSecretShape } from '#kernel/secret-shapes'
+import type { JsonObject, JsonValue } from './json-value.ts'
+import { formatPath, isJsonObject } from './json-value.ts'
+import { accept, type Decision, refuse } from './refusal.ts'
+import { hasSecretShape } from './secret-shapes.ts'
 
 /** From the freest to the strictest. */
 export const dataClasses = ['public', 'internal', 'confidential', 'pii', 'payment', 'secret'] as const

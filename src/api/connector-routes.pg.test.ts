@@ -1,0 +1,141 @@
+/** Connectors over HTTP: what there is, what each promises, and the calls of one's own workspace. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { z } from 'zod'
+import { type Connectors, defineConnector, openConnectors, openSecrets, succeeded } from '#domains/connectors'
+import { call, openTestApi, type TestApi } from '#test/api'
+import { aCommand } from '#test/concord-rows'
+import { realSleep } from '#test/connectors'
+import { insertRow } from '#test/store-rows'
+import { accepted } from '#test/tenant'
+import type { Api } from './api.ts'
+import { connectorRoutes } from './connector-routes.ts'
+
+const desk = defineConnector({
+  connector_id: 'help-desk',
+  connector_type: 'desk',
+  name: 'desk',
+  description: 'A help desk.',
+  auth: { mode: 'bearer', secret_ref: 'vault://team/desk-token', scopes: ['tickets'] },
+  rate_limits: { requests_per_minute: 60 },
+  operations: [
+    {
+      name: 'open_ticket',
+      description: 'Opens a ticket.',
+      input: z.strictObject({ title: z.string() }),
+      output: z.looseObject({}),
+      side_effect_class: 'keyed',
+    },
+  ],
+  open: () => ({
+    name: 'desk',
+    connector_type: 'desk',
+    capabilities: () => ['open_ticket'],
+    call: () => Promise.resolve(succeeded({})),
+  }),
+})
+
+type Page = {
+  items: { connector_invocation_id: string; status: string; request_payload: object }[]
+  next_cursor: string | null
+}
+
+describe('the routes of the connectors room', () => {
+  let api: TestApi
+  let app: Api
+  let connectors: Connectors
+
+  before(async () => {
+    api = await openTestApi({ defaultWorkspace: 'main' })
+    const { db, now, newId } = api.world
+    connectors = accepted(openConnectors([desk], { db, now, newId, sleep: realSleep, secrets: openSecrets({}) }))
+    const mount = connectorRoutes({ db, cursorKey: api.deps.cursorKey, connectors })
+    app = api.with({ extraRoutes: (other) => void other.route('/', mount) })
+    for (const { workspace } of [api.ours, api.theirs]) {
+      const { command_id } = await aCommand(db, workspace.id, 'running')
+      for (let count = 0; count < 3; count += 1)
+        await insertRow(db, 'concord.connector_invocations', {
+          connector_invocation_id: newId(),
+          workspace_id: workspace.id,
+          command_id,
+          connector_name: 'desk',
+          operation: 'open_ticket',
+          status: count === 0 ? 'failed' : 'started',
+          ...(count === 0 ? { error_class: 'timeout', error: 'no answer', completed_at: now() } : {}),
+          request_payload: { title: `${workspace.id} ${count}` },
+        })
+    }
+  })
+  after(() => api.close())
+
+  const get = (path: string) => call(app, path, { key: api.ours.people.reader.key })
+
+  test('[CON-01] a connector is shown with its contracts, and without a word about where its secret is', async () => {
+    const listed = await get('/connectors')
+    assert.equal(listed.status, 200)
+    const { items } = (await listed.json()) as { items: Record<string, unknown>[] }
+    assert.deepEqual(
+      items.map(({ connector_id, connector_type, capabilities, auth, rate_limits, is_open }) => ({
+        connector_id,
+        connector_type,
+        capabilities,
+        auth,
+        rate_limits,
+        is_open,
+      })),
+      [
+        {
+          connector_id: 'help-desk',
+          connector_type: 'desk',
+          capabilities: ['open_ticket'],
+          auth: { mode: 'bearer', scopes: ['tickets'] },
+          rate_limits: { requests_per_minute: 60, concurrent: null },
+          is_open: true,
+        },
+      ],
+    )
+    const shown = await (await get('/connectors/help-desk')).text()
+    assert.match(shown, /"side_effect_class":"keyed"/)
+    assert.match(shown, /"function_name":"connector\.desk\.open_ticket"/)
+    assert.doesNotMatch(shown, /vault|desk-token/)
+  })
+
+  test('[SEC-08] the calls of one workspace, newest first, page by page, and nobody else’s', async () => {
+    const first = (await (await get('/connectors/help-desk/invocations?limit=2')).json()) as Page
+    assert.equal(first.items.length, 2)
+    const second = (await (
+      await get(`/connectors/help-desk/invocations?limit=2&cursor=${first.next_cursor}`)
+    ).json()) as Page
+    assert.deepEqual([second.items.length, second.next_cursor], [1, null])
+    const all = [...first.items, ...second.items]
+    assert.ok(all.every(({ request_payload }) => JSON.stringify(request_payload).includes(api.ours.workspace.id)))
+    assert.deepEqual(
+      all.map((each) => each.connector_invocation_id),
+      all
+        .map((each) => each.connector_invocation_id)
+        .toSorted()
+        .reverse(),
+    )
+    const failed = (await (await get('/connectors/help-desk/invocations?status=failed')).json()) as Page
+    assert.deepEqual(
+      failed.items.map(({ status }) => status),
+      ['failed'],
+    )
+  })
+
+  test('what is not there and what makes no sense is told with its code', async () => {
+    const cases: [string, number, string][] = [
+      ['/connectors/help-dsk', 404, 'connectors.connector.not_found'],
+      ['/connectors/help-dsk/invocations', 404, 'connectors.connector.not_found'],
+      ['/connectors/help-desk/invocations?status=odd', 422, 'api.field.value'],
+      ['/connectors/help-desk/invocations?cursor=x', 400, 'cursor_invalid'],
+      ['/connectors/help-desk/invocations?limit=0', 422, 'limit_range'],
+      ['/connectors?odd=1', 422, 'unknown_field'],
+    ]
+    for (const [path, status, code] of cases) {
+      const answer = await get(path)
+      assert.deepEqual([answer.status, ((await answer.json()) as { code: string }).code], [status, code], path)
+    }
+    assert.equal((await call(app, '/connectors', {})).status, 401)
+  })
+})

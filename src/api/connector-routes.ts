@@ -1,0 +1,118 @@
+/** The doors to other systems: which there are, what each operation promises, and what was called. Nothing is called from here. */
+import { createRoute, z } from '@hono/zod-openapi'
+import {
+  connectorDetailView,
+  type Connectors,
+  connectorView,
+  invocationView,
+  listInvocations,
+  toConnectorDetailView,
+  toConnectorView,
+  toInvocationView,
+} from '#domains/connectors'
+import { idField } from '#domains/identity'
+import { didYouMean } from '#kernel/nearest'
+import { quote, refuse } from '#kernel/refusal'
+import type { ApiDeps } from './api-deps.ts'
+import { openPageCursors } from './page-cursor.ts'
+import { workspaceOf } from './request-context.ts'
+import { needs } from './route-access.ts'
+import { jsonAnswer, limitOf, newRouter, pageFields, pageOf, problems, queryOf, refused } from './route-kit.ts'
+
+const connectorId = z.string().min(1).max(100).meta({ example: 'hotel_booking' })
+
+const getConnectors = createRoute({
+  method: 'get',
+  path: '/connectors',
+  operationId: 'listConnectors',
+  summary: 'The connectors of this installation',
+  tags: ['connectors'],
+  ...needs('reader'),
+  request: { query: queryOf({}) },
+  responses: {
+    200: jsonAnswer(z.object({ items: z.array(connectorView) }).meta({ id: 'ConnectorList' }), 'The connectors.'),
+    ...problems(422),
+  },
+})
+
+const getOneConnector = createRoute({
+  method: 'get',
+  path: '/connectors/{connector_id}',
+  operationId: 'getConnector',
+  summary: 'One connector with the contract of every operation',
+  tags: ['connectors'],
+  ...needs('reader'),
+  request: { query: queryOf({}), params: z.object({ connector_id: connectorId }) },
+  responses: { 200: jsonAnswer(connectorDetailView, 'The connector.'), ...problems(404, 422) },
+})
+
+const getInvocations = createRoute({
+  method: 'get',
+  path: '/connectors/{connector_id}/invocations',
+  operationId: 'listInvocations',
+  summary: 'The calls of a connector in this workspace, newest first',
+  tags: ['connectors'],
+  ...needs('reader'),
+  request: {
+    query: queryOf({
+      ...pageFields,
+      status: z.enum(['started', 'succeeded', 'failed']).optional().meta({ example: 'failed' }),
+      command_id: idField('command').optional().meta({
+        type: 'string',
+        example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405166',
+        description: 'Only of this command.',
+      }),
+    }),
+    params: z.object({ connector_id: connectorId }),
+  },
+  responses: {
+    200: jsonAnswer(pageOf(invocationView, 'ConnectorInvocationPage'), 'A page of calls.'),
+    ...problems(400, 404, 422),
+  },
+})
+
+export type ConnectorDeps = Pick<ApiDeps, 'cursorKey' | 'db'> & { readonly connectors: Connectors }
+
+export function connectorRoutes({ db, cursorKey, connectors }: ConnectorDeps) {
+  const cursors = openPageCursors(cursorKey)
+  const isOpen = (name: string) => !connectors.isOpen(name)
+  const find = (id: string) => connectors.definitions.find(({ connector_id }) => connector_id === id)
+  const unknown = (id: string) =>
+    refuse('connectors.connector.not_found', `There is no connector ${quote(id)}.`, {
+      hint: 'GET /connectors lists them.',
+      ...didYouMean(
+        id,
+        connectors.definitions.map(({ connector_id }) => connector_id),
+      ),
+    })
+  return newRouter()
+    .openapi(getConnectors, (c) => {
+      const items = connectors.definitions.map((definition) => toConnectorView(definition, isOpen(definition.name)))
+      return c.json({ items: items.toSorted((a, b) => (a.connector_id < b.connector_id ? -1 : 1)) }, 200)
+    })
+    .openapi(getOneConnector, (c) => {
+      const id = c.req.valid('param').connector_id
+      const definition = find(id)
+      if (!definition) return refused(c, unknown(id))
+      return c.json(toConnectorDetailView(definition, isOpen(definition.name)), 200)
+    })
+    .openapi(getInvocations, async (c) => {
+      const [workspace, query] = [workspaceOf(c), c.req.valid('query')]
+      const id = c.req.valid('param').connector_id
+      const definition = find(id)
+      if (!definition) return refused(c, unknown(id))
+      const scope = ['listInvocations', workspace.id, id, query.status ?? null, query.command_id ?? null]
+      const after = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
+      if (after && !after.ok) return refused(c, after)
+      const page = await listInvocations(db, {
+        workspaceId: workspace.id,
+        connectorName: definition.name,
+        status: query.status,
+        commandId: query.command_id,
+        after: after?.value,
+        limit: limitOf(query),
+      })
+      const next_cursor = page.next ? cursors.seal(scope, page.next) : null
+      return c.json({ items: page.items.map(toInvocationView), next_cursor }, 200)
+    })
+}

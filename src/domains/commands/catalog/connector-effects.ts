@@ -1,0 +1,138 @@
+/** Turns the operations of connectors into what commands are made of: contract, retry policy, and an effect with its undo and its look-up. */
+import {
+  type ConnectorDefinition,
+  type ConnectorOperationContract,
+  type ConnectorResult,
+  type Connectors,
+  fillTemplate,
+  type ReadBack,
+  valueIn,
+} from '#domains/connectors'
+import type { JsonObject, JsonValue } from '#kernel/json-value'
+import { defineRetryPolicy } from '#kernel/retry-policy'
+import { defineConnectorOperation, type Definition, registerRetry } from './definitions.ts'
+import { defineEffect, type EffectCall, EffectFailure, type Found, type UndoCall } from './effect-definition.ts'
+
+/** The gate decides first: it waits for its limits and ends its own call before the effect would. */
+const GATE_MS = 10_000
+
+export function connectorDefinitions(connectors: Connectors): readonly Definition[] {
+  return connectors.definitions.flatMap((definition) =>
+    definition.operations.flatMap((operation) => definitionsOf(connectors, definition, operation)),
+  )
+}
+
+function definitionsOf(
+  connectors: Connectors,
+  definition: ConnectorDefinition,
+  operation: ConnectorOperationContract,
+): readonly Definition[] {
+  const name = `${definition.name}.${operation.name}`
+  const { compensation, read_back, idempotency } = operation
+  const effectClass = operation.side_effect_class === 'none' ? 'read' : operation.side_effect_class
+  const call = (capability: string, from: EffectCall, input: JsonObject) =>
+    callThrough(connectors, definition.name, capability, from, input)
+  const undoOf = (undone: NonNullable<typeof compensation>) => {
+    const undoing = definition.operations.find((each) => each.name === undone.operation)
+    const undoClass = undoing?.side_effect_class ?? 'opaque'
+    const inputOf = ({ undone: { payload, result }, idempotencyKey: key }: UndoCall) =>
+      // A stored result is JSON.
+      filled(undone.input, { input: payload, output: result as JsonValue, key })
+    const asked = undoing?.read_back
+    return {
+      name: `${name}.undo`,
+      class: undoClass === 'none' ? ('opaque' as const) : undoClass,
+      timeout_ms: (undoing?.timeout_ms ?? operation.timeout_ms) + GATE_MS,
+      do: async (from: UndoCall) => {
+        const done = await call(undone.operation, from, inputOf(from))
+        from.emit(`${name}.undo`)
+        return done
+      },
+      ...(asked ? { find: (from: UndoCall) => lookUp(call, asked, from, inputOf(from)) } : {}),
+    }
+  }
+  return [
+    defineConnectorOperation({
+      connector: definition.name,
+      operation: operation.name,
+      side_effect: effectClass !== 'read',
+      idempotency_required: idempotency.required,
+      idempotency_key_template: idempotency.key_template,
+      approval_required: operation.approval_required,
+    }),
+    registerRetry(
+      defineRetryPolicy({
+        operation: name,
+        retryable: operation.retryable,
+        max_attempts: operation.attempts_max,
+        requires_idempotency_key: idempotency.required,
+        ...(operation.backoff_seconds === null ? {} : { backoff_seconds: operation.backoff_seconds }),
+      }),
+    ),
+    defineEffect({
+      effect_type: `connector.${name}`,
+      class: effectClass,
+      timeout_ms: operation.timeout_ms + GATE_MS,
+      do: (from) => call(operation.name, from, from.payload),
+      ...(read_back
+        ? {
+            find: (from: EffectCall) => lookUp(call, read_back, from, from.payload),
+          }
+        : {}),
+      ...(compensation ? { undo: undoOf(compensation), requires_compensation: true } : {}),
+    }),
+  ]
+}
+
+type CallOperation = (capability: string, from: EffectCall, input: JsonObject) => Promise<JsonValue>
+
+async function lookUp(call: CallOperation, asked: ReadBack, from: EffectCall, of: JsonObject): Promise<Found> {
+  const input = filled(asked.input, { input: of, output: null, key: from.idempotencyKey })
+  return foundIn(await call(asked.operation, from, input), asked.found, asked.result)
+}
+
+async function callThrough(
+  connectors: Connectors,
+  connector_name: string,
+  capability: string,
+  from: EffectCall,
+  input: JsonObject,
+): Promise<JsonValue> {
+  const result = await connectors.call({
+    connector_name,
+    capability,
+    input,
+    command_id: from.commandId,
+    context: {
+      workspace_id: from.workspaceId,
+      domain_effect_id: from.effectId,
+      trace_id: from.traceId,
+      attempt: from.attempt,
+      idempotency_key: from.idempotencyKey,
+      signal: from.signal,
+    },
+  })
+  return outputOf(result)
+}
+
+function outputOf({ ok, output, error }: ConnectorResult): JsonValue {
+  if (ok) return output
+  throw new EffectFailure(
+    error?.error_class ?? 'internal_error',
+    error?.message ?? 'it failed',
+    error?.happened ?? 'unknown',
+  )
+}
+
+function filled(template: JsonObject, facts: Parameters<typeof fillTemplate>[1]): JsonObject {
+  const input = fillTemplate(template, facts)
+  if (input.ok) return input.value
+  throw new EffectFailure('validation_error', input.reason, 'no')
+}
+
+function foundIn(output: JsonValue, found: string, result: string | undefined): Found {
+  const at = valueIn(output, found.split('.'))
+  const isThere = at !== undefined && at !== null && at !== false && !(Array.isArray(at) && at.length === 0)
+  if (!isThere) return { found: false }
+  return { found: true, result: result === undefined ? output : (valueIn(output, result.split('.')) ?? output) }
+}

@@ -1,0 +1,308 @@
+/** Connector operations as effects of commands, end to end: policy, approval, key, look-up, undo, and the rows they leave. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { z } from 'zod'
+import { decideApproval } from '#domains/approvals'
+import {
+  type ConnectorCall,
+  type ConnectorDefinition,
+  ConnectorFailure,
+  type ConnectorResult,
+  type Connectors,
+  defineConnector,
+  httpConnector,
+  openConnectors,
+  openSecrets,
+  succeeded,
+} from '#domains/connectors'
+import { errorClasses } from '#kernel/error-classes'
+import type { JsonObject } from '#kernel/json-value'
+import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
+import { realSleep } from '#test/connectors'
+import { openMisbehavingApi } from '#test/misbehaving-api'
+import { accepted, TRACE } from '#test/tenant'
+import { connectorDefinitions } from './catalog/connector-effects.ts'
+import { defineCommandType, defineFunction, type Definition } from './catalog/definitions.ts'
+import { defineTask } from './catalog/task-spec.ts'
+import { compensateCommand } from './retry-command.ts'
+
+/** A help desk: keeps tickets by the key under which they were opened, and breaks where it is told to. */
+class Desk {
+  readonly tickets = new Map<string, { id: string; open: boolean }>()
+  readonly seen: ConnectorCall[] = []
+  readonly troubles: ('lost_before' | 'lost_after')[] = []
+  refusedTitle = ''
+
+  async call(call: ConnectorCall): Promise<ConnectorResult> {
+    this.seen.push(call)
+    const { capability, input, context } = call
+    if (capability === 'find_ticket') return succeeded({ ticket: this.tickets.get(input['key'] as string) ?? null })
+    if (capability === 'close_ticket') {
+      for (const ticket of this.tickets.values()) if (ticket.id === input['id']) ticket.open = false
+      return succeeded({ closed: input['id'] ?? null })
+    }
+    const trouble = this.troubles.shift()
+    if (input['title'] === this.refusedTitle) throw new ConnectorFailure('validation_error', 'no such queue', 'no')
+    if (trouble === 'lost_before') throw new ConnectorFailure('transient_connector_error', 'connection lost', 'unknown')
+    const key = context.idempotency_key ?? ''
+    const ticket = { id: `T${this.tickets.size + 1}`, open: true }
+    this.tickets.set(key, ticket)
+    if (trouble === 'lost_after') throw new ConnectorFailure('transient_connector_error', 'connection lost', 'unknown')
+    return succeeded({ id: ticket.id })
+  }
+}
+
+function deskConnector(desk: Desk): ConnectorDefinition {
+  const ids = { input: z.strictObject({ id: z.string() }), output: z.looseObject({}) }
+  return defineConnector({
+    connector_type: 'desk',
+    name: 'desk',
+    description: 'A help desk.',
+    operations: [
+      {
+        name: 'open_ticket',
+        description: 'Opens a ticket.',
+        input: z.strictObject({ title: z.string() }),
+        output: z.strictObject({ id: z.string() }),
+        side_effect_class: 'queryable',
+        idempotency: { required: true, key_template: 'ticket:{title}' },
+        read_back: { operation: 'find_ticket', input: { key: '{key}' }, found: 'ticket', result: 'ticket' },
+        compensation: { operation: 'close_ticket', input: { id: '{output.id}' } },
+        backoff_seconds: [0],
+      },
+      {
+        name: 'find_ticket',
+        description: 'Looks a ticket up.',
+        input: z.strictObject({ key: z.string() }),
+        output: z.strictObject({ ticket: z.nullable(z.strictObject({ id: z.string(), open: z.boolean() })) }),
+        side_effect_class: 'none',
+      },
+      { name: 'close_ticket', description: 'Closes a ticket.', ...ids, side_effect_class: 'keyed' },
+      {
+        name: 'delete_ticket',
+        description: 'Deletes a ticket.',
+        ...ids,
+        side_effect_class: 'opaque',
+        approval_required: true,
+      },
+    ],
+    open: () => ({
+      name: 'desk',
+      connector_type: 'desk',
+      capabilities: () => ['open_ticket', 'find_ticket', 'close_ticket', 'delete_ticket'],
+      call: (call) => desk.call(call),
+    }),
+  })
+}
+
+const contract = {
+  error_classes: errorClasses,
+  cancellable_by: ['requester', 'admin'] as const,
+  audit: ['command_created', 'policy_evaluated'],
+}
+
+function deskCatalog(): readonly Definition[] {
+  const effects = ['open_ticket', 'delete_ticket'].map((name) => `connector.desk.${name}`)
+  return [
+    defineFunction({
+      name: 'help',
+      plan: ({ steps }) => steps as unknown as readonly { effect_type: string; payload: JsonObject }[],
+    }),
+    defineCommandType({
+      name: 'help',
+      description: 'Asks the help desk.',
+      payload: z.strictObject({
+        steps: z.array(z.strictObject({ effect_type: z.string(), payload: z.looseObject({}) })),
+      }),
+      side_effects: effects,
+      cancellation_mode: 'compensate_then_stop',
+      approval: { approver: 'role:approver' },
+      ...contract,
+    }),
+    defineTask({
+      name: 'Help',
+      description: 'Help.',
+      command_type: 'help',
+      function_name: 'help',
+      ingress_types: ['user_request'],
+      async_required: true,
+      connector_requirements: ['desk'],
+      policy_checks: ['permission'],
+    }),
+  ]
+}
+
+describe('connector operations as effects', () => {
+  let room: TestRoom
+  let connectors: Connectors
+  const desk = new Desk()
+
+  before(async () => {
+    room = await openTestRoom(undefined, ({ db, now, newId }) => {
+      const world = { db, now, newId, sleep: realSleep, secrets: openSecrets({}) }
+      connectors = accepted(openConnectors([deskConnector(desk)], world))
+      return [...connectorDefinitions(connectors), ...deskCatalog()]
+    })
+  })
+  after(async () => {
+    await connectors.close()
+    await room.close()
+  })
+
+  const open = (title: string) => ({ effect_type: 'connector.desk.open_ticket', payload: { title } })
+  const submit = (...steps: object[]) => room.submit({ steps }, { taskName: 'Help' })
+  const rowsOf = (commandId: string) =>
+    room.rows<{
+      operation: string
+      status: string
+      attempt: number
+      idempotency_key: string
+      error_class: string | null
+    }>(
+      `select operation, status, attempt, idempotency_key, error_class from concord.connector_invocations
+        where command_id = $1 order by connector_invocation_id`,
+      [commandId],
+    )
+
+  test('[CON-10] [CON-11] a command calls an operation under policy; its key comes from the template and reaches the provider', async () => {
+    const id = await submit(open('printer'))
+    assert.equal(await room.settle(id), 'succeeded')
+    assert.equal(desk.seen.at(-1)?.context.idempotency_key, 'ticket:printer')
+    assert.deepEqual(await rowsOf(id), [
+      {
+        operation: 'open_ticket',
+        status: 'succeeded',
+        attempt: 1,
+        idempotency_key: 'ticket:printer',
+        error_class: null,
+      },
+    ])
+    const [command] = await room.rows<{ result: unknown }>(
+      'select result from concord.commands where command_id = $1',
+      [id],
+    )
+    assert.deepEqual(command?.result, { id: 'T1' })
+  })
+
+  test('[CON-10] an operation that requires approval is called only after a person agreed', async () => {
+    const id = await submit({ effect_type: 'connector.desk.delete_ticket', payload: { id: 'T1' } })
+    assert.equal(await room.settle(id), 'waiting_for_approval')
+    assert.deepEqual(await rowsOf(id), [])
+    const before = desk.seen.length
+    const approvalId = await pendingOf(room, id)
+    const { userId, externalId, orgRoles } = decider(room)
+    accepted(
+      await decideApproval(
+        room.approvals,
+        { ...room.tenant.people.admin.principal, userId, externalId, orgRoles },
+        { workspaceId: room.tenant.workspace.id, approvalId, decision: 'approved', traceId: TRACE },
+      ),
+    )
+    assert.equal(await room.settle(id), 'succeeded')
+    assert.equal(desk.seen.length, before + 1)
+    assert.deepEqual(
+      (await rowsOf(id)).map(({ operation, status }) => [operation, status]),
+      [['delete_ticket', 'succeeded']],
+    )
+  })
+
+  test('an answer that was lost is looked up by the key and not asked for twice', async () => {
+    desk.troubles.push('lost_after')
+    const id = await submit(open('screen'))
+    assert.equal(await room.settle(id), 'succeeded')
+    assert.equal([...desk.tickets.keys()].filter((key) => key === 'ticket:screen').length, 1)
+    assert.deepEqual(
+      (await rowsOf(id)).map(({ operation, status }) => [operation, status]),
+      [
+        ['open_ticket', 'failed'],
+        ['find_ticket', 'succeeded'],
+      ],
+    )
+    desk.troubles.push('lost_before')
+    const again = await submit(open('mouse'))
+    assert.equal(await room.settle(again), 'succeeded')
+    assert.deepEqual(
+      (await rowsOf(again)).map(({ operation, status, attempt }) => [operation, status, attempt]),
+      [
+        ['open_ticket', 'failed', 1],
+        ['find_ticket', 'succeeded', 1],
+        ['find_ticket', 'succeeded', 2],
+        ['open_ticket', 'succeeded', 2],
+      ],
+    )
+  })
+
+  test('[CON-12] a refusal of the provider ends the command with its class, and an operator has what was done before undone', async () => {
+    desk.troubles.length = 0
+    const id = await submit(open('lamp'), open('chair'))
+    // The second of them is refused.
+    const before = desk.seen.length
+    desk.refusedTitle = 'chair'
+    assert.equal(await room.settle(id), 'failed')
+    const [command] = await room.rows<{ error_class: string }>(
+      'select error_class from concord.commands where command_id = $1',
+      [id],
+    )
+    assert.equal(command?.error_class, 'validation_error')
+    assert.equal(desk.tickets.get('ticket:lamp')?.open, true)
+    const operator = {
+      actor: 'user:operator',
+      kind: 'operator' as const,
+      traceId: TRACE,
+      principal: room.tenant.people.admin.principal,
+    }
+    accepted(await compensateCommand(room.world, operator, { workspaceId: room.tenant.workspace.id, commandId: id }))
+    assert.equal(await room.settle(id), 'compensated')
+    assert.equal(desk.tickets.get('ticket:lamp')?.open, false)
+    assert.deepEqual(
+      desk.seen.slice(before).map(({ capability }) => capability),
+      ['open_ticket', 'open_ticket', 'close_ticket'],
+    )
+    const drift = await room.rows(
+      `select 1 from concord.domain_events where event_type = 'compensation_drift' and command_id = $1`,
+      [id],
+    )
+    assert.equal(drift.length, 0)
+  })
+
+  test('[CON-19] an HTTP connector with the same contract takes the place of the one in memory: nothing above it changes', async () => {
+    const api = await openMisbehavingApi()
+    const over = { input: z.strictObject({ id: z.string() }), output: z.looseObject({}) }
+    const real = httpConnector({
+      name: 'desk',
+      description: 'The help desk, over HTTP.',
+      base_url: api.url,
+      reach: { allow_http: true, private_networks: ['127.0.0.1'] },
+      operations: [
+        {
+          name: 'open_ticket',
+          description: 'Opens a ticket.',
+          method: 'POST',
+          path: '/tickets',
+          input: z.strictObject({ title: z.string() }),
+          output: z.looseObject({ id: z.string() }),
+          side_effect_class: 'keyed',
+          idempotency: { required: true, key_template: 'ticket:{title}' },
+        },
+        {
+          ...over,
+          name: 'delete_ticket',
+          description: 'Deletes.',
+          method: 'DELETE',
+          path: '/tickets/{id}',
+          side_effect_class: 'opaque',
+          approval_required: true,
+        },
+      ],
+    })
+    const other = await openTestRoom(undefined, ({ db, now, newId }) => {
+      const world = { db, now, newId, sleep: realSleep, secrets: openSecrets({}) }
+      return [...connectorDefinitions(accepted(openConnectors([real], world))), ...deskCatalog()]
+    })
+    const id = await other.submit({ steps: [open('phone')] }, { taskName: 'Help' })
+    assert.equal(await other.settle(id), 'succeeded')
+    assert.deepEqual([...api.done.keys()], ['ticket:phone'])
+    await other.close()
+    await api.close()
+  })
+})

@@ -1,0 +1,199 @@
+/** The gate: the one way to call a connector. Checks, writes the row, calls under its limits, cleans the answer, completes the row. */
+import { dataClasses, highestClass, checkSecrets, redactPayload } from '#kernel/data-class'
+import { KernelFault } from '#kernel/errors'
+import type { JsonObject } from '#kernel/json-value'
+import { guardValue } from '#kernel/json-value-guard'
+import { transition } from '#store'
+import { beginCall } from './begin-call.ts'
+import { type CallContext, type ConnectorCall, type ConnectorResult, failed, unsupported } from './connector.ts'
+import type { ConnectorOperationContract } from './define-connector.ts'
+import { callWithin, judgeAnswer } from './judge-answer.ts'
+import type { OpenedConnector } from './opened-connector.ts'
+import { openScrubber, type Scrubber } from './scrub.ts'
+import { openSecretDoor, type SecretDoor } from './secret-door.ts'
+import { storedInvocation } from './stored-invocation.ts'
+import { summarise } from './summarise.ts'
+import type { ConnectorWorld } from './world.ts'
+
+/** What is asked of the gate; the rest of the context is the gate's to give. */
+export type ConnectorRequest = Omit<ConnectorCall, 'context'> & {
+  readonly context: Omit<CallContext, 'secret' | 'conceal' | 'timeout_ms' | 'output_max_bytes'>
+}
+
+export async function callConnector(
+  world: ConnectorWorld,
+  opened: OpenedConnector | undefined,
+  request: ConnectorRequest,
+): Promise<ConnectorResult> {
+  const operation = opened?.definition.operations.find(({ name }) => name === request.capability)
+  if (!opened || !operation) return unsupported(request.capability)
+  const checked = checkRequest(opened, operation, request)
+  if (!checked.ok) return checked.result
+  const passed = opened.breaker.ask(world.now())
+  if (passed.t === 'open')
+    return failed({
+      error_class: 'transient_connector_error',
+      message: `${opened.definition.name} failed several times in a row; nobody is sent there for ${passed.waitMs} ms`,
+      happened: 'no',
+      retry_after_ms: passed.waitMs,
+    })
+  const scrubber = openScrubber()
+  const secrets = await openSecretDoor(world.secrets, opened.definition, scrubber)
+  if (!secrets.ok) {
+    opened.breaker.release()
+    return failed(secrets.error)
+  }
+  const begun = await begin(world, opened, operation, { ...request, input: checked.input }, scrubber)
+  if (!begun.ok) {
+    opened.breaker.release()
+    return begun.result
+  }
+  const call = { ...request, input: checked.input }
+  return callBegun(world, opened, operation, call, { scrubber, door: secrets.door, invocationId: begun.invocationId })
+}
+
+type Checked =
+  | { readonly ok: true; readonly input: JsonObject }
+  | { readonly ok: false; readonly result: ConnectorResult }
+
+function checkRequest(
+  { definition }: OpenedConnector,
+  operation: ConnectorOperationContract,
+  { input, context }: ConnectorRequest,
+): Checked {
+  const no = (error_class: 'validation_error' | 'permission_denied', message: string): Checked => ({
+    ok: false,
+    result: failed({ error_class, message, happened: 'no' }),
+  })
+  const subject = `${definition.name}.${operation.name}`
+  if (operation.idempotency.required && (context.idempotency_key ?? '') === '')
+    return no('validation_error', `${subject} is not called without an idempotency key`)
+  const parsed = operation.input.safeParse(input)
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues
+    return no(
+      'validation_error',
+      `the input of ${subject} does not fit at ${issue?.path.join('.') || 'the top'}: ${issue?.code}`,
+    )
+  }
+  const guarded = guardValue(parsed.data)
+  if (!guarded.ok) return no('validation_error', `the input of ${subject} cannot be taken: ${guarded.reason}`)
+  // The check at start-up has seen that the input is an object.
+  const fitted = guarded.value as JsonObject
+  const secrets = checkSecrets(fitted, operation.input_classes)
+  if (!secrets.ok) return no('validation_error', `the input of ${subject}: ${secrets.reason}`)
+  const unclassed = Object.fromEntries(Object.entries(operation.input_classes).filter(([, of]) => of !== 'secret'))
+  const highest = highestClass(fitted, unclassed)
+  if (dataClasses.indexOf(highest) > dataClasses.indexOf(definition.data_class_max))
+    return no('permission_denied', `${definition.name} does not carry ${highest} data`)
+  return { ok: true, input: fitted }
+}
+
+type BegunRow =
+  | { readonly ok: true; readonly invocationId: string }
+  | { readonly ok: false; readonly result: ConnectorResult }
+
+async function begin(
+  world: ConnectorWorld,
+  { definition }: OpenedConnector,
+  operation: ConnectorOperationContract,
+  { input, context, command_id }: ConnectorRequest,
+  scrubber: Scrubber,
+): Promise<BegunRow> {
+  const invocationId = world.newId()
+  const recorded = scrubber.value(redactPayload(input, operation.input_classes, 'confidential'))
+  const { workspace_id, domain_effect_id, idempotency_key, trace_id, attempt, signal } = context
+  const begun = await beginCall(world, {
+    definition,
+    operation,
+    signal,
+    values: [
+      invocationId,
+      workspace_id,
+      command_id,
+      domain_effect_id,
+      definition.name,
+      operation.name,
+      operation.side_effect_class !== 'none',
+      idempotency_key,
+      JSON.stringify(recorded),
+      trace_id,
+      attempt,
+    ],
+  })
+  if (begun.t === 'begun') return { ok: true, invocationId }
+  if (begun.t === 'not_allowed')
+    return refused(
+      'permission_denied',
+      `${definition.name} is called only for an effect that an allowed command executes`,
+    )
+  return refused('rate_limited', `${definition.name} has reached its limit of calls`, begun.waitMs)
+}
+
+function refused(
+  error_class: 'permission_denied' | 'rate_limited',
+  message: string,
+  retry_after_ms?: number,
+): BegunRow {
+  const more = retry_after_ms === undefined ? {} : { retry_after_ms }
+  return { ok: false, result: failed({ error_class, message, happened: 'no', ...more }) }
+}
+
+type BegunCall = { readonly scrubber: Scrubber; readonly door: SecretDoor; readonly invocationId: string }
+
+async function callBegun(
+  world: ConnectorWorld,
+  { definition, connector, breaker }: OpenedConnector,
+  operation: ConnectorOperationContract,
+  request: ConnectorRequest,
+  { scrubber, door, invocationId }: BegunCall,
+): Promise<ConnectorResult> {
+  const startedAt = world.now()
+  const answer = await callWithin(world, operation, request.context.signal, (signal) =>
+    connector.call({
+      ...request,
+      context: {
+        ...request.context,
+        ...door,
+        signal,
+        timeout_ms: operation.timeout_ms,
+        output_max_bytes: operation.output_max_bytes,
+      },
+    }),
+  )
+  const result = judgeAnswer(operation, answer, scrubber)
+  const at = world.now()
+  breaker.tell(result.error?.error_class, at)
+  const latency_ms = Math.max(0, at.getTime() - startedAt.getTime())
+  const row = {
+    connector_invocation_id: invocationId,
+    workspace_id: request.context.workspace_id,
+    command_id: request.command_id,
+    status: 'started',
+  }
+  const settled = await transition(world.db, storedInvocation, row, result.ok ? 'succeeded' : 'failed', {
+    actor: 'worker',
+    actorKind: 'worker',
+    traceId: request.context.trace_id,
+    at,
+    newId: world.newId,
+    set: {
+      latency_ms,
+      response_payload: result.ok ? summarise(operation, result.output) : null,
+      error: result.error?.message ?? null,
+      error_class: result.error?.error_class ?? null,
+    },
+    payload: {
+      connector: definition.name,
+      operation: operation.name,
+      domain_effect_id: request.context.domain_effect_id,
+      attempt: request.context.attempt,
+      ok: result.ok,
+      error_class: result.error?.error_class ?? null,
+      latency_ms,
+    },
+  })
+  if (!settled.ok)
+    throw new KernelFault('connectors.invocation.lost', `a call could not be completed: ${settled.reason}`)
+  return result
+}

@@ -1,0 +1,152 @@
+/** What can be done with files in a folder: read, list, compare, write as a whole or not at all, delete what one has seen. */
+import { createHash } from 'node:crypto'
+import { constants } from 'node:fs'
+import { link, lstat, open, readdir, rename, unlink } from 'node:fs/promises'
+import type { JsonObject } from '#kernel/json-value'
+import { ConnectorFailure } from '../connector.ts'
+import { type Folder, openFile, openFolder, translate } from './folder.ts'
+import { parseFolderPath, TEMPORARY } from './folder-path.ts'
+
+export type FileText = { readonly text: string; readonly size_bytes: number; readonly sha256: string }
+
+const ENTRIES_MAX = 1_000
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** Opens the folder that holds the last part of the path, and closes it whatever happens. */
+async function within<T>(root: string, path: string, work: (folder: Folder, name: string) => Promise<T>): Promise<T> {
+  const parts = parseFolderPath(path)
+  if (!parts.ok) throw new ConnectorFailure('permission_denied', parts.reason, 'no')
+  const name = parts.value.at(-1) ?? ''
+  const folder = await openFolder(root, parts.value.slice(0, -1))
+  try {
+    return await work(folder, name)
+  } finally {
+    await folder.close()
+  }
+}
+
+export function readText(root: string, path: string, bytesMax: number): Promise<FileText> {
+  return within(root, path, async (folder, name) => {
+    const file = await openFile(folder, name)
+    try {
+      const { size } = await file.stat()
+      if (size > bytesMax)
+        throw new ConnectorFailure('validation_error', `the file has more than ${bytesMax} bytes`, 'no')
+      // One byte more than allowed: a file may grow while it is read.
+      const buffer = Buffer.alloc(Math.min(size, bytesMax) + 1)
+      const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
+      const bytes = buffer.subarray(0, bytesRead)
+      return { text: decode(bytes), size_bytes: bytes.length, sha256: hashOf(bytes) }
+    } finally {
+      await file.close()
+    }
+  })
+}
+
+function decode(bytes: Uint8Array): string {
+  try {
+    return strictUtf8.decode(bytes)
+  } catch {
+    throw new ConnectorFailure('validation_error', 'the file is not UTF-8 text', 'no')
+  }
+}
+
+export function hashOf(bytes: Uint8Array | string): string {
+  return createHash('sha256').update(bytes).digest('hex')
+}
+
+/** Names and sizes; links and special files are not told. */
+export async function listFolder(root: string, path: string): Promise<JsonObject> {
+  const parts = path === '' || path === '.' ? { ok: true as const, value: [] } : parseFolderPath(path)
+  if (!parts.ok) throw new ConnectorFailure('permission_denied', parts.reason, 'no')
+  const folder = await openFolder(root, parts.value)
+  try {
+    const entries = await readdir(folder.at('.'), { withFileTypes: true }).catch(translate)
+    const shown = entries.filter(
+      (entry) => (entry.isFile() || entry.isDirectory()) && !entry.name.startsWith(TEMPORARY),
+    )
+    const sorted = shown.toSorted((a, b) => (a.name < b.name ? -1 : 1)).slice(0, ENTRIES_MAX)
+    const items: JsonObject[] = []
+    for (const entry of sorted) {
+      const found = await lstat(folder.at(entry.name)).catch(() => undefined)
+      if (found)
+        items.push({
+          name: entry.name,
+          kind: entry.isFile() ? 'file' : 'folder',
+          size_bytes: entry.isFile() ? found.size : 0,
+        })
+    }
+    return { items, truncated: shown.length > ENTRIES_MAX }
+  } finally {
+    await folder.close()
+  }
+}
+
+export type WriteText = {
+  readonly path: string
+  readonly text: string
+  /** Of the file as it is now; null: there must be none. */
+  readonly expected: string | null
+  /** Names the unfinished file; the same for a repeat, so that nothing is left lying about. */
+  readonly by: string
+}
+
+/** Written beside its place, synced, and then put there in one step: a reader sees the old file or the new one. */
+export function writeText(root: string, { path, text, expected, by }: WriteText): Promise<JsonObject> {
+  return within(root, path, async (folder, name) => {
+    const [from, to] = [folder.at(`${TEMPORARY}${by}`), folder.at(name)]
+    if (expected !== null) await checkExpected(folder, name, expected)
+    await unlink(from).catch(() => {})
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
+    const file = await open(from, flags, 0o640).catch(translate)
+    try {
+      await file.writeFile(text, 'utf8')
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    try {
+      // A link does not replace what is there; a rename does.
+      await (expected === null ? link(from, to) : rename(from, to)).catch(translate)
+    } finally {
+      await unlink(from).catch(() => {})
+    }
+    await folder.sync()
+    return { path, size_bytes: Buffer.byteLength(text), sha256: hashOf(text) }
+  })
+}
+
+export function deleteFile(root: string, path: string, expected: string): Promise<JsonObject> {
+  return within(root, path, async (folder, name) => {
+    const found = await lstat(folder.at(name)).catch((error: NodeJS.ErrnoException) =>
+      error.code === 'ENOENT' ? undefined : translate(error),
+    )
+    // Gone already is what was asked for: an undo that is repeated finds its own work done.
+    if (!found) return { path, deleted: false }
+    await checkExpected(folder, name, expected)
+    await unlink(folder.at(name)).catch(translate)
+    await folder.sync()
+    return { path, deleted: true }
+  })
+}
+
+/** What is replaced or deleted is what the caller has seen. */
+async function checkExpected(folder: Folder, name: string, expected: string): Promise<void> {
+  const file = await openFile(folder, name)
+  try {
+    if (hashOf(await file.readFile()) !== expected)
+      throw new ConnectorFailure('validation_error', 'the file is another one than expected', 'no')
+  } finally {
+    await file.close()
+  }
+}
+
+/** Whether the file holds exactly this text: how a write whose answer was lost is looked up. */
+export async function holdsText(root: string, path: string, text: string): Promise<boolean> {
+  try {
+    return (await readText(root, path, Buffer.byteLength(text))).sha256 === hashOf(text)
+  } catch (error) {
+    if (error instanceof ConnectorFailure && error.errorClass === 'validation_error') return false
+    throw error
+  }
+}

@@ -1,0 +1,52 @@
+/** Checks every declaration, opens every connector, and gives the gate through which they are called; or refuses with all findings at once. */
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { callConnector, type ConnectorRequest } from './call-connector.ts'
+import { checkConnector, checkOpened } from './check-connector.ts'
+import type { ConnectorResult } from './connector.ts'
+import type { ConnectorDefinition } from './define-connector.ts'
+import { type ConnectorFinding, finding } from './finding.ts'
+import { openBreaker, type OpenedConnector } from './opened-connector.ts'
+import type { ConnectorWorld } from './world.ts'
+
+export type Connectors = {
+  readonly definitions: readonly ConnectorDefinition[]
+  call(request: ConnectorRequest): Promise<ConnectorResult>
+  /** True while nobody is sent there. */
+  isOpen(name: string): boolean
+  close(): Promise<void>
+}
+
+export function openConnectors(
+  definitions: readonly ConnectorDefinition[],
+  world: ConnectorWorld,
+): Decision<Connectors> {
+  const findings: ConnectorFinding[] = definitions.flatMap(checkConnector)
+  for (const field of ['name', 'connector_id'] as const) {
+    const all = definitions.map((definition) => definition[field])
+    for (const twice of all.filter((each, at) => all.indexOf(each) !== at))
+      findings.push(finding('duplicate', twice, `two connectors have this ${field}`))
+  }
+  if (findings.length > 0) return refuseFindings(findings)
+  const opened = new Map<string, OpenedConnector>()
+  for (const definition of definitions) {
+    const connector = definition.open({ now: world.now, sleep: world.sleep })
+    opened.set(definition.name, { definition, connector, breaker: openBreaker(definition.breaker) })
+    findings.push(...checkOpened(definition, connector))
+  }
+  if (findings.length > 0) return refuseFindings(findings)
+  return accept({
+    definitions,
+    call: (request) => callConnector(world, opened.get(request.connector_name), request),
+    isOpen: (name) => opened.get(name)?.breaker.isOpen ?? false,
+    async close() {
+      for (const { connector } of opened.values()) await connector.close?.()
+    },
+  })
+}
+
+function refuseFindings(findings: readonly ConnectorFinding[]): Decision<never> {
+  const count = findings.length === 1 ? 'one thing is' : `${findings.length} things are`
+  const isSecret = findings.every(({ rule }) => rule === 'secret_in_manifest')
+  const reason = `${count} wrong with the connectors: ${findings.map(({ message }) => message).join('; ')}`
+  return refuse(isSecret ? 'secret_in_manifest' : 'connectors.declaration.invalid', reason, { facts: { findings } })
+}

@@ -1,0 +1,118 @@
+/** Runs one reading statement on a connection of its own, in a read-only transaction that is always rolled back. */
+import { Socket } from 'node:net'
+import pg from 'pg'
+import type { JsonValue } from '#kernel/json-value'
+import { ConnectorFailure } from '../connector.ts'
+import { sqlFailure } from './sql-failure.ts'
+import { readValue } from './sql-type.ts'
+
+export type RunSql = {
+  readonly url: string
+  readonly sql: string
+  readonly params: readonly JsonValue[]
+  readonly rowsMax: number
+  readonly bytesMax: number
+  readonly timeoutMs: number
+  readonly signal: AbortSignal
+  /** Asked once per connector: the login must not be able to write at all. */
+  readonly checkLogin: boolean
+}
+
+export type SqlRows = {
+  readonly columns: readonly string[]
+  readonly rows: readonly (readonly JsonValue[])[]
+  readonly truncated: boolean
+}
+
+/** What is read may take this much more on the wire than its text. */
+const WIRE_SLACK_BYTES = 65_536
+
+export async function runSql(run: RunSql): Promise<SqlRows> {
+  const client = openClient(run)
+  const stop = () => void client.end().catch(() => {})
+  run.signal.addEventListener('abort', stop, { once: true })
+  try {
+    await client.connect()
+    await client.query('begin read only')
+    if (run.checkLogin) await checkLogin(client)
+    return await readRows(client, run)
+  } catch (error) {
+    throw sqlFailure(error)
+  } finally {
+    run.signal.removeEventListener('abort', stop)
+    await client.end().catch(() => {})
+  }
+}
+
+/** Limits that Postgres keeps itself, for every statement of the session; an answer that has no end is cut at the socket. */
+function openClient({ url, timeoutMs, bytesMax }: RunSql): pg.Client {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: Math.min(timeoutMs, 10_000),
+    statement_timeout: timeoutMs,
+    query_timeout: timeoutMs + 1_000,
+    lock_timeout: timeoutMs,
+    idle_in_transaction_session_timeout: timeoutMs + 1_000,
+    application_name: 'concord connector',
+    options: '-c default_transaction_read_only=on -c idle_session_timeout=60000',
+    types: { getTypeParser: (oid: number) => (text: string | Buffer) => readValue(oid, String(text)) },
+    stream: () => cappedSocket(bytesMax + WIRE_SLACK_BYTES),
+  })
+  // Without a listener the server ending the connection takes the process down.
+  client.on('error', () => {})
+  return client
+}
+
+function cappedSocket(bytesMax: number): Socket {
+  const socket = new Socket()
+  let sizeBytes = 0
+  socket.on('data', (chunk: Buffer) => {
+    sizeBytes += chunk.length
+    if (sizeBytes > bytesMax)
+      socket.destroy(new ConnectorFailure('validation_error', `the answer has more than ${bytesMax} bytes`, 'no'))
+  })
+  return socket
+}
+
+/** A cursor takes a query and nothing else; the extended protocol takes one statement and nothing behind it. */
+async function readRows(client: pg.Client, { sql, params, rowsMax }: RunSql): Promise<SqlRows> {
+  const declare = {
+    text: `declare concord_rows no scroll cursor without hold for ${sql}`,
+    values: params.map(asParameter),
+    queryMode: 'extended',
+  }
+  await client.query(declare)
+  const found = await client.query({ text: `fetch forward ${rowsMax + 1} from concord_rows`, rowMode: 'array' })
+  const rows = found.rows as JsonValue[][]
+  return {
+    columns: found.fields.map(({ name }) => name),
+    rows: rows.slice(0, rowsMax),
+    truncated: rows.length > rowsMax,
+  }
+}
+
+function asParameter(value: JsonValue): string | number | boolean | null {
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+}
+
+type LoginFacts = { readonly is_powerful: boolean; readonly can_write: boolean }
+
+/** Tables, and rights that reach past any table: files, programs, other roles. */
+const LOGIN_FACTS = `
+  select (r.rolsuper or r.rolcreaterole or r.rolcreatedb or r.rolreplication or r.rolbypassrls
+      or exists (select from pg_roles p where p.rolname in ('pg_write_all_data', 'pg_write_server_files', 'pg_read_server_files',
+           'pg_execute_server_program', 'pg_signal_backend', 'pg_maintain') and pg_has_role(current_user, p.oid, 'member'))) as is_powerful,
+    exists (select from pg_class c join pg_namespace n on n.oid = c.relnamespace
+      where c.relkind in ('r', 'p', 'v', 'f') and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname not like 'pg_temp%'
+        and has_table_privilege(c.oid, 'insert, update, delete, truncate')) as can_write
+  from pg_roles r where r.rolname = current_user`
+
+async function checkLogin(client: pg.Client): Promise<void> {
+  const [facts] = (await client.query<LoginFacts>(LOGIN_FACTS)).rows
+  if (facts && !facts.is_powerful && !facts.can_write) return
+  throw new ConnectorFailure(
+    'permission_denied',
+    'the login of this connector can do more than read; give it one with select rights only',
+    'no',
+  )
+}

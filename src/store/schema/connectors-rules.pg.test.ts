@@ -1,0 +1,53 @@
+/** Every rule of connector_invocations, broken once. */
+import { breakEveryRule } from '#test/broken-rows'
+
+const table = 'concord.connector_invocations'
+const done = { status: 'succeeded', completed_at: '2026-05-01Z' }
+const failed = { status: 'failed', completed_at: '2026-05-01Z' }
+
+breakEveryRule(
+  [table],
+  [
+    {
+      constraint: 'connector_invocations_command_fk',
+      table,
+      rows: '[CON-07]',
+      by: ({ elsewhere }) => ({ command_id: elsewhere.command }),
+    },
+    {
+      constraint: 'connector_invocations_domain_effect_fk',
+      table,
+      by: ({ elsewhere }) => ({ domain_effect_id: elsewhere.effect }),
+    },
+    {
+      constraint: 'connector_invocation_status_ck',
+      table,
+      rows: '[PER-10]',
+      by: [{ status: 'queued' }, { status: 'running' }],
+    },
+    {
+      constraint: 'connector_invocations_completed_at_ck',
+      table,
+      by: [{ status: 'succeeded' }, { completed_at: '2026-05-01Z' }],
+    },
+    {
+      constraint: 'connector_invocations_error_class_ck',
+      table,
+      by: [failed, { ...done, error_class: 'timeout' }],
+    },
+    { constraint: 'error_class_ck', table, by: { ...failed, error_class: 'oops' } },
+    {
+      constraint: 'filled_text_ck',
+      table,
+      by: [{ connector_name: '' }, { operation: '' }, { idempotency_key: '' }],
+    },
+    { constraint: 'object_json_ck', table, by: [{ request_payload: '[]' }] },
+    { constraint: 'count_from_zero_ck', table, by: { latency_ms: -1 } },
+    { constraint: 'count_from_one_ck', table, by: { attempt: 0 } },
+    {
+      constraint: 'finite_time_ck',
+      table,
+      by: [{ created_at: 'infinity' }, { ...done, completed_at: 'infinity' }],
+    },
+  ],
+)

@@ -1,0 +1,169 @@
+/** Two hundred secrets go out to a provider that sends all of them back: afterwards none is in the database, the log or any answer. */
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { freePort, runConcord, type Served, serveConcord } from '#test/concord-process'
+import { openTestDb, type TestDb } from '#test/database'
+import { type ApiMode, type MisbehavingApi, openMisbehavingApi } from '#test/misbehaving-api'
+import { until } from '#test/until'
+
+const COUNT = 200
+const ways: readonly ApiMode[] = [
+  'echo',
+  'echo_error',
+  'unauthorized',
+  'echo_redirect',
+  'not_json',
+  'lie',
+  'fail_after',
+  'cut_after',
+]
+
+describe('secrets of connectors', () => {
+  const seed = randomBytes(6).toString('hex')
+  const canaries = Array.from({ length: COUNT }, (_, at) => `user${at}:canary-${seed}-${at}-${'abcdefghij'[at % 10]}`)
+  let folder: string
+  let api: MisbehavingApi
+  let database: TestDb
+  let server: Served
+  let env: Record<string, string>
+  let key: string
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'concord-canaries-'))
+    api = await openMisbehavingApi()
+    const project = new URL('../support/canary-project.ts', import.meta.url).href
+    await writeFile(join(folder, 'concord.config.mjs'), `export { default } from ${JSON.stringify(project)}\n`)
+    await mkdir(join(folder, 'secrets'))
+    for (const [at, canary] of canaries.entries()) await writeFile(join(folder, 'secrets', String(at)), `${canary}\n`)
+    database = await openTestDb()
+    env = {
+      CONCORD_HOME: join(folder, 'home'),
+      CONCORD_PORT: await freePort(),
+      DATABASE_URL: database.url,
+      CONCORD_UNSAFE_TEST: '1',
+      CANARY_API: api.url,
+      CANARY_COUNT: String(COUNT),
+      CANARY_FOLDER: join(folder, 'secrets'),
+      ...Object.fromEntries(canaries.map((canary, at) => [`CANARY_${at}`, canary])),
+    }
+    server = await serveConcord({ env, cwd: folder })
+    key = (await readFile(server.keyFile, 'utf8')).trim()
+  })
+  after(async () => {
+    server?.child.kill('SIGTERM')
+    await server?.ended
+    await database?.close()
+    await api?.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  async function ask(method: string, path: string, body?: object): Promise<{ status: number; text: string }> {
+    const response = await fetch(`${server.address}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      ...(body ? { body: JSON.stringify(body) } : {}),
+    })
+    return { status: response.status, text: await response.text() }
+  }
+
+  /** The part of each canary that nothing else contains, as it is and as it hides in base64 and hex. */
+  function findCanaries(text: string): readonly string[] {
+    const marks = [
+      `canary-${seed}`,
+      Buffer.from(`canary-${seed}`).toString('hex'),
+      ...[0, 1, 2].map((shift) =>
+        Buffer.from(`${'x'.repeat(shift)}canary-${seed}`)
+          .toString('base64')
+          .slice(4, 20),
+      ),
+    ]
+    return marks.filter((mark) => text.includes(mark))
+  }
+
+  test('[CON-09] [SEC-06] 200 secrets, sent back in bodies, headers, errors and redirects: none is found at rest or in any answer', async () => {
+    const answers: string[] = []
+    const ids: string[] = []
+    for (let at = 0; at < COUNT; at += 1) {
+      const payload = { door: at, as: ways[at % ways.length] ?? 'echo', note: `call ${at}` }
+      const { status, text } = await ask('POST', '/commands', { task_name: 'Tell', payload })
+      assert.equal(status, 202, text)
+      answers.push(text)
+      ids.push((JSON.parse(text) as { command_id: string }).command_id)
+    }
+    // Secrets in a payload are refused, and what was refused leaves nothing behind.
+    for (let at = 0; at < 20; at += 1) {
+      const { status, text } = await ask('POST', '/commands', {
+        task_name: 'Tell',
+        payload: { door: at, as: 'echo', pin: canaries[at] },
+      })
+      assert.equal(status, 422, text)
+      answers.push(text)
+    }
+    await until(async () => {
+      const [row] = await database.db.query<{ count: number }>(
+        `select count(*)::int as count from concord.connector_invocations where completed_at is not null`,
+      )
+      return (row?.count ?? 0) >= COUNT
+    }, 'all calls')
+    await until(async () => {
+      const [row] = await database.db.query<{ count: number }>(
+        `select count(*)::int as count from concord.commands where completed_at is not null`,
+      )
+      return (row?.count ?? 0) === COUNT
+    }, 'all commands')
+    // Control: the provider really got every one of them.
+    const sent = JSON.stringify(api.requests)
+    assert.ok(findCanaries(sent).length > 0)
+    for (const id of ids)
+      answers.push((await ask('GET', `/commands/${id}`)).text, (await ask('GET', `/commands/${id}/effects`)).text)
+    for (let at = 0; at < COUNT; at += 10) {
+      answers.push(
+        (await ask('GET', `/connectors/door_${at}`)).text,
+        (await ask('GET', `/connectors/door_${at}/invocations`)).text,
+      )
+    }
+    answers.push((await ask('GET', '/audit?limit=100')).text, (await ask('GET', '/connectors')).text)
+    assert.deepEqual(findCanaries(answers.join('\n')), [])
+
+    const tables = await database.db.query<{ name: string }>(
+      `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+        where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname not like 'pg_t%'`,
+    )
+    assert.ok(tables.length > 15)
+    for (const { name } of tables) {
+      const rows = await database.db.query<{ line: string }>(`select t::text as line from ${name} t`)
+      assert.deepEqual(findCanaries(rows.map(({ line }) => line).join('\n')), [], name)
+    }
+  })
+
+  test('[CON-08] the terminal lists connectors, shows one with its contracts, and its calls', async () => {
+    const concord = (...args: string[]) => runConcord(args, { env, cwd: folder })
+    assert.match((await concord('connectors', 'list')).out, /door_0 +http +low +none +tell/)
+    const shown = await concord('connectors', 'show', 'door_1')
+    assert.match(shown.out, /proves itself by bearer/)
+    assert.match(shown.out, /tell +none +low +by policy/)
+    const calls = await concord('connectors', 'calls', 'door_1')
+    assert.match(calls.out, /tell +failed .*the provider answered 422/)
+    const unknown = await concord('connectors', 'show', 'dor_1')
+    assert.equal(unknown.code, 65)
+    assert.match(unknown.err, /connectors\.connector\.not_found/)
+    const listed = JSON.parse((await concord('connectors', 'calls', 'door_0', '--json')).out) as {
+      items: { status: string }[]
+    }
+    assert.deepEqual(
+      listed.items.map(({ status }) => status),
+      ['succeeded'],
+    )
+  })
+
+  test('[SEC-06] nothing of it is in the log', async () => {
+    server.child.kill('SIGTERM')
+    const { out, err } = await server.ended
+    assert.ok(out.length + err.length > 1_000)
+    assert.deepEqual(findCanaries(out + err), [])
+  })
+})
