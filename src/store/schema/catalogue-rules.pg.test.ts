@@ -6,6 +6,8 @@ import { agentRunMachine } from '#kernel/machines/agent-run'
 import { approvalMachine } from '#kernel/machines/approval'
 import { commandMachine } from '#kernel/machines/command'
 import { effectMachine } from '#kernel/machines/effect'
+import { memoryCandidateMachine } from '#kernel/machines/memory-candidate'
+import { memoryRecordMachine } from '#kernel/machines/memory-record'
 import { swarmRunMachine } from '#kernel/machines/swarm-run'
 import { openTestDb, type TestDb } from '#test/database'
 import { insertWorld } from '#test/store-rows'
@@ -14,6 +16,7 @@ import { executionModes, joinStrategies } from './agents.ts'
 import { cancellationModes, ingressTypes, reversibilities } from './commands.ts'
 import { eventPurposes } from './events.ts'
 import { platformRoles } from './identity.ts'
+import { memoryErasureOutcomes, memoryQueryKinds, memoryScopes, memorySensitivities, memoryTypes } from './memory.ts'
 
 describe('rules of the whole schema', () => {
   let opened: TestDb
@@ -143,6 +146,8 @@ describe('rules of the whole schema', () => {
       ['concord.approvals', approvalMachine],
       ['concord.swarm_runs', swarmRunMachine],
       ['concord.agent_runs', agentRunMachine],
+      ['concord.memory_records', memoryRecordMachine],
+      ['concord.memory_candidates', memoryCandidateMachine],
     ]
     for (const [table, machine] of machines)
       assert.deepEqual(closedList(table, 'status')?.sort(), [...statesOf(machine)].sort(), table)
@@ -152,7 +157,7 @@ describe('rules of the whole schema', () => {
     )
   })
 
-  test('[PER-10] [EVT-02] the other closed lists are the ones the code knows', () => {
+  test('[PER-10] [EVT-02] [MEM-02] [MEM-03] the other closed lists are the ones the code knows', () => {
     const lists: readonly (readonly [string, string, readonly string[]])[] = [
       ['concord.commands', 'ingress', ingressTypes],
       ['concord.commands', 'cancellation_mode', cancellationModes],
@@ -160,6 +165,11 @@ describe('rules of the whole schema', () => {
       ['concord.domain_events', 'purpose', eventPurposes],
       ['concord.swarm_runs', 'execution_mode', executionModes],
       ['concord.swarm_runs', 'join_strategy', joinStrategies],
+      ['concord.memory_records', 'scope', memoryScopes],
+      ['concord.memory_records', 'memory_type', memoryTypes],
+      ['concord.memory_candidates', 'sensitivity', memorySensitivities],
+      ['concord.memory_reads', 'query_kind', memoryQueryKinds],
+      ['concord.memory_erasures', 'outcome', memoryErasureOutcomes],
       ['identity.users', 'role', platformRoles],
       ['identity.api_keys', 'role', platformRoles],
     ]

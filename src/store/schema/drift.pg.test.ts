@@ -12,11 +12,12 @@ import * as approvals from './approvals.ts'
 import * as commands from './commands.ts'
 import * as events from './events.ts'
 import * as identity from './identity.ts'
+import * as memory from './memory.ts'
 
 const here = new URL('./', import.meta.url)
 
 /** Every file of this folder that declares tables. */
-const files = { agents, approvals, commands, events, identity }
+const files = { agents, approvals, commands, events, identity, memory }
 const withoutTables = ['columns', 'concord-schema']
 
 const drizzleTables = (): PgTable[] =>
