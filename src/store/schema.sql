@@ -565,7 +565,7 @@ create table concord.memory_records (
   constraint memory_records_workspace_uq UNIQUE (workspace_id, memory_id),
   constraint memory_records_candidate_fk FOREIGN KEY (workspace_id, memory_candidate_id) REFERENCES concord.memory_candidates(workspace_id, memory_candidate_id),
   constraint memory_records_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
-  constraint memory_records_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.memory_records(workspace_id, memory_id),
+  constraint memory_records_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.memory_records(workspace_id, memory_id) DEFERRABLE INITIALLY DEFERRED,
   constraint memory_records_erased_ck CHECK ((((status)::text = 'deleted'::text) = ((content)::jsonb = '{}'::jsonb))),
   constraint memory_records_superseded_by_ck CHECK ((superseded_by <> memory_id)),
   constraint memory_records_superseded_ck CHECK (

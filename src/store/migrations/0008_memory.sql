@@ -8,6 +8,7 @@
 --   written once; a trigger refuses every change of it but to '{}'. Embeddings are real[], so no extension is needed: where
 --   pgvector exists the search casts to its type. Text search is an index over the content, without a copy of it.
 -- Walls: beside the workspace, concord.memory_subject ('type:id') and concord.memory_types ('a,b') narrow what a run sees.
+-- The key superseded_by is looked at when the transaction ends: the old record gives its place up before the new one takes it.
 -- An agent run keeps the memory scope it was spawned with: a trigger refuses another.
 -- Locks: brief, on agent_runs for its trigger. Reverse: drop the trigger, the tables, the function and the domains.
 create domain concord.memory_scope as text constraint memory_scope_ck check (value in (
@@ -54,7 +55,7 @@ create table concord.memory_records (
   constraint memory_records_command_fk foreign key (workspace_id, command_id)
     references concord.commands (workspace_id, command_id),
   constraint memory_records_superseded_by_fk foreign key (workspace_id, superseded_by)
-    references concord.memory_records (workspace_id, memory_id),
+    references concord.memory_records (workspace_id, memory_id) deferrable initially deferred,
   constraint memory_records_superseded_ck check (case status when 'superseded' then superseded_by is not null
     when 'deleted' then true else superseded_by is null end),
   constraint memory_records_superseded_by_ck check (superseded_by <> memory_id),
