@@ -65,7 +65,7 @@ export function assessCandidate(
     const candidate = await lockCandidate(tx, workspaceId, candidateId)
     if (!candidate) return refuseNoCandidate()
     const facts = await gatherWriteFacts(world, tx, candidate, act.at)
-    const decision = decideMemoryWrite(facts)
+    const decision = onceAsked(candidate, decideMemoryWrite(facts))
     if (candidate.status === 'proposed') await bind(tx, world, act, candidate, facts, decision)
     const reasons = decision.t === 'ask' ? decision.reasons : decision.t === 'reject' ? [decision.reason] : []
     return accept({
@@ -76,6 +76,12 @@ export function assessCandidate(
       conflicts_with: facts.conflict?.memory_id ?? null,
     })
   })
+}
+
+/** What was put to a person stays a question: a candidate that waits is only ever written after a yes. Pure. */
+function onceAsked({ status }: StoredCandidate, decision: MemoryWriteDecision): MemoryWriteDecision {
+  if (status !== 'awaiting_approval' || decision.t === 'ask' || decision.t === 'reject') return decision
+  return { t: 'ask', reasons: ['It was put to a person before.'] }
 }
 
 async function bind(
