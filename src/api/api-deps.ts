@@ -3,6 +3,7 @@ import type { Hono } from 'hono'
 import type { ApprovalWorld } from '#domains/approvals'
 import type { CommandWorld, WebhookSource } from '#domains/commands'
 import type { Principal } from '#domains/identity'
+import type { MemoryWorld } from '#domains/memory'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
 import type { Db } from '#store'
@@ -52,6 +53,7 @@ export type GovernedWork = {
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
   readonly webhooks: readonly WebhookSource[]
+  readonly memory?: MemoryWorld
 }
 
 export type ApiDeps = {

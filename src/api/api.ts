@@ -12,6 +12,9 @@ import { eventRoutes } from './event-routes.ts'
 import { judgeFault } from './fault.ts'
 import { healthRoutes } from './health-routes.ts'
 import { identityRoutes } from './identity-routes.ts'
+import { memoryCandidateRoutes } from './memory-candidate-routes.ts'
+import { memoryForgetRoutes } from './memory-forget-routes.ts'
+import { memoryRoutes } from './memory-routes.ts'
 import { describeApi, type OpenApiDocument } from './openapi.ts'
 import { rateLimit } from './rate-limit.ts'
 import { referenceRoutes } from './reference-routes.ts'
@@ -70,7 +73,7 @@ export function createApi(deps: ApiDeps): Api {
   return app
 }
 
-function mountWork(app: Api, deps: ApiDeps, { commands, approvals, webhooks }: GovernedWork): void {
+function mountWork(app: Api, deps: ApiDeps, { commands, approvals, webhooks, memory }: GovernedWork): void {
   // The routers' exact types say nothing more here and are too deep for the compiler to add up.
   const routers: readonly Hono<ApiEnv>[] = [
     taskTypeRoutes(commands),
@@ -78,6 +81,13 @@ function mountWork(app: Api, deps: ApiDeps, { commands, approvals, webhooks }: G
     approvalRoutes({ ...deps, approvals }),
     auditRoutes(deps, commands),
     webhookRoutes(commands, webhooks),
+    ...(memory
+      ? [
+          memoryRoutes(commands, memory),
+          memoryCandidateRoutes({ ...deps, approvals, memory }),
+          memoryForgetRoutes(commands, memory),
+        ]
+      : []),
   ]
   for (const router of routers) app.route('/', router)
 }

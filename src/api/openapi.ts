@@ -29,6 +29,7 @@ export function describeApi(app: OpenAPIHono<ApiEnv>, version: string): OpenApiD
       { name: 'identity', description: 'People, workspaces and keys.' },
       { name: 'commands', description: 'Governed work: asked for, decided, carried out, explained.' },
       { name: 'approvals', description: 'What waits for a person.' },
+      { name: 'memory', description: 'What is remembered about whom, who agreed, and forgetting.' },
       { name: 'audit', description: 'What was recorded.' },
       { name: 'events', description: 'What happens, as it happens.' },
     ],

@@ -4,6 +4,9 @@ import { type ApprovalWorld, expireApprovals } from '#domains/approvals'
 import {
   COMMAND_KIND,
   type CommandWorld,
+  followCandidates,
+  memoryDefinitions,
+  memoryFacts,
   openApprovalOwner,
   openCatalog,
   openCommands,
@@ -11,6 +14,7 @@ import {
   reconcileCommands,
   shippedPolicies,
 } from '#domains/commands'
+import { type MemoryWorld, openMemory } from '#domains/memory'
 import { textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { capabilitiesOf, type Runtime, semanticQueues } from '#runtime'
@@ -24,16 +28,21 @@ export type OpenedWork = {
   readonly runtime: Runtime
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
+  readonly memory: MemoryWorld
   close(): Promise<void>
 }
 
 /** A committed command is started within 5 s even if the process died between the commit and the wake. */
 const RECONCILE_MS = 1_000
 const EXPIRE_MS = 5_000
+/** A candidate shows what became of its command this long after it. */
+const FOLLOW_MS = 1_000
 
 export async function openWork(db: Db, world: World, project: Project, log: Log): Promise<Decision<OpenedWork>> {
   const runtime = createDbosRuntime({ db, log: (level, message) => log[level]({}, message) })
-  const catalog = openCatalog([...shippedPolicies, ...project.catalog], {
+  const memory = await openMemory({ db, ...world, ...project.memory })
+  if (!memory.ok) return memory
+  const catalog = openCatalog([...shippedPolicies, ...memoryDefinitions(memory.value), ...project.catalog], {
     name: 'dbos',
     capabilities: capabilitiesOf(runtime.profile),
     queues: Object.keys(semanticQueues),
@@ -44,6 +53,7 @@ export async function openWork(db: Db, world: World, project: Project, log: Log)
     db,
     ...world,
     catalog: catalog.value,
+    facts: memoryFacts(memory.value),
     wake: (process, options) => runtime.wake(process, options),
     sleep: (ms, signal) => wait(ms, undefined, { signal }).catch(() => {}),
   })
@@ -59,14 +69,17 @@ export async function openWork(db: Db, world: World, project: Project, log: Log)
     await commands.close()
     return opened
   }
+  const traceId = () => textId('trace', world.randomBytes(16))
   const sweeps = [
     every(RECONCILE_MS, () => reconcileCommands(commands.world), log),
-    every(EXPIRE_MS, () => expireApprovals(approvals, { traceId: textId('trace', world.randomBytes(16)) }), log),
+    every(EXPIRE_MS, () => expireApprovals(approvals, { traceId: traceId() }), log),
+    every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: traceId() }), log),
   ]
   return accept({
     runtime,
     commands: commands.world,
     approvals,
+    memory: memory.value,
     async close() {
       await Promise.all(sweeps.map((stop) => stop()))
       await runtime.close()

@@ -3,11 +3,14 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Definition, WebhookSource } from '#domains/commands'
+import type { MemoryDeps } from '#domains/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 
 export type Project = {
   readonly catalog: readonly Definition[]
   readonly webhooks?: readonly WebhookSource[]
+  /** Memory schemas, an embedder, another store, and what else knows a subject. */
+  readonly memory?: Pick<MemoryDeps, 'schemas' | 'embedder' | 'store' | 'forgettables'>
 }
 
 /** Gives the types to `export default defineProject({ … })`. */

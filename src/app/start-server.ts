@@ -89,7 +89,7 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
     defaultWorkspace: config.workspace ?? config.defaultWorkspace,
     publicPaths: ['/metrics', webhookPath],
     runtimeStatus: () => Promise.resolve({ name: 'dbos', ok: true }),
-    work: { commands: work.commands, approvals: work.approvals, webhooks: project.webhooks ?? [] },
+    work: { commands: work.commands, approvals: work.approvals, memory: work.memory, webhooks: project.webhooks ?? [] },
     extraRoutes: (app: Parameters<NonNullable<Parameters<typeof createApi>[0]['extraRoutes']>>[0]) => {
       app.get('/metrics', async (c) =>
         c.text(await telemetry.metrics.render(), 200, { 'content-type': 'text/plain; version=0.0.4' }),

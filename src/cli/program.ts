@@ -11,6 +11,7 @@ import { exitCodeOf } from './exit-codes.ts'
 import { addInbox } from './inbox.ts'
 import { addJobs } from './jobs.ts'
 import { addKeys } from './keys.ts'
+import { addMemory } from './memory.ts'
 import { addMigrate } from './migrate.ts'
 import { addRetry } from './retry.ts'
 import { addScheduler } from './scheduler.ts'
@@ -53,7 +54,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
       },
   }
   const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addEvents]
-  const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry]
+  const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry, addMemory]
   const jobs = [addJobs, addSchedules, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)
   program.addHelpText(

@@ -59,6 +59,12 @@ export const proposeMemoryBody = z
       .max(100)
       .optional()
       .meta({ description: 'The memories it was made from; they are forgotten together.' }),
+    idempotency_key: z
+      .string()
+      .min(1)
+      .max(200)
+      .optional()
+      .meta({ example: 'crm-4711-seat', description: 'The same key again is the same request.' }),
     supersedes: idField('memory')
       .optional()
       .meta({ type: 'string', example: MEMORY_ID, description: 'What it replaces.' }),
@@ -112,6 +118,10 @@ export const candidateView = z
   })
   .meta({ id: 'MemoryCandidate', description: 'Something proposed for memory.' })
 
+export const proposedView = candidateView
+  .extend({ is_new: z.boolean().meta({ description: 'False: this key was used before, for the same.' }) })
+  .meta({ id: 'ProposedMemory', description: 'The candidate, and by its status what became of it so far.' })
+
 const idOf = (kind: Parameters<typeof encodeId>[0], uuid: string | null) =>
   uuid === null ? null : encodeId(kind, uuid)
 export const showTime = (at: Date | null) => (at === null ? null : formatInstant(at))
@@ -128,7 +138,8 @@ function toSaid(memory: MemoryContent & { readonly created_at: Date }) {
     subject: showSubject(memory),
     scope,
     memory_type,
-    content,
+    // Said as open JSON: the exact recursive type is too deep for the routes' types.
+    content: content as Record<string, unknown>,
     fact_key,
     confidence,
     sensitivity,

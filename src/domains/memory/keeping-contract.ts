@@ -74,9 +74,33 @@ export const holdView = z
   })
   .meta({ id: 'MemoryHold', description: 'A hold: what is known about the subject stays.' })
 
+export const holdListView = z
+  .object({ items: z.array(holdView) })
+  .meta({ id: 'MemoryHoldList', description: 'Holds, newest first.' })
+
 export const forgetBody = z
-  .strictObject({ subject: subjectField() })
+  .strictObject({
+    subject: subjectField(),
+    idempotency_key: z
+      .string()
+      .min(1)
+      .max(200)
+      .optional()
+      .meta({ example: 'forget-4711', description: 'The same key again is the same request.' }),
+  })
   .meta({ id: 'ForgetBody', description: 'Whom to forget.' })
+
+export const previewForgetBody = z
+  .strictObject({ subject: subjectField() })
+  .meta({ id: 'PreviewForgetBody', description: 'Whom it would be about.' })
+
+export const decideCandidateBody = z
+  .strictObject({ reason: z.string().max(2_000).optional().meta({ example: 'She told me so.', description: 'Why.' }) })
+  .meta({ id: 'DecideCandidateBody', description: 'The reason for a yes or a no.' })
+
+export const consentListView = z
+  .object({ items: z.array(consentView) })
+  .meta({ id: 'MemoryConsentList', description: 'Consents, newest first.' })
 
 const knownItem = z.object({
   kind: textField(
@@ -167,7 +191,7 @@ export function toErasureView(erasure: StoredErasure) {
     requested_at: formatInstant(erasure.requested_at),
     outcome: erasure.outcome,
     closed_at: showTime(erasure.closed_at),
-    certificate: erasure.certificate,
+    certificate: erasure.certificate as Record<string, unknown> | null,
     certificate_hash: erasure.certificate_hash,
   }
 }
