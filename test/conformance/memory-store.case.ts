@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
-import type { MemoryStore, NewMemory, SearchScope } from '../../src/domains/memory/index.ts'
+import type { MemoryStore, NewMemory, SearchScope } from '#domains/memory'
 
 export type OpenedStore = {
   readonly store: MemoryStore

@@ -62,9 +62,12 @@ function* findingsInText(text: string, steps: readonly JsonStep[]): Generator<Fi
 function isCard(text: string): boolean {
   const digits = text.replaceAll(/[ -]/g, '')
   if (!/^\d{13,19}$/.test(digits) || /^(\d)\1+$/.test(digits)) return false
-  const sum = [...digits].reverse().reduce((total, digit, index) => {
-    const twice = Number(digit) * 2
-    return total + (index % 2 === 0 ? Number(digit) : twice > 9 ? twice - 9 : twice)
-  }, 0)
+  const sum = digits
+    .split('')
+    .toReversed()
+    .reduce((total, digit, index) => {
+      const twice = Number(digit) * 2
+      return total + (index % 2 === 0 ? Number(digit) : twice > 9 ? twice - 9 : twice)
+    }, 0)
   return sum % 10 === 0
 }

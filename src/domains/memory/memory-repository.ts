@@ -85,7 +85,8 @@ export async function saveCandidate(
 
 /** The driver gives numeric as text. */
 function exact<Row extends Pick<MemoryContent, 'confidence'>>(row: Row): Row {
-  return { ...row, confidence: row.confidence === null ? null : Number(row.confidence) }
+  const given: unknown = row.confidence
+  return { ...row, confidence: given === null ? null : Number(given) }
 }
 
 const findRecordSql = statement<StoredMemory>(

@@ -17,7 +17,7 @@ import type {
 } from './memory-store.ts'
 import { refuseAbsent, refuseConflict } from './store-refusals.ts'
 
-type Kept = { record: StoredMemory; embedding: Embedding | undefined }
+type Kept = { record: StoredMemory; embedding: Embedding | undefined; readonly sources: readonly string[] }
 
 export function openProcessStore(): MemoryStore {
   const kept = new Map<string, Kept>()
@@ -34,10 +34,11 @@ export function openProcessStore(): MemoryStore {
   const rivalOf = (memory: NewMemory) => [...kept.values()].find(({ record }) => isRival(record, memory))
   return {
     name: 'process',
-    async insert({ embedding, derived_from: _, supersedes, ...memory }, act) {
+    async insert(given, act) {
+      const { embedding, supersedes, derived_from: sources, ...memory } = given
       const own = kept.get(memory.memory_id)?.record
       if (own) return isSameContent(own.content, memory.content) ? accept(own) : refuseConflict(own.memory_id)
-      const rival = rivalOf({ ...memory, derived_from: [], supersedes })
+      const rival = rivalOf(given)
       if (rival?.record.expires_at && rival.record.expires_at <= act.at) move(rival, 'expired', act)
       else if (rival && rival.record.memory_id !== supersedes) return refuseConflict(rival.record.memory_id)
       else if (rival) move(rival, 'superseded', act, { superseded_by: memory.memory_id })
@@ -48,7 +49,7 @@ export function openProcessStore(): MemoryStore {
         created_at: act.at,
         updated_at: act.at,
       }
-      kept.set(memory.memory_id, { record, embedding })
+      kept.set(memory.memory_id, { record, embedding, sources })
       return accept(record)
     },
     get: async (ref) => find(ref)?.record,

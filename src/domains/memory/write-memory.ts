@@ -156,6 +156,6 @@ export async function unwriteMemory(
   const isOwn = candidate.memory_id === candidate.memory_candidate_id
   if (!isOwn) return accept({ memory_id: null })
   const gone = await world.store.delete({ workspaceId, memoryId: candidate.memory_candidate_id }, act)
-  const isGone = gone.ok || gone.code === 'machine.move.illegal'
-  return isGone ? accept({ memory_id: candidate.memory_id }) : (gone as Refusal)
+  if (!gone.ok && gone.code !== 'machine.move.illegal') return gone
+  return accept({ memory_id: candidate.memory_id })
 }
