@@ -397,13 +397,12 @@ create table concord.memory_candidates (
   constraint memory_candidates_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
   constraint memory_candidates_approval_fk FOREIGN KEY (workspace_id, approval_id) REFERENCES concord.approvals(workspace_id, approval_id),
   constraint memory_candidates_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
-  constraint memory_candidates_memory_fk FOREIGN KEY (workspace_id, memory_id) REFERENCES concord.memory_records(workspace_id, memory_id),
-  constraint memory_candidates_supersedes_fk FOREIGN KEY (workspace_id, supersedes) REFERENCES concord.memory_records(workspace_id, memory_id),
   constraint memory_candidates_accepted_ck CHECK ((((status)::text = 'accepted'::text) = (memory_id IS NOT NULL))),
   constraint memory_candidates_decided_at_ck CHECK ((((status)::text = ANY (ARRAY['accepted'::text, 'rejected'::text])) = (decided_at IS NOT NULL))),
   constraint memory_candidates_erased_ck CHECK (((erased_at IS NOT NULL) = ((content)::jsonb = '{}'::jsonb)))
 ) with (fillfactor=80);
 CREATE INDEX memory_candidates_command_ix ON concord.memory_candidates USING btree (command_id);
+CREATE INDEX memory_candidates_derived_ix ON concord.memory_candidates USING gin (derived_from) WHERE (derived_from <> '{}'::uuid[]);
 CREATE INDEX memory_candidates_open_ix ON concord.memory_candidates USING btree (workspace_id, created_at) WHERE ((status)::text = ANY (ARRAY['proposed'::text, 'awaiting_approval'::text]));
 CREATE INDEX memory_candidates_subject_ix ON concord.memory_candidates USING btree (workspace_id, subject_type, subject_id);
 CREATE TRIGGER memory_candidates_content_fixed BEFORE UPDATE OF content ON concord.memory_candidates FOR EACH ROW WHEN ((((new.content)::jsonb IS DISTINCT FROM (old.content)::jsonb) AND ((new.content)::jsonb <> '{}'::jsonb))) EXECUTE FUNCTION concord.refuse_rewrite('content');

@@ -1,11 +1,11 @@
 /** Judges a candidate for policy, and binds the judgement to its row: what waits for a person, and which record a yes would replace. */
 import { refuse, accept, type Decision } from '#kernel/refusal'
-import type { Sql, Tx } from '#store'
+import type { Tx } from '#store'
 import { hasConsent } from './consent.ts'
 import { decideMemoryWrite, type MemoryWriteDecision, type MemoryWriteFacts } from './decide-memory-write.ts'
 import type { Act } from './events.ts'
 import { isSameContent } from './fact-key.ts'
-import { findRival, lockCandidate, saveCandidate } from './memory-repository.ts'
+import { lockCandidate, saveCandidate } from './memory-repository.ts'
 import type { StoredCandidate } from './memory-row.ts'
 import type { MemoryWorld } from './world.ts'
 
@@ -23,12 +23,12 @@ export type CandidateRef = { readonly workspaceId: string; readonly candidateId:
 export const refuseNoCandidate = () => refuse('memory.candidate.not_found', 'There is no such candidate.')
 
 export async function gatherWriteFacts(
-  world: Pick<MemoryWorld, 'schemas'>,
-  sql: Sql,
+  world: Pick<MemoryWorld, 'schemas' | 'store'>,
+  tx: Tx,
   candidate: StoredCandidate,
   at: Date,
 ): Promise<MemoryWriteFacts> {
-  const rival = await findRival(sql, candidate)
+  const rival = await (world.store.within?.(tx) ?? world.store).findFact(candidate)
   const isOver = rival?.expires_at != null && rival.expires_at <= at
   const { memory_type, scope, subject_type, sensitivity, confidence, expires_at, supersedes, schema_name } = candidate
   return {
@@ -41,7 +41,7 @@ export async function gatherWriteFacts(
     // Checked when it was proposed; the row has the end itself.
     is_temporary: false,
     by_agent: candidate.agent_run_id !== null,
-    has_consent: await hasConsent(sql, candidate.workspace_id, candidate, at),
+    has_consent: await hasConsent(tx, candidate.workspace_id, candidate, at),
     conflict:
       rival && !isOver
         ? {
@@ -57,7 +57,7 @@ export async function gatherWriteFacts(
 }
 
 export function assessCandidate(
-  world: Pick<MemoryWorld, 'db' | 'newId' | 'schemas'>,
+  world: Pick<MemoryWorld, 'db' | 'newId' | 'schemas' | 'store'>,
   act: Act,
   { workspaceId, candidateId }: CandidateRef,
 ): Promise<Decision<Assessment>> {

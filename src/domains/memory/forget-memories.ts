@@ -8,16 +8,22 @@ import type { Forgettable, Lineage } from './forgettable.ts'
 import { saveCandidate, saveRecord } from './memory-repository.ts'
 import { candidateColumns, recordColumns, type StoredCandidate, type StoredMemory, type Subject } from './memory-row.ts'
 
-/** The records of the subject and everything made from them, however many steps away. */
+/** The records of the subject and everything made from them, however many steps away; by candidates too, whose records may be elsewhere. */
 const listLineage = statement<{ readonly memory_id: string; readonly command_id: string | null }>(
   'memory_list_lineage',
   `with recursive line (memory_id) as (
-  select memory_id from concord.memory_records where workspace_id = $1 and subject_type = $2 and subject_id = $3
+  (select memory_id from concord.memory_records where workspace_id = $1 and subject_type = $2 and subject_id = $3
+  union select memory_id from concord.memory_candidates
+    where workspace_id = $1 and subject_type = $2 and subject_id = $3 and memory_id is not null)
   union
-  select d.memory_id from concord.memory_derivations as d join line on d.source_memory_id = line.memory_id where d.workspace_id = $1
+  select d.memory_id from line cross join lateral (
+    select memory_id from concord.memory_derivations where workspace_id = $1 and source_memory_id = line.memory_id
+    union all select memory_id from concord.memory_candidates
+      where workspace_id = $1 and derived_from <> '{}' and derived_from @> array[line.memory_id] and memory_id is not null) as d
 )
-select r.memory_id, r.command_id
-from concord.memory_records as r join line using (memory_id) order by r.created_at, r.memory_id`,
+select line.memory_id, coalesce(r.command_id, c.command_id) as command_id from line
+left join concord.memory_records as r on r.memory_id = line.memory_id
+left join concord.memory_candidates as c on c.memory_candidate_id = line.memory_id order by line.memory_id`,
 )
 
 export async function findLineage(sql: Sql, workspaceId: string, subject: Subject): Promise<Lineage> {

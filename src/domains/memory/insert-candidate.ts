@@ -28,20 +28,16 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'proposed', $14,
 returning ${candidateColumns}`,
 )
 
-const countSources = statement<{ readonly count: number }>(
-  'memory_count_sources',
-  `select count(*)::integer as count from concord.memory_records where workspace_id = $1 and memory_id = any ($2::uuid[]) and status <> 'deleted'`,
-)
-
 export async function insertCandidate(
   tx: Tx,
-  newId: MemoryWorld['newId'],
+  { newId, store }: Pick<MemoryWorld, 'newId' | 'store'>,
   act: Act,
   { workspaceId, candidateId, commandId, memory, agent }: NewCandidate,
 ): Promise<Decision<StoredCandidate>> {
   const named = [...new Set([...memory.derived_from, ...(memory.supersedes === null ? [] : [memory.supersedes])])]
-  const [sources] = named.length > 0 ? await tx.run(countSources, [workspaceId, named]) : []
-  if ((sources?.count ?? 0) !== named.length)
+  const kept = store.within?.(tx) ?? store
+  const found = await Promise.all(named.map((memoryId) => kept.get({ workspaceId, memoryId })))
+  if (found.some((source) => source === undefined || source.status === 'deleted'))
     return refuse('memory.source.not_found', 'A memory that it names is not there.', { path: 'derived_from' })
   const m = memory
   const who = [workspaceId, commandId, agent?.agentRunId ?? null, m.subject_type, m.subject_id, m.scope, m.memory_type]

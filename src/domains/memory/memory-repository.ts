@@ -11,6 +11,7 @@ import {
   type StoredCandidate,
   type StoredMemory,
 } from './memory-row.ts'
+import type { FactPlace } from './memory-store.ts'
 
 export const storedRecord = storedMachine({
   machine: memoryRecordMachine,
@@ -132,8 +133,6 @@ const findRivalSql = statement<StoredMemory>(
   `select ${recordColumns} from concord.memory_records
 where workspace_id = $1 and scope = $2 and subject_type = $3 and subject_id = $4 and fact_key = $5 and status = 'active'`,
 )
-
-type FactPlace = Pick<StoredMemory, 'workspace_id' | 'scope' | 'subject_type' | 'subject_id' | 'fact_key'>
 
 /** The active record of the same key, if there is one: there is never a second. */
 export async function findRival(sql: Sql, of: FactPlace): Promise<StoredMemory | undefined> {

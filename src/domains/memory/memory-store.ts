@@ -7,6 +7,9 @@ import type { MemoryContent, StoredMemory, Subject } from './memory-row.ts'
 
 export type MemoryRef = { readonly workspaceId: string; readonly memoryId: string }
 
+/** Where a fact has its one place. */
+export type FactPlace = Pick<StoredMemory, 'workspace_id' | 'scope' | 'subject_type' | 'subject_id' | 'fact_key'>
+
 export type Embedding = { readonly model: string; readonly vector: readonly number[] }
 
 export type NewMemory = MemoryContent & {
@@ -53,6 +56,8 @@ export interface MemoryStore {
   /** The same memory again gives the record that is there; another active record of its key is `memory.fact.conflict`. */
   insert(memory: NewMemory, act: Act): Promise<Decision<StoredMemory>>
   get(ref: MemoryRef): Promise<StoredMemory | undefined>
+  /** The active record of a fact, expired or not: there is never a second. */
+  findFact(place: FactPlace): Promise<StoredMemory | undefined>
   /** Active and not expired at `scope.at`; best first, then newest first. */
   search(scope: SearchScope, query: MemoryQuery | null, limit: number): Promise<readonly FoundMemory[]>
   /** The old record stays, marked and linked. */

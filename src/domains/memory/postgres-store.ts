@@ -19,6 +19,7 @@ export function openPostgresStore({ db, newId, vectors }: PostgresStoreDeps): Me
     name: 'postgres',
     insert: (memory, act) => inTransaction((tx) => insert(tx, newId, memory, act)),
     get: ({ workspaceId, memoryId }) => findRecord(sql, workspaceId, memoryId),
+    findFact: (place) => findRival(sql, place),
     async search(scope, query, limit) {
       const { statement: built, values } = buildSearch(vectors, scope, query, limit, null)
       return sql.run(built, values)

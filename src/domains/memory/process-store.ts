@@ -8,11 +8,11 @@ import { isSameContent } from './fact-key.ts'
 import type { StoredMemory } from './memory-row.ts'
 import type {
   Embedding,
+  FactPlace,
   FoundMemory,
   MemoryQuery,
   MemoryRef,
   MemoryStore,
-  NewMemory,
   SearchScope,
 } from './memory-store.ts'
 import { refuseAbsent, refuseConflict } from './store-refusals.ts'
@@ -31,7 +31,7 @@ export function openProcessStore(): MemoryStore {
     at.record = { ...at.record, ...set, status: to, updated_at: act.at }
     return accept(at.record)
   }
-  const rivalOf = (memory: NewMemory) => [...kept.values()].find(({ record }) => isRival(record, memory))
+  const rivalOf = (memory: FactPlace) => [...kept.values()].find(({ record }) => isRival(record, memory))
   return {
     name: 'process',
     async insert(given, act) {
@@ -53,6 +53,7 @@ export function openProcessStore(): MemoryStore {
       return accept(record)
     },
     get: async (ref) => find(ref)?.record,
+    findFact: async (place) => rivalOf(place)?.record,
     async search(scope, query, limit) {
       return [...kept.values()]
         .filter(({ record }) => isVisible(record, scope))
@@ -81,7 +82,7 @@ export function openProcessStore(): MemoryStore {
   }
 }
 
-function isRival(record: StoredMemory, memory: NewMemory): boolean {
+function isRival(record: StoredMemory, memory: FactPlace): boolean {
   const parts = ['workspace_id', 'scope', 'subject_type', 'subject_id', 'fact_key'] as const
   return record.status === 'active' && parts.every((part) => record[part] === memory[part])
 }

@@ -13,7 +13,9 @@ import { openProcessStore } from './process-store.ts'
 import { reviewStaleMemory } from './review-stale-memory.ts'
 import type { RunScope } from './run-scope.ts'
 import { readMemory, type RunReading, searchMemory } from './search-memory.ts'
+import { openMemory } from './world.ts'
 import { writeMemory } from './write-memory.ts'
+import { eraseSubject, insertErasure, previewForget } from './forget-subject.ts'
 
 describe('searchMemory', () => {
   let room: MemoryRoom
@@ -281,7 +283,7 @@ describe('searchMemory', () => {
       const candidateId = room.clock.newId()
       const checked = accepted(checkProposal(memory.schemas, preference, act.at))
       await room.db.transaction((tx) =>
-        insertCandidate(tx, memory.newId, act, {
+        insertCandidate(tx, memory, act, {
           workspaceId,
           candidateId,
           commandId: command.command_id,
@@ -294,8 +296,13 @@ describe('searchMemory', () => {
     assert.ok(!without.ok && without.code === 'memory.consent.missing')
     assert.deepEqual(seen, [])
     await room.consent(preference)
-    // The candidate's link is to a record of this database; a store elsewhere keeps its own.
-    await assert.rejects(put(), { code: '23503' })
+    const written = accepted(await put())
+    assert.equal(written.is_new, true)
+    assert.equal(accepted(await put()).memory_id, written.memory_id)
+    assert.deepEqual(
+      await room.rows('select from concord.memory_records where memory_id = $1', [written.memory_id]),
+      [],
+    )
     const found = await searchMemory(memory, aReader({ actor: 'user:spy' }), {
       workspaceId,
       connector: 'elsewhere',
@@ -304,5 +311,19 @@ describe('searchMemory', () => {
     assert.equal(accepted(found).length, 1)
     assert.equal((await readsOf('user:spy')).length, 1)
     assert.doesNotMatch(JSON.stringify(seen), /consent|approval|policy/)
+    // Forgetting reaches a store elsewhere too.
+    const elsewhere = accepted(await openMemory({ ...room.clock, store: spied }))
+    const preview = await previewForget(elsewhere, workspaceId, preference)
+    assert.deepEqual(
+      preview.items.filter(({ kind }) => kind === 'stored_memory').map(({ id }) => id),
+      [written.memory_id],
+    )
+    const erasureId = room.clock.newId()
+    const commandId = command.command_id
+    await room.db.transaction((tx) =>
+      insertErasure(tx, memory.newId, act, { workspaceId, erasureId, commandId, subject: preference }),
+    )
+    accepted(await eraseSubject(elsewhere, act, { workspaceId, erasureId, commandId }))
+    assert.deepEqual((await inner.get({ workspaceId, memoryId: written.memory_id }))?.content, {})
   })
 })

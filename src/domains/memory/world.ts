@@ -5,6 +5,7 @@ import { accept } from '#kernel/refusal'
 import type { Db } from '#store'
 import type { Embedder } from './embedder.ts'
 import { forgetMemories } from './forget-memories.ts'
+import { forgetStored } from './forget-stored.ts'
 import type { Forgettable } from './forgettable.ts'
 import { type MemorySchemas, openMemorySchemas } from './memory-schema.ts'
 import type { MemoryStore } from './memory-store.ts'
@@ -35,14 +36,16 @@ export async function openMemory(deps: MemoryDeps): Promise<Decision<MemoryWorld
   const schemas = openMemorySchemas(deps.schemas ?? [])
   if (!schemas.ok) return schemas
   const vectors = await detectVectorSupport(db)
+  const store = deps.store ?? openPostgresStore({ db, newId, vectors })
+  const elsewhere = store.within ? [] : [forgetStored(store)]
   return accept({
     db,
     now,
     newId,
     embedder,
     vectors,
-    store: deps.store ?? openPostgresStore({ db, newId, vectors }),
+    store,
     schemas: schemas.value,
-    forgettables: [forgetMemories(newId), ...(deps.forgettables ?? [])],
+    forgettables: [forgetMemories(newId), ...elsewhere, ...(deps.forgettables ?? [])],
   })
 }

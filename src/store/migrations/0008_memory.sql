@@ -7,6 +7,7 @@
 -- Content is in these two tables only, never in a command, an effect, an approval or an event: emptying it is erasing it. It is
 --   written once; a trigger refuses every change of it but to '{}'. Embeddings are real[], so no extension is needed: where
 --   pgvector exists the search casts to its type. Text search is an index over the content, without a copy of it.
+-- No key from a candidate to its record: records may be kept in a store that is not this database.
 -- Walls: beside the workspace, concord.memory_subject ('type:id') and concord.memory_types ('a,b') narrow what a run sees.
 -- The key superseded_by is looked at when the transaction ends: the old record gives its place up before the new one takes it.
 -- An agent run keeps the memory scope it was spawned with: a trigger refuses another.
@@ -107,10 +108,6 @@ create table concord.memory_candidates (
     references concord.agent_runs (workspace_id, agent_run_id),
   constraint memory_candidates_approval_fk foreign key (workspace_id, approval_id)
     references concord.approvals (workspace_id, approval_id),
-  constraint memory_candidates_memory_fk foreign key (workspace_id, memory_id)
-    references concord.memory_records (workspace_id, memory_id),
-  constraint memory_candidates_supersedes_fk foreign key (workspace_id, supersedes)
-    references concord.memory_records (workspace_id, memory_id),
   constraint memory_candidates_decided_at_ck check ((status in ('accepted', 'rejected')) = (decided_at is not null)),
   -- A candidate becomes a record only by being accepted, and being accepted is having become one.
   constraint memory_candidates_accepted_ck check ((status = 'accepted') = (memory_id is not null)),
@@ -118,6 +115,7 @@ create table concord.memory_candidates (
 ) with (fillfactor = 80);
 create index memory_candidates_command_ix on concord.memory_candidates (command_id);
 create index memory_candidates_subject_ix on concord.memory_candidates (workspace_id, subject_type, subject_id);
+create index memory_candidates_derived_ix on concord.memory_candidates using gin (derived_from) where derived_from <> '{}';
 create index memory_candidates_open_ix on concord.memory_candidates (workspace_id, created_at) where status in ('proposed', 'awaiting_approval');
 alter table concord.memory_records add constraint memory_records_candidate_fk foreign key (workspace_id, memory_candidate_id)
   references concord.memory_candidates (workspace_id, memory_candidate_id);

@@ -96,16 +96,6 @@ breakEveryRule(
       by: ({ elsewhere }) => ({ approval_id: elsewhere.approval }),
     },
     {
-      constraint: 'memory_candidates_memory_fk',
-      table: candidates,
-      by: ({ elsewhere }) => ({ status: 'accepted', decided_at: when, memory_id: elsewhere.memory }),
-    },
-    {
-      constraint: 'memory_candidates_supersedes_fk',
-      table: candidates,
-      by: ({ elsewhere }) => ({ supersedes: elsewhere.memory }),
-    },
-    {
       constraint: 'memory_candidates_decided_at_ck',
       table: candidates,
       by: [{ status: 'rejected' }, { decided_at: when }],

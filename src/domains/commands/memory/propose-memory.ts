@@ -55,7 +55,7 @@ export async function proposeMemory(
     requestId,
     ...(run ? { runAs: 'agent' as const } : {}),
     alongside: (tx, { command_id: commandId }) =>
-      insertCandidate(tx, memory.newId, actOf(by, memory), {
+      insertCandidate(tx, memory, actOf(by, memory), {
         workspaceId,
         candidateId,
         commandId,

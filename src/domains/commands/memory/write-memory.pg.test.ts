@@ -207,7 +207,7 @@ describe('write_memory', () => {
     )
     const candidateId = room.clock.newId()
     await room.db.transaction((tx) =>
-      insertCandidate(tx, memory.newId, act, {
+      insertCandidate(tx, memory, act, {
         workspaceId,
         candidateId,
         commandId: command.command_id,
@@ -238,7 +238,7 @@ describe('write_memory', () => {
       for (const [seat, candidateId] of candidates.entries()) {
         const checked = accepted(checkProposal(schemas, { ...preference, content: { seat } }, act.at))
         accepted(
-          await insertCandidate(tx, memory.newId, act, {
+          await insertCandidate(tx, memory, act, {
             workspaceId,
             candidateId,
             commandId: command.command_id,
