@@ -24,6 +24,7 @@ import {
   toCandidateView,
   toConsentView,
 } from '#domains/memory'
+import { accept } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
 import { actIn, viewerOf } from './memory-reader.ts'
 import { openPageCursors } from './page-cursor.ts'
@@ -125,8 +126,9 @@ export function memoryCandidateRoutes({ approvals, memory, cursorKey }: MemoryCa
   const shown = async (c: ApiContext, candidateId: string) => {
     const ref = { workspaceId: workspaceOf(c).id, candidateId, viewer: viewerOf(c) }
     const found = await getCandidate(memory.db, ref)
-    if (!found.ok) return refused(c, found)
-    return { ...toCandidateView(found.value.candidate), consents: found.value.consents.map(toConsentView) }
+    if (!found.ok) return found
+    const { candidate, consents } = found.value
+    return accept({ ...toCandidateView(candidate), consents: consents.map(toConsentView) })
   }
   const decide = async (c: ApiContext, candidateId: string, answer: 'approved' | 'rejected', reason?: string) => {
     const input = { workspaceId: workspaceOf(c).id, candidateId, reason, traceId: c.get('ids').traceId }
@@ -151,16 +153,23 @@ export function memoryCandidateRoutes({ approvals, memory, cursorKey }: MemoryCa
       const items = page.items.map(toCandidateView)
       return c.json({ items, next_cursor: page.next ? cursors.seal(scope, page.next) : null }, 200)
     })
-    .openapi(getOneCandidate, async (c) => c.json(await shown(c, c.req.valid('param').memory_candidate_id), 200))
+    .openapi(getOneCandidate, async (c) => {
+      const found = await shown(c, c.req.valid('param').memory_candidate_id)
+      return found.ok ? c.json(found.value, 200) : refused(c, found)
+    })
     .openapi(postApprove, async (c) => {
       const id = c.req.valid('param').memory_candidate_id
       const decided = await decide(c, id, 'approved', c.req.valid('json').reason)
-      return decided.ok ? c.json(await shown(c, id), 200) : refused(c, decided)
+      if (!decided.ok) return refused(c, decided)
+      const found = await shown(c, id)
+      return found.ok ? c.json(found.value, 200) : refused(c, found)
     })
     .openapi(postReject, async (c) => {
       const id = c.req.valid('param').memory_candidate_id
       const decided = await decide(c, id, 'rejected', c.req.valid('json').reason)
-      return decided.ok ? c.json(await shown(c, id), 200) : refused(c, decided)
+      if (!decided.ok) return refused(c, decided)
+      const found = await shown(c, id)
+      return found.ok ? c.json(found.value, 200) : refused(c, found)
     })
     .openapi(getConsents, async (c) => {
       const { subject, limit } = c.req.valid('query')

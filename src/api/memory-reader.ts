@@ -10,7 +10,7 @@ export function readerOf(c: ApiContext): PersonReading {
     kind: 'person',
     actor: `user:${userId}`,
     userId,
-    seesAll: role === 'admin' || orgRoles.includes('data_owner'),
+    seesAll: role === 'admin' || orgRoles.includes('data-owner'),
     traceId: c.get('ids').traceId,
   }
 }
