@@ -24,6 +24,8 @@ export type ApiLimits = {
   readonly ratePerMinute: number
   /** How many requests one key may send at once before the rate counts. */
   readonly rateBurst: number
+  /** Bad credentials that one address may try in a minute, all at once if it likes. */
+  readonly badBearersPerMinute: number
   readonly heartbeatMs: number
   readonly streamsPerKeyMax: number
   readonly healthTimeoutMs: number
@@ -34,6 +36,7 @@ export const defaultLimits: ApiLimits = {
   bodyTimeoutMs: 8_000,
   ratePerMinute: 6_000,
   rateBurst: 300,
+  badBearersPerMinute: 60,
   heartbeatMs: 15_000,
   streamsPerKeyMax: 20,
   healthTimeoutMs: 1_500,
@@ -43,6 +46,15 @@ export const defaultLimits: ApiLimits = {
 export function limitsOf(given: Partial<ApiLimits> = {}): ApiLimits {
   const limits = { ...defaultLimits, ...given }
   return { ...limits, rateBurst: given.rateBurst ?? Math.min(defaultLimits.rateBurst, limits.ratePerMinute) }
+}
+
+/** How one request ended: for counters. */
+export type Answered = {
+  readonly method: string
+  /** The pattern, such as `/commands/:command_id`. */
+  readonly route: string
+  readonly status: number
+  readonly durationMs: number
 }
 
 export type SchemaVersions = { readonly expected: string | number; readonly actual: string | number | null }
@@ -81,6 +93,8 @@ export type ApiDeps = {
   readonly publicPaths?: readonly string[]
   /** More routes, mounted before the built-in ones and behind the same guards. */
   readonly extraRoutes?: (app: Hono<ApiEnv>) => void
+  /** Told about every answer. */
+  readonly onAnswered?: (answered: Answered) => void
   /** Ends the open event streams when the server goes down. */
   readonly closing?: AbortSignal
 }

@@ -5,6 +5,7 @@ import { accessLog } from './access-log.ts'
 import { type ApiDeps, type GovernedWork, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { auditRoutes } from './audit-routes.ts'
+import { type BadBearers, openBadBearers } from './bad-bearers.ts'
 import { bodyGuard } from './body-guard.ts'
 import { authentication, authorization } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
@@ -16,6 +17,8 @@ import { memoryCandidateRoutes } from './memory-candidate-routes.ts'
 import { memoryForgetRoutes } from './memory-forget-routes.ts'
 import { memoryRoutes } from './memory-routes.ts'
 import { describeApi, type OpenApiDocument } from './openapi.ts'
+import { memberRoutes } from './member-routes.ts'
+import { peopleRoutes } from './people-routes.ts'
 import { rateLimit } from './rate-limit.ts'
 import { referenceRoutes } from './reference-routes.ts'
 import { answerProblem, type ApiEnv, requestIds } from './request-context.ts'
@@ -31,6 +34,7 @@ export type Api = OpenAPIHono<ApiEnv>
 export function createApi(deps: ApiDeps): Api {
   const limits = limitsOf(deps.limits)
   const app: Api = new OpenAPIHono<ApiEnv>()
+  const badBearers = openBadBearers(limits.badBearersPerMinute, deps.now)
   let table: AccessTable | undefined
   let document: OpenApiDocument | undefined
   const accessTable = () => {
@@ -42,11 +46,11 @@ export function createApi(deps: ApiDeps): Api {
   app.use(
     '*',
     requestIds(deps.randomBytes),
-    accessLog(deps.log),
+    accessLog(deps.log, deps.onAnswered),
     responseHeaders(deps.version),
     sameOrigin({ hosts: deps.hosts ?? [], origins: deps.origins ?? [] }),
     routeGuard(app, accessTable),
-    authentication(deps),
+    authentication(deps, badBearers),
     rateLimit(limits, deps.now),
     authorization(deps),
     bodyGuard(limits),
@@ -64,6 +68,7 @@ export function createApi(deps: ApiDeps): Api {
   deps.extraRoutes?.(app)
   app.route('/', healthRoutes(deps, limits.healthTimeoutMs))
   app.route('/', identityRoutes(deps))
+  mountPeople(app, deps, badBearers)
   if (deps.work) mountWork(app, deps, deps.work)
   app.route('/', eventRoutes(deps, limits))
   app.route(
@@ -71,6 +76,11 @@ export function createApi(deps: ApiDeps): Api {
     referenceRoutes(deps.version, () => (document ??= describeApi(app, deps.version))),
   )
   return app
+}
+
+function mountPeople(app: Api, deps: ApiDeps, badBearers: BadBearers): void {
+  const routers: readonly Hono<ApiEnv>[] = [peopleRoutes(deps, badBearers), memberRoutes(deps)]
+  for (const router of routers) app.route('/', router)
 }
 
 function mountWork(app: Api, deps: ApiDeps, { commands, approvals, webhooks, memory }: GovernedWork): void {

@@ -1,6 +1,7 @@
 /** The door of the API room. */
 export { type Api, createApi } from './api.ts'
 export {
+  type Answered,
   type ApiDeps,
   type ApiLimits,
   type ApiLog,

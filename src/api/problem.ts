@@ -76,8 +76,8 @@ export function problemHeaders(refusal: Refusal): Record<string, string> {
   const kind = kindOf(refusal.code)
   const headers: Record<string, string> = { 'content-type': 'application/problem+json' }
   if (kind === 'unauthenticated') headers['www-authenticate'] = 'Bearer realm="concord"'
-  if (kind === 'unavailable' || kind === 'rate') {
-    const given = refusal.facts?.['retry_after_s']
+  const given = refusal.facts?.['retry_after_s']
+  if (kind === 'unavailable' || kind === 'rate' || typeof given === 'number') {
     headers['retry-after'] = String(typeof given === 'number' ? Math.max(1, Math.ceil(given)) : RETRY_AFTER_S)
   }
   if (kind === 'method' && Array.isArray(refusal.facts?.['allowed']))

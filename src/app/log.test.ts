@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import { openLog } from './log.ts'
-import { redactText } from './redact.ts'
+import { redactText } from '#kernel/secret-shapes'
 
 function linesOf(work: (log: ReturnType<typeof openLog>) => void): string {
   const lines: string[] = []

@@ -1,6 +1,6 @@
 /** The one logger: JSON lines on standard error, secrets removed by path and by shape before a line is written. */
 import { pino, type DestinationStream, type Logger } from 'pino'
-import { redactText } from './redact.ts'
+import { redactText } from '#kernel/secret-shapes'
 
 export type Log = Logger
 

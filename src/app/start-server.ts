@@ -8,6 +8,7 @@ import { openNotices } from '#store'
 import { ensureAdminKey } from './admin-key.ts'
 import { openClosers, openOrClose } from './closers.ts'
 import type { Config } from './config.ts'
+import { openHttpMetrics } from './http-metrics.ts'
 import { listen } from './listen.ts'
 import { openLog } from './log.ts'
 import { type Base, openBase, type StartOptions } from './open-base.ts'
@@ -88,6 +89,7 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
     limits: { ratePerMinute: config.rateLimit },
     defaultWorkspace: config.workspace ?? config.defaultWorkspace,
     publicPaths: ['/metrics', webhookPath],
+    onAnswered: openHttpMetrics(telemetry.metrics.meter),
     runtimeStatus: () => Promise.resolve({ name: 'dbos', ok: true }),
     work: { commands: work.commands, approvals: work.approvals, memory: work.memory, webhooks: project.webhooks ?? [] },
     extraRoutes: (app: Parameters<NonNullable<Parameters<typeof createApi>[0]['extraRoutes']>>[0]) => {

@@ -13,6 +13,7 @@ import { addJobs } from './jobs.ts'
 import { addKeys } from './keys.ts'
 import { addMemory } from './memory.ts'
 import { addMigrate } from './migrate.ts'
+import { addPeople } from './people.ts'
 import { addRetry } from './retry.ts'
 import { addScheduler } from './scheduler.ts'
 import { addSchedules } from './schedules.ts'
@@ -53,7 +54,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
         exitCode = exitCodeOf(outcome)
       },
   }
-  const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addEvents]
+  const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addPeople, addEvents]
   const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry, addMemory]
   const jobs = [addJobs, addSchedules, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)

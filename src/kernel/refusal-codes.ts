@@ -33,6 +33,7 @@ export const refusalCodes = {
   // the store's mechanisms
   overloaded: 'unavailable',
   key_reused: 'invalid',
+  key_in_progress: 'conflict',
   'store.lane.closed': 'unavailable',
 
   // Postgres: the embedded server and the checks of any server
@@ -129,6 +130,13 @@ export const refusalCodes = {
   'identity.key.not_found': 'not_found',
   'identity.key.role_too_high': 'forbidden',
   'identity.key.workspace_bound': 'forbidden',
+  'identity.user.self': 'forbidden',
+  'identity.user.last_admin': 'conflict',
+  'identity.user.deactivated': 'conflict',
+  'identity.user.outside': 'conflict',
+  'identity.invitation.invalid': 'unauthenticated',
+  'identity.workspace.open': 'conflict',
+  'identity.workspace.owner': 'conflict',
   unknown_field: 'invalid',
   field_not_allowed: 'invalid',
   cursor_invalid: 'malformed',

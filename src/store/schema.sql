@@ -112,7 +112,7 @@ create table concord.agent_runs (
 CREATE INDEX agent_runs_command_ix ON concord.agent_runs USING btree (command_id);
 CREATE INDEX agent_runs_due_ix ON concord.agent_runs USING btree (run_after) WHERE ((completed_at IS NULL) AND (cancelled_at IS NULL));
 CREATE INDEX idx_agent_runs_parent_agent_run_id ON concord.agent_runs USING btree (parent_agent_run_id);
-CREATE INDEX idx_agent_runs_status ON concord.agent_runs USING btree (workspace_id, status);
+CREATE INDEX idx_agent_runs_status ON concord.agent_runs USING btree (status, workspace_id);
 CREATE INDEX idx_agent_runs_swarm_run_id ON concord.agent_runs USING btree (swarm_run_id);
 CREATE TRIGGER agent_runs_memory_scope_fixed BEFORE UPDATE OF memory_scope ON concord.agent_runs FOR EACH ROW WHEN ((new.memory_scope IS DISTINCT FROM old.memory_scope)) EXECUTE FUNCTION concord.refuse_rewrite('memory_scope');
 alter table concord.agent_runs enable row level security, force row level security;
@@ -146,7 +146,7 @@ create table concord.approvals (
   approved_by           text[]                  not null default '{}'::text[],
   domain_effect_id      uuid,
   constraint approvals_pk PRIMARY KEY (approval_id),
-  constraint approvals_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
+  constraint approvals_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint approvals_workspace_uq UNIQUE (workspace_id, approval_id),
   constraint approvals_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint approvals_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
@@ -220,7 +220,7 @@ create table concord.commands (
   turn_token              uuid,
   turn_until              concord.finite_time,
   constraint commands_pk PRIMARY KEY (command_id),
-  constraint commands_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
+  constraint commands_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint commands_runtime_workflow_id_uq UNIQUE (runtime_workflow_id),
   constraint commands_workspace_uq UNIQUE (workspace_id, command_id),
   constraint commands_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
@@ -620,7 +620,7 @@ create table concord.swarm_runs (
   constraint swarm_runs_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
 ) with (fillfactor=80);
 CREATE INDEX idx_swarm_runs_command_id ON concord.swarm_runs USING btree (command_id);
-CREATE INDEX idx_swarm_runs_status ON concord.swarm_runs USING btree (workspace_id, status);
+CREATE INDEX idx_swarm_runs_status ON concord.swarm_runs USING btree (status, workspace_id);
 CREATE INDEX swarm_runs_due_ix ON concord.swarm_runs USING btree (run_after) WHERE ((completed_at IS NULL) AND (cancelled_at IS NULL));
 alter table concord.swarm_runs enable row level security, force row level security;
 create policy swarm_runs_app on concord.swarm_runs as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
@@ -631,23 +631,25 @@ comment on column concord.swarm_runs.workflow_run_id is 'Instance of a registere
 comment on column concord.swarm_runs.run_after is 'When the next turn is due; null: nothing is due.';
 
 create table identity.api_keys (
-  id           uuid                     not null default gen_random_uuid(),
-  org_id       uuid                     not null,
-  user_id      uuid                     not null,
-  workspace_id uuid,
-  name         text                     not null,
-  prefix       text                     not null,
-  key_hash     bytea                    not null,
-  role         text                     not null,
-  created_at   timestamp with time zone not null default now(),
-  expires_at   timestamp with time zone,
-  revoked_at   timestamp with time zone,
-  last_used_at timestamp with time zone,
+  id            uuid                     not null default gen_random_uuid(),
+  org_id        uuid                     not null,
+  user_id       uuid                     not null,
+  workspace_id  uuid,
+  name          text                     not null,
+  prefix        text                     not null,
+  key_hash      bytea                    not null,
+  role          text                     not null,
+  created_at    timestamp with time zone not null default now(),
+  expires_at    timestamp with time zone,
+  revoked_at    timestamp with time zone,
+  last_used_at  timestamp with time zone,
+  is_invitation boolean                  not null default false,
   constraint api_keys_pk PRIMARY KEY (id),
   constraint api_keys_key_hash_uq UNIQUE (key_hash),
   constraint api_keys_prefix_uq UNIQUE (prefix),
   constraint api_keys_user_fk FOREIGN KEY (org_id, user_id) REFERENCES identity.users(org_id, id),
   constraint api_keys_workspace_fk FOREIGN KEY (org_id, workspace_id) REFERENCES identity.workspaces(org_id, id),
+  constraint api_keys_invitation_ck CHECK (((NOT is_invitation) OR ((expires_at IS NOT NULL) AND (workspace_id IS NULL)))),
   constraint api_keys_key_hash_ck CHECK ((octet_length(key_hash) = 32)),
   constraint api_keys_name_ck CHECK (((name <> ''::text) AND (prefix <> ''::text))),
   constraint api_keys_role_ck CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'admin'::text]))),
@@ -660,6 +662,7 @@ grant insert, select, update on identity.api_keys to concord_engine;
 comment on column identity.api_keys.workspace_id is 'Null: every workspace that the user may enter.';
 comment on column identity.api_keys.key_hash is 'SHA-256 of the key; the key itself is shown once and never stored.';
 comment on column identity.api_keys.role is 'Upper bound; at use time the lower of this and the role of the user counts.';
+comment on column identity.api_keys.is_invitation is 'Opens nothing; exchanged once for a key of the same person.';
 
 create table identity.org_role_memberships (
   role_id    uuid                     not null,
@@ -686,7 +689,7 @@ create table identity.org_roles (
   created_at timestamp with time zone not null default now(),
   constraint org_roles_pk PRIMARY KEY (id),
   constraint org_roles_org_uq UNIQUE (org_id, id),
-  constraint org_roles_slug_uq UNIQUE (org_id, slug),
+  constraint org_roles_slug_uq UNIQUE (slug, org_id),
   constraint org_roles_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
   constraint org_roles_name_ck CHECK (((name <> ''::text) AND (slug <> ''::text))),
   constraint org_roles_times_ck CHECK (isfinite(created_at))
@@ -716,16 +719,18 @@ grant insert, select, update on identity.orgs to concord_engine;
 grant select on identity.orgs to concord_app;
 
 create table identity.users (
-  id          uuid                     not null default gen_random_uuid(),
-  org_id      uuid                     not null,
-  external_id text                     not null,
-  email       text,
-  role        text                     not null,
-  created_at  timestamp with time zone not null default now(),
+  id             uuid                     not null default gen_random_uuid(),
+  org_id         uuid                     not null,
+  external_id    text                     not null,
+  email          text,
+  role           text                     not null,
+  created_at     timestamp with time zone not null default now(),
+  deactivated_at timestamp with time zone,
   constraint users_pk PRIMARY KEY (id),
   constraint users_external_id_uq UNIQUE (external_id),
   constraint users_org_uq UNIQUE (org_id, id),
   constraint users_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
+  constraint users_deactivated_at_ck CHECK (isfinite(deactivated_at)),
   constraint users_external_id_ck CHECK ((external_id <> ''::text)),
   constraint users_role_ck CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'admin'::text]))),
   constraint users_times_ck CHECK (isfinite(created_at))
@@ -737,6 +742,7 @@ grant insert, select, update on identity.users to concord_engine;
 grant select on identity.users to concord_app;
 comment on column identity.users.external_id is 'Subject at the identity provider; unique over all orgs, so an identity has one org.';
 comment on column identity.users.role is 'Platform permission; org roles decide visibility and are separate.';
+comment on column identity.users.deactivated_at is 'Since when no credential of this person works; null: they may sign in.';
 
 create table identity.workspaces (
   id             uuid                     not null default gen_random_uuid(),
@@ -749,7 +755,7 @@ create table identity.workspaces (
   archived_at    timestamp with time zone,
   constraint workspaces_pk PRIMARY KEY (id),
   constraint workspaces_org_uq UNIQUE (org_id, id),
-  constraint workspaces_slug_uq UNIQUE (org_id, slug),
+  constraint workspaces_slug_uq UNIQUE (slug, org_id),
   constraint workspaces_access_role_fk FOREIGN KEY (org_id, access_role_id) REFERENCES identity.org_roles(org_id, id),
   constraint workspaces_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
   constraint workspaces_owner_fk FOREIGN KEY (org_id, owner_user_id) REFERENCES identity.users(org_id, id),

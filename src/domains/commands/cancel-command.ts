@@ -1,6 +1,7 @@
 /** Asks a command to stop. After the answer no new effect starts; what is under way is finished, and undone where the mode says so. */
 import { cancelApprovals } from '#domains/approvals'
 import { accept, type Decision } from '#kernel/refusal'
+import { redactText } from '#kernel/secret-shapes'
 import type { StoredCommand } from './command-row.ts'
 import { lockCase, refuseMissing } from './command-repository.ts'
 import { decideCancel, decideForce, decideMayCancel } from './decide-cancel.ts'
@@ -44,7 +45,7 @@ export async function cancelCommand(
     const draft = draftWrite(command, 'any', { at: world.now(), newId: world.newId })
     const told = {
       cancellation_mode: mode.value ?? command.cancellation_mode,
-      cancel_reason: input.reason?.slice(0, REASON_CHARS_MAX) ?? null,
+      cancel_reason: reasonOf(input.reason),
       cancelled_by: by.actor,
     }
     if (way.t === 'nothing') draft.tell('cancellation_ignored', by, { ...told, status: command.status })
@@ -80,6 +81,11 @@ export async function cancelCommand(
   if (changed && awaited !== undefined)
     await cancelCommand(world, { ...by, kind: 'system' }, { ...input, commandId: awaited })
   return accept({ command: written.command, changed })
+}
+
+/** Free words go into the record; a secret among them does not. */
+export function reasonOf(reason: string | undefined): string | null {
+  return reason === undefined ? null : redactText(reason).slice(0, REASON_CHARS_MAX)
 }
 
 function closerOf(by: Acting): 'user' | 'operator' | 'system' {

@@ -181,7 +181,7 @@ describe('a process that dies', () => {
       assert.equal(await room.statusOf(calm), end)
       const expected = await shapeOf(calm)
       const passages = plan.passage
-      assert.ok(passages >= 8)
+      assert.ok(passages >= 6)
       for (let dieAt = 1; dieAt <= passages; dieAt++) {
         const id = await run(dieAt)
         const shape = await shapeOf(id)

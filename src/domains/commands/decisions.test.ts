@@ -125,7 +125,13 @@ test('[SEC-03] [SEC-04] [SEC-06] secrets only as references, hidden classes repl
     cards: [{ number: '[payment]' }, { number: '[payment]' }],
     plain: 1,
   })
-  assert.equal(highestClass({ plain: 1 }, classes), 'public')
+  // What nobody named is internal; only what is named public is public, and nothing at all is no secret.
+  assert.equal(highestClass({ plain: 1 }, classes), 'internal')
+  assert.equal(highestClass({ plain: 1 }, { plain: 'public' }), 'public')
+  assert.equal(highestClass({ plain: 1, more: 2 }, { plain: 'public' }), 'internal')
+  assert.equal(highestClass({ plain: null }, {}), 'public')
+  assert.equal(highestClass({ cards: [{ number: '1' }] }, classes), 'payment')
+  assert.equal(highestClass({ cards: [{ number: '1' }] }, { cards: 'public' }), 'public')
   assert.equal(highestClass({ mail: 'x' }, classes), 'pii')
   assert.deepEqual(
     dataClasses.map((each) => decideDataSafety(each, true)),
@@ -203,7 +209,7 @@ test('[POL-11] every named check exists and answers', () => {
   }
 })
 
-test('[POL-07] [SEC-09] what the shipped rules say', () => {
+test('[POL-07] [SEC-09] [EXM-08] what the shipped rules say', () => {
   const said: [readonly string[], Parameters<typeof ask>[1], string][] = [
     [['permission'], { metadata: { role: 'reader' } }, 'deny'],
     [['permission'], {}, 'allow'],
@@ -233,10 +239,22 @@ test('[POL-07] [SEC-09] what the shipped rules say', () => {
   ]
   for (const [names, more, decision] of said)
     assert.equal(ask(names, more).decision, decision, `${names.join()} ${JSON.stringify(more)}`)
-  assert.deepEqual(ask(['approval_required_for_booking'], { payload: { total_price: 501 } }).required_approvals, [
-    'booking_approver',
-    'budget_owner',
-  ])
+  const approversOf = (payload: object, metadata: object = {}) =>
+    ask(['approval_required_for_booking'], { payload, task: { metadata } }).required_approvals.length
+  for (const [payload, metadata, approvers] of [
+    [{ total_price: 500, currency: 'USD' }, {}, 1],
+    [{ total_price: '500.00', currency: 'USD' }, {}, 1],
+    [{ total_price: 501, currency: 'USD' }, {}, 2],
+    // 500 of something else is not 500 USD; a price that cannot be read is not below anything.
+    [{ total_price: 500, currency: 'EUR' }, {}, 2],
+    [{ total_price: 1 }, {}, 2],
+    [{ currency: 'USD' }, {}, 2],
+    [{ total_price: '', currency: 'USD' }, {}, 2],
+    [{ total_price: 'cheap', currency: 'USD' }, {}, 2],
+    [{ total_price: 90, currency: 'EUR' }, { second_approver_above: 100, second_approver_currency: 'EUR' }, 1],
+    [{ total_price: 101, currency: 'EUR' }, { second_approver_above: 100, second_approver_currency: 'EUR' }, 2],
+  ] as const)
+    assert.equal(approversOf(payload, metadata), approvers, JSON.stringify([payload, metadata]))
 })
 
 test('every state that has not ended says what can happen next', () => {

@@ -2,7 +2,7 @@
 import { encodeId } from '#kernel/ids'
 import type { CommandState } from '#kernel/machines/command'
 import { type Decision, refuse } from '#kernel/refusal'
-import { type EventDraft, insertOnce, type Once, onceTable, statement, type Tx } from '#store'
+import { type EventDraft, insertOnce, type Once, onceTable, refuseInProgress, statement, type Tx } from '#store'
 import { commandColumns, type StoredCommand } from './command-row.ts'
 import { type CommandEventType, commandLog } from './events.ts'
 import type { CommandWorld } from './world.ts'
@@ -74,7 +74,12 @@ export async function insertWithMore(
 ): Promise<Decision<Once<StoredCommand>>> {
   try {
     return await world.db.transaction(async (tx) => {
-      const opened = await insertOnce(tx, newCommands, row, [event])
+      await tx.query("set local lock_timeout = '500ms'")
+      const opened = await insertOnce(tx, newCommands, row, [event]).catch((error: unknown) => {
+        const refusal = row['idempotency_key'] === null ? undefined : refuseInProgress(error)
+        throw refusal ? new Refused(refusal) : error
+      })
+      await tx.query('set local lock_timeout = 0')
       if (!opened.ok || !opened.value.inserted) return opened
       for (const { commandId, requiredStatus = 'succeeded', propagateCancellation = true } of parents) {
         const values = [row.command_id, commandId, row.workspace_id, requiredStatus, propagateCancellation, event.at]

@@ -27,7 +27,6 @@ export async function recordDone(
   { result, emitted, readBack }: Done,
   alongside: (draft: WriteDraft, done: StoredEffect) => void,
 ): Promise<EffectEnd> {
-  const draft = draftOf(turn)
   const set = {
     result,
     error: null,
@@ -41,16 +40,20 @@ export async function recordDone(
     idempotency_key: effect.idempotency_key,
     result,
   }
-  draft.moveEffect(effect, 'succeeded', byWorker, set, { payload })
-  if (deed.isUndo) {
-    const drift = decideDrift(deed.produces, emitted)
-    const told = hasDrift(drift)
-      ? compensationDrift(effect.compensates_effect_id ?? effect.domain_effect_id, drift)
-      : undefined
-    if (told) draft.tell('compensation_drift', byWorker, told.payload)
+  const outcome = () => {
+    const draft = draftOf(turn).moveEffect(effect, 'succeeded', byWorker, set, { payload })
+    const drift = deed.isUndo ? decideDrift(deed.produces, emitted) : undefined
+    if (drift && hasDrift(drift)) {
+      const told = compensationDrift(effect.compensates_effect_id ?? effect.domain_effect_id, drift)
+      draft.tell('compensation_drift', byWorker, told.payload)
+    }
+    return draft
   }
+  const draft = outcome()
   alongside(draft, { ...effect, ...set, status: 'succeeded' })
-  const isWritten = await commitTurn(turn, draft.done())
+  // What comes next may have become impossible, by a cancel for one; that it was done is written all the same.
+  const isWritten =
+    (await commitTurn(turn, draft.done())) || (!turn.isLost && (await commitTurn(turn, outcome().done())))
   if (isWritten) {
     const stop = point('commands.effect_recorded')
     if (stop) await stop

@@ -2,6 +2,7 @@
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { CommandCase, StoredCommand } from './command-row.ts'
+import { reasonOf } from './cancel-command.ts'
 import { lockCase, refuseMissing } from './command-repository.ts'
 import { decideMayCancel } from './decide-cancel.ts'
 import { draftWrite, type WriteDraft } from './draft-write.ts'
@@ -47,7 +48,7 @@ export function retryCommand(world: CommandWorld, by: Acting, input: AfterFailur
     if (!attempt.ok) return attempt
     draft.tell('retry_requested', by, {
       attempt: attempt.value,
-      reason: input.reason ?? null,
+      reason: reasonOf(input.reason),
       last_error: command.error,
       error_class: command.error_class,
     })
@@ -78,7 +79,7 @@ export function compensateCommand(
     }
     if (by.kind !== 'operator' && by.kind !== 'system')
       return refuse('commands.action.not_allowed', 'Undoing a failed command is for operators.')
-    draft.set({ run_after: world.now() }).move('compensating', by, { reason: input.reason ?? null })
+    draft.set({ run_after: world.now() }).move('compensating', by, { reason: reasonOf(input.reason) })
     return accept(draft)
   })
 }

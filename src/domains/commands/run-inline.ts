@@ -25,6 +25,7 @@ export async function runInline(
   stored: StoredCommand,
 ): Promise<StoredCommand | undefined> {
   const verdict = validatePayload(task.type, task.spec, stored.payload)
+  if (verdict.t === 'malformed') return endMalformed(world, stored, verdict.errors)
   if (verdict.t !== 'fits') return undefined
   const drafts = draftEffects(task, { command: { ...stored, payload: verdict.payload } })
   if (!drafts.ok || decideMode(task, false, drafts.value, world.catalog) !== 'sync') return undefined
@@ -67,6 +68,29 @@ export async function runInline(
   }
   const result = task.fn.result ? task.fn.result(results) : (results.at(-1) ?? {})
   draft.set({ result, run_after: null }).move('succeeded', byWorker)
+  const written = await world.writes.commit(draft.done())
+  return written.ok ? written.value.command : undefined
+}
+
+/** What makes no sense is told in the answer to the request itself, not only to those who look again. */
+export async function failMalformed(
+  world: CommandWorld,
+  task: CompiledTask,
+  stored: StoredCommand,
+): Promise<StoredCommand | undefined> {
+  const verdict = validatePayload(task.type, task.spec, stored.payload)
+  return verdict.t === 'malformed' ? endMalformed(world, stored, verdict.errors) : undefined
+}
+
+/** The same row and event as the driver would write; whoever of the two comes first. */
+async function endMalformed(
+  world: CommandWorld,
+  stored: StoredCommand,
+  errors: readonly string[],
+): Promise<StoredCommand | undefined> {
+  const why = { error_class: 'malformed_payload', error: errors.join('; ') } as const
+  const draft = draftWrite(stored, 'free', { at: world.now(), newId: world.newId })
+  draft.set({ ...why, run_after: null }).move('failed', bySystem, why)
   const written = await world.writes.commit(draft.done())
   return written.ok ? written.value.command : undefined
 }

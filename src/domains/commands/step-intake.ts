@@ -6,19 +6,21 @@ import { constraintOf } from '#store'
 import type { ApprovedContent } from '#domains/approvals'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { type Course, decideCourse, askPolicy, type PolicyQuestion } from './decide-course.ts'
-import type { WriteDraft } from './draft-write.ts'
+import { beginPlannedInto, markBegun } from './begin-effect.ts'
+import type { NewEffect, WriteDraft } from './draft-write.ts'
 import { gatherFacts } from './gather-facts.ts'
 import { contentHash, contentOf } from './content.ts'
 import { isSyncTask } from './catalog/primitives.ts'
-import { listParents } from './sql/list-parents.ts'
 import { taskOf } from './task-of.ts'
 import { draftEffects, planInto } from './plan-effects.ts'
 import { supersedeApprovals, checkApproved } from '#domains/approvals'
 import { approvalEffectPayload, approvalKey, planAsks } from './request-approval.ts'
 import { doneEffect, REQUEST_APPROVAL, requestInputInto } from './request-input.ts'
-import { commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
+import { nextStep } from './next-step.ts'
+import type { ExecutionPlan } from './plan.ts'
+import { asStored, commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
 import { validatePayload } from './validate-payload.ts'
-import { bySystem } from './world.ts'
+import { bySystem, byWorker } from './world.ts'
 
 /** Undefined: go on with the row as it is now. */
 export type StepEnd = Next | undefined
@@ -112,10 +114,12 @@ async function planAndQueue(
     isApproved &&
     isSyncTask(task.spec) &&
     planned.value.effects.every(({ effect_type }) => turn.world.catalog.effects.get(effect_type)?.definition.bounded)
-  const isFree = isQuick && (await turn.world.db.run(listParents, [turn.command.command_id])).length === 0
-  draft.move(isFree ? 'running' : 'queued', bySystem)
+  const { command } = turn
+  const isFree = !turn.hasParents && !command.cancellation_requested && command.attempt === 1
+  if (!isQuick || !isFree) draft.move('queued', bySystem)
+  const first = isFree ? beginFirstInto(draft, turn, planned.value) : undefined
   try {
-    await commitTurn(turn, draft.done())
+    if ((await commitTurn(turn, draft.done())) && first) await markBegun(turn, first.domain_effect_id)
     return undefined
   } catch (error) {
     if (constraintOf(error) !== 'idx_domain_effects_idem') throw error
@@ -126,6 +130,22 @@ async function planAndQueue(
       'this deed was already asked for by another command',
     )
   }
+}
+
+/** Waiting for nobody, it runs at once: its plan and the beginning of its first effect are one commit. */
+function beginFirstInto(
+  draft: WriteDraft,
+  turn: Turn,
+  { plan, effects }: { readonly plan: ExecutionPlan; readonly effects: readonly NewEffect[] },
+): NewEffect | undefined {
+  draft.move('running', draft.status === 'queued' ? byWorker : bySystem)
+  const at = turn.world.now()
+  const rows = effects.map((effect) => asStored(effect, at))
+  const next = nextStep({ command: { ...turn.command, plan }, effects: rows }, at)
+  const first =
+    next.t === 'begin' ? effects.find((each) => each.domain_effect_id === next.effect.domain_effect_id) : undefined
+  if (first) beginPlannedInto(draft, turn, first)
+  return first
 }
 
 /** Nothing of the plan is kept; the moves up to it are. */

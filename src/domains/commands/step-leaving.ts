@@ -1,8 +1,9 @@
 /** The ways out of a command that has begun: cancelling, and the walk back through what it did. */
 import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
 import { classifyError } from '#kernel/error-classes'
+import { attemptsAllowed } from '#kernel/retry'
 import { readBackOf, type StoredEffect } from './command-row.ts'
-import { findDeed } from './deed.ts'
+import { findDeed, retryOf } from './deed.ts'
 import type { NewEffect } from './draft-write.ts'
 import { awaitedOf, settleAwaited } from './step-blocked.ts'
 import { begin } from './begin-effect.ts'
@@ -115,7 +116,8 @@ function undoEffect(turn: Turn, step: UndoStep): NewEffect {
     declared_compensation: null,
     declaration_order: effects.length,
     attempt: 0,
-    max_attempts: compensationPolicy.max_attempts,
+    // As the undo itself is tried: a catalog may bring its own policy for compensation.
+    max_attempts: attemptsAllowed(retryOf(world.catalog, compensationPolicy.operation).limit),
     turn_token: null,
     reversibility: 'irreversible',
     completed_at: null,

@@ -3,6 +3,7 @@ import { encodeId } from '#kernel/ids'
 import { decideIdempotencyKey } from '#kernel/idempotency-key'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
+import { hasSecretShape, redactText } from '#kernel/secret-shapes'
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { appendEvents, point, type Tx } from '#store'
@@ -13,7 +14,7 @@ import { payloadHash, requestFingerprint } from './content.ts'
 import { checkSecrets } from './data-class.ts'
 import { commandLog } from './events.ts'
 import { type DependsOn, insertWithMore } from './insert-command.ts'
-import { runInline } from './run-inline.ts'
+import { failMalformed, runInline } from './run-inline.ts'
 import { type Acting, type CommandWorld, processOf } from './world.ts'
 
 export type SubmitCommand = {
@@ -95,7 +96,7 @@ export async function submitCommand(
   if (stop) await stop
   const { inserted, row: stored } = opened.value
   if (!inserted) return accept({ command: stored, isNew: false })
-  const done = mayInline ? await runInline(world, task, stored) : undefined
+  const done = mayInline ? await runInline(world, task, stored) : await failMalformed(world, task, stored)
   if (done) return accept({ command: done, isNew: true })
   await wakeQuietly(world, stored.command_id, task.queue)
   return accept({ command: stored, isNew: true })
@@ -132,6 +133,9 @@ function checkRequest({ catalog }: CommandWorld, input: SubmitCommand): Decision
   const secrets = checkSecrets(input.payload, task.type.fields)
   if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
   const key = decideIdempotencyKey(task.key, input.idempotencyKey, input.payload)
+  if (key.ok && key.value !== undefined && hasSecretShape(key.value)) {
+    return refuse('commands.payload.secret', 'The key looks like a credential.', { path: 'idempotency_key' })
+  }
   return key.ok ? accept({ task, key: key.value, mode: mode.value }) : key
 }
 
@@ -182,10 +186,10 @@ export async function rejectRequest(
   refusal: Refusal,
 ): Promise<Refusal> {
   const payload = {
-    task_name: input.taskName.slice(0, 200),
+    task_name: redactText(input.taskName).slice(0, 200),
     ingress: input.ingress,
     code: refusal.code,
-    reason: refusal.reason,
+    reason: redactText(refusal.reason),
     target_type: 'request',
     target_id: null,
   }

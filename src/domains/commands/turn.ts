@@ -1,6 +1,6 @@
 /** One turn of a driver: the case as it stands, and the only way in which a turn writes. Every write names the turn's token. */
-import type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
-import { takeTurn } from './command-repository.ts'
+import type { StoredCommand, StoredEffect } from './command-row.ts'
+import { type HeldCase, takeTurn } from './command-repository.ts'
 import { draftWrite, type NewEffect, type Write, type WriteDraft } from './draft-write.ts'
 import type { WriteResult } from './write-lane.ts'
 import { commitWrite } from './write-lane.ts'
@@ -18,6 +18,7 @@ export type Turn = {
   readonly signal: AbortSignal
   command: StoredCommand
   effects: readonly StoredEffect[]
+  hasParents: boolean
   /** Effects that this very turn has begun: whatever else is executing was left behind by an earlier one. */
   readonly begun: Set<string>
   /** Set when a later turn has the row: nothing is written any more. */
@@ -27,7 +28,7 @@ export type Turn = {
 export function openTurn(
   world: CommandWorld,
   fence: { token: string; turn: string; signal: AbortSignal },
-  found: CommandCase,
+  found: HeldCase,
 ): Turn {
   return {
     world,
@@ -94,6 +95,6 @@ export function applyWrite(
   return [...changed, ...write.newEffects.map((effect) => asStored(effect, write.at))]
 }
 
-function asStored(effect: NewEffect, at: Date): StoredEffect {
+export function asStored(effect: NewEffect, at: Date): StoredEffect {
   return { ...effect, error: null, error_class: null, run_after: null, read_back: null, created_at: at }
 }

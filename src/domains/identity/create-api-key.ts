@@ -1,4 +1,4 @@
-/** Creates an API key; the key itself is in the answer and nowhere else (I3). */
+/** Creates an API key of the caller's own; the key itself is in the answer and nowhere else (I3). */
 import { KernelFault } from '#kernel/errors'
 import { checkInstant } from '#kernel/instant'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -15,7 +15,6 @@ import { byPrincipal, type IdentityWorld } from './world.ts'
 export type CreateApiKey = {
   readonly name: string
   readonly role: PlatformRole
-  readonly userId?: string | undefined
   readonly workspaceId?: string | undefined
   readonly expiresAt?: Date | undefined
 }
@@ -40,8 +39,8 @@ export async function createApiKey(
   const workspaceId = await decideWorkspace(world, creator, input.workspaceId)
   if (!workspaceId.ok) return workspaceId
   return world.db.transaction(async (tx) => {
-    const user = await findUser(tx, creator.orgId, input.userId ?? creator.userId)
-    if (!user) return refuse('identity.user.not_found', 'There is no such user.', { path: 'user_id' })
+    const user = await findUser(tx, creator.orgId, creator.userId)
+    if (!user) return refuse('identity.user.not_found', 'There is no such user.')
     for (const [whose, role] of [
       ['the user', user.role],
       ['your credential', creator.role],
@@ -64,6 +63,7 @@ export async function createApiKey(
       role: input.role,
       created_at: now,
       expires_at: input.expiresAt ?? null,
+      is_invitation: false,
     })
     if (!stored) throw new KernelFault('identity.key.prefix_taken', 'two random key prefixes of 48 bits were equal')
     await appendKeyEvent(tx, world, byPrincipal(creator, traceId), 'api_key_created', stored)

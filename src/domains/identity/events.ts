@@ -7,6 +7,11 @@ import type { By, IdentityWorld } from './world.ts'
 export const identityEventTypes = {
   org_created: 'audit',
   user_created: 'audit',
+  user_invited: 'audit',
+  invitation_redeemed: 'audit',
+  user_role_changed: 'audit',
+  user_deactivated: 'audit',
+  user_reactivated: 'audit',
   org_role_created: 'audit',
   org_role_granted: 'audit',
   org_role_revoked: 'audit',

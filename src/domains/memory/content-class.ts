@@ -1,5 +1,6 @@
 /** How sensitive a content is, whatever its author says: secrets, payment data and personal data are recognised by their form. Pure. */
 import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
+import { hasSecretShape } from '#kernel/secret-shapes'
 import { memorySensitivities, type MemorySensitivity } from '#store/schema/memory'
 
 export type ContentClass = MemorySensitivity | 'secret'
@@ -11,8 +12,8 @@ export type Finding = { readonly class: ContentClass; readonly path: string }
 
 const SECRET_NAME =
   /^(password|passwd|passphrase|secret|api[_-]?key|access[_-]?token|refresh[_-]?token|private[_-]?key|client[_-]?secret|pin)$/i
-const SECRET_VALUE =
-  /-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(?:sk|pk|rk|ck|ghp|gho|ghs|xox[abp])[_-][A-Za-z0-9_-]{16,}|\bAKIA[0-9A-Z]{16}\b|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}|\b(?:password|passwd|passphrase|api key)\s*(?:is|[:=])\s*\S+/i
+/** Beside what has the shape of a credential: a key that was cut, and passwords as people say them. */
+const SAID_SECRET = /-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(?:password|passwd|passphrase|api key)\s*(?:is|[:=])\s*\S+/i
 const EMAIL = /[^\s@]+@[^\s@]+\.[a-z]{2,}/i
 const PHONE = /(?<![\w.])\+\d[\d ()/-]{7,18}\d/
 const IBAN = /\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b/
@@ -53,7 +54,8 @@ function* findingsInText(text: string, steps: readonly JsonStep[]): Generator<Fi
   const path = formatPath(steps)
   const name = steps.findLast((step) => typeof step === 'string')
   const isNamedSecret = typeof name === 'string' && text !== name && SECRET_NAME.test(name) && text.trim() !== ''
-  if ((isNamedSecret && !REFERENCE.test(text)) || SECRET_VALUE.test(text)) yield { class: 'secret', path }
+  if ((isNamedSecret && !REFERENCE.test(text)) || SAID_SECRET.test(text) || hasSecretShape(text))
+    yield { class: 'secret', path }
   if (IBAN.test(text) || [...text.matchAll(CARD)].some(([digits]) => isCard(digits))) yield { class: 'payment', path }
   if (EMAIL.test(text) || PHONE.test(text)) yield { class: 'pii', path }
 }

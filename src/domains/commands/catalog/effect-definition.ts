@@ -28,9 +28,14 @@ export type EffectCall = {
   readonly emit: (effect: string) => void
 }
 
-/** The call of an undo also carries what the deed returned. */
+/** The call of an undo also carries what the deed returned, and the key under which its provider knows it. */
 export type UndoCall = EffectCall & {
-  readonly undone: { readonly effectId: string; readonly payload: JsonObject; readonly result: unknown }
+  readonly undone: {
+    readonly effectId: string
+    readonly idempotencyKey: string
+    readonly payload: JsonObject
+    readonly result: unknown
+  }
 }
 
 export type Found = { readonly found: true; readonly result: unknown } | { readonly found: false }
