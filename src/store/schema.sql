@@ -404,7 +404,7 @@ create table concord.memory_candidates (
 CREATE INDEX memory_candidates_command_ix ON concord.memory_candidates USING btree (command_id);
 CREATE INDEX memory_candidates_derived_ix ON concord.memory_candidates USING gin (derived_from) WHERE (derived_from <> '{}'::uuid[]);
 CREATE INDEX memory_candidates_open_ix ON concord.memory_candidates USING btree (workspace_id, created_at) WHERE ((status)::text = ANY (ARRAY['proposed'::text, 'awaiting_approval'::text]));
-CREATE INDEX memory_candidates_subject_ix ON concord.memory_candidates USING btree (workspace_id, subject_type, subject_id);
+CREATE INDEX memory_candidates_subject_ix ON concord.memory_candidates USING btree (subject_id, subject_type, workspace_id);
 CREATE TRIGGER memory_candidates_content_fixed BEFORE UPDATE OF content ON concord.memory_candidates FOR EACH ROW WHEN ((((new.content)::jsonb IS DISTINCT FROM (old.content)::jsonb) AND ((new.content)::jsonb <> '{}'::jsonb))) EXECUTE FUNCTION concord.refuse_rewrite('content');
 alter table concord.memory_candidates enable row level security, force row level security;
 create policy memory_candidates_app on concord.memory_candidates as permissive for all to concord_app using (((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid) AND ((COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = ''::text) OR (COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = (((subject_type)::text || ':'::text) || (subject_id)::text))))) with check (((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid) AND ((COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = ''::text) OR (COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = (((subject_type)::text || ':'::text) || (subject_id)::text)))));
@@ -560,7 +560,7 @@ create table concord.memory_records (
   connector           concord.filled_text,
   memory_candidate_id uuid,
   constraint memory_records_pk PRIMARY KEY (memory_id),
-  constraint memory_records_candidate_uq UNIQUE (workspace_id, memory_candidate_id),
+  constraint memory_records_candidate_uq UNIQUE (memory_candidate_id, workspace_id),
   constraint memory_records_workspace_uq UNIQUE (workspace_id, memory_id),
   constraint memory_records_candidate_fk FOREIGN KEY (workspace_id, memory_candidate_id) REFERENCES concord.memory_candidates(workspace_id, memory_candidate_id),
   constraint memory_records_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
@@ -577,7 +577,7 @@ END)
 CREATE INDEX memory_records_command_ix ON concord.memory_records USING btree (command_id);
 CREATE INDEX memory_records_connector_ix ON concord.memory_records USING btree (workspace_id, connector) WHERE (((status)::text = 'active'::text) AND (connector IS NOT NULL));
 CREATE INDEX memory_records_expiry_ix ON concord.memory_records USING btree (expires_at) WHERE (((status)::text = 'active'::text) AND (expires_at IS NOT NULL));
-CREATE INDEX memory_records_subject_ix ON concord.memory_records USING btree (workspace_id, subject_type, subject_id, created_at);
+CREATE INDEX memory_records_subject_ix ON concord.memory_records USING btree (subject_id, subject_type, workspace_id, created_at);
 CREATE INDEX memory_records_superseded_by_ix ON concord.memory_records USING btree (superseded_by) WHERE (superseded_by IS NOT NULL);
 CREATE INDEX memory_records_task_type_ix ON concord.memory_records USING btree (workspace_id, task_type) WHERE (((status)::text = 'active'::text) AND (task_type IS NOT NULL));
 CREATE INDEX memory_records_text_ix ON concord.memory_records USING gin (to_tsvector('simple'::regconfig, (content)::jsonb)) WHERE ((status)::text = 'active'::text);

@@ -58,7 +58,7 @@ export const proposeMemoryBody = z
       .array(idField('memory').meta({ type: 'string', example: MEMORY_ID }))
       .max(100)
       .optional()
-      .meta({ description: 'The memories it was made from; they are forgotten together.' }),
+      .meta({ example: [MEMORY_ID], description: 'The memories it was made from; they are forgotten together.' }),
     idempotency_key: z
       .string()
       .min(1)

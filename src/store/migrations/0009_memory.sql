@@ -52,7 +52,7 @@ create table concord.memory_records (
   memory_candidate_id uuid,
   constraint memory_records_pk primary key (memory_id),
   constraint memory_records_workspace_uq unique (workspace_id, memory_id),
-  constraint memory_records_candidate_uq unique (workspace_id, memory_candidate_id),
+  constraint memory_records_candidate_uq unique (memory_candidate_id, workspace_id),
   constraint memory_records_command_fk foreign key (workspace_id, command_id)
     references concord.commands (workspace_id, command_id),
   constraint memory_records_superseded_by_fk foreign key (workspace_id, superseded_by)
@@ -65,7 +65,7 @@ create table concord.memory_records (
 -- The rule that code alone cannot keep: of any number of writers at once, one has the active record of a key.
 create unique index memory_records_fact_uq on concord.memory_records (workspace_id, scope, subject_type, subject_id, fact_key)
   where status = 'active';
-create index memory_records_subject_ix on concord.memory_records (workspace_id, subject_type, subject_id, created_at);
+create index memory_records_subject_ix on concord.memory_records (subject_id, subject_type, workspace_id, created_at);
 create index memory_records_task_type_ix on concord.memory_records (workspace_id, task_type) where status = 'active' and task_type is not null;
 create index memory_records_connector_ix on concord.memory_records (workspace_id, connector) where status = 'active' and connector is not null;
 create index memory_records_text_ix on concord.memory_records using gin (to_tsvector('simple'::regconfig, content::jsonb)) where status = 'active';
@@ -114,7 +114,7 @@ create table concord.memory_candidates (
   constraint memory_candidates_erased_ck check ((erased_at is not null) = (content = '{}'))
 ) with (fillfactor = 80);
 create index memory_candidates_command_ix on concord.memory_candidates (command_id);
-create index memory_candidates_subject_ix on concord.memory_candidates (workspace_id, subject_type, subject_id);
+create index memory_candidates_subject_ix on concord.memory_candidates (subject_id, subject_type, workspace_id);
 create index memory_candidates_derived_ix on concord.memory_candidates using gin (derived_from) where derived_from <> '{}';
 create index memory_candidates_open_ix on concord.memory_candidates (workspace_id, created_at) where status in ('proposed', 'awaiting_approval');
 alter table concord.memory_records add constraint memory_records_candidate_fk foreign key (workspace_id, memory_candidate_id)

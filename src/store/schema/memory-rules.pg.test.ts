@@ -271,3 +271,24 @@ test('[MEM-15] a run keeps the memory scope it was spawned with, and content is 
     await opened.close()
   }
 })
+
+test('[MEM-01] memory is kept apart from the outputs of work: no column of theirs, no key to them', async () => {
+  const opened = await openTestDb()
+  try {
+    const columns = await opened.db.query<{ table_name: string; column_name: string }>(
+      `select table_name, column_name from information_schema.columns where table_schema = 'concord' and table_name like 'memory\\_%'`,
+    )
+    assert.ok(new Set(columns.map(({ table_name }) => table_name)).size >= 8)
+    const ofArtifacts = /artifact|^(location|checksum|version|lineage|metadata)$/
+    assert.deepEqual(
+      columns.filter(({ column_name }) => ofArtifacts.test(column_name)),
+      [],
+    )
+    const keys = await opened.db.query(
+      `select conname from pg_constraint where contype = 'f' and conrelid::regclass::text like '%memory\\_%' and confrelid::regclass::text like '%artifact%'`,
+    )
+    assert.deepEqual(keys, [])
+  } finally {
+    await opened.close()
+  }
+})

@@ -1,21 +1,28 @@
 /** Retrieval: four ways, each read on record, and no run sees beyond its scope. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import {
+  checkProposal,
+  eraseSubject,
+  insertCandidate,
+  insertErasure,
+  type MemoryStore,
+  openMemory,
+  openProcessStore,
+  previewForget,
+  type ProposedMemory,
+  readMemory,
+  reviewStaleMemory,
+  type RunReading,
+  type RunScope,
+  searchMemory,
+  writeMemory,
+} from '#domains/memory'
 import { scoped } from '#store'
 import { accepted, TRACE } from '#test/tenant'
 import { anAct, aPreference, aReader, type MemoryRoom, openMemoryRoom } from '#test/memory'
 import { insertRow } from '#test/store-rows'
-import { proposeMemory } from '#domains/commands'
-import { insertCandidate } from './insert-candidate.ts'
-import { checkProposal, type ProposedMemory } from './check-proposal.ts'
-import type { MemoryStore } from './memory-store.ts'
-import { openProcessStore } from './process-store.ts'
-import { reviewStaleMemory } from './review-stale-memory.ts'
-import type { RunScope } from './run-scope.ts'
-import { readMemory, type RunReading, searchMemory } from './search-memory.ts'
-import { openMemory } from './world.ts'
-import { writeMemory } from './write-memory.ts'
-import { eraseSubject, insertErasure, previewForget } from './forget-subject.ts'
+import { proposeMemory } from './propose-memory.ts'
 
 describe('searchMemory', () => {
   let room: MemoryRoom
