@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { ApprovalWorld } from '#domains/approvals'
+import { type ArtifactWorld, builtInArtifactTypes, openArtifactTypes, openDiskStore } from '#domains/artifacts'
 import {
   COMMAND_KIND,
   type CommandWorld,
@@ -32,6 +33,7 @@ export type Stage = Desk & {
   readonly db: Db
   readonly runtime: Runtime
   readonly commands: CommandWorld
+  readonly artifacts: ArtifactWorld
   readonly company: Company
   readonly vendor: Vendor
   readonly folder: string
@@ -47,6 +49,7 @@ export type ExampleSettings = Partial<Pick<VendorSettings, 'seed' | 'trouble' | 
 /** Seconds become tenths: nobody who tries an example wants to wait as long as a vendor deserves. */
 const BACKOFF_SECONDS = [0.1, 0.2, 0.4]
 const RECONCILE_MS = 1_000
+const CONTENT_BYTES_MAX = 1_048_576
 
 /** The value, or the end of the program. */
 export function granted<T>(decision: Decision<T>): T {
@@ -94,9 +97,20 @@ async function open(settings: ExampleSettings, closers: (() => Promise<unknown>)
       },
     ),
   )
+  const store = openDiskStore({
+    folder: join(folder, 'artifacts'),
+    newId: world.newId,
+    contentBytesMax: CONTENT_BYTES_MAX,
+  })
+  const artifacts: ArtifactWorld = {
+    ...world,
+    types: granted(openArtifactTypes(builtInArtifactTypes)),
+    stores: [store],
+  }
   const opened = openCommands({
     ...world,
     catalog,
+    artifacts,
     wake: (process, options) => runtime.wake(process, options),
     sleep: (ms, signal) => wait(ms, undefined, { signal }).catch(() => {}),
   })
@@ -116,5 +130,5 @@ async function open(settings: ExampleSettings, closers: (() => Promise<unknown>)
     owner: openApprovalOwner(commands),
   }
   const desk = openDesk({ commands, approvals, workspaceId: company.workspaceId })
-  return { ...desk, db, runtime, commands, company, vendor, folder }
+  return { ...desk, db, runtime, commands, artifacts, company, vendor, folder }
 }

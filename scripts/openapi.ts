@@ -28,6 +28,7 @@ async function describe(): Promise<string> {
     work: {
       commands: { catalog: { tasks: new Map() } } as never,
       approvals: {} as never,
+      artifacts: {} as never,
       webhooks: [],
       memory: {} as never,
     },

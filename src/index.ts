@@ -13,6 +13,7 @@ export {
   type World,
 } from '#app'
 export type { Decision, Refusal } from '#kernel/refusal'
+export { type ArtifactType, defineArtifactType } from '#domains/artifacts'
 export {
   defineCommandType,
   defineConnectorOperation,

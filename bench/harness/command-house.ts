@@ -1,4 +1,5 @@
 /** The whole governed path as `concord up` opens it, with tasks whose effects cost nothing, so that only Concord is measured. */
+import { tmpdir } from 'node:os'
 import { z } from 'zod'
 import { decideApproval } from '#domains/approvals'
 import {
@@ -11,6 +12,8 @@ import {
   defineTask,
   submitCommand,
 } from '#domains/commands'
+import { readConfig } from '#app/config'
+import { openArtifacts } from '#app/open-artifacts'
 import { openWork } from '#app/open-work'
 import { openLog } from '#app/log'
 import { realWorld } from '#app/world'
@@ -96,7 +99,10 @@ export async function openCommandHouse(db: Db): Promise<CommandHouse> {
   const tenant = await aTenant({ db, ...world })
   const begun = openBell()
   const ended = openBell()
-  const work = accepted(await openWork(db, world, { catalog: definitions(begun.ring) }, openLog('error')))
+  const project = { catalog: definitions(begun.ring) }
+  // Nothing here writes an artifact, so that their folder is never made.
+  const artifacts = accepted(openArtifacts(db, world, accepted(readConfig({}, tmpdir())), project))
+  const work = accepted(await openWork(db, world, project, artifacts, openLog('error')))
   const { writes } = work.commands
   const commit = writes.commit.bind(writes)
   // The end of a command is the commit of its last write: polling for it would be measured too.

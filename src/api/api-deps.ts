@@ -1,6 +1,7 @@
 /** Everything the API needs from outside, as arguments: nothing here reads an environment, a clock or chance by itself. */
 import type { Hono } from 'hono'
 import type { ApprovalWorld } from '#domains/approvals'
+import type { ArtifactWorld } from '#domains/artifacts'
 import type { CommandWorld, WebhookSource } from '#domains/commands'
 import type { Principal } from '#domains/identity'
 import type { MemoryWorld } from '#domains/memory'
@@ -9,6 +10,7 @@ import type { Decision } from '#kernel/refusal'
 import type { Db } from '#store'
 import type { EventFeed } from './event-stream.ts'
 import type { ApiEnv } from './request-context.ts'
+import type { SchedulerFace } from './scheduler-face.ts'
 
 /** The part of a pino logger that the API uses. */
 export type ApiLog = {
@@ -64,6 +66,7 @@ export type RuntimeStatus = { readonly name: string; readonly ok: boolean }
 export type GovernedWork = {
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
+  readonly artifacts?: ArtifactWorld
   readonly webhooks: readonly WebhookSource[]
   readonly memory?: MemoryWorld
 }
@@ -79,6 +82,8 @@ export type ApiDeps = {
   readonly feed: EventFeed
   readonly schemaVersions: () => Promise<SchemaVersions>
   readonly work?: GovernedWork
+  /** The scheduler of this machine, when the server runs it; its routes say so when it does not. */
+  readonly scheduler?: SchedulerFace
   readonly runtimeStatus?: () => Promise<RuntimeStatus>
   /** Seals page cursors; the same in every process of one installation. */
   readonly cursorKey: Uint8Array

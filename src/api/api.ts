@@ -4,6 +4,7 @@ import type { Hono } from 'hono'
 import { accessLog } from './access-log.ts'
 import { type ApiDeps, type GovernedWork, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
+import { artifactRoutes } from './artifact-routes.ts'
 import { auditRoutes } from './audit-routes.ts'
 import { type BadBearers, openBadBearers } from './bad-bearers.ts'
 import { bodyGuard } from './body-guard.ts'
@@ -26,6 +27,7 @@ import { responseHeaders } from './response-headers.ts'
 import { type AccessTable, openAccessTable } from './route-access.ts'
 import { notFound, routeGuard } from './route-guard.ts'
 import { sameOrigin } from './same-origin.ts'
+import { schedulerRoutes } from './scheduler-routes.ts'
 import { taskTypeRoutes } from './task-type-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
 
@@ -71,6 +73,7 @@ export function createApi(deps: ApiDeps): Api {
   mountPeople(app, deps, badBearers)
   if (deps.work) mountWork(app, deps, deps.work)
   app.route('/', eventRoutes(deps, limits))
+  for (const router of schedulerRoutes(deps, limits)) app.route('/', router)
   app.route(
     '/',
     referenceRoutes(deps.version, () => (document ??= describeApi(app, deps.version))),
@@ -83,12 +86,14 @@ function mountPeople(app: Api, deps: ApiDeps, badBearers: BadBearers): void {
   for (const router of routers) app.route('/', router)
 }
 
-function mountWork(app: Api, deps: ApiDeps, { commands, approvals, webhooks, memory }: GovernedWork): void {
+function mountWork(app: Api, deps: ApiDeps, work: GovernedWork): void {
+  const { commands, approvals, artifacts, webhooks, memory } = work
   // The routers' exact types say nothing more here and are too deep for the compiler to add up.
   const routers: readonly Hono<ApiEnv>[] = [
     taskTypeRoutes(commands),
     commandRoutes(deps, commands),
     approvalRoutes({ ...deps, approvals }),
+    ...(artifacts ? [artifactRoutes(deps, commands, artifacts)] : []),
     auditRoutes(deps, commands),
     webhookRoutes(commands, webhooks),
     ...(memory

@@ -12,7 +12,7 @@ describe('bad credentials', () => {
   })
   after(() => api.close())
 
-  test('[PRM-20] after so many from one address none is looked up any more; time gives guesses back', async () => {
+  test('after so many from one address none is looked up any more; time gives guesses back', async () => {
     let asked = 0
     const app = api.with({
       limits: { badBearersPerMinute: 5 },

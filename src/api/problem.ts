@@ -15,6 +15,7 @@ const standings: Record<RefusalKind, Standing> = {
   conflict: { status: 409, title: 'Not possible now' },
   too_large: { status: 413, title: 'Too large' },
   unsupported: { status: 415, title: 'Unsupported content' },
+  range: { status: 416, title: 'Range not satisfiable' },
   invalid: { status: 422, title: 'Invalid value' },
   rate: { status: 429, title: 'Too many requests' },
   headers_too_large: { status: 431, title: 'Headers too large' },

@@ -6,16 +6,13 @@ import type { Refusal } from '#kernel/refusal'
 import { migrationStatus, openCheckedDb, readServerFacts } from '#store'
 import { adminKeyFile } from './admin-key.ts'
 import { type Config, serverAddress } from './config.ts'
+import { checkScheduler } from './examine-scheduler.ts'
+import { broken, type Finding } from './finding.ts'
 import { openLog } from './log.ts'
 import { openStore } from './open-store.ts'
 import { version } from './version.ts'
 
-export type Finding = {
-  readonly check: string
-  readonly state: 'well' | 'note' | 'broken'
-  readonly found: string
-  readonly next?: string
-}
+export type { Finding } from './finding.ts'
 
 const NODE_MIN = [24, 12] as const
 /** Enough for a fresh database, its log and room to work. */
@@ -28,6 +25,7 @@ export async function examine(config: Config): Promise<Finding[]> {
     ...(await checkDatabase(config)),
     await checkServerProcess(config),
     await checkAdminKey(config.home),
+    checkScheduler(config),
   ]
 }
 
@@ -69,15 +67,6 @@ async function checkDisk(home: string): Promise<Finding> {
   const found = `${(freeBytes / 1024 ** 3).toFixed(1)} GiB free`
   if (freeBytes >= FREE_BYTES_MIN) return { check: 'disk', state: 'well', found }
   return { check: 'disk', state: 'broken', found, next: 'make room, or set CONCORD_HOME to another disk' }
-}
-
-function broken(check: string, refusal: Refusal): Finding {
-  return {
-    check,
-    state: 'broken',
-    found: refusal.reason,
-    ...(refusal.hint === undefined ? {} : { next: refusal.hint }),
-  }
 }
 
 async function checkDatabase(config: Config): Promise<Finding[]> {

@@ -4,6 +4,7 @@ import { type Db, migrateUp, openDb } from '#store'
 import type { Closers } from './closers.ts'
 import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
+import { openArtifacts } from './open-artifacts.ts'
 import { openStore } from './open-store.ts'
 import { type OpenedWork, openWork } from './open-work.ts'
 import { loadProject, type Project } from './project.ts'
@@ -65,7 +66,9 @@ export async function openBase(
   closers.add(() => db.close())
 
   onProgress('starting the runtime')
-  const work = await openWork(db, world, project.value, log)
+  const artifacts = openArtifacts(db, world, config, project.value)
+  if (!artifacts.ok) return artifacts
+  const work = await openWork(db, world, project.value, artifacts.value, log)
   if (!work.ok) return work
   closers.add(() => work.value.close())
   const schemaVersion = migrated.value.version

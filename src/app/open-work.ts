@@ -1,7 +1,9 @@
 /** The governed path of one process: runtime, catalog, commands and approvals, opened together and closed in reverse. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { type ApprovalWorld, expireApprovals } from '#domains/approvals'
+import { archiveArtifacts, type ArtifactWorld, sweepBlobs } from '#domains/artifacts'
 import {
+  artifactFacts,
   COMMAND_KIND,
   type CommandWorld,
   followCandidates,
@@ -11,6 +13,7 @@ import {
   openCatalog,
   openCommands,
   openDrive,
+  publishArtifactDefinitions,
   reconcileCommands,
   shippedPolicies,
 } from '#domains/commands'
@@ -29,6 +32,7 @@ export type OpenedWork = {
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
   readonly memory: MemoryWorld
+  readonly artifacts: ArtifactWorld
   close(): Promise<void>
 }
 
@@ -37,12 +41,22 @@ const RECONCILE_MS = 1_000
 const EXPIRE_MS = 5_000
 /** A candidate shows what became of its command this long after it. */
 const FOLLOW_MS = 1_000
+/** Retention counts in days, and a blob without a row waits an hour anyway. */
+const RETAIN_MS = 60_000
+const SWEEP_MS = 600_000
 
-export async function openWork(db: Db, world: World, project: Project, log: Log): Promise<Decision<OpenedWork>> {
+export async function openWork(
+  db: Db,
+  world: World,
+  project: Project,
+  artifacts: ArtifactWorld,
+  log: Log,
+): Promise<Decision<OpenedWork>> {
   const runtime = createDbosRuntime({ db, log: (level, message) => log[level]({}, message) })
   const memory = await openMemory({ db, ...world, ...project.memory })
   if (!memory.ok) return memory
-  const catalog = openCatalog([...shippedPolicies, ...memoryDefinitions(memory.value), ...project.catalog], {
+  const shipped = [...shippedPolicies, ...publishArtifactDefinitions, ...memoryDefinitions(memory.value)]
+  const catalog = openCatalog([...shipped, ...project.catalog], {
     name: 'dbos',
     capabilities: capabilitiesOf(runtime.profile),
     queues: Object.keys(semanticQueues),
@@ -53,7 +67,8 @@ export async function openWork(db: Db, world: World, project: Project, log: Log)
     db,
     ...world,
     catalog: catalog.value,
-    facts: memoryFacts(memory.value),
+    artifacts,
+    facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
     wake: (process, options) => runtime.wake(process, options),
     sleep: (ms, signal) => wait(ms, undefined, { signal }).catch(() => {}),
   })
@@ -74,12 +89,15 @@ export async function openWork(db: Db, world: World, project: Project, log: Log)
     every(RECONCILE_MS, () => reconcileCommands(commands.world), log),
     every(EXPIRE_MS, () => expireApprovals(approvals, { traceId: traceId() }), log),
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: traceId() }), log),
+    every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: traceId() }), log),
+    every(SWEEP_MS, () => sweepBlobs(artifacts), log),
   ]
   return accept({
     runtime,
     commands: commands.world,
     approvals,
     memory: memory.value,
+    artifacts,
     async close() {
       await Promise.all(sweeps.map((stop) => stop()))
       await runtime.close()

@@ -2,6 +2,7 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import type { ArtifactType } from '#domains/artifacts'
 import type { Definition, WebhookSource } from '#domains/commands'
 import type { MemoryDeps } from '#domains/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -11,6 +12,8 @@ export type Project = {
   readonly webhooks?: readonly WebhookSource[]
   /** Memory schemas, an embedder, another store, and what else knows a subject. */
   readonly memory?: Pick<MemoryDeps, 'schemas' | 'embedder' | 'store' | 'forgettables'>
+  /** Beside the built-in ones; one of the same name takes its place. */
+  readonly artifactTypes?: readonly ArtifactType[]
 }
 
 /** Gives the types to `export default defineProject({ … })`. */

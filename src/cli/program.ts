@@ -3,17 +3,21 @@ import { Command, CommanderError } from 'commander'
 import { version } from '#app/version'
 import type { Decision } from '#kernel/refusal'
 import { addApprove } from './approve.ts'
+import { addArtifacts } from './artifacts.ts'
 import { addCancel } from './cancel.ts'
 import { addCommands } from './commands.ts'
 import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'
 import { exitCodeOf } from './exit-codes.ts'
 import { addInbox } from './inbox.ts'
+import { addJobGroups } from './job-groups.ts'
+import { addJobTemplates } from './job-templates.ts'
 import { addJobs } from './jobs.ts'
 import { addKeys } from './keys.ts'
 import { addMemory } from './memory.ts'
 import { addMigrate } from './migrate.ts'
 import { addPeople } from './people.ts'
+import { addReservations } from './reservations.ts'
 import { addRetry } from './retry.ts'
 import { addScheduler } from './scheduler.ts'
 import { addSchedules } from './schedules.ts'
@@ -55,8 +59,19 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
       },
   }
   const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addPeople, addEvents]
-  const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry, addMemory]
-  const jobs = [addJobs, addSchedules, addScheduler]
+  const work = [
+    addTaskTypes,
+    addSubmit,
+    addCommands,
+    addWhy,
+    addInbox,
+    addApprove,
+    addCancel,
+    addRetry,
+    addArtifacts,
+    addMemory,
+  ]
+  const jobs = [addJobs, addJobGroups, addJobTemplates, addSchedules, addReservations, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)
   program.addHelpText(
     'after',

@@ -75,6 +75,7 @@ describe('ids', () => {
       'flow_job fjob',
       'flow_task ftask',
       'job job',
+      'job_group jgrp',
       'job_run run',
       'job_template tmpl',
       'memory mem',

@@ -40,6 +40,7 @@ export const idPrefixes = {
   job: 'job',
   job_run: 'run',
   job_template: 'tmpl',
+  job_group: 'jgrp',
   schedule: 'sched',
   reservation: 'resv',
   org: 'org',

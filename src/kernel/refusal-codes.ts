@@ -12,6 +12,7 @@ export type RefusalKind =
   | 'conflict' // 409, exit 75: not in this state, or not now
   | 'too_large' // 413, exit 65
   | 'unsupported' // 415, exit 65
+  | 'range' // 416, exit 65: the part that was asked for does not exist
   | 'invalid' // 422, exit 65: well-formed but not allowed
   | 'rate' // 429, exit 75
   | 'headers_too_large' // 431, exit 65
@@ -217,6 +218,9 @@ export const refusalCodes = {
   'scheduler.setting.invalid': 'configuration',
   'scheduler.not_owner': 'conflict',
   'scheduler.not_recovered': 'conflict',
+  'scheduler.not_enabled': 'not_found',
+  'scheduler.not_running': 'unavailable',
+  'scheduler.check.broken': 'invalid',
   'scheduler.job.not_found': 'not_found',
   'scheduler.job.not_queued': 'conflict',
   'scheduler.job_type.unknown': 'invalid',
@@ -275,6 +279,24 @@ export const refusalCodes = {
   'commands.plan.invalid': 'invalid',
   'commands.dependency.not_found': 'not_found',
   'commands.webhook.source_unknown': 'not_found',
+
+  // artifacts: types, content, lineage, moves
+  'artifacts.type.unknown': 'invalid',
+  'artifacts.type.invalid': 'configuration',
+  'artifacts.type.incompatible': 'conflict',
+  'artifacts.draft.invalid': 'invalid',
+  'artifacts.draft.repeated': 'invalid',
+  'artifacts.content.invalid': 'invalid',
+  'artifacts.content.too_large': 'too_large',
+  'artifacts.content.missing': 'internal',
+  'artifacts.content.altered': 'internal',
+  'artifacts.content.removed': 'not_found',
+  'artifacts.content.range': 'range',
+  'artifacts.store.unavailable': 'unavailable',
+  'artifacts.store.unknown': 'unavailable',
+  'artifacts.lineage.missing': 'invalid',
+  'artifacts.lineage.source_unknown': 'invalid',
+  'artifacts.artifact.held': 'conflict',
 
   // memory: writing, reading, consent, holds, forgetting
   'memory.record.not_found': 'not_found',

@@ -23,6 +23,8 @@ export const pointNames = [
   'commands.effect_recorded',
   'commands.undo_called',
   'commands.woken',
+  // artifacts: the content is stored, its row is not
+  'artifacts.blob_written',
 ] as const
 export type PointName = (typeof pointNames)[number]
 

@@ -10,9 +10,13 @@ grant usage on schema concord to concord_app;
 grant usage on schema concord to concord_engine;
 create domain concord.agent_run_status as text constraint agent_run_status_ck CHECK ((VALUE = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'created'::text, 'queued'::text, 'waiting_for_tool'::text, 'waiting_for_approval'::text, 'waiting_for_input'::text, 'waiting_for_children'::text, 'cancelling'::text])));
 create domain concord.approval_status as text constraint approval_status_ck CHECK ((VALUE = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'changes_requested'::text, 'expired'::text, 'cancelled'::text])));
+create domain concord.artifact_location as text constraint artifact_location_ck CHECK (((VALUE ~ '^(disk|s3|removed):[0-9a-f]{64}$'::text) OR ((VALUE ~~ 'data:%'::text) AND (octet_length(VALUE) <= 16384))));
+create domain concord.artifact_status as text constraint artifact_status_ck CHECK ((VALUE = ANY (ARRAY['draft'::text, 'ready'::text, 'published'::text, 'unpublished'::text, 'superseded'::text, 'cancelled'::text, 'archived'::text])));
+create domain concord.artifact_visibility as text constraint artifact_visibility_ck CHECK ((VALUE = ANY (ARRAY['private'::text, 'workspace'::text])));
 create domain concord.cancellation_mode as text constraint cancellation_mode_ck CHECK ((VALUE = ANY (ARRAY['graceful'::text, 'compensate_then_stop'::text])));
 create domain concord.command_status as text constraint command_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'validated'::text, 'waiting_for_input'::text, 'waiting_for_approval'::text, 'approved'::text, 'queued'::text, 'running'::text, 'blocked'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'compensating'::text, 'compensated'::text, 'cancelling'::text])));
 create domain concord.confidence as numeric constraint confidence_ck CHECK (((VALUE >= (0)::numeric) AND (VALUE <= (1)::numeric)));
+create domain concord.content_checksum as text constraint content_checksum_ck CHECK ((VALUE ~ '^sha256:[0-9a-f]{64}$'::text));
 create domain concord.cost_limit as numeric constraint cost_limit_ck CHECK (((VALUE > (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
 create domain concord.cost_units as numeric constraint cost_units_ck CHECK (((VALUE >= (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
 create domain concord.count_from_one as integer constraint count_from_one_ck CHECK ((VALUE >= 1));
@@ -171,6 +175,61 @@ comment on column concord.approvals.payload_hash is 'payload_hash of the command
 comment on column concord.approvals.self_decision_allowed is 'Copied from the approval type when asked.';
 comment on column concord.approvals.approver_roles is 'Org roles whose members may decide beside the approver.';
 comment on column concord.approvals.approved_by is 'Distinct persons who approved so far, where more than one must.';
+
+create table concord.artifacts (
+  artifact_id      uuid                        not null,
+  command_id       uuid                        not null,
+  artifact_type    concord.filled_text         not null,
+  location         concord.artifact_location   not null,
+  version          concord.count_from_one      not null default 1,
+  status           concord.artifact_status     not null,
+  metadata         concord.object_json         not null default '{}'::jsonb,
+  lineage          concord.object_json         not null default '{}'::jsonb,
+  created_by       concord.filled_text         not null,
+  created_at       concord.finite_time         not null default now(),
+  agent_run_id     uuid,
+  swarm_run_id     uuid,
+  checksum         concord.content_checksum    not null,
+  idempotency_key  concord.filled_text,
+  workspace_id     uuid                        not null,
+  domain_effect_id uuid,
+  content_type     concord.filled_text         not null,
+  size_bytes       concord.count_from_zero     not null,
+  visibility       concord.artifact_visibility not null default 'workspace'::text,
+  published_to     concord.filled_text,
+  superseded_by    uuid,
+  retain_until     concord.finite_time,
+  hold_reason      concord.filled_text,
+  constraint artifacts_pk PRIMARY KEY (artifact_id),
+  constraint artifacts_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
+  constraint artifacts_superseded_by_uq UNIQUE (superseded_by, workspace_id),
+  constraint artifacts_workspace_uq UNIQUE (workspace_id, artifact_id),
+  constraint artifacts_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
+  constraint artifacts_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint artifacts_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
+  constraint artifacts_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.artifacts(workspace_id, artifact_id),
+  constraint artifacts_swarm_run_fk FOREIGN KEY (workspace_id, swarm_run_id) REFERENCES concord.swarm_runs(workspace_id, swarm_run_id),
+  constraint artifacts_held_ck CHECK ((((status)::text <> 'archived'::text) OR (hold_reason IS NULL))),
+  constraint artifacts_published_to_ck CHECK ((((status)::text <> 'published'::text) OR (published_to IS NOT NULL))),
+  constraint artifacts_removed_ck CHECK ((((status)::text = 'archived'::text) OR ((location)::text !~~ 'removed:%'::text))),
+  constraint artifacts_superseded_by_ck CHECK ((superseded_by <> artifact_id)),
+  constraint artifacts_superseded_ck CHECK ((((status)::text <> 'superseded'::text) OR (superseded_by IS NOT NULL)))
+) with (fillfactor=80);
+CREATE INDEX artifacts_archive_ix ON concord.artifacts USING btree (workspace_id, created_at DESC, artifact_id DESC) WHERE ((status)::text = 'archived'::text);
+CREATE INDEX artifacts_command_ix ON concord.artifacts USING btree (command_id);
+CREATE INDEX artifacts_lineage_ix ON concord.artifacts USING gin (lineage jsonb_path_ops);
+CREATE INDEX artifacts_list_ix ON concord.artifacts USING btree (workspace_id, created_at DESC, artifact_id DESC) WHERE ((status)::text <> 'archived'::text);
+CREATE INDEX artifacts_location_ix ON concord.artifacts USING btree (location) WHERE ((location)::text !~~ 'data:%'::text);
+CREATE INDEX artifacts_retention_ix ON concord.artifacts USING btree (retain_until) WHERE ((retain_until IS NOT NULL) AND ((status)::text <> 'archived'::text));
+CREATE INDEX artifacts_swarm_ix ON concord.artifacts USING btree (swarm_run_id) WHERE (swarm_run_id IS NOT NULL);
+alter table concord.artifacts enable row level security, force row level security;
+create policy artifacts_app on concord.artifacts as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy artifacts_engine on concord.artifacts as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.artifacts to concord_app;
+grant insert, select, update on concord.artifacts to concord_engine;
+comment on column concord.artifacts.location is 'disk:<sha-256>, s3:<sha-256>, a data: URI of a small text, or removed:<sha-256> after retention.';
+comment on column concord.artifacts.lineage is 'The command, effect and runs it came from, and its sources by kind and id.';
+comment on column concord.artifacts.hold_reason is 'While set, retention does not touch the row.';
 
 create table concord.command_dependencies (
   child_command_id       uuid                   not null,

@@ -105,6 +105,8 @@ export function aCommandView(more: Partial<z.infer<typeof commandView>> = {}): z
     cancellation_mode: 'graceful',
     cancellation_requested: false,
     attempt: 1,
+    current_step: null,
+    waiting_reason: null,
     trace_id: 'trace_4bf92f3577b34da6a3ce929d0e0e4736',
     created_at: '2026-05-01T10:00:00.000Z',
     updated_at: '2026-05-01T10:00:01.000Z',

@@ -31,6 +31,7 @@ export type World = Readonly<
     | 'agent'
     | 'effect'
     | 'approval'
+    | 'artifact'
     | 'memory'
     | 'summary'
     | 'candidate',
@@ -52,6 +53,7 @@ export const aWorldOf = (ids: Partial<World> = {}): World => ({
   memory: randomUUID(),
   summary: randomUUID(),
   candidate: randomUUID(),
+  artifact: randomUUID(),
   ...ids,
 })
 
@@ -220,6 +222,18 @@ export const rowsOf = {
     subject_digest: 'd1',
     requested_by: 'user:ada',
   }),
+  'concord.artifacts': ({ workspace, command }: World) => ({
+    artifact_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    artifact_type: 'report',
+    location: `disk:${'a'.repeat(64)}`,
+    status: 'ready',
+    created_by: 'user:ada',
+    checksum: `sha256:${'a'.repeat(64)}`,
+    content_type: 'text/plain',
+    size_bytes: 7,
+  }),
 } as const satisfies Record<string, (world: World) => Row>
 
 export type TableName = keyof typeof rowsOf
@@ -247,5 +261,6 @@ export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise
   await put('concord.memory_records', { memory_id: world.memory })
   await put('concord.memory_records', { memory_id: world.summary })
   for (const table of tableNames.filter((name) => /memory_(?!records|candidates)/.test(name))) await put(table)
+  await put('concord.artifacts', { artifact_id: world.artifact })
   return world
 }

@@ -3,6 +3,7 @@ import type { CommandState } from '#kernel/machines/command'
 import { point } from '#store'
 import type { EffectCall } from './catalog/effect-definition.ts'
 import type { StoredEffect } from './command-row.ts'
+import { openEffectPen, withoutArtifacts } from './effect-artifacts.ts'
 import type { NewEffect, WriteDraft } from './draft-write.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
 import { byWorker } from './world.ts'
@@ -63,7 +64,9 @@ export function callOf(
   signal: AbortSignal,
   emit: (name: string) => void,
 ): EffectCall {
-  const { command } = turn
+  const { command, world } = turn
+  const opened = world.artifacts && openEffectPen(world.artifacts, command, effect)
+  if (opened) turn.pens.set(effect.domain_effect_id, opened.pen)
   return {
     commandId: command.command_id,
     workspaceId: command.workspace_id,
@@ -76,5 +79,6 @@ export function callOf(
     requestedBy: command.requested_by,
     signal,
     emit,
+    artifacts: opened?.artifacts ?? withoutArtifacts('this process has no store of artifacts'),
   }
 }

@@ -1,6 +1,10 @@
 /** The pure decisions of this room, each over its whole table. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { attemptsAllowed } from '#kernel/retry'
+import { compilePolicy, defineRetryPolicy, registerRetryPolicies } from '#kernel/retry-policy'
+import { accepted } from '#test/tenant'
+import { decideRetryRun } from './retry-command.ts'
 import fc from 'fast-check'
 import { z } from 'zod'
 import { errorClasses } from '#kernel/error-classes'
@@ -262,4 +266,19 @@ test('every state that has not ended says what can happen next', () => {
     const isOver = ['succeeded', 'cancelled', 'expired', 'compensated'].includes(state)
     assert.equal(nextMoves(aCase(state), undefined, 3).length > 0, !isOver, state)
   }
+})
+
+test('[ERR-14] the task bounds the runs of a command, the operation the attempts of a step', () => {
+  const failed = (attempt: number) => {
+    const found = aCase('failed')
+    return { command: { ...found.command, attempt, plan: {} as never, error_class: 'timeout' } as typeof found.command }
+  }
+  // One operation may be tried seven times; the task allows two runs all the same, and the other way round.
+  const policy = defineRetryPolicy({ operation: 'o', retryable: ['timeout'], max_attempts: 7 })
+  const compiled = compilePolicy('o', accepted(registerRetryPolicies([policy])))
+  assert.equal(compiled.ok && attemptsAllowed(compiled.value.limit), 7)
+  assert.deepEqual(accepted(decideRetryRun(failed(1), 2)), 2)
+  const exhausted = decideRetryRun(failed(2), 2)
+  assert.equal(exhausted.ok ? '' : exhausted.code, 'commands.retry.exhausted')
+  assert.deepEqual(accepted(decideRetryRun(failed(7), 9)), 8)
 })

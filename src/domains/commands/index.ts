@@ -23,6 +23,7 @@ export {
 } from './catalog/definitions.ts'
 export {
   defineEffect,
+  type EffectArtifacts,
   type EffectCall,
   type EffectClass,
   effectClasses,
@@ -35,7 +36,14 @@ export {
 export type { CatalogFinding } from './catalog/finding.ts'
 export { findMappingGaps, mappingQuestions } from './catalog/mapping-lint.ts'
 export { anyHost, type Catalog, type CatalogHost, type CompiledTask, openCatalog } from './catalog/open-catalog.ts'
-export { mapTaskToPrimitives, type Primitive, primitiveFamilies, primitives } from './catalog/primitives.ts'
+export {
+  type ExecutionPrimitive,
+  executionPrimitives,
+  mapTaskToPrimitives,
+  type Primitive,
+  primitiveFamilies,
+  primitives,
+} from './catalog/primitives.ts'
 export { defineTask, type TaskSpec, taskSpec } from './catalog/task-spec.ts'
 export { classifyCommand, type TaskClass, taskClasses } from './classify-command.ts'
 export { chooseQueue, type QueueName, queueNames } from './choose-queue.ts'
@@ -94,6 +102,12 @@ export { type ForgetRequest, requestForget, type RequestForget } from './memory/
 export { type NextMove, nextMoves } from './next-moves.ts'
 export { type CommandDeps, type Commands, openCommands } from './open-commands.ts'
 export { type ExecutionPlan, type PlanStep, validatePlan } from './plan.ts'
+export {
+  artifactFacts,
+  decideArtifactSharing,
+  PUBLISH_ARTIFACT,
+  publishArtifactDefinitions,
+} from './publish-artifact.ts'
 export { shippedPolicies } from './policies/shipped.ts'
 export {
   type AuditFilter,
@@ -117,5 +131,6 @@ export { compensateCommand, retryCommand } from './retry-command.ts'
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit-command.ts'
 export { supplyInput, type SupplyInput } from './supply-input.ts'
 export { type Acting, actingFor, COMMAND_KIND, type CommandWorld } from './world.ts'
+export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
 export { readYaml } from './yaml/read-yaml.ts'
 export { loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'

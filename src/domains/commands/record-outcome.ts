@@ -4,12 +4,13 @@ import { KernelFault } from '#kernel/errors'
 import { point } from '#store'
 import { requestApproval } from '#domains/approvals'
 import { contentOf } from './content.ts'
+import { strokesToSave } from './effect-artifacts.ts'
 import { reconcileAsk } from './request-approval.ts'
 import { taskOf } from './task-of.ts'
 import type { StoredEffect } from './command-row.ts'
 import type { AttemptFailure } from './decide-outcome.ts'
 import type { Deed } from './deed.ts'
-import type { WriteDraft } from './draft-write.ts'
+import type { Write, WriteDraft } from './draft-write.ts'
 import { commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
 import { byWorker } from './world.ts'
 
@@ -51,9 +52,10 @@ export async function recordDone(
   }
   const draft = outcome()
   alongside(draft, { ...effect, ...set, status: 'succeeded' })
+  const strokes = strokesToSave(turn.world.artifacts, turn.pens.get(effect.domain_effect_id), turn.command)
+  const commit = (write: Write) => (strokes ? commitTurnWith(turn, write, strokes) : commitTurn(turn, write))
   // What comes next may have become impossible, by a cancel for one; that it was done is written all the same.
-  const isWritten =
-    (await commitTurn(turn, draft.done())) || (!turn.isLost && (await commitTurn(turn, outcome().done())))
+  const isWritten = (await commit(draft.done())) || (!turn.isLost && (await commit(outcome().done())))
   if (isWritten) {
     const stop = point('commands.effect_recorded')
     if (stop) await stop

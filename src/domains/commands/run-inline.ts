@@ -9,6 +9,7 @@ import { asResult } from './call-effect.ts'
 import { contentHash, contentOf } from './content.ts'
 import { askPolicy, decideCourse } from './decide-course.ts'
 import { draftWrite, type NewEffect } from './draft-write.ts'
+import { withoutArtifacts } from './effect-artifacts.ts'
 import { gatherFacts } from './gather-facts.ts'
 import { decideMode } from './plan.ts'
 import { draftEffects, planInto } from './plan-effects.ts'
@@ -115,6 +116,8 @@ async function callOnce(
     requestedBy: command.requested_by,
     signal: stop.signal,
     emit: () => {},
+    // Their rows need the transaction of an outcome: left to the driver.
+    artifacts: withoutArtifacts('artifacts are not written inline'),
   })
   const late = world.sleep(Math.min(BUDGET_MS, definition.timeout_ms), stop.signal).then(() => undefined)
   try {

@@ -5,6 +5,7 @@ import { draftWrite, type NewEffect, type Write, type WriteDraft } from './draft
 import type { WriteResult } from './write-lane.ts'
 import { commitWrite } from './write-lane.ts'
 import { type CommandWorld, processOf } from './world.ts'
+import type { Pen } from '#domains/artifacts'
 import type { Decision } from '#kernel/refusal'
 import type { Tx } from '#store'
 
@@ -21,6 +22,8 @@ export type Turn = {
   hasParents: boolean
   /** Effects that this very turn has begun: whatever else is executing was left behind by an earlier one. */
   readonly begun: Set<string>
+  /** What the latest call of each effect has written; saved with its outcome. */
+  readonly pens: Map<string, Pen>
   /** Set when a later turn has the row: nothing is written any more. */
   isLost: boolean
 }
@@ -37,6 +40,7 @@ export function openTurn(
     signal: fence.signal,
     ...found,
     begun: new Set(),
+    pens: new Map(),
     isLost: false,
   }
 }

@@ -1,6 +1,7 @@
 /** What the services of this room need from outside, and on whose behalf they act. */
 import type { Clock, NewId, Random } from '#kernel/clock'
 import type { ConcordActor } from '#kernel/machines/actors'
+import type { ArtifactWorld } from '#domains/artifacts'
 import type { Principal } from '#domains/identity'
 import type { Runtime } from '#runtime'
 import type { Db, InsertLane } from '#store'
@@ -21,6 +22,8 @@ export type CommandWorld = {
   readonly inserts: InsertLane<StoredCommand>
   readonly writes: WriteLane
   readonly facts: FactSources
+  /** Left out: effects of this process cannot write artifacts. */
+  readonly artifacts?: ArtifactWorld
   /** Settles after the time, or at once when the signal is aborted: call limits and heartbeats are made of it. */
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
 }

@@ -45,7 +45,7 @@ describe('people', () => {
   })
   after(() => opened.close())
 
-  test('[SEC-01] an invitation opens nothing, is exchanged once, and is nowhere in the database', async () => {
+  test('an invitation opens nothing, is exchanged once, and is nowhere in the database', async () => {
     const { userId, invitation } = await invited('ada')
     assert.equal(code(await authenticate(invitation)), 'unauthenticated')
     const both = await Promise.all([1, 2].map(() => redeemInvitation(world, TRACE, invitation)))
@@ -84,7 +84,7 @@ describe('people', () => {
     assert.equal(code(unknown), 'identity.invitation.invalid')
   })
 
-  test('[SEC-01] nobody holds a working key beside the person: inviting again ends all of them', async () => {
+  test('nobody holds a working key beside the person: inviting again ends all of them', async () => {
     const { userId, invitation } = await invited('grace')
     const { key } = accepted(await redeemInvitation(world, TRACE, invitation))
     const again = accepted(await inviteAgain(world, admin(), TRACE, userId))
@@ -120,7 +120,7 @@ describe('people', () => {
     assert.equal((await events('user_role_changed', userId)).length, 1)
   })
 
-  test('[SEC-07] nobody raises, deactivates, invites or empowers himself, and only administrators change people', async () => {
+  test('nobody raises, deactivates, invites or empowers himself, and only administrators change people', async () => {
     const self = admin().userId
     await anOrgRole(world, ours.orgId, 'treasury')
     const tries = [

@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { type Machine, statesOf } from '#kernel/machine'
 import { agentRunMachine } from '#kernel/machines/agent-run'
 import { approvalMachine } from '#kernel/machines/approval'
+import { artifactMachine } from '#kernel/machines/artifact'
 import { commandMachine } from '#kernel/machines/command'
 import { effectMachine } from '#kernel/machines/effect'
 import { memoryCandidateMachine } from '#kernel/machines/memory-candidate'
@@ -13,6 +14,7 @@ import { openTestDb, type TestDb } from '#test/database'
 import { insertWorld } from '#test/store-rows'
 import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
 import { executionModes, joinStrategies } from './agents.ts'
+import { artifactVisibilities } from './artifacts.ts'
 import { cancellationModes, ingressTypes, reversibilities } from './commands.ts'
 import { eventPurposes } from './events.ts'
 import { platformRoles } from './identity.ts'
@@ -144,6 +146,7 @@ describe('rules of the whole schema', () => {
       ['concord.commands', commandMachine],
       ['concord.domain_effects', effectMachine],
       ['concord.approvals', approvalMachine],
+      ['concord.artifacts', artifactMachine],
       ['concord.swarm_runs', swarmRunMachine],
       ['concord.agent_runs', agentRunMachine],
       ['concord.memory_records', memoryRecordMachine],
@@ -162,6 +165,7 @@ describe('rules of the whole schema', () => {
       ['concord.commands', 'ingress', ingressTypes],
       ['concord.commands', 'cancellation_mode', cancellationModes],
       ['concord.domain_effects', 'reversibility', reversibilities],
+      ['concord.artifacts', 'visibility', artifactVisibilities],
       ['concord.domain_events', 'purpose', eventPurposes],
       ['concord.swarm_runs', 'execution_mode', executionModes],
       ['concord.swarm_runs', 'join_strategy', joinStrategies],

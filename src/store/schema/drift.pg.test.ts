@@ -9,6 +9,7 @@ import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
 import { drawSchema, firstDifference } from '../migrate/picture.ts'
 import * as agents from './agents.ts'
 import * as approvals from './approvals.ts'
+import * as artifacts from './artifacts.ts'
 import * as commands from './commands.ts'
 import * as events from './events.ts'
 import * as identity from './identity.ts'
@@ -17,7 +18,7 @@ import * as memory from './memory.ts'
 const here = new URL('./', import.meta.url)
 
 /** Every file of this folder that declares tables. */
-const files = { agents, approvals, commands, events, identity, memory }
+const files = { agents, approvals, artifacts, commands, events, identity, memory }
 const withoutTables = ['columns', 'concord-schema']
 
 const drizzleTables = (): PgTable[] =>

@@ -39,7 +39,7 @@ const printed: readonly Printed[] = [
     keys: ['PRIMARY KEY (child_command_id, parent_command_id)'],
   },
   {
-    rows: '[EFF-02]',
+    rows: '[EFF-02] [OQ-02]',
     table: 'concord.domain_effects',
     columns: `domain_effect_id uuid!, command_id uuid!, effect_type text!, effect_payload jsonb!, idempotency_key text,
       status text! = 'planned'::text, executed_by_runtime_workflow_id text, result jsonb, error text, compensates_effect_id uuid,
@@ -78,6 +78,17 @@ const printed: readonly Printed[] = [
       'workspace_id, self_decision_allowed, superseded_by, approvals_required, approver_roles, approved_by, domain_effect_id',
     indexes: [],
     keys: ['PRIMARY KEY (approval_id)', 'UNIQUE (idempotency_key, workspace_id)'],
+  },
+  {
+    rows: '[ART-01]',
+    table: 'concord.artifacts',
+    columns: `artifact_id uuid!, command_id uuid!, artifact_type text!, location text!, version integer! = 1, status text!,
+      metadata jsonb! = '{}'::jsonb, lineage jsonb! = '{}'::jsonb, created_by text!, created_at at! = now(), agent_run_id uuid,
+      swarm_run_id uuid, checksum text!, idempotency_key text`,
+    added:
+      'workspace_id, domain_effect_id, content_type, size_bytes, visibility, published_to, superseded_by, retain_until, hold_reason',
+    indexes: [],
+    keys: ['PRIMARY KEY (artifact_id)', 'UNIQUE (idempotency_key, workspace_id)'],
   },
   {
     rows: '[SWM-01]',

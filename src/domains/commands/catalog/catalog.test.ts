@@ -19,7 +19,7 @@ import {
 import { defineEffect } from './effect-definition.ts'
 import { findMappingGaps, mappingQuestions } from './mapping-lint.ts'
 import { anyHost, openCatalog } from './open-catalog.ts'
-import { mapTaskToPrimitives, primitiveFamilies, primitives } from './primitives.ts'
+import { mapTaskToPrimitives, primitiveFamilies, primitives, executionPrimitives } from './primitives.ts'
 import { defineTask, taskSpec } from './task-spec.ts'
 
 const named = { name: 'T', description: 'd', command_type: 't', function_name: 'f' }
@@ -308,4 +308,59 @@ test('[CMD-22] the class of a task, as a frozen result', () => {
     ['sync', 'async', 'async', 'approval_gated', 'agentic', 'swarm'],
   )
   assert.ok(Object.isFrozen(classOf({})))
+})
+
+/** Each deed with what undoes it, as the requirements list them. */
+const pairs = [
+  ['draft.create', 'draft.delete'],
+  ['artifact.publish', 'artifact.unpublish'],
+  ['notification.mail', 'notification.correction'],
+  ['ticket.open', 'ticket.close'],
+  ['access.grant', 'access.revoke'],
+] as const
+const swarmPairs = [
+  ['artifact.draft', 'artifact.mark_cancelled'],
+  ['job.start', 'job.cancel'],
+  ['notification.team', 'notification.team_correction'],
+  ['staging.create', 'staging.drop'],
+  ['approval.ask', 'approval.expire'],
+  ['memory.write', 'memory.supersede'],
+  ['pull_request.open', 'pull_request.close'],
+] as const
+
+for (const [rows, list] of [
+  ['[EFF-28]', pairs],
+  ['[EFF-29]', swarmPairs],
+] as const) {
+  test(`${rows} the reference pairs are whole, each the inverse of the other; without its undo none of them is registered`, () => {
+    const does = () => Promise.resolve({})
+    const whole_ = list.map(([effect_type, name]) =>
+      defineEffect({ effect_type, class: 'keyed', requires_compensation: true, do: does, undo: { name, do: does } }),
+    )
+    assert.deepEqual(rulesOf(whole_), [])
+    for (const [at, { produces, inverses, undo }] of whole_.entries()) {
+      assert.deepEqual([produces, undo?.produces, undo?.counter_effects], [[list[at]?.[0]], [list[at]?.[1]], true])
+      assert.deepEqual(inverses, { [list[at]?.[0] ?? '']: list[at]?.[1] })
+    }
+    for (const [effect_type] of list)
+      assert.ok(
+        rulesOf([defineEffect({ effect_type, class: 'keyed', requires_compensation: true, do: does })]).includes(
+          'missing_compensation',
+        ),
+      )
+  })
+}
+
+test('[PRM-21] there are six kinds of execution, and the catalog knows which deeds change the outside world', () => {
+  assert.deepEqual(executionPrimitives, [
+    'sync_function',
+    'async_task',
+    'connector_call',
+    'agent_run',
+    'external_job',
+    'notification',
+  ])
+  const reads = defineEffect({ effect_type: 'x.read', class: 'read', do: () => Promise.resolve({}) })
+  const writes = defineEffect({ effect_type: 'x.write', class: 'opaque', do: () => Promise.resolve({}) })
+  assert.deepEqual([reads.produces, writes.produces], [[], ['x.write']])
 })

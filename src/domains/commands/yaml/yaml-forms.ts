@@ -87,7 +87,7 @@ export function loadOperation(file: string, bytes: Uint8Array): Decision<Operati
 }
 
 /** JSON is YAML, so the same shape in JSON is read too. */
-function readForm<S extends z.ZodType>(file: string, bytes: Uint8Array, form: S): Decision<z.infer<S>> {
+export function readForm<S extends z.ZodType>(file: string, bytes: Uint8Array, form: S): Decision<z.infer<S>> {
   const read = readYaml(file, bytes)
   if (!read.ok) return read
   const parsed = form.safeParse(read.value)
