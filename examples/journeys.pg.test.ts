@@ -4,6 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { builtInArtifactTypes, openArtifactTypes, openDiskStore } from '#domains/artifacts'
 import { decideApproval, openApprovalTypes } from '#domains/approvals'
 import { anyHost, approvalTypesOf, openCatalog, shippedPolicies } from '#domains/commands'
 import { openTestRoom, type TestRoom } from '#test/commands'
@@ -24,7 +25,13 @@ describe('the examples on the test database', () => {
     room = await openTestRoom((world) => {
       const definitions = [...shippedPolicies, ...exampleCatalog({ vendorUrl: vendor.url, folder })]
       const catalog = accepted(openCatalog(definitions, anyHost))
-      return { ...world, catalog, approvalTypes: openApprovalTypes(approvalTypesOf(catalog)) }
+      const { newId } = world
+      const artifacts = {
+        ...world,
+        types: accepted(openArtifactTypes(builtInArtifactTypes)),
+        stores: [openDiskStore({ folder: join(folder, 'artifacts'), newId, contentBytesMax: 1_048_576 })] as const,
+      }
+      return { ...world, artifacts, catalog, approvalTypes: openApprovalTypes(approvalTypesOf(catalog)) }
     })
   })
   after(async () => {
@@ -79,15 +86,41 @@ describe('the examples on the test database', () => {
       'status_changed executing',
       'effect_executed artifact.report',
       'status_changed executing',
+      'artifact_created',
+      'status_changed ready',
       'effect_executed notification.app',
       'status_changed succeeded',
     ])
   })
 
+  test('[EXM-02] May revenue: the path of a deterministic task, an artifact as its result, one command for one key', async () => {
+    const id = await report()
+    assert.equal(await report(), id, 'the same month is the same command')
+    await room.settle(id)
+    const row = await rowOf(id)
+    assert.equal(row['idempotency_key'], 'generate_report:monthly_revenue:2026-05')
+    const path = await room.rows<{ to: string }>(
+      `select payload->>'to' as to from concord.domain_events where command_id = $1 and event_type = 'status_changed'
+         and payload->>'target_type' = 'command' order by seq`,
+      [id],
+    )
+    assert.deepEqual(
+      path.map(({ to }) => to),
+      ['validated', 'queued', 'running', 'succeeded'],
+    )
+    const { artifact_id } = row['result'] as { artifact_id: string }
+    const [artifact] = await room.rows('select command_id from concord.artifacts where artifact_id = $1', [artifact_id])
+    assert.deepEqual(artifact, { command_id: id })
+    const commands = await room.rows(`select 1 from concord.commands where idempotency_key = $1`, [
+      row['idempotency_key'],
+    ])
+    assert.equal(commands.length, 1)
+  })
+
   test('[EVT-05] an outside publication: who, what, which rule, what ran, what changed, what came of it, who agreed, which connector, what failed', async () => {
     const made = await report()
     await room.settle(made)
-    const { report_id, checksum } = (await rowOf(made))['result'] as Record<string, string>
+    const { artifact_id, checksum } = (await rowOf(made))['result'] as Record<string, string>
     const publish = async (payload: object) => {
       const id = await room.submit({ ...payload }, { taskName: 'Publish Report' })
       assert.equal(await room.settle(id), 'waiting_for_approval')
@@ -95,7 +128,7 @@ describe('the examples on the test database', () => {
       await room.settle(id)
       return id
     }
-    const id = await publish({ report_id, checksum, destination: 'finance@example.com' })
+    const id = await publish({ artifact_id, checksum, destination: 'finance@example.com' })
     const events = await audit(id)
     const find = (type: string) => events.find(({ event_type }) => event_type === type) ?? assert.fail(`no ${type}`)
     const requester = `user:${room.tenant.people.writer.principal.userId}`
@@ -127,12 +160,12 @@ describe('the examples on the test database', () => {
       [id],
     )
     assert.deepEqual(approval, { decided_by: approver, decision_reason: 'because' })
-    // What failed: the same question about a report that is not there.
-    const missing = { report_id: '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405170', checksum, destination: 'finance@example.com' }
-    const failed = await publish(missing)
+    // What failed: the same question about another text under the same id.
+    const other = { artifact_id, checksum: `sha256:${'0'.repeat(64)}`, destination: 'external:partner' }
+    const failed = await publish(other)
     const failure = (await audit(failed)).find(({ event_type }) => event_type === 'effect_failed')?.payload
     assert.deepEqual([failure?.['error_class'], await room.statusOf(failed)], ['validation_error', 'failed'])
-    assert.match(String(failure?.['last_error']), /there is no report/)
+    assert.match(String(failure?.['last_error']), /not the one that was asked about/)
   })
 
   test('[EXM-05] [EXM-06] a booking: an absent field is asked for, nought is a price, nobody books without a yes, and a yes books once', async () => {

@@ -29,6 +29,7 @@ async function describe(): Promise<string> {
       commands: { catalog: { tasks: new Map() } } as never,
       approvals: {} as never,
       artifacts: {} as never,
+      schedules: { commands: {} } as never,
       webhooks: [],
       memory: {} as never,
     },

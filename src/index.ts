@@ -19,6 +19,7 @@ export {
   defineConnectorOperation,
   defineEffect,
   defineFunction,
+  defineMaintenance,
   definePolicy,
   defineSchedule,
   defineTask,
@@ -26,4 +27,5 @@ export {
   EffectFailure,
   EffectPending,
   registerRetry,
+  type ScheduleSpec,
 } from '#domains/commands'

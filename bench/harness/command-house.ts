@@ -1,5 +1,4 @@
 /** The whole governed path as `concord up` opens it, with tasks whose effects cost nothing, so that only Concord is measured. */
-import { tmpdir } from 'node:os'
 import { z } from 'zod'
 import { decideApproval } from '#domains/approvals'
 import {
@@ -12,13 +11,12 @@ import {
   defineTask,
   submitCommand,
 } from '#domains/commands'
-import { readConfig } from '#app/config'
-import { openArtifacts } from '#app/open-artifacts'
 import { openWork } from '#app/open-work'
 import { openLog } from '#app/log'
 import { realWorld } from '#app/world'
 import { errorClasses } from '#kernel/error-classes'
 import type { Db } from '#store'
+import { noArtifacts } from '#test/no-artifacts'
 import { accepted, aTenant, TRACE } from '#test/tenant'
 
 export type CommandHouse = {
@@ -100,9 +98,8 @@ export async function openCommandHouse(db: Db): Promise<CommandHouse> {
   const begun = openBell()
   const ended = openBell()
   const project = { catalog: definitions(begun.ring) }
-  // Nothing here writes an artifact, so that their folder is never made.
-  const artifacts = accepted(openArtifacts(db, world, accepted(readConfig({}, tmpdir())), project))
-  const work = accepted(await openWork(db, world, project, artifacts, openLog('error')))
+  const options = { artifacts: noArtifacts(db, world), defaultWorkspace: tenant.workspace.id }
+  const work = accepted(await openWork(db, world, project, openLog('error'), options))
   const { writes } = work.commands
   const commit = writes.commit.bind(writes)
   // The end of a command is the commit of its last write: polling for it would be measured too.

@@ -5,6 +5,7 @@ import type { ArtifactWorld } from '#domains/artifacts'
 import type { CommandWorld, WebhookSource } from '#domains/commands'
 import type { Principal } from '#domains/identity'
 import type { MemoryWorld } from '#domains/memory'
+import type { ScheduleWorld } from '#domains/schedules'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
 import type { Db } from '#store'
@@ -67,6 +68,7 @@ export type GovernedWork = {
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
   readonly artifacts?: ArtifactWorld
+  readonly schedules?: ScheduleWorld
   readonly webhooks: readonly WebhookSource[]
   readonly memory?: MemoryWorld
 }

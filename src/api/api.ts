@@ -27,6 +27,7 @@ import { responseHeaders } from './response-headers.ts'
 import { type AccessTable, openAccessTable } from './route-access.ts'
 import { notFound, routeGuard } from './route-guard.ts'
 import { sameOrigin } from './same-origin.ts'
+import { scheduleRoutes } from './schedule-routes.ts'
 import { schedulerRoutes } from './scheduler-routes.ts'
 import { taskTypeRoutes } from './task-type-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
@@ -87,13 +88,14 @@ function mountPeople(app: Api, deps: ApiDeps, badBearers: BadBearers): void {
 }
 
 function mountWork(app: Api, deps: ApiDeps, work: GovernedWork): void {
-  const { commands, approvals, artifacts, webhooks, memory } = work
+  const { commands, approvals, artifacts, schedules, webhooks, memory } = work
   // The routers' exact types say nothing more here and are too deep for the compiler to add up.
   const routers: readonly Hono<ApiEnv>[] = [
     taskTypeRoutes(commands),
     commandRoutes(deps, commands),
     approvalRoutes({ ...deps, approvals }),
     ...(artifacts ? [artifactRoutes(deps, commands, artifacts)] : []),
+    ...(schedules ? [scheduleRoutes(deps, schedules)] : []),
     auditRoutes(deps, commands),
     webhookRoutes(commands, webhooks),
     ...(memory

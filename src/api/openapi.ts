@@ -30,6 +30,7 @@ export function describeApi(app: OpenAPIHono<ApiEnv>, version: string): OpenApiD
       { name: 'commands', description: 'Governed work: asked for, decided, carried out, explained.' },
       { name: 'approvals', description: 'What waits for a person.' },
       { name: 'artifacts', description: 'What work produced: its content, its lineage, how far it may go.' },
+      { name: 'schedules', description: 'Commands that are asked for by the clock.' },
       { name: 'memory', description: 'What is remembered about whom, who agreed, and forgetting.' },
       { name: 'audit', description: 'What was recorded.' },
       {

@@ -25,7 +25,11 @@ export function readConfig(environment: Environment, folder: string): Decision<C
   }
   const config = values as Config
   const wrong =
-    findPartialProvider(config) ?? findPartialWebhook(config) ?? findPartialBucket(config) ?? findFaultPlan(config)
+    findPartialProvider(config) ??
+    findPartialWebhook(config) ??
+    findPartialBucket(config) ??
+    findFaultPlan(config) ??
+    findUnsignedNotices(config)
   return wrong ?? accept({ ...config, ...inFolder(config, folder) })
 }
 
@@ -72,6 +76,20 @@ function findPartialWebhook({ schedulerWebhook, schedulerWebhookSecret }: Config
     path: 'CONCORD_SCHEDULER_WEBHOOK',
     hint: 'set CONCORD_SCHEDULER_WEBHOOK and CONCORD_SCHEDULER_WEBHOOK_SECRET (a file) together, or none of them',
   })
+}
+
+const SECRET_CHARS_MIN = 16
+
+/** A receiver that cannot tell our word from anybody's would believe anybody. */
+function findUnsignedNotices({ notifyUrl, notifySecret }: Config): Refusal | undefined {
+  if (notifyUrl === undefined && notifySecret === undefined) return undefined
+  if (notifyUrl !== undefined && (notifySecret ?? '').length >= SECRET_CHARS_MIN) return undefined
+  const isAddress = notifyUrl === undefined
+  const path = isAddress ? 'CONCORD_NOTIFY_URL' : 'CONCORD_NOTIFY_SECRET'
+  const reason = isAddress
+    ? 'CONCORD_NOTIFY_SECRET is set and CONCORD_NOTIFY_URL is not'
+    : `CONCORD_NOTIFY_SECRET must have at least ${SECRET_CHARS_MIN} characters`
+  return refuse('app.setting.invalid', reason, { path, hint: 'set both, or neither' })
 }
 
 function findPartialProvider(config: Config): Refusal | undefined {

@@ -1,4 +1,5 @@
 /** What a server and a worker both stand on: project, telemetry, database, schema, and the governed path. */
+import { webhookChannel } from '#domains/approvals'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, migrateUp, openDb } from '#store'
 import type { Closers } from './closers.ts'
@@ -6,7 +7,7 @@ import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
 import { openArtifacts } from './open-artifacts.ts'
 import { openStore } from './open-store.ts'
-import { type OpenedWork, openWork } from './open-work.ts'
+import { type OpenedWork, openWork, type WorkOptions } from './open-work.ts'
 import { loadProject, type Project } from './project.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 import { version } from './version.ts'
@@ -35,6 +36,16 @@ export type Base = {
 
 /** The role that the service's connections act as; see docs/decisions/0008-two-database-roles.md. */
 const ENGINE_ROLE = 'concord_engine'
+
+function workOptionsOf(config: Config, { now }: World): Omit<WorkOptions, 'artifacts'> {
+  const { notifyUrl: url, notifySecret = '', queues } = config
+  const secret = Buffer.from(notifySecret)
+  return {
+    defaultWorkspace: config.workspace ?? config.defaultWorkspace,
+    queues,
+    channels: url === undefined ? [] : [webhookChannel({ url, secret, fetch, now })],
+  }
+}
 
 export async function openBase(
   options: StartOptions,
@@ -68,7 +79,10 @@ export async function openBase(
   onProgress('starting the runtime')
   const artifacts = openArtifacts(db, world, config, project.value)
   if (!artifacts.ok) return artifacts
-  const work = await openWork(db, world, project.value, artifacts.value, log)
+  const work = await openWork(db, world, project.value, log, {
+    ...workOptionsOf(config, world),
+    artifacts: artifacts.value,
+  })
   if (!work.ok) return work
   closers.add(() => work.value.close())
   const schemaVersion = migrated.value.version

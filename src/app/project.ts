@@ -6,6 +6,7 @@ import type { ArtifactType } from '#domains/artifacts'
 import type { Definition, WebhookSource } from '#domains/commands'
 import type { MemoryDeps } from '#domains/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import type { QueueLimits } from './queue-limits.ts'
 
 export type Project = {
   readonly catalog: readonly Definition[]
@@ -14,6 +15,8 @@ export type Project = {
   readonly memory?: Pick<MemoryDeps, 'schemas' | 'embedder' | 'store' | 'forgettables'>
   /** Beside the built-in ones; one of the same name takes its place. */
   readonly artifactTypes?: readonly ArtifactType[]
+  /** Limits of the queues, over their defaults. */
+  readonly queues?: QueueLimits
 }
 
 /** Gives the types to `export default defineProject({ … })`. */

@@ -153,6 +153,17 @@ export const settings = {
   s3Region: text('CONCORD_S3_REGION', 'its region', 'eu-central-1', 'us-east-1'),
   s3AccessKey: optional('CONCORD_S3_ACCESS_KEY', 'access key id for it', 'AKIA…'),
   s3SecretKey: optional('CONCORD_S3_SECRET_KEY', 'secret access key for it', '…'),
+  queues: optional(
+    'CONCORD_QUEUES',
+    'limits of queues as JSON, over those of the project',
+    '{"connector_calls":{"concurrency":20}}',
+  ),
+  notifyUrl: address(
+    'CONCORD_NOTIFY_URL',
+    'where it is told that an approval waits (default: only in the inbox)',
+    'https://hooks.example.com/concord',
+  ),
+  notifySecret: optional('CONCORD_NOTIFY_SECRET', 'signs what is sent there, at least 16 characters', 'a long secret'),
   url: address('CONCORD_URL', 'server the command line talks to', 'http://127.0.0.1:7420'),
   key: optional('CONCORD_KEY', 'API key of the command line (default: CONCORD_HOME/admin.key)', 'ck_…'),
   faults: optional('CONCORD_FAULTS', 'planned crashes, for tests only', '[]'),

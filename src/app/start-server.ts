@@ -39,6 +39,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
     const { db, database, schemaVersion } = base.value
     const identity = { db, ...world }
     const { keyFile, orgId } = await ensureAdminKey(identity, config.home, textId('trace', world.randomBytes(16)))
+    await base.value.work.startSchedules()
     const authenticator = openAuthenticator({
       db,
       now: world.now,
@@ -112,6 +113,7 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
       commands: work.commands,
       approvals: work.approvals,
       artifacts: work.artifacts,
+      schedules: work.schedules,
       memory: work.memory,
       webhooks: project.webhooks ?? [],
     },

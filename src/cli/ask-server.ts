@@ -8,7 +8,7 @@ import type { Cli, Outcome } from './program.ts'
 
 export async function askServer<Answer>(
   cli: Cli,
-  method: 'GET' | 'POST' | 'DELETE',
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
   path: string,
   body?: unknown,
 ): Promise<Decision<Answer>> {

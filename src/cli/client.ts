@@ -9,7 +9,7 @@ import type { Terminal } from './terminal.ts'
 
 export type Client = {
   readonly address: string
-  call<Answer>(method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown): Promise<Decision<Answer>>
+  call<Answer>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<Decision<Answer>>
   /** Opens a stream of server-sent events. */
   open(path: string, headers?: Record<string, string>): Promise<Decision<ReadableStream<Uint8Array>>>
 }

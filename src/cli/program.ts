@@ -5,6 +5,7 @@ import type { Decision } from '#kernel/refusal'
 import { addApprove } from './approve.ts'
 import { addArtifacts } from './artifacts.ts'
 import { addCancel } from './cancel.ts'
+import { addCommandSchedules } from './command-schedules.ts'
 import { addCommands } from './commands.ts'
 import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'
@@ -68,6 +69,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
     addApprove,
     addCancel,
     addRetry,
+    addCommandSchedules,
     addArtifacts,
     addMemory,
   ]

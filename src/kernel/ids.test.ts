@@ -66,6 +66,7 @@ describe('ids', () => {
       'artifact art',
       'colony_mission col',
       'command cmd',
+      'command_schedule csched',
       'connector_invocation inv',
       'dag_version dag',
       'dataset ds',

@@ -42,6 +42,7 @@ export const idPrefixes = {
   job_template: 'tmpl',
   job_group: 'jgrp',
   schedule: 'sched',
+  command_schedule: 'csched',
   reservation: 'resv',
   org: 'org',
   org_role: 'role',

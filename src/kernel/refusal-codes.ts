@@ -205,6 +205,16 @@ export const refusalCodes = {
   'approvals.field.missing': 'invalid',
   'approvals.packet.incomplete': 'invalid',
 
+  // schedules of commands
+  'schedules.schedule.not_found': 'not_found',
+  'schedules.schedule.name_taken': 'conflict',
+  'schedules.schedule.of_catalog': 'conflict',
+  'schedules.schedule.not_yours': 'forbidden',
+  'schedules.command_type.unknown': 'invalid',
+  'schedules.command_type.not_scheduled': 'invalid',
+  'schedules.payload.invalid': 'invalid',
+  'schedules.queue.unknown': 'invalid',
+
   // scheduler
   'scheduler.file.locked': 'conflict',
   'scheduler.file.malformed': 'malformed',

@@ -25,6 +25,9 @@ export const pointNames = [
   'commands.woken',
   // artifacts: the content is stored, its row is not
   'artifacts.blob_written',
+  // schedules: before a due time becomes a command, and between the command and the note about it
+  'schedules.due',
+  'schedules.fired',
 ] as const
 export type PointName = (typeof pointNames)[number]
 

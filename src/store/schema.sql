@@ -75,6 +75,15 @@ CREATE OR REPLACE FUNCTION identity.current_org_id()
  STABLE PARALLEL SAFE
 RETURN (SELECT w.org_id FROM identity.workspaces w WHERE (w.id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
 
+create schema schedules;
+grant usage on schema schedules to concord_app;
+grant usage on schema schedules to concord_engine;
+create domain schedules.creator_role as text constraint creator_role_ck CHECK ((VALUE = ANY (ARRAY['system'::text, 'writer'::text, 'admin'::text])));
+create domain schedules.jitter as integer constraint jitter_ck CHECK (((VALUE >= 0) AND (VALUE <= 3600000)));
+create domain schedules.misfire as text constraint misfire_ck CHECK ((VALUE = ANY (ARRAY['skip'::text, 'last'::text, 'all'::text])));
+create domain schedules.origin as text constraint origin_ck CHECK ((VALUE = ANY (ARRAY['catalog'::text, 'person'::text])));
+create domain schedules.overlap as text constraint overlap_ck CHECK ((VALUE = ANY (ARRAY['skip'::text, 'queue'::text, 'allow'::text])));
+
 create table concord.agent_runs (
   agent_run_id        uuid                     not null,
   command_id          uuid                     not null,
@@ -838,3 +847,40 @@ create table public.concord_migrations (
   constraint concord_migrations_name_uq UNIQUE (name)
 );
 grant select on public.concord_migrations to concord_engine;
+
+create table schedules.command_schedules (
+  schedule_id     uuid                   not null,
+  workspace_id    uuid                   not null,
+  name            concord.filled_text    not null,
+  origin          schedules.origin       not null,
+  command_type    concord.filled_text    not null,
+  payload         concord.object_json    not null default '{}'::jsonb,
+  cron            concord.filled_text    not null,
+  time_zone       concord.filled_text    not null default 'UTC'::text,
+  queue           concord.filled_text    not null,
+  overlap         schedules.overlap      not null,
+  misfire         schedules.misfire      not null,
+  jitter_ms       schedules.jitter       not null default 0,
+  enabled         boolean                not null default true,
+  created_by      concord.filled_text    not null,
+  created_role    schedules.creator_role not null,
+  created_at      concord.finite_time    not null default now(),
+  updated_at      concord.finite_time    not null default now(),
+  removed_at      concord.finite_time,
+  last_due_at     concord.finite_time,
+  last_command_id uuid,
+  last_refusal    text,
+  constraint command_schedules_pk PRIMARY KEY (schedule_id),
+  constraint command_schedules_last_command_fk FOREIGN KEY (workspace_id, last_command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint command_schedules_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
+  constraint command_schedules_creator_ck CHECK ((((origin)::text = 'catalog'::text) = ((created_role)::text = 'system'::text))),
+  constraint command_schedules_last_ck CHECK (((last_due_at IS NOT NULL) OR ((last_command_id IS NULL) AND (last_refusal IS NULL))))
+);
+CREATE UNIQUE INDEX command_schedules_name_uq ON schedules.command_schedules USING btree (workspace_id, name) WHERE (removed_at IS NULL);
+alter table schedules.command_schedules enable row level security, force row level security;
+create policy command_schedules_app on schedules.command_schedules as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy command_schedules_engine on schedules.command_schedules as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on schedules.command_schedules to concord_app;
+grant insert, select, update on schedules.command_schedules to concord_engine;
+comment on column schedules.command_schedules.created_role is 'The most that a firing may do, whatever its creator may do today.';
+comment on column schedules.command_schedules.last_due_at is 'The newest due time that led to a command or was turned away; for people, nothing is decided by it.';

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { cutPower } from './cut-power.ts'
 import { faultScheduler, whyNoStrace } from './fault-scheduler.ts'
 import { killScheduler } from './kill-scheduler.ts'
+import { killSchedules } from './kill-schedules.ts'
 import { killServer } from './kill-server.ts'
 import { killWork } from './kill-work.ts'
 import { whyNoPowerCut } from './loop-disk.ts'
@@ -23,6 +24,7 @@ type Story = {
 
 const stories: Readonly<Record<string, Story>> = {
   server: { rounds: 1_000, run: (rounds, round) => killServer({ rounds, ...round }) },
+  schedules: { rounds: 200, run: (rounds, { seed }) => killSchedules({ rounds, seed }) },
   work: { rounds: 60, run: (kills, { seed }) => killWork({ kills, seed }) },
   scheduler: { rounds: 3_000, run: (kills, round) => killScheduler({ kills, ...round }) },
   'scheduler-calls': {

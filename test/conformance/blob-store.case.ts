@@ -42,7 +42,7 @@ export function blobStoreCase(name: string, open: () => Promise<BlobStage>): voi
       return bytesOf(opened.value.stream())
     }
 
-    test('[ART-04] any content comes back as it was, under its SHA-256', async () => {
+    test('any content comes back as it was, under its SHA-256', async () => {
       await fc.assert(
         fc.asyncProperty(fc.uint8Array({ maxLength: 5_000 }), async (content) => {
           const id = await put(content)

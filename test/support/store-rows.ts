@@ -234,6 +234,19 @@ export const rowsOf = {
     content_type: 'text/plain',
     size_bytes: 7,
   }),
+  'schedules.command_schedules': ({ workspace }: World) => ({
+    schedule_id: randomUUID(),
+    workspace_id: workspace,
+    name: randomUUID(),
+    origin: 'person',
+    command_type: 'generate_report',
+    cron: '30 2 * * *',
+    queue: 'scheduled_maintenance',
+    overlap: 'skip',
+    misfire: 'last',
+    created_by: 'user:ada',
+    created_role: 'writer',
+  }),
 } as const satisfies Record<string, (world: World) => Row>
 
 export type TableName = keyof typeof rowsOf
@@ -262,5 +275,6 @@ export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise
   await put('concord.memory_records', { memory_id: world.summary })
   for (const table of tableNames.filter((name) => /memory_(?!records|candidates)/.test(name))) await put(table)
   await put('concord.artifacts', { artifact_id: world.artifact })
+  await put('schedules.command_schedules')
   return world
 }

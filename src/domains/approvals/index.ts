@@ -21,6 +21,12 @@ export {
 } from './contract.ts'
 export { type DecideApproval, decideApproval } from './decide-approval.ts'
 export { type Answer, decideVote, type NextStep, nextStep, type Tally, tallyVote, type Vote } from './decide-vote.ts'
+export {
+  APPROVAL_KIND,
+  APPROVAL_QUEUE,
+  type ApprovalDriveWorld,
+  openApprovalDrive,
+} from './drive-approval.ts'
 export { type ApprovalEventType, approvalEventTypes } from './events.ts'
 export { expireApprovals, type Swept } from './expire-approvals.ts'
 export { checkApproved, type CommandRef, findPending, getApproval } from './get-approval.ts'
@@ -32,8 +38,8 @@ export {
   listDueReminders,
   recordNotified,
   remindApprovers,
-  type Sweep,
 } from './remind-approvers.ts'
+export { appChannel, noticeBody, webhookChannel, type WebhookNotices } from './notice-channels.ts'
 export { type Requested, requestApproval } from './request-approval.ts'
 export { buildPacket, type PacketFacts, type PacketItem, packetItems } from './review-packet.ts'
 export {
@@ -50,4 +56,14 @@ export {
 export { type SupersedeApprovals, supersedeApprovals } from './supersede-approvals.ts'
 export { type ApprovalTypes, openApprovalTypes } from './type-registry.ts'
 export { showText, showValue } from './visible-text.ts'
-export type { ApprovalNotice, ApprovalOwner, ApprovalWorld, Notify, Resolution } from './world.ts'
+export type {
+  ApprovalNotice,
+  ApprovalOwner,
+  ApprovalWorld,
+  Delivery,
+  NoticeChannel,
+  NoticeName,
+  Notify,
+  Resolution,
+  Sweep,
+} from './world.ts'

@@ -36,7 +36,7 @@ describe('a writer of artifacts that is killed', () => {
   /** Long after: whatever is not needed is older than the grace time. */
   const sweepLater = () => sweepBlobs({ ...room.world, now: () => new Date('2999-01-01T00:00:00Z') })
 
-  test('[CMD-20] [ART-05] no row without its content, no second artifact, and what is left over is swept', async () => {
+  test('[ART-05] no row without its content, no second artifact, and what is left over is swept', async () => {
     // Every attempt writes other content, so that each death leaves a blob of its own.
     const text = 'written by attempt {attempt} '
     const id = await room.commands.submit({ text, size: 10_000 }, { taskName: 'Note' })

@@ -129,7 +129,7 @@ describe('reading artifacts', () => {
     assert.ok(drawn.nodes.length > 20)
   })
 
-  test('[ART-07] what a join reads of a swarm is its artifact rows, typed, in order, without those that were given up', async () => {
+  test('what a join reads of a swarm is its artifact rows, typed, in order, without those that were given up', async () => {
     const { command_id: commandId } = await aCommand(room.db, workspaceId)
     const swarmRunId = randomUUID()
     await room.db.query(

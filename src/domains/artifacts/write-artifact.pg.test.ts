@@ -60,7 +60,7 @@ describe('writing artifacts', () => {
     assert.equal(await room.counts(), before)
   })
 
-  test('[ART-04] [OQ-14] [PRM-08] five megabytes lie outside, the row holds a pointer and a checksum; a short text lies in the row', async () => {
+  test('[ART-04] [OQ-14] five megabytes lie outside, the row holds a pointer and a checksum; a short text lies in the row', async () => {
     const bytes = randomBytes(5 * 1_048_576)
     const large = await room.written({
       type: 'sync_snapshot',

@@ -5,9 +5,26 @@ import type { Catalog } from './catalog/open-catalog.ts'
 export function approvalTypesOf(catalog: Pick<Catalog, 'taskOfType'>): readonly ApprovalType[] {
   const types = new Map<string, ApprovalType>()
   for (const { type } of catalog.taskOfType.values()) {
-    const { approval_type: name, expires_in_minutes, self_decision_allowed } = type.approval
+    const { approval_type: name, expires_in_minutes, self_decision_allowed, escalation } = type.approval
     const terms = { name, version: type.version, riskLevel: type.risk_level, expirationMinutes: expires_in_minutes }
-    types.set(name, defineApprovalType({ ...terms, selfDecision: self_decision_allowed, editsAllowed: true }))
+    types.set(
+      name,
+      defineApprovalType({
+        ...terms,
+        selfDecision: self_decision_allowed,
+        editsAllowed: true,
+        remindersAfterMinutes: type.approval.reminders_after_minutes ?? usualReminders(expires_in_minutes),
+        escalation: escalation ? { afterMinutes: escalation.after_minutes, role: escalation.role } : null,
+      }),
+    )
   }
   return [...types.values()]
+}
+
+const DAY_MINUTES = 24 * 60
+
+/** While there is still as much time as has passed; what never expires is brought back after a day. */
+function usualReminders(expiresInMinutes: number | null): readonly number[] {
+  const half = Math.floor((expiresInMinutes ?? 2 * DAY_MINUTES) / 2)
+  return half >= 1 ? [half] : []
 }

@@ -67,7 +67,7 @@ describe('artifacts of effects', () => {
     await commands.settle(commandId)
   }
 
-  test('[PER-04] [RUN-10] the row is committed with the outcome of its effect, under the id that the result names', async () => {
+  test('[PER-04] the row is committed with the outcome of its effect, under the id that the result names', async () => {
     const id = await note({ text: 'hello' })
     assert.equal(await commands.settle(id), 'succeeded')
     const { artifact_id } = await resultOf(id)
@@ -99,7 +99,7 @@ describe('artifacts of effects', () => {
     assert.match((await errorOf(id)) ?? '', /no artifact type "no_such_type"/)
   })
 
-  test('[EFF-28] [EFF-29] undoing takes artifacts back: what was ready is cancelled, what was published is unpublished', async () => {
+  test('undoing takes artifacts back: what was ready is cancelled, what was published is unpublished', async () => {
     const published = await aNote({ text: 'published and taken back' })
     const id = await note({ text: 'to be undone', publishes: published, then_fails: true })
     assert.equal(await commands.settle(id), 'failed')
@@ -147,7 +147,7 @@ describe('artifacts of effects', () => {
     assert.deepEqual([await commands.statusOf(asked), await statusOf(refused.artifact_id)], ['failed', 'ready'])
   })
 
-  test('[ART-06] [SEC-05] what holds personal data never leaves; what is public and may go, goes without asking', async () => {
+  test('[ART-06] what holds personal data never leaves; what is public and may go, goes without asking', async () => {
     const invoice = await room.written({ type: 'invoice', content: { json: { total: 1 } } })
     const open = await room.written({ type: 'open_data' })
     const packet = await room.written({ type: 'approval_packet' })

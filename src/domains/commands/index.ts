@@ -19,6 +19,7 @@ export {
   type FunctionDefinition,
   type PolicyDefinition,
   registerRetry,
+  type ScheduleDefinition,
   type ScheduleSpec,
 } from './catalog/definitions.ts'
 export {
@@ -81,7 +82,7 @@ export {
 export { openDrive } from './drive-command.ts'
 export { type CommandEventType, commandEventPurposes, commandLog } from './events.ts'
 export { type ExplainedStep, type Explanation, explainCommand } from './explain-command.ts'
-export { type Firing, fireSchedule } from './fire-schedule.ts'
+export { findScheduledTask, type Firing, fireSchedule } from './fire-schedule.ts'
 export { builtInFacts, type FactSource, type FactSources } from './gather-facts.ts'
 export type { DependsOn } from './insert-command.ts'
 export { decideCandidate, type DecideCandidate } from './memory/decide-candidate.ts'
@@ -99,6 +100,13 @@ export {
 } from './memory/memory-types.ts'
 export { type MemoryProposal, proposeMemory, type ProposeMemory, type ProposingRun } from './memory/propose-memory.ts'
 export { type ForgetRequest, requestForget, type RequestForget } from './memory/request-forget.ts'
+export {
+  defineMaintenance,
+  type Maintenance,
+  type MaintenanceType,
+  shippedSchedules,
+  shippedSchedulesFor,
+} from './maintenance.ts'
 export { type NextMove, nextMoves } from './next-moves.ts'
 export { type CommandDeps, type Commands, openCommands } from './open-commands.ts'
 export { type ExecutionPlan, type PlanStep, validatePlan } from './plan.ts'
@@ -132,5 +140,6 @@ export { submitCommand, type SubmitCommand, type SubmittedCommand } from './subm
 export { supplyInput, type SupplyInput } from './supply-input.ts'
 export { type Acting, actingFor, COMMAND_KIND, type CommandWorld } from './world.ts'
 export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
+export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
 export { readYaml } from './yaml/read-yaml.ts'
 export { loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'

@@ -12,7 +12,7 @@ import type { AttemptFailure } from './decide-outcome.ts'
 import type { Deed } from './deed.ts'
 import type { Write, WriteDraft } from './draft-write.ts'
 import { commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
-import { byWorker } from './world.ts'
+import { askingOf, byWorker } from './world.ts'
 
 /** `on`: go on; a time: wait until then; `person`: only a person can tell what happened; `ended`: so did the command; `lost`: stop. */
 export type EffectEnd =
@@ -83,8 +83,7 @@ export async function recordUnknown(turn: Turn, effect: StoredEffect, failure: A
       ? contentOf(task, command.payload, [{ effect_type: effect.effect_type, payload: effect.effect_payload }])
       : { arguments: command.payload, effects: [], policy_version: 'none', command_version: 'none' }
     const by = { actor: byWorker.actor, traceId: command.context.trace_id }
-    const types = { newId: world.newId, types: world.approvalTypes }
-    const asked = await requestApproval(tx, types, by, reconcileAsk(command, effect, content, failure))
+    const asked = await requestApproval(tx, askingOf(world), by, reconcileAsk(command, effect, content, failure))
     if (!asked.ok) throw new KernelFault('commands.approval.refused', asked.reason, { code: asked.code })
   })
   if (isWritten) return { t: 'person' }

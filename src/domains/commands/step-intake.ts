@@ -20,7 +20,7 @@ import { nextStep } from './next-step.ts'
 import type { ExecutionPlan } from './plan.ts'
 import { asStored, commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
 import { validatePayload } from './validate-payload.ts'
-import { bySystem, byWorker } from './world.ts'
+import { askingOf, bySystem, byWorker } from './world.ts'
 
 /** Undefined: go on with the row as it is now. */
 export type StepEnd = Next | undefined
@@ -222,7 +222,7 @@ async function waitForApproval(
   const by = { actor: bySystem.actor, traceId: command.context.trace_id }
   const isWritten = await commitTurnWith(turn, draft.release(null).done(), async (tx) => {
     // The whole set of gates at once: one that an earlier round asked for and this one does not must not stand in the way.
-    const asked = await supersedeApprovals(tx, { newId: world.newId, types: world.approvalTypes }, by, {
+    const asked = await supersedeApprovals(tx, askingOf(world), by, {
       workspaceId: command.workspace_id,
       commandId: command.command_id,
       why: 'asked_again',

@@ -5,7 +5,7 @@ import type { ArtifactWorld } from '#domains/artifacts'
 import type { Principal } from '#domains/identity'
 import type { Runtime } from '#runtime'
 import type { Db, InsertLane } from '#store'
-import type { ApprovalTypes } from '#domains/approvals'
+import type { ApprovalTypes, Notify } from '#domains/approvals'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-row.ts'
 import type { FactSources } from './gather-facts.ts'
@@ -19,6 +19,8 @@ export type CommandWorld = {
   readonly catalog: Catalog
   readonly wake: Runtime['wake']
   readonly approvalTypes: ApprovalTypes
+  /** Told in the transaction that asks a person. */
+  readonly notifyApprovers?: Notify
   readonly inserts: InsertLane<StoredCommand>
   readonly writes: WriteLane
   readonly facts: FactSources
@@ -50,6 +52,11 @@ export function actingFor(principal: Principal, traceId: string): Acting {
     traceId,
     principal,
   }
+}
+
+/** What asking a person needs of this room. */
+export function askingOf({ newId, approvalTypes, notifyApprovers }: CommandWorld) {
+  return { newId, types: approvalTypes, ...(notifyApprovers ? { notify: notifyApprovers } : {}) }
 }
 
 export function processOf(commandId: string) {

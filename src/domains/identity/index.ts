@@ -25,6 +25,7 @@ export { type CreateOrgRole, createOrgRole } from './create-org-role.ts'
 export { type CreateUser, createUser } from './create-user.ts'
 export { type CreateWorkspace, createWorkspace } from './create-workspace.ts'
 export { type IdentityEventType, identityEventTypes } from './events.ts'
+export { findHomeWorkspace, findMember, type Member } from './find-member.ts'
 export { idField, instantField, isSlug, parsedField, parseName, parseSlug, refusalOfIssue } from './field.ts'
 export {
   addMember,

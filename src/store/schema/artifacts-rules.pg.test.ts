@@ -24,7 +24,7 @@ breakEveryRule(
     {
       constraint: 'artifacts_command_fk',
       table,
-      rows: '[ART-01] [PRM-04]',
+      rows: '[ART-01]',
       by: ({ elsewhere }) => ({ command_id: elsewhere.command }),
     },
     {

@@ -10,6 +10,7 @@ import { effectMachine } from '#kernel/machines/effect'
 import { memoryCandidateMachine } from '#kernel/machines/memory-candidate'
 import { memoryRecordMachine } from '#kernel/machines/memory-record'
 import { swarmRunMachine } from '#kernel/machines/swarm-run'
+import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { openTestDb, type TestDb } from '#test/database'
 import { insertWorld } from '#test/store-rows'
 import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
@@ -18,6 +19,7 @@ import { artifactVisibilities } from './artifacts.ts'
 import { cancellationModes, ingressTypes, reversibilities } from './commands.ts'
 import { eventPurposes } from './events.ts'
 import { platformRoles } from './identity.ts'
+import { scheduleOrigins } from './schedules.ts'
 import { memoryErasureOutcomes, memoryQueryKinds, memoryScopes, memorySensitivities, memoryTypes } from './memory.ts'
 
 describe('rules of the whole schema', () => {
@@ -169,6 +171,9 @@ describe('rules of the whole schema', () => {
       ['concord.domain_events', 'purpose', eventPurposes],
       ['concord.swarm_runs', 'execution_mode', executionModes],
       ['concord.swarm_runs', 'join_strategy', joinStrategies],
+      ['schedules.command_schedules', 'origin', scheduleOrigins],
+      ['schedules.command_schedules', 'overlap', overlapPolicies],
+      ['schedules.command_schedules', 'misfire', misfirePolicies],
       ['concord.memory_records', 'scope', memoryScopes],
       ['concord.memory_records', 'memory_type', memoryTypes],
       ['concord.memory_candidates', 'sensitivity', memorySensitivities],

@@ -15,7 +15,7 @@ const others: Readonly<Record<string, string>> = {
   memory_embeddings: 'part of a memory, which has its command',
 }
 
-test('[PRM-04] effects, events, approvals and runs carry their command_id', async () => {
+test('[PRM-04] [EFF-09] effects, artifacts, events, approvals and runs carry their command_id', async () => {
   const opened = await openTestDb()
   try {
     const tables = await opened.db.query<{ name: string; linked: boolean }>(
@@ -23,7 +23,7 @@ test('[PRM-04] effects, events, approvals and runs carry their command_id', asyn
          from pg_class c join pg_namespace n on n.oid = c.relnamespace
         where n.nspname = 'concord' and c.relkind in ('r', 'p') order by 1`,
     )
-    for (const name of ['domain_effects', 'domain_events', 'approvals', 'agent_runs', 'swarm_runs'])
+    for (const name of ['domain_effects', 'domain_events', 'approvals', 'artifacts', 'agent_runs', 'swarm_runs'])
       assert.ok(
         tables.some((table) => table.name === name && table.linked),
         name,

@@ -14,11 +14,12 @@ import * as commands from './commands.ts'
 import * as events from './events.ts'
 import * as identity from './identity.ts'
 import * as memory from './memory.ts'
+import * as schedules from './schedules.ts'
 
 const here = new URL('./', import.meta.url)
 
 /** Every file of this folder that declares tables. */
-const files = { agents, approvals, artifacts, commands, events, identity, memory }
+const files = { agents, approvals, artifacts, commands, events, identity, schedules, memory }
 const withoutTables = ['columns', 'concord-schema']
 
 const drizzleTables = (): PgTable[] =>

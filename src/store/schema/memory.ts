@@ -1,4 +1,4 @@
-/** The memory tables, as migration 0010 makes them, and the closed lists of their columns. */
+/** The memory tables, as migration 0011 makes them, and the closed lists of their columns. */
 import { jsonb, numeric, primaryKey, real, text, uuid } from 'drizzle-orm/pg-core'
 import type { MemoryCandidateState } from '#kernel/machines/memory-candidate'
 import type { MemoryRecordState } from '#kernel/machines/memory-record'

@@ -6,6 +6,8 @@ import { didYouMean } from '#kernel/nearest'
 import { quote } from '#kernel/refusal'
 import type { CatalogRuntime } from '#kernel/saga/manifests'
 import { validateCatalog } from '#kernel/saga/catalog'
+import { SCHEDULE_JITTER_MAX_MS } from '#kernel/schedule'
+import { parseTimeZone } from '#kernel/time-zone'
 import type { CommandType, Definition } from './definitions.ts'
 import type { EffectDefinition } from './effect-definition.ts'
 import { type CatalogFinding, finding } from './finding.ts'
@@ -139,7 +141,13 @@ export function findScheduleFlaws(
   return only(definitions, 'schedule').flatMap(({ spec }) => {
     const cron = parseCron(spec.cron)
     const never = cron.ok && isImpossibleDate(cron.value)
+    const zone = parseTimeZone(spec.time_zone ?? 'UTC')
+    const { jitter_ms: jitterMs = 0 } = spec
     return [
+      ...(zone.ok ? [] : [finding(zone.code, spec.name, `${quote(spec.name)}: ${zone.reason}`)]),
+      ...(Number.isInteger(jitterMs) && jitterMs >= 0 && jitterMs <= SCHEDULE_JITTER_MAX_MS
+        ? []
+        : [finding('schedule_jitter', spec.name, `${quote(spec.name)} has a jitter that is not from 0 to an hour`)]),
       ...(cron.ok ? [] : [finding(cron.code, spec.name, `${quote(spec.name)}: ${cron.reason}`)]),
       ...(never ? [finding('cron_never', spec.name, `${quote(spec.name)} would never fire`)] : []),
       ...(queues.includes(spec.queue)

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { formatPath } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { riskLevels } from '#kernel/policy/risk'
+import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { ingressTypes } from '#store/schema/commands'
 import {
@@ -10,6 +11,7 @@ import {
   defineSchedule,
   type OperationDefinition,
   type ScheduleDefinition,
+  type ScheduleSpec,
 } from '../catalog/definitions.ts'
 import { findBrokenStep } from '../catalog/mapping-lint.ts'
 import { defineTask, type TaskDefinition } from '../catalog/task-spec.ts'
@@ -39,7 +41,22 @@ const taskForm = z.strictObject({
 })
 
 const schedulesForm = z.strictObject({
-  schedules: z.array(z.strictObject({ name, command_type: name, cron: name, queue: name })).min(1),
+  schedules: z
+    .array(
+      z.strictObject({
+        name,
+        command_type: name,
+        cron: name,
+        queue: name,
+        time_zone: name.optional(),
+        overlap: z.enum(overlapPolicies).optional(),
+        misfire: z.enum(misfirePolicies).optional(),
+        jitter_ms: z.int().min(0).optional(),
+        payload: z.record(z.string(), z.json()).optional(),
+        workspace: name.optional(),
+      }),
+    )
+    .min(1),
 })
 
 const operationForm = z.strictObject({
@@ -78,7 +95,10 @@ export function loadTask(file: string, bytes: Uint8Array): Decision<TaskDefiniti
 
 export function loadSchedules(file: string, bytes: Uint8Array): Decision<readonly ScheduleDefinition[]> {
   const read = readForm(file, bytes, schedulesForm)
-  return read.ok ? accept(read.value.schedules.map(defineSchedule)) : read
+  if (!read.ok) return read
+  // What was left out is absent, not undefined.
+  const specs = read.value.schedules.map((spec) => Object.fromEntries(Object.entries(spec)) as ScheduleSpec)
+  return accept(specs.map(defineSchedule))
 }
 
 export function loadOperation(file: string, bytes: Uint8Array): Decision<OperationDefinition> {

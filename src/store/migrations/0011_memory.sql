@@ -1,4 +1,4 @@
--- 0010 memory: what is remembered about whom, who consented, who read it, what must be kept, and what was erased.
+-- 0011 memory: what is remembered about whom, who consented, who read it, what must be kept, and what was erased.
 -- Why: memory shapes later behaviour, so each fact has an owner, a consent, a reader list and an end; artifacts are kept apart.
 -- Additions to the printed columns of memory_records: workspace_id, fact_key (what the fact is about: two active records with
 --   one key contradict each other, and the unique index refuses the second), sensitivity, schema_name, task_type, connector
