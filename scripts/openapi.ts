@@ -32,6 +32,7 @@ async function describe(): Promise<string> {
       schedules: { commands: {} } as never,
       connectors: { definitions: [] } as never,
       webhooks: [],
+      memory: {} as never,
     },
     schemaVersions: () => Promise.resolve({ expected: 0, actual: 0 }),
     cursorKey: new Uint8Array(32),

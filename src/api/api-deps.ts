@@ -5,6 +5,7 @@ import type { ArtifactWorld } from '#domains/artifacts'
 import type { CommandWorld, WebhookSource } from '#domains/commands'
 import type { Connectors } from '#domains/connectors'
 import type { Principal } from '#domains/identity'
+import type { MemoryWorld } from '#domains/memory'
 import type { ScheduleWorld } from '#domains/schedules'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
@@ -71,6 +72,7 @@ export type GovernedWork = {
   readonly schedules?: ScheduleWorld
   readonly connectors?: Connectors
   readonly webhooks: readonly WebhookSource[]
+  readonly memory?: MemoryWorld
 }
 
 export type ApiDeps = {

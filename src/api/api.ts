@@ -15,6 +15,9 @@ import { eventRoutes } from './event-routes.ts'
 import { judgeFault } from './fault.ts'
 import { healthRoutes } from './health-routes.ts'
 import { identityRoutes } from './identity-routes.ts'
+import { memoryCandidateRoutes } from './memory-candidate-routes.ts'
+import { memoryForgetRoutes } from './memory-forget-routes.ts'
+import { memoryRoutes } from './memory-routes.ts'
 import { describeApi, type OpenApiDocument } from './openapi.ts'
 import { memberRoutes } from './member-routes.ts'
 import { peopleRoutes } from './people-routes.ts'
@@ -85,11 +88,8 @@ function mountPeople(app: Api, deps: ApiDeps, badBearers: BadBearers): void {
   for (const router of routers) app.route('/', router)
 }
 
-function mountWork(
-  app: Api,
-  deps: ApiDeps,
-  { commands, approvals, artifacts, connectors, schedules, webhooks }: GovernedWork,
-): void {
+function mountWork(app: Api, deps: ApiDeps, work: GovernedWork): void {
+  const { commands, approvals, artifacts, connectors, schedules, webhooks, memory } = work
   // The routers' exact types say nothing more here and are too deep for the compiler to add up.
   const routers: readonly Hono<ApiEnv>[] = [
     taskTypeRoutes(commands),
@@ -100,6 +100,13 @@ function mountWork(
     auditRoutes(deps, commands),
     ...(connectors ? [connectorRoutes({ ...deps, connectors })] : []),
     webhookRoutes(commands, webhooks),
+    ...(memory
+      ? [
+          memoryRoutes(commands, memory),
+          memoryCandidateRoutes({ ...deps, approvals, memory }),
+          memoryForgetRoutes(commands, memory),
+        ]
+      : []),
   ]
   for (const router of routers) app.route('/', router)
 }

@@ -32,6 +32,7 @@ export function describeApi(app: OpenAPIHono<ApiEnv>, version: string): OpenApiD
       { name: 'artifacts', description: 'What work produced: its content, its lineage, how far it may go.' },
       { name: 'schedules', description: 'Commands that are asked for by the clock.' },
       { name: 'connectors', description: 'The doors to other systems, and what was called.' },
+      { name: 'memory', description: 'What is remembered about whom, who agreed, and forgetting.' },
       { name: 'audit', description: 'What was recorded.' },
       {
         name: 'scheduler',

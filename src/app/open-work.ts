@@ -15,6 +15,9 @@ import {
   COMMAND_KIND,
   type CommandWorld,
   connectorDefinitions,
+  followCandidates,
+  memoryDefinitions,
+  memoryFacts,
   openApprovalOwner,
   openCatalog,
   openCommands,
@@ -25,6 +28,7 @@ import {
   shippedSchedulesFor,
 } from '#domains/commands'
 import { type Connectors, environmentSecrets, fileSecrets, openConnectors, openSecrets } from '#domains/connectors'
+import { type MemoryWorld, openMemory } from '#domains/memory'
 import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleWorld } from '#domains/schedules'
 import { textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
@@ -44,6 +48,7 @@ export type OpenedWork = {
   readonly runtime: Runtime
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
+  readonly memory: MemoryWorld
   readonly artifacts: ArtifactWorld
   readonly connectors: Connectors
   readonly schedules: ScheduleWorld
@@ -70,6 +75,8 @@ export type WorkOptions = {
 
 /** A committed command is started within 5 s even if the process died between the commit and the wake. */
 const RECONCILE_MS = 1_000
+/** A candidate shows what became of its command this long after it. */
+const FOLLOW_MS = 1_000
 /** Retention counts in days, and a blob without a row waits an hour anyway. */
 const RETAIN_MS = 60_000
 const SWEEP_MS = 600_000
@@ -100,9 +107,12 @@ export async function openWork(
   })
   const connectors = openConnectors(project.connectors ?? [], { db, ...world, sleep, secrets })
   if (!connectors.ok) return connectors
+  const memory = await openMemory({ db, ...world, ...project.memory })
+  if (!memory.ok) return memory
   const definitions = [
     ...shippedPolicies,
     ...publishArtifactDefinitions,
+    ...memoryDefinitions(memory.value),
     ...openMaintenance(() => approvals),
     ...connectorDefinitions(connectors.value),
     ...project.catalog,
@@ -121,7 +131,7 @@ export async function openWork(
     ...world,
     catalog: catalog.value,
     artifacts,
-    facts: artifactFacts(artifacts),
+    facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
     notifyApprovers: notify,
     sleep,
@@ -152,6 +162,7 @@ export async function openWork(
   }
   const stops = [
     every(RECONCILE_MS, () => reconcileCommands(commands.world), log),
+    every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),
     every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: newTraceId() }), log),
     every(SWEEP_MS, () => sweepBlobs(artifacts), log),
   ]
@@ -159,6 +170,7 @@ export async function openWork(
     runtime,
     commands: commands.world,
     approvals,
+    memory: memory.value,
     artifacts,
     connectors: connectors.value,
     schedules,

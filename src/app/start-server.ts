@@ -115,6 +115,7 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
       artifacts: work.artifacts,
       schedules: work.schedules,
       connectors: work.connectors,
+      memory: work.memory,
       webhooks: project.webhooks ?? [],
     },
     extraRoutes: (app: Parameters<NonNullable<Parameters<typeof createApi>[0]['extraRoutes']>>[0]) => {

@@ -16,6 +16,7 @@ import { addJobGroups } from './job-groups.ts'
 import { addJobTemplates } from './job-templates.ts'
 import { addJobs } from './jobs.ts'
 import { addKeys } from './keys.ts'
+import { addMemory } from './memory.ts'
 import { addMigrate } from './migrate.ts'
 import { addPeople } from './people.ts'
 import { addReservations } from './reservations.ts'
@@ -73,6 +74,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
     addCommandSchedules,
     addArtifacts,
     addConnectors,
+    addMemory,
   ]
   const jobs = [addJobs, addJobGroups, addJobTemplates, addSchedules, addReservations, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)

@@ -318,6 +318,30 @@ export const refusalCodes = {
   'connectors.connector.not_found': 'not_found',
   'connectors.address.not_allowed': 'forbidden',
   'connectors.path.not_allowed': 'forbidden',
+
+  // memory: writing, reading, consent, holds, forgetting
+  'memory.record.not_found': 'not_found',
+  'memory.candidate.not_found': 'not_found',
+  'memory.candidate.decided': 'conflict',
+  'memory.candidate.nothing_pending': 'conflict',
+  'memory.content.secret': 'invalid',
+  'memory.content.empty': 'invalid',
+  'memory.expiry.missing': 'invalid',
+  'memory.expiry.past': 'invalid',
+  'memory.fact.conflict': 'conflict',
+  'memory.source.not_found': 'not_found',
+  'memory.schema.unknown': 'invalid',
+  'memory.schema.mismatch': 'invalid',
+  'memory.schema.invalid': 'configuration',
+  'memory.scope.exceeded': 'forbidden',
+  'memory.subject.invalid': 'invalid',
+  'memory.consent.missing': 'conflict',
+  'memory.consent.not_found': 'not_found',
+  'memory.consent.not_yours': 'forbidden',
+  'memory.hold.not_found': 'not_found',
+  'memory.forget.held': 'conflict',
+  'memory.forget.nothing_known': 'not_found',
+  'memory.erasure.not_found': 'not_found',
 } as const satisfies Record<string, RefusalKind>
 
 export type RefusalCode = keyof typeof refusalCodes

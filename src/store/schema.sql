@@ -15,6 +15,7 @@ create domain concord.artifact_status as text constraint artifact_status_ck CHEC
 create domain concord.artifact_visibility as text constraint artifact_visibility_ck CHECK ((VALUE = ANY (ARRAY['private'::text, 'workspace'::text])));
 create domain concord.cancellation_mode as text constraint cancellation_mode_ck CHECK ((VALUE = ANY (ARRAY['graceful'::text, 'compensate_then_stop'::text])));
 create domain concord.command_status as text constraint command_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'validated'::text, 'waiting_for_input'::text, 'waiting_for_approval'::text, 'approved'::text, 'queued'::text, 'running'::text, 'blocked'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'compensating'::text, 'compensated'::text, 'cancelling'::text])));
+create domain concord.confidence as numeric constraint confidence_ck CHECK (((VALUE >= (0)::numeric) AND (VALUE <= (1)::numeric)));
 create domain concord.connector_invocation_status as text constraint connector_invocation_status_ck CHECK ((VALUE = ANY (ARRAY['started'::text, 'succeeded'::text, 'failed'::text])));
 create domain concord.content_checksum as text constraint content_checksum_ck CHECK ((VALUE ~ '^sha256:[0-9a-f]{64}$'::text));
 create domain concord.cost_limit as numeric constraint cost_limit_ck CHECK (((VALUE > (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
@@ -31,6 +32,13 @@ create domain concord.finite_time as timestamp with time zone constraint finite_
 create domain concord.ingress as text constraint ingress_ck CHECK ((VALUE = ANY (ARRAY['user_request'::text, 'scheduled_trigger'::text, 'webhook'::text, 'system_event'::text, 'agent_action'::text, 'connector_event'::text, 'human_decision'::text])));
 create domain concord.join_strategy as text constraint join_strategy_ck CHECK ((VALUE = ANY (ARRAY['all_success'::text, 'first_success'::text, 'quorum'::text, 'coordinator_synthesis'::text, 'evaluator_selection'::text, 'human_review'::text, 'best_of_n'::text, 'map_reduce'::text, 'consensus'::text, 'ranked_review'::text])));
 create domain concord.list_json as jsonb constraint list_json_ck CHECK ((jsonb_typeof(VALUE) = 'array'::text));
+create domain concord.memory_candidate_status as text constraint memory_candidate_status_ck CHECK ((VALUE = ANY (ARRAY['proposed'::text, 'awaiting_approval'::text, 'accepted'::text, 'rejected'::text, 'expired'::text])));
+create domain concord.memory_erasure_outcome as text constraint memory_erasure_outcome_ck CHECK ((VALUE = ANY (ARRAY['erased'::text, 'dropped'::text])));
+create domain concord.memory_query_kind as text constraint memory_query_kind_ck CHECK ((VALUE = ANY (ARRAY['id'::text, 'subject'::text, 'task_type'::text, 'connector'::text, 'semantic'::text])));
+create domain concord.memory_record_status as text constraint memory_record_status_ck CHECK ((VALUE = ANY (ARRAY['active'::text, 'superseded'::text, 'expired'::text, 'deleted'::text])));
+create domain concord.memory_scope as text constraint memory_scope_ck CHECK ((VALUE = ANY (ARRAY['user'::text, 'team'::text, 'project'::text, 'workspace'::text, 'tenant'::text, 'agent_role'::text, 'workflow_type'::text, 'global'::text])));
+create domain concord.memory_sensitivity as text constraint memory_sensitivity_ck CHECK ((VALUE = ANY (ARRAY['public'::text, 'internal'::text, 'confidential'::text, 'pii'::text, 'payment'::text])));
+create domain concord.memory_type as text constraint memory_type_ck CHECK ((VALUE = ANY (ARRAY['preference'::text, 'workflow_preference'::text, 'business_rule'::text, 'safety_rule'::text, 'connector_hint'::text, 'approval_routing'::text, 'fact'::text])));
 create domain concord.object_json as jsonb constraint object_json_ck CHECK ((jsonb_typeof(VALUE) = 'object'::text));
 create domain concord.reversibility as text constraint reversibility_ck CHECK ((VALUE = ANY (ARRAY['reversible'::text, 'compensatable'::text, 'irreversible'::text])));
 create domain concord.swarm_run_status as text constraint swarm_run_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'running'::text, 'joining'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'partially_succeeded'::text, 'expired'::text, 'waiting_for_approval'::text, 'cancelling'::text])));
@@ -47,6 +55,15 @@ begin
   raise exception '% is append-only: % refused', tg_table_name, lower(tg_op)
     using errcode = 'insufficient_privilege',
       hint = 'Retention deletes as the owner of the table, in a transaction with concord.retention set to on.';
+end
+$function$;
+CREATE OR REPLACE FUNCTION concord.refuse_rewrite()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog'
+AS $function$
+begin
+  raise exception '%: % is written once', tg_table_name, tg_argv[0] using errcode = 'insufficient_privilege';
 end
 $function$;
 
@@ -111,6 +128,7 @@ CREATE INDEX agent_runs_due_ix ON concord.agent_runs USING btree (run_after) WHE
 CREATE INDEX idx_agent_runs_parent_agent_run_id ON concord.agent_runs USING btree (parent_agent_run_id);
 CREATE INDEX idx_agent_runs_status ON concord.agent_runs USING btree (status, workspace_id);
 CREATE INDEX idx_agent_runs_swarm_run_id ON concord.agent_runs USING btree (swarm_run_id);
+CREATE TRIGGER agent_runs_memory_scope_fixed BEFORE UPDATE OF memory_scope ON concord.agent_runs FOR EACH ROW WHEN ((new.memory_scope IS DISTINCT FROM old.memory_scope)) EXECUTE FUNCTION concord.refuse_rewrite('memory_scope');
 alter table concord.agent_runs enable row level security, force row level security;
 create policy agent_runs_app on concord.agent_runs as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
 create policy agent_runs_engine on concord.agent_runs as permissive for all to concord_engine using (true) with check (true);
@@ -453,6 +471,230 @@ grant insert (event_id, command_id, agent_run_id, swarm_run_id, purpose, event_t
 comment on table concord.domain_events is 'Append-only. Replaces command_events, domain_audit_log and agent_steps.';
 comment on column concord.domain_events.seq is 'Order within a transaction, and of one command; has gaps, never a cursor on its own.';
 comment on column concord.domain_events.xid is 'Transaction that wrote the row; below the oldest running one it is final.';
+
+create table concord.memory_candidates (
+  memory_candidate_id uuid                            not null,
+  command_id          uuid                            not null,
+  agent_run_id        uuid,
+  subject_type        concord.filled_text             not null,
+  subject_id          concord.filled_text             not null,
+  scope               concord.memory_scope            not null,
+  memory_type         concord.memory_type             not null,
+  content             concord.object_json             not null,
+  confidence          concord.confidence,
+  expires_at          concord.finite_time,
+  created_by          concord.filled_text             not null,
+  sensitivity         concord.memory_sensitivity      not null,
+  status              concord.memory_candidate_status not null,
+  approval_id         uuid,
+  memory_id           uuid,
+  created_at          concord.finite_time             not null default now(),
+  decided_at          concord.finite_time,
+  workspace_id        uuid                            not null,
+  fact_key            concord.filled_text             not null,
+  schema_name         concord.filled_text,
+  task_type           concord.filled_text,
+  connector           concord.filled_text,
+  derived_from        uuid[]                          not null default '{}'::uuid[],
+  supersedes          uuid,
+  erased_at           concord.finite_time,
+  constraint memory_candidates_pk PRIMARY KEY (memory_candidate_id),
+  constraint memory_candidates_workspace_uq UNIQUE (workspace_id, memory_candidate_id),
+  constraint memory_candidates_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
+  constraint memory_candidates_approval_fk FOREIGN KEY (workspace_id, approval_id) REFERENCES concord.approvals(workspace_id, approval_id),
+  constraint memory_candidates_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint memory_candidates_accepted_ck CHECK ((((status)::text = 'accepted'::text) = (memory_id IS NOT NULL))),
+  constraint memory_candidates_decided_at_ck CHECK ((((status)::text = ANY (ARRAY['accepted'::text, 'rejected'::text])) = (decided_at IS NOT NULL))),
+  constraint memory_candidates_erased_ck CHECK (((erased_at IS NOT NULL) = ((content)::jsonb = '{}'::jsonb)))
+) with (fillfactor=80);
+CREATE INDEX memory_candidates_command_ix ON concord.memory_candidates USING btree (command_id);
+CREATE INDEX memory_candidates_derived_ix ON concord.memory_candidates USING gin (derived_from) WHERE (derived_from <> '{}'::uuid[]);
+CREATE INDEX memory_candidates_open_ix ON concord.memory_candidates USING btree (workspace_id, created_at) WHERE ((status)::text = ANY (ARRAY['proposed'::text, 'awaiting_approval'::text]));
+CREATE INDEX memory_candidates_subject_ix ON concord.memory_candidates USING btree (subject_id, subject_type, workspace_id);
+CREATE TRIGGER memory_candidates_content_fixed BEFORE UPDATE OF content ON concord.memory_candidates FOR EACH ROW WHEN ((((new.content)::jsonb IS DISTINCT FROM (old.content)::jsonb) AND ((new.content)::jsonb <> '{}'::jsonb))) EXECUTE FUNCTION concord.refuse_rewrite('content');
+alter table concord.memory_candidates enable row level security, force row level security;
+create policy memory_candidates_app on concord.memory_candidates as permissive for all to concord_app using (((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid) AND ((COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = ''::text) OR (COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = (((subject_type)::text || ':'::text) || (subject_id)::text))))) with check (((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid) AND ((COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = ''::text) OR (COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = (((subject_type)::text || ':'::text) || (subject_id)::text)))));
+create policy memory_candidates_engine on concord.memory_candidates as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.memory_candidates to concord_app;
+grant insert, select, update on concord.memory_candidates to concord_engine;
+
+create table concord.memory_consents (
+  memory_consent_id uuid                 not null,
+  workspace_id      uuid                 not null,
+  subject_type      concord.filled_text  not null,
+  subject_id        concord.filled_text  not null,
+  memory_type       concord.memory_type  not null,
+  scope             concord.memory_scope not null,
+  granted_by        concord.filled_text  not null,
+  granted_at        concord.finite_time  not null default now(),
+  expires_at        concord.finite_time,
+  revoked_at        concord.finite_time,
+  revoked_by        concord.filled_text,
+  constraint memory_consents_pk PRIMARY KEY (memory_consent_id),
+  constraint memory_consents_revoked_ck CHECK (((revoked_at IS NULL) = (revoked_by IS NULL)))
+);
+CREATE INDEX memory_consents_subject_ix ON concord.memory_consents USING btree (workspace_id, subject_type, subject_id);
+CREATE UNIQUE INDEX memory_consents_standing_uq ON concord.memory_consents USING btree (workspace_id, subject_type, subject_id, memory_type, scope) WHERE (revoked_at IS NULL);
+alter table concord.memory_consents enable row level security, force row level security;
+create policy memory_consents_app on concord.memory_consents as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy memory_consents_engine on concord.memory_consents as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.memory_consents to concord_app;
+grant insert, select, update on concord.memory_consents to concord_engine;
+
+create table concord.memory_derivations (
+  workspace_id     uuid                not null,
+  memory_id        uuid                not null,
+  source_memory_id uuid                not null,
+  created_at       concord.finite_time not null default now(),
+  constraint memory_derivations_pk PRIMARY KEY (memory_id, source_memory_id),
+  constraint memory_derivations_memory_fk FOREIGN KEY (workspace_id, memory_id) REFERENCES concord.memory_records(workspace_id, memory_id),
+  constraint memory_derivations_source_fk FOREIGN KEY (workspace_id, source_memory_id) REFERENCES concord.memory_records(workspace_id, memory_id),
+  constraint memory_derivations_self_ck CHECK ((memory_id <> source_memory_id))
+);
+CREATE INDEX memory_derivations_source_ix ON concord.memory_derivations USING btree (source_memory_id);
+alter table concord.memory_derivations enable row level security, force row level security;
+create policy memory_derivations_app on concord.memory_derivations as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy memory_derivations_engine on concord.memory_derivations as permissive for all to concord_engine using (true) with check (true);
+grant insert, select on concord.memory_derivations to concord_app;
+grant insert, select on concord.memory_derivations to concord_engine;
+
+create table concord.memory_embeddings (
+  workspace_id uuid                not null,
+  memory_id    uuid                not null,
+  model        concord.filled_text not null,
+  embedding    real[],
+  created_at   concord.finite_time not null default now(),
+  constraint memory_embeddings_pk PRIMARY KEY (memory_id, model),
+  constraint memory_embeddings_memory_fk FOREIGN KEY (workspace_id, memory_id) REFERENCES concord.memory_records(workspace_id, memory_id),
+  constraint memory_embeddings_embedding_ck CHECK ((cardinality(embedding) > 0))
+);
+CREATE INDEX memory_embeddings_model_ix ON concord.memory_embeddings USING btree (workspace_id, model) WHERE (embedding IS NOT NULL);
+alter table concord.memory_embeddings enable row level security, force row level security;
+create policy memory_embeddings_app on concord.memory_embeddings as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy memory_embeddings_engine on concord.memory_embeddings as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.memory_embeddings to concord_app;
+grant insert, select, update on concord.memory_embeddings to concord_engine;
+comment on column concord.memory_embeddings.embedding is 'Null: erased.';
+
+create table concord.memory_erasures (
+  memory_erasure_id uuid                           not null,
+  workspace_id      uuid                           not null,
+  command_id        uuid                           not null,
+  subject_type      concord.filled_text            not null,
+  subject_id        concord.filled_text,
+  subject_digest    concord.filled_text            not null,
+  requested_by      concord.filled_text            not null,
+  requested_at      concord.finite_time            not null default now(),
+  outcome           concord.memory_erasure_outcome,
+  closed_at         concord.finite_time,
+  certificate       concord.object_json,
+  certificate_hash  concord.filled_text,
+  constraint memory_erasures_pk PRIMARY KEY (memory_erasure_id),
+  constraint memory_erasures_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint memory_erasures_certificate_ck CHECK ((((NOT ((outcome)::text IS DISTINCT FROM 'erased'::text)) = (certificate IS NOT NULL)) AND ((certificate IS NULL) = (certificate_hash IS NULL)))),
+  constraint memory_erasures_closed_ck CHECK ((((outcome IS NULL) = (closed_at IS NULL)) AND ((outcome IS NULL) = (subject_id IS NOT NULL))))
+);
+CREATE INDEX memory_erasures_open_ix ON concord.memory_erasures USING btree (command_id) WHERE (outcome IS NULL);
+CREATE INDEX memory_erasures_workspace_ix ON concord.memory_erasures USING btree (workspace_id, requested_at);
+alter table concord.memory_erasures enable row level security, force row level security;
+create policy memory_erasures_app on concord.memory_erasures as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy memory_erasures_engine on concord.memory_erasures as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.memory_erasures to concord_app;
+grant insert, select, update on concord.memory_erasures to concord_engine;
+comment on column concord.memory_erasures.certificate is 'What was erased: ids, digests and counts; never content.';
+
+create table concord.memory_holds (
+  memory_hold_id uuid                not null,
+  workspace_id   uuid                not null,
+  subject_type   concord.filled_text not null,
+  subject_id     concord.filled_text not null,
+  reason         concord.filled_text not null,
+  placed_by      concord.filled_text not null,
+  placed_at      concord.finite_time not null default now(),
+  released_at    concord.finite_time,
+  released_by    concord.filled_text,
+  constraint memory_holds_pk PRIMARY KEY (memory_hold_id),
+  constraint memory_holds_released_ck CHECK (((released_at IS NULL) = (released_by IS NULL)))
+);
+CREATE INDEX memory_holds_subject_ix ON concord.memory_holds USING btree (workspace_id, subject_type, subject_id) WHERE (released_at IS NULL);
+alter table concord.memory_holds enable row level security, force row level security;
+create policy memory_holds_app on concord.memory_holds as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy memory_holds_engine on concord.memory_holds as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.memory_holds to concord_app;
+grant insert, select, update on concord.memory_holds to concord_engine;
+
+create table concord.memory_reads (
+  memory_read_id uuid                      not null,
+  workspace_id   uuid                      not null,
+  reader         concord.filled_text       not null,
+  agent_run_id   uuid,
+  query_kind     concord.memory_query_kind not null,
+  memory_ids     uuid[]                    not null,
+  trace_id       concord.filled_text       not null,
+  read_at        concord.finite_time       not null default now(),
+  constraint memory_reads_pk PRIMARY KEY (memory_read_id),
+  constraint memory_reads_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id)
+);
+CREATE INDEX memory_reads_workspace_ix ON concord.memory_reads USING btree (workspace_id, read_at);
+alter table concord.memory_reads enable row level security, force row level security;
+create policy memory_reads_app on concord.memory_reads as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy memory_reads_engine on concord.memory_reads as permissive for all to concord_engine using (true) with check (true);
+grant insert, select on concord.memory_reads to concord_app;
+grant insert, select on concord.memory_reads to concord_engine;
+comment on table concord.memory_reads is 'Append-only: who got which memories, and how they were asked for; never what was asked.';
+
+create table concord.memory_records (
+  memory_id           uuid                         not null,
+  subject_type        concord.filled_text          not null,
+  subject_id          concord.filled_text          not null,
+  scope               concord.memory_scope         not null,
+  memory_type         concord.memory_type          not null,
+  content             concord.object_json          not null,
+  confidence          concord.confidence,
+  status              concord.memory_record_status not null,
+  superseded_by       uuid,
+  expires_at          concord.finite_time,
+  command_id          uuid,
+  created_by          concord.filled_text          not null,
+  created_at          concord.finite_time          not null default now(),
+  updated_at          concord.finite_time          not null default now(),
+  workspace_id        uuid                         not null,
+  fact_key            concord.filled_text          not null,
+  sensitivity         concord.memory_sensitivity   not null default 'internal'::text,
+  schema_name         concord.filled_text,
+  task_type           concord.filled_text,
+  connector           concord.filled_text,
+  memory_candidate_id uuid,
+  constraint memory_records_pk PRIMARY KEY (memory_id),
+  constraint memory_records_candidate_uq UNIQUE (memory_candidate_id, workspace_id),
+  constraint memory_records_workspace_uq UNIQUE (workspace_id, memory_id),
+  constraint memory_records_candidate_fk FOREIGN KEY (workspace_id, memory_candidate_id) REFERENCES concord.memory_candidates(workspace_id, memory_candidate_id),
+  constraint memory_records_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint memory_records_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.memory_records(workspace_id, memory_id) DEFERRABLE INITIALLY DEFERRED,
+  constraint memory_records_erased_ck CHECK ((((status)::text = 'deleted'::text) = ((content)::jsonb = '{}'::jsonb))),
+  constraint memory_records_superseded_by_ck CHECK ((superseded_by <> memory_id)),
+  constraint memory_records_superseded_ck CHECK (
+CASE status
+    WHEN 'superseded'::text THEN (superseded_by IS NOT NULL)
+    WHEN 'deleted'::text THEN true
+    ELSE (superseded_by IS NULL)
+END)
+) with (fillfactor=80);
+CREATE INDEX memory_records_command_ix ON concord.memory_records USING btree (command_id);
+CREATE INDEX memory_records_connector_ix ON concord.memory_records USING btree (workspace_id, connector) WHERE (((status)::text = 'active'::text) AND (connector IS NOT NULL));
+CREATE INDEX memory_records_expiry_ix ON concord.memory_records USING btree (expires_at) WHERE (((status)::text = 'active'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX memory_records_subject_ix ON concord.memory_records USING btree (subject_id, subject_type, workspace_id, created_at);
+CREATE INDEX memory_records_superseded_by_ix ON concord.memory_records USING btree (superseded_by) WHERE (superseded_by IS NOT NULL);
+CREATE INDEX memory_records_task_type_ix ON concord.memory_records USING btree (workspace_id, task_type) WHERE (((status)::text = 'active'::text) AND (task_type IS NOT NULL));
+CREATE INDEX memory_records_text_ix ON concord.memory_records USING gin (to_tsvector('simple'::regconfig, (content)::jsonb)) WHERE ((status)::text = 'active'::text);
+CREATE UNIQUE INDEX memory_records_fact_uq ON concord.memory_records USING btree (workspace_id, scope, subject_type, subject_id, fact_key) WHERE ((status)::text = 'active'::text);
+CREATE TRIGGER memory_records_content_fixed BEFORE UPDATE OF content ON concord.memory_records FOR EACH ROW WHEN ((((new.content)::jsonb IS DISTINCT FROM (old.content)::jsonb) AND ((new.content)::jsonb <> '{}'::jsonb))) EXECUTE FUNCTION concord.refuse_rewrite('content');
+alter table concord.memory_records enable row level security, force row level security;
+create policy memory_records_app on concord.memory_records as permissive for all to concord_app using (((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid) AND ((COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = ''::text) OR (COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = (((subject_type)::text || ':'::text) || (subject_id)::text))) AND ((COALESCE(current_setting('concord.memory_types'::text, true), ''::text) = ''::text) OR ((memory_type)::text = ANY (string_to_array(current_setting('concord.memory_types'::text, true), ','::text)))))) with check (((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid) AND ((COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = ''::text) OR (COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = (((subject_type)::text || ':'::text) || (subject_id)::text)))));
+create policy memory_records_engine on concord.memory_records as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.memory_records to concord_app;
+grant insert, select, update on concord.memory_records to concord_engine;
+comment on column concord.memory_records.fact_key is 'What the fact is about, within its subject and scope; one active record each.';
 
 create table concord.swarm_runs (
   swarm_run_id             uuid                     not null,

@@ -86,6 +86,21 @@ export { type ExplainedStep, type Explanation, explainCommand } from './explain-
 export { findScheduledTask, type Firing, fireSchedule } from './fire-schedule.ts'
 export { builtInFacts, type FactSource, type FactSources } from './gather-facts.ts'
 export type { DependsOn } from './insert-command.ts'
+export { decideCandidate, type DecideCandidate } from './memory/decide-candidate.ts'
+export { followCandidates } from './memory/follow-candidates.ts'
+export { memoryDefinitions } from './memory/memory-definitions.ts'
+export { memoryFacts } from './memory/memory-policies.ts'
+export {
+  FORGET_MEMORY,
+  forgetMemoryTask,
+  memoryDecayReview,
+  REVIEW_STALE_MEMORY,
+  reviewStaleMemoryTask,
+  WRITE_MEMORY,
+  writeMemoryTask,
+} from './memory/memory-types.ts'
+export { type MemoryProposal, proposeMemory, type ProposeMemory, type ProposingRun } from './memory/propose-memory.ts'
+export { type ForgetRequest, requestForget, type RequestForget } from './memory/request-forget.ts'
 export {
   type BrokenInvariant,
   findBrokenInvariants,

@@ -6,14 +6,14 @@ import { guardValue } from '#kernel/json-value-guard'
 import { hasSecretShape, redactText } from '#kernel/secret-shapes'
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
-import { appendEvents, point } from '#store'
+import { appendEvents, point, type Tx } from '#store'
 import { cancellationModes, type CancellationMode, type IngressType } from '#store/schema/commands'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-row.ts'
 import { payloadHash, requestFingerprint } from './content.ts'
 import { checkSecrets } from '#kernel/data-class'
 import { commandLog } from './events.ts'
-import { type DependsOn, insertWithDependencies } from './insert-command.ts'
+import { type DependsOn, insertWithMore } from './insert-command.ts'
 import { failMalformed, runInline } from './run-inline.ts'
 import { type Acting, type CommandWorld, processOf } from './world.ts'
 
@@ -29,6 +29,8 @@ export type SubmitCommand = {
   readonly runAs?: 'user' | 'service' | 'agent'
   readonly appId?: string
   readonly metadata?: JsonObject
+  /** Written in the transaction that opens the command, and only when it is new; a refusal leaves neither. */
+  readonly alongside?: (tx: Tx, command: StoredCommand) => Promise<Decision<unknown>>
 }
 
 export type SubmittedCommand = { readonly command: StoredCommand; readonly isNew: boolean }
@@ -85,9 +87,10 @@ export async function submitCommand(
     traceId: by.traceId,
     at,
   }
-  const opened = input.dependsOn?.length
-    ? await insertWithDependencies(world, row, event, input.dependsOn)
-    : await world.inserts.insert(row, [event])
+  const opened =
+    input.dependsOn?.length || input.alongside
+      ? await insertWithMore(world, row, event, input)
+      : await world.inserts.insert(row, [event])
   if (!opened.ok) return opened.code === 'key_reused' ? rejectRequest(world, by, input, showFirst(opened)) : opened
   const stop = point('commands.submitted')
   if (stop) await stop

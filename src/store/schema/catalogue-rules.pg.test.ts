@@ -8,6 +8,8 @@ import { artifactMachine } from '#kernel/machines/artifact'
 import { commandMachine } from '#kernel/machines/command'
 import { connectorInvocationMachine } from '#kernel/machines/connector-invocation'
 import { effectMachine } from '#kernel/machines/effect'
+import { memoryCandidateMachine } from '#kernel/machines/memory-candidate'
+import { memoryRecordMachine } from '#kernel/machines/memory-record'
 import { swarmRunMachine } from '#kernel/machines/swarm-run'
 import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { openTestDb, type TestDb } from '#test/database'
@@ -19,6 +21,7 @@ import { cancellationModes, ingressTypes, reversibilities } from './commands.ts'
 import { eventPurposes } from './events.ts'
 import { platformRoles } from './identity.ts'
 import { scheduleOrigins } from './schedules.ts'
+import { memoryErasureOutcomes, memoryQueryKinds, memoryScopes, memorySensitivities, memoryTypes } from './memory.ts'
 
 describe('rules of the whole schema', () => {
   let opened: TestDb
@@ -150,6 +153,8 @@ describe('rules of the whole schema', () => {
       ['concord.connector_invocations', connectorInvocationMachine],
       ['concord.swarm_runs', swarmRunMachine],
       ['concord.agent_runs', agentRunMachine],
+      ['concord.memory_records', memoryRecordMachine],
+      ['concord.memory_candidates', memoryCandidateMachine],
     ]
     for (const [table, machine] of machines)
       assert.deepEqual(closedList(table, 'status')?.sort(), [...statesOf(machine)].sort(), table)
@@ -159,7 +164,7 @@ describe('rules of the whole schema', () => {
     )
   })
 
-  test('[PER-10] [EVT-02] the other closed lists are the ones the code knows', () => {
+  test('[PER-10] [EVT-02] [MEM-02] [MEM-03] the other closed lists are the ones the code knows', () => {
     const lists: readonly (readonly [string, string, readonly string[]])[] = [
       ['concord.commands', 'ingress', ingressTypes],
       ['concord.commands', 'cancellation_mode', cancellationModes],
@@ -171,6 +176,11 @@ describe('rules of the whole schema', () => {
       ['schedules.command_schedules', 'origin', scheduleOrigins],
       ['schedules.command_schedules', 'overlap', overlapPolicies],
       ['schedules.command_schedules', 'misfire', misfirePolicies],
+      ['concord.memory_records', 'scope', memoryScopes],
+      ['concord.memory_records', 'memory_type', memoryTypes],
+      ['concord.memory_candidates', 'sensitivity', memorySensitivities],
+      ['concord.memory_reads', 'query_kind', memoryQueryKinds],
+      ['concord.memory_erasures', 'outcome', memoryErasureOutcomes],
       ['identity.users', 'role', platformRoles],
       ['identity.api_keys', 'role', platformRoles],
     ]

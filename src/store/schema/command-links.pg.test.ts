@@ -8,6 +8,11 @@ const others: Readonly<Record<string, string>> = {
   commands: 'is the command',
   command_dependencies: 'names two commands, child and parent',
   domain_event_seals: 'seals the events of a whole workspace',
+  memory_consents: 'a person agrees, no command does',
+  memory_holds: 'an administrator places it',
+  memory_reads: 'anybody reads, commands and people alike',
+  memory_derivations: 'between two memories, each with its command',
+  memory_embeddings: 'part of a memory, which has its command',
 }
 
 test('[PRM-04] [EFF-09] effects, artifacts, events, approvals and runs carry their command_id', async () => {

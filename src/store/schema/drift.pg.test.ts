@@ -14,12 +14,13 @@ import * as commands from './commands.ts'
 import * as connectors from './connectors.ts'
 import * as events from './events.ts'
 import * as identity from './identity.ts'
+import * as memory from './memory.ts'
 import * as schedules from './schedules.ts'
 
 const here = new URL('./', import.meta.url)
 
 /** Every file of this folder that declares tables. */
-const files = { agents, approvals, artifacts, commands, connectors, events, identity, schedules }
+const files = { agents, approvals, artifacts, commands, connectors, events, identity, memory, schedules }
 const withoutTables = ['columns', 'concord-schema']
 
 const drizzleTables = (): PgTable[] =>

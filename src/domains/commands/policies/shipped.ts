@@ -153,7 +153,7 @@ export const shippedPolicies: readonly PolicyDefinition[] = [
   definePolicy(risk),
   definePolicy(dataSafety),
   definePolicy(externalSharing),
-  definePolicy(memoryConsent),
+  definePolicy(memoryConsent, { facts: ['memory_consent'] }),
   definePolicy(approvalRequirement),
   definePolicy(rate, { facts: ['commands_last_hour'] }),
   definePolicy(dataAccess),
