@@ -14,7 +14,7 @@ import {
 import { accepted, TRACE } from '#test/tenant'
 import { anAct, aPreference, type MemoryRoom, openMemoryRoom } from '#test/memory'
 import { insertRow, rowsOf } from '#test/store-rows'
-import { dataClasses } from '../data-class.ts'
+import { dataClasses } from '#kernel/data-class'
 import { proposeMemory } from './propose-memory.ts'
 
 describe('write_memory', () => {
