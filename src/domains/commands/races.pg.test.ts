@@ -105,6 +105,25 @@ describe('races', () => {
     assert.deepEqual(await historyFaults(room), [])
   })
 
+  test('[EFF-06] [CAN-05] a cancel during a call whose outcome nobody knows: an opaque deed is not called a second time', async () => {
+    const id = await room.submit({ subject: 's', steps: ['connector.mail.send'] })
+    const call = room.provider.call.bind(room.provider)
+    const before = room.provider.calls.length
+    room.provider.call = async (...args) => {
+      room.provider.call = call
+      assert.ok((await cancel(id)).ok)
+      room.provider.modes.push('fail_after')
+      return call(...args)
+    }
+    assert.equal(await room.settle(id), 'cancelling')
+    assert.equal(room.provider.calls.length - before, 1)
+    const [asked] = await room.rows<{ approval_type: string }>(
+      `select approval_type from concord.approvals where command_id = $1 and status = 'pending'`,
+      [id],
+    )
+    assert.equal(asked?.approval_type, 'reconcile_effect')
+  })
+
   test('[PER-05] [CON-06] no transaction is open while a provider is called', async () => {
     const id = await room.submit({ subject: 's', steps: STEPS.slice(0, 1) })
     const call = room.provider.call.bind(room.provider)
