@@ -61,6 +61,7 @@ describe('/schedules', () => {
       listed.items.map(({ name, origin, next_occurrences }) => [name, origin, next_occurrences.length]),
       [
         ['expire_pending_approvals', 'catalog', 2],
+        ['memory_decay_review', 'catalog', 2],
         ['nightly', 'person', 2],
       ],
     )

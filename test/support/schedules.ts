@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { openLog } from '../../src/app/log.ts'
 import { type OpenedWork, openWork, type WorkOptions } from '../../src/app/open-work.ts'
-import type { Definition } from '../../src/domains/commands/index.ts'
+import { type Definition, shippedSchedules } from '../../src/domains/commands/index.ts'
 import { openTestDb, type TestDb } from './database.ts'
 import { noArtifacts } from './no-artifacts.ts'
 import { tickDefinitions } from './schedule-project.ts'
@@ -48,9 +48,10 @@ export type ScheduleBench = {
   rest(): Promise<void>
   /** Now, by the clock of the schedules. */
   now(): Date
-  /** What schedules asked for, by key; the sweep of approvals, which every installation has, apart. */
+  /** What schedules asked for, by key; what every installation has, apart. */
   commands(): Promise<readonly CommandRow[]>
-  sweeps(): Promise<readonly CommandRow[]>
+  /** What a shipped schedule asked for. */
+  shipped(commandType: string): Promise<readonly CommandRow[]>
   /** Waits until this many commands have come. */
   reach(count: number): Promise<readonly CommandRow[]>
   close(): Promise<void>
@@ -81,7 +82,8 @@ export async function openScheduleBench(options: Partial<WorkOptions> = {}): Pro
       `select command_id, requested_by, ingress, status, idempotency_key, command_type, payload, context
          from concord.commands where ingress = 'scheduled_trigger' order by idempotency_key`,
     )
-  const commands = async () => (await listed()).filter(({ command_type }) => command_type !== 'expire_approvals')
+  const shippedTypes: readonly string[] = shippedSchedules.map(({ command_type }) => command_type)
+  const commands = async () => (await listed()).filter(({ command_type }) => !shippedTypes.includes(command_type))
   return {
     opened,
     identity,
@@ -113,7 +115,7 @@ export async function openScheduleBench(options: Partial<WorkOptions> = {}): Pro
       }, 'rest'),
     now: () => new Date(Date.now() + aheadMs),
     commands,
-    sweeps: async () => (await listed()).filter(({ command_type }) => command_type === 'expire_approvals'),
+    shipped: async (type) => (await listed()).filter(({ command_type }) => command_type === type),
     async reach(count) {
       await until(async () => (await commands()).length >= count, `${count} commands`)
       return commands()
