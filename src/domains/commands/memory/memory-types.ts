@@ -50,7 +50,7 @@ export const memoryTypeDefinitions: readonly Definition[] = [
     payload: z.strictObject({ memory_erasure_id: z.uuid() }),
     fields: { memory_erasure_id: 'internal' },
     side_effects: ['memory.erase'],
-    error_classes: failures,
+    error_classes: [...failures, 'transient_connector_error'],
     cancellable_by: ['requester', 'admin'],
     audit: ['memory_forget_requested', 'memory_erased'],
     risk_level: 'medium',
