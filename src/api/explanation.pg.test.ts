@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
-import { listParked, openDrive } from '#domains/commands'
+import { type CommandWorld, listParked, openDrive } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import { call, openTestApi, type TestApi } from '#test/api'
 import { decider, nextFence, openRoomOn, pendingOf, type TestRoom } from '#test/commands'
@@ -22,15 +22,18 @@ describe('the explanation', () => {
   let app: Api
   let room: TestRoom
 
+  const serve = (world: CommandWorld) =>
+    api.with({
+      extraRoutes: (router) => {
+        const approvals = approvalRoutes({ ...api.deps, approvals: room.approvals })
+        for (const routes of [commandRoutes(api.deps, world), approvals]) router.route('/', routes)
+      },
+    })
+
   before(async () => {
     api = await openTestApi()
     room = openRoomOn(api.world, api.ours)
-    app = api.with({
-      extraRoutes: (router) => {
-        router.route('/', commandRoutes(api.deps, room.world))
-        router.route('/', approvalRoutes({ ...api.deps, approvals: room.approvals }))
-      },
-    })
+    app = serve(room.world)
   })
   after(async () => {
     await room.close()
@@ -119,11 +122,7 @@ describe('the explanation', () => {
     assert.deepEqual([parked?.command_id, others.length], [id, 0])
     assert.match(parked?.error ?? '', reason)
 
-    const without = api.with({
-      extraRoutes: (router) => {
-        router.route('/', commandRoutes(api.deps, world))
-      },
-    })
+    const without = serve(world)
     const key = api.ours.people.writer.key
     const answer = await call(without, `/commands/${encodeId('command', id)}`, {
       key,
