@@ -217,7 +217,7 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
       return found.ok ? c.json(toCommandView(world.catalog, found.value), 200) : refused(c, found)
     })
     .openapi(postInput, async (c) => {
-      const asked = { ...named(c, c.req.valid('param').command_id), ...c.req.valid('json') }
+      const asked = { ...c.req.valid('json'), ...named(c, c.req.valid('param').command_id) }
       const supplied = await supplyInput(world, acting(c), asked)
       return supplied.ok ? c.json(show(supplied.value), 200) : refused(c, supplied)
     })
@@ -229,7 +229,7 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
       return c.json({ ...show(cancelled.value.command), changed: cancelled.value.changed }, 200)
     })
     .openapi(postRetry, async (c) => {
-      const asked = { ...named(c, c.req.valid('param').command_id), ...c.req.valid('json') }
+      const asked = { ...c.req.valid('json'), ...named(c, c.req.valid('param').command_id) }
       const retried = await retryCommand(world, acting(c), asked)
       return retried.ok ? c.json(show(retried.value), 200) : refused(c, retried)
     })

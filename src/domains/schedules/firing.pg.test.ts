@@ -104,7 +104,8 @@ describe('firings', () => {
       assert.equal((await countsOf(schedule_id)).missed, missed)
       if (overlap !== 'queue') return
       // When the first is over, the one that waited comes at once.
-      await decideFirst(bench, bench.tenant.people.admin.principal)
+      const { principal } = bench.tenant.people.admin
+      await until(async () => (await decideFirst(bench, principal)) === 'approved', 'the question and its answer')
       assert.equal((await bench.reach(2)).length, 2)
     })
 
