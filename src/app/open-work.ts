@@ -9,7 +9,7 @@ import {
   type Notify,
   openApprovalDrive,
 } from '#domains/approvals'
-import { archiveArtifacts, type ArtifactWorld, sweepBlobs } from '#domains/artifacts'
+import { archiveArtifacts, type ArtifactWorld, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
 import {
   artifactFacts,
   COMMAND_KIND,
@@ -107,7 +107,8 @@ export async function openWork(
   })
   const connectors = openConnectors(project.connectors ?? [], { db, ...world, sleep, secrets })
   if (!connectors.ok) return connectors
-  const memory = await openMemory({ db, ...world, ...project.memory })
+  const forgettables = [forgetArtifacts(artifacts), ...(project.memory?.forgettables ?? [])]
+  const memory = await openMemory({ db, ...world, ...project.memory, forgettables })
   if (!memory.ok) return memory
   const definitions = [
     ...shippedPolicies,

@@ -9,9 +9,6 @@ import { tickDefinitions } from './schedule-project.ts'
 import { accepted, aTenant, aWorld, type Tenant, type TestWorld } from './tenant.ts'
 import { until } from './until.ts'
 
-/** At three in the morning, and every five minutes, these come by themselves. */
-const shipped: readonly string[] = shippedSchedules.map(({ command_type }) => command_type)
-
 /** The work of a process on the database of a test API, with the catalog of ticks. */
 export async function openWorkOn(world: TestWorld, workspaceId: string): Promise<OpenedWork> {
   const real = {
@@ -51,9 +48,10 @@ export type ScheduleBench = {
   rest(): Promise<void>
   /** Now, by the clock of the schedules. */
   now(): Date
-  /** What schedules asked for, by key; apart from what every installation has. */
+  /** What schedules asked for, by key; what every installation has, apart. */
   commands(): Promise<readonly CommandRow[]>
-  sweeps(): Promise<readonly CommandRow[]>
+  /** What a shipped schedule asked for. */
+  shipped(commandType: string): Promise<readonly CommandRow[]>
   /** Waits until this many commands have come. */
   reach(count: number): Promise<readonly CommandRow[]>
   close(): Promise<void>
@@ -84,7 +82,8 @@ export async function openScheduleBench(options: Partial<WorkOptions> = {}): Pro
       `select command_id, requested_by, ingress, status, idempotency_key, command_type, payload, context
          from concord.commands where ingress = 'scheduled_trigger' order by idempotency_key`,
     )
-  const commands = async () => (await listed()).filter(({ command_type }) => !shipped.includes(command_type))
+  const shippedTypes: readonly string[] = shippedSchedules.map(({ command_type }) => command_type)
+  const commands = async () => (await listed()).filter(({ command_type }) => !shippedTypes.includes(command_type))
   return {
     opened,
     identity,
@@ -116,7 +115,7 @@ export async function openScheduleBench(options: Partial<WorkOptions> = {}): Pro
       }, 'rest'),
     now: () => new Date(Date.now() + aheadMs),
     commands,
-    sweeps: async () => (await listed()).filter(({ command_type }) => command_type === 'expire_approvals'),
+    shipped: async (type) => (await listed()).filter(({ command_type }) => command_type === type),
     async reach(count) {
       await until(async () => (await commands()).length >= count, `${count} commands`)
       return commands()

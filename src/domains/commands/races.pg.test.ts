@@ -59,7 +59,7 @@ describe('races', () => {
     assert.deepEqual(await historyFaults(room), [])
   })
 
-  test('[EFF-05] [PRM-20] two drivers of one command at once: each effect is applied once and recorded once', async () => {
+  test('[EFF-05] two drivers of one command at once: each effect is applied once and recorded once', async () => {
     for (let round = 0; round < 20; round++) {
       const id = await room.submit({ subject: 's', steps: STEPS })
       const drive = openDrive(room.world)

@@ -31,7 +31,7 @@ describe('submit', () => {
   const send = (more: Partial<SubmitCommand> = {}) =>
     submitCommand(room.world, actingFor(room.tenant.people.writer.principal, TRACE), request(more))
 
-  test('[CMD-03] [CMD-04] [PRM-20] twenty at once with one key: one row, one event, one command for all', async () => {
+  test('[CMD-03] [CMD-04] twenty at once with one key: one row, one event, one command for all', async () => {
     const idempotencyKey = randomKey()
     const all = (await Promise.all(Array.from({ length: 20 }, () => send({ idempotencyKey })))).map(accepted)
     assert.equal(new Set(all.map(({ command }) => command.command_id)).size, 1)

@@ -15,6 +15,7 @@ import {
   type Subject,
 } from '#domains/memory'
 import { decideApproval, findPending } from '#domains/approvals'
+import { accept } from '#kernel/refusal'
 import { openDb } from '#store'
 import { accepted, TRACE } from '#test/tenant'
 import { anAct, aPreference, aReader, dumpDatabase, type MemoryRoom, openMemoryRoom } from '#test/memory'
@@ -31,7 +32,7 @@ const reports: Forgettable = {
   async erase(tx, lineage) {
     const items = await reports.list(tx, lineage)
     await tx.query(`update public.reports set body = '' where memory_id = any ($1::uuid[])`, [lineage.memoryIds])
-    return items
+    return accept(items)
   },
 }
 
