@@ -44,7 +44,13 @@ export async function callConnector(
     opened.breaker.release()
     return failed(secrets.error)
   }
-  const begun = await begin(world, opened, operation, { ...request, input: checked.input }, scrubber)
+  const begun = await begin(world, opened, operation, { ...request, input: checked.input }, scrubber).catch(
+    (error: unknown) => {
+      // A database that breaks here must not leave the one call that may try standing for ever.
+      opened.breaker.release()
+      throw error
+    },
+  )
   if (!begun.ok) {
     opened.breaker.release()
     return begun.result
@@ -164,7 +170,9 @@ async function callBegun(
   )
   const result = judgeAnswer(operation, answer, scrubber)
   const at = world.now()
-  breaker.tell(result.error?.error_class, at)
+  // A call that was cancelled says nothing about the provider.
+  if (!result.ok && request.context.signal.aborted) breaker.release()
+  else breaker.tell(result.error?.error_class, at)
   const latency_ms = Math.max(0, at.getTime() - startedAt.getTime())
   const row = {
     connector_invocation_id: invocationId,
