@@ -36,6 +36,7 @@ export {
   defineConnector,
   filesConnector,
   httpConnector,
+  mcpConnector,
   postgresConnector,
   succeeded,
 } from '#domains/connectors'

@@ -49,7 +49,7 @@ describe('the routes of the connectors room', () => {
     api = await openTestApi({ defaultWorkspace: 'main' })
     const { db, now, newId } = api.world
     connectors = accepted(openConnectors([desk], { db, now, newId, sleep: realSleep, secrets: openSecrets({}) }))
-    const mount = connectorRoutes({ db, cursorKey: api.deps.cursorKey, connectors })
+    const mount = connectorRoutes({ db, now, newId, cursorKey: api.deps.cursorKey, connectors })
     app = api.with({ extraRoutes: (other) => void other.route('/', mount) })
     for (const { workspace } of [api.ours, api.theirs]) {
       const { command_id } = await aCommand(db, workspace.id, 'running')

@@ -11,6 +11,8 @@ export {
   type ConnectorResult,
   failed,
   type Happened,
+  type LookContext,
+  type SeenDefinition,
   succeeded,
   unsupported,
 } from './connector.ts'
@@ -39,11 +41,17 @@ export {
   type ConnectorOperationContract,
   defineConnector,
   type Followup,
+  type PinnedTerms,
   type RateLimits,
   type ReadBack,
   type SideEffectClass,
   sideEffectClasses,
 } from './define-connector.ts'
+export { approveDefinition, type ApproveDefinition } from './definitions/approve-definition.ts'
+export type { CheckDefinitions } from './definitions/check-definitions.ts'
+export { type DefinitionChange, diffDefinitions, hashDefinition, sayChanges } from './definitions/hash-definition.ts'
+export { definitionView, listDefinitions, toDefinitionView } from './definitions/list-definitions.ts'
+export { type StoredDefinition } from './definitions/stored-definition.ts'
 export { type ConnectorEventType, connectorLog } from './events.ts'
 export { filesConnector, type FilesConnectorInput } from './files/files-connector.ts'
 export { fillTemplate, type TemplateFacts, valueIn } from './fill-template.ts'
@@ -55,6 +63,8 @@ export { decideAddress, decideUrl, type Reach } from './http/reach.ts'
 export { type Resolve, systemResolve } from './http/send-request.ts'
 export { type InvocationPage, type ListInvocations, listInvocations } from './list-invocations.ts'
 export { type Connectors, openConnectors } from './open-connectors.ts'
+export { mcpConnector } from './mcp/mcp-connector.ts'
+export type { HttpServer, McpConnectorInput, McpToolTerms, StdioServer } from './mcp/mcp-settings.ts'
 export { postgresConnector, type PostgresConnectorInput } from './postgres/postgres-connector.ts'
 export { environmentSecrets, fileSecrets } from './secret-sources.ts'
 export {
