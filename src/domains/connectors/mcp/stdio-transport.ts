@@ -106,7 +106,7 @@ export function openStdioTransport(
     send: (message) =>
       new Promise<void>((resolve, reject) => {
         const { stdin } = child ?? {}
-        if (!stdin?.writable) return void reject(failure ?? new Error('the server is not there'))
+        if (!stdin?.writable) return reject(failure ?? new Error('the server is not there'))
         stdin.write(`${JSON.stringify(message)}\n`, (error) => (error ? reject(failure ?? error) : resolve()))
       }),
     async close() {

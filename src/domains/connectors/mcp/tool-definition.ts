@@ -48,7 +48,7 @@ export function contractOf(
 
 function shapeOf(schema: JsonValue | undefined, more: JsonObject): z.ZodType {
   if (schema === undefined || schema === null || !isJsonObject(schema)) throw new TypeError('it is no object')
-  return z.fromJSONSchema({ ...withoutPatterns(schema), ...more } as never)
+  return z.fromJSONSchema({ ...withoutPatterns(schema), ...more })
 }
 
 /** Keywords whose value is a map from names that people chose: a field may well be called `pattern`. */
