@@ -37,6 +37,7 @@ export {
   filesConnector,
   httpConnector,
   mcpConnector,
+  notificationConnector,
   postgresConnector,
   succeeded,
 } from '#domains/connectors'

@@ -47,7 +47,8 @@ describe('an MCP server from the terminal', () => {
   const script = (what: object) => writeFile(join(folder, 'script.json'), JSON.stringify(what))
   const concord = (...args: string[]) => runConcord(args, { env, cwd: folder })
   const asOther = (...args: string[]) => runConcord(args, { env: { ...env, CONCORD_KEY: otherKey }, cwd: folder })
-  const deeds = async () => (await readFile(join(folder, 'deeds.jsonl'), 'utf8')).split('\n').filter((line) => line.includes('"deed"'))
+  const deeds = async () =>
+    (await readFile(join(folder, 'deeds.jsonl'), 'utf8')).split('\n').filter((line) => line.includes('"deed"'))
 
   /** Submits, lets another person agree, and waits for the end. */
   async function say(key: string, to: string, text: string) {
@@ -79,7 +80,10 @@ describe('an MCP server from the terminal', () => {
   test('a tool of a real server is called through a command that a person agreed to', async () => {
     const early = await say('early', 'everything', 'hello')
     assert.equal(early.ended.code, 65, early.ended.out)
-    assert.match((await concord('why', early.commandId)).out, /nobody has approved the definition of everything\.echo yet/)
+    assert.match(
+      (await concord('why', early.commandId)).out,
+      /nobody has approved the definition of everything\.echo yet/,
+    )
     const shown = await approveShown('everything')
     assert.match(shown.out, /echo +quarantined +sha256:[\s\S]*Echoes back the input string/)
     const { ended, commandId } = await say('first', 'everything', 'hello')
@@ -106,7 +110,10 @@ describe('an MCP server from the terminal', () => {
     const listed = await concord('connectors', 'definitions', 'lines')
     assert.match(listed.out, /write_line +quarantined/)
     assert.match(listed.out, /- description: "Writes a line down\."\n {2}\+ description: "Writes a line down and sends/)
-    assert.match((await concord('connectors', 'calls', 'lines', '--status', 'failed')).out, /not the one that was approved/)
+    assert.match(
+      (await concord('connectors', 'calls', 'lines', '--status', 'failed')).out,
+      /not the one that was approved/,
+    )
 
     const old = /sha256:[0-9a-f]{64}/.exec((await concord('connectors', 'definitions', 'everything')).out)?.[0] ?? ''
     assert.equal((await concord('connectors', 'approve', 'lines', 'write_line', old)).code, 75, 'only what was shown')

@@ -65,6 +65,15 @@ export { type InvocationPage, type ListInvocations, listInvocations } from './li
 export { type Connectors, openConnectors } from './open-connectors.ts'
 export { mcpConnector } from './mcp/mcp-connector.ts'
 export type { HttpServer, McpConnectorInput, McpToolTerms, StdioServer } from './mcp/mcp-settings.ts'
+export { listNotifications, notificationView, toNotificationView } from './notify/list-notifications.ts'
+export { notificationConnector } from './notify/notification-connector.ts'
+export type {
+  EmailChannel,
+  NotificationConnectorInput,
+  SlackChannel,
+  WebhookChannel,
+} from './notify/notification-settings.ts'
+export { messageIdOf } from './notify/send-email.ts'
 export { postgresConnector, type PostgresConnectorInput } from './postgres/postgres-connector.ts'
 export { environmentSecrets, fileSecrets } from './secret-sources.ts'
 export {
