@@ -35,6 +35,7 @@ export {
   type ConnectorResult,
   defineConnector,
   filesConnector,
+  githubConnector,
   httpConnector,
   mcpConnector,
   notificationConnector,
