@@ -52,7 +52,7 @@ export async function openMisbehavingMail(login: {
     },
   })
   smtp.on('error', () => {})
-  const inner = await listen(smtp.server as unknown as Server)
+  const inner = await listen(smtp.server)
   // A door before it, so that what is no SMTP at all can be said too.
   const door = createServer((socket) => {
     raw.add(socket)

@@ -1,7 +1,7 @@
 /** Issues and comments against the recorded contract of GitHub: what is sent, what is found again, what each refusal means. */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
-import { checkConnector, githubConnector, markerOf } from '#domains/connectors'
+import { checkConnector, githubConnector, markerOf } from '../index.ts'
 import { openTestGate, type TestGate, testSecrets } from '#test/connectors'
 import { type GithubContract, type GithubMode, openGithubContract } from '#test/github-contract'
 

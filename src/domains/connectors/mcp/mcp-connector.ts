@@ -54,11 +54,11 @@ function settingsOf({ server, tools }: McpConnectorInput): JsonObject {
 
 const ERROR_TEXT_CHARS_MAX = 200
 
-function openMcp({ name, server, tools }: McpConnectorInput, { now }: ConnectorTools): Connector {
+function openMcp({ name, server, tools }: McpConnectorInput, own: ConnectorTools): Connector {
   const sessions = new Set<McpSession>()
 
   async function within<T>(context: LookContext, work: (session: McpSession) => Promise<T>): Promise<T> {
-    const session = await openMcpSession(server, context, now)
+    const session = await openMcpSession(server, context, own)
     sessions.add(session)
     try {
       return await work(session)

@@ -8,6 +8,7 @@ import {
 } from '@modelcontextprotocol/client'
 import type { Clock } from '#kernel/clock'
 import { type CallContext, ConnectorFailure, type LookContext } from '../connector.ts'
+import type { ConnectorTools } from '../connector-tools.ts'
 import { openAuthorizer } from '../http/authorize.ts'
 import { httpReachOf } from '../http/reach.ts'
 import { systemResolve } from '../http/send-request.ts'
@@ -43,9 +44,10 @@ type Wire = {
 export async function openMcpSession(
   server: McpConnectorInput['server'],
   context: LookContext,
-  now: Clock,
+  { now, sleep }: ConnectorTools,
 ): Promise<McpSession> {
-  const wire = 'stdio' in server ? await openStdio(server.stdio, context) : await openHttp(server.http, context, now)
+  const wire =
+    'stdio' in server ? await openStdio(server.stdio, context, sleep) : await openHttp(server.http, context, now)
   const client = new Client(
     { name: 'concord', version: '1' },
     {
@@ -56,8 +58,6 @@ export async function openMcpSession(
     },
   )
   const options = { signal: context.signal, timeout: context.timeout_ms }
-  // A list that comes a moment after the end of its signal is nobody's any more.
-  client.onerror = () => {}
   let isCalled = false
   const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
     try {
@@ -91,10 +91,10 @@ export async function openMcpSession(
   }
 }
 
-async function openStdio(server: StdioServer, context: LookContext): Promise<Wire> {
+async function openStdio(server: StdioServer, context: LookContext, sleep: ConnectorTools['sleep']): Promise<Wire> {
   const env: Record<string, string> = { ...server.env }
   for (const [name, reference] of Object.entries(server.secret_env ?? {})) env[name] = await context.secret(reference)
-  const transport = openStdioTransport(server, env)
+  const transport = openStdioTransport(server, env, sleep)
   return { transport, failure: () => transport.failure, leave: () => transport.close() }
 }
 

@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client'
 import { ConnectorFailure } from '../connector.ts'
+import type { ConnectorTools } from '../connector-tools.ts'
 import type { StdioServer } from './mcp-settings.ts'
 
 /** What one session may send in all; a line is a part of it. Above this it is a flood. */
@@ -25,11 +26,13 @@ export type StdioTransport = Transport & {
 export function openStdioTransport(
   { command, args = [], cwd }: StdioServer,
   env: Readonly<Record<string, string>>,
+  sleep: ConnectorTools['sleep'],
 ): StdioTransport {
   let child: ChildProcess | undefined
   let failure: ConnectorFailure | undefined
   const rest: Buffer[] = []
   let sizeBytes = 0
+  let isEnded = false
   const { promise: ended, resolve: end } = Promise.withResolvers<void>()
 
   function fail(message: string, happened: 'no' | 'unknown' = 'unknown'): void {
@@ -39,7 +42,7 @@ export function openStdioTransport(
   }
   /** The whole group; whoever still waits at descriptor 3 is let go with it. */
   function kill(): void {
-    if (child?.pid === undefined) return
+    if (child?.pid === undefined || isEnded) return
     try {
       process.kill(-child.pid, 'SIGKILL')
     } catch {
@@ -99,6 +102,8 @@ export function openStdioTransport(
           kill()
         })
         child.once('close', () => {
+          // From here on the number may be somebody else's.
+          isEnded = true
           end()
           transport.onclose?.()
         })
@@ -112,8 +117,11 @@ export function openStdioTransport(
     async close() {
       if (!child) return
       child.stdin?.end()
-      const late = setTimeout(kill, GRACE_MS)
-      await ended.finally(() => clearTimeout(late))
+      const waiting = new AbortController()
+      await Promise.race([ended, sleep(GRACE_MS, waiting.signal)])
+      waiting.abort()
+      kill()
+      await ended
     },
   }
   return transport

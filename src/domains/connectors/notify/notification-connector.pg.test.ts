@@ -2,13 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
-import {
-  checkConnector,
-  listNotifications,
-  messageIdOf,
-  notificationConnector,
-  type SlackChannel,
-} from '#domains/connectors'
+import { checkConnector, listNotifications, messageIdOf, notificationConnector, type SlackChannel } from '../index.ts'
 import { openTestGate, type TestGate, testSecrets } from '#test/connectors'
 import { type MisbehavingApi, openMisbehavingApi } from '#test/misbehaving-api'
 import { type MisbehavingMail, openMisbehavingMail } from '#test/misbehaving-mail'
