@@ -1,6 +1,7 @@
 /**
  * The scheduler on its file, as ratios of one run: a dispatch against one bare insert per commit, 1,000,000 queued jobs
- * against 1,000, and how long a fresh process takes from its start to its first dispatch. `node bench/scheduler.ts [--quick]`
+ * against 1,000, the time from a fresh process to its first dispatch, and memory over many dispatches.
+ * `npm run bench -- scheduler [--quick] [--peers]`
  */
 import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -11,12 +12,17 @@ import { DatabaseSync } from 'node:sqlite'
 import { claimNext, finishRun, openScheduler, recover, type Scheduler } from '#domains/scheduler'
 import type { Decision } from '#kernel/refusal'
 import { uuidV7Generator } from '#kernel/uuid'
+import { openSqlitePeers } from './harness/sqlite-peers.ts'
+import { BARE_TABLE, BODY, mean, median, runSlices, SAME_SETTINGS, type SliceCase, warmUp } from './harness/slices.ts'
 
 const isQuick = process.argv.includes('--quick')
-const ROUNDS = isQuick ? 3 : 7
-const PER_ROUND = isQuick ? 200 : 600
-const WARM_UP = isQuick ? 100 : 400
+const PER_CASE = isQuick ? 600 : 4_000
 const DEEP = isQuick ? 50_000 : 1_000_000
+/** The page cache of SQLite is full after 60,000; from there on the process is flat. */
+const MEMORY_DISPATCHES = isQuick ? 4_000 : 160_000
+/** Each fills the log of 4,000 pages once: 2 pages a bare insert, about 13 a dispatch with its end. */
+const WARM_UP = { bare: 2_200, dispatch: 500 }
+const SHALLOW = 1_000 + WARM_UP.dispatch + PER_CASE
 
 function must<T>(decision: Decision<T>): T {
   if (!decision.ok) throw new Error(`${decision.code}: ${decision.reason}`)
@@ -32,133 +38,120 @@ async function open(file: string, workers = 1): Promise<Scheduler> {
 }
 
 /** Straight into the table: a million submits would measure something else. */
-function fill(file: string, count: number): void {
+async function aFilledFile(file: string, count: number): Promise<string> {
+  const scheduler = await open(file)
+  scheduler.close()
   const raw = new DatabaseSync(file)
   raw.exec('pragma synchronous = off; pragma cache_size = -200000')
   raw.exec(`
     insert into jobs (job_id, job_type, params, position, created_at, queued_at)
     with recursive n (i) as (select 1 union all select i + 1 from n where i < ${count})
-    select printf('00000000-0000-7000-8000-%012x', i), 'story', '{"text":"${'x'.repeat(180)}"}', i * 100, 1777629600000 + i, 1777629600000 + i from n`)
+    select printf('00000000-0000-7000-8000-%012x', i), 'story', '${BODY}', i * 100, 1777629600000 + i, 1777629600000 + i from n`)
   raw.exec('pragma wal_checkpoint(truncate)')
   raw.close()
+  return file
 }
 
-const median = (values: readonly number[]) =>
-  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
+type Runs = readonly { readonly runId: string }[]
 
-/** The time of each call in microseconds; what `after` does is not counted. */
-function measure<T>(count: number, call: () => T, after: (result: T) => void = () => {}): number[] {
-  return Array.from({ length: count }, () => {
-    const start = performance.now()
-    const result = call()
-    const micros = (performance.now() - start) * 1_000
-    after(result)
-    return micros
-  })
-}
-
-const dispatchOne = (scheduler: Scheduler) => () => must(claimNext(scheduler)).runs
-const finishAll = (scheduler: Scheduler) => (runs: readonly { readonly runId: string }[]) => {
-  for (const { runId } of runs) must(finishRun(scheduler, runId, { outcome: 'completed' }))
+function aDispatch(name: string, scheduler: Scheduler, max: number): SliceCase {
+  return {
+    name,
+    one: () => must(claimNext(scheduler, max)).runs,
+    after: (runs) => {
+      for (const { runId } of runs as Runs) must(finishRun(scheduler, runId, { outcome: 'completed' }))
+    },
+    close: () => scheduler.close(),
+  }
 }
 
 /** The least that a durable queue does: one row with a key, one commit, with the same settings. */
-function openBare(file: string): () => void {
+function aBareInsert(file: string): SliceCase {
   const raw = new DatabaseSync(file)
-  raw.exec(
-    'pragma journal_mode = wal; pragma synchronous = full; pragma cache_size = -65536; pragma wal_autocheckpoint = 4000',
+  raw.exec(`${SAME_SETTINGS}; ${BARE_TABLE}`)
+  const [begin, insert, commit] = ['begin immediate', 'insert into bare values (?, ?)', 'commit'].map((sql) =>
+    raw.prepare(sql),
   )
-  raw.exec('create table bare (id text primary key not null, body text not null)')
-  const [begin, insert, commit] = [
-    raw.prepare('begin immediate'),
-    raw.prepare('insert into bare values (?, ?)'),
-    raw.prepare('commit'),
-  ]
   const newId = uuidV7Generator(() => new Date(), randomBytes)
-  const body = JSON.stringify({ text: 'x'.repeat(180) })
-  return () => {
-    begin.run()
-    insert.run(newId(), body)
-    commit.run()
+  return {
+    name: 'bare insert',
+    one() {
+      begin?.run()
+      insert?.run(newId(), BODY)
+      commit?.run()
+    },
+    close: () => raw.close(),
   }
 }
 
 async function startUp(file: string): Promise<void> {
   const scheduler = await open(file)
-  const openedMs = performance.now()
   must(claimNext(scheduler))
-  console.log(
-    JSON.stringify({ openedMs, dispatchedMs: performance.now(), rssMiB: process.memoryUsage().rss / 2 ** 20 }),
-  )
+  console.log(JSON.stringify({ dispatchedMs: performance.now(), rssMiB: process.memoryUsage().rss / 2 ** 20 }))
+}
+
+/** The disk does not matter for memory, so it is not waited for. */
+async function measureMemory(file: string): Promise<number[]> {
+  const scheduler = await open(file)
+  scheduler.db.exec('pragma synchronous = off')
+  const dispatch = aDispatch('memory', scheduler, 1)
+  const quarters = Array.from({ length: 4 }, () => {
+    warmUp(dispatch, MEMORY_DISPATCHES / 4)
+    return process.memoryUsage().rss / 2 ** 20
+  })
+  dispatch.close()
+  return quarters
 }
 
 async function run(folder: string): Promise<void> {
-  const shallowFile = join(folder, 'shallow.db')
-  const deepFile = join(folder, 'deep.db')
-  const batchFile = join(folder, 'batch.db')
-  for (const file of [shallowFile, deepFile, batchFile]) (await open(file)).close()
-  fill(shallowFile, 1_000 + WARM_UP + ROUNDS * PER_ROUND)
-  fill(batchFile, 1_000 + WARM_UP + ROUNDS * PER_ROUND)
-  fill(deepFile, DEEP)
-
+  const deepFile = await aFilledFile(join(folder, 'deep.db'), DEEP)
   const started = [1, 2, 3].map(() => {
     const output = execFileSync(process.execPath, [import.meta.filename, '--start-up', deepFile], { encoding: 'utf8' })
-    return JSON.parse(output) as { openedMs: number; dispatchedMs: number; rssMiB: number }
+    return JSON.parse(output) as { dispatchedMs: number; rssMiB: number }
   })
+  const bare = aBareInsert(join(folder, 'bare.db'))
+  const shallow = aDispatch('dispatch', await open(await aFilledFile(join(folder, 'shallow.db'), SHALLOW)), 1)
+  const deep = aDispatch('dispatch, deep', await open(deepFile), 1)
+  const tens = await aFilledFile(join(folder, 'ten.db'), SHALLOW * 10)
+  const ten = aDispatch('dispatch of ten', await open(tens, 10), 10)
+  const peers = process.argv.includes('--peers') ? await openSqlitePeers(folder, SHALLOW) : []
+  warmUp(bare, WARM_UP.bare)
+  for (const each of [shallow, deep, ...peers]) warmUp(each, WARM_UP.dispatch)
+  warmUp(ten, WARM_UP.dispatch / 10)
+  const cases = [bare, shallow, deep, ...peers]
+  const measured = new Map([...runSlices(cases, PER_CASE), ...runSlices([ten], PER_CASE / 10)])
+  for (const each of [...cases, ten]) each.close()
 
-  const shallow = await open(shallowFile)
-  const deep = await open(deepFile)
-  const batch = await open(batchFile, 10)
-  const bare = openBare(join(folder, 'bare.db'))
-  const dispatchTen = () => must(claimNext(batch, 10)).runs
-  // Once through everything, uncounted: the first calls of a process measure its compiler.
-  measure(WARM_UP, bare)
-  for (const scheduler of [shallow, deep]) measure(WARM_UP, dispatchOne(scheduler), finishAll(scheduler))
-  measure(WARM_UP / 10, dispatchTen, finishAll(batch))
-  const rounds = Array.from({ length: ROUNDS }, (_, round) => {
-    const samples: Record<string, number[]> = {}
-    const parts: [string, () => number[]][] = [
-      ['bare insert', () => measure(PER_ROUND, bare)],
-      ['dispatch', () => measure(PER_ROUND, dispatchOne(shallow), finishAll(shallow))],
-      ['dispatch, deep', () => measure(PER_ROUND, dispatchOne(deep), finishAll(deep))],
-      ['dispatch of ten', () => measure(PER_ROUND / 10, dispatchTen, finishAll(batch)).map((micros) => micros / 10)],
-    ]
-    // Each round begins with another one, so that nobody always runs after the same neighbour.
-    for (const [name, part] of [...parts.slice(round % 4), ...parts.slice(0, round % 4)]) samples[name] = part()
-    return samples
-  })
-
-  const sum = (values: readonly number[] = []) => values.reduce((total, value) => total + value, 0)
-  const p50 = (name: string) => median(rounds.map((round) => median(round[name] ?? [])))
-  const perSecond = (name: string) =>
-    median(rounds.map((round) => ((round[name]?.length ?? 0) * 1e6) / sum(round[name])))
-  const ratio = (one: string, other: string, of: (values: readonly number[]) => number) =>
-    median(rounds.map((round) => of(round[one] ?? []) / of(round[other] ?? [])))
-  const meanOf = (values: readonly number[]) => sum(values) / values.length
-
-  console.log(`\nmedians of ${ROUNDS} rounds of ${PER_ROUND}, synchronous = full`)
-  console.log('what'.padEnd(18), 'per second'.padStart(12), 'p50 µs'.padStart(10))
-  for (const name of ['bare insert', 'dispatch', 'dispatch, deep', 'dispatch of ten']) {
-    console.log(name.padEnd(18), perSecond(name).toFixed(0).padStart(12), p50(name).toFixed(0).padStart(10))
+  console.log(`\n${PER_CASE} calls each, in turns of 20, synchronous = full, the write-ahead log reused`)
+  console.log('what'.padEnd(32), ...['per second', 'p50 µs', 'mean µs', 'CPU µs'].map((head) => head.padStart(11)))
+  for (const [name, { wallUs, cpuUs }] of measured) {
+    const cells = [1e6 / mean(wallUs), median(wallUs), mean(wallUs), mean(cpuUs)]
+    console.log(name.padEnd(32), ...cells.map((value) => value.toFixed(0).padStart(11)))
   }
+  const of = (name: string) => measured.get(name) ?? { wallUs: [], cpuUs: [] }
+  const [one, claim] = [of('bare insert').wallUs, of('dispatch').wallUs]
   const report = (name: string, value: number, goal: string) =>
     console.log(name.padEnd(58), value.toFixed(2).padStart(8), `  goal ${goal}`)
   console.log()
-  report('dispatches per second ÷ bare inserts per second', ratio('bare insert', 'dispatch', meanOf), '≥ 0.8')
-  report('the same by p50', ratio('bare insert', 'dispatch', median), '≥ 0.8')
-  report('dispatches of ten ÷ bare inserts', ratio('bare insert', 'dispatch of ten', meanOf), '—')
+  report('dispatches per second ÷ bare inserts per second', mean(one) / mean(claim), '≥ 0.8')
+  report('the same by p50', median(one) / median(claim), '≥ 0.8')
   report(
-    `dispatch p50, ${DEEP.toLocaleString('en')} queued ÷ 1,000 queued`,
-    ratio('dispatch, deep', 'dispatch', median),
-    '≤ 1.3',
+    'jobs per second in dispatches of ten ÷ bare inserts',
+    (mean(one) * 10) / mean(of('dispatch of ten').wallUs),
+    '—',
   )
+  const depth = median(of('dispatch, deep').wallUs) / median(claim)
+  report(`dispatch p50, ${DEEP.toLocaleString('en')} queued ÷ 1,000 queued`, depth, '≤ 1.3')
+  const firstMs = median(started.map(({ dispatchedMs }) => dispatchedMs))
+  report('start of the process to first dispatch, s (deep)', firstMs / 1_000, '≤ 1')
+  report('memory at that moment, MiB', median(started.map(({ rssMiB }) => rssMiB)), '—')
+  const memory = await measureMemory(await aFilledFile(join(folder, 'memory.db'), MEMORY_DISPATCHES + 1))
+  const quarters = memory.map((mib) => mib.toFixed(0)).join(', ')
   report(
-    'start of the process to first dispatch, s (deep)',
-    median(started.map((start) => start.dispatchedMs)) / 1_000,
-    '≤ 1',
+    `memory after ${MEMORY_DISPATCHES} dispatches ÷ after half (MiB ${quarters})`,
+    (memory[3] ?? 0) / (memory[1] ?? 1),
+    '≤ 1.1',
   )
-  report('memory at that moment, MiB', median(started.map((start) => start.rssMiB)), '—')
-  for (const scheduler of [shallow, deep, batch]) scheduler.close()
 }
 
 const startUpAt = process.argv.indexOf('--start-up')

@@ -1,11 +1,11 @@
 /** Generate Report: asked for twice, made once, and every state it went through is on record. */
 import assert from 'node:assert/strict'
-import { readFile } from 'node:fs/promises'
+import { getArtifact, readText } from '#domains/artifacts'
 import { examplePayloads } from './catalog/index.ts'
-import { checksumOf, reportFile } from './catalog/report-files.ts'
+import { checksumOf } from './catalog/letter-files.ts'
 import { granted, runExample } from './run-example.ts'
 
-await runExample({}, async ({ company: { people }, submit, reachStatus, path, folder }) => {
+await runExample({}, async ({ artifacts, company: { people, workspaceId }, submit, reachStatus, path }) => {
   const asking = { task: 'Generate Report', payload: examplePayloads['Generate Report'] }
   const first = granted(await submit(people.ana, asking))
   const again = granted(await submit(people.ana, asking))
@@ -19,12 +19,15 @@ await runExample({}, async ({ company: { people }, submit, reachStatus, path, fo
   assert.deepEqual(states, ['created', 'validated', 'queued', 'running', 'succeeded'])
   console.log(`  ${states.join(' → ')}`)
 
-  const report = command.result as { report_id: string; text: string; checksum: string; size_bytes: number }
-  const file = await readFile(reportFile(folder, report.report_id), 'utf8')
-  assert.equal(file, report.text)
-  assert.equal(checksumOf(file), report.checksum)
-  console.log(`The report, ${report.size_bytes} bytes, ${report.checksum.slice(0, 19)}…:`)
-  console.log(report.text.trimEnd().replace(/^/gm, '  '))
+  const result = command.result as { artifact_id: string; checksum: string }
+  const report = granted(await getArtifact(artifacts.db, people.ana, workspaceId, result.artifact_id))
+  const text = granted(await readText(artifacts, report))
+  assert.equal(report.checksum, result.checksum)
+  assert.equal(checksumOf(text), report.checksum)
+  assert.deepEqual([report.status, report.lineage.command_id], ['ready', command.command_id])
+  const { artifact_type, version, size_bytes, checksum } = report
+  console.log(`The artifact: ${artifact_type}, version ${version}, ${size_bytes} bytes, ${checksum.slice(0, 19)}…:`)
+  console.log(text.trimEnd().replace(/^/gm, '  '))
 
   console.log('What it did:')
   for (const { effect_type, status } of effects) console.log(`  ${effect_type} ${status}`)

@@ -10,10 +10,10 @@ await runExample({}, async ({ company: { people }, submit, reachStatus, asked, a
     await submit(people.ana, { task: 'Generate Report', payload: examplePayloads['Generate Report'] }),
   )
   const { command } = await reachStatus(made.command.command_id, 'succeeded')
-  const { report_id, checksum } = command.result as { report_id: string; checksum: string }
+  const { artifact_id, checksum } = command.result as { artifact_id: string; checksum: string }
   const publish = async (destination: string) =>
-    granted(await submit(people.ana, { task: 'Publish Report', payload: { report_id, checksum, destination } })).command
-      .command_id
+    granted(await submit(people.ana, { task: 'Publish Report', payload: { artifact_id, checksum, destination } }))
+      .command.command_id
   const letters = async () => {
     const names = await readdir(join(folder, 'outbox')).catch(() => [])
     const texts = await Promise.all(names.map((name) => readFile(join(folder, 'outbox', name), 'utf8')))

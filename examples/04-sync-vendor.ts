@@ -1,48 +1,45 @@
 /** Sync Vendor Data: a schedule fires, errors are tried again by their class, and any number of runs give the same rows. */
 import assert from 'node:assert/strict'
 import { fireSchedule, listCommands } from '#domains/commands'
-import type { Runtime } from '#runtime'
+import { listSchedules } from '#domains/schedules'
+import { encodeId } from '#kernel/ids'
 import { listRates, ratesFile } from './catalog/rates-copy.ts'
 import { granted, runExample, type Stage } from './run-example.ts'
 import { TRACE } from './story/company.ts'
 import { eventually } from './story/desk.ts'
 
 const HOUR_MS = 3_600_000
-/** A firing of the runtime's schedule; its id is `schedule:{name}:{due time}`. */
-const FIRING = 'schedule_firing'
+const NAME = 'sync_vendor_rates'
 /** The clock of the schedules begins at half past, so that exactly one full hour comes with the hour that passes. */
 let aheadMs = HOUR_MS / 2 - (Date.now() % HOUR_MS)
 
 /** A due time becomes a command; a second firing of the same due time finds the first one's. */
 function fire({ commands, company }: Pick<Stage, 'commands' | 'company'>, dueAt: Date) {
-  const spec = commands.catalog.schedules.find(({ name }) => name === 'sync_vendor_rates')
+  const spec = commands.catalog.schedules.find(({ name }) => name === NAME)
   assert.ok(spec)
   const { workspaceId } = company
   return fireSchedule(commands, spec, { workspaceId, dueAt, traceId: TRACE, requestId: 'req_schedule' })
 }
 
-function registerFiring(runtime: Runtime, world: () => Pick<Stage, 'commands' | 'company'>): void {
-  runtime.register(FIRING, async (id) => {
-    granted(await fire(world(), new Date(id.slice(id.indexOf(':', 'schedule:'.length) + 1))))
-    return { t: 'done' }
-  })
-}
-
 /** Seed 22: too many requests, then every row twice. */
-const settings = { seed: 22, trouble: 2, onRuntime: registerFiring, scheduleAheadMs: () => aheadMs }
+const settings = { seed: 22, trouble: 2, scheduleAheadMs: () => aheadMs }
 
 await runExample(settings, async (stage) => {
-  const { commands, company, db, runtime, reachStatus, path, countEvents, vendor, folder } = stage
-  const list = () => listCommands(db, company.workspaceId, { beforeId: null, limit: 10 })
-  const [spec] = commands.catalog.schedules
-  assert.ok(spec)
-  const { name, cron, queue } = spec
-  granted(await runtime.schedule({ name, cron, queue, kind: FIRING, overlap: 'skip', missed: 'last' }))
+  const { company, db, runtime, startSchedules, reachStatus, path, countEvents, vendor, folder } = stage
+  const list = async () => {
+    const all = await listCommands(db, company.workspaceId, { beforeId: null, limit: 10 })
+    return all.filter(({ command_type }) => command_type === 'sync_vendor_data')
+  }
+  await startSchedules()
+  const kept = await listSchedules(db, company.workspaceId, { afterName: null, limit: 10 })
+  const schedule = kept.items.find(({ name }) => name === NAME)
+  assert.ok(schedule?.enabled)
+  const { name, cron } = schedule
   assert.equal((await list()).length, 0)
   console.log(`The schedule ${name} (${cron}) is on. An hour passes.`)
 
   aheadMs += HOUR_MS
-  await runtime.wake({ kind: 'schedule', id: name })
+  await runtime.wake({ kind: 'schedule', id: encodeId('command_schedule', schedule.schedule_id) })
   const fired = await eventually(
     async () => (await list())[0],
     () => 'the schedule did not fire',

@@ -26,7 +26,7 @@ async function printed(program: string): Promise<string> {
 }
 
 describe('the examples', () => {
-  test('[ST-18] [CMD-03] examples/01-report.ts prints what the guide shows', async () => {
+  test('[ST-18] [CMD-03] [EXM-02] examples/01-report.ts prints what the guide shows', async () => {
     assert.equal(await printed('examples/01-report.ts'), shown('examples/01-report.ts'))
   })
   test('[EXM-03] [ST-19] [POL-07] examples/02-publish-with-approval.ts prints what the guide shows', async () => {
@@ -35,7 +35,7 @@ describe('the examples', () => {
   test('[EXM-07] [CAN-06] [EFF-05] [EXM-08] examples/03-book-hotel.ts prints what the guide shows', async () => {
     assert.equal(await printed('examples/03-book-hotel.ts'), shown('examples/03-book-hotel.ts'))
   })
-  test('[EXM-12] [SCD-05] examples/04-sync-vendor.ts prints what the guide shows', async () => {
+  test('[EXM-12] [PRM-02] [SCD-05] examples/04-sync-vendor.ts prints what the guide shows', async () => {
     assert.equal(await printed('examples/04-sync-vendor.ts'), shown('examples/04-sync-vendor.ts'))
   })
 })

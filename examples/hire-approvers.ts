@@ -1,25 +1,12 @@
 /**
- * Gives a running installation the people whom the example tasks ask, each with a key of their own:
+ * Gives a running installation the people whom the example tasks ask, and takes each one's invitation for them:
  *
- *   node examples/hire-approvers.ts [.concord]
+ *   node examples/hire-approvers.ts [.concord] [http://127.0.0.1:7420]
  *
- * It goes through the identity room on the same database as the server; run again it refuses, since the people are there.
+ * It speaks to the server as its first administrator; run again it refuses, since the people are there.
  */
-import { randomBytes } from 'node:crypto'
-import { resolve } from 'node:path'
-import {
-  bootstrapAdmin,
-  bySystem,
-  createApiKey,
-  createOrgRole,
-  createUser,
-  grantOrgRole,
-  type IdentityWorld,
-} from '#domains/identity'
-import { uuidV7Generator } from '#kernel/uuid'
-import { openDb, openEmbeddedPostgres } from '#store'
-import { granted } from './run-example.ts'
-import { TRACE } from './story/company.ts'
+import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 
 const staff = [
   ['dora', 'data-owner'],
@@ -27,25 +14,21 @@ const staff = [
   ['bo', 'budget-owner'],
 ] as const
 
-const home = resolve(process.argv[2] ?? '.concord')
-const postgres = granted(await openEmbeddedPostgres({ home }))
-const db = openDb({ url: postgres.url, role: 'concord_engine', poolMax: 2 })
-const now = () => new Date()
-const world: IdentityWorld = { db, now, randomBytes, newId: uuidV7Generator(now, randomBytes) }
-try {
-  const { orgId } = await bootstrapAdmin(world, TRACE)
-  const by = bySystem(TRACE)
-  for (const [name, role] of staff) {
-    const externalId = `local:${name}`
-    const user = granted(await createUser(world, by, { orgId, externalId, role: 'writer' }))
-    granted(await createOrgRole(world, by, { orgId, slug: role, name: role }))
-    granted(await grantOrgRole(world, by, { orgId, userId: user.id, role }))
-    const person = { userId: user.id, orgId, orgSlug: 'default', externalId, email: null, orgRoles: [role] }
-    const principal = { ...person, credential: 'api_key', role: 'writer', keyId: null, workspaceId: null } as const
-    const { key } = granted(await createApiKey(world, principal, TRACE, { name, role: 'writer' }))
-    console.log(`export ${name.toUpperCase()}=${key}`)
-  }
-} finally {
-  await db.close()
-  await postgres.stop()
+const [home = '.concord', url = 'http://127.0.0.1:7420'] = process.argv.slice(2)
+const key = readFileSync(join(resolve(home), 'admin.key'), 'utf8').trim()
+
+async function post<Answer>(path: string, body: object): Promise<Answer> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  const response = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) })
+  if (!response.ok) throw new Error(`POST ${path}: ${await response.text()}`)
+  return (await response.json()) as Answer
+}
+
+for (const [name, role] of staff) {
+  const person = { external_id: `local:${name}`, role: 'writer' }
+  const { user_id, invitation } = await post<{ user_id: string; invitation: string }>('/people', person)
+  await post('/org-roles', { slug: role, name: role })
+  await post(`/people/${user_id}/org-roles`, { org_role: role })
+  const made = await post<{ key: string }>('/invitations/redeem', { invitation })
+  console.log(`export ${name.toUpperCase()}=${made.key}`)
 }

@@ -1,27 +1,18 @@
 /**
- * Runs one example program: an embedded Postgres in a folder that is thrown away, the DBOS runtime, the example catalog, a
+ * Runs one example program: an embedded Postgres in a folder that is thrown away, the work of a server, the example catalog, a
  * vendor with a temper, and five people. What a story expects and does not find makes the program exit with 1.
  */
 import { randomBytes } from 'node:crypto'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as wait } from 'node:timers/promises'
-import type { ApprovalWorld } from '#domains/approvals'
-import {
-  COMMAND_KIND,
-  type CommandWorld,
-  openApprovalOwner,
-  openCatalog,
-  openCommands,
-  openDrive,
-  reconcileCommands,
-  shippedPolicies,
-} from '#domains/commands'
+import { openLog } from '#app/log'
+import { type OpenedWork, openWork } from '#app/open-work'
+import type { CommandWorld } from '#domains/commands'
+import { type ArtifactWorld, builtInArtifactTypes, openArtifactTypes, openDiskStore } from '#domains/artifacts'
 import type { Decision } from '#kernel/refusal'
 import { uuidV7Generator } from '#kernel/uuid'
-import { capabilitiesOf, type Runtime, semanticQueues } from '#runtime'
-import { createDbosRuntime } from '#runtime/dbos'
+import type { Runtime } from '#runtime'
 import { type Db, migrateUp, openDb, openEmbeddedPostgres } from '#store'
 import { exampleCatalog } from './catalog/index.ts'
 import { type Company, openCompany } from './story/company.ts'
@@ -32,21 +23,21 @@ export type Stage = Desk & {
   readonly db: Db
   readonly runtime: Runtime
   readonly commands: CommandWorld
+  readonly artifacts: ArtifactWorld
+  readonly startSchedules: OpenedWork['startSchedules']
   readonly company: Company
   readonly vendor: Vendor
   readonly folder: string
 }
 
 export type ExampleSettings = Partial<Pick<VendorSettings, 'seed' | 'trouble' | 'paper'>> & {
-  /** Before the runtime opens: kinds of processes that a story drives itself. */
-  readonly onRuntime?: (runtime: Runtime, world: () => Pick<Stage, 'commands' | 'company'>) => void
   /** How far the clock of the schedules is ahead. */
   readonly scheduleAheadMs?: () => number
 }
 
 /** Seconds become tenths: nobody who tries an example wants to wait as long as a vendor deserves. */
 const BACKOFF_SECONDS = [0.1, 0.2, 0.4]
-const RECONCILE_MS = 1_000
+const CONTENT_BYTES_MAX = 1_048_576
 
 /** The value, or the end of the program. */
 export function granted<T>(decision: Decision<T>): T {
@@ -67,7 +58,7 @@ export async function runExample(settings: ExampleSettings, story: (stage: Stage
 }
 
 async function open(settings: ExampleSettings, closers: (() => Promise<unknown>)[]): Promise<Stage> {
-  const { seed = 1, trouble = 0, paper = 'ready', onRuntime, scheduleAheadMs } = settings
+  const { seed = 1, trouble = 0, paper = 'ready', scheduleAheadMs } = settings
   const folder = await mkdtemp(join(tmpdir(), 'concord-example-'))
   closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 }))
   // Under root the database runs as somebody else, who must be able to pass.
@@ -83,38 +74,26 @@ async function open(settings: ExampleSettings, closers: (() => Promise<unknown>)
   const now = () => new Date()
   const world = { db, now, randomBytes, random: Math.random, newId: uuidV7Generator(now, randomBytes) }
   const company = await openCompany(world)
-  const runtime = createDbosRuntime({ db, ...(scheduleAheadMs ? { scheduleAheadMs } : {}) })
-  const catalog = granted(
-    openCatalog(
-      [...shippedPolicies, ...exampleCatalog({ vendorUrl: vendor.url, folder, backoffSeconds: BACKOFF_SECONDS })],
-      {
-        name: runtime.profile.name,
-        capabilities: capabilitiesOf(runtime.profile),
-        queues: Object.keys(semanticQueues),
-      },
-    ),
-  )
-  const opened = openCommands({
-    ...world,
-    catalog,
-    wake: (process, options) => runtime.wake(process, options),
-    sleep: (ms, signal) => wait(ms, undefined, { signal }).catch(() => {}),
-  })
-  closers.push(() => opened.close())
-  const commands = opened.world
-  runtime.register(COMMAND_KIND, openDrive(commands))
-  onRuntime?.(runtime, () => ({ commands, company }))
-  granted(await runtime.open())
-  closers.push(() => runtime.close())
-  const sweep = setInterval(() => void reconcileCommands(commands).catch(() => {}), RECONCILE_MS)
-  closers.push(async () => clearInterval(sweep))
-
-  const approvals: ApprovalWorld = {
-    db,
+  const catalog = exampleCatalog({ vendorUrl: vendor.url, folder, backoffSeconds: BACKOFF_SECONDS })
+  const store = openDiskStore({
+    folder: join(folder, 'artifacts'),
     newId: world.newId,
-    types: commands.approvalTypes,
-    owner: openApprovalOwner(commands),
+    contentBytesMax: CONTENT_BYTES_MAX,
+  })
+  const artifacts: ArtifactWorld = {
+    ...world,
+    types: granted(openArtifactTypes(builtInArtifactTypes)),
+    stores: [store],
   }
+  const work = granted(
+    await openWork(db, world, { catalog }, openLog('silent'), {
+      artifacts,
+      defaultWorkspace: company.workspaceId,
+      ...(scheduleAheadMs ? { scheduleAheadMs } : {}),
+    }),
+  )
+  closers.push(() => work.close())
+  const { commands, approvals, runtime, startSchedules } = work
   const desk = openDesk({ commands, approvals, workspaceId: company.workspaceId })
-  return { ...desk, db, runtime, commands, company, vendor, folder }
+  return { ...desk, db, runtime, commands, startSchedules, artifacts, company, vendor, folder }
 }

@@ -25,7 +25,15 @@ async function describe(): Promise<string> {
       async *follow() {},
     },
     // The routes are only described here; no command is looked up.
-    work: { commands: { catalog: { tasks: new Map() } } as never, approvals: {} as never, connectors: { definitions: [] } as never, webhooks: [] },
+    work: {
+      commands: { catalog: { tasks: new Map() } } as never,
+      approvals: {} as never,
+      artifacts: {} as never,
+      schedules: { commands: {} } as never,
+      connectors: { definitions: [] } as never,
+      webhooks: [],
+      memory: {} as never,
+    },
     schemaVersions: () => Promise.resolve({ expected: 0, actual: 0 }),
     cursorKey: new Uint8Array(32),
   })

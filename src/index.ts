@@ -13,11 +13,13 @@ export {
   type World,
 } from '#app'
 export type { Decision, Refusal } from '#kernel/refusal'
+export { type ArtifactType, defineArtifactType } from '#domains/artifacts'
 export {
   defineCommandType,
   defineConnectorOperation,
   defineEffect,
   defineFunction,
+  defineMaintenance,
   definePolicy,
   defineSchedule,
   defineTask,
@@ -26,6 +28,7 @@ export {
   EffectPending,
   loadConnector,
   registerRetry,
+  type ScheduleSpec,
 } from '#domains/commands'
 export {
   type Connector,

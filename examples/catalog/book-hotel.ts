@@ -13,7 +13,6 @@ import { retryableErrorClasses } from '#kernel/error-classes'
 import { defineRetryPolicy } from '#kernel/retry-policy'
 import { callTimeoutOf, type ExampleOptions, retryOf } from './example-options.ts'
 import { textOf } from './payload-text.ts'
-import { checksumOf } from './report-files.ts'
 import { callVendor } from './vendor-client.ts'
 
 const day = z.iso.date()
@@ -80,11 +79,16 @@ function effects(options: ExampleOptions): readonly Definition[] {
       effect_type: PAPER,
       class: 'read',
       timeout_ms,
-      async do({ payload: draft, signal }) {
+      async do({ payload: draft, signal, artifacts }) {
         const reference = encodeURIComponent(textOf(draft, 'booking_draft_id'))
         const url = `${vendorUrl}/reservations/${reference}/confirmation`
         const { reservation_id, text } = await callVendor({ url, signal })
-        return { reservation_id: String(reservation_id), text: String(text), checksum: checksumOf(String(text)) }
+        const { artifact_id, checksum } = await artifacts.write({
+          type: 'reservation_confirmation',
+          title: `Confirmation of ${textOf(draft, 'booking_draft_id')}`,
+          content: { text: String(text) },
+        })
+        return { reservation_id: String(reservation_id), text: String(text), checksum, artifact_id }
       },
     }),
   ]

@@ -62,7 +62,7 @@ describe('the example catalog', () => {
     ])
   })
 
-  test('the contract of Generate Report', () => {
+  test('[EXM-01] the contract of Generate Report', () => {
     const { spec, type, policyNames } = task('Generate Report')
     assert.deepEqual(spec.ingress_types, ['user_request', 'scheduled_trigger'])
     assert.deepEqual(spec.required_inputs, ['report_type', 'date_range'])
@@ -98,7 +98,7 @@ describe('the example catalog', () => {
     assert.ok(!type.payload.safeParse({ ...examplePayloads['Book Hotel'], user_explicitly_approved: true }).success)
   })
 
-  test('the contract of Book Hotel', () => {
+  test('[EXM-06] the contract of Book Hotel', () => {
     const { spec, type } = task('Book Hotel')
     const effect = catalog.effects.get('connector.hotel_booking.book_hotel')
     assert.deepEqual([spec.risk_level, type.risk_level], ['high', 'high'])

@@ -6,7 +6,7 @@ import { defineRetryPolicy } from '#kernel/retry-policy'
 export type ExampleOptions = {
   /** The address of the hotel vendor, `examples/hotel-vendor.ts`. */
   readonly vendorUrl: string
-  /** Reports, outgoing letters and the copy of the vendor's rates are files in it. */
+  /** Outgoing letters and the copy of the vendor's rates are files in it. */
   readonly folder: string
   /** Between two attempts; left out, a person would call it patient. */
   readonly backoffSeconds?: readonly number[]

@@ -1,13 +1,10 @@
 /**
- * Generate Report: numbers in, a text out, nobody has to agree. The report is a file of the project named after its effect,
- * and the effect's result holds its text and checksum; there is no row in `concord.artifacts` for it.
+ * Generate Report: numbers in, a text out, nobody has to agree. The report is an artifact: its row is committed with the outcome of
+ * the effect, and undoing the command takes it back.
  */
-import { rm } from 'node:fs/promises'
 import { z } from 'zod'
 import { defineCommandType, type Definition, defineEffect, defineFunction, defineTask } from '#domains/commands'
-import type { ExampleOptions } from './example-options.ts'
-import { textOf } from './payload-text.ts'
-import { checksumOf, reportFile, writeOnce } from './report-files.ts'
+import { idOf, textOf } from './payload-text.ts'
 
 const payload = z.strictObject({
   report_type: z.enum(['monthly_revenue']),
@@ -39,23 +36,26 @@ export function renderReport(month: string): string {
   ].join('\n')
 }
 
-export function generateReport({ folder }: ExampleOptions): readonly Definition[] {
+export function generateReport(): readonly Definition[] {
   return [
     defineEffect({
       effect_type: 'artifact.report',
       class: 'keyed',
-      async do({ payload: asked, effectId, attempt }) {
-        const text = renderReport(textOf(asked, 'month'))
-        await writeOnce(reportFile(folder, effectId), text, `draft-${attempt}`)
-        const size_bytes = Buffer.byteLength(text)
-        return { report_id: effectId, title: text.split('\n')[0] ?? '', text, checksum: checksumOf(text), size_bytes }
+      async do({ payload: asked, artifacts }) {
+        const month = textOf(asked, 'month')
+        const text = renderReport(month)
+        const title = text.split('\n')[0] ?? ''
+        const draft = { type: 'report', title, file_name: `revenue-${month}.txt`, content: { text } }
+        const { artifact_id, checksum, size_bytes } = await artifacts.write(draft)
+        return { artifact_id, title, text, checksum, size_bytes }
       },
       undo: {
         name: 'artifact.discard_report',
-        async do({ undone, emit }) {
-          await rm(reportFile(folder, undone.effectId), { force: true })
+        async do({ undone, artifacts, emit }) {
+          const artifact_id = idOf(undone.result, 'artifact_id')
+          await artifacts.withdraw(artifact_id)
           emit('artifact.discard_report')
-          return { discarded: undone.effectId }
+          return { discarded: artifact_id }
         },
       },
     }),

@@ -13,7 +13,7 @@ export type { ExampleOptions } from './example-options.ts'
 export function exampleCatalog(options: ExampleOptions): readonly Definition[] {
   return [
     appNotification,
-    ...generateReport(options),
+    ...generateReport(),
     ...publishReport(options),
     ...bookHotel(options),
     ...syncVendorData(options),

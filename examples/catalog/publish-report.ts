@@ -10,22 +10,23 @@ import {
   defineEffect,
   defineFunction,
   defineTask,
+  type EffectArtifacts,
   EffectFailure,
 } from '#domains/commands'
 import type { JsonObject } from '#kernel/json-value'
 import { type ExampleOptions, retryOf } from './example-options.ts'
 import { textOf } from './payload-text.ts'
-import { checksumOf, findText, letterFile, reportFile, writeOnce } from './report-files.ts'
+import { checksumOf, letterFile, writeOnce } from './letter-files.ts'
 
 const payload = z.strictObject({
-  report_id: z.uuid(),
+  artifact_id: z.uuid(),
   /** What the approver saw is what is sent: another text under the same id is refused. */
   checksum: z.string().regex(/^sha256:[0-9a-f]{64}$/, 'the checksum of the report'),
   destination: z.string().regex(/^[\w.:+@-]{1,200}$/, 'an address such as finance@example.com, or internal'),
 })
 
 export const publishReportExample = {
-  report_id: '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405170',
+  artifact_id: '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405170',
   checksum: `sha256:${'0'.repeat(64)}`,
   destination: 'finance@example.com',
 }
@@ -35,13 +36,11 @@ const EFFECT = `connector.${OPERATION}`
 const UNDO = 'sharing.withdraw_report'
 
 /** The report as it was shown, or a failure that no repetition mends. */
-async function readReport(folder: string, asked: JsonObject): Promise<string> {
-  const reportId = textOf(asked, 'report_id')
-  const text = await findText(reportFile(folder, reportId))
-  if (text === undefined) throw new EffectFailure('validation_error', `there is no report ${reportId}`)
-  if (checksumOf(text) !== asked['checksum'])
+async function readReport(artifacts: EffectArtifacts, asked: JsonObject): Promise<string> {
+  const { artifact_id, checksum } = await artifacts.find(textOf(asked, 'artifact_id'))
+  if (checksum !== asked['checksum'])
     throw new EffectFailure('validation_error', 'the report is not the one that was asked about')
-  return text
+  return artifacts.text(artifact_id)
 }
 
 export function publishReport(options: ExampleOptions): readonly Definition[] {
@@ -52,7 +51,7 @@ export function publishReport(options: ExampleOptions): readonly Definition[] {
       operation: 'publish_report',
       side_effect: true,
       idempotency_required: true,
-      idempotency_key_template: 'publish_report:{report_id}:{destination}',
+      idempotency_key_template: 'publish_report:{artifact_id}:{destination}',
     }),
     retryOf(OPERATION, options),
     defineEffect({
@@ -60,9 +59,11 @@ export function publishReport(options: ExampleOptions): readonly Definition[] {
       class: 'keyed',
       async do(call) {
         const destination = textOf(call.payload, 'destination')
-        const text = await readReport(folder, call.payload)
+        const text = await readReport(call.artifacts, call.payload)
         const letter = `To: ${destination}\n\n${text}`
         await writeOnce(letterFile(folder, call.idempotencyKey), letter, `draft-${call.attempt}`)
+        // Its row says where it went; one that was published before stays as it is.
+        await call.artifacts.publish(textOf(call.payload, 'artifact_id'), destination)
         return { destination, letter_checksum: checksumOf(letter) }
       },
       // A letter that has left cannot be called back: what undoes it is a second letter, and it does not claim to be more.
@@ -79,8 +80,8 @@ export function publishReport(options: ExampleOptions): readonly Definition[] {
     }),
     defineFunction({
       name: 'publish_report',
-      plan: ({ report_id = null, checksum = null, destination = null }) => [
-        { effect_type: EFFECT, payload: { report_id, checksum, destination } },
+      plan: ({ artifact_id = null, checksum = null, destination = null }) => [
+        { effect_type: EFFECT, payload: { artifact_id, checksum, destination } },
       ],
       result: ([letter]) => letter,
     }),
@@ -94,9 +95,9 @@ export function publishReport(options: ExampleOptions): readonly Definition[] {
       cancellable_by: ['requester', 'admin'],
       audit: ['command_created', 'policy_evaluated', 'plan_created', 'effect_executed'],
       risk_level: 'medium',
-      fields: { report_id: 'internal', checksum: 'internal', destination: 'internal' },
+      fields: { artifact_id: 'internal', checksum: 'internal', destination: 'internal' },
       approval: { approver: 'role:data_owner', expires_in_minutes: 24 * 60 },
-      idempotency: { required: true, key_template: 'publish_report:{report_id}:{destination}' },
+      idempotency: { required: true, key_template: 'publish_report:{artifact_id}:{destination}' },
     }),
     defineTask({
       name: 'Publish Report',
@@ -104,7 +105,7 @@ export function publishReport(options: ExampleOptions): readonly Definition[] {
       command_type: 'publish_report',
       function_name: 'publish_report',
       ingress_types: ['user_request', 'agent_action'],
-      required_inputs: ['report_id', 'checksum', 'destination'],
+      required_inputs: ['artifact_id', 'checksum', 'destination'],
       async_required: true,
       notification_required: true,
       connector_requirements: ['sharing'],

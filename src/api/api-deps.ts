@@ -1,14 +1,18 @@
 /** Everything the API needs from outside, as arguments: nothing here reads an environment, a clock or chance by itself. */
 import type { Hono } from 'hono'
 import type { ApprovalWorld } from '#domains/approvals'
+import type { ArtifactWorld } from '#domains/artifacts'
 import type { CommandWorld, WebhookSource } from '#domains/commands'
 import type { Connectors } from '#domains/connectors'
 import type { Principal } from '#domains/identity'
+import type { MemoryWorld } from '#domains/memory'
+import type { ScheduleWorld } from '#domains/schedules'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
 import type { Db } from '#store'
 import type { EventFeed } from './event-stream.ts'
 import type { ApiEnv } from './request-context.ts'
+import type { SchedulerFace } from './scheduler-face.ts'
 
 /** The part of a pino logger that the API uses. */
 export type ApiLog = {
@@ -24,6 +28,8 @@ export type ApiLimits = {
   readonly ratePerMinute: number
   /** How many requests one key may send at once before the rate counts. */
   readonly rateBurst: number
+  /** Bad credentials that one address may try in a minute, all at once if it likes. */
+  readonly badBearersPerMinute: number
   readonly heartbeatMs: number
   readonly streamsPerKeyMax: number
   readonly healthTimeoutMs: number
@@ -34,6 +40,7 @@ export const defaultLimits: ApiLimits = {
   bodyTimeoutMs: 8_000,
   ratePerMinute: 6_000,
   rateBurst: 300,
+  badBearersPerMinute: 60,
   heartbeatMs: 15_000,
   streamsPerKeyMax: 20,
   healthTimeoutMs: 1_500,
@@ -45,6 +52,15 @@ export function limitsOf(given: Partial<ApiLimits> = {}): ApiLimits {
   return { ...limits, rateBurst: given.rateBurst ?? Math.min(defaultLimits.rateBurst, limits.ratePerMinute) }
 }
 
+/** How one request ended: for counters. */
+export type Answered = {
+  readonly method: string
+  /** The pattern, such as `/commands/:command_id`. */
+  readonly route: string
+  readonly status: number
+  readonly durationMs: number
+}
+
 export type SchemaVersions = { readonly expected: string | number; readonly actual: string | number | null }
 export type RuntimeStatus = { readonly name: string; readonly ok: boolean }
 
@@ -52,8 +68,11 @@ export type RuntimeStatus = { readonly name: string; readonly ok: boolean }
 export type GovernedWork = {
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
-  readonly connectors: Connectors
+  readonly artifacts?: ArtifactWorld
+  readonly schedules?: ScheduleWorld
+  readonly connectors?: Connectors
   readonly webhooks: readonly WebhookSource[]
+  readonly memory?: MemoryWorld
 }
 
 export type ApiDeps = {
@@ -67,6 +86,8 @@ export type ApiDeps = {
   readonly feed: EventFeed
   readonly schemaVersions: () => Promise<SchemaVersions>
   readonly work?: GovernedWork
+  /** The scheduler of this machine, when the server runs it; its routes say so when it does not. */
+  readonly scheduler?: SchedulerFace
   readonly runtimeStatus?: () => Promise<RuntimeStatus>
   /** Seals page cursors; the same in every process of one installation. */
   readonly cursorKey: Uint8Array
@@ -81,6 +102,8 @@ export type ApiDeps = {
   readonly publicPaths?: readonly string[]
   /** More routes, mounted before the built-in ones and behind the same guards. */
   readonly extraRoutes?: (app: Hono<ApiEnv>) => void
+  /** Told about every answer. */
+  readonly onAnswered?: (answered: Answered) => void
   /** Ends the open event streams when the server goes down. */
   readonly closing?: AbortSignal
 }

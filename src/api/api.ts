@@ -4,7 +4,9 @@ import type { Hono } from 'hono'
 import { accessLog } from './access-log.ts'
 import { type ApiDeps, type GovernedWork, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
+import { artifactRoutes } from './artifact-routes.ts'
 import { auditRoutes } from './audit-routes.ts'
+import { type BadBearers, openBadBearers } from './bad-bearers.ts'
 import { bodyGuard } from './body-guard.ts'
 import { authentication, authorization } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
@@ -13,7 +15,12 @@ import { eventRoutes } from './event-routes.ts'
 import { judgeFault } from './fault.ts'
 import { healthRoutes } from './health-routes.ts'
 import { identityRoutes } from './identity-routes.ts'
+import { memoryCandidateRoutes } from './memory-candidate-routes.ts'
+import { memoryForgetRoutes } from './memory-forget-routes.ts'
+import { memoryRoutes } from './memory-routes.ts'
 import { describeApi, type OpenApiDocument } from './openapi.ts'
+import { memberRoutes } from './member-routes.ts'
+import { peopleRoutes } from './people-routes.ts'
 import { rateLimit } from './rate-limit.ts'
 import { referenceRoutes } from './reference-routes.ts'
 import { answerProblem, type ApiEnv, requestIds } from './request-context.ts'
@@ -21,6 +28,8 @@ import { responseHeaders } from './response-headers.ts'
 import { type AccessTable, openAccessTable } from './route-access.ts'
 import { notFound, routeGuard } from './route-guard.ts'
 import { sameOrigin } from './same-origin.ts'
+import { scheduleRoutes } from './schedule-routes.ts'
+import { schedulerRoutes } from './scheduler-routes.ts'
 import { taskTypeRoutes } from './task-type-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
 
@@ -29,6 +38,7 @@ export type Api = OpenAPIHono<ApiEnv>
 export function createApi(deps: ApiDeps): Api {
   const limits = limitsOf(deps.limits)
   const app: Api = new OpenAPIHono<ApiEnv>()
+  const badBearers = openBadBearers(limits.badBearersPerMinute, deps.now)
   let table: AccessTable | undefined
   let document: OpenApiDocument | undefined
   const accessTable = () => {
@@ -40,11 +50,11 @@ export function createApi(deps: ApiDeps): Api {
   app.use(
     '*',
     requestIds(deps.randomBytes),
-    accessLog(deps.log),
+    accessLog(deps.log, deps.onAnswered),
     responseHeaders(deps.version),
     sameOrigin({ hosts: deps.hosts ?? [], origins: deps.origins ?? [] }),
     routeGuard(app, accessTable),
-    authentication(deps),
+    authentication(deps, badBearers),
     rateLimit(limits, deps.now),
     authorization(deps),
     bodyGuard(limits),
@@ -62,8 +72,10 @@ export function createApi(deps: ApiDeps): Api {
   deps.extraRoutes?.(app)
   app.route('/', healthRoutes(deps, limits.healthTimeoutMs))
   app.route('/', identityRoutes(deps))
+  mountPeople(app, deps, badBearers)
   if (deps.work) mountWork(app, deps, deps.work)
   app.route('/', eventRoutes(deps, limits))
+  for (const router of schedulerRoutes(deps, limits)) app.route('/', router)
   app.route(
     '/',
     referenceRoutes(deps.version, () => (document ??= describeApi(app, deps.version))),
@@ -71,15 +83,30 @@ export function createApi(deps: ApiDeps): Api {
   return app
 }
 
-function mountWork(app: Api, deps: ApiDeps, { commands, approvals, connectors, webhooks }: GovernedWork): void {
+function mountPeople(app: Api, deps: ApiDeps, badBearers: BadBearers): void {
+  const routers: readonly Hono<ApiEnv>[] = [peopleRoutes(deps, badBearers), memberRoutes(deps)]
+  for (const router of routers) app.route('/', router)
+}
+
+function mountWork(app: Api, deps: ApiDeps, work: GovernedWork): void {
+  const { commands, approvals, artifacts, connectors, schedules, webhooks, memory } = work
   // The routers' exact types say nothing more here and are too deep for the compiler to add up.
   const routers: readonly Hono<ApiEnv>[] = [
     taskTypeRoutes(commands),
     commandRoutes(deps, commands),
     approvalRoutes({ ...deps, approvals }),
+    ...(artifacts ? [artifactRoutes(deps, commands, artifacts)] : []),
+    ...(schedules ? [scheduleRoutes(deps, schedules)] : []),
     auditRoutes(deps, commands),
-    connectorRoutes({ ...deps, connectors }),
+    ...(connectors ? [connectorRoutes({ ...deps, connectors })] : []),
     webhookRoutes(commands, webhooks),
+    ...(memory
+      ? [
+          memoryRoutes(commands, memory),
+          memoryCandidateRoutes({ ...deps, approvals, memory }),
+          memoryForgetRoutes(commands, memory),
+        ]
+      : []),
   ]
   for (const router of routers) app.route('/', router)
 }

@@ -85,6 +85,13 @@ describe('the routes of the approvals room', () => {
     return (await response.json()) as T
   }
 
+  test('[SUP-12] the packet names its requester as every other field does, with the prefix of a person', async () => {
+    const { id } = await ask()
+    const view = await read<ApprovalDetailView>(`/approvals/${id}`, finance)
+    assert.equal(view.packet['requester'], encodeId('user', api.ours.people.writer.principal.userId))
+    assert.equal(view.packet['requester'], view.requested_by)
+  })
+
   test('[APR-20] [API-03] the inbox lists what waits for me, the approval shows its packet and deadline, and a decision with a reason closes it', async () => {
     const approval = await ask()
     const inbox = await read<Page<ApprovalView>>('/approvals?mine=true', finance)

@@ -228,10 +228,10 @@ const cases: readonly Case[] = [
     answer: '404 identity.org_role.not_found',
   },
   {
-    title: 'user that does not exist',
-    path: '/keys',
+    title: 'a person who does not exist',
+    path: `/people/${aUuid}/role`,
     method: 'POST',
-    body: { name: 'k', role: 'reader', user_id: aUuid },
+    body: { role: 'reader' },
     answer: '404 identity.user.not_found',
   },
   {

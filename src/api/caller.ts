@@ -3,6 +3,7 @@ import type { MiddlewareHandler } from 'hono'
 import { authorize, resolveWorkspace } from '#domains/identity'
 import { type Decision, refuse } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
+import type { BadBearers } from './bad-bearers.ts'
 import { answerProblem, type ApiContext, type ApiEnv } from './request-context.ts'
 
 const BEARER = /^Bearer +([^\s,]+)$/i
@@ -14,12 +15,19 @@ export function bearerOf(c: ApiContext): Decision<string> {
   return refuse('unauthenticated', 'This needs a credential.', { hint: 'Send Authorization: Bearer and an API key.' })
 }
 
-export function authentication({ authenticate }: Pick<ApiDeps, 'authenticate'>): MiddlewareHandler<ApiEnv> {
+export function authentication(
+  { authenticate }: Pick<ApiDeps, 'authenticate'>,
+  bad: BadBearers,
+): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     if (c.get('access')?.open) return next()
     const bearer = bearerOf(c)
     if (!bearer.ok) return answerProblem(c, bearer)
+    const tooMany = bad.decide(c, bearer.value)
+    if (tooMany) return answerProblem(c, tooMany)
     const principal = await authenticate(bearer.value)
+    // A database or a provider that does not answer says nothing about the credential.
+    if (principal.ok || principal.code === 'unauthenticated') bad.note(c, bearer.value, principal.ok)
     if (!principal.ok) return answerProblem(c, principal)
     c.set('principal', principal.value)
     await next()

@@ -217,7 +217,20 @@ describe('commands over HTTP', () => {
     assert.equal(await outcomeOf(await call(app, '/commands?cursor=abc', { key, headers })), '400 cursor_invalid')
   })
 
-  test('[API-06] a webhook: signed, fresh, once; an unknown type is recorded; every wrong signature has one answer', async () => {
+  test('[PRM-13] the answer comes before the work: nothing outside has been called when it is given', async () => {
+    const before = room.provider.calls.length
+    const { status, command_id } = await submit({
+      task_name: 'Work',
+      payload: { subject: 'slow', steps: ['connector.hotel.book_a'] },
+    })
+    assert.deepEqual([status, room.provider.calls.length], ['created', before])
+    const hex = command_id.slice(4)
+    const uuid = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+    assert.equal(await room.settle(uuid), 'succeeded')
+    assert.equal(room.provider.calls.length, before + 1)
+  })
+
+  test('[API-06] [CMD-06] a webhook: signed, fresh, once; an unknown type is recorded; every wrong signature has one answer', async () => {
     const now = String(Math.floor(api.world.now().getTime() / 1_000))
     const deliver = (body: Json, more: { id?: string; at?: string; signature?: string; source?: string } = {}) => {
       const bytes = new TextEncoder().encode(JSON.stringify(body))

@@ -18,6 +18,7 @@ import {
   listCommands,
   retryBody,
   retryCommand,
+  type StoredCommand,
   submitCommand,
   submitCommandBody,
   submittedView,
@@ -161,6 +162,8 @@ const getExplanation = createRoute({
 export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: CommandWorld) {
   const cursors = openPageCursors(deps.cursorKey)
   const acting = (c: ApiContext) => actingFor(principalOf(c), c.get('ids').traceId)
+  const named = (c: ApiContext, commandId: string) => ({ workspaceId: workspaceOf(c).id, commandId })
+  const show = (command: StoredCommand) => toCommandView(world.catalog, { command, effects: [] })
   const find = (c: ApiContext, commandId: string) => getCase(deps.db, workspaceOf(c).id, commandId)
 
   return newRouter()
@@ -207,45 +210,28 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
       const items = rows.slice(0, limit)
       const last = rows.length > limit ? items.at(-1) : undefined
       const next_cursor = last ? cursors.seal(scope, [last.command_id]) : null
-      return c.json(
-        { items: items.map((command) => toCommandView(world.catalog, { command, effects: [] })), next_cursor },
-        200,
-      )
+      return c.json({ items: items.map(show), next_cursor }, 200)
     })
     .openapi(getCommand, async (c) => {
       const found = await find(c, c.req.valid('param').command_id)
       return found.ok ? c.json(toCommandView(world.catalog, found.value), 200) : refused(c, found)
     })
     .openapi(postInput, async (c) => {
-      const { command_id: commandId } = c.req.valid('param')
-      const supplied = await supplyInput(world, acting(c), {
-        workspaceId: workspaceOf(c).id,
-        commandId,
-        input: c.req.valid('json').input,
-      })
-      return supplied.ok
-        ? c.json(toCommandView(world.catalog, { command: supplied.value, effects: [] }), 200)
-        : refused(c, supplied)
+      const asked = { ...c.req.valid('json'), ...named(c, c.req.valid('param').command_id) }
+      const supplied = await supplyInput(world, acting(c), asked)
+      return supplied.ok ? c.json(show(supplied.value), 200) : refused(c, supplied)
     })
     .openapi(postCancel, async (c) => {
       const { reason, cancellation_mode, force } = c.req.valid('json')
-      const { command_id: commandId } = c.req.valid('param')
-      const asked = { workspaceId: workspaceOf(c).id, commandId, reason, cancellationMode: cancellation_mode, force }
+      const asked = { ...named(c, c.req.valid('param').command_id), reason, cancellationMode: cancellation_mode, force }
       const cancelled = await cancelCommand(world, acting(c), asked)
       if (!cancelled.ok) return refused(c, cancelled)
-      const { command, changed } = cancelled.value
-      return c.json({ ...toCommandView(world.catalog, { command, effects: [] }), changed }, 200)
+      return c.json({ ...show(cancelled.value.command), changed: cancelled.value.changed }, 200)
     })
     .openapi(postRetry, async (c) => {
-      const { command_id: commandId } = c.req.valid('param')
-      const retried = await retryCommand(world, acting(c), {
-        workspaceId: workspaceOf(c).id,
-        commandId,
-        reason: c.req.valid('json').reason,
-      })
-      return retried.ok
-        ? c.json(toCommandView(world.catalog, { command: retried.value, effects: [] }), 200)
-        : refused(c, retried)
+      const asked = { ...c.req.valid('json'), ...named(c, c.req.valid('param').command_id) }
+      const retried = await retryCommand(world, acting(c), asked)
+      return retried.ok ? c.json(show(retried.value), 200) : refused(c, retried)
     })
     .openapi(getEvents, async (c) => {
       const { command_id: commandId } = c.req.valid('param')

@@ -159,7 +159,6 @@ export function identityRoutes(deps: ApiDeps) {
       const created = await createApiKey(deps, principalOf(c), c.get('ids').traceId, {
         name: body.name,
         role: body.role,
-        userId: body.user_id,
         workspaceId: body.workspace_id,
         expiresAt: body.expires_at,
       })

@@ -1,6 +1,7 @@
 /** The door of the API room. */
 export { type Api, createApi } from './api.ts'
 export {
+  type Answered,
   type ApiDeps,
   type ApiLimits,
   type ApiLog,
@@ -10,6 +11,7 @@ export {
   type SchemaVersions,
 } from './api-deps.ts'
 export { type EventFeedOptions, openEventFeed } from './domain-event-feed.ts'
+export type { SchedulerFace } from './scheduler-face.ts'
 export { type EventFeed, type FollowEvents, type StreamedEvent, streamEvents } from './event-stream.ts'
 export { judgeFault } from './fault.ts'
 export { describeApi, type OpenApiDocument } from './openapi.ts'

@@ -29,8 +29,15 @@ export function describeApi(app: OpenAPIHono<ApiEnv>, version: string): OpenApiD
       { name: 'identity', description: 'People, workspaces and keys.' },
       { name: 'commands', description: 'Governed work: asked for, decided, carried out, explained.' },
       { name: 'approvals', description: 'What waits for a person.' },
+      { name: 'artifacts', description: 'What work produced: its content, its lineage, how far it may go.' },
+      { name: 'schedules', description: 'Commands that are asked for by the clock.' },
       { name: 'connectors', description: 'The doors to other systems, and what was called.' },
+      { name: 'memory', description: 'What is remembered about whom, who agreed, and forgetting.' },
       { name: 'audit', description: 'What was recorded.' },
+      {
+        name: 'scheduler',
+        description: 'Jobs of one machine, in order and on time; off unless the server runs a scheduler.',
+      },
       { name: 'events', description: 'What happens, as it happens.' },
     ],
   })

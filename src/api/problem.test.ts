@@ -20,6 +20,7 @@ const statuses: Record<RefusalKind, number> = {
   unsupported: 415,
   invalid: 422,
   rate: 429,
+  range: 416,
   headers_too_large: 431,
   unavailable: 503,
   usage: 500,

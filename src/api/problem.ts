@@ -15,6 +15,7 @@ const standings: Record<RefusalKind, Standing> = {
   conflict: { status: 409, title: 'Not possible now' },
   too_large: { status: 413, title: 'Too large' },
   unsupported: { status: 415, title: 'Unsupported content' },
+  range: { status: 416, title: 'Range not satisfiable' },
   invalid: { status: 422, title: 'Invalid value' },
   rate: { status: 429, title: 'Too many requests' },
   headers_too_large: { status: 431, title: 'Headers too large' },
@@ -76,8 +77,8 @@ export function problemHeaders(refusal: Refusal): Record<string, string> {
   const kind = kindOf(refusal.code)
   const headers: Record<string, string> = { 'content-type': 'application/problem+json' }
   if (kind === 'unauthenticated') headers['www-authenticate'] = 'Bearer realm="concord"'
-  if (kind === 'unavailable' || kind === 'rate') {
-    const given = refusal.facts?.['retry_after_s']
+  const given = refusal.facts?.['retry_after_s']
+  if (kind === 'unavailable' || kind === 'rate' || typeof given === 'number') {
     headers['retry-after'] = String(typeof given === 'number' ? Math.max(1, Math.ceil(given)) : RETRY_AFTER_S)
   }
   if (kind === 'method' && Array.isArray(refusal.facts?.['allowed']))

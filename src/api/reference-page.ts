@@ -8,6 +8,8 @@ a{color:var(--link)}h1,h2,h3{line-height:1.25}h2{margin-top:2.5rem;border-bottom
 code,pre{font:14px/1.5 ui-monospace,monospace}pre{background:var(--soft);padding:.75rem;overflow-x:auto;border-radius:.4rem}
 details{border:1px solid var(--line);border-radius:.4rem;margin:.6rem 0;padding:.2rem .8rem}summary{cursor:pointer;padding:.4rem 0}
 summary b{display:inline-block;min-width:4.5rem}table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:.3rem .6rem .3rem 0;border-top:1px solid var(--line)}
+code,a,summary,p,h3{overflow-wrap:anywhere}
+@media(max-width:40rem){body{margin:1rem auto}table,tbody,tr,th,td{display:block}th,td{border-top:0;padding:.1rem 0}tr{border-top:1px solid var(--line);padding:.3rem 0}}
 :focus-visible{outline:3px solid var(--link);outline-offset:2px}.quiet{opacity:.75}`
 
 type Json = Readonly<Record<string, unknown>>

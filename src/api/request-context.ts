@@ -6,6 +6,7 @@ import type { Principal, Workspace } from '#domains/identity'
 import { KernelFault } from '#kernel/errors'
 import { textId } from '#kernel/ids'
 import type { Refusal } from '#kernel/refusal'
+import { hasSecretShape } from '#kernel/secret-shapes'
 import { type ProblemDetail, problemHeaders, type RequestIds, toProblem } from './problem.ts'
 import type { RouteAccess } from './route-access.ts'
 
@@ -28,7 +29,10 @@ const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f
 export function requestIds(randomBytes: (count: number) => Uint8Array): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const asked = c.req.header('x-request-id')
-    const requestId = asked !== undefined && REQUEST_ID.test(asked) ? asked : textId('request', randomBytes(16))
+    const requestId =
+      asked !== undefined && REQUEST_ID.test(asked) && !hasSecretShape(asked)
+        ? asked
+        : textId('request', randomBytes(16))
     const trace = TRACEPARENT.exec(c.req.header('traceparent') ?? '')?.[1]
     const traceId = trace === undefined ? textId('trace', randomBytes(16)) : `trace_${trace}`
     c.set('ids', { requestId, traceId })

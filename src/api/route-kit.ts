@@ -74,6 +74,7 @@ const PROBLEMS = {
   409: 'Not possible in the present state.',
   413: 'The body is too large.',
   415: 'The body is not JSON in UTF-8.',
+  416: 'The part that was asked for is not in it.',
   422: 'A value is not allowed.',
   429: 'Too many requests; Retry-After says when.',
   503: 'The database does not answer; Retry-After says when to ask again.',

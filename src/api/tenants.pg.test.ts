@@ -21,10 +21,21 @@ const places: readonly {
     foreign: (api) => api.theirs.people.admin.keyId,
     send: (id) => [`/keys/${id}`, { method: 'DELETE' }],
   },
+  ...(['role', 'org-roles', 'deactivate', 'reactivate', 'invite'] as const).map((verb) => ({
+    title: `user_id in POST /people/…/${verb}`,
+    foreign: (api: TestApi) => encodeId('user', api.theirs.people.reader.principal.userId),
+    send: (id: string) => {
+      const body = { role: { role: 'writer' }, 'org-roles': { org_role: 'finance' } }[verb as string] ?? {}
+      return [`/people/${id}/${verb}`, { method: 'POST', body }] as const
+    },
+  })),
   {
-    title: 'user_id in POST /keys',
-    foreign: (api) => api.theirs.people.reader.principal.userId,
-    send: (id) => ['/keys', { method: 'POST', body: { name: 'k', role: 'reader', user_id: id } }],
+    title: 'workspace in POST /workspaces/…/members',
+    foreign: (api) => encodeId('workspace', api.theirs.workspace.id),
+    send: (id) => [
+      `/workspaces/${id}/members`,
+      { method: 'POST', body: { user_id: 'user_0197f3b2c4d57a8e9b0c1d2e3f405163' } },
+    ],
   },
   {
     title: 'workspace_id in POST /keys',

@@ -7,13 +7,18 @@ export function adminKeyFile(home: string): string {
   return join(home, 'admin.key')
 }
 
-export async function ensureAdminKey(world: IdentityWorld, home: string, traceId: string): Promise<string> {
+/** `orgId`: the organisation that the installation itself belongs to. */
+export async function ensureAdminKey(
+  world: IdentityWorld,
+  home: string,
+  traceId: string,
+): Promise<{ readonly keyFile: string; readonly orgId: string }> {
   const file = adminKeyFile(home)
-  await bootstrapAdmin(world, traceId, {
+  const { orgId } = await bootstrapAdmin(world, traceId, {
     read: async () => (await readFile(file, 'utf8').catch(() => '')).trim() || null,
     write: (key) => writeKey(file, key),
   })
-  return file
+  return { keyFile: file, orgId }
 }
 
 /** Whole or not at all: written beside, synced, then renamed over. */

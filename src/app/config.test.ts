@@ -68,6 +68,21 @@ describe('settings', () => {
     assert.ok(read(whole).ok)
   })
 
+  test('half a store of artifacts is refused, a whole one is taken, and no refusal shows its secret', () => {
+    const whole = {
+      CONCORD_S3_URL: 'https://s3.example.com',
+      CONCORD_S3_BUCKET: 'b',
+      CONCORD_S3_ACCESS_KEY: 'k',
+      CONCORD_S3_SECRET_KEY: 'hidden-secret',
+    }
+    assert.ok(read(whole).ok)
+    for (const name of Object.keys(whole)) {
+      const half = read({ ...whole, [name]: '' })
+      assert.equal(half.ok ? 'taken' : half.code, 'app.setting.invalid', name)
+      assert.doesNotMatch(JSON.stringify(half), /hidden-secret/)
+    }
+  })
+
   test('every setting has a name of its own, a meaning and an example', () => {
     const all = Object.values(settings)
     assert.equal(new Set(all.map((setting) => setting.variable)).size, all.length)

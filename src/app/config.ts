@@ -24,8 +24,23 @@ export function readConfig(environment: Environment, folder: string): Decision<C
     values[name as SettingName] = parsed.value
   }
   const config = values as Config
-  const wrong = findPartialProvider(config) ?? findFaultPlan(config)
-  return wrong ?? accept({ ...config, home: resolve(folder, config.home) })
+  const wrong =
+    findPartialProvider(config) ??
+    findPartialWebhook(config) ??
+    findPartialBucket(config) ??
+    findFaultPlan(config) ??
+    findUnsignedNotices(config)
+  return wrong ?? accept({ ...config, ...inFolder(config, folder) })
+}
+
+/** Paths count from the folder where the program was started. */
+function inFolder(config: Config, folder: string): Pick<Config, 'home'> & Partial<Config> {
+  const paths: Partial<Record<SettingName, string>> = { home: resolve(folder, config.home) }
+  for (const name of ['schedulerFile', 'schedulerTypes', 'schedulerWebhookSecret'] as const) {
+    const given = config[name]
+    if (given !== undefined) paths[name] = resolve(folder, given)
+  }
+  return paths as Pick<Config, 'home'>
 }
 
 function findUnknown(environment: Environment): Refusal | undefined {
@@ -55,6 +70,28 @@ function findFaultPlan({ faults, unsafeTest }: Config): Refusal | undefined {
   return no('CONCORD_FAULTS is not a JSON list', 'it looks like [{"point":"outbox.handled","hit":1,"act":"kill"}]')
 }
 
+function findPartialWebhook({ schedulerWebhook, schedulerWebhookSecret }: Config): Refusal | undefined {
+  if ((schedulerWebhook === undefined) === (schedulerWebhookSecret === undefined)) return undefined
+  return refuse('app.setting.invalid', 'the webhook of the scheduler is only half described', {
+    path: 'CONCORD_SCHEDULER_WEBHOOK',
+    hint: 'set CONCORD_SCHEDULER_WEBHOOK and CONCORD_SCHEDULER_WEBHOOK_SECRET (a file) together, or none of them',
+  })
+}
+
+const SECRET_CHARS_MIN = 16
+
+/** A receiver that cannot tell our word from anybody's would believe anybody. */
+function findUnsignedNotices({ notifyUrl, notifySecret }: Config): Refusal | undefined {
+  if (notifyUrl === undefined && notifySecret === undefined) return undefined
+  if (notifyUrl !== undefined && (notifySecret ?? '').length >= SECRET_CHARS_MIN) return undefined
+  const isAddress = notifyUrl === undefined
+  const path = isAddress ? 'CONCORD_NOTIFY_URL' : 'CONCORD_NOTIFY_SECRET'
+  const reason = isAddress
+    ? 'CONCORD_NOTIFY_SECRET is set and CONCORD_NOTIFY_URL is not'
+    : `CONCORD_NOTIFY_SECRET must have at least ${SECRET_CHARS_MIN} characters`
+  return refuse('app.setting.invalid', reason, { path, hint: 'set both, or neither' })
+}
+
 function findPartialProvider(config: Config): Refusal | undefined {
   const parts = [config.jwtIssuer, config.jwtAudience, config.jwtJwksUrl]
   const given = parts.filter((part) => part !== undefined).length
@@ -62,6 +99,16 @@ function findPartialProvider(config: Config): Refusal | undefined {
   return refuse('app.setting.invalid', 'the outside identity provider is only half described', {
     path: 'CONCORD_JWT_ISSUER',
     hint: 'set CONCORD_JWT_ISSUER, CONCORD_JWT_AUDIENCE and CONCORD_JWT_JWKS_URL together, or none of them',
+  })
+}
+
+function findPartialBucket({ s3Url, s3Bucket, s3AccessKey, s3SecretKey }: Config): Refusal | undefined {
+  const parts = [s3Url, s3Bucket, s3AccessKey, s3SecretKey]
+  const given = parts.filter((part) => part !== undefined).length
+  if (given === 0 || given === parts.length) return undefined
+  return refuse('app.setting.invalid', 'the store of artifacts is only half described', {
+    path: 'CONCORD_S3_URL',
+    hint: 'set CONCORD_S3_URL, CONCORD_S3_BUCKET, CONCORD_S3_ACCESS_KEY and CONCORD_S3_SECRET_KEY together, or none of them',
   })
 }
 

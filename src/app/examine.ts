@@ -3,31 +3,33 @@ import { constants } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Refusal } from '#kernel/refusal'
-import { migrationStatus, openCheckedDb, readServerFacts } from '#store'
+import { findBrokenInvariants, invariantCount } from '#domains/commands'
+import { migrationStatus, openCheckedDb, openDb, readServerFacts } from '#store'
 import { adminKeyFile } from './admin-key.ts'
 import { type Config, serverAddress } from './config.ts'
+import { checkScheduler } from './examine-scheduler.ts'
+import { broken, type Finding } from './finding.ts'
 import { openLog } from './log.ts'
 import { openStore } from './open-store.ts'
 import { version } from './version.ts'
 
-export type Finding = {
-  readonly check: string
-  readonly state: 'well' | 'note' | 'broken'
-  readonly found: string
-  readonly next?: string
-}
+export type { Finding } from './finding.ts'
 
 const NODE_MIN = [24, 12] as const
+/** Reading everything may take its time; an installation that needs longer has a replica to ask. */
+const DEEP_MS = 600_000
 /** Enough for a fresh database, its log and room to work. */
 const FREE_BYTES_MIN = 512 * 1024 * 1024
 
-export async function examine(config: Config): Promise<Finding[]> {
+/** `deep` also asks every invariant of what is on record, which reads all of it. */
+export async function examine(config: Config, { deep = false } = {}): Promise<Finding[]> {
   const machine = [checkNode(process.versions.node), await checkFolder(config.home), await checkDisk(config.home)]
   return [
     ...machine,
-    ...(await checkDatabase(config)),
+    ...(await checkDatabase(config, deep)),
     await checkServerProcess(config),
     await checkAdminKey(config.home),
+    checkScheduler(config),
   ]
 }
 
@@ -71,16 +73,7 @@ async function checkDisk(home: string): Promise<Finding> {
   return { check: 'disk', state: 'broken', found, next: 'make room, or set CONCORD_HOME to another disk' }
 }
 
-function broken(check: string, refusal: Refusal): Finding {
-  return {
-    check,
-    state: 'broken',
-    found: refusal.reason,
-    ...(refusal.hint === undefined ? {} : { next: refusal.hint }),
-  }
-}
-
-async function checkDatabase(config: Config): Promise<Finding[]> {
+async function checkDatabase(config: Config, deep: boolean): Promise<Finding[]> {
   const store = await openStore(config, openLog('silent'))
   if (!store.ok) return [broken('database', store)]
   try {
@@ -94,10 +87,48 @@ async function checkDatabase(config: Config): Promise<Finding[]> {
       { check: 'database', state: 'well', found: store.value.label },
       { check: 'durability', state: facts.fsync === 'on' ? 'well' : 'note', found: kept },
       status.ok ? schemaFinding(status.value) : broken('schema', status),
+      ...(await checkStuck(store.value.url)),
+      ...(deep && status.ok && status.value.pending.length === 0 ? await checkRecords(store.value.url) : []),
     ]
   } finally {
     await store.value.close()
   }
+}
+
+/** Work that took its worker down too often, or failed too often, waits for a person. */
+async function checkStuck(url: string): Promise<Finding[]> {
+  const db = openDb({ url, poolMax: 1 })
+  try {
+    const [row] = await db.query<{ exists: boolean }>(`select to_regclass('runtime.processes') is not null as exists`)
+    if (row?.exists !== true) return []
+    const [stuck] = await db.query<{ count: number }>(
+      `select count(*)::int as count from runtime.processes where state in ('stuck', 'aborted')`,
+    )
+    const count = stuck?.count ?? 0
+    if (count === 0) return [{ check: 'work', state: 'well', found: 'nothing is stuck' }]
+    return [{ check: 'work', state: 'broken', found: `${count} stuck`, next: '`concord stuck` says what and why' }]
+  } finally {
+    await db.close()
+  }
+}
+
+/** One line for each invariant that does not hold; one line that says so when all of them do. */
+async function checkRecords(url: string): Promise<Finding[]> {
+  // Rows are hidden from the login itself; it sees all of them in the role of the engine.
+  const db = openDb({ url, role: 'concord_engine', poolMax: 1, statementTimeoutMs: DEEP_MS, queryTimeoutMs: DEEP_MS })
+  let found: Awaited<ReturnType<typeof findBrokenInvariants>>
+  try {
+    found = await findBrokenInvariants(db)
+  } finally {
+    await db.close()
+  }
+  if (found.length === 0) return [{ check: 'records', state: 'well', found: `${invariantCount} invariants hold` }]
+  return found.map(({ code, name, meaning, next, count, examples }) => ({
+    check: `${code} ${name}`,
+    state: 'broken',
+    found: `${meaning} ${count} of them: ${examples.join(', ')}${count > examples.length ? ', …' : ''}`,
+    next,
+  }))
 }
 
 function schemaFinding(status: { version: number; pending: readonly string[]; verdict: { ok: boolean } }): Finding {

@@ -1,11 +1,13 @@
 /** What a server and a worker both stand on: project, telemetry, database, schema, and the governed path. */
+import { webhookChannel } from '#domains/approvals'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, migrateUp, openDb } from '#store'
 import type { Closers } from './closers.ts'
 import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
+import { openArtifacts } from './open-artifacts.ts'
 import { openStore } from './open-store.ts'
-import { type OpenedWork, openWork } from './open-work.ts'
+import { type OpenedWork, openWork, type WorkOptions } from './open-work.ts'
 import { loadProject, type Project } from './project.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 import { version } from './version.ts'
@@ -19,6 +21,8 @@ export type StartOptions = {
   readonly world?: World
   readonly log?: Log
   readonly onProgress?: (step: string) => void
+  /** False: takes requests and leaves every turn to workers. */
+  readonly works?: boolean
 }
 
 export type Base = {
@@ -35,13 +39,23 @@ export type Base = {
 /** The role that the service's connections act as; see docs/decisions/0008-two-database-roles.md. */
 const ENGINE_ROLE = 'concord_engine'
 
+function workOptionsOf(config: Config, { now }: World): Omit<WorkOptions, 'artifacts'> {
+  const { notifyUrl: url, notifySecret = '', queues } = config
+  const secret = Buffer.from(notifySecret)
+  return {
+    defaultWorkspace: config.workspace ?? config.defaultWorkspace,
+    queues,
+    channels: url === undefined ? [] : [webhookChannel({ url, secret, fetch, now })],
+  }
+}
+
 export async function openBase(
   options: StartOptions,
   world: World,
   log: Log,
   closers: Closers,
 ): Promise<Decision<Base>> {
-  const { config, environment, folder, onProgress = () => {} } = options
+  const { config, environment, folder, onProgress = () => {}, works = true } = options
   const project = await loadProject(folder)
   if (!project.ok) return project
   const telemetry = await openTelemetry(environment, version)
@@ -65,7 +79,14 @@ export async function openBase(
   closers.add(() => db.close())
 
   onProgress('starting the runtime')
-  const work = await openWork(db, world, { project: project.value, environment }, log)
+  const artifacts = openArtifacts(db, world, config, project.value)
+  if (!artifacts.ok) return artifacts
+  const work = await openWork(db, world, project.value, log, {
+    ...workOptionsOf(config, world),
+    artifacts: artifacts.value,
+    works,
+    environment,
+  })
   if (!work.ok) return work
   closers.add(() => work.value.close())
   const schemaVersion = migrated.value.version

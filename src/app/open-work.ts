@@ -1,65 +1,140 @@
-/** The governed path of one process: runtime, catalog, commands and approvals, opened together and closed in reverse. */
+/** The governed path of one process: runtime, catalog, commands, approvals and schedules, opened together and closed in reverse. */
 import { setTimeout as wait } from 'node:timers/promises'
-import { type ApprovalWorld, expireApprovals } from '#domains/approvals'
 import {
+  APPROVAL_KIND,
+  APPROVAL_QUEUE,
+  type ApprovalWorld,
+  appChannel,
+  type NoticeChannel,
+  type Notify,
+  openApprovalDrive,
+} from '#domains/approvals'
+import { archiveArtifacts, type ArtifactWorld, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
+import {
+  artifactFacts,
   COMMAND_KIND,
   type CommandWorld,
   connectorDefinitions,
+  followCandidates,
+  memoryDefinitions,
+  memoryFacts,
   openApprovalOwner,
   openCatalog,
   openCommands,
   openDrive,
+  publishArtifactDefinitions,
   reconcileCommands,
   shippedPolicies,
+  shippedSchedulesFor,
 } from '#domains/commands'
 import { type Connectors, environmentSecrets, fileSecrets, openConnectors, openSecrets } from '#domains/connectors'
+import { type MemoryWorld, openMemory } from '#domains/memory'
+import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleWorld } from '#domains/schedules'
 import { textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { capabilitiesOf, type Runtime, semanticQueues } from '#runtime'
 import { createDbosRuntime } from '#runtime/dbos'
 import type { Db } from '#store'
 import type { Environment } from './config.ts'
+import { keepSchedules } from './keep-schedules.ts'
 import type { Log } from './log.ts'
+import { openMaintenance } from './maintenance.ts'
 import type { Project } from './project.ts'
+import { readQueueLimits } from './queue-limits.ts'
+import { every } from './sweeps.ts'
 import type { World } from './world.ts'
 
 export type OpenedWork = {
   readonly runtime: Runtime
   readonly commands: CommandWorld
   readonly approvals: ApprovalWorld
+  readonly memory: MemoryWorld
+  readonly artifacts: ArtifactWorld
   readonly connectors: Connectors
+  readonly schedules: ScheduleWorld
+  /** From here on the schedules of the catalog and of people are kept. */
+  startSchedules(): Promise<void>
   close(): Promise<void>
+}
+
+export type WorkOptions = {
+  readonly artifacts: ArtifactWorld
+  /** False: this process takes requests and leaves all turns to others. */
+  readonly works?: boolean
+  /** Where `env://` references of connectors lead. */
+  readonly environment?: Environment
+  /** Id or short name of the workspace in which schedules of the catalog run. */
+  readonly defaultWorkspace: string
+  /** JSON, over the queues of the project. */
+  readonly queues?: string | undefined
+  /** Beside the inbox. */
+  readonly channels?: readonly NoticeChannel[]
+  /** How far the clock of the schedules is ahead, for tests. */
+  readonly scheduleAheadMs?: () => number
 }
 
 /** A committed command is started within 5 s even if the process died between the commit and the wake. */
 const RECONCILE_MS = 1_000
-const EXPIRE_MS = 5_000
+/** A candidate shows what became of its command this long after it. */
+const FOLLOW_MS = 1_000
+/** Retention counts in days, and a blob without a row waits an hour anyway. */
+const RETAIN_MS = 60_000
+const SWEEP_MS = 600_000
 
 const sleep = (ms: number, signal: AbortSignal) => wait(ms, undefined, { signal }).catch(() => {})
 
 export async function openWork(
   db: Db,
   world: World,
-  { project, environment }: { readonly project: Project; readonly environment: Environment },
+  project: Project,
   log: Log,
+  options: WorkOptions,
 ): Promise<Decision<OpenedWork>> {
-  const runtime = createDbosRuntime({ db, log: (level, message) => log[level]({}, message) })
-  const secrets = openSecrets({ env: environmentSecrets(environment), file: fileSecrets(), ...project.secrets })
+  const queues = readQueueLimits(project.queues, options.queues)
+  if (!queues.ok) return queues
+  const { artifacts, scheduleAheadMs } = options
+  const runtime = createDbosRuntime({
+    db,
+    works: options.works ?? true,
+    queues: queues.value,
+    log: (level, message) => log[level]({}, message),
+    ...(scheduleAheadMs ? { scheduleAheadMs } : {}),
+  })
+  const secrets = openSecrets({
+    env: environmentSecrets(options.environment ?? {}),
+    file: fileSecrets(),
+    ...project.secrets,
+  })
   const connectors = openConnectors(project.connectors ?? [], { db, ...world, sleep, secrets })
   if (!connectors.ok) return connectors
-  const definitions = [...shippedPolicies, ...connectorDefinitions(connectors.value), ...project.catalog]
-  const catalog = openCatalog(definitions, {
+  const forgettables = [forgetArtifacts(artifacts), ...(project.memory?.forgettables ?? [])]
+  const memory = await openMemory({ db, ...world, ...project.memory, forgettables })
+  if (!memory.ok) return memory
+  const definitions = [
+    ...shippedPolicies,
+    ...publishArtifactDefinitions,
+    ...memoryDefinitions(memory.value),
+    ...openMaintenance(() => approvals),
+    ...connectorDefinitions(connectors.value),
+    ...project.catalog,
+  ]
+  const catalog = openCatalog([...definitions, ...shippedSchedulesFor(definitions)], {
     name: 'dbos',
     capabilities: capabilitiesOf(runtime.profile),
     queues: Object.keys(semanticQueues),
   })
   if (!catalog.ok) return catalog
   for (const { message } of catalog.value.warnings) log.warn({}, message)
+  const newTraceId = () => textId('trace', world.randomBytes(16))
+  const notify: Notify = (tx, { approval }) => runtime.wake({ kind: APPROVAL_KIND, id: approval.approval_id }, { tx })
   const commands = openCommands({
     db,
     ...world,
     catalog: catalog.value,
-    wake: (process, options) => runtime.wake(process, options),
+    artifacts,
+    facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
+    wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
+    notifyApprovers: notify,
     sleep,
   })
   const approvals: ApprovalWorld = {
@@ -67,42 +142,47 @@ export async function openWork(
     newId: world.newId,
     types: commands.world.approvalTypes,
     owner: openApprovalOwner(commands.world),
+    notify,
   }
+  const schedules: ScheduleWorld = {
+    commands: commands.world,
+    runtime,
+    defaultWorkspace: options.defaultWorkspace,
+    newIds: () => ({ traceId: newTraceId(), requestId: textId('request', world.randomBytes(16)) }),
+  }
+  const channels = [appChannel, ...(options.channels ?? [])]
   runtime.register(COMMAND_KIND, openDrive(commands.world))
+  runtime.register(APPROVAL_KIND, openApprovalDrive({ ...approvals, channels, random: world.random, newTraceId }), {
+    queue: APPROVAL_QUEUE,
+  })
+  runtime.register(FIRING_KIND, openFiringDrive(schedules), { queue: FIRING_QUEUE })
   const opened = await runtime.open()
   if (!opened.ok) {
     await commands.close()
     return opened
   }
-  const sweeps = [
+  const stops = [
     every(RECONCILE_MS, () => reconcileCommands(commands.world), log),
-    every(EXPIRE_MS, () => expireApprovals(approvals, { traceId: textId('trace', world.randomBytes(16)) }), log),
+    every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),
+    every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: newTraceId() }), log),
+    every(SWEEP_MS, () => sweepBlobs(artifacts), log),
   ]
   return accept({
     runtime,
     commands: commands.world,
     approvals,
+    memory: memory.value,
+    artifacts,
     connectors: connectors.value,
+    schedules,
+    async startSchedules() {
+      stops.push(await keepSchedules(schedules, log))
+    },
     async close() {
-      await Promise.all(sweeps.map((stop) => stop()))
+      await Promise.all(stops.map((stop) => stop()))
       await runtime.close()
       await commands.close()
       await connectors.value.close()
     },
   })
-}
-
-/** Repeats `work` with a pause after each end; gives back the way to stop it and wait for the one under way. */
-function every(pauseMs: number, work: () => Promise<unknown>, log: Log): () => Promise<void> {
-  const stop = new AbortController()
-  const running = (async () => {
-    while (!stop.signal.aborted) {
-      await work().catch((error: unknown) => log.warn({ err: error }, 'a sweep failed and will be tried again'))
-      await wait(pauseMs, undefined, { signal: stop.signal }).catch(() => {})
-    }
-  })()
-  return () => {
-    stop.abort()
-    return running
-  }
 }

@@ -2,13 +2,22 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import type { ArtifactType } from '#domains/artifacts'
 import type { Definition, WebhookSource } from '#domains/commands'
 import type { ConnectorDefinition, SecretSources } from '#domains/connectors'
+import type { MemoryDeps } from '#domains/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import type { QueueLimits } from './queue-limits.ts'
 
 export type Project = {
   readonly catalog: readonly Definition[]
   readonly webhooks?: readonly WebhookSource[]
+  /** Memory schemas, an embedder, another store, and what else knows a subject. */
+  readonly memory?: Pick<MemoryDeps, 'schemas' | 'embedder' | 'store' | 'forgettables'>
+  /** Beside the built-in ones; one of the same name takes its place. */
+  readonly artifactTypes?: readonly ArtifactType[]
+  /** Limits of the queues, over their defaults. */
+  readonly queues?: QueueLimits
   /** Doors to other systems; each of their operations is an effect that the catalog may name. */
   readonly connectors?: readonly ConnectorDefinition[]
   /** Where `vault://` and `keyring://` references lead; `env://` and `file://` are there already. */

@@ -30,7 +30,7 @@ export const realWait: Wait = (ms, signal) =>
     if (!signal.aborted) throw error
   })
 
-export type OpenJobs = Pick<OpenScheduler, 'file' | 'role' | 'settings'>
+export type OpenJobs = Pick<OpenScheduler, 'file' | 'role' | 'settings' | 'busyTimeoutMs'>
 
 /** Knows `story`, `research` and `command` from the start; types that were changed since keep their change. */
 export function openJobs(options: OpenJobs): Decision<Scheduler> {

@@ -1,4 +1,5 @@
 /** Every environment variable Concord reads, in one table: name, meaning, default, how it is parsed. */
+import { parseDuration } from '#kernel/duration'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 
 export type Setting<T> = {
@@ -62,6 +63,18 @@ function integer(
   }
 }
 
+function duration(variable: string, meaning: string, fallback: string): Setting<number> {
+  return {
+    variable,
+    meaning,
+    example: fallback,
+    parse(given) {
+      const parsed = parseDuration(given === undefined || given === '' ? fallback : given)
+      return parsed.ok ? parsed : bad(variable, `${variable}: ${parsed.reason}`, `it looks like ${fallback}`)
+    },
+  }
+}
+
 function choice<const C extends string, const F extends C | undefined>(
   variable: string,
   meaning: string,
@@ -96,6 +109,12 @@ export const settings = {
     'postgres://user@host/db',
   ),
   poolMax: integer('CONCORD_POOL_MAX', 'database connections of one process', [2, 200], 10),
+  works: choice(
+    'CONCORD_WORK',
+    'whether `concord up` does work itself (0: only `concord worker` does)',
+    ['0', '1'],
+    '1',
+  ),
   logLevel: choice(
     'CONCORD_LOG_LEVEL',
     'how much is logged (default: warn on a terminal, info elsewhere)',
@@ -106,6 +125,51 @@ export const settings = {
   jwtIssuer: optional('CONCORD_JWT_ISSUER', 'issuer of an outside identity provider', 'https://id.example.com/'),
   jwtAudience: optional('CONCORD_JWT_AUDIENCE', 'audience its tokens must carry', 'concord'),
   jwtJwksUrl: address('CONCORD_JWT_JWKS_URL', 'where its signing keys are', 'https://id.example.com/jwks.json'),
+  schedulerFile: optional(
+    'CONCORD_SCHEDULER_FILE',
+    'file whose jobs `concord up` does; without it the scheduler is off',
+    './.concord/jobs.db',
+  ),
+  schedulerWorkers: integer('CONCORD_SCHEDULER_WORKERS', 'how many of its jobs run at once', [1, 1_000], 1),
+  schedulerTypes: optional('CONCORD_SCHEDULER_TYPES', 'JSON file with the job types it registers', 'job-types.json'),
+  schedulerGrace: duration('CONCORD_SCHEDULER_GRACE', 'how long its running jobs may go on after a stop', '30s'),
+  schedulerKeep: duration('CONCORD_SCHEDULER_KEEP', 'how long its logs and sent notifications are kept', '30d'),
+  schedulerLogMib: integer(
+    'CONCORD_SCHEDULER_LOG_MIB',
+    'how much its old logs may take, in MiB',
+    [0, 100_000_000],
+    1_024,
+  ),
+  schedulerWebhook: address(
+    'CONCORD_SCHEDULER_WEBHOOK',
+    'address that is told of every end',
+    'https://example.com/hook',
+  ),
+  schedulerWebhookSecret: optional(
+    'CONCORD_SCHEDULER_WEBHOOK_SECRET',
+    'file with the secret that signs what is told',
+    'secret.txt',
+  ),
+  s3Url: address(
+    'CONCORD_S3_URL',
+    'S3-compatible store for artifacts instead of CONCORD_HOME/artifacts',
+    'https://s3.eu-central-1.amazonaws.com',
+  ),
+  s3Bucket: optional('CONCORD_S3_BUCKET', 'its bucket', 'concord'),
+  s3Region: text('CONCORD_S3_REGION', 'its region', 'eu-central-1', 'us-east-1'),
+  s3AccessKey: optional('CONCORD_S3_ACCESS_KEY', 'access key id for it', 'AKIA…'),
+  s3SecretKey: optional('CONCORD_S3_SECRET_KEY', 'secret access key for it', '…'),
+  queues: optional(
+    'CONCORD_QUEUES',
+    'limits of queues as JSON, over those of the project',
+    '{"connector_calls":{"concurrency":20}}',
+  ),
+  notifyUrl: address(
+    'CONCORD_NOTIFY_URL',
+    'where it is told that an approval waits (default: only in the inbox)',
+    'https://hooks.example.com/concord',
+  ),
+  notifySecret: optional('CONCORD_NOTIFY_SECRET', 'signs what is sent there, at least 16 characters', 'a long secret'),
   url: address('CONCORD_URL', 'server the command line talks to', 'http://127.0.0.1:7420'),
   key: optional('CONCORD_KEY', 'API key of the command line (default: CONCORD_HOME/admin.key)', 'ck_…'),
   faults: optional('CONCORD_FAULTS', 'planned crashes, for tests only', '[]'),

@@ -8,8 +8,10 @@ import { openNotices } from '#store'
 import { ensureAdminKey } from './admin-key.ts'
 import { openClosers, openOrClose } from './closers.ts'
 import type { Config } from './config.ts'
+import { openHttpMetrics } from './http-metrics.ts'
 import { listen } from './listen.ts'
 import { openLog } from './log.ts'
+import { openServerJobs } from './open-jobs.ts'
 import { type Base, openBase, type StartOptions } from './open-base.ts'
 import { version } from './version.ts'
 import { realWorld } from './world.ts'
@@ -20,6 +22,8 @@ export type RunningServer = {
   readonly database: string
   readonly keyFile: string
   readonly schemaVersion: number
+  /** The file whose jobs it does, if any. */
+  readonly schedulerFile: string | undefined
   close(): Promise<void>
 }
 
@@ -30,11 +34,12 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
   const { config, world = realWorld(), log = openLog(options.config.logLevel) } = options
   const closers = openClosers(log)
   return openOrClose(closers, async () => {
-    const base = await openBase(options, world, log, closers)
+    const base = await openBase({ ...options, works: config.works === '1' }, world, log, closers)
     if (!base.ok) return base
     const { db, database, schemaVersion } = base.value
     const identity = { db, ...world }
-    const keyFile = await ensureAdminKey(identity, config.home, textId('trace', world.randomBytes(16)))
+    const { keyFile, orgId } = await ensureAdminKey(identity, config.home, textId('trace', world.randomBytes(16)))
+    await base.value.work.startSchedules()
     const authenticator = openAuthenticator({
       db,
       now: world.now,
@@ -47,6 +52,9 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
     closers.add(() => notices.close())
     // Streams never end by themselves; they are told first, then the server waits for the rest.
     const closing = new AbortController()
+    const jobs = openServerJobs({ ...options, log, orgId, stop: closing.signal })
+    if (!jobs.ok) return jobs
+    closers.add(() => jobs.value?.close() ?? Promise.resolve())
     const api = createApi({
       ...identity,
       ...servedBy(config, base.value),
@@ -54,6 +62,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       version,
       feed: openEventFeed({ db, notices, channel: EVENTS_CHANNEL, onError }),
       closing: closing.signal,
+      ...(jobs.value && { scheduler: jobs.value.face }),
       authenticate: authenticator.authenticate,
     })
     const announcing = {
@@ -70,8 +79,18 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       closing.abort()
       return server.value.close()
     })
+    jobs.value?.begin()
     const close = () => closers.closeAll()
-    return accept({ address: server.value.url, home: config.home, database, keyFile, schemaVersion, close })
+    const schedulerFile = jobs.value?.face.scheduler.db.file
+    return accept({
+      address: server.value.url,
+      home: config.home,
+      database,
+      keyFile,
+      schemaVersion,
+      schedulerFile,
+      close,
+    })
   })
 }
 
@@ -88,11 +107,15 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
     limits: { ratePerMinute: config.rateLimit },
     defaultWorkspace: config.workspace ?? config.defaultWorkspace,
     publicPaths: ['/metrics', webhookPath],
+    onAnswered: openHttpMetrics(telemetry.metrics.meter),
     runtimeStatus: () => Promise.resolve({ name: 'dbos', ok: true }),
     work: {
       commands: work.commands,
       approvals: work.approvals,
+      artifacts: work.artifacts,
+      schedules: work.schedules,
       connectors: work.connectors,
+      memory: work.memory,
       webhooks: project.webhooks ?? [],
     },
     extraRoutes: (app: Parameters<NonNullable<Parameters<typeof createApi>[0]['extraRoutes']>>[0]) => {

@@ -17,6 +17,7 @@ export async function startWorker(options: StartOptions): Promise<Decision<Runni
   return openOrClose(closers, async () => {
     const base = await openBase(options, world, log, closers)
     if (!base.ok) return base
+    await base.value.work.startSchedules()
     const { database, schemaVersion } = base.value
     return accept({ database, schemaVersion, close: () => closers.closeAll() })
   })

@@ -8,7 +8,7 @@ import type { Cli, Outcome } from './program.ts'
 
 export async function askServer<Answer>(
   cli: Cli,
-  method: 'GET' | 'POST',
+  method: 'GET' | 'POST' | 'PATCH' | 'DELETE',
   path: string,
   body?: unknown,
 ): Promise<Decision<Answer>> {
@@ -38,16 +38,18 @@ export function showAnswer<Answer>(
 const WHERE = {
   command: '`concord commands list` shows the ids of commands.',
   approval: '`concord inbox` shows the ids of approvals.',
+  artifact: '`concord artifacts list` shows the ids of artifacts.',
 } as const
 
-const named = { command: 'a command', approval: 'an approval' } as const
+const named = { command: 'a command', approval: 'an approval', artifact: 'an artifact' } as const
+const kinds = ['command', 'approval', 'artifact'] as const
 
 /** The path of one thing, if what was typed can be its id at all; a typing mistake needs no server. */
 export function pathOf(kind: keyof typeof WHERE, id: string, verb = ''): Decision<string> {
   const decoded = decodeId(kind, id)
   if (decoded.ok) return accept(`/${kind}s/${encodeURIComponent(id)}${verb}`)
-  const other = kind === 'command' ? 'approval' : 'command'
-  const mixedUp = id.startsWith(`${idPrefixes[other]}_`) ? `This is the id of ${named[other]}. ` : ''
+  const other = kinds.find((each) => each !== kind && id.startsWith(`${idPrefixes[each]}_`))
+  const mixedUp = other ? `This is the id of ${named[other]}. ` : ''
   const reason = `${quote(id)} is not the id of ${named[kind]}`
   return { ...decoded, reason, path: '<id>', hint: mixedUp + WHERE[kind] }
 }

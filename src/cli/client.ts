@@ -9,25 +9,26 @@ import type { Terminal } from './terminal.ts'
 
 export type Client = {
   readonly address: string
-  call<Answer>(method: 'GET' | 'POST' | 'DELETE', path: string, body?: unknown): Promise<Decision<Answer>>
+  call<Answer>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<Decision<Answer>>
   /** Opens a stream of server-sent events. */
   open(path: string, headers?: Record<string, string>): Promise<Decision<ReadableStream<Uint8Array>>>
 }
 
 type Problem = { code?: string; detail?: string; path?: string; hint?: string; facts?: Record<string, unknown> }
 
-export function openClient(terminal: Terminal): Decision<Client> {
+/** `none`: for the one call that needs no key, since it is how one gets a key. */
+export function openClient(terminal: Terminal, { credential }: { credential?: 'none' } = {}): Decision<Client> {
   const config = readConfig(terminal.environment, terminal.folder)
   if (!config.ok) return config
   const address = serverAddress(config.value)
-  const key = findKey(config.value, address)
+  const key = credential === 'none' ? accept(undefined) : findKey(config.value, address)
   if (!key.ok) return key
   const request = async (method: string, path: string, headers: Record<string, string>, body?: unknown) => {
     try {
       const response = await fetch(address + path, {
         method,
         headers: {
-          authorization: `Bearer ${key.value}`,
+          ...(key.value === undefined ? {} : { authorization: `Bearer ${key.value}` }),
           ...(config.value.cliWorkspace === undefined ? {} : { 'x-workspace': config.value.cliWorkspace }),
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
           ...headers,

@@ -12,16 +12,17 @@ export function addDoctor(program: Command, cli: Cli): void {
     .command('doctor')
     .description('check this machine, the data folder, the database and the server')
     .option('--settings', 'list every setting with its meaning')
-    .addHelpText('after', '\nExample:\n  $ concord doctor --json\n')
+    .option('--deep', 'also read everything on record, and name what breaks a promise')
+    .addHelpText('after', '\nExample:\n  $ concord doctor --json\n  $ concord doctor --deep\n')
     .action(
-      cli.handle(async (options: { settings?: boolean }) => {
+      cli.handle(async (options: { settings?: boolean; deep?: boolean }) => {
         const { terminal } = cli
         const json = program.opts()['json'] === true
         if (options.settings === true) return listSettings(terminal, json)
         const config = readConfig(terminal.environment, terminal.folder)
         if (!config.ok) return config
         const { examine } = await import('#app/examine')
-        const findings = await examine(config.value)
+        const findings = await examine(config.value, { deep: options.deep === true })
         if (json) terminal.out(`${JSON.stringify({ findings })}\n`)
         else for (const finding of findings) terminal.out(formatFinding(terminal, finding))
         const worst = findings.find((finding) => finding.state === 'broken')

@@ -10,6 +10,7 @@ const EXIT: Readonly<Record<RefusalKind, number>> = {
   not_found: 65,
   too_large: 65,
   unsupported: 65,
+  range: 65,
   headers_too_large: 65,
   unavailable: 69,
   internal: 70,

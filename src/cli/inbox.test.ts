@@ -1,11 +1,20 @@
 /** The inbox on a terminal: all that a person needs to decide, and what to type for it. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { Readable } from 'node:stream'
 import { anApprovalView, APPROVAL_ID, runAgainst } from '#test/recorded-server'
 import { formatApproval } from './inbox.ts'
 
 const MINE = 'GET /approvals?mine=true&limit=50'
-const terminal = { out() {}, err() {}, environment: {}, folder: '/', isTty: false, stop: new AbortController().signal }
+const terminal = {
+  out() {},
+  err() {},
+  environment: {},
+  folder: '/',
+  stdin: () => Readable.from([]),
+  isTty: false,
+  stop: new AbortController().signal,
+}
 const shown = (more: Parameters<typeof anApprovalView>[0], at = '2999-05-01T08:55:00.000Z') =>
   formatApproval(terminal, anApprovalView(more), Date.parse(at))
 

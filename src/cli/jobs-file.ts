@@ -15,13 +15,17 @@ export type Jobs = typeof import('#app/scheduler')
 export type FileFlag = { readonly file?: string }
 
 export function fileOption(command: Command): Command {
-  return command.option('--file <file>', 'the scheduler file (default: CONCORD_HOME/jobs.db)')
+  return command.option(
+    '--file <file>',
+    'the scheduler file (default: CONCORD_SCHEDULER_FILE, or CONCORD_HOME/jobs.db)',
+  )
 }
 
 export function jobsFile(terminal: Terminal, file: string | undefined): Decision<string> {
   if (file !== undefined) return accept(resolve(terminal.folder, file))
   const config = readConfig(terminal.environment, terminal.folder)
-  return config.ok ? accept(join(config.value.home, 'jobs.db')) : config
+  if (!config.ok) return config
+  return accept(config.value.schedulerFile ?? join(config.value.home, 'jobs.db'))
 }
 
 /** As a guest: a scheduler that is running goes on beside it. */
@@ -45,6 +49,9 @@ export async function withJobs(
 const WHERE: Partial<Record<IdKind, string>> = {
   job: '`concord jobs list` shows the ids of jobs.',
   schedule: '`concord schedules list` shows the ids and names of schedules.',
+  job_group: '`concord job-groups list` shows the ids of groups.',
+  job_template: '`concord job-templates list` shows the ids and names of templates.',
+  reservation: '`concord reservations list` shows the ids of reservations.',
 }
 
 /** The id as the file has it. */
@@ -111,5 +118,12 @@ export function parseTime(text: string): number {
   const duration = parseDuration(text)
   if (!duration.ok) throw new InvalidArgumentError(duration.reason)
   if (duration.value > MAX_TIMER_MS) throw new InvalidArgumentError('it is at most 24d')
+  return duration.value
+}
+
+/** Longer than a timer may be: nothing waits for it. */
+export function parseKeep(text: string): number {
+  const duration = parseDuration(text)
+  if (!duration.ok) throw new InvalidArgumentError(duration.reason)
   return duration.value
 }

@@ -1,12 +1,13 @@
 /** `concord jobs run-direct`: one job here and now, before everything that waits, on the record like any other. */
 import process from 'node:process'
 import type { Command } from 'commander'
-import type { FinishedRun } from '#app/scheduler'
+import type { JobReport, Scheduler } from '#app/scheduler'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import {
   answer,
   type FileFlag,
   fileOption,
+  type Jobs,
   jobsFile,
   parseTime,
   showJobId,
@@ -18,10 +19,14 @@ import type { Cli, Outcome } from './program.ts'
 
 type DirectFlags = FileFlag & WorkFlags & { wait: number }
 const WAIT_MS = 10_000
+/** Between two looks whether the file has become free. */
+const ASK_MS = 500
 
 export function addJobsRunDirect(jobs: Command, program: Command, cli: Cli): void {
   fileOption(jobs.command('run-direct [command...]'))
-    .description('run one job now, while no scheduler runs on the file; exits 0 if it completed')
+    .description(
+      'run one job now, before all that waits; beside a running scheduler, that one runs it; exits 0 if it completed',
+    )
     .option('--type <type>', 'a registered job type (default: command, or story without a command)')
     .option('--params <json>', 'the params, as a JSON object')
     .option('--timeout <duration>', 'end the command after this, like 30s or 2h', parseTime)
@@ -31,46 +36,89 @@ export function addJobsRunDirect(jobs: Command, program: Command, cli: Cli): voi
       cli.handle(async (words: string[], flags: DirectFlags): Promise<Outcome> => {
         const work = workOf(cli.terminal, words, flags)
         if (!work.ok) return work
-        const finished = await runHere(cli, flags, work.value)
+        const finished = await run(cli, flags, work.value)
         const { toJobReportView } = await import('#app/scheduler')
         const said = answer(cli, program, finished, toJobReportView, ({ job, run }) => {
           cli.terminal.out(`${showJobId(job.job_id)}\n`)
-          cli.terminal.err(`${run.status?.toLowerCase() ?? 'open'}${run.error === null ? '' : `: ${run.error}`}\n`)
+          cli.terminal.err(
+            `${run?.status?.toLowerCase() ?? job.status.toLowerCase()}${run?.error == null ? '' : `: ${run.error}`}\n`,
+          )
         })
         return said.ok && finished.ok ? judge(finished.value) : said
       }),
     )
 }
 
-async function runHere(cli: Cli, flags: DirectFlags, body: WorkBody): Promise<Decision<FinishedRun>> {
-  const { terminal } = cli
-  const file = jobsFile(terminal, flags.file)
+/** As the owner where there is none; otherwise the running scheduler is asked, through the file that both have open. */
+async function run(cli: Cli, flags: DirectFlags, body: WorkBody): Promise<Decision<JobReport>> {
+  const file = jobsFile(cli.terminal, flags.file)
   if (!file.ok) return file
   const jobs = await import('#app/scheduler')
-  const opened = jobs.openJobs({ file: file.value, role: 'owner' })
-  if (!opened.ok) return opened
-  const scheduler = opened.value
+  const untilMs = performance.now() + flags.wait
+  for (;;) {
+    const leftMs = Math.max(1, untilMs - performance.now())
+    const opened = jobs.openJobs({ file: file.value, role: 'owner' })
+    if (opened.ok) return runHere(cli, jobs, opened.value, { body, leftMs })
+    if (opened.code !== 'scheduler.file.locked') return opened
+    const asked = await askOwner(cli, jobs, file.value, { body, leftMs })
+    // The owner went away, or was one that only does its own direct execution: then the file may be free now.
+    const isFree = !asked.ok && asked.code === 'scheduler.not_running' && asked.facts?.['started'] === false
+    const isBusy = !asked.ok && asked.code === 'scheduler.reservation.busy'
+    if (!(isFree || isBusy) || performance.now() >= untilMs || cli.terminal.stop.aborted) return asked
+  }
+}
+
+type Wanted = { readonly body: WorkBody; readonly leftMs: number }
+
+async function runHere(
+  cli: Cli,
+  jobs: Jobs,
+  scheduler: Scheduler,
+  { body, leftMs }: Wanted,
+): Promise<Decision<JobReport>> {
   try {
-    const { environment, folder, stop } = terminal
-    const world = jobs.realJobWorld(scheduler, environment, folder)
+    const { environment, folder, stop, err } = cli.terminal
     const sleep = (ms: number) => jobs.realWait(ms, new AbortController().signal)
     const recovered = await jobs.recover(scheduler, jobs.openOrphanEnder({ sleep }))
     if (!recovered.ok) return recovered
     return await jobs.runDirect(scheduler, body, {
-      world,
+      world: jobs.realJobWorld(scheduler, environment, folder),
       reservedBy: `run-direct of process ${process.pid}`,
-      timeoutMs: flags.wait,
+      timeoutMs: leftMs,
       stop,
       onStart: (job) => jobs.killAtExit(job.killNow),
-      alert: ({ runId }) => terminal.err(`the outcome of ${runId} could not be written\n`),
+      alert: ({ runId }) => err(`the outcome of ${runId} could not be written\n`),
     })
   } finally {
     scheduler.close()
   }
 }
 
-function judge({ run }: FinishedRun): Outcome {
-  if (run.status !== 'FAILED') return accept(undefined)
+async function askOwner(cli: Cli, jobs: Jobs, file: string, { body, leftMs }: Wanted): Promise<Decision<JobReport>> {
+  const opened = jobs.openJobs({ file, role: 'guest' })
+  if (!opened.ok) return opened
+  const scheduler = opened.value
+  try {
+    const { stop } = cli.terminal
+    const sleep = (ms: number) => jobs.realWait(ms, stop)
+    const startByMs = scheduler.world.now().getTime() + leftMs
+    const asked = await jobs.askForDirect(scheduler, body, {
+      reservedBy: `run-direct of process ${process.pid}`,
+      timeoutMs: Math.min(leftMs, ASK_MS),
+      sleep,
+      stop,
+    })
+    if (!asked.ok) return asked
+    const isOwned = () => jobs.isOwned(scheduler.db.file)
+    return await jobs.followDirect(scheduler, asked.value, { wait: jobs.realWait, startByMs, cancel: stop, isOwned })
+  } finally {
+    scheduler.close()
+  }
+}
+
+function judge({ job, run }: JobReport): Outcome {
+  if (job.status === 'CANCELLED') return refuse('scheduler.job.failed', 'it was cancelled before it started')
+  if (run?.status !== 'FAILED') return accept(undefined)
   return refuse('scheduler.job.failed', run.error ?? 'the job failed', {
     hint: '`concord jobs logs` shows what it printed.',
     facts: { exitCode: run.exit_code },

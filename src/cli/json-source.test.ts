@@ -78,6 +78,16 @@ describe('a payload', () => {
   })
 })
 
+test('standard input comes from the terminal that the command was given', async () => {
+  const { code, heard } = await runAgainst(
+    { 'POST /commands': { command_id: 'cmd_1', status: 'queued' } },
+    ['--json', 'submit', 'T', '-'],
+    { folder, stdin: '{"order":"18"}' },
+  )
+  assert.equal(code, 0)
+  assert.deepEqual(heard[0]?.body, { task_name: 'T', payload: { order: '18' } })
+})
+
 /** The real program, since standard input is the process's own; no server is reached, and that is told apart by the exit code. */
 describe('standard input', () => {
   const main = fileURLToPath(new URL('main.ts', import.meta.url))

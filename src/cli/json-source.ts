@@ -2,7 +2,6 @@
 import type { Stats } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import process from 'node:process'
 import { addAbortSignal, type Readable } from 'node:stream'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { checkSize, defaultJsonLimits, type JsonObject } from '#kernel/json-value'
@@ -31,7 +30,7 @@ export async function readJsonFlags(
   if (file === undefined && dash === undefined) return accept(undefined)
   const isStdin = file === undefined || file === '-'
   const bytes = isStdin
-    ? await collect(STDIN, () => Promise.resolve(process.stdin), terminal)
+    ? await collect(STDIN, () => Promise.resolve(terminal.stdin()), terminal)
     : await readFile(file, terminal)
   if (!bytes.ok) return bytes
   const name = isStdin ? STDIN : file

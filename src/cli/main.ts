@@ -35,6 +35,7 @@ const terminal: Terminal = {
   environment: process.env,
   folder: process.cwd(),
   isTty: process.stdout.isTTY,
+  stdin: () => process.stdin,
   stop: stop.signal,
 }
 process.exitCode = await runProgram(process.argv.slice(2), terminal)

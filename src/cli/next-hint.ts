@@ -13,6 +13,7 @@ const hints: Partial<Record<RefusalCode, string>> = {
   'commands.payload.malformed': TASKS,
   'idempotency.key.required': 'Add --key <text>: the same text again is the same request.',
   'idempotency.field.missing': TASKS,
+  key_in_progress: 'The first request with this --key is being written: try again in a second.',
   key_reused: 'Take another --key, or send what the first request sent.',
   'commands.command.not_found': `\`concord commands list\` shows those of this workspace. ${ELSEWHERE}`,
   'commands.command.not_waiting': MOVES,

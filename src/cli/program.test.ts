@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import type { Command } from 'commander'
+import { Readable } from 'node:stream'
 import { kindOf, refusalCodes, type RefusalCode } from '#kernel/refusal-codes'
 import { refuse } from '#kernel/refusal'
 import { exitCodeOf } from './exit-codes.ts'
@@ -26,6 +27,7 @@ async function run(args: readonly string[], environment: Record<string, string> 
     environment,
     folder,
     isTty: false,
+    stdin: () => Readable.from([]),
     stop: new AbortController().signal,
   }
   return { code: await runProgram(args, terminal), ...text }
@@ -122,6 +124,7 @@ test('the help of every command is as pinned', () => {
     environment: {},
     folder: '/',
     isTty: false,
+    stdin: () => Readable.from([]),
     stop: new AbortController().signal,
   }
   const pages: string[] = []

@@ -3,19 +3,27 @@ import { Command, CommanderError } from 'commander'
 import { version } from '#app/version'
 import type { Decision } from '#kernel/refusal'
 import { addApprove } from './approve.ts'
+import { addArtifacts } from './artifacts.ts'
 import { addCancel } from './cancel.ts'
+import { addCommandSchedules } from './command-schedules.ts'
 import { addCommands } from './commands.ts'
 import { addConnectors } from './connectors.ts'
 import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'
 import { exitCodeOf } from './exit-codes.ts'
 import { addInbox } from './inbox.ts'
+import { addJobGroups } from './job-groups.ts'
+import { addJobTemplates } from './job-templates.ts'
 import { addJobs } from './jobs.ts'
 import { addKeys } from './keys.ts'
+import { addMemory } from './memory.ts'
 import { addMigrate } from './migrate.ts'
+import { addPeople } from './people.ts'
+import { addReservations } from './reservations.ts'
 import { addRetry } from './retry.ts'
 import { addScheduler } from './scheduler.ts'
 import { addSchedules } from './schedules.ts'
+import { addStuck } from './stuck.ts'
 import { addSubmit } from './submit.ts'
 import { addTaskTypes } from './task-types.ts'
 import { showRefusal, type Terminal } from './terminal.ts'
@@ -53,9 +61,22 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
         exitCode = exitCodeOf(outcome)
       },
   }
-  const house = [addUp, addWorker, addDoctor, addMigrate, addKeys, addEvents]
-  const work = [addTaskTypes, addSubmit, addCommands, addWhy, addInbox, addApprove, addCancel, addRetry, addConnectors]
-  const jobs = [addJobs, addSchedules, addScheduler]
+  const house = [addUp, addWorker, addDoctor, addMigrate, addStuck, addKeys, addPeople, addEvents]
+  const work = [
+    addTaskTypes,
+    addSubmit,
+    addCommands,
+    addWhy,
+    addInbox,
+    addApprove,
+    addCancel,
+    addRetry,
+    addCommandSchedules,
+    addArtifacts,
+    addConnectors,
+    addMemory,
+  ]
+  const jobs = [addJobs, addJobGroups, addJobTemplates, addSchedules, addReservations, addScheduler]
   for (const add of [...house, ...work, ...jobs]) add(program, cli)
   program.addHelpText(
     'after',

@@ -6,14 +6,26 @@ import type { JobTypeBody, RunEvent, Scheduler } from '#app/scheduler'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { isJson } from './ask-server.ts'
-import { type FileFlag, fileOption, type Jobs, jobsFile, parseTime, parseWhole, showJobId } from './jobs-file.ts'
+import {
+  type FileFlag,
+  fileOption,
+  type Jobs,
+  jobsFile,
+  parseKeep,
+  parseTime,
+  parseWhole,
+  showJobId,
+} from './jobs-file.ts'
 import { readJsonFlags, refuseFile } from './json-source.ts'
 import type { Cli, Outcome } from './program.ts'
+import { addSchedulerCheck } from './scheduler-check.ts'
 import { colorsOf, type Terminal } from './terminal.ts'
 
 type RunFlags = FileFlag & {
   workers: number
   grace: number
+  keep: number
+  keepMib: number
   types?: string
   webhook?: string
   webhookSecret?: string
@@ -21,6 +33,8 @@ type RunFlags = FileFlag & {
 }
 
 const GRACE_MS = 30_000
+const KEEP_MS = 30 * 86_400_000
+const MIB = 1_048_576
 
 export function addScheduler(program: Command, cli: Cli): void {
   const scheduler = program.command('scheduler').description('does the jobs of a file on this machine')
@@ -33,6 +47,8 @@ export function addScheduler(program: Command, cli: Cli): void {
       parseTime,
       GRACE_MS,
     )
+    .option('--keep <duration>', 'how long logs and sent notifications are kept (default: 30d)', parseKeep, KEEP_MS)
+    .option('--keep-mib <count>', 'how much old logs may take, in MiB', parseWhole, 1_024)
     .option('--types <file>', 'job types to register: {"job_types": [{"job_type": …, "runner": {"command": …}}]}')
     .option('--webhook <url>', 'tell this address of every end')
     .option('--webhook-secret <file>', 'a file with the secret that signs what is told')
@@ -42,6 +58,7 @@ export function addScheduler(program: Command, cli: Cli): void {
       '\nExamples:\n  $ concord scheduler run --file jobs.db\n  $ concord scheduler run --workers 4 --types job-types.json\n',
     )
     .action(cli.handle((flags: RunFlags) => run(cli, flags, isJson(program))))
+  addSchedulerCheck(scheduler, program, cli)
 }
 
 async function run(cli: Cli, flags: RunFlags, json: boolean): Promise<Outcome> {
@@ -53,7 +70,8 @@ async function run(cli: Cli, flags: RunFlags, json: boolean): Promise<Outcome> {
   const jobs = await import('#app/scheduler')
   const deliver = readWebhook(terminal, jobs, flags)
   if (!deliver.ok) return deliver
-  const opened = jobs.openJobs({ file: file.value, role: 'owner', settings: { workers: flags.workers } })
+  const settings = { workers: flags.workers, keepMs: flags.keep, logBytesMax: flags.keepMib * MIB }
+  const opened = jobs.openJobs({ file: file.value, role: 'owner', settings })
   if (!opened.ok) return opened
   try {
     return await work(cli, jobs, opened.value, { flags, json, types: types.value, deliver: deliver.value })
@@ -147,6 +165,10 @@ function documentOf(jobs: Jobs, event: RunEvent): Record<string, unknown> {
       return { event: 'alert', run_id: event.alert.runId, error: event.alert.refusal.code }
     case 'waiting':
       return { event: 'waiting', error: event.refusal.code }
+    case 'pruned': {
+      const { logs, logBytes, notifications } = event.pruned
+      return { event: 'pruned', logs, log_bytes: logBytes, notifications }
+    }
     case 'recovered':
     case 'undelivered':
     case 'stopping': {
@@ -177,6 +199,8 @@ function sentenceOf(terminal: Terminal, event: RunEvent): string | undefined {
       return `${color.red('alert')} the outcome of run ${event.alert.runId} could not be written: ${event.alert.refusal.reason}`
     case 'waiting':
       return `${color.yellow('waiting')} ${event.refusal.reason}`
+    case 'pruned':
+      return `pruned ${event.pruned.logs} old logs and ${event.pruned.notifications} old notifications`
     case 'stopping':
       return `stopping; waiting for ${event.running} running, a second signal ends it at once`
   }

@@ -31,7 +31,9 @@ type AddFlags = FileFlag &
   }
 
 export function addSchedules(program: Command, cli: Cli): void {
-  const schedules = program.command('schedules').description('jobs that come back at their times')
+  const schedules = program
+    .command('schedules')
+    .description('jobs that come back at their times (commands of a server: command-schedules)')
   addAdd(schedules, program, cli)
   addList(schedules, program, cli)
   addNext(schedules, program, cli)

@@ -1,4 +1,5 @@
 /** What a command may touch of the outside: two streams, the environment, the folder, and a way to be stopped. */
+import type { Readable } from 'node:stream'
 import { createColors } from 'picocolors'
 import type { Environment } from '#app/config'
 import type { Refusal } from '#kernel/refusal'
@@ -10,6 +11,8 @@ export type Terminal = {
   readonly environment: Environment
   readonly folder: string
   readonly isTty: boolean
+  /** Standard input, opened when somebody asks for it. */
+  readonly stdin: () => Readable
   /** Aborted by the first SIGINT or SIGTERM. */
   readonly stop: AbortSignal
 }

@@ -34,10 +34,18 @@ export function addUp(program: Command, cli: Cli): void {
 }
 
 function announce(terminal: Terminal, server: RunningServer, json: boolean): void {
-  const { address, home, database, keyFile, schemaVersion } = server
+  const { address, home, database, keyFile, schemaVersion, schedulerFile } = server
   if (json) {
     terminal.out(
-      `${JSON.stringify({ ready: true, address, home, database, key_file: keyFile, schema_version: schemaVersion })}\n`,
+      `${JSON.stringify({
+        ready: true,
+        address,
+        home,
+        database,
+        key_file: keyFile,
+        schema_version: schemaVersion,
+        scheduler_file: schedulerFile ?? null,
+      })}\n`,
     )
     return
   }
@@ -56,6 +64,7 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
       `  data      ${home}`,
       `  database  ${database}`,
       `  key       ${keyFile}`,
+      ...(schedulerFile === undefined ? [] : [`  jobs      ${schedulerFile}`]),
       '',
       'Next, in another terminal of this folder:',
       `  curl ${address}/health`,

@@ -2,6 +2,7 @@
 import type { JsonObject, JsonValue } from './json-value.ts'
 import { formatPath, isJsonObject } from './json-value.ts'
 import { accept, type Decision, refuse } from './refusal.ts'
+import { hasSecretShape } from './secret-shapes.ts'
 
 /** From the freest to the strictest. */
 export const dataClasses = ['public', 'internal', 'confidential', 'pii', 'payment', 'secret'] as const
@@ -19,8 +20,15 @@ export function isSecretReference(value: unknown): boolean {
   return typeof value === 'string' && REFERENCE.test(value)
 }
 
-/** A payload may be stored when every secret field holds a reference; the value itself is never shown in the refusal. */
+/** A payload may be stored when every secret field holds a reference and no other field a thing with the shape of a secret; neither is shown in the refusal. */
 export function checkSecrets(payload: JsonObject, classes: FieldClasses): Decision<JsonObject> {
+  const shaped = findSecretShape(payload, [])
+  if (shaped !== undefined) {
+    return refuse('commands.payload.secret', `\`${shaped}\` looks like a key, a token or a password`, {
+      path: shaped,
+      hint: 'Send where it is kept, such as vault://team/name.',
+    })
+  }
   for (const [path, dataClass] of Object.entries(classes)) {
     if (dataClass !== 'secret') continue
     for (const { value, at } of valuesAt(payload, path)) {
@@ -34,6 +42,19 @@ export function checkSecrets(payload: JsonObject, classes: FieldClasses): Decisi
   return accept(payload)
 }
 
+/** Where something has the shape of a secret, whatever its field is called. */
+function findSecretShape(value: JsonValue, steps: readonly (string | number)[]): string | undefined {
+  if (typeof value === 'string') return hasSecretShape(value) ? formatPath(steps) : undefined
+  if (typeof value !== 'object' || value === null) return undefined
+  for (const [name, inner] of Object.entries(value)) {
+    // A name that is itself a secret is not repeated: the place of its holder must do.
+    if (hasSecretShape(name)) return formatPath(steps)
+    const found = findSecretShape(inner, [...steps, Array.isArray(value) ? Number(name) : name])
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
 /** The payload as it may leave the house or stand in a record: fields above `highest` are replaced by their class. */
 export function redactPayload(payload: JsonObject, classes: FieldClasses, highest: DataClass): JsonObject {
   const limit = dataClasses.indexOf(highest)
@@ -44,15 +65,26 @@ export function redactPayload(payload: JsonObject, classes: FieldClasses, highes
   )
 }
 
-/** The strictest class of the fields that are really there. */
+const stricter = (one: DataClass, other: DataClass): DataClass =>
+  dataClasses.indexOf(one) > dataClasses.indexOf(other) ? one : other
+
+/** The strictest class of the fields that are really there; one that nobody named is `internal`. */
 export function highestClass(payload: JsonObject, classes: FieldClasses): DataClass {
-  const present = Object.entries(classes).filter(([path]) =>
-    valuesAt(payload, path).some(({ value }) => value !== null),
-  )
-  return present.reduce<DataClass>(
-    (highest, [, dataClass]) => (dataClasses.indexOf(dataClass) > dataClasses.indexOf(highest) ? dataClass : highest),
-    'public',
-  )
+  const named = Object.entries(classes)
+  return leavesOf(payload, []).reduce<DataClass>((highest, leaf) => {
+    // A name of a whole part stands for everything inside it.
+    const own = named.filter(([path]) => path.split('.').every((step, at) => leaf[at] === step))
+    const found = own.reduce<DataClass>((most, [, dataClass]) => stricter(most, dataClass), 'public')
+    return stricter(highest, own.length > 0 ? found : 'internal')
+  }, 'public')
+}
+
+/** The names on the way to every value that says something; lists have no name of their own. */
+function leavesOf(value: JsonValue, path: readonly string[]): readonly (readonly string[])[] {
+  if (value === null) return []
+  if (Array.isArray(value)) return (value as readonly JsonValue[]).flatMap((item) => leavesOf(item, path))
+  if (!isJsonObject(value)) return [path]
+  return Object.entries(value).flatMap(([name, inner]) => leavesOf(inner, [...path, name]))
 }
 
 /** Where data of this class goes outside the house. */

@@ -82,7 +82,7 @@ describe('key template', () => {
     )
   })
 
-  test('webhooks, schedules, flow sources and agent steps have keys of one form each', () => {
+  test('[CMD-06] webhooks, schedules, flow sources and agent steps have keys of one form each', () => {
     const due = new Date('2026-05-01T10:00:00Z')
     assert.equal(webhookKey('stripe', 'evt_1:2'), 'webhook:stripe:evt_1:2')
     assert.equal(scheduleKey('nightly', due), 'schedule:nightly:2026-05-01T10:00:00.000Z')

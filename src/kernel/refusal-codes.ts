@@ -12,6 +12,7 @@ export type RefusalKind =
   | 'conflict' // 409, exit 75: not in this state, or not now
   | 'too_large' // 413, exit 65
   | 'unsupported' // 415, exit 65
+  | 'range' // 416, exit 65: the part that was asked for does not exist
   | 'invalid' // 422, exit 65: well-formed but not allowed
   | 'rate' // 429, exit 75
   | 'headers_too_large' // 431, exit 65
@@ -33,6 +34,7 @@ export const refusalCodes = {
   // the store's mechanisms
   overloaded: 'unavailable',
   key_reused: 'invalid',
+  key_in_progress: 'conflict',
   'store.lane.closed': 'unavailable',
 
   // Postgres: the embedded server and the checks of any server
@@ -99,6 +101,7 @@ export const refusalCodes = {
   id_format: 'malformed',
   key_too_long: 'invalid',
   key_characters: 'invalid',
+  key_reserved: 'invalid',
   'idempotency.key.required': 'invalid',
   'idempotency.template.invalid': 'invalid',
   'idempotency.field.missing': 'invalid',
@@ -129,6 +132,13 @@ export const refusalCodes = {
   'identity.key.not_found': 'not_found',
   'identity.key.role_too_high': 'forbidden',
   'identity.key.workspace_bound': 'forbidden',
+  'identity.user.self': 'forbidden',
+  'identity.user.last_admin': 'conflict',
+  'identity.user.deactivated': 'conflict',
+  'identity.user.outside': 'conflict',
+  'identity.invitation.invalid': 'unauthenticated',
+  'identity.workspace.open': 'conflict',
+  'identity.workspace.owner': 'conflict',
   unknown_field: 'invalid',
   field_not_allowed: 'invalid',
   cursor_invalid: 'malformed',
@@ -196,6 +206,16 @@ export const refusalCodes = {
   'approvals.field.missing': 'invalid',
   'approvals.packet.incomplete': 'invalid',
 
+  // schedules of commands
+  'schedules.schedule.not_found': 'not_found',
+  'schedules.schedule.name_taken': 'conflict',
+  'schedules.schedule.of_catalog': 'conflict',
+  'schedules.schedule.not_yours': 'forbidden',
+  'schedules.command_type.unknown': 'invalid',
+  'schedules.command_type.not_scheduled': 'invalid',
+  'schedules.payload.invalid': 'invalid',
+  'schedules.queue.unknown': 'invalid',
+
   // scheduler
   'scheduler.file.locked': 'conflict',
   'scheduler.file.malformed': 'malformed',
@@ -209,6 +229,9 @@ export const refusalCodes = {
   'scheduler.setting.invalid': 'configuration',
   'scheduler.not_owner': 'conflict',
   'scheduler.not_recovered': 'conflict',
+  'scheduler.not_enabled': 'not_found',
+  'scheduler.not_running': 'unavailable',
+  'scheduler.check.broken': 'invalid',
   'scheduler.job.not_found': 'not_found',
   'scheduler.job.not_queued': 'conflict',
   'scheduler.job_type.unknown': 'invalid',
@@ -268,6 +291,23 @@ export const refusalCodes = {
   'commands.dependency.not_found': 'not_found',
   'commands.webhook.source_unknown': 'not_found',
 
+  // artifacts: types, content, lineage, moves
+  'artifacts.type.unknown': 'invalid',
+  'artifacts.type.invalid': 'configuration',
+  'artifacts.type.incompatible': 'conflict',
+  'artifacts.draft.invalid': 'invalid',
+  'artifacts.draft.repeated': 'invalid',
+  'artifacts.content.invalid': 'invalid',
+  'artifacts.content.too_large': 'too_large',
+  'artifacts.content.missing': 'internal',
+  'artifacts.content.altered': 'internal',
+  'artifacts.content.removed': 'not_found',
+  'artifacts.content.range': 'range',
+  'artifacts.store.unavailable': 'unavailable',
+  'artifacts.store.unknown': 'unavailable',
+  'artifacts.lineage.missing': 'invalid',
+  'artifacts.lineage.source_unknown': 'invalid',
+  'artifacts.artifact.held': 'conflict',
   // connectors: declarations, secret references, the list of calls
   secret_in_manifest: 'invalid',
   'connectors.declaration.invalid': 'configuration',
@@ -283,6 +323,30 @@ export const refusalCodes = {
   'connectors.definition.changed': 'conflict',
   'connectors.definition.unreadable': 'invalid',
   'connectors.definition.unavailable': 'unavailable',
+
+  // memory: writing, reading, consent, holds, forgetting
+  'memory.record.not_found': 'not_found',
+  'memory.candidate.not_found': 'not_found',
+  'memory.candidate.decided': 'conflict',
+  'memory.candidate.nothing_pending': 'conflict',
+  'memory.content.secret': 'invalid',
+  'memory.content.empty': 'invalid',
+  'memory.expiry.missing': 'invalid',
+  'memory.expiry.past': 'invalid',
+  'memory.fact.conflict': 'conflict',
+  'memory.source.not_found': 'not_found',
+  'memory.schema.unknown': 'invalid',
+  'memory.schema.mismatch': 'invalid',
+  'memory.schema.invalid': 'configuration',
+  'memory.scope.exceeded': 'forbidden',
+  'memory.subject.invalid': 'invalid',
+  'memory.consent.missing': 'conflict',
+  'memory.consent.not_found': 'not_found',
+  'memory.consent.not_yours': 'forbidden',
+  'memory.hold.not_found': 'not_found',
+  'memory.forget.held': 'conflict',
+  'memory.forget.nothing_known': 'not_found',
+  'memory.erasure.not_found': 'not_found',
 } as const satisfies Record<string, RefusalKind>
 
 export type RefusalCode = keyof typeof refusalCodes

@@ -28,7 +28,7 @@ function fullDelay(delay: Backoff['delay'], attempt: number): number {
     case 'list':
       return delay.ms[attempt - 1] ?? delay.ms.at(-1) ?? 0
     case 'exponential':
-      // Attempt 2,000 overflows to infinity; the cap brings it back.
-      return Math.min(delay.baseMs * delay.factor ** (attempt - 1), delay.capMs)
+      // Attempt 2,000 overflows to infinity and the cap brings it back; nothing times infinity is no number at all.
+      return delay.baseMs === 0 ? 0 : Math.min(delay.baseMs * delay.factor ** (attempt - 1), delay.capMs)
   }
 }

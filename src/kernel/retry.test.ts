@@ -114,6 +114,15 @@ describe('the rule', () => {
     )
   })
 
+  test('a base of nothing stays nothing, however often it doubles', () => {
+    const backoff = { delay: { kind: 'exponential', baseMs: 0, factor: 2, capMs: 60_000 } } as const
+    const decision = decideRetry(
+      { limit: { attempts: 5_000 }, backoff, retryable: ['timeout'] },
+      { attempt: 2_000, errorClass: 'timeout', random: half },
+    )
+    assert.ok(decision.retry && decision.delayMs === 0)
+  })
+
   test('the number of attempts follows from the word of the limit', () => {
     assert.equal(attemptsAllowed({ retries: 3 }), 4)
     assert.equal(attemptsAllowed({ attempts: 3 }), 3)

@@ -16,6 +16,9 @@ export const DEFAULT_GRACE_MS = 60_000
 /** The most that `all` catches up on at once: a day of quarters of an hour. */
 export const DEFAULT_CATCH_UPS_MAX = 96
 
+/** How long after its due time a firing may start at most. */
+export const SCHEDULE_JITTER_MAX_MS = 3_600_000
+
 export type DueSchedule = {
   readonly name: string
   /** The newest due time already decided, fired or missed. */

@@ -1,21 +1,72 @@
-/** Removes secrets by their shape from any text that leaves for a log, a terminal, a row or another system. Pure. */
-const SHAPES: readonly (readonly [RegExp, string])[] = [
+/** Knows secrets by their shape: keys, tokens, passwords in addresses. What has such a shape is neither logged nor stored. */
+import type { JsonValue } from './json-value.ts'
+
+type Shape = {
+  /** For logs and errors: rather too much than too little. */
+  readonly shape: RegExp
+  readonly instead: string
+  /** For data that somebody will use: "Basic information" is no credential, a port is no password. */
+  readonly strict?: RegExp
+}
+
+const SHAPES: readonly Shape[] = [
   // Concord's own keys: the prefix stays, so that a person can see which key it was.
-  [/\bck_([a-z0-9]{4,16})_[A-Za-z0-9_-]{20,}/g, 'ck_$1_[redacted]'],
+  { shape: /\bck_([a-z0-9]{4,16})_[A-Za-z0-9_-]{20,}/g, instead: 'ck_$1_[redacted]' },
   // Passwords inside connection addresses.
-  [/\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s:/@"']{0,256}):[^\s@"']{1,1024}@/gi, '$1:[redacted]@'],
+  {
+    shape: /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s:/@"']{0,256}):[^\s@"']{1,1024}@/gi,
+    strict: /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s:/@"']{0,256}):[^\s@"'/]{1,1024}@/gi,
+    instead: '$1:[redacted]@',
+  },
   // Bearer and basic credentials.
-  [/\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}/gi, '$1 [redacted]'],
+  {
+    shape: /\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}/gi,
+    strict: /\b(Bearer|Basic)\s+(?=\S*\d)(?=\S*[A-Za-z])[A-Za-z0-9._~+/=-]{16,}/gi,
+    instead: '$1 [redacted]',
+  },
   // Signed tokens (three base64url parts that start like a JSON header).
-  [/\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*/g, '[redacted token]'],
+  { shape: /\beyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*/g, instead: '[redacted token]' },
   // Keys of well-known providers.
-  [/\b(sk|pk|rk)[-_](live|test|proj|ant)?[-_]?[A-Za-z0-9_-]{16,}/g, '[redacted key]'],
-  [/\bgh[pousr]_[A-Za-z0-9]{20,}/g, '[redacted key]'],
-  [/\bxox[abprs]-[A-Za-z0-9-]{10,}/g, '[redacted key]'],
-  [/\bAKIA[0-9A-Z]{16}\b/g, '[redacted key]'],
-  [/-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----/g, '[redacted private key]'],
+  {
+    shape: /\b(sk|pk|rk)[-_](live|test|proj|ant)?[-_]?[A-Za-z0-9_-]{16,}/g,
+    strict: /\b(?:sk|rk)[-_](?:(?:live|test|proj|ant)[-_][A-Za-z0-9_-]{16,}|(?=[A-Za-z]*\d)[A-Za-z0-9]{20,})/g,
+    instead: '[redacted key]',
+  },
+  { shape: /\bgh[pousr]_[A-Za-z0-9]{20,}/g, instead: '[redacted key]' },
+  { shape: /\bxox[abprs]-[A-Za-z0-9-]{10,}/g, instead: '[redacted key]' },
+  { shape: /\bAKIA[0-9A-Z]{16}\b/g, instead: '[redacted key]' },
+  {
+    shape: /-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?-----END [A-Z ]*PRIVATE KEY-----/g,
+    instead: '[redacted private key]',
+  },
 ]
 
+/** For texts that leave the process for a log, a terminal or a record of what went wrong. */
 export function redactText(text: string): string {
-  return SHAPES.reduce((line, [shape, instead]) => line.replace(shape, instead), text)
+  return SHAPES.reduce((line, { shape, instead }) => line.replace(shape, instead), text)
+}
+
+function redactData(text: string): string {
+  return SHAPES.reduce((line, { shape, strict = shape, instead }) => line.replace(strict, instead), text)
+}
+
+/** Whether a piece of data has the shape of a secret. */
+export function hasSecretShape(text: string): boolean {
+  return redactData(text) !== text
+}
+
+/** The same value with every text redacted, keys of objects included; parts without secrets are not copied. */
+export function redactValue(value: JsonValue): JsonValue {
+  if (typeof value === 'string') return redactData(value)
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) {
+    const items = (value as readonly JsonValue[]).map(redactValue)
+    return items.every((item, at) => item === value[at]) ? value : items
+  }
+  const entries = Object.entries(value).map(
+    ([key, inner]) => [redactData(key), redactValue(inner), key, inner] as const,
+  )
+  return entries.every(([key, inner, oldKey, old]) => key === oldKey && inner === old)
+    ? value
+    : Object.fromEntries(entries.map(([key, inner]) => [key, inner]))
 }

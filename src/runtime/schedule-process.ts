@@ -6,7 +6,7 @@
 import { parseCron } from '#kernel/cron-fields'
 import { scheduleKey } from '#kernel/key-template'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { decideOverlap, misfirePolicies, overlapPolicies, planFirings } from '#kernel/schedule'
+import { decideOverlap, misfirePolicies, overlapPolicies, planFirings, SCHEDULE_JITTER_MAX_MS } from '#kernel/schedule'
 import { parseTimeZone } from '#kernel/time-zone'
 import { dueTimes, nextDueTime } from './due-time.ts'
 import type { Next, ScheduleSpec } from './port.ts'
@@ -14,7 +14,6 @@ import { isKind, isProcessId } from './process.ts'
 
 /** The kind under which adapters register their schedules. */
 export const SCHEDULE_KIND = 'schedule'
-const JITTER_MAX_MS = 3_600_000
 
 /** What is remembered between two turns of a schedule. */
 export type ScheduleLine = {
@@ -43,7 +42,7 @@ export function decideSchedule(spec: ScheduleSpec, now: Date): Decision<Schedule
   if (!isKind(kind)) return invalid(name, 'names no kind of process', 'kind')
   if (!overlapPolicies.includes(overlap)) return invalid(name, `has overlap ${overlapPolicies.join(', ')}`, 'overlap')
   if (!misfirePolicies.includes(missed)) return invalid(name, `has missed ${misfirePolicies.join(', ')}`, 'missed')
-  if (!Number.isInteger(jitterMs) || jitterMs < 0 || jitterMs > JITTER_MAX_MS) {
+  if (!Number.isInteger(jitterMs) || jitterMs < 0 || jitterMs > SCHEDULE_JITTER_MAX_MS) {
     return invalid(name, 'has a jitter from 0 to an hour', 'jitterMs')
   }
   const knownZone = parseTimeZone(zone)

@@ -31,7 +31,7 @@ export {
   readFeed,
 } from './feed.ts'
 export { type EventLane, openEventLane } from './lane-events.ts'
-export { type InsertLane, openInsertLane } from './lane-inserts.ts'
+export { type InsertLane, openInsertLane, refuseInProgress } from './lane-inserts.ts'
 export { openTransitionLane, type TransitionLane } from './lane-transitions.ts'
 export { type Lane, type LaneConfig, openLane } from './lane.ts'
 export {

@@ -23,7 +23,7 @@ export type LaneConnection = {
   close(): Promise<void>
 }
 
-export function laneConnection(db: Db, name: string): LaneConnection {
+export function laneConnection(db: Db, name: string, settings = laneSettings): LaneConnection {
   let current: { readonly client: pg.Client; readonly sql: Sql } | undefined
 
   async function connect(): Promise<{ client: pg.Client; sql: Sql }> {
@@ -34,7 +34,7 @@ export function laneConnection(db: Db, name: string): LaneConnection {
     }
     client.on('error', forget)
     client.on('end', forget)
-    await client.query(laneSettings)
+    await client.query(settings)
     return { client, sql: sqlOn(client) }
   }
 

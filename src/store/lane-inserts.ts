@@ -1,5 +1,5 @@
 /** A lane for new rows of one table, each with its events: "open a command" for many callers in one commit. */
-import type { Decision, Refusal } from '#kernel/refusal'
+import { type Decision, type Refusal, refuse } from '#kernel/refusal'
 import type { Db, Sql } from './db.ts'
 import type { EventDraft } from './events.ts'
 import { sqlStateOf } from './faults.ts'
@@ -17,6 +17,19 @@ export type InsertLane<Row> = {
 }
 
 const UNIQUE_VIOLATION = '23505'
+const LOCK_NOT_AVAILABLE = '55P03'
+/** A batch waits so long for somebody else's open transaction with a key of its own; the others in it wait with it. */
+export const KEY_WAIT = "set lock_timeout = '500ms'"
+
+/** Whether a request with this key exists nobody can say yet: another one is being written, and its transaction hangs. */
+export function refuseInProgress(error: unknown): Refusal | undefined {
+  if (sqlStateOf(error) !== LOCK_NOT_AVAILABLE) return undefined
+  return refuse('key_in_progress', 'A request with this key is just being written.', {
+    path: 'idempotency_key',
+    hint: 'Send the same request again in a second.',
+    facts: { retry_after_s: 1 },
+  })
+}
 
 export function openInsertLane<Row>(
   db: Db,
@@ -69,14 +82,16 @@ export function openInsertLane<Row>(
     return found === undefined ? undefined : { ok: true, value: { inserted: true, row: found } }
   }
 
+  const keyOf = (row: AnyRow) =>
+    table.key.some((name) => row[name] === null || row[name] === undefined)
+      ? undefined
+      : JSON.stringify(table.key.map((name) => row[name]))
   const lane = openLane<OnceCall, Decision<Once<Row>>>(db, {
     ...options,
     name: table.table,
     // Two rows with one key go into two batches: the second must find the first.
-    keyOf: ({ row }) =>
-      table.key.some((name) => row[name] === null || row[name] === undefined)
-        ? undefined
-        : JSON.stringify(table.key.map((name) => row[name])),
+    keyOf: ({ row }) => keyOf(row),
+    settings: KEY_WAIT,
     flush,
     retrySafe: true,
     ...(onFlushed ? { onFlushed: () => onFlushed() } : {}),
@@ -88,7 +103,13 @@ export function openInsertLane<Row>(
     },
     async insert(row, events = []) {
       checkInsert(table, row, events)
-      return lane.submit({ row, events })
+      try {
+        return await lane.submit({ row, events })
+      } catch (error) {
+        const refusal = keyOf(row) === undefined ? undefined : refuseInProgress(error)
+        if (refusal) return refusal
+        throw error
+      }
     },
     close: () => lane.close(),
   }

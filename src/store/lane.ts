@@ -6,7 +6,7 @@ import { KernelFault } from '#kernel/errors'
 import { type Refusal, refuse } from '#kernel/refusal'
 import type { Db, Sql } from './db.ts'
 import { outcomeOf, sqlStateOf, UnknownOutcome } from './faults.ts'
-import { laneConnection, type LaneConnection } from './lane-connection.ts'
+import { laneConnection, type LaneConnection, laneSettings } from './lane-connection.ts'
 import { keyedQueue } from './lane-queue.ts'
 import { point } from './points.ts'
 
@@ -17,6 +17,8 @@ export type LaneConfig<Item, Answer> = {
   readonly name: string
   /** Two keep one flush in Postgres while the next is built; more only add smaller batches. */
   readonly connections?: number
+  /** More settings of its connections, after those of every lane. */
+  readonly settings?: string
   readonly batchMax?: number
   /** Beyond this a caller is refused at once: a queue that only grows helps nobody. */
   readonly queuedMax?: number
@@ -70,9 +72,10 @@ function isAboutRow(error: unknown): boolean {
 }
 
 export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>): Lane<Item, Answer> {
+  const settings = config.settings === undefined ? laneSettings : `${laneSettings}; ${config.settings}`
   const { name, connections = 2, batchMax = 256, queuedMax = 10_000, keyOf, retrySafe = false, onFlushed } = config
   type E = Entry<Item, Answer>
-  const all = Array.from({ length: connections }, () => laneConnection(db, `concord-lane-${name}`))
+  const all = Array.from({ length: connections }, () => laneConnection(db, `concord-lane-${name}`, settings))
   const idle = [...all]
   const queue = keyedQueue<E>()
   let isScheduled = false

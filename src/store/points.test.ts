@@ -28,6 +28,7 @@ test('a plan with an unknown point, act or hit is refused', () => {
     { ...good, act: 'explode' },
     { ...good, hit: 0 },
     { ...good, hit: 1.5 },
+    { ...good, together: 0 },
   ]) {
     assert.throws(() => parsePlan(JSON.stringify([wrong])), { code: 'faults.plan' })
   }
@@ -50,5 +51,29 @@ test('a kill takes the process at that point, and the passage is on file', () =>
   assert.equal(signal, 'SIGKILL')
   assert.equal(stdout, '')
   assert.equal(readFileSync(cover, 'utf8'), 'claim.taken\nclaim.taken\n')
+  rmSync(folder, { recursive: true })
+})
+
+test('a kill of several together holds each where it is until all are there, and says how many it took', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'concord-points-'))
+  const cover = path.join(folder, 'cover')
+  const module = fileURLToPath(new URL('./points.ts', import.meta.url))
+  const program = `const { point } = await import(${JSON.stringify(module)})
+    const pass = async (n) => { await point('claim.taken'); console.log('passed', n) }
+    for (let n = 1; n <= 4; n++) void pass(n)
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    void pass(5)
+    await new Promise(() => {})`
+  const { signal, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+    encoding: 'utf8',
+    env: {
+      ...process.env,
+      CONCORD_FAULTS: JSON.stringify([{ point: 'claim.taken', hit: 3, act: 'kill', together: 3 }]),
+      CONCORD_FAULTS_COVER: cover,
+    },
+  })
+  assert.equal(signal, 'SIGKILL')
+  assert.equal(stdout, 'passed 1\npassed 2\n')
+  assert.equal(readFileSync(cover, 'utf8').split('\n').at(-2), 'claim.taken cut 3')
   rmSync(folder, { recursive: true })
 })

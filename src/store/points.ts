@@ -15,14 +15,50 @@ export const pointNames = [
   'outbox.claimed',
   'outbox.handled',
   'feed.page_read',
-  // commands: between what a step wrote and what it does next
+  // commands, in a request: between what it wrote and its answer, or before its commit
   'commands.submitted',
-  'commands.written',
+  'commands.woken',
+  'commands.inline_called',
+  'commands.input_supplied',
+  'commands.retry_written',
+  'commands.cancel_written',
+  'commands.cancel_committed',
+  'approvals.decision_written',
+  'approvals.decision_committed',
+  // commands, in a turn: between what a step decided or wrote and what it does next
+  'commands.taken_over',
+  'commands.classified',
+  'commands.policy_decided',
+  'commands.planned',
+  'commands.input_requested',
+  'commands.approval_written',
+  'commands.approval_requested',
   'commands.effect_begun',
   'commands.effect_called',
   'commands.effect_recorded',
+  'commands.retry_recorded',
+  'commands.looked_up',
+  'commands.outcome_asked',
+  'commands.finishing',
+  'commands.finished',
+  'commands.dependents_marked',
+  'commands.exit_settled',
+  'commands.undo_planned',
+  'commands.undo_begun',
   'commands.undo_called',
-  'commands.woken',
+  'commands.undo_recorded',
+  'commands.undo_finishing',
+  'commands.reconciling',
+  // the runtime, around a turn
+  'runtime.turn_begun',
+  'runtime.turn_ending',
+  'runtime.turn_ended',
+  'runtime.reaping',
+  // artifacts: the content is stored, its row is not
+  'artifacts.blob_written',
+  // schedules: before a due time becomes a command, and between the command and the note about it
+  'schedules.due',
+  'schedules.fired',
 ] as const
 export type PointName = (typeof pointNames)[number]
 
@@ -34,6 +70,8 @@ export type PlannedFault = {
   readonly hit: number
   readonly act: (typeof acts)[number]
   readonly delayMs?: number
+  /** For `kill`: so many passages from `hit` on stay where they are; the process ends when every such point of the plan has its own. */
+  readonly together?: number
 }
 
 export class InjectedFault extends Error {
@@ -48,7 +86,8 @@ export function parsePlan(text: string): readonly PlannedFault[] {
   if (!Array.isArray(plan)) throw new KernelFault('faults.plan', 'CONCORD_FAULTS holds a JSON list')
   return plan.map((entry: PlannedFault) => {
     const known = pointNames.includes(entry.point) && acts.includes(entry.act)
-    if (!known || !Number.isInteger(entry.hit) || entry.hit < 1) {
+    const isCount = (value: number) => Number.isInteger(value) && value >= 1
+    if (!known || !isCount(entry.hit) || !isCount(entry.together ?? 1)) {
       throw new KernelFault('faults.plan', 'CONCORD_FAULTS names an unknown point, act or hit', { entry })
     }
     return entry
@@ -58,14 +97,39 @@ export function parsePlan(text: string): readonly PlannedFault[] {
 /** Passes points for one plan; `coverFile` gets one line per passage, written before anything fires. */
 export function openPoints(plan: readonly PlannedFault[], coverFile?: string): (name: PointName) => Promise<void> {
   const hits = new Map<PointName, number>()
+  const gather = openGathering(plan, coverFile)
   return async (name) => {
     const hit = (hits.get(name) ?? 0) + 1
     hits.set(name, hit)
     // Synchronous, so that the line is there when the next line of this function ends the process.
     if (coverFile !== undefined) appendFileSync(coverFile, `${name}\n`)
     for (const fault of plan) {
-      if (fault.point === name && fault.hit === hit) await fire(fault)
+      if (fault.point !== name || hit < fault.hit) continue
+      if (fault.together !== undefined) await gather(fault)
+      else if (fault.hit === hit) await fire(fault)
     }
+  }
+}
+
+/** Longer than a busy machine needs to bring the others here; a plan that asks for too many still ends. */
+const GATHER_MS = 20_000
+
+/** Holds the first so many at each of the plan's points, and ends the process with all of them when every point has its own. */
+function openGathering(plan: readonly PlannedFault[], coverFile: string | undefined) {
+  const gathered = new Map(plan.filter(({ together }) => together !== undefined).map((fault) => [fault, 0]))
+  let timer: NodeJS.Timeout | undefined
+  const end = () => {
+    const lines = [...gathered].map(([{ point: name }, count]) => `${name} cut ${count}\n`)
+    if (coverFile !== undefined) appendFileSync(coverFile, lines.join(''))
+    process.kill(process.pid, 'SIGKILL')
+  }
+  return async (fault: PlannedFault): Promise<void> => {
+    const count = (gathered.get(fault) ?? 0) + 1
+    if (count > (fault.together ?? 1)) return
+    gathered.set(fault, count)
+    timer ??= setTimeout(end, GATHER_MS)
+    if ([...gathered].every(([{ together }, there]) => there === together)) end()
+    return new Promise(() => {})
   }
 }
 

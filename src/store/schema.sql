@@ -10,9 +10,14 @@ grant usage on schema concord to concord_app;
 grant usage on schema concord to concord_engine;
 create domain concord.agent_run_status as text constraint agent_run_status_ck CHECK ((VALUE = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'created'::text, 'queued'::text, 'waiting_for_tool'::text, 'waiting_for_approval'::text, 'waiting_for_input'::text, 'waiting_for_children'::text, 'cancelling'::text])));
 create domain concord.approval_status as text constraint approval_status_ck CHECK ((VALUE = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'changes_requested'::text, 'expired'::text, 'cancelled'::text])));
+create domain concord.artifact_location as text constraint artifact_location_ck CHECK (((VALUE ~ '^(disk|s3|removed):[0-9a-f]{64}$'::text) OR ((VALUE ~~ 'data:%'::text) AND (octet_length(VALUE) <= 16384))));
+create domain concord.artifact_status as text constraint artifact_status_ck CHECK ((VALUE = ANY (ARRAY['draft'::text, 'ready'::text, 'published'::text, 'unpublished'::text, 'superseded'::text, 'cancelled'::text, 'archived'::text])));
+create domain concord.artifact_visibility as text constraint artifact_visibility_ck CHECK ((VALUE = ANY (ARRAY['private'::text, 'workspace'::text])));
 create domain concord.cancellation_mode as text constraint cancellation_mode_ck CHECK ((VALUE = ANY (ARRAY['graceful'::text, 'compensate_then_stop'::text])));
 create domain concord.command_status as text constraint command_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'validated'::text, 'waiting_for_input'::text, 'waiting_for_approval'::text, 'approved'::text, 'queued'::text, 'running'::text, 'blocked'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'expired'::text, 'compensating'::text, 'compensated'::text, 'cancelling'::text])));
+create domain concord.confidence as numeric constraint confidence_ck CHECK (((VALUE >= (0)::numeric) AND (VALUE <= (1)::numeric)));
 create domain concord.connector_invocation_status as text constraint connector_invocation_status_ck CHECK ((VALUE = ANY (ARRAY['started'::text, 'succeeded'::text, 'failed'::text])));
+create domain concord.content_checksum as text constraint content_checksum_ck CHECK ((VALUE ~ '^sha256:[0-9a-f]{64}$'::text));
 create domain concord.cost_limit as numeric constraint cost_limit_ck CHECK (((VALUE > (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
 create domain concord.cost_units as numeric constraint cost_units_ck CHECK (((VALUE >= (0)::numeric) AND (VALUE < 'Infinity'::numeric)));
 create domain concord.count_from_one as integer constraint count_from_one_ck CHECK ((VALUE >= 1));
@@ -27,6 +32,13 @@ create domain concord.finite_time as timestamp with time zone constraint finite_
 create domain concord.ingress as text constraint ingress_ck CHECK ((VALUE = ANY (ARRAY['user_request'::text, 'scheduled_trigger'::text, 'webhook'::text, 'system_event'::text, 'agent_action'::text, 'connector_event'::text, 'human_decision'::text])));
 create domain concord.join_strategy as text constraint join_strategy_ck CHECK ((VALUE = ANY (ARRAY['all_success'::text, 'first_success'::text, 'quorum'::text, 'coordinator_synthesis'::text, 'evaluator_selection'::text, 'human_review'::text, 'best_of_n'::text, 'map_reduce'::text, 'consensus'::text, 'ranked_review'::text])));
 create domain concord.list_json as jsonb constraint list_json_ck CHECK ((jsonb_typeof(VALUE) = 'array'::text));
+create domain concord.memory_candidate_status as text constraint memory_candidate_status_ck CHECK ((VALUE = ANY (ARRAY['proposed'::text, 'awaiting_approval'::text, 'accepted'::text, 'rejected'::text, 'expired'::text])));
+create domain concord.memory_erasure_outcome as text constraint memory_erasure_outcome_ck CHECK ((VALUE = ANY (ARRAY['erased'::text, 'dropped'::text])));
+create domain concord.memory_query_kind as text constraint memory_query_kind_ck CHECK ((VALUE = ANY (ARRAY['id'::text, 'subject'::text, 'task_type'::text, 'connector'::text, 'semantic'::text])));
+create domain concord.memory_record_status as text constraint memory_record_status_ck CHECK ((VALUE = ANY (ARRAY['active'::text, 'superseded'::text, 'expired'::text, 'deleted'::text])));
+create domain concord.memory_scope as text constraint memory_scope_ck CHECK ((VALUE = ANY (ARRAY['user'::text, 'team'::text, 'project'::text, 'workspace'::text, 'tenant'::text, 'agent_role'::text, 'workflow_type'::text, 'global'::text])));
+create domain concord.memory_sensitivity as text constraint memory_sensitivity_ck CHECK ((VALUE = ANY (ARRAY['public'::text, 'internal'::text, 'confidential'::text, 'pii'::text, 'payment'::text])));
+create domain concord.memory_type as text constraint memory_type_ck CHECK ((VALUE = ANY (ARRAY['preference'::text, 'workflow_preference'::text, 'business_rule'::text, 'safety_rule'::text, 'connector_hint'::text, 'approval_routing'::text, 'fact'::text])));
 create domain concord.object_json as jsonb constraint object_json_ck CHECK ((jsonb_typeof(VALUE) = 'object'::text));
 create domain concord.reversibility as text constraint reversibility_ck CHECK ((VALUE = ANY (ARRAY['reversible'::text, 'compensatable'::text, 'irreversible'::text])));
 create domain concord.swarm_run_status as text constraint swarm_run_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'running'::text, 'joining'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'partially_succeeded'::text, 'expired'::text, 'waiting_for_approval'::text, 'cancelling'::text])));
@@ -45,6 +57,15 @@ begin
       hint = 'Retention deletes as the owner of the table, in a transaction with concord.retention set to on.';
 end
 $function$;
+CREATE OR REPLACE FUNCTION concord.refuse_rewrite()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO 'pg_catalog'
+AS $function$
+begin
+  raise exception '%: % is written once', tg_table_name, tg_argv[0] using errcode = 'insufficient_privilege';
+end
+$function$;
 
 create schema identity;
 grant usage on schema identity to concord_app;
@@ -54,6 +75,15 @@ CREATE OR REPLACE FUNCTION identity.current_org_id()
  LANGUAGE sql
  STABLE PARALLEL SAFE
 RETURN (SELECT w.org_id FROM identity.workspaces w WHERE (w.id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+
+create schema schedules;
+grant usage on schema schedules to concord_app;
+grant usage on schema schedules to concord_engine;
+create domain schedules.creator_role as text constraint creator_role_ck CHECK ((VALUE = ANY (ARRAY['system'::text, 'writer'::text, 'admin'::text])));
+create domain schedules.jitter as integer constraint jitter_ck CHECK (((VALUE >= 0) AND (VALUE <= 3600000)));
+create domain schedules.misfire as text constraint misfire_ck CHECK ((VALUE = ANY (ARRAY['skip'::text, 'last'::text, 'all'::text])));
+create domain schedules.origin as text constraint origin_ck CHECK ((VALUE = ANY (ARRAY['catalog'::text, 'person'::text])));
+create domain schedules.overlap as text constraint overlap_ck CHECK ((VALUE = ANY (ARRAY['skip'::text, 'queue'::text, 'allow'::text])));
 
 create table concord.agent_runs (
   agent_run_id        uuid                     not null,
@@ -96,8 +126,9 @@ create table concord.agent_runs (
 CREATE INDEX agent_runs_command_ix ON concord.agent_runs USING btree (command_id);
 CREATE INDEX agent_runs_due_ix ON concord.agent_runs USING btree (run_after) WHERE ((completed_at IS NULL) AND (cancelled_at IS NULL));
 CREATE INDEX idx_agent_runs_parent_agent_run_id ON concord.agent_runs USING btree (parent_agent_run_id);
-CREATE INDEX idx_agent_runs_status ON concord.agent_runs USING btree (workspace_id, status);
+CREATE INDEX idx_agent_runs_status ON concord.agent_runs USING btree (status, workspace_id);
 CREATE INDEX idx_agent_runs_swarm_run_id ON concord.agent_runs USING btree (swarm_run_id);
+CREATE TRIGGER agent_runs_memory_scope_fixed BEFORE UPDATE OF memory_scope ON concord.agent_runs FOR EACH ROW WHEN ((new.memory_scope IS DISTINCT FROM old.memory_scope)) EXECUTE FUNCTION concord.refuse_rewrite('memory_scope');
 alter table concord.agent_runs enable row level security, force row level security;
 create policy agent_runs_app on concord.agent_runs as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
 create policy agent_runs_engine on concord.agent_runs as permissive for all to concord_engine using (true) with check (true);
@@ -129,7 +160,7 @@ create table concord.approvals (
   approved_by           text[]                  not null default '{}'::text[],
   domain_effect_id      uuid,
   constraint approvals_pk PRIMARY KEY (approval_id),
-  constraint approvals_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
+  constraint approvals_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint approvals_workspace_uq UNIQUE (workspace_id, approval_id),
   constraint approvals_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint approvals_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
@@ -154,6 +185,61 @@ comment on column concord.approvals.payload_hash is 'payload_hash of the command
 comment on column concord.approvals.self_decision_allowed is 'Copied from the approval type when asked.';
 comment on column concord.approvals.approver_roles is 'Org roles whose members may decide beside the approver.';
 comment on column concord.approvals.approved_by is 'Distinct persons who approved so far, where more than one must.';
+
+create table concord.artifacts (
+  artifact_id      uuid                        not null,
+  command_id       uuid                        not null,
+  artifact_type    concord.filled_text         not null,
+  location         concord.artifact_location   not null,
+  version          concord.count_from_one      not null default 1,
+  status           concord.artifact_status     not null,
+  metadata         concord.object_json         not null default '{}'::jsonb,
+  lineage          concord.object_json         not null default '{}'::jsonb,
+  created_by       concord.filled_text         not null,
+  created_at       concord.finite_time         not null default now(),
+  agent_run_id     uuid,
+  swarm_run_id     uuid,
+  checksum         concord.content_checksum    not null,
+  idempotency_key  concord.filled_text,
+  workspace_id     uuid                        not null,
+  domain_effect_id uuid,
+  content_type     concord.filled_text         not null,
+  size_bytes       concord.count_from_zero     not null,
+  visibility       concord.artifact_visibility not null default 'workspace'::text,
+  published_to     concord.filled_text,
+  superseded_by    uuid,
+  retain_until     concord.finite_time,
+  hold_reason      concord.filled_text,
+  constraint artifacts_pk PRIMARY KEY (artifact_id),
+  constraint artifacts_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
+  constraint artifacts_superseded_by_uq UNIQUE (superseded_by, workspace_id),
+  constraint artifacts_workspace_uq UNIQUE (workspace_id, artifact_id),
+  constraint artifacts_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
+  constraint artifacts_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint artifacts_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
+  constraint artifacts_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.artifacts(workspace_id, artifact_id),
+  constraint artifacts_swarm_run_fk FOREIGN KEY (workspace_id, swarm_run_id) REFERENCES concord.swarm_runs(workspace_id, swarm_run_id),
+  constraint artifacts_held_ck CHECK ((((status)::text <> 'archived'::text) OR (hold_reason IS NULL))),
+  constraint artifacts_published_to_ck CHECK ((((status)::text <> 'published'::text) OR (published_to IS NOT NULL))),
+  constraint artifacts_removed_ck CHECK ((((status)::text = 'archived'::text) OR ((location)::text !~~ 'removed:%'::text))),
+  constraint artifacts_superseded_by_ck CHECK ((superseded_by <> artifact_id)),
+  constraint artifacts_superseded_ck CHECK ((((status)::text <> 'superseded'::text) OR (superseded_by IS NOT NULL)))
+) with (fillfactor=80);
+CREATE INDEX artifacts_archive_ix ON concord.artifacts USING btree (workspace_id, created_at DESC, artifact_id DESC) WHERE ((status)::text = 'archived'::text);
+CREATE INDEX artifacts_command_ix ON concord.artifacts USING btree (command_id);
+CREATE INDEX artifacts_lineage_ix ON concord.artifacts USING gin (lineage jsonb_path_ops);
+CREATE INDEX artifacts_list_ix ON concord.artifacts USING btree (workspace_id, created_at DESC, artifact_id DESC) WHERE ((status)::text <> 'archived'::text);
+CREATE INDEX artifacts_location_ix ON concord.artifacts USING btree (location) WHERE ((location)::text !~~ 'data:%'::text);
+CREATE INDEX artifacts_retention_ix ON concord.artifacts USING btree (retain_until) WHERE ((retain_until IS NOT NULL) AND ((status)::text <> 'archived'::text));
+CREATE INDEX artifacts_swarm_ix ON concord.artifacts USING btree (swarm_run_id) WHERE (swarm_run_id IS NOT NULL);
+alter table concord.artifacts enable row level security, force row level security;
+create policy artifacts_app on concord.artifacts as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy artifacts_engine on concord.artifacts as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.artifacts to concord_app;
+grant insert, select, update on concord.artifacts to concord_engine;
+comment on column concord.artifacts.location is 'disk:<sha-256>, s3:<sha-256>, a data: URI of a small text, or removed:<sha-256> after retention.';
+comment on column concord.artifacts.lineage is 'The command, effect and runs it came from, and its sources by kind and id.';
+comment on column concord.artifacts.hold_reason is 'While set, retention does not touch the row.';
 
 create table concord.command_dependencies (
   child_command_id       uuid                   not null,
@@ -203,7 +289,7 @@ create table concord.commands (
   turn_token              uuid,
   turn_until              concord.finite_time,
   constraint commands_pk PRIMARY KEY (command_id),
-  constraint commands_idempotency_key_uq UNIQUE (workspace_id, idempotency_key),
+  constraint commands_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint commands_runtime_workflow_id_uq UNIQUE (runtime_workflow_id),
   constraint commands_workspace_uq UNIQUE (workspace_id, command_id),
   constraint commands_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
@@ -409,6 +495,230 @@ comment on table concord.domain_events is 'Append-only. Replaces command_events,
 comment on column concord.domain_events.seq is 'Order within a transaction, and of one command; has gaps, never a cursor on its own.';
 comment on column concord.domain_events.xid is 'Transaction that wrote the row; below the oldest running one it is final.';
 
+create table concord.memory_candidates (
+  memory_candidate_id uuid                            not null,
+  command_id          uuid                            not null,
+  agent_run_id        uuid,
+  subject_type        concord.filled_text             not null,
+  subject_id          concord.filled_text             not null,
+  scope               concord.memory_scope            not null,
+  memory_type         concord.memory_type             not null,
+  content             concord.object_json             not null,
+  confidence          concord.confidence,
+  expires_at          concord.finite_time,
+  created_by          concord.filled_text             not null,
+  sensitivity         concord.memory_sensitivity      not null,
+  status              concord.memory_candidate_status not null,
+  approval_id         uuid,
+  memory_id           uuid,
+  created_at          concord.finite_time             not null default now(),
+  decided_at          concord.finite_time,
+  workspace_id        uuid                            not null,
+  fact_key            concord.filled_text             not null,
+  schema_name         concord.filled_text,
+  task_type           concord.filled_text,
+  connector           concord.filled_text,
+  derived_from        uuid[]                          not null default '{}'::uuid[],
+  supersedes          uuid,
+  erased_at           concord.finite_time,
+  constraint memory_candidates_pk PRIMARY KEY (memory_candidate_id),
+  constraint memory_candidates_workspace_uq UNIQUE (workspace_id, memory_candidate_id),
+  constraint memory_candidates_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
+  constraint memory_candidates_approval_fk FOREIGN KEY (workspace_id, approval_id) REFERENCES concord.approvals(workspace_id, approval_id),
+  constraint memory_candidates_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint memory_candidates_accepted_ck CHECK ((((status)::text = 'accepted'::text) = (memory_id IS NOT NULL))),
+  constraint memory_candidates_decided_at_ck CHECK ((((status)::text = ANY (ARRAY['accepted'::text, 'rejected'::text])) = (decided_at IS NOT NULL))),
+  constraint memory_candidates_erased_ck CHECK (((erased_at IS NOT NULL) = ((content)::jsonb = '{}'::jsonb)))
+) with (fillfactor=80);
+CREATE INDEX memory_candidates_command_ix ON concord.memory_candidates USING btree (command_id);
+CREATE INDEX memory_candidates_derived_ix ON concord.memory_candidates USING gin (derived_from) WHERE (derived_from <> '{}'::uuid[]);
+CREATE INDEX memory_candidates_open_ix ON concord.memory_candidates USING btree (workspace_id, created_at) WHERE ((status)::text = ANY (ARRAY['proposed'::text, 'awaiting_approval'::text]));
+CREATE INDEX memory_candidates_subject_ix ON concord.memory_candidates USING btree (subject_id, subject_type, workspace_id);
+CREATE TRIGGER memory_candidates_content_fixed BEFORE UPDATE OF content ON concord.memory_candidates FOR EACH ROW WHEN ((((new.content)::jsonb IS DISTINCT FROM (old.content)::jsonb) AND ((new.content)::jsonb <> '{}'::jsonb))) EXECUTE FUNCTION concord.refuse_rewrite('content');
+alter table concord.memory_candidates enable row level security, force row level security;
+create policy memory_candidates_app on concord.memory_candidates as permissive for all to concord_app using (((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid) AND ((COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = ''::text) OR (COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = (((subject_type)::text || ':'::text) || (subject_id)::text))))) with check (((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid) AND ((COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = ''::text) OR (COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = (((subject_type)::text || ':'::text) || (subject_id)::text)))));
+create policy memory_candidates_engine on concord.memory_candidates as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.memory_candidates to concord_app;
+grant insert, select, update on concord.memory_candidates to concord_engine;
+
+create table concord.memory_consents (
+  memory_consent_id uuid                 not null,
+  workspace_id      uuid                 not null,
+  subject_type      concord.filled_text  not null,
+  subject_id        concord.filled_text  not null,
+  memory_type       concord.memory_type  not null,
+  scope             concord.memory_scope not null,
+  granted_by        concord.filled_text  not null,
+  granted_at        concord.finite_time  not null default now(),
+  expires_at        concord.finite_time,
+  revoked_at        concord.finite_time,
+  revoked_by        concord.filled_text,
+  constraint memory_consents_pk PRIMARY KEY (memory_consent_id),
+  constraint memory_consents_revoked_ck CHECK (((revoked_at IS NULL) = (revoked_by IS NULL)))
+);
+CREATE INDEX memory_consents_subject_ix ON concord.memory_consents USING btree (workspace_id, subject_type, subject_id);
+CREATE UNIQUE INDEX memory_consents_standing_uq ON concord.memory_consents USING btree (workspace_id, subject_type, subject_id, memory_type, scope) WHERE (revoked_at IS NULL);
+alter table concord.memory_consents enable row level security, force row level security;
+create policy memory_consents_app on concord.memory_consents as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy memory_consents_engine on concord.memory_consents as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.memory_consents to concord_app;
+grant insert, select, update on concord.memory_consents to concord_engine;
+
+create table concord.memory_derivations (
+  workspace_id     uuid                not null,
+  memory_id        uuid                not null,
+  source_memory_id uuid                not null,
+  created_at       concord.finite_time not null default now(),
+  constraint memory_derivations_pk PRIMARY KEY (memory_id, source_memory_id),
+  constraint memory_derivations_memory_fk FOREIGN KEY (workspace_id, memory_id) REFERENCES concord.memory_records(workspace_id, memory_id),
+  constraint memory_derivations_source_fk FOREIGN KEY (workspace_id, source_memory_id) REFERENCES concord.memory_records(workspace_id, memory_id),
+  constraint memory_derivations_self_ck CHECK ((memory_id <> source_memory_id))
+);
+CREATE INDEX memory_derivations_source_ix ON concord.memory_derivations USING btree (source_memory_id);
+alter table concord.memory_derivations enable row level security, force row level security;
+create policy memory_derivations_app on concord.memory_derivations as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy memory_derivations_engine on concord.memory_derivations as permissive for all to concord_engine using (true) with check (true);
+grant insert, select on concord.memory_derivations to concord_app;
+grant insert, select on concord.memory_derivations to concord_engine;
+
+create table concord.memory_embeddings (
+  workspace_id uuid                not null,
+  memory_id    uuid                not null,
+  model        concord.filled_text not null,
+  embedding    real[],
+  created_at   concord.finite_time not null default now(),
+  constraint memory_embeddings_pk PRIMARY KEY (memory_id, model),
+  constraint memory_embeddings_memory_fk FOREIGN KEY (workspace_id, memory_id) REFERENCES concord.memory_records(workspace_id, memory_id),
+  constraint memory_embeddings_embedding_ck CHECK ((cardinality(embedding) > 0))
+);
+CREATE INDEX memory_embeddings_model_ix ON concord.memory_embeddings USING btree (workspace_id, model) WHERE (embedding IS NOT NULL);
+alter table concord.memory_embeddings enable row level security, force row level security;
+create policy memory_embeddings_app on concord.memory_embeddings as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy memory_embeddings_engine on concord.memory_embeddings as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.memory_embeddings to concord_app;
+grant insert, select, update on concord.memory_embeddings to concord_engine;
+comment on column concord.memory_embeddings.embedding is 'Null: erased.';
+
+create table concord.memory_erasures (
+  memory_erasure_id uuid                           not null,
+  workspace_id      uuid                           not null,
+  command_id        uuid                           not null,
+  subject_type      concord.filled_text            not null,
+  subject_id        concord.filled_text,
+  subject_digest    concord.filled_text            not null,
+  requested_by      concord.filled_text            not null,
+  requested_at      concord.finite_time            not null default now(),
+  outcome           concord.memory_erasure_outcome,
+  closed_at         concord.finite_time,
+  certificate       concord.object_json,
+  certificate_hash  concord.filled_text,
+  constraint memory_erasures_pk PRIMARY KEY (memory_erasure_id),
+  constraint memory_erasures_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint memory_erasures_certificate_ck CHECK ((((NOT ((outcome)::text IS DISTINCT FROM 'erased'::text)) = (certificate IS NOT NULL)) AND ((certificate IS NULL) = (certificate_hash IS NULL)))),
+  constraint memory_erasures_closed_ck CHECK ((((outcome IS NULL) = (closed_at IS NULL)) AND ((outcome IS NULL) = (subject_id IS NOT NULL))))
+);
+CREATE INDEX memory_erasures_open_ix ON concord.memory_erasures USING btree (command_id) WHERE (outcome IS NULL);
+CREATE INDEX memory_erasures_workspace_ix ON concord.memory_erasures USING btree (workspace_id, requested_at);
+alter table concord.memory_erasures enable row level security, force row level security;
+create policy memory_erasures_app on concord.memory_erasures as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy memory_erasures_engine on concord.memory_erasures as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.memory_erasures to concord_app;
+grant insert, select, update on concord.memory_erasures to concord_engine;
+comment on column concord.memory_erasures.certificate is 'What was erased: ids, digests and counts; never content.';
+
+create table concord.memory_holds (
+  memory_hold_id uuid                not null,
+  workspace_id   uuid                not null,
+  subject_type   concord.filled_text not null,
+  subject_id     concord.filled_text not null,
+  reason         concord.filled_text not null,
+  placed_by      concord.filled_text not null,
+  placed_at      concord.finite_time not null default now(),
+  released_at    concord.finite_time,
+  released_by    concord.filled_text,
+  constraint memory_holds_pk PRIMARY KEY (memory_hold_id),
+  constraint memory_holds_released_ck CHECK (((released_at IS NULL) = (released_by IS NULL)))
+);
+CREATE INDEX memory_holds_subject_ix ON concord.memory_holds USING btree (workspace_id, subject_type, subject_id) WHERE (released_at IS NULL);
+alter table concord.memory_holds enable row level security, force row level security;
+create policy memory_holds_app on concord.memory_holds as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy memory_holds_engine on concord.memory_holds as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.memory_holds to concord_app;
+grant insert, select, update on concord.memory_holds to concord_engine;
+
+create table concord.memory_reads (
+  memory_read_id uuid                      not null,
+  workspace_id   uuid                      not null,
+  reader         concord.filled_text       not null,
+  agent_run_id   uuid,
+  query_kind     concord.memory_query_kind not null,
+  memory_ids     uuid[]                    not null,
+  trace_id       concord.filled_text       not null,
+  read_at        concord.finite_time       not null default now(),
+  constraint memory_reads_pk PRIMARY KEY (memory_read_id),
+  constraint memory_reads_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id)
+);
+CREATE INDEX memory_reads_workspace_ix ON concord.memory_reads USING btree (workspace_id, read_at);
+alter table concord.memory_reads enable row level security, force row level security;
+create policy memory_reads_app on concord.memory_reads as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy memory_reads_engine on concord.memory_reads as permissive for all to concord_engine using (true) with check (true);
+grant insert, select on concord.memory_reads to concord_app;
+grant insert, select on concord.memory_reads to concord_engine;
+comment on table concord.memory_reads is 'Append-only: who got which memories, and how they were asked for; never what was asked.';
+
+create table concord.memory_records (
+  memory_id           uuid                         not null,
+  subject_type        concord.filled_text          not null,
+  subject_id          concord.filled_text          not null,
+  scope               concord.memory_scope         not null,
+  memory_type         concord.memory_type          not null,
+  content             concord.object_json          not null,
+  confidence          concord.confidence,
+  status              concord.memory_record_status not null,
+  superseded_by       uuid,
+  expires_at          concord.finite_time,
+  command_id          uuid,
+  created_by          concord.filled_text          not null,
+  created_at          concord.finite_time          not null default now(),
+  updated_at          concord.finite_time          not null default now(),
+  workspace_id        uuid                         not null,
+  fact_key            concord.filled_text          not null,
+  sensitivity         concord.memory_sensitivity   not null default 'internal'::text,
+  schema_name         concord.filled_text,
+  task_type           concord.filled_text,
+  connector           concord.filled_text,
+  memory_candidate_id uuid,
+  constraint memory_records_pk PRIMARY KEY (memory_id),
+  constraint memory_records_candidate_uq UNIQUE (memory_candidate_id, workspace_id),
+  constraint memory_records_workspace_uq UNIQUE (workspace_id, memory_id),
+  constraint memory_records_candidate_fk FOREIGN KEY (workspace_id, memory_candidate_id) REFERENCES concord.memory_candidates(workspace_id, memory_candidate_id),
+  constraint memory_records_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint memory_records_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.memory_records(workspace_id, memory_id) DEFERRABLE INITIALLY DEFERRED,
+  constraint memory_records_erased_ck CHECK ((((status)::text = 'deleted'::text) = ((content)::jsonb = '{}'::jsonb))),
+  constraint memory_records_superseded_by_ck CHECK ((superseded_by <> memory_id)),
+  constraint memory_records_superseded_ck CHECK (
+CASE status
+    WHEN 'superseded'::text THEN (superseded_by IS NOT NULL)
+    WHEN 'deleted'::text THEN true
+    ELSE (superseded_by IS NULL)
+END)
+) with (fillfactor=80);
+CREATE INDEX memory_records_command_ix ON concord.memory_records USING btree (command_id);
+CREATE INDEX memory_records_connector_ix ON concord.memory_records USING btree (workspace_id, connector) WHERE (((status)::text = 'active'::text) AND (connector IS NOT NULL));
+CREATE INDEX memory_records_expiry_ix ON concord.memory_records USING btree (expires_at) WHERE (((status)::text = 'active'::text) AND (expires_at IS NOT NULL));
+CREATE INDEX memory_records_subject_ix ON concord.memory_records USING btree (subject_id, subject_type, workspace_id, created_at);
+CREATE INDEX memory_records_superseded_by_ix ON concord.memory_records USING btree (superseded_by) WHERE (superseded_by IS NOT NULL);
+CREATE INDEX memory_records_task_type_ix ON concord.memory_records USING btree (workspace_id, task_type) WHERE (((status)::text = 'active'::text) AND (task_type IS NOT NULL));
+CREATE INDEX memory_records_text_ix ON concord.memory_records USING gin (to_tsvector('simple'::regconfig, (content)::jsonb)) WHERE ((status)::text = 'active'::text);
+CREATE UNIQUE INDEX memory_records_fact_uq ON concord.memory_records USING btree (workspace_id, scope, subject_type, subject_id, fact_key) WHERE ((status)::text = 'active'::text);
+CREATE TRIGGER memory_records_content_fixed BEFORE UPDATE OF content ON concord.memory_records FOR EACH ROW WHEN ((((new.content)::jsonb IS DISTINCT FROM (old.content)::jsonb) AND ((new.content)::jsonb <> '{}'::jsonb))) EXECUTE FUNCTION concord.refuse_rewrite('content');
+alter table concord.memory_records enable row level security, force row level security;
+create policy memory_records_app on concord.memory_records as permissive for all to concord_app using (((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid) AND ((COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = ''::text) OR (COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = (((subject_type)::text || ':'::text) || (subject_id)::text))) AND ((COALESCE(current_setting('concord.memory_types'::text, true), ''::text) = ''::text) OR ((memory_type)::text = ANY (string_to_array(current_setting('concord.memory_types'::text, true), ','::text)))))) with check (((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid) AND ((COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = ''::text) OR (COALESCE(current_setting('concord.memory_subject'::text, true), ''::text) = (((subject_type)::text || ':'::text) || (subject_id)::text)))));
+create policy memory_records_engine on concord.memory_records as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.memory_records to concord_app;
+grant insert, select, update on concord.memory_records to concord_engine;
+comment on column concord.memory_records.fact_key is 'What the fact is about, within its subject and scope; one active record each.';
+
 create table concord.swarm_runs (
   swarm_run_id             uuid                     not null,
   command_id               uuid                     not null,
@@ -439,7 +749,7 @@ create table concord.swarm_runs (
   constraint swarm_runs_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
 ) with (fillfactor=80);
 CREATE INDEX idx_swarm_runs_command_id ON concord.swarm_runs USING btree (command_id);
-CREATE INDEX idx_swarm_runs_status ON concord.swarm_runs USING btree (workspace_id, status);
+CREATE INDEX idx_swarm_runs_status ON concord.swarm_runs USING btree (status, workspace_id);
 CREATE INDEX swarm_runs_due_ix ON concord.swarm_runs USING btree (run_after) WHERE ((completed_at IS NULL) AND (cancelled_at IS NULL));
 alter table concord.swarm_runs enable row level security, force row level security;
 create policy swarm_runs_app on concord.swarm_runs as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
@@ -450,23 +760,25 @@ comment on column concord.swarm_runs.workflow_run_id is 'Instance of a registere
 comment on column concord.swarm_runs.run_after is 'When the next turn is due; null: nothing is due.';
 
 create table identity.api_keys (
-  id           uuid                     not null default gen_random_uuid(),
-  org_id       uuid                     not null,
-  user_id      uuid                     not null,
-  workspace_id uuid,
-  name         text                     not null,
-  prefix       text                     not null,
-  key_hash     bytea                    not null,
-  role         text                     not null,
-  created_at   timestamp with time zone not null default now(),
-  expires_at   timestamp with time zone,
-  revoked_at   timestamp with time zone,
-  last_used_at timestamp with time zone,
+  id            uuid                     not null default gen_random_uuid(),
+  org_id        uuid                     not null,
+  user_id       uuid                     not null,
+  workspace_id  uuid,
+  name          text                     not null,
+  prefix        text                     not null,
+  key_hash      bytea                    not null,
+  role          text                     not null,
+  created_at    timestamp with time zone not null default now(),
+  expires_at    timestamp with time zone,
+  revoked_at    timestamp with time zone,
+  last_used_at  timestamp with time zone,
+  is_invitation boolean                  not null default false,
   constraint api_keys_pk PRIMARY KEY (id),
   constraint api_keys_key_hash_uq UNIQUE (key_hash),
   constraint api_keys_prefix_uq UNIQUE (prefix),
   constraint api_keys_user_fk FOREIGN KEY (org_id, user_id) REFERENCES identity.users(org_id, id),
   constraint api_keys_workspace_fk FOREIGN KEY (org_id, workspace_id) REFERENCES identity.workspaces(org_id, id),
+  constraint api_keys_invitation_ck CHECK (((NOT is_invitation) OR ((expires_at IS NOT NULL) AND (workspace_id IS NULL)))),
   constraint api_keys_key_hash_ck CHECK ((octet_length(key_hash) = 32)),
   constraint api_keys_name_ck CHECK (((name <> ''::text) AND (prefix <> ''::text))),
   constraint api_keys_role_ck CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'admin'::text]))),
@@ -479,6 +791,7 @@ grant insert, select, update on identity.api_keys to concord_engine;
 comment on column identity.api_keys.workspace_id is 'Null: every workspace that the user may enter.';
 comment on column identity.api_keys.key_hash is 'SHA-256 of the key; the key itself is shown once and never stored.';
 comment on column identity.api_keys.role is 'Upper bound; at use time the lower of this and the role of the user counts.';
+comment on column identity.api_keys.is_invitation is 'Opens nothing; exchanged once for a key of the same person.';
 
 create table identity.org_role_memberships (
   role_id    uuid                     not null,
@@ -505,7 +818,7 @@ create table identity.org_roles (
   created_at timestamp with time zone not null default now(),
   constraint org_roles_pk PRIMARY KEY (id),
   constraint org_roles_org_uq UNIQUE (org_id, id),
-  constraint org_roles_slug_uq UNIQUE (org_id, slug),
+  constraint org_roles_slug_uq UNIQUE (slug, org_id),
   constraint org_roles_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
   constraint org_roles_name_ck CHECK (((name <> ''::text) AND (slug <> ''::text))),
   constraint org_roles_times_ck CHECK (isfinite(created_at))
@@ -535,16 +848,18 @@ grant insert, select, update on identity.orgs to concord_engine;
 grant select on identity.orgs to concord_app;
 
 create table identity.users (
-  id          uuid                     not null default gen_random_uuid(),
-  org_id      uuid                     not null,
-  external_id text                     not null,
-  email       text,
-  role        text                     not null,
-  created_at  timestamp with time zone not null default now(),
+  id             uuid                     not null default gen_random_uuid(),
+  org_id         uuid                     not null,
+  external_id    text                     not null,
+  email          text,
+  role           text                     not null,
+  created_at     timestamp with time zone not null default now(),
+  deactivated_at timestamp with time zone,
   constraint users_pk PRIMARY KEY (id),
   constraint users_external_id_uq UNIQUE (external_id),
   constraint users_org_uq UNIQUE (org_id, id),
   constraint users_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
+  constraint users_deactivated_at_ck CHECK (isfinite(deactivated_at)),
   constraint users_external_id_ck CHECK ((external_id <> ''::text)),
   constraint users_role_ck CHECK ((role = ANY (ARRAY['reader'::text, 'writer'::text, 'admin'::text]))),
   constraint users_times_ck CHECK (isfinite(created_at))
@@ -556,6 +871,7 @@ grant insert, select, update on identity.users to concord_engine;
 grant select on identity.users to concord_app;
 comment on column identity.users.external_id is 'Subject at the identity provider; unique over all orgs, so an identity has one org.';
 comment on column identity.users.role is 'Platform permission; org roles decide visibility and are separate.';
+comment on column identity.users.deactivated_at is 'Since when no credential of this person works; null: they may sign in.';
 
 create table identity.workspaces (
   id             uuid                     not null default gen_random_uuid(),
@@ -568,7 +884,7 @@ create table identity.workspaces (
   archived_at    timestamp with time zone,
   constraint workspaces_pk PRIMARY KEY (id),
   constraint workspaces_org_uq UNIQUE (org_id, id),
-  constraint workspaces_slug_uq UNIQUE (org_id, slug),
+  constraint workspaces_slug_uq UNIQUE (slug, org_id),
   constraint workspaces_access_role_fk FOREIGN KEY (org_id, access_role_id) REFERENCES identity.org_roles(org_id, id),
   constraint workspaces_org_fk FOREIGN KEY (org_id) REFERENCES identity.orgs(id),
   constraint workspaces_owner_fk FOREIGN KEY (org_id, owner_user_id) REFERENCES identity.users(org_id, id),
@@ -592,3 +908,40 @@ create table public.concord_migrations (
   constraint concord_migrations_name_uq UNIQUE (name)
 );
 grant select on public.concord_migrations to concord_engine;
+
+create table schedules.command_schedules (
+  schedule_id     uuid                   not null,
+  workspace_id    uuid                   not null,
+  name            concord.filled_text    not null,
+  origin          schedules.origin       not null,
+  command_type    concord.filled_text    not null,
+  payload         concord.object_json    not null default '{}'::jsonb,
+  cron            concord.filled_text    not null,
+  time_zone       concord.filled_text    not null default 'UTC'::text,
+  queue           concord.filled_text    not null,
+  overlap         schedules.overlap      not null,
+  misfire         schedules.misfire      not null,
+  jitter_ms       schedules.jitter       not null default 0,
+  enabled         boolean                not null default true,
+  created_by      concord.filled_text    not null,
+  created_role    schedules.creator_role not null,
+  created_at      concord.finite_time    not null default now(),
+  updated_at      concord.finite_time    not null default now(),
+  removed_at      concord.finite_time,
+  last_due_at     concord.finite_time,
+  last_command_id uuid,
+  last_refusal    text,
+  constraint command_schedules_pk PRIMARY KEY (schedule_id),
+  constraint command_schedules_last_command_fk FOREIGN KEY (workspace_id, last_command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint command_schedules_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
+  constraint command_schedules_creator_ck CHECK ((((origin)::text = 'catalog'::text) = ((created_role)::text = 'system'::text))),
+  constraint command_schedules_last_ck CHECK (((last_due_at IS NOT NULL) OR ((last_command_id IS NULL) AND (last_refusal IS NULL))))
+);
+CREATE UNIQUE INDEX command_schedules_name_uq ON schedules.command_schedules USING btree (workspace_id, name) WHERE (removed_at IS NULL);
+alter table schedules.command_schedules enable row level security, force row level security;
+create policy command_schedules_app on schedules.command_schedules as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy command_schedules_engine on schedules.command_schedules as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on schedules.command_schedules to concord_app;
+grant insert, select, update on schedules.command_schedules to concord_engine;
+comment on column schedules.command_schedules.created_role is 'The most that a firing may do, whatever its creator may do today.';
+comment on column schedules.command_schedules.last_due_at is 'The newest due time that led to a command or was turned away; for people, nothing is decided by it.';

@@ -2,15 +2,14 @@
  * Kills the server and a worker beside it with -9 while commands pay through a provider that misbehaves, starts them again, lets
  * everything come to rest, and compares the provider's book with what was acknowledged.
  */
-import { spawn } from 'node:child_process'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { openChance } from '#test/chance'
 import { freePort, type Served, serveConcord, spawnConcord } from '#test/concord-process'
+import { startProvider } from './provider-process.ts'
 
 export type WorkReport = {
   readonly kills: number
@@ -142,16 +141,4 @@ async function listAll(server: Served): Promise<Command[]> {
     cursor = page.next_cursor
   }
   return all
-}
-
-async function startProvider(book: string, seed: string) {
-  const program = fileURLToPath(new URL('./provider.ts', import.meta.url))
-  const child = spawn(process.execPath, [program, book, seed], { stdio: ['ignore', 'pipe', 'inherit'] })
-  const first = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next()
-  const { url } = JSON.parse(String(first.value)) as { url: string }
-  return {
-    url,
-    book: async () => (await (await fetch(`${url}/book`)).json()) as { calls: number; paid: Record<string, number> },
-    stop: () => void child.kill('SIGKILL'),
-  }
 }

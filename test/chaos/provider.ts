@@ -1,17 +1,20 @@
 /**
- * A payment provider in a process of its own, the judge of a run: it writes down every payment before it answers, and by a
- * seeded plan it is slow, fails before or after paying, hangs up after paying, or asks to slow down.
+ * A payment provider in a process of its own, the judge of a run: it writes down every payment and every refund before it
+ * answers, and by a seeded plan it is slow, fails before or after paying, hangs up after paying, or asks to slow down.
  */
 import { appendFileSync, readFileSync } from 'node:fs'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openChance } from '../support/chance.ts'
 
-const [file = '', seed = ''] = process.argv.slice(2)
+const [file = '', seed = '', latency = '0'] = process.argv.slice(2)
 const chance = openChance(seed)
-/** How often each key was really paid. The file outlives the process, the map is its copy. */
-const paid = new Map<string, number>()
-for (const line of readBook()) paid.set(line, (paid.get(line) ?? 0) + 1)
+/** How often each key was really paid, and paid back. The file outlives the process, the maps are its copy. */
+const books = { paid: new Map<string, number>(), undone: new Map<string, number>() }
+for (const line of readBook()) {
+  const [kind, key] = line.split(' ')
+  if (kind === 'paid' || kind === 'undone') note(kind, key ?? '')
+}
 let calls = 0
 
 function readBook(): string[] {
@@ -22,31 +25,73 @@ function readBook(): string[] {
   }
 }
 
-function pay(key: string): void {
-  appendFileSync(file, `${key}\n`)
-  paid.set(key, (paid.get(key) ?? 0) + 1)
+function note(kind: keyof typeof books, key: string): void {
+  books[kind].set(key, (books[kind].get(key) ?? 0) + 1)
+}
+
+function write(kind: keyof typeof books, key: string): void {
+  appendFileSync(file, `${kind} ${key}\n`)
+  note(kind, key)
 }
 
 const server = createServer((request, response) => void serve(request, response))
+type Answer = (status: number, body: object) => unknown
 
 async function serve(request: IncomingMessage, response: ServerResponse): Promise<unknown> {
   const url = new URL(request.url ?? '/', 'http://provider')
   const key = url.searchParams.get('key') ?? ''
-  const answer = (status: number, body: object) =>
+  const answer: Answer = (status, body) =>
     response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
-  if (url.pathname === '/book') return answer(200, { calls, paid: Object.fromEntries(paid) })
-  if (request.method === 'GET') return answer(200, { found: paid.has(key) })
+  if (url.pathname === '/book') {
+    return answer(200, { calls, paid: Object.fromEntries(books.paid), undone: Object.fromEntries(books.undone) })
+  }
+  if (request.method === 'GET') return answer(200, { found: books.paid.has(key) })
   calls++
+  await sleep(Number(latency))
+  switch (url.pathname) {
+    // Never now: for commands that wait until somebody stops them.
+    case '/held':
+      return answer(503, { error: 'not yet' })
+    case '/slow':
+      await sleep(3_000)
+      return payOnce(key, answer)
+    // A no that is an answer, until another run asks with a key of its own.
+    case '/refused':
+      return key.endsWith(':r2') ? payOnce(key, answer) : answer(422, { error: 'refused' })
+    // Never says what became of it.
+    case '/doubtful':
+      write('paid', key)
+      return answer(500, { error: 'broke after paying' })
+    case '/blind':
+      if (chance.whole(2) === 0) write('paid', key)
+      return request.socket.destroy()
+    case '/undo':
+      if (!books.undone.has(key)) write('undone', key)
+      return answer(200, { key })
+    case '/steady':
+      return payOnce(key, answer)
+    default:
+      return misbehave(url.pathname, key, request, answer)
+  }
+}
+
+function payOnce(key: string, answer: Answer): unknown {
+  if (!books.paid.has(key)) write('paid', key)
+  return answer(200, { key })
+}
+
+async function misbehave(path: string, key: string, request: IncomingMessage, answer: Answer): Promise<unknown> {
   const mood = chance.whole(10)
   if (mood === 0) return answer(503, { error: 'down' })
   if (mood === 1) return answer(429, { error: 'slow down' })
   if (mood === 2) await sleep(chance.whole(120))
   // `keyed` dedupes; `queryable` pays whenever it is asked.
-  if (url.pathname !== '/keyed' || !paid.has(key)) pay(key)
+  if (path !== '/keyed' || !books.paid.has(key)) write('paid', key)
   if (mood === 3) return answer(500, { error: 'broke after paying' })
   if (mood === 4) return request.socket.destroy()
   return answer(200, { key })
 }
+
 server.listen(0, '127.0.0.1', () => {
   const address = server.address()
   process.stdout.write(

@@ -1,33 +1,84 @@
-/** `npm run chaos -- [server|work] --rounds 1000 --seed x`: the long form of the kill tests, with a report. */
+/** `npm run chaos -- [story] --rounds 1000 --seed x`: the long form of the fault tests, with a report. */
 import { parseArgs } from 'node:util'
+import { cutPower } from './cut-power.ts'
+import { faultScheduler, whyNoStrace } from './fault-scheduler.ts'
+import { killAtPoints } from './kill-points.ts'
+import { killPostmaster } from './kill-postmaster.ts'
+import { killScheduler } from './kill-scheduler.ts'
+import { killSchedules } from './kill-schedules.ts'
 import { killServer } from './kill-server.ts'
 import { killWork } from './kill-work.ts'
+import { whyNoPowerCut } from './loop-disk.ts'
+import type { Kill } from './path-points.ts'
+import { shareWork } from './share-work.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { rounds: { type: 'string' }, seed: { type: 'string', default: 'chaos' }, help: { type: 'boolean' } },
+  options: {
+    rounds: { type: 'string' },
+    seed: { type: 'string', default: 'chaos' },
+    only: { type: 'string' },
+    help: { type: 'boolean' },
+  },
 })
 const [story = 'server'] = positionals
-const stories: Readonly<
-  Record<string, { readonly rounds: number; readonly run: (rounds: number, seed: string) => Promise<object> }>
-> = {
-  server: {
-    rounds: 1_000,
-    run: (rounds, seed) => {
-      const every = Math.max(1, Math.floor(rounds / 20))
-      const onRound = (done: number) =>
-        void (done % every === 0 && process.stderr.write(`${done} of ${rounds} kills\n`))
-      return killServer({ rounds, seed, onRound })
-    },
-  },
-  work: { rounds: 60, run: (kills, seed) => killWork({ kills, seed }) },
+
+type Round = { readonly seed: string; readonly onRound: (done: number) => void }
+type Story = {
+  readonly rounds: number
+  /** Why it cannot be told on this machine. */
+  readonly whyNot?: () => string | undefined
+  readonly run: (rounds: number, round: Round) => Promise<object>
 }
+
+const stories: Readonly<Record<string, Story>> = {
+  server: { rounds: 1_000, run: (rounds, round) => killServer({ rounds, ...round }) },
+  schedules: { rounds: 200, run: (rounds, { seed }) => killSchedules({ rounds, seed }) },
+  work: { rounds: 60, run: (kills, { seed }) => killWork({ kills, seed }) },
+  points: {
+    rounds: 1,
+    run: (times, { seed }) =>
+      killAtPoints({
+        rounds: times,
+        seed,
+        onKill: tellKill,
+        ...(values.only === undefined ? {} : { only: values.only.split(',') }),
+      }),
+  },
+  postmaster: { rounds: 20, run: (kills, { seed, onRound: onKill }) => killPostmaster({ kills, seed, onKill }) },
+  workers: { rounds: 1, run: (times, { seed }) => shareWork({ rounds: times, seed }) },
+  scheduler: { rounds: 3_000, run: (kills, round) => killScheduler({ kills, ...round }) },
+  'scheduler-calls': {
+    rounds: 1_500,
+    whyNot: whyNoStrace,
+    run: (cases, round) => faultScheduler({ cases, ...round }),
+  },
+  'scheduler-power': { rounds: 300, whyNot: whyNoPowerCut, run: (cuts, round) => cutPower({ cuts, ...round }) },
+}
+
+function tellKill(kills: readonly Kill[]): void {
+  const last = kills.at(-1)
+  const points = last?.group.map(({ point }) => point).join(', ')
+  process.stderr.write(
+    `${Math.round(performance.now() / 1000)} s, ${kills.length} kills, the last one of a ${last?.role} at ${points}\n`,
+  )
+}
+
 const chosen = stories[story]
 if (values.help === true || !chosen || !/^\d{1,6}$/.test(values.rounds ?? '1')) {
-  process.stdout.write('npm run chaos -- [server|work] [--rounds n] [--seed text]\n')
+  process.stdout.write(`npm run chaos -- [${Object.keys(stories).join('|')}] [--rounds n] [--seed text]\n`)
   process.exit(values.help === true ? 0 : 64)
 }
-const report = await chosen.run(Number(values.rounds ?? chosen.rounds), values.seed)
+const why = chosen.whyNot?.()
+if (why !== undefined) {
+  process.stdout.write(`${JSON.stringify({ story, notRun: why })}\n`)
+  process.exit(69)
+}
+const rounds = Number(values.rounds ?? chosen.rounds)
+const every = Math.max(1, Math.floor(rounds / 20))
+const onRound = (done: number) => void (done % every === 0 && process.stderr.write(`${done} of ${rounds}\n`))
+const report = await chosen.run(rounds, { seed: values.seed, onRound })
 process.stdout.write(`${JSON.stringify({ story, seed: values.seed, ...report }, null, 2)}\n`)
-const findings = Object.values(report).filter((value) => Array.isArray(value) && value.length > 0)
-process.exitCode = findings.length === 0 ? 0 : 1
+const isFinding = ([name, value]: [string, unknown]) =>
+  Array.isArray(value) && value.length > 0 && name !== 'notReached'
+process.exitCode = Object.entries(report).some(isFinding) ? 1 : 0

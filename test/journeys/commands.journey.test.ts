@@ -6,7 +6,6 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { freePort, runConcord, type Served, serveConcord } from '#test/concord-process'
 import { openTestDb, type TestDb } from '#test/database'
-import { anOrgRole, aPerson, aWorld } from '#test/tenant'
 
 describe('commands from the terminal', () => {
   let folder: string
@@ -27,12 +26,12 @@ describe('commands from the terminal', () => {
       CONCORD_UNSAFE_TEST: '1',
     }
     server = await serveConcord({ env, cwd: folder })
-    const [org] = await database.db.query<{ id: string }>(`select id from identity.orgs where slug = 'default'`)
-    assert.ok(org)
-    const world = aWorld(database.db, new Date())
-    const finance = await aPerson(world, { orgId: org.id, slug: 'default' }, 'writer', 'finance')
-    await anOrgRole(world, org.id, 'finance', [finance])
-    financeKey = finance.key
+    const invited = await concord('people', 'invite', 'finance', '--role', 'writer')
+    assert.equal(invited.code, 0, invited.err)
+    const redeemed = await concord('people', 'redeem', invited.out.trim())
+    assert.equal(redeemed.code, 0, redeemed.err)
+    financeKey = redeemed.out.trim()
+    assert.equal((await concord('people', 'grant', 'finance', 'finance', '--create')).code, 0)
   })
   after(async () => {
     server?.child.kill('SIGTERM')

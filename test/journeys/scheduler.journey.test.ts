@@ -1,35 +1,11 @@
 /** The scheduler from the command line, with real processes: killed, stopped, stopped twice, followed and asked. */
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { runConcord, spawnConcord } from '#test/concord-process'
+import { aHome, isAlive } from '#test/jobs-home'
 import { until } from '#test/until'
-
-function aHome() {
-  const folder = mkdtempSync(join(tmpdir(), 'concord-jobs-'))
-  after(() => rmSync(folder, { recursive: true, force: true }))
-  const env = { CONCORD_HOME: join(folder, 'home') }
-  const concord = async (...args: string[]) => {
-    const ended = await runConcord(args, { env, cwd: folder })
-    assert.equal(ended.code, 0, ended.err)
-    return ended.out.trim()
-  }
-  const ask = async <T>(...args: string[]) => JSON.parse(await concord(...args, '--json')) as T
-  return { folder, env, concord, ask, linesOf: (name: string) => linesOf(join(folder, name)) }
-}
-
-const linesOf = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [])
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return !/^\d+ \(.*\) Z/s.test(readFileSync(`/proc/${pid}/stat`, 'latin1'))
-  } catch {
-    return false
-  }
-}
 
 type Report = {
   job: { job_id: string; state: string; retry_of: string | null }

@@ -45,7 +45,7 @@ export async function openTestApi(overrides: Partial<ApiDeps> = {}, options: Tes
     schemaVersions: () => Promise.resolve({ expected: 1, actual: 1 }),
     cursorKey: new Uint8Array(32).fill(7),
     // A test sends more than a person would.
-    limits: { ratePerMinute: 6_000_000, rateBurst: 1_000_000 },
+    limits: { ratePerMinute: 6_000_000, rateBurst: 1_000_000, badBearersPerMinute: 1_000_000 },
     ...overrides,
   }
   for (const person of [...Object.values(ours.people), ...Object.values(theirs.people)]) {

@@ -43,7 +43,7 @@ export default defineProject({
       name: 'tell',
       plan: ({ door, as, note }) => [
         {
-          effect_type: `connector.door_${String(door)}.tell`,
+          effect_type: `connector.door_${Number(door)}.tell`,
           payload: { as: as ?? 'echo', ...(note === undefined ? {} : { note }) },
         },
       ],

@@ -1,5 +1,6 @@
 /** A server that gives recorded answers, and the command line run against it: only the server is not the real one. */
 import { createServer } from 'node:http'
+import { Readable } from 'node:stream'
 import type { AddressInfo } from 'node:net'
 import type { z } from 'zod'
 import { runProgram } from '../../src/cli/program.ts'
@@ -33,7 +34,13 @@ export type Said = {
 export async function runAgainst(
   answers: Answers,
   args: readonly string[],
-  more: { readonly folder?: string; readonly stop?: AbortSignal; readonly onHeard?: (count: number) => void } = {},
+  more: {
+    readonly folder?: string
+    readonly stdin?: string
+    readonly version?: string
+    readonly stop?: AbortSignal
+    readonly onHeard?: (count: number) => void
+  } = {},
 ): Promise<Said> {
   const heard: Heard[] = []
   const given = new Map<string, number>()
@@ -52,7 +59,10 @@ export async function runAgainst(
       if (answer === 'hang up') return void request.socket.destroy()
       if (answer === 'silence') return
       const isProblem = answer instanceof Problem
-      response.writeHead(isProblem ? answer.status : 200, { 'content-type': 'application/json' })
+      response.writeHead(isProblem ? answer.status : 200, {
+        'content-type': 'application/json',
+        ...(more.version === undefined ? {} : { 'x-concord-version': more.version }),
+      })
       response.end(JSON.stringify(isProblem ? answer.body : answer))
     })
   }).listen(0, '127.0.0.1')
@@ -68,6 +78,7 @@ export async function runAgainst(
       },
       folder: more.folder ?? '/',
       isTty: false,
+      stdin: () => Readable.from(more.stdin === undefined ? [] : [Buffer.from(more.stdin)]),
       stop: more.stop ?? new AbortController().signal,
     })
     return { code, ...said, heard }
@@ -94,6 +105,8 @@ export function aCommandView(more: Partial<z.infer<typeof commandView>> = {}): z
     cancellation_mode: 'graceful',
     cancellation_requested: false,
     attempt: 1,
+    current_step: null,
+    waiting_reason: null,
     trace_id: 'trace_4bf92f3577b34da6a3ce929d0e0e4736',
     created_at: '2026-05-01T10:00:00.000Z',
     updated_at: '2026-05-01T10:00:01.000Z',

@@ -21,7 +21,20 @@ const hash32 = (fill: number): Buffer => Buffer.alloc(32, fill)
 /** Everything that one workspace can hold, one row each. */
 export type World = Readonly<
   Record<
-    'org' | 'user' | 'role' | 'workspace' | 'command' | 'parent' | 'swarm' | 'agent' | 'effect' | 'approval',
+    | 'org'
+    | 'user'
+    | 'role'
+    | 'workspace'
+    | 'command'
+    | 'parent'
+    | 'swarm'
+    | 'agent'
+    | 'effect'
+    | 'approval'
+    | 'artifact'
+    | 'memory'
+    | 'summary'
+    | 'candidate',
     string
   >
 >
@@ -37,6 +50,10 @@ export const aWorldOf = (ids: Partial<World> = {}): World => ({
   agent: randomUUID(),
   effect: randomUUID(),
   approval: randomUUID(),
+  memory: randomUUID(),
+  summary: randomUUID(),
+  candidate: randomUUID(),
+  artifact: randomUUID(),
   ...ids,
 })
 
@@ -132,6 +149,104 @@ export const rowsOf = {
     review_packet: {},
     payload_hash: 'h1',
   }),
+  'concord.memory_records': ({ workspace, command }: World) => ({
+    memory_id: randomUUID(),
+    workspace_id: workspace,
+    subject_type: 'user',
+    subject_id: 'ada',
+    scope: 'user',
+    memory_type: 'preference',
+    content: { seat: 'aisle' },
+    status: 'active',
+    command_id: command,
+    created_by: 'user:ada',
+    fact_key: randomUUID(),
+  }),
+  'concord.memory_candidates': ({ workspace, command }: World) => ({
+    memory_candidate_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    subject_type: 'user',
+    subject_id: 'ada',
+    scope: 'user',
+    memory_type: 'preference',
+    content: { seat: 'aisle' },
+    created_by: 'user:ada',
+    sensitivity: 'internal',
+    status: 'proposed',
+    fact_key: 'travel.seat',
+  }),
+  'concord.memory_derivations': ({ workspace, memory, summary }: World) => ({
+    workspace_id: workspace,
+    memory_id: summary,
+    source_memory_id: memory,
+  }),
+  'concord.memory_embeddings': ({ workspace, memory }: World) => ({
+    workspace_id: workspace,
+    memory_id: memory,
+    model: randomUUID(),
+    embedding: [0.5, 0.5],
+  }),
+  'concord.memory_consents': ({ workspace }: World) => ({
+    memory_consent_id: randomUUID(),
+    workspace_id: workspace,
+    subject_type: 'user',
+    subject_id: randomUUID(),
+    memory_type: 'preference',
+    scope: 'user',
+    granted_by: 'user:ada',
+  }),
+  'concord.memory_reads': ({ workspace, agent, memory }: World) => ({
+    memory_read_id: randomUUID(),
+    workspace_id: workspace,
+    reader: 'user:ada',
+    agent_run_id: agent,
+    query_kind: 'subject',
+    memory_ids: [memory],
+    trace_id: 'trace_1',
+  }),
+  'concord.memory_holds': ({ workspace }: World) => ({
+    memory_hold_id: randomUUID(),
+    workspace_id: workspace,
+    subject_type: 'user',
+    subject_id: 'ada',
+    reason: 'case 7',
+    placed_by: 'user:bob',
+  }),
+  'concord.memory_erasures': ({ workspace, command }: World) => ({
+    memory_erasure_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    subject_type: 'user',
+    subject_id: 'ada',
+    subject_digest: 'd1',
+    requested_by: 'user:ada',
+  }),
+  'concord.artifacts': ({ workspace, command }: World) => ({
+    artifact_id: randomUUID(),
+    workspace_id: workspace,
+    command_id: command,
+    artifact_type: 'report',
+    location: `disk:${'a'.repeat(64)}`,
+    status: 'ready',
+    created_by: 'user:ada',
+    checksum: `sha256:${'a'.repeat(64)}`,
+    content_type: 'text/plain',
+    size_bytes: 7,
+  }),
+  'schedules.command_schedules': ({ workspace }: World) => ({
+    schedule_id: randomUUID(),
+    workspace_id: workspace,
+    name: randomUUID(),
+    origin: 'person',
+    command_type: 'generate_report',
+    cron: '30 2 * * *',
+    queue: 'scheduled_maintenance',
+    overlap: 'skip',
+    misfire: 'last',
+    created_by: 'user:ada',
+    created_role: 'writer',
+  }),
   'concord.connector_invocations': ({ workspace, command }: World) => ({
     connector_invocation_id: randomUUID(),
     workspace_id: workspace,
@@ -172,6 +287,12 @@ export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise
   await put('concord.domain_events')
   await put('concord.domain_event_seals')
   await put('concord.approvals', { approval_id: world.approval })
+  await put('concord.memory_candidates', { memory_candidate_id: world.candidate })
+  await put('concord.memory_records', { memory_id: world.memory })
+  await put('concord.memory_records', { memory_id: world.summary })
+  for (const table of tableNames.filter((name) => /memory_(?!records|candidates)/.test(name))) await put(table)
+  await put('concord.artifacts', { artifact_id: world.artifact })
+  await put('schedules.command_schedules')
   await put('concord.connector_invocations')
   await put('concord.connector_definitions')
   return world

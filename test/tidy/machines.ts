@@ -39,9 +39,6 @@ export const inSqlite: readonly string[] = ['scheduler-job', 'scheduler-job-run'
 
 /** Machines whose room has not brought its tables yet. An entry whose table has come is a mistake. */
 export const withoutTable: readonly string[] = [
-  'artifact',
-  'memory-candidate',
-  'memory-record',
   'agent-invocation',
   'registry-entity',
   'registry-version',

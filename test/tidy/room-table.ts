@@ -20,7 +20,14 @@ const withRuntime = [...ground, 'runtime', 'domains/identity'] as const
 const withRegistry = [...withRuntime, 'domains/artifacts', 'domains/approvals', 'domains/registry'] as const
 const withCommands = [...withRegistry, 'domains/memory', 'domains/connectors', 'domains/commands'] as const
 const withAgents = [...withCommands, 'domains/agents'] as const
-const allDomains = [...withAgents, 'domains/scheduler', 'domains/missions', 'domains/colony', 'domains/flow'] as const
+const allDomains = [
+  ...withAgents,
+  'domains/schedules',
+  'domains/scheduler',
+  'domains/missions',
+  'domains/colony',
+  'domains/flow',
+] as const
 const engines = ['runtime/dbos', 'runtime/restate', 'runtime/temporal'] as const
 
 /** Files that may import a name put together at run time, and why. */
@@ -90,6 +97,7 @@ export const rooms: readonly Room[] = [
     enters: [...withRegistry, 'domains/memory', 'domains/connectors'],
     packages: [...domain, 'yaml'],
   },
+  { name: 'domains/schedules', enters: withCommands, packages: domain },
   { name: 'domains/agents', enters: withCommands, packages: [...domain, 'ai', '@modelcontextprotocol/client'] },
   { name: 'domains/missions', enters: withAgents, packages: domain },
   { name: 'domains/colony', enters: withAgents, packages: domain },

@@ -216,7 +216,7 @@ describe('rooms: what the check sees on a planted fault', () => {
 
 describe('rooms: the tree', () => {
   const tree = readTree()
-  test('[DET-06] [DET-07] [DET-08] [DET-09] [PRM-14] [SUP-14] [SUP-20] every import keeps to the room table', () => {
+  test('[DET-06] [DET-07] [DET-08] [DET-09] [PRM-06] [PRM-14] [PER-08] [RUN-11] [SUP-14] [SUP-20] every import keeps to the room table', () => {
     assertTidy(checkRooms(tree, rooms))
   })
   test('no imports go in a circle', () => assertTidy(checkCycles(tree)))

@@ -43,6 +43,12 @@ export async function findApproval(
   return row
 }
 
+/** For a turn, which knows nothing but the id. */
+export async function findApprovalOfTurn(sql: Sql, approvalId: string): Promise<StoredApproval | undefined> {
+  const [row] = await sql.query<StoredApproval>('select * from concord.approvals where approval_id = $1', [approvalId])
+  return row
+}
+
 export async function findDatabaseTime(sql: Sql): Promise<Date> {
   const [row] = await sql.run(databaseTime)
   if (!row) throw new KernelFault('store.row.missing', 'the database did not say what time it is')

@@ -123,7 +123,7 @@ export function toApprovalView(approval: StoredApproval, viewer: Decider): Appro
     reason_required: [...contract.reason_required],
     edits_allowed: contract.edits_allowed,
     payload_hash: approval.payload_hash,
-    packet: { ...approval.review_packet },
+    packet: { ...approval.review_packet, requester: showActor(approval.review_packet.requester) },
     expires_at: orNull(approval.expires_at, formatInstant),
     created_at: formatInstant(approval.created_at),
     decided_at: orNull(approval.decided_at, formatInstant),

@@ -2,7 +2,7 @@
 import { byPrincipal } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import { type Decision, type Refusal, refuse } from '#kernel/refusal'
-import type { Db, Tx } from '#store'
+import { type Db, point, type Tx } from '#store'
 import { approveWithEdits } from './approve-with-edits.ts'
 import { findApproval } from './approval-repository.ts'
 import type { Decider } from './approver.ts'
@@ -23,12 +23,12 @@ export type DecideApproval = {
   readonly traceId: string
 }
 
-export function decideApproval(
+export async function decideApproval(
   world: ApprovalWorld,
   decider: Decider,
   input: DecideApproval,
 ): Promise<Decision<Decided>> {
-  return orNothing(world.db, async (tx) => {
+  const decided = await orNothing(world.db, async (tx) => {
     const known = await findApproval(tx, input.workspaceId, input.approvalId)
     if (!known) return refuse('row.not_found', 'there is no such approval')
     const { payloadHash, ...locked } = await lockSubject(tx, world, known)
@@ -39,8 +39,14 @@ export function decideApproval(
     if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
     const ballot = { approval, vote: vote.value, locked, decider, by: byPrincipal(decider, input.traceId) }
     if (input.edits !== undefined) return approveWithEdits(tx, world, ballot, input.edits)
-    return castBallot(tx, world, ballot)
+    const cast = await castBallot(tx, world, ballot)
+    const written = point('approvals.decision_written')
+    if (written) await written
+    return cast
   })
+  const committed = point('approvals.decision_committed')
+  if (committed) await committed
+  return decided
 }
 
 /** One that was replaced is not among those that still count. */

@@ -13,6 +13,7 @@ import {
   stateOfDecision,
   type StoredApproval,
 } from './stored-approval.ts'
+import { redactText } from '#kernel/secret-shapes'
 import { showText } from './visible-text.ts'
 
 export type Answer = {
@@ -116,7 +117,7 @@ export function refuseChanged(approval: StoredApproval): Refusal {
 }
 
 function parseReason(text: string | undefined): Decision<string | null> {
-  const reason = showText(text?.trim() ?? '')
+  const reason = redactText(showText(text?.trim() ?? ''))
   if (reason.length <= REASON_CHARS_MAX) return accept(reason === '' ? null : reason)
   return refuse('api.field.value', `A reason has at most ${REASON_CHARS_MAX} characters.`, {
     path: 'reason',

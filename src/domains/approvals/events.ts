@@ -7,6 +7,8 @@ import type { StoredApproval } from './stored-approval.ts'
 export const approvalEventTypes = {
   approval_requested: 'audit',
   approval_notified: 'audit',
+  /** One attempt of one channel; the inbox has the approval all the same. */
+  approval_notice_failed: 'event',
   approval_reminded: 'audit',
   approval_escalated: 'audit',
   /** One of several persons agreed, and more are needed. */

@@ -1,9 +1,9 @@
-/** The expiry sweep: no answer in time is a refusal. Driven by a schedule; any number of sweepers at once do it once. */
+/** The expiry sweep: no answer in time is a refusal. Driven by each approval's own turns and by a schedule; any number of sweepers at once do it once. */
 import { bySystem } from '#domains/identity'
 import { findApproval, saveExpired } from './approval-repository.ts'
 import { lockSubject, settleApproval } from './settle-approval.ts'
 import { listOverdue, type OverdueRow } from './sql/list-overdue.ts'
-import type { ApprovalWorld } from './world.ts'
+import type { ApprovalWorld, Sweep } from './world.ts'
 
 export type Swept = {
   readonly expired: number
@@ -15,9 +15,9 @@ export type Swept = {
 
 export async function expireApprovals(
   world: ApprovalWorld,
-  { limit = 100, traceId }: { readonly limit?: number; readonly traceId: string },
+  { limit = 100, traceId, approvalId = null }: Sweep,
 ): Promise<Swept> {
-  const overdue = await world.db.run(listOverdue, [limit])
+  const overdue = await world.db.run(listOverdue, [limit, approvalId])
   const failed: { approvalId: string; error: unknown }[] = []
   let expired = 0
   for (const row of overdue) {

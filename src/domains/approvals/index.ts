@@ -1,7 +1,13 @@
 /** The door of the approvals room: one inbox for every question that a person has to answer. */
 export { approvalHash, type ApprovedContent } from './approval-hash.ts'
 export type { ApprovalRequest, PacketWords } from './approval-request.ts'
-export { type ApprovalType, type ApprovalTypeInput, type ApproverRule, defineApprovalType } from './approval-type.ts'
+export {
+  type ApprovalType,
+  type ApprovalTypeInput,
+  type ApproverRule,
+  defineApprovalType,
+  findApprovalTypeFault,
+} from './approval-type.ts'
 export { approverRef, type Asked, type Decider, isAgent, personOf, showActor } from './approver.ts'
 export { builtInApprovalTypes, commandApproval, escalation, override, reconcileEffect } from './built-in-types.ts'
 export { type CancelApprovals, cancelApprovals } from './cancel-approvals.ts'
@@ -21,6 +27,12 @@ export {
 } from './contract.ts'
 export { type DecideApproval, decideApproval } from './decide-approval.ts'
 export { type Answer, decideVote, type NextStep, nextStep, type Tally, tallyVote, type Vote } from './decide-vote.ts'
+export {
+  APPROVAL_KIND,
+  APPROVAL_QUEUE,
+  type ApprovalDriveWorld,
+  openApprovalDrive,
+} from './drive-approval.ts'
 export { type ApprovalEventType, approvalEventTypes } from './events.ts'
 export { expireApprovals, type Swept } from './expire-approvals.ts'
 export { checkApproved, type CommandRef, findPending, getApproval } from './get-approval.ts'
@@ -32,8 +44,8 @@ export {
   listDueReminders,
   recordNotified,
   remindApprovers,
-  type Sweep,
 } from './remind-approvers.ts'
+export { appChannel, noticeBody, webhookChannel, type WebhookNotices } from './notice-channels.ts'
 export { type Requested, requestApproval } from './request-approval.ts'
 export { buildPacket, type PacketFacts, type PacketItem, packetItems } from './review-packet.ts'
 export {
@@ -50,4 +62,14 @@ export {
 export { type SupersedeApprovals, supersedeApprovals } from './supersede-approvals.ts'
 export { type ApprovalTypes, openApprovalTypes } from './type-registry.ts'
 export { showText, showValue } from './visible-text.ts'
-export type { ApprovalNotice, ApprovalOwner, ApprovalWorld, Notify, Resolution } from './world.ts'
+export type {
+  ApprovalNotice,
+  ApprovalOwner,
+  ApprovalWorld,
+  Delivery,
+  NoticeChannel,
+  NoticeName,
+  Notify,
+  Resolution,
+  Sweep,
+} from './world.ts'

@@ -8,24 +8,26 @@ import { type CrowdedType, listCrowded } from './sql/list-crowded.ts'
 import { type DueReminder, listDueRemindersSql } from './sql/list-due-reminders.ts'
 import { listEscalations } from './sql/list-escalations.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { ApprovalWorld, Notify } from './world.ts'
-
-export type Sweep = { readonly limit?: number; readonly traceId: string }
+import type { ApprovalWorld, NoticeName, Notify, Sweep } from './world.ts'
 
 /** For the step that tells the approver about a new approval; true the first time, however often the step runs. */
 export async function recordNotified(
   tx: Tx,
   approval: StoredApproval,
-  { channel, traceId }: { readonly channel: string; readonly traceId: string },
+  { channel, notice = 'requested', traceId }: { channel: string; notice?: NoticeName; traceId: string },
 ): Promise<boolean> {
   const at = await findDatabaseTime(tx)
-  const payload = { channel, approver: approval.approver }
+  const payload = { channel, notice, approver: approval.approver }
   const fact = { type: 'approval_notified', approval, by: bySystem(traceId), actorKind: 'system', at, payload } as const
-  return appendApprovalEventOnce(tx, fact, channel)
+  return appendApprovalEventOnce(tx, fact, `${channel}:${notice}`)
 }
 
-export function listDueReminders(sql: Sql, limit = 100): Promise<readonly DueReminder[]> {
-  return sql.run(listDueRemindersSql, [limit])
+export function listDueReminders(
+  sql: Sql,
+  limit = 100,
+  approvalId: string | null = null,
+): Promise<readonly DueReminder[]> {
+  return sql.run(listDueRemindersSql, [limit, approvalId])
 }
 
 export type Failure = { readonly approvalId: string; readonly error: unknown }
@@ -34,9 +36,9 @@ export type Failure = { readonly approvalId: string; readonly error: unknown }
 export async function remindApprovers(
   world: Pick<ApprovalWorld, 'db'>,
   notify: Notify,
-  { limit = 100, traceId }: Sweep,
+  { limit = 100, traceId, approvalId = null }: Sweep,
 ): Promise<{ readonly sent: number; readonly failed: readonly Failure[] }> {
-  const due = await listDueReminders(world.db, limit)
+  const due = await listDueReminders(world.db, limit, approvalId)
   const { done, failed } = await eachAlone(world, due, async (tx, { reminder, ...approval }) => {
     const at = await findDatabaseTime(tx)
     const payload = { reminder, approver: approval.approver }
@@ -53,9 +55,9 @@ export async function remindApprovers(
 export async function escalateApprovals(
   world: Pick<ApprovalWorld, 'db' | 'newId'>,
   notify: Notify,
-  { limit = 100, traceId }: Sweep,
+  { limit = 100, traceId, approvalId = null }: Sweep,
 ): Promise<{ readonly escalated: readonly StoredApproval[]; readonly failed: readonly Failure[] }> {
-  const due = await world.db.run(listEscalations, [limit])
+  const due = await world.db.run(listEscalations, [limit, approvalId])
   const { done, failed } = await eachAlone(world, due, async (tx, { approval_id }) => {
     const [row] = await tx.run(escalateApproval, [approval_id])
     if (!row) return undefined

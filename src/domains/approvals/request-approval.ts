@@ -23,7 +23,7 @@ const LOOKS_MAX = 10
 
 export async function requestApproval(
   tx: Tx,
-  world: Pick<ApprovalWorld, 'newId' | 'types'>,
+  world: Pick<ApprovalWorld, 'newId' | 'types' | 'notify'>,
   by: By,
   request: ApprovalRequest,
 ): Promise<Decision<Requested>> {
@@ -81,7 +81,7 @@ export async function requestApproval(
 
 async function settle(
   tx: Tx,
-  world: Pick<ApprovalWorld, 'newId'>,
+  world: Pick<ApprovalWorld, 'newId' | 'notify'>,
   by: By,
   at: Date,
   { once_inserted, once_same, supersedes, ...approval }: AskedRow,
@@ -108,6 +108,7 @@ async function settle(
       at,
       payload,
     })
+    await world.notify?.(tx, { approval, why: 'requested' })
   }
   return accept({ inserted: once_inserted, approval })
 }

@@ -23,7 +23,7 @@ export type SupersedeApprovals = {
 /** After a refusal the caller rolls back: the old ones are closed by then. */
 export async function supersedeApprovals(
   tx: Tx,
-  world: Pick<ApprovalWorld, 'newId' | 'types'>,
+  world: Pick<ApprovalWorld, 'newId' | 'types' | 'notify'>,
   by: By,
   { workspaceId, commandId, why, requests }: SupersedeApprovals,
 ): Promise<Decision<readonly StoredApproval[]>> {

@@ -14,6 +14,8 @@ export type ApprovalWorld = {
   readonly newId: NewId
   readonly types: ApprovalTypes
   readonly owner: ApprovalOwner
+  /** Told in the transaction that asks: the approval gets its first turn with the commit. */
+  readonly notify?: Notify
 }
 
 export type Resolution = {
@@ -52,5 +54,25 @@ export type ApprovalNotice = {
   readonly why: 'requested' | 'reminder' | 'escalation'
 }
 
-/** Joins the transaction with a wake or an outbox row; whatever talks to people is a step of its own. */
+/** Joins the transaction with a wake; whatever talks to people is a step of its own. */
 export type Notify = (tx: Tx, notice: ApprovalNotice) => Promise<void>
+
+/** At most so many, or one approval alone. */
+export type Sweep = { readonly limit?: number; readonly traceId: string; readonly approvalId?: string | null }
+
+/** What is told about an approval: that it was asked, one of its reminders (`reminder:2`), or that it went to the next role. */
+export type NoticeName = 'requested' | `reminder:${number}` | 'escalation'
+
+export type Delivery = {
+  /** The same for every attempt: a receiver knows a repeat by it. */
+  readonly id: string
+  readonly notice: NoticeName
+  readonly approval: StoredApproval
+  readonly signal: AbortSignal
+}
+
+/** A way to reach people. It throws when it could not be told, and is asked again later. */
+export type NoticeChannel = {
+  readonly name: string
+  readonly deliver: (delivery: Delivery) => Promise<void>
+}

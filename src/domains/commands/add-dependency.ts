@@ -17,6 +17,16 @@ export type AddDependency = {
   readonly propagateCancellation?: boolean
 }
 
+/** The states in which a command has begun nothing: from all of them it goes through the question whether its parents are there. */
+const WAITS: ReadonlySet<CommandState> = new Set([
+  'created',
+  'validated',
+  'waiting_for_input',
+  'waiting_for_approval',
+  'approved',
+  'queued',
+])
+
 /** One at a time per workspace: two inserts that cannot see each other could close a circle together. */
 const lockEdges = statement<{ readonly locked: string }>(
   'commands_lock_edges',
@@ -52,7 +62,7 @@ export async function addDependency(world: CommandWorld, by: Acting, input: AddD
     await tx.run(lockEdges, [workspaceId])
     const child = await lockCase(tx, workspaceId, childId)
     if (!child) return refuseMissing()
-    if (child.command.completed_at !== null || child.command.status === 'running') {
+    if (!WAITS.has(child.command.status)) {
       return refuse('commands.command.moved', `It is ${child.command.status}; it waits for nothing any more.`)
     }
     const [back] = await tx.run(findPath, [parentId, childId])
@@ -72,7 +82,10 @@ export async function addDependency(world: CommandWorld, by: Acting, input: AddD
       world.now(),
     ])
     if (!edge) return refuseParent(parentId)
-    const draft = draftWrite(child.command, 'any', { at: world.now(), newId: world.newId }).stay()
+    // A turn that has read its parents already must not begin on what it read: it loses the row, and reads again.
+    const draft = draftWrite(child.command, 'any', { at: world.now(), newId: world.newId })
+      .stay()
+      .release(child.command.run_after)
     draft.tell('dependency_added', by, {
       parent_command_id: parentId,
       required_status: requiredStatus,

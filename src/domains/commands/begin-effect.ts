@@ -1,11 +1,22 @@
 /** Begins an attempt at an effect: nothing begins unless the command is still in the state that allows it, asked by the very statement that begins. */
 import type { CommandState } from '#kernel/machines/command'
-import { point } from '#store'
 import type { EffectCall } from './catalog/effect-definition.ts'
 import type { StoredEffect } from './command-row.ts'
-import type { WriteDraft } from './draft-write.ts'
+import { openEffectPen, withoutArtifacts } from './effect-artifacts.ts'
+import type { NewEffect, WriteDraft } from './draft-write.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
 import { byWorker } from './world.ts'
+
+/** Adds the beginning of an effect's first attempt to the write that plans it. */
+export function beginPlannedInto(draft: WriteDraft, turn: Turn, effect: NewEffect): void {
+  const set = {
+    attempt: effect.attempt + 1,
+    turn_token: turn.token,
+    executed_by_runtime_workflow_id: `command:${turn.command.command_id}`,
+  }
+  const payload = { attempt: set.attempt, max_attempts: effect.max_attempts, idempotency_key: effect.idempotency_key }
+  draft.beginPlanned(effect, byWorker, set, payload)
+}
 
 /** Adds the beginning of an attempt to what is about to be written; `requires` is asked by the statement itself. */
 export function beginInto(draft: WriteDraft, turn: Turn, effect: StoredEffect, requires: CommandState): void {
@@ -35,10 +46,13 @@ export async function begin(
   if (!(await commitTurn(turn, draft.done()))) return false
   const now = turn.effects.find((each) => each.domain_effect_id === effect.domain_effect_id)
   const isBegun = now !== undefined && now.attempt === before + 1 && now.status === 'executing'
-  if (isBegun) turn.begun.add(effect.domain_effect_id)
-  const stop = point('commands.effect_begun')
-  if (stop) await stop
+  if (isBegun) markBegun(turn, effect.domain_effect_id)
   return isBegun
+}
+
+/** From here on this turn may call it, and whoever finds it later must ask what became of it. */
+export function markBegun(turn: Turn, effectId: string): void {
+  turn.begun.add(effectId)
 }
 
 export function callOf(
@@ -47,7 +61,9 @@ export function callOf(
   signal: AbortSignal,
   emit: (name: string) => void,
 ): EffectCall {
-  const { command } = turn
+  const { command, world } = turn
+  const opened = world.artifacts && openEffectPen(world.artifacts, command, effect)
+  if (opened) turn.pens.set(effect.domain_effect_id, opened.pen)
   return {
     commandId: command.command_id,
     workspaceId: command.workspace_id,
@@ -60,5 +76,6 @@ export function callOf(
     requestedBy: command.requested_by,
     signal,
     emit,
+    artifacts: opened?.artifacts ?? withoutArtifacts('this process has no store of artifacts'),
   }
 }

@@ -1,6 +1,7 @@
 /** Makes one call under three limits: its own time, the life of the turn, and nothing but JSON coming back. */
 import { classifyError } from '#kernel/error-classes'
 import { guardValue } from '#kernel/json-value-guard'
+import { redactText, redactValue } from '#kernel/secret-shapes'
 import { EffectFailure, EffectPending } from './catalog/effect-definition.ts'
 import type { AttemptFailure } from './decide-outcome.ts'
 import { renewTurn } from './sql/take-turn.ts'
@@ -12,6 +13,9 @@ export type CallOutcome<T> =
   | { readonly t: 'pending'; readonly commandId: string }
   /** A later turn has the command: whatever this call did will be found by it. */
   | { readonly t: 'lost' }
+
+/** Thrown inside a call that must not be made: a later turn has the command. */
+export class TurnLost extends Error {}
 
 const ERROR_CHARS_MAX = 500
 
@@ -26,10 +30,11 @@ export async function callWithin<T>(
   const signal = AbortSignal.any([stop.signal, turn.signal])
   const answer = call(signal).then(
     (value): CallOutcome<T> => ({ t: 'answered', value }),
-    (error: unknown): CallOutcome<T> =>
-      error instanceof EffectPending
-        ? { t: 'pending', commandId: error.commandId }
-        : { t: 'failed', failure: failureOf(error) },
+    (error: unknown): CallOutcome<T> => {
+      if (error instanceof TurnLost) return { t: 'lost' }
+      if (error instanceof EffectPending) return { t: 'pending', commandId: error.commandId }
+      return { t: 'failed', failure: failureOf(error) }
+    },
   )
   const late = turn.world.sleep(timeoutMs, ended.signal).then(
     (): CallOutcome<T> => ({
@@ -61,19 +66,20 @@ async function watchTurn(turn: Turn, ended: AbortSignal): Promise<{ t: 'lost' }>
 /** What nobody classified is our own fault, and whether it happened nobody knows. */
 export function failureOf(error: unknown): AttemptFailure {
   const text = error instanceof Error ? error.message : 'the handler threw something that is no error'
-  const message = text.slice(0, ERROR_CHARS_MAX)
+  // Providers like to repeat the credential that they did not like.
+  const message = redactText(text).slice(0, ERROR_CHARS_MAX)
   if (error instanceof EffectFailure)
     return { errorClass: classifyError(error.errorClass), message, happened: error.happened }
   return { errorClass: 'internal_error', message, happened: 'unknown' }
 }
 
-/** A result that cannot be stored is no result; the deed may have been done all the same. */
+/** A result that cannot be stored is no result; the deed may have been done all the same. Secrets in it are not kept. */
 export function asResult(
   value: unknown,
 ): { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly failure: AttemptFailure } {
   if (value === undefined || value === null) return { ok: true, value: {} }
   const guarded = guardValue(value)
-  if (guarded.ok) return { ok: true, value: guarded.value }
+  if (guarded.ok) return { ok: true, value: redactValue(guarded.value) }
   return {
     ok: false,
     failure: {

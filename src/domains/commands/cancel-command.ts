@@ -1,6 +1,8 @@
 /** Asks a command to stop. After the answer no new effect starts; what is under way is finished, and undone where the mode says so. */
 import { cancelApprovals } from '#domains/approvals'
 import { accept, type Decision } from '#kernel/refusal'
+import { point } from '#store'
+import { redactText } from '#kernel/secret-shapes'
 import type { StoredCommand } from './command-row.ts'
 import { lockCase, refuseMissing } from './command-repository.ts'
 import { decideCancel, decideForce, decideMayCancel } from './decide-cancel.ts'
@@ -44,7 +46,7 @@ export async function cancelCommand(
     const draft = draftWrite(command, 'any', { at: world.now(), newId: world.newId })
     const told = {
       cancellation_mode: mode.value ?? command.cancellation_mode,
-      cancel_reason: input.reason?.slice(0, REASON_CHARS_MAX) ?? null,
+      cancel_reason: reasonOf(input.reason),
       cancelled_by: by.actor,
     }
     if (way.t === 'nothing') draft.tell('cancellation_ignored', by, { ...told, status: command.status })
@@ -67,12 +69,16 @@ export async function cancelCommand(
       await cancelApprovals(tx, world.newId, { actor: by.actor, traceId: by.traceId }, closed)
     }
     if (way.t !== 'nothing') await world.wake(processOf(command.command_id), { tx })
+    const stop = point('commands.cancel_written')
+    if (stop) await stop
     return accept({
       written: written.value,
       changed: way.t !== 'nothing',
       awaited: awaitedOf(found.effects)?.commandId,
     })
   })
+  const stop = point('commands.cancel_committed')
+  if (stop) await stop
   if (!outcome.ok) return outcome
   const { written, changed, awaited } = outcome.value
   for (const id of written.dependents) await world.wake(processOf(id)).catch(() => {})
@@ -80,6 +86,11 @@ export async function cancelCommand(
   if (changed && awaited !== undefined)
     await cancelCommand(world, { ...by, kind: 'system' }, { ...input, commandId: awaited })
   return accept({ command: written.command, changed })
+}
+
+/** Free words go into the record; a secret among them does not. */
+export function reasonOf(reason: string | undefined): string | null {
+  return reason === undefined ? null : redactText(reason).slice(0, REASON_CHARS_MAX)
 }
 
 function closerOf(by: Acting): 'user' | 'operator' | 'system' {

@@ -4,7 +4,13 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Sql, Tx } from '#store'
 import type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
 import { findCase as findCaseStatement, lockCase as lockCaseStatement } from './sql/find-case.ts'
-import { type EffectJson, listEffects, takeTurn as takeTurnStatement } from './sql/take-turn.ts'
+import { type EffectJson, readAround, takeTurn as takeTurnStatement } from './sql/take-turn.ts'
+
+/** A case whose row is held, so that it can be acted upon. */
+export type HeldCase = CommandCase & {
+  /** It waits, or has waited, for other commands. */
+  readonly hasParents: boolean
+}
 
 type Found = StoredCommand & { readonly effects: readonly EffectJson[] }
 
@@ -29,15 +35,15 @@ export async function takeTurn(
   commandId: string,
   token: string,
   leaseMs: number,
-): Promise<CommandCase | undefined> {
+): Promise<HeldCase | undefined> {
   const [command] = await sql.run(takeTurnStatement, [commandId, token, leaseMs])
-  return command && withEffects(sql, command)
+  return command && readHeld(sql, command)
 }
 
 /** The row is held, so nobody adds or changes an effect between the two statements and is still able to write. */
-async function withEffects(sql: Sql, command: StoredCommand): Promise<CommandCase> {
-  const rows = await sql.run(listEffects, [command.command_id])
-  return { command, effects: rows.map(({ effect }) => effectOf(effect)) }
+async function readHeld(sql: Sql, command: StoredCommand): Promise<HeldCase> {
+  const [around] = await sql.run(readAround, [command.command_id])
+  return { command, effects: (around?.effects ?? []).map(effectOf), hasParents: around?.has_parents ?? false }
 }
 
 export async function findCase(sql: Sql, workspaceId: string, commandId: string): Promise<CommandCase | undefined> {
@@ -49,7 +55,7 @@ export async function findCase(sql: Sql, workspaceId: string, commandId: string)
 export async function lockCase(tx: Tx, workspaceId: string, commandId: string): Promise<CommandCase | undefined> {
   if (!isUuid(commandId)) return undefined
   const [command] = await tx.run(lockCaseStatement, [commandId, workspaceId])
-  return command && withEffects(tx, command)
+  return command && readHeld(tx, command)
 }
 
 export async function getCase(sql: Sql, workspaceId: string, commandId: string): Promise<Decision<CommandCase>> {

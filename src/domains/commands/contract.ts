@@ -12,6 +12,7 @@ import type { CommandCase, StoredEffect } from './command-row.ts'
 import { redactPayload } from '#kernel/data-class'
 import type { Explanation, HistoryEvent } from './explain-command.ts'
 import { nextMoves } from './next-moves.ts'
+import { describeStanding } from './standing.ts'
 import { taskOf } from './task-of.ts'
 
 const COMMAND_ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
@@ -87,6 +88,14 @@ export const commandView = z
     cancellation_mode: z.string(),
     cancellation_requested: z.boolean(),
     attempt: z.int(),
+    current_step: z
+      .string()
+      .nullable()
+      .meta({ example: 'connector.hotel_booking.book_hotel', description: 'What is under way, or comes next.' }),
+    waiting_reason: z
+      .string()
+      .nullable()
+      .meta({ example: 'the decision of a person', description: 'What it waits for, in words.' }),
     trace_id: z.string(),
     created_at: time('When it was recorded.'),
     updated_at: time('When it last changed.'),
@@ -206,6 +215,7 @@ export function toCommandView(catalog: Catalog, found: CommandCase): z.infer<typ
     cancellation_mode: command.cancellation_mode,
     cancellation_requested: command.cancellation_requested,
     attempt: command.attempt,
+    ...describeStanding(found),
     trace_id: command.context.trace_id,
     created_at: formatInstant(command.created_at),
     updated_at: formatInstant(command.updated_at),

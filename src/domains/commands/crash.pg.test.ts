@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
-import type { Db } from '#store'
+import { type Db, openDb } from '#store'
 import {
   decider,
   type FakeProvider,
@@ -147,7 +147,7 @@ describe('a process that dies', () => {
   ]
 
   for (const { name, payload, taskName = 'Work', end, middle } of stories) {
-    test(`[CMD-20] [EFF-05] [EVT-12] ${name}: death before and after every write gives the same rows, each effect applied once`, async () => {
+    test(`[CMD-20] [EFF-05] [EVT-12] [RUN-10] ${name}: death before and after every write gives the same rows, each effect applied once`, async () => {
       const isCancelled = end === 'cancelled'
       const run = async (dieAt: number) => {
         plan.passage = 0
@@ -181,7 +181,7 @@ describe('a process that dies', () => {
       assert.equal(await room.statusOf(calm), end)
       const expected = await shapeOf(calm)
       const passages = plan.passage
-      assert.ok(passages >= 8)
+      assert.ok(passages >= 6)
       for (let dieAt = 1; dieAt <= passages; dieAt++) {
         const id = await run(dieAt)
         const shape = await shapeOf(id)
@@ -272,5 +272,47 @@ describe('a process that dies', () => {
     )
     assert.equal(written.length, 2)
     assert.deepEqual(await historyFaults(room), [])
+  })
+
+  for (const effect of ['connector.ticket.open', 'connector.hotel.book_a', 'connector.mail.send'])
+    test(`[CMD-20] [EFF-06] ${effect}: a driver that froze between the record of a beginning and its call does not make the call any more`, async () => {
+      plan.dieAt = Number.POSITIVE_INFINITY
+      const id = await room.submit({ subject: 's', steps: [effect] })
+      const before = room.provider.calls.length
+      let heir: string | undefined
+      const frozen: CommandWorld = {
+        ...room.world,
+        writes: {
+          ...room.world.writes,
+          async commit(write) {
+            const result = await room.world.writes.commit(write)
+            const begins = [...write.newEffects, ...write.effectMoves].some(({ status }) => status === 'executing')
+            if (heir !== undefined || !begins) return result
+            // Stopped here; meanwhile another one takes over and goes on.
+            heir = ''
+            room.clock.travel(3_000)
+            heir = await live(id)
+            return result
+          },
+        },
+      }
+      assert.deepEqual(await openDrive(frozen)(id, nextFence()), { t: 'done' })
+      // Nobody can look up what an opaque provider did: the heir has asked a person, and nobody has called at all.
+      const isOpaque = effect === 'connector.mail.send'
+      assert.equal(heir, isOpaque ? 'blocked' : 'succeeded')
+      assert.equal(room.provider.calls.length - before, isOpaque ? 0 : 1)
+      assert.deepEqual(await historyFaults(room), [])
+    })
+
+  test('[CMD-20] a driver that finds no effects where the plan has steps ends nothing, and says so', async () => {
+    plan.dieAt = Number.POSITIVE_INFINITY
+    const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] })
+    room.provider.modes.push('fail_before')
+    assert.equal(await live(id), 'running')
+    const superuser = openDb({ url: room.db.config.url, poolMax: 1 })
+    await superuser.query('delete from concord.domain_effects where command_id = $1', [id])
+    await assert.rejects(openDrive(room.world)(id, nextFence()), { code: 'commands.plan.torn' })
+    assert.equal(await room.statusOf(id), 'running')
+    await superuser.close()
   })
 })

@@ -1,6 +1,10 @@
 /** The pure decisions of this room, each over its whole table. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { attemptsAllowed } from '#kernel/retry'
+import { compilePolicy, defineRetryPolicy, registerRetryPolicies } from '#kernel/retry-policy'
+import { accepted } from '#test/tenant'
+import { decideRetryRun } from './retry-command.ts'
 import fc from 'fast-check'
 import { z } from 'zod'
 import { errorClasses } from '#kernel/error-classes'
@@ -125,7 +129,13 @@ test('[SEC-03] [SEC-04] [SEC-06] secrets only as references, hidden classes repl
     cards: [{ number: '[payment]' }, { number: '[payment]' }],
     plain: 1,
   })
-  assert.equal(highestClass({ plain: 1 }, classes), 'public')
+  // What nobody named is internal; only what is named public is public, and nothing at all is no secret.
+  assert.equal(highestClass({ plain: 1 }, classes), 'internal')
+  assert.equal(highestClass({ plain: 1 }, { plain: 'public' }), 'public')
+  assert.equal(highestClass({ plain: 1, more: 2 }, { plain: 'public' }), 'internal')
+  assert.equal(highestClass({ plain: null }, {}), 'public')
+  assert.equal(highestClass({ cards: [{ number: '1' }] }, classes), 'payment')
+  assert.equal(highestClass({ cards: [{ number: '1' }] }, { cards: 'public' }), 'public')
   assert.equal(highestClass({ mail: 'x' }, classes), 'pii')
   assert.deepEqual(
     dataClasses.map((each) => decideDataSafety(each, true)),
@@ -203,7 +213,7 @@ test('[POL-11] every named check exists and answers', () => {
   }
 })
 
-test('[POL-07] [SEC-09] what the shipped rules say', () => {
+test('[POL-07] [SEC-09] [EXM-08] what the shipped rules say', () => {
   const said: [readonly string[], Parameters<typeof ask>[1], string][] = [
     [['permission'], { metadata: { role: 'reader' } }, 'deny'],
     [['permission'], {}, 'allow'],
@@ -233,10 +243,22 @@ test('[POL-07] [SEC-09] what the shipped rules say', () => {
   ]
   for (const [names, more, decision] of said)
     assert.equal(ask(names, more).decision, decision, `${names.join()} ${JSON.stringify(more)}`)
-  assert.deepEqual(ask(['approval_required_for_booking'], { payload: { total_price: 501 } }).required_approvals, [
-    'booking_approver',
-    'budget_owner',
-  ])
+  const approversOf = (payload: object, metadata: object = {}) =>
+    ask(['approval_required_for_booking'], { payload, task: { metadata } }).required_approvals.length
+  for (const [payload, metadata, approvers] of [
+    [{ total_price: 500, currency: 'USD' }, {}, 1],
+    [{ total_price: '500.00', currency: 'USD' }, {}, 1],
+    [{ total_price: 501, currency: 'USD' }, {}, 2],
+    // 500 of something else is not 500 USD; a price that cannot be read is not below anything.
+    [{ total_price: 500, currency: 'EUR' }, {}, 2],
+    [{ total_price: 1 }, {}, 2],
+    [{ currency: 'USD' }, {}, 2],
+    [{ total_price: '', currency: 'USD' }, {}, 2],
+    [{ total_price: 'cheap', currency: 'USD' }, {}, 2],
+    [{ total_price: 90, currency: 'EUR' }, { second_approver_above: 100, second_approver_currency: 'EUR' }, 1],
+    [{ total_price: 101, currency: 'EUR' }, { second_approver_above: 100, second_approver_currency: 'EUR' }, 2],
+  ] as const)
+    assert.equal(approversOf(payload, metadata), approvers, JSON.stringify([payload, metadata]))
 })
 
 test('every state that has not ended says what can happen next', () => {
@@ -244,4 +266,19 @@ test('every state that has not ended says what can happen next', () => {
     const isOver = ['succeeded', 'cancelled', 'expired', 'compensated'].includes(state)
     assert.equal(nextMoves(aCase(state), undefined, 3).length > 0, !isOver, state)
   }
+})
+
+test('[ERR-14] the task bounds the runs of a command, the operation the attempts of a step', () => {
+  const failed = (attempt: number) => {
+    const found = aCase('failed')
+    return { command: { ...found.command, attempt, plan: {} as never, error_class: 'timeout' } as typeof found.command }
+  }
+  // One operation may be tried seven times; the task allows two runs all the same, and the other way round.
+  const policy = defineRetryPolicy({ operation: 'o', retryable: ['timeout'], max_attempts: 7 })
+  const compiled = compilePolicy('o', accepted(registerRetryPolicies([policy])))
+  assert.equal(compiled.ok && attemptsAllowed(compiled.value.limit), 7)
+  assert.deepEqual(accepted(decideRetryRun(failed(1), 2)), 2)
+  const exhausted = decideRetryRun(failed(2), 2)
+  assert.equal(exhausted.ok ? '' : exhausted.code, 'commands.retry.exhausted')
+  assert.deepEqual(accepted(decideRetryRun(failed(7), 9)), 8)
 })

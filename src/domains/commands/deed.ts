@@ -44,7 +44,12 @@ function findUndo(catalog: Catalog, effects: readonly StoredEffect[], effect: St
   if (!undo || !undone) return undefined
   const asUndo = (call: EffectCall): UndoCall => ({
     ...call,
-    undone: { effectId: undone.domain_effect_id, payload: undone.effect_payload, result: undone.result },
+    undone: {
+      effectId: undone.domain_effect_id,
+      idempotencyKey: undone.idempotency_key ?? undone.domain_effect_id,
+      payload: undone.effect_payload,
+      result: undone.result,
+    },
   })
   const { find } = undo
   return {
@@ -58,7 +63,7 @@ function findUndo(catalog: Catalog, effects: readonly StoredEffect[], effect: St
   }
 }
 
-function retryOf({ retries }: Catalog, operation: string): CompiledRetry {
+export function retryOf({ retries }: Catalog, operation: string): CompiledRetry {
   const compiled = compilePolicy(operation, retries)
   if (!compiled.ok) throw new KernelFault('commands.retry.missing', compiled.reason)
   return compiled.value

@@ -36,6 +36,8 @@ export type EffectMove = {
   readonly set: EffectPatch & { readonly completed_at?: Date }
 }
 
+export type BeginSet = Pick<StoredEffect, 'attempt' | 'turn_token' | 'executed_by_runtime_workflow_id'>
+
 export type Write = {
   readonly command: StoredCommand
   readonly hold: Hold
@@ -63,6 +65,8 @@ export type WriteDraft = {
     about?: { readonly type: string; readonly id: string },
   ): WriteDraft
   plan(effect: NewEffect, by: Who): WriteDraft
+  /** Begins an effect that this very write plans: one row, and the same events as if it had been planned before. */
+  beginPlanned(effect: NewEffect, by: Who, set: BeginSet, payload: Payload): WriteDraft
   /** An effect that was planned, begun and done before this very write: one row, the same three events. */
   planDone(effect: NewEffect, by: Who): WriteDraft
   /** `requires` makes the change, and its event, depend on the command's status at that very moment. */
@@ -156,6 +160,17 @@ export function draftWrite(
       } = effect
       const told = { effect_type, idempotency_key, declaration_order, declared_compensation, compensates_effect_id }
       tell('effect_planned', by, told, { type: 'effect', id })
+      return draft
+    },
+    beginPlanned(effect, by, set, payload) {
+      const { domain_effect_id: id, effect_type, status: from } = effect
+      const decision = decideMove(effectMachine, from, 'executing', by.kind)
+      const at = newEffects.findIndex((each) => each.domain_effect_id === id)
+      if (!decision.ok || at < 0)
+        throw new KernelFault('commands.move.illegal', 'only what is planned here can begin here')
+      newEffects[at] = { ...effect, ...set, status: 'executing' }
+      const told = { ...payload, effect_type, from, to: 'executing' }
+      for (const type of decision.value.emits) tell(type, by, told, { type: 'effect', id })
       return draft
     },
     planDone(effect, by) {

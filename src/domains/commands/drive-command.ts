@@ -3,6 +3,8 @@
  * body only branches on what rows say; every decision is a pure function in a file of its own.
  */
 import type { Drive, Next } from '#runtime'
+import { point } from '#store'
+import { isUnreadable, quarantine, unreadable } from './quarantine.ts'
 import { takeTurn } from './command-repository.ts'
 import { inputDeadline } from './request-input.ts'
 import { stepBlocked } from './step-blocked.ts'
@@ -19,16 +21,26 @@ const SLICE_MS = 5_000
 
 export function openDrive(world: CommandWorld): Drive {
   return async (commandId, fence): Promise<Next> => {
+    const askedAt = world.now()
     const found = await takeTurn(world.db, commandId, fence.token, TURN_MS)
     // Ended, unknown, or in the hands of a later turn: there is nothing for this one to do.
     if (!found) return { t: 'done' }
-    const turn = openTurn(world, fence, found)
+    if (fence.attempt > 1) {
+      const stop = point('commands.taken_over')
+      if (stop) await stop
+    }
+    const turn = openTurn(world, fence, found, askedAt)
     const startedMs = world.now().getTime()
-    for (let steps = 0; steps < STEPS_MAX; steps++) {
-      if (turn.isLost || fence.signal.aborted) break
-      const end = await takeStep(turn)
-      if (end) return end
-      if (world.now().getTime() - startedMs >= SLICE_MS) break
+    try {
+      for (let steps = 0; steps < STEPS_MAX; steps++) {
+        if (turn.isLost || fence.signal.aborted) break
+        const end = await takeStep(turn)
+        if (end) return end
+        if (world.now().getTime() - startedMs >= SLICE_MS) break
+      }
+    } catch (error) {
+      if (isUnreadable(error)) return quarantine(turn, error)
+      throw error
     }
     return turn.isLost ? { t: 'done' } : { t: 'again' }
   }
@@ -62,6 +74,8 @@ async function takeStep(turn: Turn): Promise<StepEnd> {
     case 'cancelled':
     case 'expired':
       return { t: 'done' }
+    default:
+      throw unreadable('its state is none of the machine', { status: turn.command.status })
   }
 }
 

@@ -26,6 +26,7 @@ const commandEventTypes = {
   dependency_added: 'event',
   dependency_satisfied: 'event',
   webhook_received: 'audit',
+  command_quarantined: 'audit',
 } as const
 
 export const commandLog = domainEventLog(commandEventTypes)

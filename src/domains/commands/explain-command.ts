@@ -107,6 +107,10 @@ const says: Readonly<Record<string, Say>> = {
     kind: 'compensation',
     text: `Undoing did not go as declared: ${text(payload['halted'] ?? payload['drift'])}.`,
   }),
+  command_quarantined: ({ payload }) => ({
+    kind: 'outcome',
+    text: `It was put aside, since its row makes no sense: ${text(payload['reason'])}.`,
+  }),
   status_changed: ({ payload }) => sayEnd(payload),
 }
 

@@ -1,36 +1,44 @@
 /** A due time becomes an ordinary command: its key is the schedule and the time, so any number of schedulers make one. */
-import { KernelFault } from '#kernel/errors'
 import { scheduleKey } from '#kernel/key-template'
-import type { Decision } from '#kernel/refusal'
+import type { JsonObject } from '#kernel/json-value'
+import { type Decision, quote, refuse } from '#kernel/refusal'
 import type { ScheduleSpec } from './catalog/definitions.ts'
+import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import { submitCommand, type SubmittedCommand } from './submit-command.ts'
-import type { CommandWorld } from './world.ts'
+import type { Acting, CommandWorld } from './world.ts'
 
 export type Firing = {
   readonly workspaceId: string
   readonly dueAt: Date
   readonly traceId: string
   readonly requestId: string
+  /** On whose behalf; left out: the schedule itself, with the rights of the installation. */
+  readonly by?: Acting
 }
 
-export function fireSchedule(
-  world: CommandWorld,
-  spec: ScheduleSpec,
-  { workspaceId, dueAt, traceId, requestId }: Firing,
-): Promise<Decision<SubmittedCommand>> {
-  const task = world.catalog.taskOfType.get(spec.command_type)
-  if (!task) throw new KernelFault('commands.schedule.task', `no task runs ${spec.command_type}`)
-  return submitCommand(
-    world,
-    { actor: `schedule:${spec.name}`, kind: 'system', traceId },
-    {
-      workspaceId,
-      taskName: task.spec.name,
-      payload: {},
-      idempotencyKey: scheduleKey(spec.name, dueAt),
-      ingress: 'scheduled_trigger',
-      requestId,
-      metadata: { schedule: spec.name, due_at: dueAt.toISOString() },
-    },
+/** The task that a schedule of this type starts: one that is open to the clock, if there is one. */
+export function findScheduledTask({ tasks, taskOfType }: Catalog, commandType: string): CompiledTask | undefined {
+  const open = [...tasks.values()].find(
+    ({ type, spec }) => type.name === commandType && spec.ingress_types.includes('scheduled_trigger'),
   )
+  return open ?? taskOfType.get(commandType)
+}
+
+export async function fireSchedule(
+  world: CommandWorld,
+  spec: Pick<ScheduleSpec, 'name' | 'command_type'> & { readonly payload?: JsonObject },
+  { workspaceId, dueAt, traceId, requestId, by }: Firing,
+): Promise<Decision<SubmittedCommand>> {
+  const task = findScheduledTask(world.catalog, spec.command_type)
+  if (!task)
+    return refuse('task_unknown', `No task runs ${quote(spec.command_type)} any more.`, { path: 'command_type' })
+  return submitCommand(world, by ?? { actor: `schedule:${spec.name}`, kind: 'system', traceId }, {
+    workspaceId,
+    taskName: task.spec.name,
+    payload: spec.payload ?? {},
+    idempotencyKey: scheduleKey(spec.name, dueAt),
+    ingress: 'scheduled_trigger',
+    requestId,
+    metadata: { schedule: spec.name, due_at: dueAt.toISOString() },
+  })
 }

@@ -27,6 +27,8 @@ export const builtInFacts: FactSources = {
     ])
     return row?.count ?? 0
   },
+  /** Where nobody keeps consents, nobody has given one. */
+  memory_consent: () => Promise.resolve(false),
 }
 
 export async function gatherFacts(

@@ -20,10 +20,12 @@ export {
   type FunctionDefinition,
   type PolicyDefinition,
   registerRetry,
+  type ScheduleDefinition,
   type ScheduleSpec,
 } from './catalog/definitions.ts'
 export {
   defineEffect,
+  type EffectArtifacts,
   type EffectCall,
   type EffectClass,
   effectClasses,
@@ -36,7 +38,14 @@ export {
 export type { CatalogFinding } from './catalog/finding.ts'
 export { findMappingGaps, mappingQuestions } from './catalog/mapping-lint.ts'
 export { anyHost, type Catalog, type CatalogHost, type CompiledTask, openCatalog } from './catalog/open-catalog.ts'
-export { mapTaskToPrimitives, type Primitive, primitiveFamilies, primitives } from './catalog/primitives.ts'
+export {
+  type ExecutionPrimitive,
+  executionPrimitives,
+  mapTaskToPrimitives,
+  type Primitive,
+  primitiveFamilies,
+  primitives,
+} from './catalog/primitives.ts'
 export { defineTask, type TaskSpec, taskSpec } from './catalog/task-spec.ts'
 export { classifyCommand, type TaskClass, taskClasses } from './classify-command.ts'
 export { chooseQueue, type QueueName, queueNames } from './choose-queue.ts'
@@ -74,12 +83,45 @@ export {
 export { openDrive } from './drive-command.ts'
 export { type CommandEventType, commandEventPurposes, commandLog } from './events.ts'
 export { type ExplainedStep, type Explanation, explainCommand } from './explain-command.ts'
-export { type Firing, fireSchedule } from './fire-schedule.ts'
+export { findScheduledTask, type Firing, fireSchedule } from './fire-schedule.ts'
 export { builtInFacts, type FactSource, type FactSources } from './gather-facts.ts'
 export type { DependsOn } from './insert-command.ts'
+export { decideCandidate, type DecideCandidate } from './memory/decide-candidate.ts'
+export { followCandidates } from './memory/follow-candidates.ts'
+export { memoryDefinitions } from './memory/memory-definitions.ts'
+export { memoryFacts } from './memory/memory-policies.ts'
+export {
+  FORGET_MEMORY,
+  forgetMemoryTask,
+  REVIEW_STALE_MEMORY,
+  reviewStaleMemoryTask,
+  WRITE_MEMORY,
+  writeMemoryTask,
+} from './memory/memory-types.ts'
+export { type MemoryProposal, proposeMemory, type ProposeMemory, type ProposingRun } from './memory/propose-memory.ts'
+export { type ForgetRequest, requestForget, type RequestForget } from './memory/request-forget.ts'
+export {
+  type BrokenInvariant,
+  findBrokenInvariants,
+  invariantCount,
+} from './invariants/find-broken-invariants.ts'
+export { commandInvariants, type Invariant } from './invariants/invariants.ts'
+export {
+  defineMaintenance,
+  type Maintenance,
+  type MaintenanceType,
+  shippedSchedules,
+  shippedSchedulesFor,
+} from './maintenance.ts'
 export { type NextMove, nextMoves } from './next-moves.ts'
 export { type CommandDeps, type Commands, openCommands } from './open-commands.ts'
 export { type ExecutionPlan, type PlanStep, validatePlan } from './plan.ts'
+export {
+  artifactFacts,
+  decideArtifactSharing,
+  PUBLISH_ARTIFACT,
+  publishArtifactDefinitions,
+} from './publish-artifact.ts'
 export { shippedPolicies } from './policies/shipped.ts'
 export {
   type AuditFilter,
@@ -103,5 +145,7 @@ export { compensateCommand, retryCommand } from './retry-command.ts'
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit-command.ts'
 export { supplyInput, type SupplyInput } from './supply-input.ts'
 export { type Acting, actingFor, COMMAND_KIND, type CommandWorld } from './world.ts'
+export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
+export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
 export { readYaml } from './yaml/read-yaml.ts'
 export { loadConnector, loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'

@@ -2,7 +2,7 @@
 import { encodeId } from '#kernel/ids'
 import type { CommandState } from '#kernel/machines/command'
 import { type Decision, refuse } from '#kernel/refusal'
-import { type EventDraft, insertOnce, type Once, onceTable, statement } from '#store'
+import { type EventDraft, insertOnce, type Once, onceTable, refuseInProgress, statement, type Tx } from '#store'
 import { commandColumns, type StoredCommand } from './command-row.ts'
 import { type CommandEventType, commandLog } from './events.ts'
 import type { CommandWorld } from './world.ts'
@@ -59,22 +59,35 @@ class Refused extends Error {
   }
 }
 
+/** What enters together with a command. */
+export type More = {
+  readonly dependsOn?: readonly DependsOn[] | undefined
+  readonly alongside?: ((tx: Tx, command: StoredCommand) => Promise<Decision<unknown>>) | undefined
+}
+
 /** A new command depends on commands that exist, so it cannot close a circle. */
-export async function insertWithDependencies(
+export async function insertWithMore(
   world: Pick<CommandWorld, 'db'>,
   row: Readonly<Record<string, unknown>> & { readonly command_id: string; readonly workspace_id: string },
   event: EventDraft<CommandEventType>,
-  parents: readonly DependsOn[],
+  { dependsOn: parents = [], alongside }: More,
 ): Promise<Decision<Once<StoredCommand>>> {
   try {
     return await world.db.transaction(async (tx) => {
-      const opened = await insertOnce(tx, newCommands, row, [event])
+      await tx.query("set local lock_timeout = '500ms'")
+      const opened = await insertOnce(tx, newCommands, row, [event]).catch((error: unknown) => {
+        const refusal = row['idempotency_key'] === null ? undefined : refuseInProgress(error)
+        throw refusal ? new Refused(refusal) : error
+      })
+      await tx.query('set local lock_timeout = 0')
       if (!opened.ok || !opened.value.inserted) return opened
       for (const { commandId, requiredStatus = 'succeeded', propagateCancellation = true } of parents) {
         const values = [row.command_id, commandId, row.workspace_id, requiredStatus, propagateCancellation, event.at]
         const [inserted] = await tx.run(insertDependency, values)
         if (!inserted) throw new Refused(refuseParent(commandId))
       }
+      const more = await alongside?.(tx, opened.value.row)
+      if (more && !more.ok) throw new Refused(more)
       return opened
     })
   } catch (error) {

@@ -94,7 +94,7 @@ export function intakeStories(): void {
     assert.equal(await room.settle(id), 'expired')
   })
 
-  test('[POL-03] [POL-09] deny fails as policy_denied, with the rule, the version and the exact question on record', async () => {
+  test('[POL-03] [POL-09] [CMD-18] deny fails as policy_denied, with the rule, the version and the exact question on record', async () => {
     const id = await room.submit({ subject: 's', decide: 'deny' })
     assert.equal(await room.settle(id), 'failed')
     const [event] = await room.rows<{ payload: Record<string, unknown> }>(
@@ -114,7 +114,7 @@ export function intakeStories(): void {
     assert.equal(again.ok ? '' : again.code, 'commands.command.not_failed')
   })
 
-  test('[POL-03] require_more_input and route; delay stays validated until its time', async () => {
+  test('[POL-03] [CMD-18] require_more_input and route; delay stays validated until its time', async () => {
     const asks = await room.submit({ subject: 's', decide: 'require_more_input' })
     assert.equal(await room.settle(asks), 'waiting_for_input')
     accepted(await supplyInput(room.world, user, { workspaceId, commandId: asks, input: { note: 'n' } }))
@@ -144,7 +144,7 @@ export function intakeStories(): void {
     assert.equal(await pathOf(id), 'created validated waiting_for_approval approved queued running succeeded')
   })
 
-  test('[APR-09] [POL-03] rejected ends in failed, never retried; escalate asks somebody higher', async () => {
+  test('[APR-09] [POL-03] [CMD-18] rejected ends in failed, never retried; escalate asks somebody higher', async () => {
     const id = await room.submit({ subject: 's', decide: 'escalate' })
     assert.equal(await room.settle(id), 'waiting_for_approval')
     const [asked] = await room.rows<{ approver: string; approval_type: string }>(
@@ -157,7 +157,7 @@ export function intakeStories(): void {
     assert.equal(await room.statusOf(id), 'failed')
   })
 
-  test('[APR-10] request_changes leads to input and to a fresh question', async () => {
+  test('[APR-10] [CMD-18] request_changes leads to input and to a fresh question', async () => {
     const id = await room.submit({ subject: 's', decide: 'require_approval' })
     await room.settle(id)
     await decide(id, 'request_changes')
@@ -201,7 +201,7 @@ export function intakeStories(): void {
     )
   })
 
-  test('[APR-11] nobody answers: approval and command expire together', async () => {
+  test('[APR-11] [CMD-18] nobody answers: approval and command expire together', async () => {
     const id = await room.submit({ subject: 's', decide: 'require_approval' })
     await room.settle(id)
     await room.rows(

@@ -42,7 +42,7 @@ export function leavingStories(): void {
     assert.ok((await cancel(input)).changed)
   })
 
-  test('[CAN-03] [CAN-05] [EFF-31] graceful: the effect under way finishes, the others are left out and named', async () => {
+  test('[CAN-03] [CAN-05] [EFF-31] [CMD-18] [CAN-09] graceful: the effect under way finishes, the others are left out and named', async () => {
     const id = await room.submit({ subject: 's', steps: [BOOK_A, BOOK_B, BOOK_C] })
     const call = room.provider.call.bind(room.provider)
     room.provider.call = async (...args) => {
@@ -59,7 +59,7 @@ export function leavingStories(): void {
     )
     assert.equal((await typesOf(id)).filter((type) => type === 'effect_skipped').length, 2)
     const [told] = await room.rows<{ payload: Record<string, unknown> }>(
-      `select payload from concord.domain_events where command_id = $1 and event_type = 'cancellation_requested'`,
+      `select payload from concord.domain_events where command_id = $1 and event_type = 'cancellation_requested' and purpose = 'audit'`,
       [id],
     )
     assert.deepEqual(
@@ -122,7 +122,7 @@ export function leavingStories(): void {
     assert.deepEqual([row['error_class'], row['error']], ['transient_connector_error', 'connection refused'])
   })
 
-  test('[ERR-04] [ERR-12] a final error is tried once; another run keeps what succeeded and uses a new key', async () => {
+  test('[ERR-04] [ERR-12] [TST-06] a final error is tried once; another run keeps what succeeded and uses a new key', async () => {
     const id = await room.submit({ subject: 's', steps: [BOOK_A, BOOK_B] })
     room.provider.modes.push('ok', 'refuse')
     assert.equal(await room.settle(id), 'failed')

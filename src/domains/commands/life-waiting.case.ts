@@ -25,7 +25,7 @@ import {
 } from './life-bench.case.ts'
 
 export function waitingStories(): void {
-  test('[DEP-02] [DEP-09] [DEP-06] [DEP-07] a child waits queued for all its parents, runs, is cancelled or fails with them', async () => {
+  test('[DEP-02] [DEP-09] [DEP-06] [DEP-07] [CAN-11] a child waits queued for all its parents, runs, is cancelled or fails with them', async () => {
     const [one, two] = [
       await room.submit({ subject: 'p1' }),
       await room.submit({ subject: 'p2', decide: 'require_approval' }),

@@ -9,6 +9,8 @@ export type NextStep =
   | { readonly t: 'in_doubt'; readonly effect: StoredEffect }
   | { readonly t: 'failed'; readonly effect: StoredEffect }
   | { readonly t: 'finished'; readonly results: readonly unknown[] }
+  /** Steps of the plan that have no effect on record, or none that can ever be reached: never an end. */
+  | { readonly t: 'torn'; readonly steps: readonly string[] }
 
 /** The effects of the plan in the order of its steps. */
 export function plannedEffects(plan: ExecutionPlan, effects: readonly StoredEffect[]): readonly StoredEffect[] {
@@ -17,15 +19,26 @@ export function plannedEffects(plan: ExecutionPlan, effects: readonly StoredEffe
 }
 
 export function nextStep({ command, effects }: CommandCase, now: Date): NextStep {
-  const planned = command.plan ? plannedEffects(command.plan, effects) : []
+  if (!command.plan) return { t: 'torn', steps: ['the plan itself'] }
+  const planned = plannedEffects(command.plan, effects)
   const stopped = planned.find(({ status }) => status === 'failed')
   if (stopped) return { t: 'failed', effect: stopped }
   const open = orderOf(command.plan, planned).find(({ status }) => status !== 'succeeded')
-  if (!open) return { t: 'finished', results: planned.map(({ result }) => result) }
-  return judgeOpen(open, now)
+  if (open) return judgeOpen(open, now)
+  const steps = unsettledSteps(command.plan, effects)
+  return steps.length > 0 ? { t: 'torn', steps } : { t: 'finished', results: planned.map(({ result }) => result) }
 }
 
-export function judgeOpen(effect: StoredEffect, now: Date): Exclude<NextStep, { t: 'failed' | 'finished' }> {
+/** The steps whose effect has not succeeded, or is not there at all. */
+export function unsettledSteps(plan: ExecutionPlan, effects: readonly StoredEffect[]): readonly string[] {
+  const done = new Set(effects.filter(({ status }) => status === 'succeeded').map((effect) => effect.domain_effect_id))
+  const withEffect = plan.steps.filter(({ metadata }) => metadata['domain_effect_id'] !== undefined)
+  return withEffect
+    .filter(({ metadata }) => !done.has(String(metadata['domain_effect_id'])))
+    .map(({ step_id }) => step_id)
+}
+
+export function judgeOpen(effect: StoredEffect, now: Date): Exclude<NextStep, { t: 'failed' | 'finished' | 'torn' }> {
   if (effect.status === 'planned') return { t: 'begin', effect }
   if (effect.run_after === null) return { t: 'in_doubt', effect }
   return effect.run_after > now ? { t: 'wait', effect, until: effect.run_after } : { t: 'again', effect }

@@ -4,7 +4,13 @@ import { test } from 'node:test'
 import { FakeProvider, testDefinitions } from '#test/command-catalog'
 import { accepted } from '#test/tenant'
 import type { EffectDraft } from './catalog/definitions.ts'
+import { defineEffect } from './catalog/effect-definition.ts'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
+import { taskSpec } from './catalog/task-spec.ts'
+import { classifyCommand } from './classify-command.ts'
+import { compileRules } from '#kernel/policy/policy'
+import { evaluatePolicy } from '#kernel/policy/evaluate'
+import { shippedPolicies } from './policies/shipped.ts'
 import { mapTaskToPrimitives } from './catalog/primitives.ts'
 import { createPlan, decideMode, type PlanInput, validatePlan } from './plan.ts'
 
@@ -112,4 +118,97 @@ test('[POL-03] a rule that routes changes the queue and the mode of the plan', (
   const metadata = { routing: { queue: 'notifications', execution_mode: 'async' } }
   const { plan } = accepted(createPlan(input({ policy: { decision: 'route', metadata } })))
   assert.deepEqual([plan.queue, plan.execution_mode], ['notifications', 'async'])
+})
+
+test('[PLN-08] the reference decisions: what runs in the request, what behind it, and what behind a person', () => {
+  const effect = (effect_type: string, effectClass: 'read' | 'keyed' | 'opaque', bounded: boolean) =>
+    [
+      effect_type,
+      {
+        definition: defineEffect({ effect_type, class: effectClass, bounded, do: () => Promise.resolve({}) }),
+        operation: undefined,
+        keyTemplate: undefined,
+      },
+    ] as const
+  const effects = new Map([
+    effect('input.validate', 'read', true),
+    effect('sql.preview', 'read', true),
+    effect('sql.query', 'read', false),
+    effect('artifact.report', 'keyed', true),
+    effect('connector.vendor.sync', 'keyed', false),
+    effect('notification.app', 'keyed', true),
+    effect('notification.mail', 'opaque', false),
+    effect('memory.write', 'keyed', true),
+    effect('tool.lookup', 'read', true),
+    effect('tool.crawl', 'read', false),
+  ])
+  const { type } = taskNamed('Echo')
+  const mode = (effect_type: string, more: Partial<Parameters<typeof taskSpec>[0]> = {}, isApproved = false) => {
+    const spec = taskSpec({
+      name: 't',
+      description: '',
+      command_type: 't',
+      function_name: 'f',
+      sync_allowed: true,
+      ...more,
+    })
+    return decideMode({ spec, type }, isApproved, [{ effect_type, payload: {} }], { effects })
+  }
+  assert.equal(mode('input.validate'), 'sync')
+  assert.equal(mode('sql.preview'), 'sync')
+  assert.equal(mode('sql.query'), 'async', 'a preview that is not small')
+  assert.equal(mode('artifact.report'), 'async')
+  assert.equal(mode('connector.vendor.sync'), 'async')
+  assert.equal(mode('notification.app'), 'sync', 'by provider: this one is quick and knows our key')
+  assert.equal(mode('notification.mail'), 'async', 'by provider: this one is neither')
+  assert.equal(mode('memory.write'), 'sync')
+  assert.equal(mode('memory.write', { risk_level: 'medium' }), 'async')
+  assert.equal(mode('memory.write', { approval_required: true }), 'approval_gated_async', 'a sensitive one')
+  assert.equal(mode('tool.lookup'), 'sync')
+  assert.equal(mode('tool.crawl'), 'async')
+  assert.equal(mode('tool.lookup', {}, true), 'approval_gated_async')
+})
+
+test('[DET-05] planning and judging change nothing they are given', () => {
+  const frozen = <T>(value: T): T => {
+    if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+    Object.freeze(value)
+    for (const part of Object.values(value)) frozen(part)
+    return value
+  }
+  const given = input({ drafts: frozen(structuredClone(drafts)), policy: frozen({ decision: 'allow', metadata: {} }) })
+  Object.freeze(given)
+  const made = accepted(createPlan(given))
+  const [first, second] = [frozen(made), frozen(accepted(createPlan(given)))]
+  assert.deepEqual(first, second)
+  assert.ok(validatePlan(first.plan, given.task, catalog).ok)
+  assert.deepEqual(classifyCommand(given.task), classifyCommand(given.task))
+  assert.ok(Object.isFrozen(classifyCommand(given.task)))
+})
+
+test('[SEC-02] who, what, which connector, which data, which side effects, whether approved: six denials', () => {
+  const { policy } = taskNamed('Work')
+  const rules = (...names: string[]) => {
+    const chosen = shippedPolicies.filter(({ rule }) => names.includes(rule.name)).map(({ rule }) => rule)
+    return accepted(compileRules('six', chosen))
+  }
+  const question = {
+    action: 'work',
+    command: { payload: {}, data_class: 'internal' },
+    task: { risk_level: 'low', metadata: {}, connector_requirements: [] },
+    context: { metadata: { role: 'writer', org_roles: [] }, facts: {} },
+  }
+  const said = (chosen: typeof policy, more: object) => evaluatePolicy(chosen, { ...question, ...more }).decision
+  assert.equal(said(rules('permission'), { context: { metadata: { role: 'reader' }, facts: {} } }), 'deny', 'who')
+  assert.equal(said(accepted(compileRules('none', [])), {}), 'deny', 'what: no rule speaks for it')
+  const mail = { risk_level: 'low', metadata: {}, connector_requirements: ['mail'] }
+  const scopes = { metadata: { role: 'writer' }, facts: { connector_scopes: ['hotel'] } }
+  assert.equal(said(rules('connector_scope'), { task: mail, context: scopes }), 'deny', 'which connector')
+  const books = { risk_level: 'low', metadata: { data_roles: ['finance'] } }
+  assert.equal(said(rules('data_access'), { task: books }), 'deny', 'which data')
+  const other = [{ effect_type: 'work.other', payload: {} }]
+  const planned = createPlan(input({ drafts: other }))
+  assert.equal(planned.ok ? '' : planned.code, 'commands.plan.invalid', 'which side effects')
+  const high = { risk_level: 'high', metadata: {} }
+  assert.equal(said(rules('risk'), { task: high }), 'require_approval', 'whether approved')
 })

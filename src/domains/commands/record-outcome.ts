@@ -4,14 +4,15 @@ import { KernelFault } from '#kernel/errors'
 import { point } from '#store'
 import { requestApproval } from '#domains/approvals'
 import { contentOf } from './content.ts'
+import { strokesToSave } from './effect-artifacts.ts'
 import { reconcileAsk } from './request-approval.ts'
 import { taskOf } from './task-of.ts'
 import type { StoredEffect } from './command-row.ts'
 import type { AttemptFailure } from './decide-outcome.ts'
 import type { Deed } from './deed.ts'
-import type { WriteDraft } from './draft-write.ts'
+import type { Write, WriteDraft } from './draft-write.ts'
 import { commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
-import { byWorker } from './world.ts'
+import { askingOf, byWorker } from './world.ts'
 
 /** `on`: go on; a time: wait until then; `person`: only a person can tell what happened; `ended`: so did the command; `lost`: stop. */
 export type EffectEnd =
@@ -27,7 +28,6 @@ export async function recordDone(
   { result, emitted, readBack }: Done,
   alongside: (draft: WriteDraft, done: StoredEffect) => void,
 ): Promise<EffectEnd> {
-  const draft = draftOf(turn)
   const set = {
     result,
     error: null,
@@ -41,18 +41,27 @@ export async function recordDone(
     idempotency_key: effect.idempotency_key,
     result,
   }
-  draft.moveEffect(effect, 'succeeded', byWorker, set, { payload })
-  if (deed.isUndo) {
-    const drift = decideDrift(deed.produces, emitted)
-    const told = hasDrift(drift)
-      ? compensationDrift(effect.compensates_effect_id ?? effect.domain_effect_id, drift)
-      : undefined
-    if (told) draft.tell('compensation_drift', byWorker, told.payload)
+  const outcome = () => {
+    const draft = draftOf(turn).moveEffect(effect, 'succeeded', byWorker, set, { payload })
+    const drift = deed.isUndo ? decideDrift(deed.produces, emitted) : undefined
+    if (drift && hasDrift(drift)) {
+      const told = compensationDrift(effect.compensates_effect_id ?? effect.domain_effect_id, drift)
+      draft.tell('compensation_drift', byWorker, told.payload)
+    }
+    return draft
   }
+  const draft = outcome()
   alongside(draft, { ...effect, ...set, status: 'succeeded' })
-  const isWritten = await commitTurn(turn, draft.done())
+  const strokes = strokesToSave(turn.world.artifacts, turn.pens.get(effect.domain_effect_id), turn.command)
+  const commit = (write: Write) => (strokes ? commitTurnWith(turn, write, strokes) : commitTurn(turn, write))
+  // What comes next may have become impossible, by a cancel for one; that it was done is written all the same.
+  const isEnd = draft.status === 'succeeded'
+  const before = isEnd ? point('commands.finishing') : undefined
+  if (before) await before
+  const isWritten = (await commit(draft.done())) || (!turn.isLost && (await commit(outcome().done())))
   if (isWritten) {
-    const stop = point('commands.effect_recorded')
+    const recorded = deed.isUndo ? 'commands.undo_recorded' : 'commands.effect_recorded'
+    const stop = point(isEnd ? 'commands.finished' : recorded)
     if (stop) await stop
     return { t: 'on' }
   }
@@ -78,10 +87,13 @@ export async function recordUnknown(turn: Turn, effect: StoredEffect, failure: A
       ? contentOf(task, command.payload, [{ effect_type: effect.effect_type, payload: effect.effect_payload }])
       : { arguments: command.payload, effects: [], policy_version: 'none', command_version: 'none' }
     const by = { actor: byWorker.actor, traceId: command.context.trace_id }
-    const types = { newId: world.newId, types: world.approvalTypes }
-    const asked = await requestApproval(tx, types, by, reconcileAsk(command, effect, content, failure))
+    const asked = await requestApproval(tx, askingOf(world), by, reconcileAsk(command, effect, content, failure))
     if (!asked.ok) throw new KernelFault('commands.approval.refused', asked.reason, { code: asked.code })
   })
-  if (isWritten) return { t: 'person' }
+  if (isWritten) {
+    const stop = point('commands.outcome_asked')
+    if (stop) await stop
+    return { t: 'person' }
+  }
   return turn.isLost ? { t: 'lost' } : { t: 'on' }
 }

@@ -1,7 +1,9 @@
 /** Decisions after a failure: another run that keeps what succeeded, or the walk back through it. */
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { point } from '#store'
 import type { CommandCase, StoredCommand } from './command-row.ts'
+import { reasonOf } from './cancel-command.ts'
 import { lockCase, refuseMissing } from './command-repository.ts'
 import { decideMayCancel } from './decide-cancel.ts'
 import { draftWrite, type WriteDraft } from './draft-write.ts'
@@ -47,7 +49,7 @@ export function retryCommand(world: CommandWorld, by: Acting, input: AfterFailur
     if (!attempt.ok) return attempt
     draft.tell('retry_requested', by, {
       attempt: attempt.value,
-      reason: input.reason ?? null,
+      reason: reasonOf(input.reason),
       last_error: command.error,
       error_class: command.error_class,
     })
@@ -78,7 +80,7 @@ export function compensateCommand(
     }
     if (by.kind !== 'operator' && by.kind !== 'system')
       return refuse('commands.action.not_allowed', 'Undoing a failed command is for operators.')
-    draft.set({ run_after: world.now() }).move('compensating', by, { reason: input.reason ?? null })
+    draft.set({ run_after: world.now() }).move('compensating', by, { reason: reasonOf(input.reason) })
     return accept(draft)
   })
 }
@@ -100,6 +102,8 @@ async function afterFailure(
     const written = await commitWrite(tx, draft.value.done())
     if (!written.ok) return written
     await world.wake(processOf(commandId), { tx })
+    const stop = point('commands.retry_written')
+    if (stop) await stop
     return accept(written.value.command)
   })
 }

@@ -3,12 +3,14 @@
  * and events as the long way, in two commits altogether. Whatever does not go through smoothly is left to the driver.
  */
 import { KernelFault } from '#kernel/errors'
+import { point } from '#store'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-row.ts'
 import { asResult } from './call-effect.ts'
 import { contentHash, contentOf } from './content.ts'
 import { askPolicy, decideCourse } from './decide-course.ts'
 import { draftWrite, type NewEffect } from './draft-write.ts'
+import { withoutArtifacts } from './effect-artifacts.ts'
 import { gatherFacts } from './gather-facts.ts'
 import { decideMode } from './plan.ts'
 import { draftEffects, planInto } from './plan-effects.ts'
@@ -25,6 +27,7 @@ export async function runInline(
   stored: StoredCommand,
 ): Promise<StoredCommand | undefined> {
   const verdict = validatePayload(task.type, task.spec, stored.payload)
+  if (verdict.t === 'malformed') return endMalformed(world, stored, verdict.errors)
   if (verdict.t !== 'fits') return undefined
   const drafts = draftEffects(task, { command: { ...stored, payload: verdict.payload } })
   if (!drafts.ok || decideMode(task, false, drafts.value, world.catalog) !== 'sync') return undefined
@@ -65,8 +68,33 @@ export async function runInline(
       byWorker,
     )
   }
+  const stop = point('commands.inline_called')
+  if (stop) await stop
   const result = task.fn.result ? task.fn.result(results) : (results.at(-1) ?? {})
   draft.set({ result, run_after: null }).move('succeeded', byWorker)
+  const written = await world.writes.commit(draft.done())
+  return written.ok ? written.value.command : undefined
+}
+
+/** What makes no sense is told in the answer to the request itself, not only to those who look again. */
+export async function failMalformed(
+  world: CommandWorld,
+  task: CompiledTask,
+  stored: StoredCommand,
+): Promise<StoredCommand | undefined> {
+  const verdict = validatePayload(task.type, task.spec, stored.payload)
+  return verdict.t === 'malformed' ? endMalformed(world, stored, verdict.errors) : undefined
+}
+
+/** The same row and event as the driver would write; whoever of the two comes first. */
+async function endMalformed(
+  world: CommandWorld,
+  stored: StoredCommand,
+  errors: readonly string[],
+): Promise<StoredCommand | undefined> {
+  const why = { error_class: 'malformed_payload', error: errors.join('; ') } as const
+  const draft = draftWrite(stored, 'free', { at: world.now(), newId: world.newId })
+  draft.set({ ...why, run_after: null }).move('failed', bySystem, why)
   const written = await world.writes.commit(draft.done())
   return written.ok ? written.value.command : undefined
 }
@@ -91,6 +119,8 @@ async function callOnce(
     requestedBy: command.requested_by,
     signal: stop.signal,
     emit: () => {},
+    // Their rows need the transaction of an outcome: left to the driver.
+    artifacts: withoutArtifacts('artifacts are not written inline'),
   })
   const late = world.sleep(Math.min(BUDGET_MS, definition.timeout_ms), stop.signal).then(() => undefined)
   try {

@@ -8,6 +8,7 @@ import { haltInto } from './halt-compensation.ts'
 import { type EffectEnd, recordDone, recordUnknown } from './record-outcome.ts'
 import { recordPending } from './step-blocked.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
+import { point } from '#store'
 import { byWorker } from './world.ts'
 
 /** A provider that cannot be asked right now is asked again after this. */
@@ -83,7 +84,10 @@ async function recordRetry(
     type: 'effect',
     id: effect.domain_effect_id,
   })
-  return (await commitTurn(turn, draft.done())) ? { t: 'wait', until } : { t: turn.isLost ? 'lost' : 'on' }
+  const isWritten = await commitTurn(turn, draft.done())
+  const stop = point('commands.retry_recorded')
+  if (stop) await stop
+  return isWritten ? { t: 'wait', until } : { t: turn.isLost ? 'lost' : 'on' }
 }
 
 /** What travels with every failed attempt: attempt, max_attempts, run_after, last_error, error_class. */
@@ -110,6 +114,8 @@ export async function lookUp(
   const find = deed.find
   if (!find) return recordUnknown(turn, effect, cause)
   const outcome = await callWithin(turn, deed.timeoutMs, (signal) => find(callOf(turn, effect, signal, () => {})))
+  const stop = point('commands.looked_up')
+  if (stop) await stop
   if (outcome.t === 'lost') return { t: 'lost' }
   if (outcome.t === 'pending') return recordPending(turn, effect, outcome.commandId)
   if (outcome.t === 'failed') {

@@ -2,23 +2,25 @@
 import { KernelFault } from '#kernel/errors'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { Next } from '#runtime'
-import { constraintOf } from '#store'
+import { constraintOf, point } from '#store'
 import type { ApprovedContent } from '#domains/approvals'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { type Course, decideCourse, askPolicy, type PolicyQuestion } from './decide-course.ts'
-import type { WriteDraft } from './draft-write.ts'
+import { beginPlannedInto, markBegun } from './begin-effect.ts'
+import type { NewEffect, WriteDraft } from './draft-write.ts'
 import { gatherFacts } from './gather-facts.ts'
 import { contentHash, contentOf } from './content.ts'
 import { isSyncTask } from './catalog/primitives.ts'
-import { listParents } from './sql/list-parents.ts'
 import { taskOf } from './task-of.ts'
 import { draftEffects, planInto } from './plan-effects.ts'
 import { supersedeApprovals, checkApproved } from '#domains/approvals'
 import { approvalEffectPayload, approvalKey, planAsks } from './request-approval.ts'
 import { doneEffect, REQUEST_APPROVAL, requestInputInto } from './request-input.ts'
-import { commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
+import { nextStep } from './next-step.ts'
+import type { ExecutionPlan } from './plan.ts'
+import { asStored, commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
 import { validatePayload } from './validate-payload.ts'
-import { bySystem } from './world.ts'
+import { askingOf, bySystem, byWorker } from './world.ts'
 
 /** Undefined: go on with the row as it is now. */
 export type StepEnd = Next | undefined
@@ -37,6 +39,8 @@ export async function stepIntake(turn: Turn): Promise<StepEnd> {
     draft.move('validated', bySystem)
     if (verdict.t === 'missing') return waitForInput(turn, draft, task, verdict.fields)
   }
+  const classified = point('commands.classified')
+  if (classified) await classified
   const drafts = draftEffects(task, { command })
   const content = contentOf(task, command.payload, drafts.ok ? drafts.value : [])
   command = { ...command, payload_hash: contentHash(content) }
@@ -47,6 +51,8 @@ export async function stepIntake(turn: Turn): Promise<StepEnd> {
     drafts.ok &&
     drafts.value.some(({ effect_type }) => turn.world.catalog.effects.get(effect_type)?.operation?.approval_required)
   const course = decideCourse(task, question.result, { byOperation }, at)
+  const decided = point('commands.policy_decided')
+  if (decided) await decided
   const found = { command, effects: turn.effects }
   switch (course.t) {
     case 'deny':
@@ -112,10 +118,14 @@ async function planAndQueue(
     isApproved &&
     isSyncTask(task.spec) &&
     planned.value.effects.every(({ effect_type }) => turn.world.catalog.effects.get(effect_type)?.definition.bounded)
-  const isFree = isQuick && (await turn.world.db.run(listParents, [turn.command.command_id])).length === 0
-  draft.move(isFree ? 'running' : 'queued', bySystem)
+  const { command } = turn
+  const isFree = !turn.hasParents && !command.cancellation_requested && command.attempt === 1
+  if (!isQuick || !isFree) draft.move('queued', bySystem)
+  const first = isFree ? beginFirstInto(draft, turn, planned.value) : undefined
   try {
-    await commitTurn(turn, draft.done())
+    if ((await commitTurn(turn, draft.done())) && first) markBegun(turn, first.domain_effect_id)
+    const stop = point('commands.planned')
+    if (stop) await stop
     return undefined
   } catch (error) {
     if (constraintOf(error) !== 'idx_domain_effects_idem') throw error
@@ -126,6 +136,22 @@ async function planAndQueue(
       'this deed was already asked for by another command',
     )
   }
+}
+
+/** Waiting for nobody, it runs at once: its plan and the beginning of its first effect are one commit. */
+function beginFirstInto(
+  draft: WriteDraft,
+  turn: Turn,
+  { plan, effects }: { readonly plan: ExecutionPlan; readonly effects: readonly NewEffect[] },
+): NewEffect | undefined {
+  draft.move('running', draft.status === 'queued' ? byWorker : bySystem)
+  const at = turn.world.now()
+  const rows = effects.map((effect) => asStored(effect, at))
+  const next = nextStep({ command: { ...turn.command, plan }, effects: rows }, at)
+  const first =
+    next.t === 'begin' ? effects.find((each) => each.domain_effect_id === next.effect.domain_effect_id) : undefined
+  if (first) beginPlannedInto(draft, turn, first)
+  return first
 }
 
 /** Nothing of the plan is kept; the moves up to it are. */
@@ -162,7 +188,10 @@ async function waitForInput(
     turn,
     request,
   ).done()
-  return (await commitTurn(turn, write)) ? { t: 'wait', until: write.set.run_after ?? null } : undefined
+  const isWritten = await commitTurn(turn, write)
+  const stop = point('commands.input_requested')
+  if (stop) await stop
+  return isWritten ? { t: 'wait', until: write.set.run_after ?? null } : undefined
 }
 
 type Gate = Pick<Turn, 'command' | 'effects'> & {
@@ -202,13 +231,17 @@ async function waitForApproval(
   const by = { actor: bySystem.actor, traceId: command.context.trace_id }
   const isWritten = await commitTurnWith(turn, draft.release(null).done(), async (tx) => {
     // The whole set of gates at once: one that an earlier round asked for and this one does not must not stand in the way.
-    const asked = await supersedeApprovals(tx, { newId: world.newId, types: world.approvalTypes }, by, {
+    const asked = await supersedeApprovals(tx, askingOf(world), by, {
       workspaceId: command.workspace_id,
       commandId: command.command_id,
       why: 'asked_again',
       requests: asks,
     })
     if (!asked.ok) throw new KernelFault('commands.approval.refused', asked.reason, { code: asked.code })
+    const written = point('commands.approval_written')
+    if (written) await written
   })
+  const requested = point('commands.approval_requested')
+  if (requested) await requested
   return isWritten ? { t: 'wait', until: null } : undefined
 }

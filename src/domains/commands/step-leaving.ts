@@ -1,8 +1,10 @@
 /** The ways out of a command that has begun: cancelling, and the walk back through what it did. */
 import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
+import { point } from '#store'
 import { classifyError } from '#kernel/error-classes'
+import { attemptsAllowed } from '#kernel/retry'
 import { readBackOf, type StoredEffect } from './command-row.ts'
-import { findDeed } from './deed.ts'
+import { findDeed, retryOf } from './deed.ts'
 import type { NewEffect } from './draft-write.ts'
 import { awaitedOf, settleAwaited } from './step-blocked.ts'
 import { begin } from './begin-effect.ts'
@@ -22,6 +24,8 @@ export async function stepCancelling(turn: Turn): Promise<StepEnd> {
     ({ status, compensates_effect_id }) => status === 'executing' && compensates_effect_id === null,
   )
   if (open) return settleOpen(turn, open)
+  const stop = point('commands.exit_settled')
+  if (stop) await stop
   const draft = draftOf(turn)
   for (const { domain_effect_id: id, effect_type } of turn.effects.filter(({ status }) => status === 'planned')) {
     draft.tell('effect_skipped', byWorker, { effect_type, reason: 'cancelled' }, { type: 'effect', id })
@@ -73,6 +77,8 @@ export async function stepCompensating(turn: Turn): Promise<StepEnd> {
   const begun = turn.effects.find(({ domain_effect_id }) => domain_effect_id === step.begun_as)
   if (!begun) {
     await commitTurn(turn, draftOf(turn).stay().plan(undoEffect(turn, step), byWorker).done())
+    const stop = point('commands.undo_planned')
+    if (stop) await stop
     return undefined
   }
   const next = judgeOpen(begun, turn.world.now())
@@ -92,6 +98,8 @@ export async function stepCompensating(turn: Turn): Promise<StepEnd> {
 
 /** A cancelled command ends cancelled; one that was undone after a failure ends compensated. */
 export async function finishCompensation(turn: Turn): Promise<StepEnd> {
+  const stop = point('commands.undo_finishing')
+  if (stop) await stop
   const draft = draftOf(turn)
   if (turn.command.status === 'compensating') draft.move('compensated', byWorker)
   if (turn.command.cancellation_requested) draft.move('cancelled', byWorker)
@@ -115,7 +123,8 @@ function undoEffect(turn: Turn, step: UndoStep): NewEffect {
     declared_compensation: null,
     declaration_order: effects.length,
     attempt: 0,
-    max_attempts: compensationPolicy.max_attempts,
+    // As the undo itself is tried: a catalog may bring its own policy for compensation.
+    max_attempts: attemptsAllowed(retryOf(world.catalog, compensationPolicy.operation).limit),
     turn_token: null,
     reversibility: 'irreversible',
     completed_at: null,

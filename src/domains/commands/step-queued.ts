@@ -1,6 +1,6 @@
 /** A queued command: it runs when everything it depends on is where it must be, and not at all when it never can be. */
 import { judgeDependencies } from './dependencies.ts'
-import { beginInto } from './begin-effect.ts'
+import { beginInto, markBegun } from './begin-effect.ts'
 import { nextStep } from './next-step.ts'
 import { replanInto } from './plan-effects.ts'
 import { listParents } from './sql/list-parents.ts'
@@ -59,6 +59,6 @@ async function run(turn: Turn, parents: number): Promise<StepEnd> {
   const isFirst = next?.t === 'begin' && command.attempt === 1
   if (isFirst) beginInto(draft, turn, next.effect, 'running')
   const isWritten = await commitTurn(turn, draft.done())
-  if (isWritten && isFirst) turn.begun.add(next.effect.domain_effect_id)
+  if (isWritten && isFirst) markBegun(turn, next.effect.domain_effect_id)
   return undefined
 }

@@ -1,9 +1,12 @@
 /** A running command: its effects one after the other, and its end. */
+import { KernelFault } from '#kernel/errors'
+import { point } from '#store'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import { byWorker } from './world.ts'
 import type { StoredEffect } from './command-row.ts'
 import { findDeed } from './deed.ts'
 import { decideInDoubt } from './decide-outcome.ts'
-import { begin, beginInto } from './begin-effect.ts'
+import { begin, beginInto, markBegun } from './begin-effect.ts'
 import { callAndRecord } from './execute-effect.ts'
 import { lookUp, recordFailed } from './settle-attempt.ts'
 import type { WriteDraft } from './draft-write.ts'
@@ -18,6 +21,11 @@ export async function stepRunning(turn: Turn): Promise<StepEnd> {
   switch (next.t) {
     case 'finished':
       return finish(turn, next.results)
+    case 'torn':
+      // Nothing is lost by asking again: the turn fails, comes back with a fresh look at the rows, and in the end is stuck for all to see.
+      throw new KernelFault('commands.plan.torn', `not every step is settled: ${next.steps.join(', ')}`, {
+        command_id: turn.command.command_id,
+      })
     case 'failed':
       return endFailed(
         turn,
@@ -48,8 +56,8 @@ export async function continueEffect(turn: Turn, effect: StoredEffect): Promise<
   }
   if (turn.begun.has(effect.domain_effect_id)) {
     turn.begun.delete(effect.domain_effect_id)
-    const ended = await callAndRecord(turn, effect, deed, (draft, done) => beginNextInto(draft, turn, done))
-    markBegun(turn)
+    const ended = await callAndRecord(turn, effect, deed, (draft, done) => goOnInto(draft, turn, done))
+    markNext(turn, effect)
     return ended
   }
   const cut = {
@@ -71,23 +79,30 @@ export async function continueEffect(turn: Turn, effect: StoredEffect): Promise<
   }
 }
 
-/** The outcome of one effect and the beginning of the next in one commit. */
-function beginNextInto(draft: WriteDraft, turn: Turn, done: StoredEffect): void {
+/** The outcome of one effect, and the beginning of the next or the end of the command, in one commit. */
+function goOnInto(draft: WriteDraft, turn: Turn, done: StoredEffect): void {
   const effects = turn.effects.map((each) => (each.domain_effect_id === done.domain_effect_id ? done : each))
   const next =
     done.compensates_effect_id === null ? nextStep({ command: turn.command, effects }, turn.world.now()) : undefined
   if (next?.t === 'begin') beginInto(draft, turn, next.effect, 'running')
+  if (next?.t !== 'finished' || turn.command.status !== 'running') return
+  const result = resultOf(turn, next.results)
+  if (result.ok) finishInto(draft, result.value)
 }
 
-/** What the shared commit has really begun; a cancel in between leaves it planned. */
-function markBegun(turn: Turn): void {
+/**
+ * What the shared commit has really begun; a cancel in between leaves it planned. Never the one that was just called: where its record
+ * did not get through, its row looks like a fresh beginning, and it would be called a second time.
+ */
+function markNext(turn: Turn, called: StoredEffect): void {
   for (const effect of turn.effects) {
     const isOurs =
+      effect.domain_effect_id !== called.domain_effect_id &&
       effect.status === 'executing' &&
       effect.turn_token === turn.token &&
       effect.run_after === null &&
       effect.attempt === 1
-    if (isOurs && effect.read_back === null && effect.error === null) turn.begun.add(effect.domain_effect_id)
+    if (isOurs && effect.read_back === null && effect.error === null) markBegun(turn, effect.domain_effect_id)
   }
 }
 
@@ -111,8 +126,29 @@ export async function release(turn: Turn, until: Date | null): Promise<StepEnd> 
 }
 
 async function finish(turn: Turn, results: readonly unknown[]): Promise<StepEnd> {
+  const result = resultOf(turn, results)
+  if (!result.ok) return endFailed(turn, draftOf(turn), 'internal_error', result.reason)
+  const draft = draftOf(turn)
+  finishInto(draft, result.value)
+  const before = point('commands.finishing')
+  if (before) await before
+  const isWritten = await commitTurn(turn, draft.done())
+  const after = point('commands.finished')
+  if (after) await after
+  return isWritten ? { t: 'done' } : undefined
+}
+
+function finishInto(draft: WriteDraft, result: unknown): void {
+  draft.set({ result, error: null, error_class: null }).move('succeeded', byWorker).release(null)
+}
+
+/** A function that cannot say what came of it is a fault of that function: what was done stays done and is on record. */
+function resultOf(turn: Turn, results: readonly unknown[]): Decision<unknown> {
   const task = taskOf(turn)
-  const result = task?.fn.result ? task.fn.result(results) : (results.at(-1) ?? {})
-  const draft = draftOf(turn).set({ result, error: null, error_class: null }).move('succeeded', byWorker).release(null)
-  return (await commitTurn(turn, draft.done())) ? { t: 'done' } : undefined
+  try {
+    return accept(task?.fn.result ? task.fn.result(results) : (results.at(-1) ?? {}))
+  } catch (error) {
+    const why = error instanceof Error ? error.message : 'unknown'
+    return refuse('commands.plan.invalid', `the function ${task?.fn.name ?? ''} could not give its result: ${why}`)
+  }
 }

@@ -1,19 +1,21 @@
 /** Takes a request in: one statement writes the command and its audit event, and nothing answers "accepted" before it is committed. */
 import { encodeId } from '#kernel/ids'
 import { decideIdempotencyKey } from '#kernel/idempotency-key'
+import { decideKeyOwner } from '#kernel/key-template'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
+import { hasSecretShape, redactText } from '#kernel/secret-shapes'
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
-import { appendEvents, point } from '#store'
+import { appendEvents, point, type Tx } from '#store'
 import { cancellationModes, type CancellationMode, type IngressType } from '#store/schema/commands'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-row.ts'
 import { payloadHash, requestFingerprint } from './content.ts'
 import { checkSecrets } from '#kernel/data-class'
 import { commandLog } from './events.ts'
-import { type DependsOn, insertWithDependencies } from './insert-command.ts'
-import { runInline } from './run-inline.ts'
+import { type DependsOn, insertWithMore } from './insert-command.ts'
+import { failMalformed, runInline } from './run-inline.ts'
 import { type Acting, type CommandWorld, processOf } from './world.ts'
 
 export type SubmitCommand = {
@@ -28,6 +30,8 @@ export type SubmitCommand = {
   readonly runAs?: 'user' | 'service' | 'agent'
   readonly appId?: string
   readonly metadata?: JsonObject
+  /** Written in the transaction that opens the command, and only when it is new; a refusal leaves neither. */
+  readonly alongside?: (tx: Tx, command: StoredCommand) => Promise<Decision<unknown>>
 }
 
 export type SubmittedCommand = { readonly command: StoredCommand; readonly isNew: boolean }
@@ -84,15 +88,16 @@ export async function submitCommand(
     traceId: by.traceId,
     at,
   }
-  const opened = input.dependsOn?.length
-    ? await insertWithDependencies(world, row, event, input.dependsOn)
-    : await world.inserts.insert(row, [event])
+  const opened =
+    input.dependsOn?.length || input.alongside
+      ? await insertWithMore(world, row, event, input)
+      : await world.inserts.insert(row, [event])
   if (!opened.ok) return opened.code === 'key_reused' ? rejectRequest(world, by, input, showFirst(opened)) : opened
   const stop = point('commands.submitted')
   if (stop) await stop
   const { inserted, row: stored } = opened.value
   if (!inserted) return accept({ command: stored, isNew: false })
-  const done = mayInline ? await runInline(world, task, stored) : undefined
+  const done = mayInline ? await runInline(world, task, stored) : await failMalformed(world, task, stored)
   if (done) return accept({ command: done, isNew: true })
   await wakeQuietly(world, stored.command_id, task.queue)
   return accept({ command: stored, isNew: true })
@@ -129,7 +134,14 @@ function checkRequest({ catalog }: CommandWorld, input: SubmitCommand): Decision
   const secrets = checkSecrets(input.payload, task.type.fields)
   if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
   const key = decideIdempotencyKey(task.key, input.idempotencyKey, input.payload)
-  return key.ok ? accept({ task, key: key.value, mode: mode.value }) : key
+  if (!key.ok) return key
+  if (key.value !== undefined) {
+    const owned = decideKeyOwner(key.value, input.ingress)
+    if (!owned.ok) return { ...owned, path: 'idempotency_key' }
+    if (hasSecretShape(key.value))
+      return refuse('commands.payload.secret', 'The key looks like a credential.', { path: 'idempotency_key' })
+  }
+  return accept({ task, key: key.value, mode: mode.value })
 }
 
 export function decideMode(asked: string | undefined): Decision<CancellationMode | undefined> {
@@ -179,10 +191,10 @@ export async function rejectRequest(
   refusal: Refusal,
 ): Promise<Refusal> {
   const payload = {
-    task_name: input.taskName.slice(0, 200),
+    task_name: redactText(input.taskName).slice(0, 200),
     ingress: input.ingress,
     code: refusal.code,
-    reason: refusal.reason,
+    reason: redactText(refusal.reason),
     target_type: 'request',
     target_id: null,
   }

@@ -140,6 +140,17 @@ describe('submit', () => {
     assert.equal(accepted(submitted).command.status, 'created')
   })
 
+  test('[SCD-05] nobody takes the key of a due time before it comes, nor that of a webhook or an agent', async () => {
+    for (const idempotencyKey of ['schedule:hourly:2026-05-02T03:00:00.000Z', 'webhook:stripe:evt_1', 'agent:run:1']) {
+      const sent = await send({ idempotencyKey })
+      assert.equal(sent.ok ? 'accepted' : `${sent.code} ${sent.path}`, 'key_reserved idempotency_key')
+    }
+    const spec = { name: 'hourly', command_type: 'work', cron: '0 * * * *', queue: 'scheduled_maintenance' }
+    const firing = { workspaceId: room.tenant.workspace.id, traceId: TRACE, requestId: 'req_1' }
+    const fired = accepted(await fireSchedule(room.world, spec, { ...firing, dueAt: new Date('2026-05-02T03:00:00Z') }))
+    assert.equal(fired.isNew, true)
+  })
+
   test('[SCD-05] a schedule that fires twice makes one command', async () => {
     const spec = { name: 'nightly', command_type: 'work', cron: '0 3 * * *', queue: 'scheduled_maintenance' }
     const firing = {

@@ -2,6 +2,7 @@
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { point } from '#store'
 import type { StoredCommand } from './command-row.ts'
 import { lockCase, refuseMissing } from './command-repository.ts'
 import { payloadHash } from './content.ts'
@@ -59,6 +60,8 @@ export async function supplyInput(
     const written = await commitWrite(tx, draft.done())
     if (!written.ok) return written
     await world.wake(processOf(commandId), { tx })
+    const stop = point('commands.input_supplied')
+    if (stop) await stop
     return accept(written.value.command)
   })
 }

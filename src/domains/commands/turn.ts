@@ -1,12 +1,14 @@
 /** One turn of a driver: the case as it stands, and the only way in which a turn writes. Every write names the turn's token. */
-import type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
-import { takeTurn } from './command-repository.ts'
+import type { StoredCommand, StoredEffect } from './command-row.ts'
+import { type HeldCase, takeTurn } from './command-repository.ts'
 import { draftWrite, type NewEffect, type Write, type WriteDraft } from './draft-write.ts'
+import { renewTurn } from './sql/take-turn.ts'
 import type { WriteResult } from './write-lane.ts'
 import { commitWrite } from './write-lane.ts'
 import { type CommandWorld, processOf } from './world.ts'
+import type { Pen } from '#domains/artifacts'
 import type { Decision } from '#kernel/refusal'
-import type { Tx } from '#store'
+import { point, type Tx } from '#store'
 
 /** Long enough for the slowest step between two renewals; a later token takes over at once, whatever is left of it. */
 export const TURN_MS = 30_000
@@ -18,16 +20,22 @@ export type Turn = {
   readonly signal: AbortSignal
   command: StoredCommand
   effects: readonly StoredEffect[]
+  hasParents: boolean
   /** Effects that this very turn has begun: whatever else is executing was left behind by an earlier one. */
   readonly begun: Set<string>
+  /** What the latest call of each effect has written; saved with its outcome. */
+  readonly pens: Map<string, Pen>
   /** Set when a later turn has the row: nothing is written any more. */
   isLost: boolean
+  /** When the row was last known to be ours: the moment before it was asked. */
+  heldAt: Date
 }
 
 export function openTurn(
   world: CommandWorld,
   fence: { token: string; turn: string; signal: AbortSignal },
-  found: CommandCase,
+  found: HeldCase,
+  heldAt: Date,
 ): Turn {
   return {
     world,
@@ -36,7 +44,9 @@ export function openTurn(
     signal: fence.signal,
     ...found,
     begun: new Set(),
+    pens: new Map(),
     isLost: false,
+    heldAt,
   }
 }
 
@@ -67,7 +77,12 @@ async function settle(turn: Turn, write: Write, result: Decision<WriteResult>): 
   }
   const { command, touched, dependents } = result.value
   turn.command = command
+  turn.heldAt = write.at
   turn.effects = applyWrite(turn.effects, write, touched)
+  if (dependents.length > 0) {
+    const stop = point('commands.dependents_marked')
+    if (stop) await stop
+  }
   for (const id of dependents) await turn.world.wake(processOf(id))
   return true
 }
@@ -77,6 +92,27 @@ export async function refresh(turn: Turn): Promise<void> {
   const found = await takeTurn(turn.world.db, turn.command.command_id, turn.token, TURN_MS)
   if (!found) turn.isLost = true
   else Object.assign(turn, found)
+}
+
+/**
+ * Half of the shortest time in which another process may take a turn over. A process that was frozen or cut off for longer, between
+ * the record of a beginning and the call, would otherwise do what its heir has done already.
+ */
+const TRUST_MS = 400
+/** A database that always takes longer to answer must not keep its commands from being done. */
+const TRUST_TRIES = 3
+
+/** True: the turn is still ours, or was a moment ago. Asked right before every call: nothing of ours stands between the two. */
+export async function isStillHeld(turn: Turn): Promise<boolean> {
+  for (let tries = 0; tries < TRUST_TRIES && !turn.isLost; tries++) {
+    const asked = turn.world.now()
+    const ageMs = asked.getTime() - turn.heldAt.getTime()
+    if (ageMs >= 0 && ageMs < TRUST_MS) return true
+    const [row] = await turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, TURN_MS])
+    turn.heldAt = asked
+    turn.isLost = row === undefined
+  }
+  return !turn.isLost
 }
 
 /** What the rows look like after the write, without asking for them again. */
@@ -94,6 +130,6 @@ export function applyWrite(
   return [...changed, ...write.newEffects.map((effect) => asStored(effect, write.at))]
 }
 
-function asStored(effect: NewEffect, at: Date): StoredEffect {
+export function asStored(effect: NewEffect, at: Date): StoredEffect {
   return { ...effect, error: null, error_class: null, run_after: null, read_back: null, created_at: at }
 }

@@ -1,10 +1,11 @@
 /** What the services of this room need from outside, and on whose behalf they act. */
 import type { Clock, NewId, Random } from '#kernel/clock'
 import type { ConcordActor } from '#kernel/machines/actors'
+import type { ArtifactWorld } from '#domains/artifacts'
 import type { Principal } from '#domains/identity'
 import type { Runtime } from '#runtime'
 import type { Db, InsertLane } from '#store'
-import type { ApprovalTypes } from '#domains/approvals'
+import type { ApprovalTypes, Notify } from '#domains/approvals'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-row.ts'
 import type { FactSources } from './gather-facts.ts'
@@ -18,9 +19,13 @@ export type CommandWorld = {
   readonly catalog: Catalog
   readonly wake: Runtime['wake']
   readonly approvalTypes: ApprovalTypes
+  /** Told in the transaction that asks a person. */
+  readonly notifyApprovers?: Notify
   readonly inserts: InsertLane<StoredCommand>
   readonly writes: WriteLane
   readonly facts: FactSources
+  /** Left out: effects of this process cannot write artifacts. */
+  readonly artifacts?: ArtifactWorld
   /** Settles after the time, or at once when the signal is aborted: call limits and heartbeats are made of it. */
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
 }
@@ -47,6 +52,11 @@ export function actingFor(principal: Principal, traceId: string): Acting {
     traceId,
     principal,
   }
+}
+
+/** What asking a person needs of this room. */
+export function askingOf({ newId, approvalTypes, notifyApprovers }: CommandWorld) {
+  return { newId, types: approvalTypes, ...(notifyApprovers ? { notify: notifyApprovers } : {}) }
 }
 
 export function processOf(commandId: string) {

@@ -1,7 +1,7 @@
 /** Commits what steps have decided: one by one inside a transaction, or together with whatever else is due, in one commit. */
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { type Db, openLane, point, type Sql, statement } from '#store'
+import { type Db, openLane, type Sql, statement } from '#store'
 import type { StoredCommand } from './command-row.ts'
 import type { Write } from './draft-write.ts'
 import { isOpen, type Written, writeCase } from './sql/write-case.ts'
@@ -68,8 +68,6 @@ export function refuseMoved(write: Write): Refusal {
 /** For steps that write more than one table: inside the caller's transaction. */
 export async function commitWrite(sql: Sql, write: Write): Promise<Decision<WriteResult>> {
   const [row] = await sql.run(writeCase, valuesOf([write]))
-  const stop = point('commands.written')
-  if (stop) await stop
   return row ? accept(resultOf(write, row)) : refuseMoved(write)
 }
 

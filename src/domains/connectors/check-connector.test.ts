@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
+import type { Refusal } from '#kernel/refusal'
 import type { Db } from '#store'
 import { realSleep } from '#test/connectors'
 import { checkConnector, checkOpened } from './check-connector.ts'
@@ -51,6 +52,7 @@ function declare(change: Partial<Input> = {}, first: object = {}): ConnectorDefi
   })
 }
 
+const rulesIn = ({ facts = {} }: Refusal) => (facts['findings'] as { rule: string }[]).map(({ rule }) => rule)
 const rulesOf = (definition: ConnectorDefinition) => [...new Set(checkConnector(definition).map(({ rule }) => rule))]
 
 test('[CON-01] [CON-18] a whole declaration passes, with every part that is asked for', () => {
@@ -176,7 +178,7 @@ test('what does not pass is not opened, nothing starts, and everything is told a
   const refused = openConnectors([bad, declare(), declare({ connector_id: 'other' })], world)
   assert.ok(!refused.ok)
   assert.deepEqual([refused.code, isOpened], ['connectors.declaration.invalid', false])
-  const rules = (refused.facts?.['findings'] as { rule: string }[]).map(({ rule }) => rule)
+  const rules = rulesIn(refused)
   for (const rule of ['description', 'rate_limits', 'duplicate']) assert.ok(rules.includes(rule), rule)
   const liar = declare({
     open: () => ({
@@ -188,10 +190,7 @@ test('what does not pass is not opened, nothing starts, and everything is told a
   })
   const lied = openConnectors([liar], world)
   assert.ok(!lied.ok)
-  assert.deepEqual(
-    (lied.facts?.['findings'] as { rule: string }[]).map(({ rule }) => rule),
-    ['name', 'connector_type', 'capabilities'],
-  )
+  assert.deepEqual(rulesIn(lied), ['name', 'connector_type', 'capabilities'])
   const secret = openConnectors([declare({ settings: { password: 'hunter2-hunter2' } })], world)
   assert.equal(secret.ok ? '' : secret.code, 'secret_in_manifest')
 })

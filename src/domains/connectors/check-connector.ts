@@ -1,6 +1,6 @@
 /** Whether a declaration is complete, fits together and holds no secret; what does not pass is not loaded. Pure. */
 import { isJsonObject, type JsonValue } from '#kernel/json-value'
-import { redactText } from '#kernel/secret-shapes'
+import { hasSecretShape } from '#kernel/secret-shapes'
 import { checkOperation, isConnectorName } from './check-operation.ts'
 import type { Connector } from './connector.ts'
 import { authModes, type ConnectorDefinition, sideEffectClasses } from './define-connector.ts'
@@ -69,7 +69,7 @@ const SECRET_NAME = /(^|_|-)(password|passwd|secret|token|api_?key|private_?key|
 export function secretPaths(value: JsonValue, path: readonly string[]): readonly string[] {
   if (typeof value === 'string') {
     const isNamed = SECRET_NAME.test(path.at(-1) ?? '') && value !== '' && !parseSecretReference(value).ok
-    return isNamed || redactText(value) !== value ? [path.join('.')] : []
+    return isNamed || hasSecretShape(value) ? [path.join('.')] : []
   }
   if (Array.isArray(value))
     return (value as readonly JsonValue[]).flatMap((part, at) => secretPaths(part, [...path, String(at)]))

@@ -191,8 +191,8 @@ function operationsOf(
       side_effect_class: contract.side_effect_class,
       name: operation,
       // A written input takes what it names and nothing else, like one in code.
-      input: z.fromJSONSchema({ additionalProperties: false, ...input_schema } as never),
-      output: z.fromJSONSchema(output_schema as never),
+      input: z.fromJSONSchema({ additionalProperties: false, ...input_schema }),
+      output: z.fromJSONSchema(output_schema),
       ...(request ? { request } : {}),
     }),
   )

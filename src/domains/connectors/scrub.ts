@@ -1,7 +1,7 @@
 /** Removes what must not be seen from everything a call gives back: the secrets it used, in the forms they travel in, and whatever has the shape of one. */
 import { Buffer } from 'node:buffer'
 import { isJsonObject, type JsonValue } from '#kernel/json-value'
-import { redactText } from '#kernel/secret-shapes'
+import { redactText, redactValue } from '#kernel/secret-shapes'
 
 export type Scrubber = {
   /** From now on this text is removed. */
@@ -16,21 +16,22 @@ export function openScrubber(): Scrubber {
   const forms = new Set<string>()
   // Longest first: a form inside a longer one would leave the rest of it standing.
   let ordered: readonly string[] = []
-  const text = (given: string): string =>
-    redactText(ordered.reduce((line, form) => (line.includes(form) ? line.replaceAll(form, INSTEAD) : line), given))
+  const withoutKnown = (given: string): string =>
+    ordered.reduce((line, form) => (line.includes(form) ? line.replaceAll(form, INSTEAD) : line), given)
   const value = (given: JsonValue): JsonValue => {
-    if (typeof given === 'string') return text(given)
+    if (typeof given === 'string') return withoutKnown(given)
     if (Array.isArray(given)) return (given as readonly JsonValue[]).map(value)
     if (given === null || !isJsonObject(given)) return given
-    return Object.fromEntries(Object.entries(given).map(([name, part]) => [text(name), value(part)]))
+    return Object.fromEntries(Object.entries(given).map(([name, part]) => [withoutKnown(name), value(part)]))
   }
   return {
     learn(secret) {
       for (const form of formsOf(secret)) if (form.length >= 4) forms.add(form)
       ordered = [...forms].toSorted((a, b) => b.length - a.length)
     },
-    text,
-    value,
+    text: (given) => redactText(withoutKnown(given)),
+    // Data is used by somebody: only what surely is a secret goes.
+    value: (given) => redactValue(value(given)),
   }
 }
 

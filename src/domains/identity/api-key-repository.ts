@@ -15,16 +15,19 @@ export type StoredApiKey = {
   readonly expires_at: Date | null
   readonly revoked_at: Date | null
   readonly last_used_at: Date | null
+  /** Opens nothing; exchanged once for a key. */
+  readonly is_invitation: boolean
 }
 
-const KEY = 'id, org_id, user_id, workspace_id, name, prefix, role, created_at, expires_at, revoked_at, last_used_at'
+const KEY =
+  'id, org_id, user_id, workspace_id, name, prefix, role, created_at, expires_at, revoked_at, last_used_at, is_invitation'
 
 export type NewApiKey = Omit<StoredApiKey, 'revoked_at' | 'last_used_at'> & { readonly key_hash: Uint8Array }
 
 export async function insertApiKey(tx: Tx, key: NewApiKey): Promise<StoredApiKey | undefined> {
   const [row] = await tx.query<StoredApiKey>(
-    `insert into identity.api_keys (id, org_id, user_id, workspace_id, name, prefix, key_hash, role, created_at, expires_at)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict (prefix) do nothing returning ${KEY}`,
+    `insert into identity.api_keys (id, org_id, user_id, workspace_id, name, prefix, key_hash, role, created_at, expires_at, is_invitation)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict (prefix) do nothing returning ${KEY}`,
     [
       key.id,
       key.org_id,
@@ -36,6 +39,7 @@ export async function insertApiKey(tx: Tx, key: NewApiKey): Promise<StoredApiKey
       key.role,
       key.created_at,
       key.expires_at,
+      key.is_invitation,
     ],
   )
   return row

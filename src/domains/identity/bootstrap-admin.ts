@@ -12,6 +12,7 @@ import {
   insertUser,
   insertWorkspace,
 } from './identity-repository.ts'
+import { findPerson } from './people-repository.ts'
 import { isWorkingKey } from './authenticate.ts'
 import { type By, bySystem, type IdentityWorld } from './world.ts'
 
@@ -47,7 +48,9 @@ export function bootstrapAdmin(world: IdentityWorld, traceId: string, place?: Ke
     const orgId = await ensureOrg(tx, world, by)
     const userId = await ensureAdmin(tx, world, by, orgId)
     const workspaceId = await ensureWorkspace(tx, world, by, orgId, userId)
-    const isKeyThere = place ? await isWorkingKey(tx, await place.read()) : await hasKeys(tx, orgId, userId)
+    // Whoever took over from the first administrator may have let him go: no start brings him back.
+    const isGone = (await findPerson(tx, orgId, userId))?.deactivated_at instanceof Date
+    const isKeyThere = isGone || (place ? await isWorkingKey(tx, await place.read()) : await hasKeys(tx, orgId, userId))
     const key = isKeyThere ? null : await createAdminKey(tx, world, by, orgId, userId)
     if (key !== null) await place?.write(key)
     return { orgId, workspaceId, userId, key }
@@ -112,6 +115,7 @@ async function createAdminKey(tx: Tx, world: IdentityWorld, by: By, orgId: strin
     role: 'admin',
     created_at: world.now(),
     expires_at: null,
+    is_invitation: false,
   })
   if (!stored) throw raced('key')
   await appendKeyEvent(tx, world, by, 'api_key_created', stored)

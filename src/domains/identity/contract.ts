@@ -90,7 +90,6 @@ export const createApiKeyBody = z
   .strictObject({
     name: name('ci'),
     role: platformRole,
-    user_id: idField('user').optional().meta({ type: 'string', example: USER_ID, description: 'Default: yourself.' }),
     workspace_id: idField('workspace')
       .optional()
       .meta({ type: 'string', example: WORKSPACE_ID, description: 'Bind the key to one workspace.' }),
@@ -101,7 +100,7 @@ export const createApiKeyBody = z
       description: 'At most ten years ahead.',
     }),
   })
-  .meta({ id: 'CreateApiKey', description: 'A new API key.' })
+  .meta({ id: 'CreateApiKey', description: 'A new API key of your own.' })
 
 export const createdApiKeyView = apiKeyView
   .extend({

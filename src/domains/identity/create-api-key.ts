@@ -1,4 +1,4 @@
-/** Creates an API key; the key itself is in the answer and nowhere else (I3). */
+/** Creates an API key of the caller's own; the key itself is in the answer and nowhere else (I3). */
 import { KernelFault } from '#kernel/errors'
 import { checkInstant } from '#kernel/instant'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -6,7 +6,7 @@ import { mintKey } from './api-key.ts'
 import { appendKeyEvent } from './events.ts'
 import { parseName } from './field.ts'
 import { insertApiKey, type StoredApiKey } from './api-key-repository.ts'
-import { findUser } from './identity-repository.ts'
+import { holdKey, holdPerson } from './people-repository.ts'
 import { isRoleAtLeast, type PlatformRole } from './platform-role.ts'
 import { decideUnbound, type Principal } from './principal.ts'
 import { resolveWorkspace } from './resolve-workspace.ts'
@@ -15,7 +15,6 @@ import { byPrincipal, type IdentityWorld } from './world.ts'
 export type CreateApiKey = {
   readonly name: string
   readonly role: PlatformRole
-  readonly userId?: string | undefined
   readonly workspaceId?: string | undefined
   readonly expiresAt?: Date | undefined
 }
@@ -40,10 +39,13 @@ export async function createApiKey(
   const workspaceId = await decideWorkspace(world, creator, input.workspaceId)
   if (!workspaceId.ok) return workspaceId
   return world.db.transaction(async (tx) => {
-    const user = await findUser(tx, creator.orgId, input.userId ?? creator.userId)
-    if (!user) return refuse('identity.user.not_found', 'There is no such user.', { path: 'user_id' })
+    const own = await holdPerson(tx, creator.orgId, creator.userId)
+    if (own === undefined) return refuse('identity.user.not_found', 'There is no such user.')
+    // Whoever was let in a moment ago with a key that was ended since must not go on with another.
+    if (creator.keyId !== null && !(await holdKey(tx, creator.orgId, creator.keyId)))
+      return refuse('unauthenticated', 'This credential is not valid.', { hint: 'It has been ended meanwhile.' })
     for (const [whose, role] of [
-      ['the user', user.role],
+      ['the user', own],
       ['your credential', creator.role],
     ] as const) {
       if (isRoleAtLeast(role, input.role)) continue
@@ -56,7 +58,7 @@ export async function createApiKey(
     const stored = await insertApiKey(tx, {
       id: world.newId(),
       org_id: creator.orgId,
-      user_id: user.id,
+      user_id: creator.userId,
       workspace_id: workspaceId.value,
       name: name.value,
       prefix: minted.prefix,
@@ -64,6 +66,7 @@ export async function createApiKey(
       role: input.role,
       created_at: now,
       expires_at: input.expiresAt ?? null,
+      is_invitation: false,
     })
     if (!stored) throw new KernelFault('identity.key.prefix_taken', 'two random key prefixes of 48 bits were equal')
     await appendKeyEvent(tx, world, byPrincipal(creator, traceId), 'api_key_created', stored)

@@ -1,5 +1,6 @@
 /** Creates a user in an organisation; an identity belongs to exactly one, over all organisations (I1). */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import type { Tx } from '#store'
 import { appendOrgEvent } from './events.ts'
 import { parseName } from './field.ts'
 import { findOrg, insertUser, type StoredUser } from './identity-repository.ts'
@@ -16,7 +17,12 @@ export type CreateUser = {
 
 const EMAIL = /^[^\s@]{1,64}@[^\s@]{1,190}$/
 
-export async function createUser(world: IdentityWorld, by: By, input: CreateUser): Promise<Decision<StoredUser>> {
+export function createUser(world: IdentityWorld, by: By, input: CreateUser): Promise<Decision<StoredUser>> {
+  return world.db.transaction((tx) => addUser(tx, world, by, input))
+}
+
+/** The same inside a transaction of the caller. */
+export async function addUser(tx: Tx, world: IdentityWorld, by: By, input: CreateUser): Promise<Decision<StoredUser>> {
   const externalId = parseName(input.externalId, 255)
   if (!externalId.ok) return { ...externalId, path: 'external_id' }
   const email = input.email ?? null
@@ -26,23 +32,21 @@ export async function createUser(world: IdentityWorld, by: By, input: CreateUser
   if (!isRoleAtLeast(input.role, 'reader')) {
     return refuse('api.field.value', 'This platform role does not exist.', { path: 'role' })
   }
-  return world.db.transaction(async (tx) => {
-    if (!(await findOrg(tx, input.orgId))) return refuse('identity.org.not_found', 'There is no such organisation.')
-    const user = await insertUser(tx, {
-      id: world.newId(),
-      org_id: input.orgId,
-      external_id: externalId.value,
-      email,
-      role: input.role,
-      created_at: world.now(),
-    })
-    if (!user) {
-      return refuse('identity.user.external_id_taken', 'This identity already belongs to an organisation.', {
-        path: 'external_id',
-      })
-    }
-    const payload = { user_id: user.id, role: user.role }
-    await appendOrgEvent(tx, world, by, { type: 'user_created', orgId: user.org_id, payload })
-    return accept(user)
+  if (!(await findOrg(tx, input.orgId))) return refuse('identity.org.not_found', 'There is no such organisation.')
+  const user = await insertUser(tx, {
+    id: world.newId(),
+    org_id: input.orgId,
+    external_id: externalId.value,
+    email,
+    role: input.role,
+    created_at: world.now(),
   })
+  if (!user) {
+    return refuse('identity.user.external_id_taken', 'This identity already belongs to an organisation.', {
+      path: 'external_id',
+    })
+  }
+  const payload = { user_id: user.id, role: user.role }
+  await appendOrgEvent(tx, world, by, { type: 'user_created', orgId: user.org_id, payload })
+  return accept(user)
 }

@@ -7,6 +7,11 @@ import type { By, IdentityWorld } from './world.ts'
 export const identityEventTypes = {
   org_created: 'audit',
   user_created: 'audit',
+  user_invited: 'audit',
+  invitation_redeemed: 'audit',
+  user_role_changed: 'audit',
+  user_deactivated: 'audit',
+  user_reactivated: 'audit',
   org_role_created: 'audit',
   org_role_granted: 'audit',
   org_role_revoked: 'audit',
@@ -21,11 +26,25 @@ const identityLog = domainEventLog(identityEventTypes)
 type World = Pick<IdentityWorld, 'newId' | 'now'>
 type Fact = { readonly type: IdentityEventType; readonly payload: Readonly<Record<string, unknown>> }
 
+/** What a fact is about: the most particular thing it names. */
+const targets = [
+  ['key_id', 'api_key'],
+  ['user_id', 'user'],
+  ['role_id', 'org_role'],
+  ['workspace_id', 'workspace'],
+  ['org_id', 'org'],
+] as const
+
+function targetOf(payload: Fact['payload']) {
+  const [field, type] = targets.find(([name]) => typeof payload[name] === 'string') ?? ['org_id', 'org']
+  return { target_type: type, target_id: payload[field] ?? null }
+}
+
 async function append(tx: Tx, world: World, by: By, chainId: string, { type, payload }: Fact): Promise<void> {
   const event = {
     eventId: world.newId(),
     type,
-    payload,
+    payload: { ...payload, ...targetOf(payload) },
     actor: by.actor,
     actorKind: 'human',
     traceId: by.traceId,

@@ -29,7 +29,8 @@ export type Claimed = { readonly runs: readonly ClaimedRun[]; readonly waiting: 
 export function claimNext(scheduler: Scheduler, max = 1): Decision<Claimed> {
   const ready = requireRecovered(scheduler)
   if (!ready.ok) return ready
-  return scheduler.db.write((tx) => {
+  scheduler.pass('dispatch.before_claim')
+  const claimed = scheduler.db.write((tx): Decision<Claimed> => {
     const now = nowMs(scheduler)
     let look = tx.one(lookBeforeClaim) ?? { reserved_until: null, in_flight: 0, delayed_until: null }
     if (look.reserved_until !== null) {
@@ -48,6 +49,8 @@ export function claimNext(scheduler: Scheduler, max = 1): Decision<Claimed> {
       waiting: runs.length === free ? null : wait('empty', isUpcoming ? look.delayed_until : null).waiting,
     })
   })
+  if (claimed.ok && claimed.value.runs.length > 0) scheduler.pass('dispatch.committed')
+  return claimed
 }
 
 function claimRuns(scheduler: Scheduler, tx: Tx, free: number, now: number): ClaimedRun[] {

@@ -6,7 +6,7 @@ import { failureClasses } from '#kernel/error-classes'
 import { misfirePolicies } from '#kernel/schedule'
 import { parseTimeZone } from '#kernel/time-zone'
 import { accept } from '#kernel/refusal'
-import { idField, instantField, jsonObjectField, nameField, parsedField, uuidField } from './field.ts'
+import { idField, instantField, jsonObjectField, nameField, parsedField } from './field.ts'
 import { groupFailureRules, groupModes, scheduleOverlapPolicies } from './stored-rows.ts'
 
 const PRIORITY_MAX = 1_000_000
@@ -14,12 +14,19 @@ const PRIORITY_MAX = 1_000_000
 const GROUP_JOBS_MAX = 10_000
 const DELAY_MAX_MS = 30 * 86_400_000
 
-const priority = z.int().min(-PRIORITY_MAX).max(PRIORITY_MAX)
-const jobType = z.string().regex(/^[a-z][a-z0-9_.-]{0,63}$/)
+const priority = z.int().min(-PRIORITY_MAX).max(PRIORITY_MAX).meta({ example: 10, description: 'Higher comes first.' })
+const jobType = z
+  .string()
+  .regex(/^[a-z][a-z0-9_.-]{0,63}$/)
+  .meta({ example: 'report', description: 'A registered job type.' })
 /** Kept as text that has been read once. */
 const cron = parsedField((text) => {
   const fields = parseCron(text)
   return fields.ok ? accept(text) : fields
+}).meta({
+  type: 'string',
+  example: '30 2 * * *',
+  description: 'Minute, hour, day of month, month, day of week; a time that the clocks skip or repeat comes once.',
 })
 const delayMs = z.int().min(0).max(DELAY_MAX_MS)
 
@@ -61,15 +68,29 @@ const newJob = {
   not_before: instantField().optional(),
 }
 
-export const submitJobBody = z.strictObject({ ...newJob, group_id: uuidField().optional() })
-export const submitGroupBody = z.strictObject({
-  name: nameField().optional(),
-  mode: z.enum(groupModes),
-  on_failure: z.enum(groupFailureRules).default('stop'),
-  jobs: z.array(z.strictObject(newJob)).min(1).max(GROUP_JOBS_MAX),
+export const submitJobBody = z.strictObject({ ...newJob, group_id: idField('job_group').optional() }).meta({
+  id: 'SubmitSchedulerJob',
+  description: 'A job: a type with params, or a template with params laid over its own.',
 })
+export const submitGroupBody = z
+  .strictObject({
+    name: nameField().optional(),
+    mode: z.enum(groupModes).meta({ example: 'sequential' }),
+    on_failure: z
+      .enum(groupFailureRules)
+      .default('stop')
+      .meta({ example: 'stop', description: 'What becomes of the members that still wait.' }),
+    jobs: z
+      .array(z.strictObject(newJob))
+      .min(1)
+      .max(GROUP_JOBS_MAX)
+      .meta({ example: [{ job_type: 'report' }] }),
+  })
+  .meta({ id: 'SubmitSchedulerGroup', description: 'Jobs that belong together: all are queued, or none.' })
 
-export const changeJobBody = z.strictObject({ params: jsonObjectField().optional(), priority: priority.optional() })
+export const changeJobBody = z
+  .strictObject({ params: jsonObjectField().optional(), priority: priority.optional() })
+  .meta({ id: 'ChangeSchedulerJob', description: 'What is left out stays.' })
 /** All within the job's own priority. */
 export const moveJobBody = z.union([
   z.strictObject({ to: z.enum(['front', 'back']) }),
@@ -77,46 +98,85 @@ export const moveJobBody = z.union([
   z.strictObject({ after: idField('job') }),
 ])
 
-export const templateBody = z.strictObject({
-  name: nameField(),
-  job_type: jobType,
-  params: jsonObjectField().prefault({}),
-  params_schema: jsonObjectField().nullable().default(null),
-  priority: priority.default(0),
-})
-export const changeTemplateBody = z.strictObject({
-  name: nameField().optional(),
-  params: jsonObjectField().optional(),
-  params_schema: jsonObjectField().nullable().optional(),
-  priority: priority.optional(),
-})
+/** One of the four, for callers that have one body: a place in its own priority, or the end of another one. */
+export const placeJobBody = z
+  .strictObject({
+    to: z.enum(['front', 'back']).optional().meta({ example: 'front' }),
+    before: idField('job').optional(),
+    after: idField('job').optional(),
+    priority: priority.optional(),
+  })
+  .meta({ id: 'PlaceSchedulerJob', description: 'Exactly one of the four says where the job goes.' })
+
+const paramsSchema = jsonObjectField()
+  .nullable()
+  .meta({
+    type: ['object', 'null'],
+    example: { type: 'object', required: ['month'] },
+    description: 'A JSON Schema that params must fit.',
+  })
+
+export const templateBody = z
+  .strictObject({
+    name: nameField(),
+    job_type: jobType,
+    params: jsonObjectField().prefault({}),
+    params_schema: paramsSchema.default(null),
+    priority: priority.default(0),
+  })
+  .meta({ id: 'CreateSchedulerTemplate', description: 'A named job type with params and a priority.' })
+export const changeTemplateBody = z
+  .strictObject({
+    name: nameField().optional(),
+    params: jsonObjectField().optional(),
+    params_schema: paramsSchema.optional(),
+    priority: priority.optional(),
+  })
+  .meta({ id: 'ChangeSchedulerTemplate', description: 'What is left out stays.' })
 
 const schedule = {
   template_id: idField('job_template'),
   name: nameField(),
   cron_expression: cron,
-  timezone: parsedField(parseTimeZone),
-  enabled: z.boolean(),
-  param_overrides: jsonObjectField().nullable(),
+  timezone: parsedField(parseTimeZone).meta({ type: 'string', example: 'Europe/Berlin' }),
+  enabled: z.boolean().meta({ example: true }),
+  param_overrides: jsonObjectField()
+    .nullable()
+    .meta({
+      type: ['object', 'null'],
+      example: { month: '2026-05' },
+      description: 'Laid over the params of the template.',
+    }),
   priority: priority.nullable(),
-  misfire_policy: z.enum(misfirePolicies),
-  overlap_policy: z.enum(scheduleOverlapPolicies),
+  misfire_policy: z
+    .enum(misfirePolicies)
+    .meta({ example: 'last', description: 'What becomes of due times while nothing ran.' }),
+  overlap_policy: z
+    .enum(scheduleOverlapPolicies)
+    .meta({ example: 'queue', description: 'What becomes of a due time while the last job is not over.' }),
 }
-export const scheduleBody = z.strictObject({
-  ...schedule,
-  timezone: schedule.timezone.prefault('UTC'),
-  enabled: schedule.enabled.default(true),
-  param_overrides: schedule.param_overrides.default(null),
-  priority: schedule.priority.default(null),
-  misfire_policy: schedule.misfire_policy.default('last'),
-  overlap_policy: schedule.overlap_policy.default('queue'),
-})
-export const changeScheduleBody = z.strictObject(schedule).partial()
+export const scheduleBody = z
+  .strictObject({
+    ...schedule,
+    timezone: schedule.timezone.prefault('UTC'),
+    enabled: schedule.enabled.default(true),
+    param_overrides: schedule.param_overrides.default(null),
+    priority: schedule.priority.default(null),
+    misfire_policy: schedule.misfire_policy.default('last'),
+    overlap_policy: schedule.overlap_policy.default('queue'),
+  })
+  .meta({ id: 'CreateSchedulerSchedule', description: 'When, in which zone, and which template.' })
+export const changeScheduleBody = z
+  .strictObject(schedule)
+  .partial()
+  .meta({ id: 'ChangeSchedulerSchedule', description: 'What is left out stays.' })
+
+const duration = (example: string, description: string) =>
+  parsedField(parseDuration).meta({ type: 'string', example, description })
 
 export const reserveBody = z.strictObject({
   reserved_by: nameField(),
-  /** How long without a renewal; five minutes unless said otherwise. */
-  expires_in: parsedField(parseDuration).optional(),
+  expires_in: duration('10m', 'How long without a renewal; five minutes unless said otherwise.').optional(),
 })
 
 /** A direct execution: outside the queue, so it has neither a priority of its own nor a time to wait for. */

@@ -5,6 +5,7 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision } from '#kernel/refusal'
+import { Prepared } from './prepared.ts'
 import { explainSqliteFault } from './sqlite-fault.ts'
 import type { NoParams, SqlParams, Statement } from './statement.ts'
 
@@ -68,7 +69,7 @@ class Connection implements Database, Tx {
   declare readonly [txBrand]: true
   readonly file: string
   readonly #connection: DatabaseSync
-  readonly #prepared = new Map<string, StatementSync>()
+  readonly #prepared = new Map<string, Prepared>()
   readonly #begin: StatementSync
   readonly #commit: StatementSync
 
@@ -83,21 +84,17 @@ class Connection implements Database, Tx {
     statement: Statement<Row, Params>,
     ...[params]: ParamsOf<Params>
   ): Row | undefined {
-    const prepared = this.#prepare(statement.text)
-    // The statement says what its rows look like; SQLite gives them as plain objects.
-    return (params === undefined ? prepared.get() : prepared.get(params)) as Row | undefined
+    // The statement says what its rows look like.
+    return this.#prepare(statement.text).get(params) as Row | undefined
   }
 
   all<Row, Params extends SqlParams>(statement: Statement<Row, Params>, ...[params]: ParamsOf<Params>): Row[] {
-    const prepared = this.#prepare(statement.text)
     // As in `one`.
-    return (params === undefined ? prepared.all() : prepared.all(params)) as Row[]
+    return this.#prepare(statement.text).all(params) as Row[]
   }
 
   run<Params extends SqlParams>(statement: Statement<unknown, Params>, ...[params]: ParamsOf<Params>): number {
-    const prepared = this.#prepare(statement.text)
-    const { changes } = params === undefined ? prepared.run() : prepared.run(params)
-    return Number(changes)
+    return this.#prepare(statement.text).run(params)
   }
 
   write<T>(work: (tx: Tx) => Decision<T>): Decision<T> {
@@ -129,8 +126,8 @@ class Connection implements Database, Tx {
 
   version(): string {
     // The first counts the commits of others, the second the rows that this connection has changed.
-    const { data_version } = this.#prepare('pragma data_version').get() as { data_version: number }
-    const { changes } = this.#prepare('select total_changes() as changes').get() as { changes: number }
+    const { data_version } = this.#prepare('pragma data_version').get(undefined) as { data_version: number }
+    const { changes } = this.#prepare('select total_changes() as changes').get(undefined) as { changes: number }
     return `${data_version}.${changes}`
   }
 
@@ -154,10 +151,10 @@ class Connection implements Database, Tx {
     throw error
   }
 
-  #prepare(text: string): StatementSync {
+  #prepare(text: string): Prepared {
     const known = this.#prepared.get(text)
     if (known) return known
-    const prepared = this.#connection.prepare(text)
+    const prepared = new Prepared(this.#connection, text)
     this.#prepared.set(text, prepared)
     return prepared
   }

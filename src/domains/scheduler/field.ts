@@ -1,12 +1,11 @@
 /** Fields of the room's own bodies, and the one way from foreign input to a checked value. */
 import { z } from 'zod'
-import { decodeId, type IdKind } from '#kernel/ids'
+import { decodeId, type IdKind, idPrefixes } from '#kernel/ids'
 import { parseInstant } from '#kernel/instant'
 import { formatPath, isJsonObject, type JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
 import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
-import { isUuid } from '#kernel/uuid'
 
 /** What a parser of the kernel refuses keeps the parser's own code and hint. */
 function parsed<In, Out>(input: z.ZodType<In, In>, parse: (value: In) => Decision<Out>) {
@@ -20,17 +19,18 @@ function parsed<In, Out>(input: z.ZodType<In, In>, parse: (value: In) => Decisio
 
 /** `job_…` or the UUID; what comes out is the UUID. */
 export function idField(kind: IdKind) {
-  return parsed(z.string(), (text) => decodeId(kind, text))
-}
-
-export function uuidField() {
-  return parsed(z.string(), (text) =>
-    isUuid(text) ? accept(text) : refuse('id_format', `${quote(text)} is not a UUID in lower case with hyphens`),
-  )
+  return parsed(z.string(), (text) => decodeId(kind, text)).meta({
+    type: 'string',
+    example: `${idPrefixes[kind]}_0197f3b2c4d57a8e9b0c1d2e3f405161`,
+  })
 }
 
 export function instantField() {
-  return parsed(z.string(), (text) => parseInstant(text))
+  return parsed(z.string(), (text) => parseInstant(text)).meta({
+    type: 'string',
+    format: 'date-time',
+    example: '2026-05-01T10:00:00Z',
+  })
 }
 
 export function parsedField<T>(parse: (text: string) => Decision<T>) {
@@ -44,7 +44,7 @@ export function jsonObjectField() {
     if (!guarded.ok) return guarded
     if (isJsonObject(guarded.value)) return accept(guarded.value)
     return refuse('json_not_object', 'this is not a JSON object', { hint: 'Send a JSON object.' })
-  })
+  }).meta({ type: 'object', additionalProperties: true, example: { month: '2026-05' } })
 }
 
 // Control characters, zero-width marks and direction overrides make two names look like one.
@@ -58,7 +58,7 @@ export function nameField() {
     return refuse('api.field.value', `${quote(text)} cannot be used as a name`, {
       hint: 'Use 1 to 200 visible characters without blanks at the ends.',
     })
-  })
+  }).meta({ type: 'string', minLength: 1, maxLength: 200, example: 'nightly report' })
 }
 
 /** Reads a body; the first thing that is wrong is the refusal. */

@@ -39,13 +39,15 @@ export type FinishedRun = { readonly run: StoredRun; readonly job: StoredJob; re
 const ERROR_CHARS_MAX = 8_192
 
 export function finishRun(scheduler: Scheduler, runId: string, end: RunEnd): Decision<FinishedRun> {
-  return scheduler.db.write((tx) => {
+  const finished = scheduler.db.write((tx): Decision<FinishedRun> => {
     const run = requireOpenRun(tx, runId)
     if (!run.ok) return run
     const job = findJob(tx, run.value.job_id)
     if (!job) throw new KernelFault('scheduler.broken', 'a run without a job')
     return accept(closeJob(scheduler, tx, job, closingOf(runId, end, nowMs(scheduler))))
   })
+  if (finished.ok) scheduler.pass('finish.committed')
+  return finished
 }
 
 type RuledOut = 'stopped' | 'orphan_alive'

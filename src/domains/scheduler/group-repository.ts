@@ -26,6 +26,10 @@ const selectRow = statement<StoredGroup, OfGroup>(
   'select_group',
   `select ${COLUMNS} from job_groups where group_id = $group_id`,
 )
+const selectNewest = statement<StoredGroup, { before: string; limit: number }>(
+  'select_groups',
+  `select ${COLUMNS} from job_groups where group_id < $before order by group_id desc limit $limit`,
+)
 const haltRow = statement<never, OfGroup & { now: number }>(
   'halt_group',
   `update job_groups set halted_at = $now where group_id = $group_id and halted_at is null`,
@@ -77,6 +81,11 @@ export function insertGroup(tx: Tx, row: GroupRow): StoredGroup {
   const saved = tx.one(insertRow, row)
   if (!saved) throw new KernelFault('scheduler.broken', 'an insert that nothing can refuse gave no row')
   return saved
+}
+
+/** Newest first; ids are made in the order of time. */
+export function listStoredGroups(reader: Reader, limit: number, before = '~'): StoredGroup[] {
+  return reader.all(selectNewest, { before, limit })
 }
 
 export function requireGroup(reader: Reader, groupId: string): Decision<StoredGroup> {

@@ -1,4 +1,5 @@
 /** The door of the scheduler room: jobs on one machine, on SQLite, that cannot lose their order. */
+export { type AskedDirect, askForDirect, type FollowDirect, followDirect, startAskedDirect } from './ask-for-direct.ts'
 export { cancelJob, changeJob, normalizeQueue } from './change-job.ts'
 export {
   checkInvariants,
@@ -15,6 +16,7 @@ export {
   directJobBody,
   jobTypeBody,
   moveJobBody,
+  placeJobBody,
   reserveBody,
   type RetryPolicyBody,
   retryPolicyBody,
@@ -33,6 +35,16 @@ export { type FinishedRun, finishRun, type RunEnd } from './finish-run.ts'
 export { finishRunSurely, type OutcomeAlert, type Surely } from './finish-surely.ts'
 export type { GroupCounts } from './group-repository.ts'
 export { type GroupStatus, groupStatuses } from './group-status.ts'
+export {
+  groupView,
+  jobTypeView,
+  selfCheckView,
+  submittedGroupView,
+  toGroupView,
+  toJobTypeView,
+  toSelfCheckView,
+  toSubmittedGroupView,
+} from './group-views.ts'
 export { defaultJobTypes, type JobTypeBody, registerJobType } from './job-types.ts'
 export {
   jobReportView,
@@ -55,10 +67,11 @@ export {
   readRetryChain,
 } from './list-jobs.ts'
 export { migrate as migrateSchedulerFile } from './migrate.ts'
-export { moveJob, swapJobs } from './move-job.ts'
+export { moveJob, placeJob, swapJobs } from './move-job.ts'
 export { nextOccurrences } from './next-occurrence.ts'
 export { nextWake, type Wake } from './next-wake.ts'
 export { type OpenScheduler, openScheduler } from './open-scheduler.ts'
+export { isOwned } from './owner-lock.ts'
 export {
   type PointPlan,
   type SchedulerFault,
@@ -67,8 +80,18 @@ export {
   schedulerPoints,
 } from './points.ts'
 export { openProcessTable, type ProcessTable, RUN_VARIABLE } from './process-table.ts'
+export { type Pruned, pruneRuns } from './prune-runs.ts'
 export { openQueueCache, type QueueCache } from './queue-cache.ts'
-export { type Plans, readNotifications, readPlans, readSchedule, type ScheduleReport } from './read-plans.ts'
+export { readLog, type ReadLog } from './read-log.ts'
+export {
+  namesOwnCommand,
+  type Plans,
+  readNotifications,
+  readPlans,
+  readReservations,
+  readSchedule,
+  type ScheduleReport,
+} from './read-plans.ts'
 export { addArtifacts, recordLogPath, recordProcess } from './record-run.ts'
 export { CRASH_ERROR, recover, type RecoveryAction } from './recover.ts'
 export { releaseReservation, renewReservation, reserve, tickReservations } from './reservations.ts'
@@ -104,7 +127,7 @@ export type { Scheduler, SchedulerRole, SchedulerSettings, SchedulerWorld } from
 export { type Deliver, signNotification, type Webhook, webhookDeliver } from './send-notifications.ts'
 export { startDirectJob } from './start-direct-job.ts'
 export { requestStop } from './stop-request.ts'
-export { type GroupReport, readGroup, type SubmittedGroup, submitGroup } from './submit-group.ts'
+export { type GroupReport, listGroups, readGroup, type SubmittedGroup, submitGroup } from './submit-group.ts'
 export { type SubmitJob, submitJob } from './submit-job.ts'
 export type {
   NotificationKind,

@@ -29,9 +29,15 @@ const startJob = statement<StoredJob, { job_id: string; now: number }>(
   'start_job',
   `update jobs set status = 'RUNNING', started_at = $now where job_id = $job_id and status = 'QUEUED' returning ${JOB_COLUMNS}`,
 )
+/** By way of the held jobs, so it is asked only while a reservation is active or ends. */
+const selectWaitingDirect = statement<StoredJob, { reservation_id: string }>(
+  'select_waiting_direct',
+  `select ${JOB_COLUMNS} from jobs where status = 'QUEUED' and hold = 'direct' and reservation_id = $reservation_id
+    order by created_at, job_id`,
+)
 const releaseDelayed = statement<never, { now: number }>(
   'release_delayed',
-  `update jobs set hold = null where status = 'QUEUED' and hold = 'delay' and not_before <= $now`,
+  `update jobs indexed by jobs_delayed_ix set hold = null where status = 'QUEUED' and hold = 'delay' and not_before <= $now`,
 )
 
 export function findJob(reader: Reader, jobId: string): StoredJob | undefined {
@@ -64,6 +70,11 @@ export function findRetry(reader: Reader, jobId: string): StoredJob | undefined 
 
 export function listInFlight(reader: Reader): StoredJob[] {
   return reader.all(selectInFlight)
+}
+
+/** Direct executions that were asked for and have not started, oldest first. */
+export function listWaitingDirect(reader: Reader, reservationId: string): StoredJob[] {
+  return reader.all(selectWaitingDirect, { reservation_id: reservationId })
 }
 
 /** Undefined when it was not QUEUED any more. */

@@ -61,7 +61,7 @@ export function toJobView(job: StoredJob): JobView {
     job_id: encodeId('job', job.job_id),
     template_id: showIdOrNull('job_template', job.template_id),
     schedule_id: showIdOrNull('schedule', job.schedule_id),
-    group_id: job.group_id,
+    group_id: showIdOrNull('job_group', job.group_id),
     job_type: job.job_type,
     params: readObject(job.params),
     status: job.status,

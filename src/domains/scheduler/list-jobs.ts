@@ -108,7 +108,7 @@ function reportOf(reader: Reader, jobId: string): JobReport[] {
   return job ? [{ job, run: findRunOfJob(reader, jobId) ?? null }] : []
 }
 
-function checkLimit(limit = PAGE_LIMIT_DEFAULT): Decision<number> {
+export function checkLimit(limit = PAGE_LIMIT_DEFAULT): Decision<number> {
   if (Number.isInteger(limit) && limit >= 1 && limit <= PAGE_LIMIT_MAX) return accept(limit)
   return refuse('limit_range', `the limit is not 1 to ${PAGE_LIMIT_MAX}`, {
     path: 'limit',

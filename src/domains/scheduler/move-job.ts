@@ -2,7 +2,8 @@
 import type { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { moveJobBody } from './contract.ts'
+import { changeJob } from './change-job.ts'
+import { moveJobBody, placeJobBody } from './contract.ts'
 import type { Tx } from './database.ts'
 import { parseInput } from './field.ts'
 import { requireQueued } from './job-repository.ts'
@@ -33,6 +34,21 @@ export function moveJob(scheduler: Scheduler, jobId: string, body: z.input<typeo
     const moved = savePlace(tx, jobId, { priority: job.value.priority, position })
     return moved ? accept(moved) : requireQueued(tx, jobId)
   })
+}
+
+/** The same for callers with one body for all ways; a new priority puts the job at the end of it. */
+export function placeJob(scheduler: Scheduler, jobId: string, body: z.input<typeof placeJobBody>): Decision<StoredJob> {
+  const parsed = parseInput(placeJobBody, body)
+  if (!parsed.ok) return parsed
+  const { to, before, after, priority } = parsed.value
+  if ([to, before, after, priority].filter((way) => way !== undefined).length !== 1) {
+    return refuse('api.field.value', 'a job moves in one way at a time', {
+      hint: 'Give one of `to`, `before`, `after` and `priority`.',
+    })
+  }
+  if (priority !== undefined) return changeJob(scheduler, jobId, { priority })
+  if (before !== undefined) return moveJob(scheduler, jobId, { before })
+  return after === undefined ? moveJob(scheduler, jobId, { to: to ?? 'back' }) : moveJob(scheduler, jobId, { after })
 }
 
 /** The job that the move is relative to; none for the front and the back. */

@@ -13,7 +13,7 @@ type WakeRow = {
 const selectWake = statement<WakeRow>(
   'select_wake',
   `select (select min(next_trigger_at) from schedules where enabled = 1) as schedule,
-          (select min(not_before) from jobs where status = 'QUEUED' and hold = 'delay') as delayed,
+          (select min(not_before) from jobs indexed by jobs_delayed_ix where status = 'QUEUED' and hold = 'delay') as delayed,
           (select max(expires_at) from direct_reservations where status = 'ACTIVE') as reservation,
           (select min(next_attempt_at) from notifications where status = 'PENDING') as notification`,
 )

@@ -1,7 +1,7 @@
 /** Opens a scheduler file, makes it if it is not there, and refuses every file that would not be safe to run on. */
 import { existsSync } from 'node:fs'
 import { z } from 'zod'
-import { MAX_TIMER_MS } from '#kernel/duration'
+import { MAX_DURATION_MS, MAX_TIMER_MS } from '#kernel/duration'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Database, IN_MEMORY, openDatabase } from './database.ts'
 import { parseInput } from './field.ts'
@@ -31,6 +31,16 @@ export type OpenScheduler = {
 const settingsShape = z.strictObject({
   workers: z.int().min(1).max(1_000).default(1),
   reservationMs: z.int().min(1_000).max(86_400_000).default(300_000),
+  keepMs: z
+    .int()
+    .min(1_000)
+    .max(MAX_DURATION_MS)
+    .default(30 * 86_400_000),
+  logBytesMax: z
+    .int()
+    .min(0)
+    .max(2 ** 50)
+    .default(2 ** 30),
 })
 const BUSY_TIMEOUT_MS = 5_000
 

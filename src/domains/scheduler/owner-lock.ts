@@ -19,6 +19,14 @@ export function ownerLockPath(file: string): string {
 /** A guest that makes or migrates a file holds the lock for a moment. */
 const WAIT_MS = 250
 
+/** Whether some process owns the file now. Held for a moment only, which an owner that starts waits for. */
+export function isOwned(file: string): boolean {
+  if (!existsSync(ownerLockPath(file))) return false
+  const lock = takeOwnerLock(file)
+  lock?.release()
+  return lock === undefined
+}
+
 /** Undefined while another connection holds it, of this process or of another one. */
 export function takeOwnerLock(file: string): OwnerLock | undefined {
   const path = ownerLockPath(file)

@@ -6,13 +6,23 @@ import { appendFileSync } from 'node:fs'
 
 /** Closed, so that a plan with a misspelt name fails and a run can tell which points it never reached. */
 export const schedulerPoints = [
+  'submit.inserted',
+  'submit.committed',
+  'dispatch.before_claim',
   'dispatch.claimed',
   'dispatch.run_inserted',
   'dispatch.before_commit',
+  'dispatch.committed',
+  'run.started',
+  'run.recorded',
+  'run.ended',
   'finish.outcome',
   'finish.finished_at',
   'finish.retry_inserted',
   'finish.before_commit',
+  'finish.committed',
+  'notification.claimed',
+  'notification.sent',
   'reservation.reserve',
   'reservation.renew',
   'reservation.release',

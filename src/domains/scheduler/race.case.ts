@@ -4,12 +4,22 @@ import { randomBytes } from 'node:crypto'
 import { uuidV7Generator } from '#kernel/uuid'
 import { claimNext } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
+import { listQueue } from './list-jobs.ts'
 import { openScheduler } from './open-scheduler.ts'
 import { releaseReservation, reserve } from './reservations.ts'
 import { must } from './scheduler.case.ts'
 import type { Scheduler } from './scheduler.ts'
 import { statement } from './statement.ts'
 import { submitJob } from './submit-job.ts'
+
+/** One round, as one thread saw it. */
+export type ReserveRound = {
+  readonly won: number
+  readonly active: number
+  readonly started: number
+  readonly waits: string
+  readonly queue: string
+}
 
 export type RaceTask = {
   readonly file: string
@@ -49,9 +59,9 @@ const countActive = statement<{ n: number }>(
   `select count(*) as n from direct_reservations where status = 'ACTIVE'`,
 )
 
-/** Every round all reservers try at once; reports how many won and how many ACTIVE rows there were. */
+/** Every round all reservers try at once; reports who won, how many ACTIVE rows there were, and what a dispatcher got meanwhile. */
 function raceReserve(schedulers: readonly Scheduler[]): unknown {
-  const rounds: { won: number; active: number }[] = []
+  const rounds: ReserveRound[] = []
   for (let round = 0; round < task.rounds; round++) {
     meet()
     const won = schedulers.flatMap((scheduler) => {
@@ -59,7 +69,11 @@ function raceReserve(schedulers: readonly Scheduler[]): unknown {
       return reserved.ok ? [reserved.value.reservation_id] : []
     })
     meet()
-    rounds.push({ won: won.length, active: schedulers[0]?.db.one(countActive)?.n ?? -1 })
+    const [first] = schedulers as [Scheduler]
+    const { runs, waiting } = must(claimNext(first))
+    const queue = must(listQueue(first, { limit: 100 })).jobs.map((job) => job.job_id)
+    const active = first.db.one(countActive)?.n ?? -1
+    rounds.push({ won: won.length, active, started: runs.length, waits: waiting?.reason ?? 'no', queue: queue.join() })
     meet()
     for (const id of won) must(releaseReservation(schedulers[0] as Scheduler, id))
   }

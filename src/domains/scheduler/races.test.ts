@@ -4,7 +4,8 @@ import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { checkInvariants } from './check-invariants.ts'
 import { claimNext } from './claim-next.ts'
-import type { RaceTask } from './race.case.ts'
+import { listQueue } from './list-jobs.ts'
+import type { RaceTask, ReserveRound } from './race.case.ts'
 import { aFile, aScheduler, countOf, must, rowsOf } from './scheduler.case.ts'
 import { submitJob } from './submit-job.ts'
 
@@ -25,18 +26,27 @@ async function race<T>(file: string, parts: readonly Part[]): Promise<T[]> {
   )
 }
 
-test('[SCH-062] [SCH-123] 64 reservers, 100 rounds: one winner each time, and never two ACTIVE', async () => {
+const ROUNDS = 500
+
+test(`[SCH-062] [SCH-099] [SCH-123] 64 reservers, ${ROUNDS} rounds: one winner each time, never two ACTIVE, the dispatcher waits, the order stays`, async () => {
   const file = aFile()
-  aScheduler({ file }).close()
-  const parts = Array.from({ length: 8 }, () => ({ kind: 'reserve', rounds: 100, connections: 8 }) as const)
-  const reports = await race<{ won: number; active: number }[]>(file, parts)
-  for (let round = 0; round < 100; round++) {
+  const scheduler = aScheduler({ file })
+  for (let count = 0; count < 20; count++) must(submitJob(scheduler, { job_type: 'story', priority: count % 3 }))
+  const queue = must(listQueue(scheduler, { limit: 100 })).jobs.map((job) => job.job_id)
+  const parts = Array.from({ length: 8 }, () => ({ kind: 'reserve', rounds: ROUNDS, connections: 8 }) as const)
+  const reports = await race<ReserveRound[]>(file, parts)
+  for (let round = 0; round < ROUNDS; round++) {
     assert.equal(
       reports.reduce((sum, report) => sum + (report[round]?.won ?? 0), 0),
       1,
     )
-    for (const report of reports) assert.equal(report[round]?.active, 1)
+    for (const report of reports) {
+      const { won: _, ...seen } = report[round] ?? { won: 0 }
+      assert.deepEqual(seen, { active: 1, started: 0, waits: 'reserved', queue: queue.join() })
+    }
   }
+  assert.deepEqual(must(checkInvariants(scheduler)).violations, [])
+  scheduler.close()
 })
 
 test('[SCH-092] parallel inserts get distinct positions', async () => {

@@ -1,9 +1,10 @@
 /** Looking at everything that is not a job: types, templates, schedules with their firings, reservations, notifications. */
 import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision } from '#kernel/refusal'
-import { listJobTypes } from './job-types.ts'
+import { listJobTypes, requireJobType } from './job-types.ts'
+import { checkLimit } from './list-jobs.ts'
 import { listNotifications } from './notifications.ts'
-import { findActiveReservation } from './reservation-repository.ts'
+import { findActiveReservation, listReservations } from './reservation-repository.ts'
 import { listFirings, listSchedules, requireSchedule } from './schedule-repository.ts'
 import type { Scheduler } from './scheduler.ts'
 import type {
@@ -14,7 +15,7 @@ import type {
   StoredSchedule,
   StoredTemplate,
 } from './stored-rows.ts'
-import { listTemplates } from './template-repository.ts'
+import { listTemplates, requireTemplate } from './template-repository.ts'
 
 export type Plans = {
   readonly jobTypes: readonly StoredJobType[]
@@ -32,6 +33,31 @@ export function readPlans(scheduler: Scheduler): Decision<Plans> {
     schedules: listSchedules(reader),
     reservation: findActiveReservation(reader) ?? null,
   }))
+}
+
+/** Newest first; `before` is the last one seen. */
+export function readReservations(
+  scheduler: Scheduler,
+  page: { readonly limit?: number; readonly before?: string } = {},
+): Decision<readonly StoredReservation[]> {
+  const limit = checkLimit(page.limit)
+  if (!limit.ok) return limit
+  return scheduler.db.read((reader) => listReservations(reader, limit.value, page.before))
+}
+
+/** Whether who asks for this work says himself which command is run: that is as good as a shell on this machine. */
+export function namesOwnCommand(
+  scheduler: Scheduler,
+  work: { readonly job_type?: string | undefined; readonly template_id?: string | undefined },
+): Decision<boolean> {
+  return scheduler.db.read((reader) => {
+    const template = work.template_id === undefined ? undefined : requireTemplate(reader, work.template_id)
+    const named = template?.ok ? template.value.job_type : work.job_type
+    // What is not there runs nothing; its service says so better.
+    const type = named === undefined ? undefined : requireJobType(reader, named)
+    const runner = type?.ok ? (type.value.runner ?? '{}') : '{}'
+    return (JSON.parse(runner) as { from_params?: unknown }).from_params === true
+  })
 }
 
 export type ScheduleReport = { readonly schedule: StoredSchedule; readonly firings: readonly StoredFiring[] }

@@ -35,6 +35,10 @@ const selectRow = statement<StoredReservation, ById>(
   'select_reservation',
   `select ${COLUMNS} from direct_reservations where reservation_id = $reservation_id`,
 )
+const selectNewest = statement<StoredReservation, { before: string; limit: number }>(
+  'select_reservations',
+  `select ${COLUMNS} from direct_reservations where reservation_id < $before order by reservation_id desc limit $limit`,
+)
 const selectDirect = statement<{ found: number }, ById>(
   'select_direct_in_flight',
   `select exists (select 1 from jobs where status = 'RUNNING' and finished_at is null and reservation_id = $reservation_id) as found`,
@@ -67,6 +71,11 @@ export function saveExpired(tx: Tx, now: number): StoredReservation[] {
 
 export function findActiveReservation(reader: Reader): StoredReservation | undefined {
   return reader.one(selectActive)
+}
+
+/** Newest first; ids are made in the order of time. */
+export function listReservations(reader: Reader, limit: number, before = '~'): StoredReservation[] {
+  return reader.all(selectNewest, { before, limit })
 }
 
 export function findReservation(reader: Reader, reservationId: string): StoredReservation | undefined {

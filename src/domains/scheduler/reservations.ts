@@ -5,6 +5,7 @@ import { clockMovedBackMs } from '#kernel/lease'
 import { reserveBody } from './contract.ts'
 import type { Tx } from './database.ts'
 import { parseInput } from './field.ts'
+import { listWaitingDirect, saveCancelled } from './job-repository.ts'
 import { tell } from './notifications.ts'
 import {
   findActiveReservation,
@@ -16,6 +17,7 @@ import {
   saveRenewed,
 } from './reservation-repository.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
+import { tellCancelled } from './settle-group.ts'
 import type { StoredReservation } from './stored-rows.ts'
 
 /** Refuses at once when another is active; `waitForReservation` waits instead. */
@@ -72,10 +74,19 @@ export function releaseReservation(scheduler: Scheduler, reservationId: string):
         hint: 'Finish its run first.',
       })
     }
-    const released = saveReleased(tx, reservationId, nowMs(scheduler))
+    const now = nowMs(scheduler)
+    const released = saveReleased(tx, reservationId, now)
+    if (released) cancelWaiting(tx, reservationId, now)
     scheduler.pass('reservation.release')
     return released ? accept(released) : refuseEnded(tx, reservationId)
   })
+}
+
+/** What was asked for under a reservation ends with it: nobody could start it any more. */
+function cancelWaiting(tx: Tx, reservationId: string, now: number): void {
+  for (const job of listWaitingDirect(tx, reservationId)) {
+    if (saveCancelled(tx, job.job_id, now)) tellCancelled(tx, job, 'reservation_ended', now)
+  }
 }
 
 function refuseEnded(tx: Tx, reservationId: string): Decision<never> {
@@ -92,6 +103,7 @@ export function expireStale(scheduler: Scheduler, tx: Tx, now: number): StoredRe
   const expired = saveExpired(tx, now)
   for (const { reservation_id, reserved_by, expires_at } of expired) {
     scheduler.pass('reservation.expire')
+    cancelWaiting(tx, reservation_id, now)
     const payload = { reservation_id, reserved_by, expires_at }
     tell(tx, { kind: 'reservation_expired', about: reservation_id, payload }, now)
   }

@@ -49,6 +49,7 @@ export async function runDirect(
   const over = new AbortController()
   const renewing = renewUntil(scheduler, reservation_id, world, over.signal)
   const outcome = await job.ended.finally(() => over.abort())
+  scheduler.pass('run.ended')
   stop.removeEventListener('abort', end)
   const finished = await finishRunSurely(scheduler, started.value.runId, outcome, { sleep, alert })
   await renewing

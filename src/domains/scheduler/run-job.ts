@@ -89,9 +89,11 @@ function startCommand(scheduler: Scheduler, world: JobWorld, run: ClaimedRun, pl
     log,
     wait: world.wait,
   })
+  scheduler.pass('run.started')
   recordChild(scheduler, world, runId, child)
   // What cannot be recorded is no reason to end the child: it is found by the id of its run as well.
   recordLogPath(scheduler, runId, log.path)
+  scheduler.pass('run.recorded')
   const ended = child.ended.then((end) => {
     const outcome = outcomeOf(plan, end, log)
     if (outcome.outcome === 'failed') log.note(outcome.error)

@@ -4,6 +4,7 @@
  */
 import { accept, type Decision, type Refusal } from '#kernel/refusal'
 import { kindOf } from '#kernel/refusal-codes'
+import { startAskedDirect } from './ask-for-direct.ts'
 import { claimNext } from './claim-next.ts'
 import { openOrphanEnder } from './end-orphan.ts'
 import type { FinishedRun, RunEnd } from './finish-run.ts'
@@ -12,6 +13,7 @@ import { fireDueSchedules } from './fire-due-schedules.ts'
 import { listQueue } from './list-jobs.ts'
 import { nextWake } from './next-wake.ts'
 import { openProcessTable } from './process-table.ts'
+import type { Pruned } from './prune-runs.ts'
 import { recover, type RecoveryAction } from './recover.ts'
 import { tickReservations } from './reservations.ts'
 import type { Wait } from './run-child.ts'
@@ -21,6 +23,7 @@ import { runFolderOf } from './run-log.ts'
 import { openRunningJobs } from './running-jobs.ts'
 import type { ClaimedRun } from './runner-port.ts'
 import type { Scheduler } from './scheduler.ts'
+import { openSweep } from './sweep-runs.ts'
 import { type Deliver, deliverDue, noReceiver } from './send-notifications.ts'
 import type { StoredFiring } from './stored-rows.ts'
 
@@ -33,6 +36,7 @@ export type RunEvent =
   | { readonly kind: 'undelivered'; readonly notificationId: string; readonly error: string; readonly next: string }
   | { readonly kind: 'alert'; readonly alert: OutcomeAlert }
   | { readonly kind: 'waiting'; readonly refusal: Refusal }
+  | { readonly kind: 'pruned'; readonly pruned: Pruned }
   | { readonly kind: 'stopping'; readonly running: number }
 
 export type RunScheduler = {
@@ -73,12 +77,13 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
   const recovered = await recover(scheduler, openOrphanEnder({ sleep, table }))
   if (!recovered.ok) return recovered
   onEvent({ kind: 'recovered', actions: recovered.value })
+  const runFolder = options.runFolder ?? runFolderOf(scheduler.db.file) ?? 'jobs.runs'
   const crew = openRunningJobs(scheduler, {
     world: {
       handlers: options.handlers ?? {},
       environment: options.environment ?? {},
       folder: options.folder ?? '.',
-      runFolder: options.runFolder ?? runFolderOf(scheduler.db.file) ?? 'jobs.runs',
+      runFolder,
       table,
       wait,
     },
@@ -86,12 +91,14 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
   })
   options.atExit?.(crew.killNow)
   const post = openPost(scheduler, options.deliver ?? noReceiver, onEvent)
+  const sweep = openSweep(scheduler, runFolder, onEvent)
   const bell = openBell(stop)
   let seen = ''
   let wakeAtMs = 0
   let refused: Refusal | undefined
   while (!stop.aborted) {
     crew.takeStopRequests()
+    sweep.turn()
     const isRung = bell.take()
     // Read before the turn: what others write meanwhile is seen in the next one.
     const version = scheduler.db.version()
@@ -111,6 +118,7 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
   if (crew.size() > 0) onEvent({ kind: 'stopping', running: crew.size() })
   await crew.settle(options.graceMs ?? GRACE_MS)
   await post.close(wait)
+  await sweep.close(wait)
   return refused ?? accept({ ended: crew.ended(), left: crew.size() })
 }
 
@@ -124,6 +132,9 @@ function takeTurn(
   const fired = fireDueSchedules(scheduler)
   if (!fired.ok) return fired
   for (const firing of fired.value) onEvent({ kind: 'fired', firing })
+  const direct = startAskedDirect(scheduler)
+  if (!direct.ok) return direct
+  if (direct.value) start(direct.value)
   const claimed = claimNext(scheduler, scheduler.settings.workers)
   if (!claimed.ok) return claimed
   for (const run of claimed.value.runs) start(run)

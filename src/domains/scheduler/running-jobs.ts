@@ -23,6 +23,7 @@ export function openRunningJobs(scheduler: Scheduler, { world, onEvent }: Runnin
   async function follow(job: RunningJob): Promise<void> {
     const { run } = job
     const end = await job.ended.catch(failureOf)
+    scheduler.pass('run.ended')
     const alert = (told: OutcomeAlert) => onEvent({ kind: 'alert', alert: told })
     const finished = await finishRunSurely(scheduler, run.runId, end, { sleep, alert })
     takeStopRequest(world.runFolder, run.runId)

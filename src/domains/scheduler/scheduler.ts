@@ -15,6 +15,10 @@ export type SchedulerSettings = {
   /** How many queued jobs may be in flight at once; 1 keeps strict order from start to end. */
   readonly workers: number
   readonly reservationMs: number
+  /** How long the logs of ended runs and ended notifications are kept; rows of jobs and runs stay for ever. */
+  readonly keepMs: number
+  /** How much the logs of ended runs may take together; the oldest go first. */
+  readonly logBytesMax: number
 }
 
 export type Scheduler = {

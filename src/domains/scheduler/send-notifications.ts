@@ -31,11 +31,13 @@ export async function deliverDue(
   while (!signal.aborted) {
     const claimed = claimNotifications(scheduler)
     if (!claimed.ok || claimed.value.length === 0) return
+    scheduler.pass('notification.claimed')
     for (const notification of claimed.value) {
       const { notification_id: notificationId } = notification
       const delivered = await deliver(notification, nowMs(scheduler), signal)
       // Not told in time: it is due again when its claim runs out.
       if (!delivered.ok && signal.aborted) return
+      scheduler.pass('notification.sent')
       if (delivered.ok) recordDelivery(scheduler, notificationId)
       else {
         const failed = recordDeliveryFailure(scheduler, notificationId, delivered.reason)

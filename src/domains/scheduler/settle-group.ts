@@ -57,7 +57,12 @@ function skipMember(scheduler: Scheduler, tx: Tx, member: StoredJob, now: number
   )
 }
 
-export function tellCancelled(tx: Tx, job: StoredJob, why: 'operator' | 'group_halted', now: number): void {
+export function tellCancelled(
+  tx: Tx,
+  job: StoredJob,
+  why: 'operator' | 'group_halted' | 'reservation_ended',
+  now: number,
+): void {
   tell(tx, { kind: 'job_cancelled', about: job.job_id, jobId: job.job_id, payload: { job_id: job.job_id, why } }, now)
 }
 

@@ -11,10 +11,23 @@ const FULL = 13
 const CANTOPEN = 14
 const NOTADB = 26
 
-/** Undefined for what is no error of SQLite. */
+/** What the system says when a file beside the database, or the new one itself, cannot be made, as SQLite would put it. */
+const ofSystem: Readonly<Record<string, number>> = {
+  ENOSPC: FULL,
+  EDQUOT: FULL,
+  EIO: IOERR,
+  EMFILE: CANTOPEN,
+  ENFILE: CANTOPEN,
+  EACCES: CANTOPEN,
+  EPERM: CANTOPEN,
+  EROFS: READONLY,
+}
+
+/** Undefined for what is an error neither of SQLite nor of the disk under it. */
 export function sqliteCode(error: unknown): number | undefined {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown }
-  return code === 'ERR_SQLITE_ERROR' && typeof errcode === 'number' ? errcode & 0xff : undefined
+  if (code === 'ERR_SQLITE_ERROR' && typeof errcode === 'number') return errcode & 0xff
+  return typeof code === 'string' ? ofSystem[code] : undefined
 }
 
 export function isBusy(error: unknown): boolean {

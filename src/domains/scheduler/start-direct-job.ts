@@ -11,7 +11,7 @@ import { prepareJob } from './prepare-job.ts'
 import { findReservation } from './reservation-repository.ts'
 import type { ClaimedRun } from './runner-port.ts'
 import { nowMs, requireRecovered, type Scheduler } from './scheduler.ts'
-import type { StoredReservation } from './stored-rows.ts'
+import type { StoredJob, StoredReservation } from './stored-rows.ts'
 import { insertNewJob } from './submit-job.ts'
 
 /**
@@ -33,31 +33,49 @@ export function startDirectJob(
     if (!reservation.ok) return reservation
     const free = requireFreeSlot(tx, reservationId)
     if (!free.ok) return free
-    const prepared = prepareJob(tx, parsed.value)
-    if (!prepared.ok) return prepared
-    const job = insertNewJob(tx, {
-      job_id: scheduler.world.newId(),
-      ...prepared.value,
-      schedule_id: null,
-      group_id: null,
-      now,
-      group_order: null,
-      reservation_id: reservationId,
-      hold: 'direct',
-      not_before: null,
-    })
-    const started = saveStarted(tx, job.job_id, now)
-    if (!started) throw new KernelFault('scheduler.direct', 'a job that was made in this transaction could not start')
-    scheduler.pass('dispatch.claimed')
-    const run = startRun(scheduler, tx, started, now)
+    const job = insertDirect(scheduler, tx, reservationId, parsed.value)
+    if (!job.ok) return job
+    const run = startNow(scheduler, tx, job.value.job_id, now)
     if (!run) throw new KernelFault('scheduler.direct', 'params that were just checked cannot be read')
-    scheduler.pass('dispatch.run_inserted')
-    scheduler.pass('dispatch.before_commit')
     return accept(run)
   })
 }
 
-function requireActive(tx: Tx, reservationId: string, now: number): Decision<StoredReservation> {
+/** Held for good: no dispatcher takes it, only whoever acts for its reservation. */
+export function insertDirect(
+  scheduler: Scheduler,
+  tx: Tx,
+  reservationId: string,
+  wanted: z.output<typeof directJobBody>,
+): Decision<StoredJob> {
+  const prepared = prepareJob(tx, wanted)
+  if (!prepared.ok) return prepared
+  const job = insertNewJob(tx, {
+    job_id: scheduler.world.newId(),
+    ...prepared.value,
+    schedule_id: null,
+    group_id: null,
+    now: nowMs(scheduler),
+    group_order: null,
+    reservation_id: reservationId,
+    hold: 'direct',
+    not_before: null,
+  })
+  return accept(job)
+}
+
+/** Undefined when the row cannot be worked on: then it is closed as FAILED. */
+export function startNow(scheduler: Scheduler, tx: Tx, jobId: string, now: number): ClaimedRun | undefined {
+  const started = saveStarted(tx, jobId, now)
+  if (!started) throw new KernelFault('scheduler.direct', 'a job that this transaction found QUEUED could not start')
+  scheduler.pass('dispatch.claimed')
+  const run = startRun(scheduler, tx, started, now)
+  scheduler.pass('dispatch.run_inserted')
+  scheduler.pass('dispatch.before_commit')
+  return run
+}
+
+export function requireActive(tx: Tx, reservationId: string, now: number): Decision<StoredReservation> {
   const reservation = findReservation(tx, reservationId)
   if (!reservation) return refuse('scheduler.reservation.not_found', `there is no reservation ${quote(reservationId)}`)
   if (reservation.status === 'ACTIVE' && reservation.expires_at > now) return accept(reservation)
@@ -68,7 +86,7 @@ function requireActive(tx: Tx, reservationId: string, now: number): Decision<Sto
 }
 
 /** Direct jobs of reservations that have ended do not count: nobody can tell whether they still run. */
-function requireFreeSlot(tx: Tx, reservationId: string): Decision<undefined> {
+export function requireFreeSlot(tx: Tx, reservationId: string): Decision<undefined> {
   const others = listInFlight(tx).filter((job) => job.reservation_id === null || job.reservation_id === reservationId)
   if (others.length === 0) return accept(undefined)
   return refuse('scheduler.reservation.slot_taken', `${others.length} job in flight must end first`, {

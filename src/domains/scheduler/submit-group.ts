@@ -3,8 +3,9 @@ import type { z } from 'zod'
 import { accept, type Decision } from '#kernel/refusal'
 import { submitGroupBody } from './contract.ts'
 import { parseInput } from './field.ts'
-import { countGroup, type GroupCounts, insertGroup, requireGroup } from './group-repository.ts'
+import { countGroup, type GroupCounts, insertGroup, listStoredGroups, requireGroup } from './group-repository.ts'
 import { type GroupStatus, groupStatusOf } from './group-status.ts'
+import { checkLimit } from './list-jobs.ts'
 import { prepareJob } from './prepare-job.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import type { StoredGroup, StoredJob } from './stored-rows.ts'
@@ -30,6 +31,21 @@ export function submitGroup(scheduler: Scheduler, body: z.input<typeof submitGro
 }
 
 export type GroupReport = { readonly group: StoredGroup; readonly status: GroupStatus; readonly counts: GroupCounts }
+
+/** Newest first; `before` is the last one seen. */
+export function listGroups(
+  scheduler: Scheduler,
+  page: { readonly limit?: number; readonly before?: string } = {},
+): Decision<readonly GroupReport[]> {
+  const limit = checkLimit(page.limit)
+  if (!limit.ok) return limit
+  return scheduler.db.read((reader) =>
+    listStoredGroups(reader, limit.value, page.before).map((group) => {
+      const counts = countGroup(reader, group.group_id)
+      return { group, status: groupStatusOf(counts), counts }
+    }),
+  )
+}
 
 export function readGroup(scheduler: Scheduler, groupId: string): Decision<GroupReport> {
   const read = scheduler.db.read((reader): Decision<GroupReport> => {

@@ -18,7 +18,7 @@ export function submitJob(scheduler: Scheduler, body: SubmitJob): Decision<Store
   const parsed = parseInput(submitJobBody, body)
   if (!parsed.ok) return parsed
   const { group_id, not_before, ...wanted } = parsed.value
-  return scheduler.db.write((tx) => {
+  const submitted = scheduler.db.write((tx): Decision<StoredJob> => {
     const prepared = prepareJob(tx, wanted)
     if (!prepared.ok) return prepared
     if (group_id === undefined) return accept(addJob(scheduler, tx, prepared.value, { notBefore: not_before }))
@@ -27,6 +27,8 @@ export function submitJob(scheduler: Scheduler, body: SubmitJob): Decision<Store
     const order = nextGroupOrder(tx, group_id)
     return accept(addJob(scheduler, tx, prepared.value, { notBefore: not_before, group: group.value, order }))
   })
+  if (submitted.ok) scheduler.pass('submit.committed')
+  return submitted
 }
 
 export type Placing = {
@@ -43,7 +45,7 @@ export function addJob(scheduler: Scheduler, tx: Tx, prepared: PreparedJob, plac
   const notBefore = placing.notBefore?.getTime() ?? null
   const place = group && placeInGroup(tx, group, order)
   const isEarly = notBefore !== null && notBefore > now
-  return insertNewJob(tx, {
+  const job = insertNewJob(tx, {
     job_id: scheduler.world.newId(),
     ...prepared,
     schedule_id: scheduleId ?? null,
@@ -54,6 +56,8 @@ export function addJob(scheduler: Scheduler, tx: Tx, prepared: PreparedJob, plac
     hold: place?.isHeld ? 'group' : isEarly ? 'delay' : null,
     not_before: notBefore,
   })
+  scheduler.pass('submit.inserted')
+  return job
 }
 
 export function insertNewJob(tx: Tx, row: NewJobRow): StoredJob {

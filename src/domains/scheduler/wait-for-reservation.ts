@@ -15,13 +15,14 @@ const POLL_MS = 50
 export async function waitForReservation(
   scheduler: Scheduler,
   body: z.input<typeof reserveBody>,
-  { timeoutMs, sleep }: { readonly timeoutMs: number; readonly sleep: Sleep },
+  { timeoutMs, sleep, stop }: { readonly timeoutMs: number; readonly sleep: Sleep; readonly stop?: AbortSignal },
 ): Promise<Decision<StoredReservation>> {
   const until = nowMs(scheduler) + timeoutMs
   for (;;) {
     const reserved = reserve(scheduler, body)
     const leftMs = until - nowMs(scheduler)
     if (reserved.ok || reserved.code !== 'scheduler.reservation.busy' || leftMs <= 0) return reserved
+    if (stop?.aborted === true) return reserved
     await sleep(Math.min(POLL_MS, leftMs))
   }
 }

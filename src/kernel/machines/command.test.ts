@@ -27,7 +27,7 @@ const exits = (from: string) => statesOf(command).filter((to) => canMove(command
 const emits = (from: string, to: string) => findMove(command, from, to)?.emits
 
 describe('command', () => {
-  test('all 15 × 15 pairs: exactly the 42 written here are legal', () => {
+  test('[SUP-13] all 15 × 15 pairs: exactly the 42 written here are legal', () => {
     assert.deepEqual(differingPairs(command, legal), [])
     assert.equal(statesOf(command).length, 15)
     assert.equal(command.moves.length, 42)

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { runtimeCapabilities } from './capabilities.ts'
 import { coreEffect, coreEvent, coreResult, frozenCopy } from './core.ts'
 
-test('[EFF-01] an effect has five fields with their defaults', () => {
+test('[EFF-01] [SUP-10] an effect has five fields with their defaults', () => {
   assert.deepEqual(coreEffect({ effect_type: 'connector.mail.send', payload: { to: 'x' } }), {
     effect_type: 'connector.mail.send',
     payload: { to: 'x' },

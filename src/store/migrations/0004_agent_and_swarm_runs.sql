@@ -46,7 +46,7 @@ create table concord.swarm_runs (
   constraint swarm_runs_turn_ck check ((turn_token is null) = (turn_until is null))
 ) with (fillfactor = 80);
 create index idx_swarm_runs_command_id on concord.swarm_runs (command_id);
-create index idx_swarm_runs_status on concord.swarm_runs (workspace_id, status);
+create index idx_swarm_runs_status on concord.swarm_runs (status, workspace_id);
 create index swarm_runs_due_ix on concord.swarm_runs (run_after) where completed_at is null and cancelled_at is null;
 comment on column concord.swarm_runs.workflow_run_id is 'Instance of a registered workflow type, null until there are any; never an id of the runtime.';
 comment on column concord.swarm_runs.run_after is 'When the next turn is due; null: nothing is due.';
@@ -95,7 +95,7 @@ create table concord.agent_runs (
 ) with (fillfactor = 70);
 create index idx_agent_runs_swarm_run_id on concord.agent_runs (swarm_run_id);
 create index idx_agent_runs_parent_agent_run_id on concord.agent_runs (parent_agent_run_id);
-create index idx_agent_runs_status on concord.agent_runs (workspace_id, status);
+create index idx_agent_runs_status on concord.agent_runs (status, workspace_id);
 create index agent_runs_command_ix on concord.agent_runs (command_id);
 create index agent_runs_due_ix on concord.agent_runs (run_after) where completed_at is null and cancelled_at is null;
 comment on column concord.agent_runs.run_after is 'When the next turn is due; null: nothing is due.';

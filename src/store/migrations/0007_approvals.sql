@@ -36,7 +36,7 @@ create table concord.approvals (
   domain_effect_id      uuid,
   constraint approvals_pk primary key (approval_id),
   constraint approvals_workspace_uq unique (workspace_id, approval_id),
-  constraint approvals_idempotency_key_uq unique (workspace_id, idempotency_key),
+  constraint approvals_idempotency_key_uq unique (idempotency_key, workspace_id),
   constraint approvals_command_fk foreign key (workspace_id, command_id)
     references concord.commands (workspace_id, command_id),
   constraint approvals_superseded_by_fk foreign key (workspace_id, superseded_by)

@@ -28,7 +28,7 @@ breakEveryRule(
       rows: '[PER-10]',
       by: [{ status: 'done' }, { status: 'Created' }, { status: empty }],
     },
-    { constraint: 'ingress_ck', table: 'concord.commands', rows: '[PER-10]', by: { ingress: 'email' } },
+    { constraint: 'ingress_ck', table: 'concord.commands', rows: '[PER-10] [PRM-11]', by: { ingress: 'email' } },
     {
       constraint: 'cancellation_mode_ck',
       table: 'concord.commands',

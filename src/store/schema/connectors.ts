@@ -1,4 +1,4 @@
-/** The calls of connectors, as migration 0008 makes them, and the definitions of their providers. */
+/** The calls of connectors, as migration 0011 makes them, and the definitions of their providers. */
 import { boolean, integer, jsonb, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { ConnectorInvocationState } from '#kernel/machines/connector-invocation'
@@ -26,7 +26,7 @@ export const connectorInvocations = concord.table('connector_invocations', {
   workspaceId: uuid('workspace_id').notNull(),
 })
 
-/** As migration 0009 makes it. */
+/** As migration 0013 makes it. */
 export const connectorDefinitions = concord.table(
   'connector_definitions',
   {

@@ -9,15 +9,18 @@ import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
 import { drawSchema, firstDifference } from '../migrate/picture.ts'
 import * as agents from './agents.ts'
 import * as approvals from './approvals.ts'
+import * as artifacts from './artifacts.ts'
 import * as commands from './commands.ts'
 import * as connectors from './connectors.ts'
 import * as events from './events.ts'
 import * as identity from './identity.ts'
+import * as memory from './memory.ts'
+import * as schedules from './schedules.ts'
 
 const here = new URL('./', import.meta.url)
 
 /** Every file of this folder that declares tables. */
-const files = { agents, approvals, commands, connectors, events, identity }
+const files = { agents, approvals, artifacts, commands, connectors, events, identity, memory, schedules }
 const withoutTables = ['columns', 'concord-schema']
 
 const drizzleTables = (): PgTable[] =>

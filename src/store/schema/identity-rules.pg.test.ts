@@ -41,6 +41,7 @@ breakEveryRule(
       by: [{ role: 'owner' }, { role: 'Admin' }, { role: empty }],
     },
     { constraint: 'users_times_ck', table: 'identity.users', by: forever },
+    { constraint: 'users_deactivated_at_ck', table: 'identity.users', by: { deactivated_at: 'infinity' } },
     {
       constraint: 'org_roles_slug_uq',
       table: 'identity.org_roles',
@@ -101,6 +102,14 @@ breakEveryRule(
       constraint: 'api_keys_key_hash_ck',
       table: 'identity.api_keys',
       by: { key_hash: Buffer.from('the key in clear') },
+    },
+    {
+      constraint: 'api_keys_invitation_ck',
+      table: 'identity.api_keys',
+      by: ({ here }) => [
+        { is_invitation: true },
+        { is_invitation: true, expires_at: '2027-01-01T00:00:00Z', workspace_id: here.workspace },
+      ],
     },
     { constraint: 'api_keys_role_ck', table: 'identity.api_keys', by: { role: 'root' } },
     {

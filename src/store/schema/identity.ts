@@ -1,5 +1,5 @@
-/** The tables of the schema `identity`, as migration 0002 makes them. */
-import { jsonb, pgSchema, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
+/** The tables of the schema `identity`, as the migrations 0002 and 0008 make them. */
+import { boolean, jsonb, pgSchema, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
 import { at, bytea, type JsonObject } from './columns.ts'
 
 export const identity = pgSchema('identity')
@@ -22,6 +22,7 @@ export const users = identity.table('users', {
   email: text('email'),
   role: text('role').$type<PlatformRole>().notNull(),
   createdAt: at('created_at').notNull().defaultNow(),
+  deactivatedAt: at('deactivated_at'),
 })
 
 export const orgRoles = identity.table('org_roles', {
@@ -68,4 +69,5 @@ export const apiKeys = identity.table('api_keys', {
   expiresAt: at('expires_at'),
   revokedAt: at('revoked_at'),
   lastUsedAt: at('last_used_at'),
+  isInvitation: boolean('is_invitation').notNull().default(false),
 })

@@ -27,7 +27,7 @@ const printed: readonly Printed[] = [
       cancellation_requested boolean! = false, command_type_version_id uuid`,
     added: `workspace_id, request_fingerprint, payload_hash, error_class, attempt, ${turn}`,
     indexes: [],
-    keys: ['PRIMARY KEY (command_id)', 'UNIQUE (workspace_id, idempotency_key)', 'UNIQUE (runtime_workflow_id)'],
+    keys: ['PRIMARY KEY (command_id)', 'UNIQUE (idempotency_key, workspace_id)', 'UNIQUE (runtime_workflow_id)'],
   },
   {
     rows: '[DEP-01]',
@@ -39,7 +39,7 @@ const printed: readonly Printed[] = [
     keys: ['PRIMARY KEY (child_command_id, parent_command_id)'],
   },
   {
-    rows: '[EFF-02]',
+    rows: '[EFF-02] [OQ-02]',
     table: 'concord.domain_effects',
     columns: `domain_effect_id uuid!, command_id uuid!, effect_type text!, effect_payload jsonb!, idempotency_key text,
       status text! = 'planned'::text, executed_by_runtime_workflow_id text, result jsonb, error text, compensates_effect_id uuid,
@@ -77,7 +77,18 @@ const printed: readonly Printed[] = [
     added:
       'workspace_id, self_decision_allowed, superseded_by, approvals_required, approver_roles, approved_by, domain_effect_id',
     indexes: [],
-    keys: ['PRIMARY KEY (approval_id)', 'UNIQUE (workspace_id, idempotency_key)'],
+    keys: ['PRIMARY KEY (approval_id)', 'UNIQUE (idempotency_key, workspace_id)'],
+  },
+  {
+    rows: '[ART-01]',
+    table: 'concord.artifacts',
+    columns: `artifact_id uuid!, command_id uuid!, artifact_type text!, location text!, version integer! = 1, status text!,
+      metadata jsonb! = '{}'::jsonb, lineage jsonb! = '{}'::jsonb, created_by text!, created_at at! = now(), agent_run_id uuid,
+      swarm_run_id uuid, checksum text!, idempotency_key text`,
+    added:
+      'workspace_id, domain_effect_id, content_type, size_bytes, visibility, published_to, superseded_by, retain_until, hold_reason',
+    indexes: [],
+    keys: ['PRIMARY KEY (artifact_id)', 'UNIQUE (idempotency_key, workspace_id)'],
   },
   {
     rows: '[CON-07] [CON-08]',
@@ -98,7 +109,7 @@ const printed: readonly Printed[] = [
     added: `workspace_id, ${turn}`,
     indexes: [
       'idx_swarm_runs_command_id ON concord.swarm_runs USING btree (command_id)',
-      'idx_swarm_runs_status ON concord.swarm_runs USING btree (workspace_id, status)',
+      'idx_swarm_runs_status ON concord.swarm_runs USING btree (status, workspace_id)',
     ],
     keys: ['PRIMARY KEY (swarm_run_id)'],
   },
@@ -114,7 +125,7 @@ const printed: readonly Printed[] = [
     indexes: [
       'idx_agent_runs_swarm_run_id ON concord.agent_runs USING btree (swarm_run_id)',
       'idx_agent_runs_parent_agent_run_id ON concord.agent_runs USING btree (parent_agent_run_id)',
-      'idx_agent_runs_status ON concord.agent_runs USING btree (workspace_id, status)',
+      'idx_agent_runs_status ON concord.agent_runs USING btree (status, workspace_id)',
     ],
     keys: ['PRIMARY KEY (agent_run_id)'],
   },
@@ -130,7 +141,7 @@ const printed: readonly Printed[] = [
     rows: '[FLOW-002] [FLOW-004]',
     table: 'identity.users',
     columns: `id uuid! = gen_random_uuid(), org_id uuid!, external_id text!, email text, role text!, created_at at! = now()`,
-    added: '',
+    added: 'deactivated_at',
     indexes: [],
     keys: ['PRIMARY KEY (id)', 'UNIQUE (external_id)', 'FOREIGN KEY (org_id) REFERENCES identity.orgs(id)'],
   },
@@ -140,7 +151,7 @@ const printed: readonly Printed[] = [
     columns: `id uuid! = gen_random_uuid(), org_id uuid!, slug text!, name text!, created_at at! = now()`,
     added: '',
     indexes: [],
-    keys: ['PRIMARY KEY (id)', 'UNIQUE (org_id, slug)', 'FOREIGN KEY (org_id) REFERENCES identity.orgs(id)'],
+    keys: ['PRIMARY KEY (id)', 'UNIQUE (slug, org_id)', 'FOREIGN KEY (org_id) REFERENCES identity.orgs(id)'],
   },
   {
     rows: '[FLOW-006] [FLOW-007]',

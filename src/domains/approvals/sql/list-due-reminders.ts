@@ -7,7 +7,7 @@ export type DueReminder = StoredApproval & {
   readonly reminder: number
 }
 
-/** $1 limit. Of several that are due for one approval only the last is worth sending. */
+/** $1 limit, $2 only this approval, or null. Of several that are due for one approval only the last is worth sending. */
 export const listDueRemindersSql = statement<DueReminder>(
   'approvals.list_due_reminders',
   `select t.*, due.reminder
@@ -18,7 +18,7 @@ export const listDueRemindersSql = statement<DueReminder>(
            where t.created_at + make_interval(mins => r.minutes::int) <= statement_timestamp()
           ) as due
     where t.status = 'pending' and (t.expires_at is null or t.expires_at > statement_timestamp())
-      and due.reminder is not null
+      and due.reminder is not null and ($2::uuid is null or t.approval_id = $2)
       and not exists (select from concord.domain_events e
                        where e.command_id = t.command_id and e.event_type = 'approval_reminded'
                          and e.payload->>'approval_id' = t.approval_id::text and (e.payload->>'reminder')::int >= due.reminder)

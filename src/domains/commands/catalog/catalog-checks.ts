@@ -1,4 +1,5 @@
 /** The checks that need the whole catalog: names, references, contracts, keys, queues, schedules, retries, compensations. Pure. */
+import { findApprovalTypeFault } from '#domains/approvals'
 import { parseCron } from '#kernel/cron-fields'
 import { isImpossibleDate } from '#kernel/cron-fields'
 import { parseKeyTemplate } from '#kernel/key-template'
@@ -6,6 +7,9 @@ import { didYouMean } from '#kernel/nearest'
 import { quote } from '#kernel/refusal'
 import type { CatalogRuntime } from '#kernel/saga/manifests'
 import { validateCatalog } from '#kernel/saga/catalog'
+import { SCHEDULE_JITTER_MAX_MS } from '#kernel/schedule'
+import { parseTimeZone } from '#kernel/time-zone'
+import { approvalTermsOf } from '../approval-types.ts'
 import type { CommandType, Definition } from './definitions.ts'
 import type { EffectDefinition } from './effect-definition.ts'
 import { type CatalogFinding, finding } from './finding.ts'
@@ -100,6 +104,21 @@ export function findContractGaps(type: CommandType): readonly CatalogFinding[] {
   ]
 }
 
+/** As in `book_hotel`: it names approvals, queues and metrics too. */
+const TYPE_NAME = /^[a-z][a-z0-9_]{0,63}$/
+
+/** A name that others can build on, and approval terms that the approvals room would take. */
+export function findTypeFlaws(type: CommandType): readonly CatalogFinding[] {
+  const place = `command_type ${quote(type.name)}`
+  const rule = 'lower_snake_case: a letter, then letters, digits and _, at most 64 characters'
+  if (!TYPE_NAME.test(type.name))
+    return [finding('type_name', type.name, `${place}: name is not ${rule}, such as book_hotel`)]
+  const fault = findApprovalTypeFault(approvalTermsOf(type))
+  if (fault === undefined) return []
+  const { approval_type } = type.approval
+  return [finding('approval_terms', type.name, `${place}: approval: the type ${quote(approval_type)} ${fault}`)]
+}
+
 export function findEffectFlaws(
   effect: EffectDefinition,
   definitions: readonly Definition[],
@@ -139,7 +158,13 @@ export function findScheduleFlaws(
   return only(definitions, 'schedule').flatMap(({ spec }) => {
     const cron = parseCron(spec.cron)
     const never = cron.ok && isImpossibleDate(cron.value)
+    const zone = parseTimeZone(spec.time_zone ?? 'UTC')
+    const { jitter_ms: jitterMs = 0 } = spec
     return [
+      ...(zone.ok ? [] : [finding(zone.code, spec.name, `${quote(spec.name)}: ${zone.reason}`)]),
+      ...(Number.isInteger(jitterMs) && jitterMs >= 0 && jitterMs <= SCHEDULE_JITTER_MAX_MS
+        ? []
+        : [finding('schedule_jitter', spec.name, `${quote(spec.name)} has a jitter that is not from 0 to an hour`)]),
       ...(cron.ok ? [] : [finding(cron.code, spec.name, `${quote(spec.name)}: ${cron.reason}`)]),
       ...(never ? [finding('cron_never', spec.name, `${quote(spec.name)} would never fire`)] : []),
       ...(queues.includes(spec.queue)

@@ -19,7 +19,7 @@ import {
 import { defineEffect } from './effect-definition.ts'
 import { findMappingGaps, mappingQuestions } from './mapping-lint.ts'
 import { anyHost, openCatalog } from './open-catalog.ts'
-import { mapTaskToPrimitives, primitiveFamilies, primitives } from './primitives.ts'
+import { mapTaskToPrimitives, primitiveFamilies, primitives, executionPrimitives } from './primitives.ts'
 import { defineTask, taskSpec } from './task-spec.ts'
 
 const named = { name: 'T', description: 'd', command_type: 't', function_name: 'f' }
@@ -232,6 +232,33 @@ describe('openCatalog', () => {
   for (const [title, definitions, rule] of cases)
     test(title, () => assert.ok(rulesOf(definitions).includes(rule), rulesOf(definitions).join()))
 
+  for (const [name, more, rule, said] of [
+    ['BookHotel', {}, 'type_name', /^command_type "BookHotel": name is not lower_snake_case/],
+    ['book-hotel', {}, 'type_name', /such as book_hotel$/],
+    ['x'.repeat(65), {}, 'type_name', /at most 64 characters/],
+    // Its approvals are called `<name>_approval`.
+    ['x'.repeat(60), {}, 'approval_terms', /" has a name that is not lower_snake_case with at most 64/],
+    [
+      't',
+      { approval_type: 'Big Question' },
+      'approval_terms',
+      /^command_type "t": approval: the type "Big Question" has/,
+    ],
+    ['t', { expires_in_minutes: 0 }, 'approval_terms', /expires after 1 to 525600 minutes/],
+  ] as const)
+    test(`a command type ${name.slice(0, 12)} with ${JSON.stringify(more)} is a finding, not a fault later: ${rule}`, () => {
+      const type = defineCommandType({ ...contract, name, description: 'd', side_effects: [], approval: more })
+      const others = name === 't' ? without(({ kind }) => kind === 'command_type') : whole
+      const opened = openCatalog([...others, type], anyHost)
+      assert.ok(!opened.ok && opened.code === 'commands.catalog.invalid')
+      const findings = opened.facts?.['findings'] as readonly { rule: string; subject: string; message: string }[]
+      assert.deepEqual(
+        findings.map((each) => [each.rule, each.subject]),
+        [[rule, name]],
+      )
+      assert.match(findings[0]?.message ?? '', said)
+    })
+
   test('[EFF-17] [EFF-27] [RUN-04] a capability that the runtime lacks keeps the catalog shut', () => {
     const payment = defineEffect({
       effect_type: 'connector.hotel.book',
@@ -308,4 +335,59 @@ test('[CMD-22] the class of a task, as a frozen result', () => {
     ['sync', 'async', 'async', 'approval_gated', 'agentic', 'swarm'],
   )
   assert.ok(Object.isFrozen(classOf({})))
+})
+
+/** Each deed with what undoes it, as the requirements list them. */
+const pairs = [
+  ['draft.create', 'draft.delete'],
+  ['artifact.publish', 'artifact.unpublish'],
+  ['notification.mail', 'notification.correction'],
+  ['ticket.open', 'ticket.close'],
+  ['access.grant', 'access.revoke'],
+] as const
+const swarmPairs = [
+  ['artifact.draft', 'artifact.mark_cancelled'],
+  ['job.start', 'job.cancel'],
+  ['notification.team', 'notification.team_correction'],
+  ['staging.create', 'staging.drop'],
+  ['approval.ask', 'approval.expire'],
+  ['memory.write', 'memory.supersede'],
+  ['pull_request.open', 'pull_request.close'],
+] as const
+
+for (const [rows, list] of [
+  ['[EFF-28]', pairs],
+  ['[EFF-29]', swarmPairs],
+] as const) {
+  test(`${rows} the reference pairs are whole, each the inverse of the other; without its undo none of them is registered`, () => {
+    const does = () => Promise.resolve({})
+    const whole_ = list.map(([effect_type, name]) =>
+      defineEffect({ effect_type, class: 'keyed', requires_compensation: true, do: does, undo: { name, do: does } }),
+    )
+    assert.deepEqual(rulesOf(whole_), [])
+    for (const [at, { produces, inverses, undo }] of whole_.entries()) {
+      assert.deepEqual([produces, undo?.produces, undo?.counter_effects], [[list[at]?.[0]], [list[at]?.[1]], true])
+      assert.deepEqual(inverses, { [list[at]?.[0] ?? '']: list[at]?.[1] })
+    }
+    for (const [effect_type] of list)
+      assert.ok(
+        rulesOf([defineEffect({ effect_type, class: 'keyed', requires_compensation: true, do: does })]).includes(
+          'missing_compensation',
+        ),
+      )
+  })
+}
+
+test('there are six kinds of execution, and the catalog knows which deeds change the outside world', () => {
+  assert.deepEqual(executionPrimitives, [
+    'sync_function',
+    'async_task',
+    'connector_call',
+    'agent_run',
+    'external_job',
+    'notification',
+  ])
+  const reads = defineEffect({ effect_type: 'x.read', class: 'read', do: () => Promise.resolve({}) })
+  const writes = defineEffect({ effect_type: 'x.write', class: 'opaque', do: () => Promise.resolve({}) })
+  assert.deepEqual([reads.produces, writes.produces], [[], ['x.write']])
 })

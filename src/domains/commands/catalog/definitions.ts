@@ -5,6 +5,7 @@ import type { JsonObject } from '#kernel/json-value'
 import type { PolicyRule } from '#kernel/policy/rule'
 import type { RiskLevel } from '#kernel/policy/risk'
 import type { RetryPolicy } from '#kernel/retry-policy'
+import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
 import type { CancellationMode } from '#store/schema/commands'
 import type { DataClass } from '#kernel/data-class'
 import type { EffectDefinition } from './effect-definition.ts'
@@ -24,6 +25,10 @@ export type ApprovalTerms = {
   readonly self_decision_allowed: boolean
   /** Null: it never runs out. */
   readonly expires_in_minutes: number | null
+  /** Whoever was asked hears of it again then; left out: when half of the time is over. */
+  readonly reminders_after_minutes?: readonly number[]
+  /** Then the members of this org role may decide too, and are told. */
+  readonly escalation?: { readonly after_minutes: number; readonly role: string } | null
 }
 
 /** The contract of everything that runs under one name; without its seven parts it is not registered. */
@@ -161,8 +166,21 @@ export function defineConnectorOperation(
 export type ScheduleSpec = {
   readonly name: string
   readonly command_type: string
+  /** Five fields. */
   readonly cron: string
+  /** Where its firings wait. */
   readonly queue: string
+  /** An IANA name; `UTC`. */
+  readonly time_zone?: string
+  /** While the command of the firing before is not over: leave this one out (`skip`), let one wait, or start it beside. */
+  readonly overlap?: OverlapPolicy
+  /** Of due times at which nobody was there: none, the newest (`last`), or all. */
+  readonly misfire?: MisfirePolicy
+  /** Each schedule starts by a fixed part of this after its due times; 0. */
+  readonly jitter_ms?: number
+  readonly payload?: JsonObject
+  /** Id or short name; the installation's default. */
+  readonly workspace?: string
 }
 
 export type ScheduleDefinition = { readonly kind: 'schedule'; readonly spec: ScheduleSpec }

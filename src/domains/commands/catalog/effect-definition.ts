@@ -1,4 +1,5 @@
 /** An effect: one kind of deed in the outside world, written together with what undoes it and how far its outcome can be known. */
+import type { ArtifactDraft, StoredArtifact, WrittenArtifact } from '#domains/artifacts'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import type { RuntimeCapability } from '#kernel/saga/capabilities'
@@ -10,6 +11,20 @@ import type { Reversibility } from '#store/schema/commands'
  */
 export const effectClasses = ['read', 'keyed', 'queryable', 'opaque'] as const
 export type EffectClass = (typeof effectClasses)[number]
+
+/**
+ * What a handler may do with artifacts. Content is stored at once; the rows, and every move, are committed with the outcome of the
+ * effect, or not at all. The id that `write` gives is the same in every attempt.
+ */
+export type EffectArtifacts = {
+  write(draft: ArtifactDraft, name?: string): Promise<WrittenArtifact>
+  /** Read before the deed: an artifact that is not there, or cannot be read, fails the effect as one that did nothing. */
+  find(artifactId: string): Promise<StoredArtifact>
+  text(artifactId: string): Promise<string>
+  publish(artifactId: string, destination: string): Promise<void>
+  /** What is published is taken back, what nobody has seen is cancelled: what an undo does. */
+  withdraw(artifactId: string): Promise<void>
+}
 
 /** What a handler is given. It has no handle to any table: it acts outside and returns what came of it. */
 export type EffectCall = {
@@ -26,11 +41,17 @@ export type EffectCall = {
   readonly signal: AbortSignal
   /** Tells the interceptor what was really done, by the names of `produces`. */
   readonly emit: (effect: string) => void
+  readonly artifacts: EffectArtifacts
 }
 
-/** The call of an undo also carries what the deed returned. */
+/** The call of an undo also carries what the deed returned, and the key under which its provider knows it. */
 export type UndoCall = EffectCall & {
-  readonly undone: { readonly effectId: string; readonly payload: JsonObject; readonly result: unknown }
+  readonly undone: {
+    readonly effectId: string
+    readonly idempotencyKey: string
+    readonly payload: JsonObject
+    readonly result: unknown
+  }
 }
 
 export type Found = { readonly found: true; readonly result: unknown } | { readonly found: false }

@@ -33,6 +33,17 @@ export const primitives = [
 ] as const
 export type Primitive = (typeof primitives)[number]
 
+/** Where work is really done; each run of one shows as an effect with its events. */
+export const executionPrimitives = [
+  'sync_function',
+  'async_task',
+  'connector_call',
+  'agent_run',
+  'external_job',
+  'notification',
+] as const
+export type ExecutionPrimitive = (typeof executionPrimitives)[number]
+
 type Flags = Pick<
   TaskSpec,
   | 'approval_required'

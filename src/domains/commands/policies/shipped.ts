@@ -129,12 +129,21 @@ const cancellationPolicyDisclosed = rule('cancellation_policy_disclosed', 'data_
 })
 
 const SECOND_APPROVER_ABOVE = 500
+const SECOND_APPROVER_CURRENCY = 'USD'
 
-/** Always, by contract; above the limit a second person. A flag in the payload that claims consent is not looked at. */
+/**
+ * Always, by contract; above the limit a second person. A price that cannot be compared with the limit, in another currency
+ * or no number at all, counts as above it. A flag in the payload that claims consent is not looked at.
+ */
 const approvalRequiredForBooking = rule('approval_required_for_booking', 'approval_requirement', (input) => {
-  const price = Number(payloadOf(input)['total_price'] ?? 0)
-  const limit = Number(factsOf(input.task['metadata'])['second_approver_above'] ?? SECOND_APPROVER_ABOVE)
-  const approvers = price > limit ? ['booking_approver', 'budget_owner'] : ['booking_approver']
+  const { total_price: price, currency } = payloadOf(input)
+  const terms = factsOf(input.task['metadata'])
+  const limit = Number(terms['second_approver_above'] ?? SECOND_APPROVER_ABOVE)
+  const isWithin =
+    currency === (terms['second_approver_currency'] ?? SECOND_APPROVER_CURRENCY) &&
+    (typeof price === 'number' || (typeof price === 'string' && price.trim() !== '')) &&
+    Number(price) <= limit
+  const approvers = isWithin ? ['booking_approver'] : ['booking_approver', 'budget_owner']
   return ask('A booking needs an approval.', ...approvers)
 })
 
@@ -144,7 +153,7 @@ export const shippedPolicies: readonly PolicyDefinition[] = [
   definePolicy(risk),
   definePolicy(dataSafety),
   definePolicy(externalSharing),
-  definePolicy(memoryConsent),
+  definePolicy(memoryConsent, { facts: ['memory_consent'] }),
   definePolicy(approvalRequirement),
   definePolicy(rate, { facts: ['commands_last_hour'] }),
   definePolicy(dataAccess),

@@ -20,10 +20,11 @@ export const takeTurn = statement<StoredCommand>(
 )
 
 /** $1 command. Only for whoever holds the row: its turn or its lock. */
-export const listEffects = statement<{ readonly effect: EffectJson }>(
-  'commands_list_effects',
-  `select to_jsonb(e) as effect from concord.domain_effects as e where e.command_id = $1::uuid
-order by e.declaration_order, e.created_at`,
+export const readAround = statement<{ readonly effects: readonly EffectJson[]; readonly has_parents: boolean }>(
+  'commands_read_around',
+  `select coalesce((select jsonb_agg(to_jsonb(e) order by e.declaration_order, e.created_at)
+    from concord.domain_effects as e where e.command_id = $1::uuid), '[]') as effects,
+  exists (select from concord.command_dependencies as d where d.child_command_id = $1::uuid) as has_parents`,
 )
 
 /** The turn lives on while a long call is under way; nobody else's does. */

@@ -4,6 +4,7 @@ import { type ConnectorDefinition, connectorForm, connectorOfForm, type Connecto
 import { formatPath } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { riskLevels } from '#kernel/policy/risk'
+import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { ingressTypes } from '#store/schema/commands'
 import {
@@ -11,6 +12,7 @@ import {
   defineSchedule,
   type OperationDefinition,
   type ScheduleDefinition,
+  type ScheduleSpec,
 } from '../catalog/definitions.ts'
 import { findBrokenStep } from '../catalog/mapping-lint.ts'
 import { defineTask, type TaskDefinition } from '../catalog/task-spec.ts'
@@ -40,7 +42,22 @@ const taskForm = z.strictObject({
 })
 
 const schedulesForm = z.strictObject({
-  schedules: z.array(z.strictObject({ name, command_type: name, cron: name, queue: name })).min(1),
+  schedules: z
+    .array(
+      z.strictObject({
+        name,
+        command_type: name,
+        cron: name,
+        queue: name,
+        time_zone: name.optional(),
+        overlap: z.enum(overlapPolicies).optional(),
+        misfire: z.enum(misfirePolicies).optional(),
+        jitter_ms: z.int().min(0).optional(),
+        payload: z.record(z.string(), z.json()).optional(),
+        workspace: name.optional(),
+      }),
+    )
+    .min(1),
 })
 
 const operationForm = z.strictObject({
@@ -79,7 +96,10 @@ export function loadTask(file: string, bytes: Uint8Array): Decision<TaskDefiniti
 
 export function loadSchedules(file: string, bytes: Uint8Array): Decision<readonly ScheduleDefinition[]> {
   const read = readForm(file, bytes, schedulesForm)
-  return read.ok ? accept(read.value.schedules.map(defineSchedule)) : read
+  if (!read.ok) return read
+  // What was left out is absent, not undefined.
+  const specs = read.value.schedules.map((spec) => Object.fromEntries(Object.entries(spec)) as ScheduleSpec)
+  return accept(specs.map(defineSchedule))
 }
 
 export function loadOperation(file: string, bytes: Uint8Array): Decision<OperationDefinition> {
@@ -100,7 +120,7 @@ export function loadConnector(
 }
 
 /** JSON is YAML, so the same shape in JSON is read too. */
-function readForm<S extends z.ZodType>(file: string, bytes: Uint8Array, form: S): Decision<z.infer<S>> {
+export function readForm<S extends z.ZodType>(file: string, bytes: Uint8Array, form: S): Decision<z.infer<S>> {
   const read = readYaml(file, bytes)
   if (!read.ok) return read
   const parsed = form.safeParse(read.value)

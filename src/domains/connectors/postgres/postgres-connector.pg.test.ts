@@ -144,7 +144,7 @@ describe('postgres connector', () => {
     }
   })
 
-  /** Everything that a statement could have changed: rows, tables, sequences, functions, roles, settings, large objects. */
+  /** Everything that a statement could have changed, and nothing of what other tests do on the same server: rows, tables, sequences, functions, roles, settings, large objects. */
   async function fingerprint(): Promise<unknown> {
     const db = openDb({ url: target.url, poolMax: 1 })
     try {
@@ -153,12 +153,12 @@ describe('postgres connector', () => {
         (select string_agg(relname || relkind::text || relacl::text, ',' order by relname) from pg_class where relnamespace = 'public'::regnamespace) as tables,
         (select last_value::text || is_called::text from counter) as counter,
         (select string_agg(proname, ',' order by oid) from pg_proc where oid > 16384) as functions,
-        (select count(*) from pg_roles where rolname like 'con_%' or rolname like 'evil%') as roles,
+        (select string_agg(r::text, ',' order by rolname) from pg_roles r where rolname in ('${reader}', '${writer}') or rolname like 'evil%') as roles,
         (select count(*) from pg_database where datname like 'evil%') as databases,
         (select string_agg(nspname, ',' order by oid) from pg_namespace where nspname not like 'pg_t%') as schemas,
-        (select count(*) from pg_db_role_setting) as settings, (select count(*) from pg_largeobject_metadata) as large_objects,
+        (select count(*) from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase where d.datname = current_database()) as settings, (select count(*) from pg_largeobject_metadata) as large_objects,
         (select count(*) from pg_extension) as extensions, (select count(*) from pg_trigger) as triggers,
-        (select count(*) from pg_prepared_xacts) as prepared, (select count(*) from pg_replication_slots) as slots,
+        (select count(*) from pg_prepared_xacts where gid = 'evil') as prepared, (select count(*) from pg_replication_slots where slot_name = 'evil') as slots,
         (select count(*) from pg_event_trigger) as event_triggers, (select string_agg(comment.description, ',') from pg_description comment where objoid = 'accounts'::regclass) as comments`)
     } finally {
       await db.close()

@@ -7,7 +7,7 @@ export type KeyOwnerRow = {
   readonly key_hash: Buffer
   readonly key_role: PlatformRole
   readonly workspace_id: string | null
-  /** Neither ended nor revoked, by the clock of the database. */
+  /** Neither ended nor revoked, by the clock of the database; no invitation, and nobody who has left. */
   readonly is_live: boolean
   readonly last_used_at: Date | null
   readonly user_id: string
@@ -23,7 +23,8 @@ export type KeyOwnerRow = {
 export const findKeyOwner = statement<KeyOwnerRow>(
   'identity.find_key_owner',
   `select k.id as key_id, k.key_hash, k.role as key_role, k.workspace_id, k.last_used_at,
-          k.revoked_at is null and (k.expires_at is null or k.expires_at > statement_timestamp()) as is_live,
+          k.revoked_at is null and (k.expires_at is null or k.expires_at > statement_timestamp())
+            and not k.is_invitation and u.deactivated_at is null as is_live,
           u.id as user_id, u.org_id, o.slug as org_slug, u.external_id, u.email, u.role as user_role,
           array(select r.slug
                   from identity.org_role_memberships m

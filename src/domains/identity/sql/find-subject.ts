@@ -22,5 +22,5 @@ export const findSubject = statement<SubjectRow>(
                  order by r.slug) as org_roles
      from identity.users u
      join identity.orgs o on o.id = u.org_id
-    where u.external_id = $1`,
+    where u.external_id = $1 and u.deactivated_at is null`,
 )

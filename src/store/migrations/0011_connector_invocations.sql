@@ -1,4 +1,4 @@
--- 0008 connector_invocations: one row per call to a system outside, written before the call and completed by its own id.
+-- 0011 connector_invocations: one row per call to a system outside, written before the call and completed by its own id.
 -- Why: what left the house, for which command, under which key, how it ended and how long it took; also what the limits of a
 --   connector are counted over, so that they hold for all processes together. A record, never a queue.
 -- Additions to the printed table: workspace_id.

@@ -1,4 +1,4 @@
--- 0009 connector_definitions: what a provider says about its own operations, as it was last seen and as a person approved it.
+-- 0013 connector_definitions: what a provider says about its own operations, as it was last seen and as a person approved it.
 -- Why: a provider that describes itself (an MCP server) can change that description at any time; what was approved must
 --   stand somewhere that the provider cannot reach, and every call is measured against it.
 -- One row per operation and workspace. It is quarantined while seen_hash is not approved_hash.

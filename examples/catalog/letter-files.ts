@@ -1,14 +1,10 @@
-/** Reports and outgoing letters as files: written whole or not at all, and once per name. */
+/** Outgoing letters as files: written whole or not at all, and once per name. */
 import { createHash } from 'node:crypto'
-import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { link, mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 
 export function checksumOf(text: string): string {
   return `sha256:${createHash('sha256').update(text).digest('hex')}`
-}
-
-export function reportFile(folder: string, reportId: string): string {
-  return join(folder, 'reports', `${reportId}.txt`)
 }
 
 /** A key may hold any character, a file name may not. */
@@ -29,14 +25,5 @@ export async function writeOnce(file: string, text: string, draft: string): Prom
     return false
   } finally {
     await rm(beside, { force: true })
-  }
-}
-
-export async function findText(file: string): Promise<string | undefined> {
-  try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
-    throw error
   }
 }

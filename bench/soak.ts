@@ -1,0 +1,44 @@
+/**
+ * Memory over many commands: so many inline and durable commands through one process, and what it holds after each tenth of
+ * them. Flat means that the last lines do not climb.
+ *
+ * node --expose-gc bench/soak.ts [--commands 100000] [--in-flight 64]
+ */
+import { parseArgs } from 'node:util'
+import { openCommandHouse } from './harness/command-house.ts'
+import { openBenchServer } from './harness/server.ts'
+
+const { values: options } = parseArgs({
+  options: { commands: { type: 'string', default: '100000' }, 'in-flight': { type: 'string', default: '64' } },
+})
+const [total, inFlight] = [Number(options.commands), Number(options['in-flight'])]
+const server = await openBenchServer()
+const db = server.open({ poolMax: 10 })
+const house = await openCommandHouse(db)
+const collect = (globalThis as { gc?: () => void }).gc
+
+function report(done: number, seconds: number): void {
+  collect?.()
+  const { rss, heapUsed } = process.memoryUsage()
+  const mb = (bytes: number) => `${(bytes / 2 ** 20).toFixed(0)} MB`.padStart(8)
+  const heap = collect ? 'heap after collection' : 'heap'
+  console.log(
+    `${String(done).padStart(8)} commands  rss ${mb(rss)}  ${heap} ${mb(heapUsed)}  ${(done / seconds).toFixed(0)}/s`,
+  )
+}
+
+const from = performance.now()
+const part = Math.ceil(total / 10)
+for (let done = 0; done < total; ) {
+  let left = Math.min(part, total - done)
+  done += left
+  // One in ten takes the long way through the runtime.
+  const worker = async () => {
+    for (let n = left--; n > 0; n = left--) await house.run(n % 10 === 0 ? 'durable' : 'inline')
+  }
+  await Promise.all(Array.from({ length: inFlight }, worker))
+  report(done, (performance.now() - from) / 1_000)
+}
+await house.close()
+await db.close()
+await server.stop()

@@ -1,0 +1,71 @@
+/**
+ * What a second worker is worth: commands per second with one worker and with two on one database, for an effect that takes its
+ * time at the provider. A report, no promise: on two cores the workers also share them with Postgres and the server.
+ *
+ * node bench/workers.ts [--commands 400] [--latency 20,500] [--workers 1,2]
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseArgs } from 'node:util'
+import { openChance } from '#test/chance'
+import { type House, kill, openHouse } from '../test/chaos/house.ts'
+import { invitePeople } from '../test/chaos/people.ts'
+
+const { values: options } = parseArgs({
+  options: {
+    commands: { type: 'string', default: '400' },
+    latency: { type: 'string', default: '20,500' },
+    workers: { type: 'string', default: '1,2' },
+  },
+})
+const numbers = (text: string) => text.split(',').map(Number)
+const count = Number(options.commands)
+/** Sent at once; more would measure the client. */
+const AT_ONCE = 100
+const LOOK_MS = 250
+const LIMIT_MS = 600_000
+
+for (const latencyMs of numbers(options.latency)) {
+  const house = await openHouse({ seed: 'bench', latencyMs })
+  const people = invitePeople(house, openChance('bench'))
+  const server = await house.serve({ works: false })
+  try {
+    for (const workers of numbers(options.workers)) {
+      const rate = await measure(workers, `${latencyMs}-${workers}`)
+      console.log(
+        `effect of ${latencyMs} ms, ${workers} worker${workers === 1 ? '' : 's'}: ${rate.toFixed(0)} commands/s`,
+      )
+    }
+  } finally {
+    await people.leave()
+    await kill(server)
+    await house.close()
+  }
+
+  /** The middle of a backlog: the start of the workers and the thin end do not count. */
+  async function measure(workers: number, round: string): Promise<number> {
+    for (let sent = 0; sent < count; sent += AT_ONCE) await people.ask(server, 'steady', AT_ONCE, `${round}-${sent}`)
+    const hired = Array.from({ length: workers }, () => house.work())
+    for (let waits = 0; (await openCount(house)) > 0; waits++) {
+      if (waits * LOOK_MS > LIMIT_MS) throw new Error('the backlog does not come to its end')
+      await sleep(LOOK_MS)
+    }
+    for (const worker of hired) {
+      worker.child.kill('SIGTERM')
+      await worker.ended
+    }
+    const [row] = await house.db.query<{ rate: number }>(
+      `with ended as (select extract(epoch from completed_at)::float8 as at from concord.commands
+         where idempotency_key like $1 || '-%' order by at offset $2 limit $3)
+       select count(*) / (max(at) - min(at)) as rate from ended`,
+      [round, Math.floor(count * 0.15), Math.floor(count * 0.7)],
+    )
+    return row?.rate ?? 0
+  }
+}
+
+async function openCount({ db }: House): Promise<number> {
+  const [row] = await db.query<{ open: number }>(
+    'select count(*)::int as open from concord.commands where completed_at is null',
+  )
+  return row?.open ?? 0
+}

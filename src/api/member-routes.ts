@@ -1,0 +1,94 @@
+/** Who may enter a workspace, and the record of the whole organisation: for its administrators. */
+import { createRoute, z } from '@hono/zod-openapi'
+import { eventView, listAudit, toEventView } from '#domains/commands'
+import { addMember, addMemberBody, changedView, decideUnbound, removeMember } from '#domains/identity'
+import type { ApiDeps } from './api-deps.ts'
+import { openPageCursors } from './page-cursor.ts'
+import { principalOf } from './request-context.ts'
+import { needs } from './route-access.ts'
+import {
+  bodyProblems,
+  idParam,
+  jsonAnswer,
+  jsonBody,
+  limitOf,
+  newRouter,
+  pageFields,
+  pageOf,
+  problems,
+  queryOf,
+  refused,
+} from './route-kit.ts'
+
+const params = z.object({ workspace: idParam('workspace', 'ws_0197f3b2c4d57a8e9b0c1d2e3f405162') })
+const administers = { tags: ['identity'], ...needs('admin', 'org') }
+
+const postMember = createRoute({
+  method: 'post',
+  path: '/workspaces/{workspace}/members',
+  operationId: 'addMember',
+  summary: 'Let somebody enter a workspace: they get its access role',
+  ...administers,
+  request: { query: queryOf({}), params, body: jsonBody(addMemberBody, 'The person') },
+  responses: { 200: jsonAnswer(changedView, 'Whether they were out.'), ...problems(404, 409, ...bodyProblems) },
+})
+
+const deleteMember = createRoute({
+  method: 'delete',
+  path: '/workspaces/{workspace}/members/{user_id}',
+  operationId: 'removeMember',
+  summary: 'Let somebody enter a workspace no more: they lose its access role',
+  ...administers,
+  request: {
+    query: queryOf({}),
+    params: params.extend({ user_id: idParam('user', 'user_0197f3b2c4d57a8e9b0c1d2e3f405163') }),
+  },
+  responses: { 200: jsonAnswer(changedView, 'Whether they were in.'), ...problems(404, 409, ...bodyProblems) },
+})
+
+const getOrgAudit = createRoute({
+  method: 'get',
+  path: '/org/audit',
+  operationId: 'listOrgAudit',
+  summary: 'People, roles and unbound keys of your organisation: who changed what, newest first',
+  tags: ['audit'],
+  ...needs('admin', 'org'),
+  request: {
+    query: queryOf({ ...pageFields, event_type: z.string().max(100).optional().meta({ example: 'api_key_created' }) }),
+  },
+  responses: { 200: jsonAnswer(pageOf(eventView, 'OrgAuditPage'), 'A page of the audit.'), ...problems(400, 422) },
+})
+
+export function memberRoutes(deps: ApiDeps) {
+  const cursors = openPageCursors(deps.cursorKey)
+  return newRouter()
+    .openapi(postMember, async (c) => {
+      const membership = { workspaceId: c.req.valid('param').workspace, userId: c.req.valid('json').user_id }
+      const added = await addMember(deps, principalOf(c), c.get('ids').traceId, membership)
+      return added.ok ? c.json(added.value, 200) : refused(c, added)
+    })
+    .openapi(deleteMember, async (c) => {
+      const { workspace: workspaceId, user_id: userId } = c.req.valid('param')
+      const removed = await removeMember(deps, principalOf(c), c.get('ids').traceId, { workspaceId, userId })
+      return removed.ok ? c.json(removed.value, 200) : refused(c, removed)
+    })
+    .openapi(getOrgAudit, async (c) => {
+      const principal = principalOf(c)
+      const unbound = decideUnbound(principal)
+      if (!unbound.ok) return refused(c, unbound)
+      const query = c.req.valid('query')
+      const limit = limitOf(query)
+      const scope = ['listOrgAudit', principal.orgId, query.event_type ?? null]
+      const before = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
+      if (before && !before.ok) return refused(c, before)
+      // The facts of a whole organisation stand under its own id, which no workspace has.
+      const rows = await listAudit(deps.db, principal.orgId, {
+        eventType: query.event_type,
+        beforeSeq: before?.value[0] ?? null,
+        limit: limit + 1,
+      })
+      const items = rows.slice(0, limit)
+      const last = rows.length > limit ? items.at(-1) : undefined
+      return c.json({ items: items.map(toEventView), next_cursor: last ? cursors.seal(scope, [last.seq]) : null }, 200)
+    })
+}

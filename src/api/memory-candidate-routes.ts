@@ -1,0 +1,200 @@
+/** What waits to be remembered, with the consent of its subject, and the yes or no of a person; and the consents themselves. */
+import { createRoute, z } from '@hono/zod-openapi'
+import { decideCandidate } from '#domains/commands'
+import type { ApprovalWorld } from '#domains/approvals'
+import {
+  CANDIDATE_ID,
+  candidateDetailView,
+  candidateStatus,
+  candidateView,
+  CONSENT_ID,
+  consentListView,
+  consentView,
+  decideCandidateBody,
+  decideConsent,
+  getCandidate,
+  getConsent,
+  grantConsent,
+  grantConsentBody,
+  listCandidates,
+  listConsents,
+  type MemoryWorld,
+  revokeConsent,
+  subjectField,
+  toCandidateView,
+  toConsentView,
+} from '#domains/memory'
+import { accept } from '#kernel/refusal'
+import type { ApiDeps } from './api-deps.ts'
+import { actIn, viewerOf } from './memory-reader.ts'
+import { openPageCursors } from './page-cursor.ts'
+import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
+import { needs } from './route-access.ts'
+import {
+  bodyProblems,
+  idParam,
+  jsonAnswer,
+  jsonBody,
+  limitOf,
+  newRouter,
+  pageFields,
+  pageOf,
+  problems,
+  queryOf,
+  refused,
+} from './route-kit.ts'
+
+const params = z.object({ memory_candidate_id: idParam('memory_candidate', CANDIDATE_ID) })
+const about = { tags: ['memory'] }
+
+const getCandidates = createRoute({
+  method: 'get',
+  path: '/memory/candidates',
+  operationId: 'listMemoryCandidates',
+  summary: 'What was proposed for memory, newest first',
+  ...about,
+  ...needs('reader'),
+  request: { query: queryOf({ ...pageFields, status: candidateStatus.optional() }) },
+  responses: { 200: jsonAnswer(pageOf(candidateView, 'MemoryCandidatePage'), 'A page.'), ...problems(400, 404, 422) },
+})
+
+const getOneCandidate = createRoute({
+  method: 'get',
+  path: '/memory/candidates/{memory_candidate_id}',
+  operationId: 'getMemoryCandidate',
+  summary: 'One candidate with what its subject agreed to',
+  ...about,
+  ...needs('reader'),
+  request: { query: queryOf({}), params },
+  responses: { 200: jsonAnswer(candidateDetailView, 'The candidate.'), ...problems(400, 404, 422) },
+})
+
+const decision = (verb: 'approve' | 'reject', operationId: string, summary: string) =>
+  ({
+    method: 'post',
+    path: `/memory/candidates/{memory_candidate_id}/${verb}`,
+    operationId,
+    summary,
+    ...about,
+    ...needs('writer'),
+    request: { query: queryOf({}), params, body: jsonBody(decideCandidateBody, 'The reason') },
+    responses: { 200: jsonAnswer(candidateDetailView, 'The candidate.'), ...problems(404, 409, ...bodyProblems) },
+  }) as const
+const postApprove = createRoute(decision('approve', 'approveMemoryCandidate', 'Say yes: the same as in the inbox'))
+const postReject = createRoute(decision('reject', 'rejectMemoryCandidate', 'Say no: the same as in the inbox'))
+
+const getConsents = createRoute({
+  method: 'get',
+  path: '/memory/consents',
+  operationId: 'listMemoryConsents',
+  summary: 'Who agreed to what, standing or taken back',
+  ...about,
+  ...needs('reader'),
+  request: { query: queryOf({ limit: pageFields.limit, subject: subjectField().optional() }) },
+  responses: { 200: jsonAnswer(consentListView, 'Consents.'), ...problems(400, 404, 422) },
+})
+
+const postConsent = createRoute({
+  method: 'post',
+  path: '/memory/consents',
+  operationId: 'grantMemoryConsent',
+  summary: 'Agree that something of a kind may be remembered about a subject',
+  ...about,
+  ...needs('writer'),
+  request: { query: queryOf({}), body: jsonBody(grantConsentBody, 'What is agreed to') },
+  responses: { 201: jsonAnswer(consentView, 'The consent.'), ...problems(404, 409, ...bodyProblems) },
+})
+
+const postRevoke = createRoute({
+  method: 'post',
+  path: '/memory/consents/{memory_consent_id}/revoke',
+  operationId: 'revokeMemoryConsent',
+  summary: 'Take a consent back; what is remembered stays until it is forgotten',
+  ...about,
+  ...needs('writer'),
+  request: { query: queryOf({}), params: z.object({ memory_consent_id: idParam('memory_consent', CONSENT_ID) }) },
+  responses: { 200: jsonAnswer(consentView, 'The consent.'), ...problems(400, 404, 409, 422) },
+})
+
+export type MemoryCandidateDeps = Pick<ApiDeps, 'cursorKey'> & {
+  readonly approvals: ApprovalWorld
+  readonly memory: MemoryWorld
+}
+
+export function memoryCandidateRoutes({ approvals, memory, cursorKey }: MemoryCandidateDeps) {
+  const cursors = openPageCursors(cursorKey)
+  const shown = async (c: ApiContext, candidateId: string) => {
+    const ref = { workspaceId: workspaceOf(c).id, candidateId, viewer: viewerOf(c) }
+    const found = await getCandidate(memory.db, ref)
+    if (!found.ok) return found
+    const { candidate, consents } = found.value
+    return accept({ ...toCandidateView(candidate), consents: consents.map(toConsentView) })
+  }
+  const decide = async (c: ApiContext, candidateId: string, answer: 'approved' | 'rejected', reason?: string) => {
+    const input = { workspaceId: workspaceOf(c).id, candidateId, reason, traceId: c.get('ids').traceId }
+    return decideCandidate(approvals, principalOf(c), { ...input, decision: answer })
+  }
+  return newRouter()
+    .openapi(getCandidates, async (c) => {
+      const query = c.req.valid('query')
+      const workspaceId = workspaceOf(c).id
+      const viewer = viewerOf(c)
+      const scope = ['listMemoryCandidates', workspaceId, viewer ?? null, query.status ?? null]
+      const after = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
+      if (after && !after.ok) return refused(c, after)
+      const status = query.status === undefined ? undefined : [query.status]
+      const page = await listCandidates(memory.db, {
+        workspaceId,
+        status,
+        viewer,
+        after: after?.value,
+        limit: limitOf(query),
+      })
+      const items = page.items.map(toCandidateView)
+      return c.json({ items, next_cursor: page.next ? cursors.seal(scope, page.next) : null }, 200)
+    })
+    .openapi(getOneCandidate, async (c) => {
+      const found = await shown(c, c.req.valid('param').memory_candidate_id)
+      return found.ok ? c.json(found.value, 200) : refused(c, found)
+    })
+    .openapi(postApprove, async (c) => {
+      const id = c.req.valid('param').memory_candidate_id
+      const decided = await decide(c, id, 'approved', c.req.valid('json').reason)
+      if (!decided.ok) return refused(c, decided)
+      const found = await shown(c, id)
+      return found.ok ? c.json(found.value, 200) : refused(c, found)
+    })
+    .openapi(postReject, async (c) => {
+      const id = c.req.valid('param').memory_candidate_id
+      const decided = await decide(c, id, 'rejected', c.req.valid('json').reason)
+      if (!decided.ok) return refused(c, decided)
+      const found = await shown(c, id)
+      return found.ok ? c.json(found.value, 200) : refused(c, found)
+    })
+    .openapi(getConsents, async (c) => {
+      const { subject, limit } = c.req.valid('query')
+      const items = await listConsents(memory.db, {
+        workspaceId: workspaceOf(c).id,
+        subject,
+        limit: limitOf({ limit }),
+      })
+      return c.json({ items: items.map(toConsentView) }, 200)
+    })
+    .openapi(postConsent, async (c) => {
+      const { subject, ...to } = c.req.valid('json')
+      const allowed = decideConsent(principalOf(c), subject)
+      if (!allowed.ok) return refused(c, allowed)
+      const input = { workspaceId: workspaceOf(c).id, ...subject, ...to }
+      const given = await grantConsent(memory, actIn(c, memory.now), input)
+      return given.ok ? c.json(toConsentView(given.value), 201) : refused(c, given)
+    })
+    .openapi(postRevoke, async (c) => {
+      const [workspaceId, consentId] = [workspaceOf(c).id, c.req.valid('param').memory_consent_id]
+      const known = await getConsent(memory.db, workspaceId, consentId)
+      if (!known.ok) return refused(c, known)
+      const allowed = decideConsent(principalOf(c), known.value)
+      if (!allowed.ok) return refused(c, allowed)
+      const revoked = await revokeConsent(memory, actIn(c, memory.now), { workspaceId, consentId })
+      return revoked.ok ? c.json(toConsentView(revoked.value), 200) : refused(c, revoked)
+    })
+}

@@ -1,0 +1,132 @@
+/** Forgetting: what is known about a subject, the request to erase it, its certificate, and the holds that stop it. */
+import { createRoute, z } from '@hono/zod-openapi'
+import { actingFor, type CommandWorld, requestForget } from '#domains/commands'
+import {
+  ERASURE_ID,
+  erasureView,
+  forgetBody,
+  forgetPreviewView,
+  getErasure,
+  HOLD_ID,
+  holdListView,
+  holdView,
+  listHolds,
+  type MemoryWorld,
+  placeHold,
+  placeHoldBody,
+  previewForget,
+  previewForgetBody,
+  releaseHold,
+  subjectField,
+  toErasureView,
+  toForgetPreviewView,
+  toHoldView,
+} from '#domains/memory'
+import { actIn } from './memory-reader.ts'
+import { principalOf, workspaceOf } from './request-context.ts'
+import { needs } from './route-access.ts'
+import { bodyProblems, idParam, jsonAnswer, jsonBody, newRouter, problems, queryOf, refused } from './route-kit.ts'
+
+const about = { tags: ['memory'] }
+
+const postPreview = createRoute({
+  method: 'post',
+  path: '/memory/forget/preview',
+  operationId: 'previewForget',
+  summary: 'Everything that forgetting a subject would erase, without what it says; nothing is changed',
+  ...about,
+  ...needs('writer'),
+  request: { query: queryOf({}), body: jsonBody(previewForgetBody, 'Whom it would be about') },
+  responses: { 200: jsonAnswer(forgetPreviewView, 'What is known.'), ...problems(404, ...bodyProblems) },
+})
+
+const postForget = createRoute({
+  method: 'post',
+  path: '/memory/forget',
+  operationId: 'requestForget',
+  summary: 'Ask to erase everything about a subject; it happens after an approval',
+  ...about,
+  ...needs('writer'),
+  request: { query: queryOf({}), body: jsonBody(forgetBody, 'Whom to forget') },
+  responses: { 202: jsonAnswer(erasureView, 'The request.'), ...problems(404, 409, ...bodyProblems) },
+})
+
+const getOneErasure = createRoute({
+  method: 'get',
+  path: '/memory/erasures/{memory_erasure_id}',
+  operationId: 'getMemoryErasure',
+  summary: 'A request to forget, and its certificate once it was carried out',
+  ...about,
+  ...needs('reader'),
+  request: { query: queryOf({}), params: z.object({ memory_erasure_id: idParam('memory_erasure', ERASURE_ID) }) },
+  responses: { 200: jsonAnswer(erasureView, 'The erasure.'), ...problems(400, 404, 422) },
+})
+
+const getHolds = createRoute({
+  method: 'get',
+  path: '/memory/holds',
+  operationId: 'listMemoryHolds',
+  summary: 'The holds on a subject, standing or released',
+  ...about,
+  ...needs('reader'),
+  request: { query: queryOf({ subject: subjectField() }) },
+  responses: { 200: jsonAnswer(holdListView, 'Holds.'), ...problems(400, 404, 422) },
+})
+
+const postHold = createRoute({
+  method: 'post',
+  path: '/memory/holds',
+  operationId: 'placeMemoryHold',
+  summary: 'Keep what is known about a subject, whoever asks to forget it',
+  ...about,
+  ...needs('admin'),
+  request: { query: queryOf({}), body: jsonBody(placeHoldBody, 'What must be kept') },
+  responses: { 201: jsonAnswer(holdView, 'The hold.'), ...problems(404, ...bodyProblems) },
+})
+
+const postRelease = createRoute({
+  method: 'post',
+  path: '/memory/holds/{memory_hold_id}/release',
+  operationId: 'releaseMemoryHold',
+  summary: 'End a hold',
+  ...about,
+  ...needs('admin'),
+  request: { query: queryOf({}), params: z.object({ memory_hold_id: idParam('memory_hold', HOLD_ID) }) },
+  responses: { 200: jsonAnswer(holdView, 'The hold.'), ...problems(400, 404, 422) },
+})
+
+export function memoryForgetRoutes(commands: CommandWorld, memory: MemoryWorld) {
+  return newRouter()
+    .openapi(postPreview, async (c) => {
+      const { subject } = c.req.valid('json')
+      const preview = await previewForget(memory, workspaceOf(c).id, subject)
+      return c.json(toForgetPreviewView(subject, preview), 200)
+    })
+    .openapi(postForget, async (c) => {
+      const { subject, idempotency_key: idempotencyKey } = c.req.valid('json')
+      const { requestId, traceId } = c.get('ids')
+      const by = actingFor(principalOf(c), traceId)
+      const input = { workspaceId: workspaceOf(c).id, subject, idempotencyKey, requestId }
+      const asked = await requestForget(commands, memory, by, input)
+      return asked.ok ? c.json(toErasureView(asked.value.erasure), 202) : refused(c, asked)
+    })
+    .openapi(getOneErasure, async (c) => {
+      const ref = { workspaceId: workspaceOf(c).id, erasureId: c.req.valid('param').memory_erasure_id }
+      const found = await getErasure(memory.db, ref)
+      return found.ok ? c.json(toErasureView(found.value), 200) : refused(c, found)
+    })
+    .openapi(getHolds, async (c) => {
+      const holds = await listHolds(memory.db, workspaceOf(c).id, c.req.valid('query').subject)
+      return c.json({ items: holds.map(toHoldView) }, 200)
+    })
+    .openapi(postHold, async (c) => {
+      const input = { workspaceId: workspaceOf(c).id, ...c.req.valid('json') }
+      const placed = await placeHold(memory, actIn(c, memory.now), input)
+      return placed.ok ? c.json(toHoldView(placed.value), 201) : refused(c, placed)
+    })
+    .openapi(postRelease, async (c) => {
+      const input = { workspaceId: workspaceOf(c).id, holdId: c.req.valid('param').memory_hold_id }
+      const released = await releaseHold(memory, actIn(c, memory.now), input)
+      return released.ok ? c.json(toHoldView(released.value), 200) : refused(c, released)
+    })
+}

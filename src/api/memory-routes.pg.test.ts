@@ -1,0 +1,221 @@
+/** Memory over HTTP: propose, decide, search, consent, hold and forget, with the walls and codes of every other route. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { openAuthenticator } from '#domains/identity'
+import { call, outcomeOf } from '#test/api'
+import { type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { anOrgRole, aPerson, aTenant, type Tenant } from '#test/tenant'
+import { type Api, createApi } from './api.ts'
+import { openEventFeed } from './domain-event-feed.ts'
+
+describe('memory routes', () => {
+  let room: MemoryRoom
+  let app: Api
+  let theirs: Tenant
+  let owner: string
+  let closeKeys: () => Promise<void>
+
+  before(async () => {
+    room = await openMemoryRoom()
+    closeKeys = async () => {}
+    theirs = await aTenant(room.clock)
+    const { orgId, slug } = room.tenant
+    const person = await aPerson(room.clock, { orgId, slug }, 'writer')
+    await anOrgRole(room.clock, orgId, 'data-owner', [person])
+    owner = person.key
+    const authenticator = openAuthenticator({ db: room.db, now: room.clock.now })
+    closeKeys = () => authenticator.close()
+    const silent = () => {}
+    app = createApi({
+      ...room.clock,
+      version: '0.0.0-test',
+      log: { info: silent, warn: silent, error: silent },
+      authenticate: authenticator.authenticate,
+      feed: openEventFeed({ db: room.db, pollMs: 20 }),
+      schemaVersions: () => Promise.resolve({ expected: 1, actual: 1 }),
+      cursorKey: new Uint8Array(32).fill(7),
+      limits: { ratePerMinute: 6_000_000, rateBurst: 1_000_000 },
+      work: { commands: room.commands, approvals: room.approvals, webhooks: [], memory: room.memory },
+    })
+  })
+  after(async () => {
+    await closeKeys()
+    await room.close()
+  })
+
+  type Json = Record<string, unknown> & { items: Record<string, unknown>[] }
+  const send = (method: string, path: string, body?: unknown, key = room.tenant.people.writer.key) =>
+    call(app, path, {
+      method,
+      key,
+      body,
+      headers: { 'x-workspace-id': key === theirs.people.admin.key ? theirs.workspace.id : room.workspaceId },
+    })
+  const ask = async (method: string, path: string, body?: unknown, key?: string) => {
+    const response = await send(method, path, body, key)
+    const json = (await response.json()) as Json
+    assert.ok(response.ok, JSON.stringify(json))
+    return json
+  }
+  const aBody = (subject: string, more: object = {}) => ({
+    subject,
+    scope: 'user',
+    memory_type: 'preference',
+    content: { note: 'likes the quiet garden' },
+    fact_key: 'room',
+    confidence: 0.9,
+    ...more,
+  })
+  const settle = async (commandId: unknown) => {
+    const [row] = await room.rows<{ id: string }>(
+      `select command_id as id from concord.commands where replace(command_id::text, '-', '') = $1`,
+      [String(commandId).replace('cmd_', '')],
+    )
+    const status = await room.settle(row?.id ?? '')
+    await room.follow()
+    return status
+  }
+
+  test('[OQ-06] propose without consent, look at it with the consent, approve, find it', async () => {
+    const made = await ask('POST', '/memory', aBody('customer:a1'))
+    assert.equal(await settle(made['command_id']), 'waiting_for_approval')
+    const path = `/memory/candidates/${String(made['memory_candidate_id'])}`
+    const consent = await ask('POST', '/memory/consents', {
+      subject: 'customer:a1',
+      memory_type: 'preference',
+      scope: 'user',
+    })
+    const shown = await ask('GET', path)
+    assert.equal(shown['status'], 'awaiting_approval')
+    assert.deepEqual(shown['consents'], [consent])
+    assert.deepEqual(Object.keys(consent).sort(), [
+      'expires_at',
+      'granted_at',
+      'granted_by',
+      'memory_consent_id',
+      'memory_type',
+      'revoked_at',
+      'revoked_by',
+      'scope',
+      'subject',
+    ])
+    assert.equal(await outcomeOf(await send('POST', `${path}/approve`, {})), '403 self_approval')
+    await ask('POST', `${path}/approve`, { reason: 'she said so' }, owner)
+    assert.equal(await settle(made['command_id']), 'succeeded')
+    assert.equal(
+      await outcomeOf(await send('POST', `${path}/approve`, {}, owner)),
+      '409 memory.candidate.nothing_pending',
+    )
+    const { items } = await ask('GET', '/memory?subject=customer:a1&q=garden')
+    assert.equal(items.length, 1)
+    const one = await ask('GET', `/memory/records/${String(items[0]?.['memory_id'])}`)
+    assert.deepEqual(one['content'], { note: 'likes the quiet garden' })
+    const revoked = await ask('POST', `/memory/consents/${String(consent['memory_consent_id'])}/revoke`)
+    assert.ok(revoked['revoked_at'])
+    const again = await send('POST', `/memory/consents/${String(consent['memory_consent_id'])}/revoke`)
+    assert.equal(await outcomeOf(again), '404 memory.consent.not_found')
+    assert.equal((await ask('GET', '/memory/consents?subject=customer:a1')).items.length, 1)
+  })
+
+  test('a no from the data owner; lists page and keep to their filter', async () => {
+    for (const id of ['b1', 'b2', 'b3'])
+      await settle((await ask('POST', '/memory', aBody(`customer:${id}`)))['command_id'])
+    const page = await ask('GET', '/memory/candidates?status=awaiting_approval&limit=2')
+    assert.equal(page.items.length, 2)
+    const rest = await ask(
+      'GET',
+      `/memory/candidates?status=awaiting_approval&limit=2&cursor=${String(page['next_cursor'])}`,
+    )
+    assert.ok(rest.items.length >= 1)
+    const moved = await send('GET', `/memory/candidates?status=rejected&cursor=${String(page['next_cursor'])}`)
+    assert.equal(await outcomeOf(moved), '400 cursor_invalid')
+    const [first] = page.items
+    await ask('POST', `/memory/candidates/${String(first?.['memory_candidate_id'])}/reject`, { reason: 'no' }, owner)
+    assert.equal(await settle(first?.['command_id']), 'failed')
+    const shown = await ask('GET', `/memory/candidates/${String(first?.['memory_candidate_id'])}`)
+    assert.equal(shown['status'], 'rejected')
+  })
+
+  test('forget: preview changes nothing, a hold stops it, the certificate says what went', async () => {
+    const subject = 'customer:f1'
+    await ask('POST', '/memory/consents', { subject, memory_type: 'preference', scope: 'user' })
+    const made = await ask('POST', '/memory', aBody(subject))
+    assert.equal(made['status'], 'accepted')
+    const preview = await ask('POST', '/memory/forget/preview', { subject })
+    assert.deepEqual(
+      [preview['counts'], preview['may_erase']],
+      [{ memory: 1, memory_candidate: 1, memory_consent: 1 }, true],
+    )
+    assert.equal(
+      await outcomeOf(await send('POST', '/memory/holds', { subject, reason: 'case 1' })),
+      '403 identity.role.insufficient',
+    )
+    const hold = await ask('POST', '/memory/holds', { subject, reason: 'case 1' }, room.tenant.people.admin.key)
+    const held = await ask('POST', '/memory/forget', { subject })
+    assert.equal(await settle(held['command_id']), 'failed')
+    assert.equal((await ask('GET', `/memory/erasures/${String(held['memory_erasure_id'])}`))['outcome'], 'dropped')
+    await ask(
+      'POST',
+      `/memory/holds/${String(hold['memory_hold_id'])}/release`,
+      undefined,
+      room.tenant.people.admin.key,
+    )
+    assert.equal((await ask('GET', `/memory/holds?subject=${subject}`)).items.length, 1)
+    const asked = await ask('POST', '/memory/forget', { subject, idempotency_key: 'forget-f1' })
+    assert.deepEqual(await ask('POST', '/memory/forget', { subject, idempotency_key: 'forget-f1' }), asked)
+    await settle(asked['command_id'])
+    const inbox = await ask('GET', `/approvals?command_id=${String(asked['command_id'])}`)
+    await ask('POST', `/approvals/${String(inbox.items[0]?.['approval_id'])}/resolve`, { decision: 'approved' }, owner)
+    assert.equal(await settle(asked['command_id']), 'succeeded')
+    const done = await ask('GET', `/memory/erasures/${String(asked['memory_erasure_id'])}`)
+    assert.deepEqual([done['outcome'], done['subject']], ['erased', null])
+    assert.equal((await ask('GET', `/memory?subject=${subject}`)).items.length, 0)
+    assert.equal(await outcomeOf(await send('POST', '/memory/forget', { subject })), '404 memory.forget.nothing_known')
+  })
+
+  test('bad input has its code; nothing is written', async () => {
+    const before = await room.rows('select count(*) from concord.memory_candidates')
+    const cases: readonly (readonly [string, string, unknown, string])[] = [
+      ['POST', '/memory', aBody('alice'), '422 memory.subject.invalid'],
+      ['POST', '/memory', aBody('customer:x', { content: { password: 'hunter2' } }), '422 memory.content.secret'],
+      ['POST', '/memory', aBody('customer:x', { content: {} }), '422 memory.content.empty'],
+      ['POST', '/memory', aBody('customer:x', { temporary: true }), '422 memory.expiry.missing'],
+      ['POST', '/memory', aBody('customer:x', { expires_at: '2001-01-01T00:00:00Z' }), '422 memory.expiry.past'],
+      ['POST', '/memory', aBody('customer:x', { schema_name: 'no.such' }), '422 memory.schema.unknown'],
+      ['POST', '/memory', aBody('customer:x', { supersedes: `mem_${'0'.repeat(32)}` }), '404 memory.source.not_found'],
+      ['GET', '/memory/records/mem_1', undefined, '400 id_format'],
+      ['GET', `/memory/records/mem_${'0'.repeat(32)}`, undefined, '404 memory.record.not_found'],
+      ['GET', `/memory/candidates/memc_${'0'.repeat(32)}`, undefined, '404 memory.candidate.not_found'],
+      ['GET', `/memory/erasures/memerase_${'0'.repeat(32)}`, undefined, '404 memory.erasure.not_found'],
+      ['POST', `/memory/holds/memhold_${'0'.repeat(32)}/release`, undefined, '403 identity.role.insufficient'],
+    ]
+    for (const [method, path, body, expected] of cases) {
+      assert.equal(await outcomeOf(await send(method, path, body)), expected, `${method} ${path}`)
+    }
+    assert.deepEqual(await room.rows('select count(*) from concord.memory_candidates'), before)
+    const reader = room.tenant.people.reader.key
+    assert.equal(
+      await outcomeOf(await send('POST', '/memory', aBody('customer:x'), reader)),
+      '403 identity.role.insufficient',
+    )
+  })
+
+  test('a user consents for that user alone, and another organisation sees nothing', async () => {
+    const { reader, writer } = room.tenant.people
+    const of = (userId: string) => ({ subject: `user:${userId}`, memory_type: 'preference', scope: 'user' })
+    const foreign = await send('POST', '/memory/consents', of(reader.principal.userId))
+    assert.equal(await outcomeOf(foreign), '403 memory.consent.not_yours')
+    await ask('POST', '/memory/consents', of(writer.principal.userId))
+    const own = await ask('POST', '/memory', aBody(`user:${writer.principal.userId}`))
+    assert.equal(own['status'], 'accepted')
+    const path = `/memory/records/${String(own['memory_id'])}`
+    assert.equal(await outcomeOf(await send('GET', path)), '200 ok')
+    assert.equal(await outcomeOf(await send('GET', path, undefined, reader.key)), '404 memory.record.not_found')
+    assert.equal(await outcomeOf(await send('GET', path, undefined, owner)), '200 ok')
+    assert.equal(
+      await outcomeOf(await send('GET', path, undefined, theirs.people.admin.key)),
+      '404 memory.record.not_found',
+    )
+    assert.equal((await ask('GET', '/memory', undefined, theirs.people.admin.key)).items.length, 0)
+  })
+})

@@ -1,0 +1,252 @@
+/** The people of an organisation and their circles: who is in, what they may do, and how they leave. */
+import { createRoute, z } from '@hono/zod-openapi'
+import {
+  changedView,
+  createOrgRole,
+  createOrgRoleBody,
+  byPrincipal,
+  createdApiKeyView,
+  deactivateBody,
+  deactivatePerson,
+  decideUnbound,
+  giveOrgRole,
+  giveOrgRoleBody,
+  inviteAgain,
+  invitedPersonView,
+  invitePerson,
+  invitePersonBody,
+  listOrgRoles,
+  listPeople,
+  orgRoleView,
+  parsedField,
+  parseSlug,
+  personView,
+  reactivatePerson,
+  redeemBody,
+  redeemInvitation,
+  setPlatformRole,
+  setRoleBody,
+  takeOrgRole,
+  toApiKeyView,
+  toInvitedPersonView,
+  toOrgRoleView,
+  toPersonView,
+} from '#domains/identity'
+import type { ApiDeps } from './api-deps.ts'
+import type { BadBearers } from './bad-bearers.ts'
+import { openPageCursors } from './page-cursor.ts'
+import { principalOf } from './request-context.ts'
+import { needs, needsNothing } from './route-access.ts'
+import {
+  bodyProblems,
+  idParam,
+  jsonAnswer,
+  jsonBody,
+  limitOf,
+  newRouter,
+  pageFields,
+  pageOf,
+  problems,
+  queryOf,
+  refused,
+} from './route-kit.ts'
+
+const USER_ID = 'user_0197f3b2c4d57a8e9b0c1d2e3f405163'
+const params = z.object({ user_id: idParam('user', USER_ID) })
+const administers = { tags: ['identity'], ...needs('admin', 'org') }
+
+const getPeople = createRoute({
+  method: 'get',
+  path: '/people',
+  operationId: 'listPeople',
+  summary: 'The people of your organisation, newest first',
+  ...administers,
+  request: { query: queryOf(pageFields) },
+  responses: { 200: jsonAnswer(pageOf(personView, 'PersonPage'), 'A page of people.'), ...problems(400, 422) },
+})
+
+const postPerson = createRoute({
+  method: 'post',
+  path: '/people',
+  operationId: 'invitePerson',
+  summary: 'Bring somebody in; the answer shows their invitation once',
+  ...administers,
+  request: { query: queryOf({}), body: jsonBody(invitePersonBody, 'The person') },
+  responses: { 201: jsonAnswer(invitedPersonView, 'The new person.'), ...problems(404, 409, ...bodyProblems) },
+})
+
+/** What is done to one person by somebody else. */
+const change = <V extends string, B extends z.ZodType, A extends z.ZodType>(
+  verb: V,
+  operationId: string,
+  summary: string,
+  body: B,
+  answer: A,
+) =>
+  createRoute({
+    method: 'post',
+    path: `/people/{user_id}/${verb}`,
+    operationId,
+    summary,
+    ...administers,
+    request: { query: queryOf({}), params, body: jsonBody(body, summary) },
+    responses: { 200: jsonAnswer(answer, 'The person after it.'), ...problems(404, 409, ...bodyProblems) },
+  })
+
+const nothing = z.strictObject({}).meta({ id: 'Nothing', description: 'An empty object.' })
+const postRole = change('role', 'setPlatformRole', 'Change what somebody may do', setRoleBody, personView)
+const postOrgRole = change('org-roles', 'giveOrgRole', 'Give somebody an org role', giveOrgRoleBody, changedView)
+const postDeactivate = change(
+  'deactivate',
+  'deactivatePerson',
+  'End all credentials of somebody who leaves',
+  deactivateBody,
+  personView,
+)
+const postReactivate = change(
+  'reactivate',
+  'reactivatePerson',
+  'Let somebody come back, with a new invitation',
+  nothing,
+  invitedPersonView,
+)
+const postInvite = change(
+  'invite',
+  'inviteAgain',
+  'A new invitation for somebody; every key they have ends',
+  nothing,
+  invitedPersonView,
+)
+
+const deleteOrgRole = createRoute({
+  method: 'delete',
+  path: '/people/{user_id}/org-roles/{org_role}',
+  operationId: 'takeOrgRole',
+  summary: 'Take an org role from somebody',
+  ...administers,
+  request: {
+    query: queryOf({}),
+    params: params.extend({ org_role: parsedField(parseSlug).meta({ type: 'string', example: 'finance' }) }),
+  },
+  responses: { 200: jsonAnswer(changedView, 'Whether they had it.'), ...problems(404, ...bodyProblems) },
+})
+
+const getOrgRoles = createRoute({
+  method: 'get',
+  path: '/org-roles',
+  operationId: 'listOrgRoles',
+  summary: 'The org roles of your organisation, by short name',
+  tags: ['identity'],
+  ...needs('reader', 'org'),
+  request: { query: queryOf(pageFields) },
+  responses: { 200: jsonAnswer(pageOf(orgRoleView, 'OrgRolePage'), 'A page of roles.'), ...problems(400, 422) },
+})
+
+const postOrgRoles = createRoute({
+  method: 'post',
+  path: '/org-roles',
+  operationId: 'createOrgRole',
+  summary: 'Create an org role',
+  ...administers,
+  request: { query: queryOf({}), body: jsonBody(createOrgRoleBody, 'The role') },
+  responses: { 201: jsonAnswer(orgRoleView, 'The new role.'), ...problems(404, 409, ...bodyProblems) },
+})
+
+const postRedeem = createRoute({
+  method: 'post',
+  path: '/invitations/redeem',
+  operationId: 'redeemInvitation',
+  summary: 'Exchange an invitation, once, for your first key',
+  tags: ['identity'],
+  ...needsNothing(),
+  request: { query: queryOf({}), body: jsonBody(redeemBody, 'The invitation') },
+  responses: { 201: jsonAnswer(createdApiKeyView, 'Your key.'), ...problems(...bodyProblems) },
+})
+
+export function peopleRoutes(deps: ApiDeps, badBearers: BadBearers) {
+  const cursors = openPageCursors(deps.cursorKey)
+  return newRouter()
+    .openapi(getPeople, async (c) => {
+      const principal = principalOf(c)
+      const unbound = decideUnbound(principal)
+      if (!unbound.ok) return refused(c, unbound)
+      const query = c.req.valid('query')
+      const limit = limitOf(query)
+      const scope = ['listPeople', principal.orgId]
+      const before = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
+      if (before && !before.ok) return refused(c, before)
+      const rows = await listPeople(deps, principal.orgId, { beforeId: before?.value[0] ?? null, limit: limit + 1 })
+      const items = rows.slice(0, limit)
+      const last = rows.length > limit ? items.at(-1) : undefined
+      return c.json({ items: items.map(toPersonView), next_cursor: last ? cursors.seal(scope, [last.id]) : null }, 200)
+    })
+    .openapi(postPerson, async (c) => {
+      const { external_id, email, role } = c.req.valid('json')
+      const invited = await invitePerson(deps, principalOf(c), c.get('ids').traceId, {
+        externalId: external_id,
+        email,
+        role,
+      })
+      return invited.ok ? c.json(toInvitedPersonView(invited.value), 201) : refused(c, invited)
+    })
+    .openapi(postRole, async (c) => {
+      const asked = { userId: c.req.valid('param').user_id, role: c.req.valid('json').role }
+      const changed = await setPlatformRole(deps, principalOf(c), c.get('ids').traceId, asked)
+      return changed.ok ? c.json(toPersonView(changed.value), 200) : refused(c, changed)
+    })
+    .openapi(postOrgRole, async (c) => {
+      const grant = { userId: c.req.valid('param').user_id, role: c.req.valid('json').org_role }
+      const given = await giveOrgRole(deps, principalOf(c), c.get('ids').traceId, grant)
+      return given.ok ? c.json(given.value, 200) : refused(c, given)
+    })
+    .openapi(deleteOrgRole, async (c) => {
+      const { user_id: userId, org_role: role } = c.req.valid('param')
+      const taken = await takeOrgRole(deps, principalOf(c), c.get('ids').traceId, { userId, role })
+      return taken.ok ? c.json(taken.value, 200) : refused(c, taken)
+    })
+    .openapi(postDeactivate, async (c) => {
+      const asked = { userId: c.req.valid('param').user_id, reason: c.req.valid('json').reason }
+      const gone = await deactivatePerson(deps, principalOf(c), c.get('ids').traceId, asked)
+      return gone.ok ? c.json(toPersonView(gone.value), 200) : refused(c, gone)
+    })
+    .openapi(postReactivate, async (c) => {
+      const back = await reactivatePerson(deps, principalOf(c), c.get('ids').traceId, c.req.valid('param').user_id)
+      return back.ok ? c.json(toInvitedPersonView(back.value), 200) : refused(c, back)
+    })
+    .openapi(postInvite, async (c) => {
+      const invited = await inviteAgain(deps, principalOf(c), c.get('ids').traceId, c.req.valid('param').user_id)
+      return invited.ok ? c.json(toInvitedPersonView(invited.value), 200) : refused(c, invited)
+    })
+    .openapi(getOrgRoles, async (c) => {
+      const { orgId } = principalOf(c)
+      const query = c.req.valid('query')
+      const limit = limitOf(query)
+      const scope = ['listOrgRoles', orgId]
+      const after = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
+      if (after && !after.ok) return refused(c, after)
+      const rows = await listOrgRoles(deps, orgId, { afterSlug: after?.value[0] ?? null, limit: limit + 1 })
+      const items = rows.slice(0, limit)
+      const last = rows.length > limit ? items.at(-1) : undefined
+      return c.json(
+        { items: items.map(toOrgRoleView), next_cursor: last ? cursors.seal(scope, [last.slug]) : null },
+        200,
+      )
+    })
+    .openapi(postOrgRoles, async (c) => {
+      const principal = principalOf(c)
+      const unbound = decideUnbound(principal)
+      if (!unbound.ok) return refused(c, unbound)
+      const by = byPrincipal(principal, c.get('ids').traceId)
+      const made = await createOrgRole(deps, by, { orgId: principal.orgId, ...c.req.valid('json') })
+      return made.ok ? c.json(toOrgRoleView(made.value), 201) : refused(c, made)
+    })
+    .openapi(postRedeem, async (c) => {
+      const { invitation } = c.req.valid('json')
+      const tooMany = badBearers.decide(c, invitation)
+      if (tooMany) return refused(c, tooMany)
+      const redeemed = await redeemInvitation(deps, c.get('ids').traceId, invitation)
+      if (!redeemed.ok) badBearers.note(c, invitation, false)
+      if (!redeemed.ok) return refused(c, redeemed)
+      return c.json({ ...toApiKeyView(redeemed.value.stored), key: redeemed.value.key }, 201)
+    })
+}

@@ -1,0 +1,97 @@
+/** Groups of jobs over HTTP: queued together, with a status that follows from their members. */
+import { createRoute, type z } from '@hono/zod-openapi'
+import {
+  type GroupReport,
+  groupView,
+  listGroups,
+  readGroup,
+  submitGroup,
+  submitGroupBody,
+  submittedGroupView,
+  toGroupView,
+  toSubmittedGroupView,
+} from '#domains/scheduler'
+import { openPageCursors } from './page-cursor.ts'
+import { needs } from './route-access.ts'
+import {
+  bodyProblems,
+  jsonAnswer,
+  jsonBody,
+  limitOf,
+  newRouter,
+  pageOf,
+  problems,
+  queryOf,
+  refused,
+} from './route-kit.ts'
+import {
+  bodyOf,
+  closePage,
+  groupParam,
+  mayRun,
+  openPage,
+  type SchedulerDeps,
+  schedulerPage,
+  withFace,
+} from './scheduler-face.ts'
+
+const tags = ['scheduler']
+const reads = { tags, ...needs('reader', 'org') }
+const writes = { tags, ...needs('writer', 'org') }
+const query = queryOf({})
+
+const getGroups = createRoute({
+  method: 'get',
+  path: '/scheduler/groups',
+  operationId: 'listSchedulerGroups',
+  summary: 'Groups of jobs, newest first',
+  ...reads,
+  request: { query: queryOf(schedulerPage) },
+  responses: { 200: jsonAnswer(pageOf(groupView, 'SchedulerGroupPage'), 'A page.'), ...problems(400, 404, 422) },
+})
+const postGroup = createRoute({
+  method: 'post',
+  path: '/scheduler/groups',
+  operationId: 'submitSchedulerGroup',
+  summary: 'Queue several jobs that belong together: all or none',
+  ...writes,
+  request: { query, body: jsonBody(submitGroupBody, 'The group') },
+  responses: { 201: jsonAnswer(submittedGroupView, 'The group and its jobs.'), ...problems(404, ...bodyProblems) },
+})
+const getGroup = createRoute({
+  method: 'get',
+  path: '/scheduler/groups/{group_id}',
+  operationId: 'readSchedulerGroup',
+  summary: 'One group, its status and how far its members are',
+  ...reads,
+  request: { query, params: groupParam },
+  responses: { 200: jsonAnswer(groupView, 'The group.'), ...problems(400, 404, 422) },
+})
+export function schedulerGroupRoutes(deps: SchedulerDeps) {
+  const cursors = openPageCursors(deps.cursorKey)
+  return newRouter()
+    .openapi(getGroups, (c) => {
+      const { cursor, ...page } = c.req.valid('query')
+      const scope = ['listSchedulerGroups']
+      const limit = limitOf(page)
+      const done = withFace(c, deps, (scheduler) => {
+        const before = openPage(cursors, scope, cursor)
+        if (!before.ok) return before
+        return listGroups(scheduler, { limit, ...(before.value === undefined ? {} : { before: before.value }) })
+      })
+      const seal = ({ group }: GroupReport) => cursors.seal(scope, [group.group_id])
+      return done.ok ? c.json(closePage(done.value, limit, { view: toGroupView, seal }), 200) : refused(c, done)
+    })
+    .openapi(postGroup, async (c) => {
+      const body = await bodyOf<z.input<typeof submitGroupBody>>(c)
+      const done = withFace(c, deps, (scheduler) => {
+        const allowed = mayRun(c, scheduler, c.req.valid('json').jobs)
+        return allowed.ok ? submitGroup(scheduler, body) : allowed
+      })
+      return done.ok ? c.json(toSubmittedGroupView(done.value), 201) : refused(c, done)
+    })
+    .openapi(getGroup, (c) => {
+      const done = withFace(c, deps, (scheduler) => readGroup(scheduler, c.req.valid('param').group_id))
+      return done.ok ? c.json(toGroupView(done.value), 200) : refused(c, done)
+    })
+}

@@ -1,0 +1,127 @@
+/** Templates and job types over HTTP: work that is described once. */
+import { createRoute, type z } from '@hono/zod-openapi'
+import {
+  archiveTemplate,
+  changeTemplate,
+  changeTemplateBody,
+  createTemplate,
+  jobTypeView,
+  readPlans,
+  templateBody,
+  templateView,
+  toJobTypeView,
+  toTemplateView,
+} from '#domains/scheduler'
+import { accept, quote, refuse } from '#kernel/refusal'
+import { needs } from './route-access.ts'
+import { bodyProblems, jsonAnswer, jsonBody, newRouter, pageOf, problems, queryOf, refused } from './route-kit.ts'
+import { bodyOf, mayRun, type SchedulerDeps, templateParam, withFace } from './scheduler-face.ts'
+
+const tags = ['scheduler']
+const reads = { tags, ...needs('reader', 'org') }
+const writes = { tags, ...needs('writer', 'org') }
+const query = queryOf({})
+
+const getTypes = createRoute({
+  method: 'get',
+  path: '/scheduler/job_types',
+  operationId: 'listSchedulerJobTypes',
+  summary: 'The registered kinds of work',
+  ...reads,
+  request: { query },
+  responses: { 200: jsonAnswer(pageOf(jobTypeView, 'SchedulerJobTypePage'), 'All of them.'), ...problems(404, 422) },
+})
+const getTemplates = createRoute({
+  method: 'get',
+  path: '/scheduler/templates',
+  operationId: 'listSchedulerTemplates',
+  summary: 'All templates, by name',
+  ...reads,
+  request: { query },
+  responses: { 200: jsonAnswer(pageOf(templateView, 'SchedulerTemplatePage'), 'All of them.'), ...problems(404, 422) },
+})
+const postTemplate = createRoute({
+  method: 'post',
+  path: '/scheduler/templates',
+  operationId: 'createSchedulerTemplate',
+  summary: 'Name a job type with params and a priority',
+  ...writes,
+  request: { query, body: jsonBody(templateBody, 'The template') },
+  responses: { 201: jsonAnswer(templateView, 'The template.'), ...problems(404, 409, ...bodyProblems) },
+})
+const getTemplate = createRoute({
+  method: 'get',
+  path: '/scheduler/templates/{template_id}',
+  operationId: 'readSchedulerTemplate',
+  summary: 'One template',
+  ...reads,
+  request: { query, params: templateParam },
+  responses: { 200: jsonAnswer(templateView, 'The template.'), ...problems(400, 404, 422) },
+})
+const patchTemplate = createRoute({
+  method: 'patch',
+  path: '/scheduler/templates/{template_id}',
+  operationId: 'changeSchedulerTemplate',
+  summary: 'Change a template; jobs that were made from it keep what they got',
+  ...writes,
+  request: { query, params: templateParam, body: jsonBody(changeTemplateBody, 'What changes') },
+  responses: { 200: jsonAnswer(templateView, 'The template.'), ...problems(404, 409, ...bodyProblems) },
+})
+const deleteTemplate = createRoute({
+  method: 'delete',
+  path: '/scheduler/templates/{template_id}',
+  operationId: 'archiveSchedulerTemplate',
+  summary: 'Put a template away that no schedule uses',
+  ...writes,
+  request: { query, params: templateParam },
+  responses: { 200: jsonAnswer(templateView, 'The template.'), ...problems(404, 409, ...bodyProblems) },
+})
+
+export function schedulerTemplateRoutes(deps: SchedulerDeps) {
+  return newRouter()
+    .openapi(getTypes, (c) => {
+      const done = withFace(c, deps, readPlans)
+      return done.ok
+        ? c.json({ items: done.value.jobTypes.map(toJobTypeView), next_cursor: null }, 200)
+        : refused(c, done)
+    })
+    .openapi(getTemplates, (c) => {
+      const done = withFace(c, deps, readPlans)
+      return done.ok
+        ? c.json({ items: done.value.templates.map(toTemplateView), next_cursor: null }, 200)
+        : refused(c, done)
+    })
+    .openapi(postTemplate, async (c) => {
+      const body = await bodyOf<z.input<typeof templateBody>>(c)
+      const done = withFace(c, deps, (scheduler) => {
+        const allowed = mayRun(c, scheduler, [{ job_type: body.job_type }])
+        return allowed.ok ? createTemplate(scheduler, body) : allowed
+      })
+      return done.ok ? c.json(toTemplateView(done.value), 201) : refused(c, done)
+    })
+    .openapi(getTemplate, (c) => {
+      const { template_id } = c.req.valid('param')
+      const done = withFace(c, deps, (scheduler) => {
+        const plans = readPlans(scheduler)
+        if (!plans.ok) return plans
+        const found = plans.value.templates.find((each) => each.template_id === template_id)
+        return found
+          ? accept(found)
+          : refuse('scheduler.template.not_found', `there is no template ${quote(template_id)}`)
+      })
+      return done.ok ? c.json(toTemplateView(done.value), 200) : refused(c, done)
+    })
+    .openapi(patchTemplate, async (c) => {
+      const body = await bodyOf<z.input<typeof changeTemplateBody>>(c)
+      const { template_id } = c.req.valid('param')
+      const done = withFace(c, deps, (scheduler) => {
+        const allowed = mayRun(c, scheduler, [{ template_id, params: body }])
+        return allowed.ok ? changeTemplate(scheduler, template_id, body) : allowed
+      })
+      return done.ok ? c.json(toTemplateView(done.value), 200) : refused(c, done)
+    })
+    .openapi(deleteTemplate, (c) => {
+      const done = withFace(c, deps, (scheduler) => archiveTemplate(scheduler, c.req.valid('param').template_id))
+      return done.ok ? c.json(toTemplateView(done.value), 200) : refused(c, done)
+    })
+}

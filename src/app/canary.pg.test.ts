@@ -1,0 +1,204 @@
+/**
+ * Canaries: secrets planted wherever a careless caller, provider or person might leave one, and then looked for in every row of
+ * every table and in every line of the log.
+ */
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { after, before, describe, test } from 'node:test'
+import type { Api } from '#api'
+import { EffectFailure, signDelivery } from '#domains/commands'
+import { call, openTestApi, type TestApi } from '#test/api'
+import { everyRow } from '#test/login'
+import { decider, openRoomOn, pendingOf, type TestRoom } from '#test/commands'
+import { aPerson, anOrgRole, type TestPerson } from '#test/tenant'
+import { encodeId } from '#kernel/ids'
+import { openLog } from './log.ts'
+
+type Json = Record<string, unknown>
+const BOOK = 'connector.hotel.book_a'
+
+describe('canaries', () => {
+  let api: TestApi
+  let app: Api
+  let room: TestRoom
+  let owner: TestPerson
+  const lines: string[] = []
+  const planted = new Map<string, string>()
+  const signingKey = new Uint8Array(32).fill(9)
+
+  /** One secret of each shape in turn, remembered by the place it is planted in. */
+  const shapes: readonly ((value: string) => string)[] = [
+    (value) => `sk_live_${value}`,
+    (value) => `Bearer a1${value}`,
+    (value) => `ck_abcdef012345_${value}${value}`,
+    (value) => `ghp_${value}`,
+    (value) => `postgres://app:${value}@db.example.com:5432/x`,
+    (value) => `eyJhbGciOiJI.${value}.${value}`,
+    (value) => `xoxb-${value}`,
+  ]
+  const plant = (place: string): string => {
+    const value = `${randomBytes(12).toString('hex')}9a`
+    planted.set(place, value)
+    return (shapes[planted.size % shapes.length] ?? String)(value)
+  }
+
+  before(async () => {
+    api = await openTestApi()
+    room = openRoomOn(api.world, api.ours)
+    const source = {
+      name: 'shop',
+      workspaceId: api.ours.workspace.id,
+      secret: signingKey,
+      map: (event: Json) => ({ taskName: 'Work', payload: { subject: String(event['id']) } }),
+    }
+    const log = openLog('trace', { write: (line: string) => void lines.push(line) })
+    const work = { commands: room.world, approvals: room.approvals, webhooks: [source] }
+    app = api.with({ work, log, publicPaths: ['/webhooks/:source'] })
+    owner = await aPerson(api.world, api.ours, 'writer', 'canary-owner')
+    await anOrgRole(api.world, api.ours.orgId, 'owner', [owner])
+  })
+  after(async () => {
+    await room.close()
+    await api.close()
+  })
+
+  const headers = { 'x-workspace': 'main' }
+  const post = (path: string, body: unknown, { key = api.ours.people.writer.key, more = {} } = {}) =>
+    call(app, path, { method: 'POST', key, body, headers: { ...headers, ...more } })
+  const submit = async (payload: Json) => {
+    const answer = await post('/commands', { task_name: 'Work', payload })
+    assert.equal(answer.status, 202, await answer.clone().text())
+    return ((await answer.json()) as { command_id: string }).command_id
+  }
+  const uuidOf = (id: string) => {
+    const hex = id.slice(id.indexOf('_') + 1)
+    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+  }
+  const refusedWith = async (answer: Response, code: string, place: string) => {
+    const text = await answer.text()
+    assert.equal((JSON.parse(text) as Json)['code'], code, `${place}: ${text}`)
+    assert.equal(text.includes(planted.get(place) ?? '?'), false, `${place} is repeated in the answer`)
+  }
+
+  test('[SEC-06] a payload with a secret is refused, whatever its field is called, and the answer does not repeat it', async () => {
+    for (const [place, payload] of [
+      ['a plain field', { subject: plant('a plain field') }],
+      ['a secret field', { subject: 's', api_key: plant('a secret field') }],
+      ['inside a list', { subject: 's', steps: ['x', plant('inside a list')] }],
+      ['a field name', { subject: 's', [plant('a field name')]: 1 }],
+    ] as const)
+      await refusedWith(await post('/commands', { task_name: 'Work', payload }), 'commands.payload.secret', place)
+    const key = { task_name: 'Work', payload: { subject: 's' }, idempotency_key: plant('the key').replaceAll(' ', '') }
+    await refusedWith(await post('/commands', key), 'commands.payload.secret', 'the key')
+    const name = { task_name: plant('the task name'), payload: {} }
+    assert.equal((await post('/commands', name)).status, 404)
+  })
+
+  test('[SEC-06] headers, queries and bad credentials', async () => {
+    await call(app, `/commands?cursor=${encodeURIComponent(plant('a query'))}`, {
+      key: api.ours.people.writer.key,
+      headers,
+    })
+    await call(app, '/me', { key: plant('a bad credential').replaceAll(' ', '') })
+    const more = {
+      'x-request-id': plant('a request id').replaceAll(/[^\w.:-]/g, ''),
+      cookie: plant('a cookie'),
+      'x-workspace': plant('a workspace name'),
+      'user-agent': plant('an agent'),
+    }
+    await post('/commands', { task_name: 'Work', payload: { subject: 's' } }, { more })
+    await post(
+      '/commands',
+      { task_name: 'Work', payload: { subject: 's' } },
+      { more: { 'x-request-id': more['x-request-id'] } },
+    )
+  })
+
+  test('[SEC-06] errors and outputs of providers', async () => {
+    const real = room.provider.call.bind(room.provider)
+    for (const [place, behave] of [
+      [
+        'a refusal',
+        (secret: string) => Promise.reject(new EffectFailure('validation_error', `the key ${secret} is wrong`)),
+      ],
+      ['a crash', (secret: string) => Promise.reject(new Error(`cannot connect to ${secret}`))],
+      ['an output', (secret: string) => Promise.resolve({ ok: true, session: { token: secret, list: [secret] } })],
+    ] as const) {
+      const secret = plant(place)
+      room.provider.call = () => behave(secret)
+      await room.settle(uuidOf(await submit({ subject: place, steps: [BOOK] })))
+    }
+    room.provider.call = real
+  })
+
+  test('[SEC-06] the words of people: input, reasons, edits', async () => {
+    const waiting = await submit({ steps: [] })
+    await room.settle(uuidOf(waiting))
+    const input = { input: { subject: plant('an input') } }
+    await refusedWith(await post(`/commands/${waiting}/input`, input), 'commands.payload.secret', 'an input')
+    await post(`/commands/${waiting}/cancel`, { reason: `because of ${plant('a cancel reason')}` })
+    for (const place of ['edits', 'a decision reason']) {
+      const id = await submit({ subject: place, decide: 'require_approval' })
+      await room.settle(uuidOf(id))
+      const approval = encodeId('approval', await pendingOf(room, uuidOf(id)))
+      const body =
+        place === 'edits'
+          ? { decision: 'approved', edits: { subject: plant(place) } }
+          : { decision: 'rejected', reason: `I saw ${plant(place)}` }
+      const answer = await post(`/approvals/${approval}/resolve`, body, { key: owner.key })
+      assert.equal(answer.status, place === 'edits' ? 422 : 200, await answer.clone().text())
+    }
+    assert.ok(decider(room).orgRoles.includes('owner'))
+  })
+
+  test('[SEC-06] deliveries of outside systems', async () => {
+    const body = Buffer.from(JSON.stringify({ id: plant('a webhook'), type: 'order' }))
+    const id = 'evt-1'
+    const timestamp = String(Math.floor(api.world.now().getTime() / 1_000))
+    const answer = await call(app, '/webhooks/shop', {
+      method: 'POST',
+      body: new Uint8Array(body),
+      headers: {
+        'content-type': 'application/json',
+        'webhook-id': id,
+        'webhook-timestamp': timestamp,
+        'webhook-signature': signDelivery(signingKey, id, timestamp, body),
+      },
+    })
+    assert.equal(answer.status, 422, await answer.text())
+  })
+
+  test('[SEC-06] keys and invitations that were just made', async () => {
+    const { key: admin } = api.ours.people.admin
+    for (const [place, path, body, field] of [
+      ['a new key', '/keys', { name: 'canary', role: 'reader' }, 'key'],
+      ['an invitation', '/people', { external_id: 'local:canary', role: 'reader' }, 'invitation'],
+    ] as const) {
+      const made = (await (await post(path, body, { key: admin })).json()) as Json
+      planted.set(place, String(made[field]).slice(16))
+    }
+  })
+
+  test('[SEC-06] none of them is in any row of any table, or in any line of the log', async () => {
+    // Two that must be found, or the search itself is blind.
+    const control = randomBytes(12).toString('hex')
+    await submit({ subject: control })
+    api.deps.log.info({}, 'not this log')
+    const { rows, tables } = await everyRow(api.url)
+    assert.ok(tables > 10 && rows.includes(control), 'the search sees the rows')
+    const log = lines.join('')
+    assert.ok(lines.length > 10 && log.includes('/commands'), 'the search sees the log')
+    assert.ok(planted.size >= 18)
+    for (const [place, value] of planted) {
+      const forms = [
+        value,
+        Buffer.from(value).toString('hex'),
+        Buffer.from(value).toString('base64').replaceAll('=', ''),
+      ]
+      for (const form of forms) {
+        assert.equal(rows.includes(form), false, `${place} is in the database`)
+        assert.equal(log.includes(form), false, `${place} is in the log`)
+      }
+    }
+  })
+})

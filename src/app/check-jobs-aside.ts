@@ -1,0 +1,17 @@
+/** The self-check of a scheduler file in a thread of its own: it reads every row, and a server has others to answer meanwhile. */
+import { extname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import type { SelfCheck } from '#domains/scheduler'
+import type { Decision } from '#kernel/refusal'
+
+/** From source or built: the thread's file lies beside this one, with the same ending. */
+const thread = new URL(`./check-jobs-thread${extname(import.meta.filename)}`, import.meta.url)
+
+export function checkJobsAside(file: string): Promise<Decision<SelfCheck>> {
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(thread, { workerData: { file } })
+    worker.once('message', (checked: Decision<SelfCheck>) => resolve(checked))
+    worker.once('error', reject)
+    worker.once('exit', () => reject(new Error('the thread of the self-check ended without an answer')))
+  })
+}

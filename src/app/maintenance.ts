@@ -1,0 +1,36 @@
+/** The work behind the shipped schedules, room by room: a room that has some adds its line here, and its schedule is registered. */
+import { type ApprovalWorld, escalateApprovals, expireApprovals, remindApprovers } from '#domains/approvals'
+import { type Definition, defineMaintenance } from '#domains/commands'
+
+/** `approvals` is asked for at the first call: the catalog is there before the rooms are. */
+export function openMaintenance(approvals: () => ApprovalWorld): readonly Definition[] {
+  return [
+    ...defineMaintenance({
+      command_type: 'expire_approvals',
+      task_name: 'Expire Pending Approvals',
+      description: 'Ends approvals whose time is over, and brings back those whose reminder is due.',
+      run: ({ traceId, signal }) => sweepApprovals(approvals(), traceId, signal),
+    }),
+  ]
+}
+
+/**
+ * The net under the approvals' own turns, which do the same at the very moment: it finds what was asked before there were turns, or
+ * what an operator has put back.
+ */
+async function sweepApprovals(world: ApprovalWorld, traceId: string, signal: AbortSignal) {
+  const notify = world.notify ?? (() => Promise.resolve())
+  let expired = 0
+  let failed = 0
+  for (let more = true; more && !signal.aborted; ) {
+    const swept = await expireApprovals(world, { traceId })
+    expired += swept.expired
+    failed += swept.failed.length
+    // A full batch of nothing but failures would be the same batch again.
+    more = swept.more && swept.expired > 0
+  }
+  const escalated = await escalateApprovals(world, notify, { traceId })
+  const reminded = await remindApprovers(world, notify, { traceId })
+  failed += escalated.failed.length + reminded.failed.length
+  return { expired, escalated: escalated.escalated.length, reminded: reminded.sent, failed }
+}

@@ -1,0 +1,188 @@
+/** The scheduler inside `concord up`: owns its file, does its jobs beside the API, and stops with the server. */
+import { readFileSync } from 'node:fs'
+import type { SchedulerFace } from '#api'
+import {
+  type AskedDirect,
+  type Deliver,
+  followDirect,
+  type JobTypeBody,
+  registerJobType,
+  type RunEvent,
+  runScheduler,
+  type Scheduler,
+  webhookDeliver,
+} from '#domains/scheduler'
+import { parseGuardedObject } from '#kernel/json-guard'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { checkJobsAside } from './check-jobs-aside.ts'
+import type { Config, Environment } from './config.ts'
+import type { Log } from './log.ts'
+import { killAtExit, openJobs, realWait, realWebhook } from './scheduler.ts'
+
+export type OpenServerJobs = {
+  readonly config: Config
+  readonly environment: Environment
+  readonly folder: string
+  readonly log: Log
+  readonly orgId: string
+  /** No new jobs from here on. */
+  readonly stop: AbortSignal
+}
+
+export type OpenedJobs = {
+  readonly face: SchedulerFace
+  /** Recovers, then does jobs: only once everything else of the server stands. */
+  begin(): void
+  close(): Promise<void>
+}
+
+const MIB = 1_048_576
+/** A guest that writes makes the whole server wait for it, since SQLite is synchronous; it need not wait for long. */
+const BUSY_TIMEOUT_MS = 500
+
+/** Undefined when the scheduler is off. */
+export function openServerJobs(options: OpenServerJobs): Decision<OpenedJobs | undefined> {
+  const { config, log, orgId } = options
+  const file = config.schedulerFile
+  if (file === undefined) return accept(undefined)
+  const types = readTypes(config.schedulerTypes)
+  if (!types.ok) return types
+  const deliver = readWebhook(config)
+  if (!deliver.ok) return deliver
+  const opened = openJobs({
+    file,
+    role: 'owner',
+    busyTimeoutMs: BUSY_TIMEOUT_MS,
+    settings: {
+      workers: config.schedulerWorkers,
+      keepMs: config.schedulerKeep,
+      logBytesMax: config.schedulerLogMib * MIB,
+    },
+  })
+  if (!opened.ok) return opened
+  const scheduler = opened.value
+  for (const type of types.value) {
+    const registered = registerJobType(scheduler, type)
+    if (registered.ok) continue
+    scheduler.close()
+    return registered
+  }
+  log.info({ file: scheduler.db.file, workers: config.schedulerWorkers }, 'the scheduler has its file')
+  const over = new AbortController()
+  const ending = new AbortController()
+  const stop = AbortSignal.any([options.stop, ending.signal])
+  let loop: Loop | undefined
+  const followed = new Set<Promise<unknown>>()
+  const follow = (asked: AskedDirect, startByMs: number) => {
+    const following = followDirect(scheduler, asked, { wait: realWait, startByMs, leave: over.signal })
+      .catch((error: unknown) => log.error({ err: error }, 'a direct execution could not be followed'))
+      .finally(() => followed.delete(following))
+    followed.add(following)
+  }
+  return accept({
+    face: {
+      scheduler,
+      orgId,
+      wait: realWait,
+      stopped: () => (loop ? loop.stopped() : 'it has not begun'),
+      check: () => checkJobsAside(scheduler.db.file),
+      follow,
+    },
+    begin() {
+      loop ??= run(scheduler, { ...options, stop }, deliver.value)
+    },
+    async close() {
+      ending.abort()
+      await loop?.ended
+      over.abort()
+      await Promise.all(followed)
+      scheduler.close()
+    },
+  })
+}
+
+type Loop = { readonly ended: Promise<void>; readonly stopped: () => string | undefined }
+
+function run(scheduler: Scheduler, options: OpenServerJobs, deliver: Deliver | undefined): Loop {
+  const { config, environment, folder, log, stop } = options
+  let stopped: string | undefined
+  const ended = runScheduler(scheduler, {
+    wait: realWait,
+    stop,
+    environment,
+    folder,
+    graceMs: config.schedulerGrace,
+    ...(deliver && { deliver }),
+    atExit: killAtExit,
+    onEvent: (event) => note(log, event),
+  })
+    .then((done) => {
+      stopped = done.ok ? 'it was told to stop' : done.reason
+      if (!done.ok) log.error({ code: done.code, reason: done.reason }, 'the scheduler stopped')
+    })
+    .catch((error: unknown) => {
+      stopped = 'a fault of ours; the log of the server says which'
+      log.error({ err: error }, 'the scheduler stopped')
+    })
+  return { ended, stopped: () => stopped }
+}
+
+function note(log: Log, event: RunEvent): void {
+  switch (event.kind) {
+    case 'started':
+      return log.info({ job_id: event.run.job.job_id, run_id: event.run.runId }, 'a job started')
+    case 'ended':
+      return log.info({ job_id: event.run.job.job_id, outcome: event.end.outcome }, 'a job ended')
+    case 'alert':
+      return log.error({ run_id: event.alert.runId, code: event.alert.refusal.code }, 'an outcome could not be written')
+    case 'waiting':
+      return log.warn({ code: event.refusal.code, reason: event.refusal.reason }, 'the scheduler waits')
+    case 'undelivered':
+      return log.warn({ notification_id: event.notificationId, error: event.error }, 'a notification was not taken')
+    case 'recovered':
+      return log.info({ actions: event.actions }, 'the scheduler has recovered')
+    case 'fired':
+      return log.info({ schedule_id: event.firing.schedule_id, outcome: event.firing.outcome }, 'a schedule came due')
+    case 'pruned':
+      return log.info({ ...event.pruned }, 'old logs and notifications are gone')
+    case 'stopping':
+      return log.info({ running: event.running }, 'the scheduler stops')
+  }
+}
+
+/** Each type is checked when it is registered. */
+export function readTypes(file: string | undefined): Decision<readonly JobTypeBody[]> {
+  if (file === undefined) return accept([])
+  const text = readText('CONCORD_SCHEDULER_TYPES', file)
+  if (!text.ok) return text
+  const parsed = parseGuardedObject(text.value)
+  const list = parsed.ok ? parsed.value['job_types'] : undefined
+  if (Array.isArray(list)) return accept(list as unknown as JobTypeBody[])
+  return invalid(
+    'CONCORD_SCHEDULER_TYPES',
+    parsed.ok ? `${file} holds no list \`job_types\`` : `${file}: ${parsed.reason}`,
+  )
+}
+
+function readWebhook({ schedulerWebhook: url, schedulerWebhookSecret: file }: Config): Decision<Deliver | undefined> {
+  if (url === undefined || file === undefined) return accept(undefined)
+  const secret = readText('CONCORD_SCHEDULER_WEBHOOK_SECRET', file)
+  if (!secret.ok) return secret
+  if (secret.value.trim() !== '') return accept(webhookDeliver(realWebhook(url, secret.value.trim())))
+  return invalid('CONCORD_SCHEDULER_WEBHOOK_SECRET', `${file} is empty`)
+}
+
+function readText(variable: string, file: string): Decision<string> {
+  try {
+    return accept(readFileSync(file, 'utf8'))
+  } catch (error) {
+    return invalid(variable, `${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)})`)
+  }
+}
+
+function invalid(variable: string, reason: string): Decision<never> {
+  return refuse('app.setting.invalid', reason, {
+    path: variable,
+    hint: `set ${variable} to a file that is there and right`,
+  })
+}

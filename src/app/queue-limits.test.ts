@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { readQueueLimits } from './queue-limits.ts'
+
+const outcome = (project: unknown, environment?: string) => {
+  const read = readQueueLimits(project, environment)
+  return read.ok ? read.value : `${read.code}: ${read.reason}; ${read.path}; ${read.hint ?? ''}`
+}
+
+describe('limits of queues', () => {
+  test('nothing said, nothing changed; what is said counts over the default, the environment over the project', () => {
+    assert.deepEqual(outcome(undefined), {})
+    assert.deepEqual(outcome({ agent_runs: { priority: 3 } }), { agent_runs: { perWorker: 16, priority: 3 } })
+    assert.deepEqual(
+      outcome(
+        { connector_calls: { rate: { turns: 10, perMs: 1_000 }, perWorker: 8 }, notifications: { perWorker: 2 } },
+        '{"connector_calls":{"concurrency":20,"perWorker":5}}',
+      ),
+      {
+        connector_calls: { perWorker: 5, rate: { turns: 10, perMs: 1_000 }, concurrency: 20 },
+        notifications: { perWorker: 2 },
+      },
+    )
+  })
+
+  test('a small limit for all binds each worker too', () => {
+    assert.deepEqual(outcome({ connector_calls: { concurrency: 2 } }), {
+      connector_calls: { perWorker: 2, concurrency: 2 },
+    })
+  })
+
+  for (const [what, project, environment, expected] of [
+    [
+      'a queue that there is not',
+      { conector_calls: {} },
+      undefined,
+      /^"app\.project\.invalid: .*did you mean connector_calls\?/,
+    ],
+    [
+      'a limit that there is not',
+      { agent_runs: { perworker: 1 } },
+      undefined,
+      /^"app\.project\.invalid: .*\\"perworker\\".*did you mean perWorker/,
+    ],
+    [
+      'a partition, which nobody names',
+      { agent_runs: { partition: { concurrency: 1 } } },
+      undefined,
+      /\\"partition\\"/,
+    ],
+    ['no JSON', {}, 'connector_calls=2', /^"app\.setting\.invalid: CONCORD_QUEUES is not JSON/],
+    ['a list', {}, '[]', /must be an object/],
+    ['a number as limits', { agent_runs: 4 }, undefined, /must be an object/],
+    ['text as a number', {}, '{"agent_runs":{"concurrency":"4"}}', /are numbers/],
+    ['half a rate', {}, '{"agent_runs":{"rate":{"turns":4}}}', /a rate has turns and perMs/],
+    ['zero', {}, '{"agent_runs":{"concurrency":0}}', /which is no count from 1 on; CONCORD_QUEUES: agent_runs/],
+    [
+      'more for one than for all',
+      { agent_runs: { concurrency: 2, perWorker: 3 } },
+      undefined,
+      /3 at once and all together 2/,
+    ],
+    ['a priority that is none', { agent_runs: { priority: -1 } }, undefined, /priority -1/],
+  ] as const)
+    test(`${what} stops the start and says where`, () =>
+      assert.match(JSON.stringify(outcome(project, environment)), expected))
+})

@@ -1,0 +1,29 @@
+/** The command line and the server must be of one version line: whoever differs is told both, before anything is believed. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { version } from '#app/version'
+import { runAgainst } from '#test/recorded-server'
+
+const [major = '0', minor = '0'] = version.split('.')
+const list = { 'GET /commands?limit=50': { items: [], next_cursor: null } }
+const ask = (server: string | undefined) =>
+  runAgainst(list, ['commands', 'list', '--json'], server === undefined ? {} : { version: server })
+
+describe('versions', () => {
+  for (const server of [`${major}.${Number(minor) + 1}.0`, `${Number(major) + 1}.0.0`, `${major}.${minor}9.0`, 'x']) {
+    test(`a server of ${server}: exit 69 with both versions`, async () => {
+      const { code, err, out } = await ask(server)
+      assert.deepEqual([code, out], [69, ''])
+      const { error } = JSON.parse(err) as { error: { code: string; message: string; hint: string; facts: object } }
+      assert.equal(error.code, 'app.server.version')
+      assert.ok(error.message.includes(server) && error.message.includes(version))
+      assert.deepEqual(error.facts, { server, client: version })
+      assert.ok(error.hint)
+    })
+  }
+  for (const server of [version, `${major}.${minor}.99`, `${major}.${minor}.0-rc.1`, undefined]) {
+    test(`a server of ${server ?? 'no version'} is understood`, async () => {
+      assert.equal((await ask(server)).code, 0)
+    })
+  }
+})

@@ -1,0 +1,52 @@
+/** `concord stuck`: work that gets no more turns by itself, why, and `concord stuck resume`, which gives it another chance. */
+import type { Command } from 'commander'
+import { readConfig } from '#app/config'
+import type { StuckWork } from '#app/stuck-work'
+import { accept, refuse } from '#kernel/refusal'
+import type { Cli } from './program.ts'
+import { formatTable } from './terminal.ts'
+
+export function addStuck(program: Command, cli: Cli): void {
+  const { terminal } = cli
+  const json = () => program.opts()['json'] === true
+  const show = (items: readonly StuckWork[], none: string) => {
+    if (json()) terminal.out(`${JSON.stringify({ items })}\n`)
+    else if (items.length === 0) terminal.err(`${none}\n`)
+    else {
+      const rows = items.map(({ id, kind, why, since, detail }) => [id, kind, why, since, detail.slice(0, 80)])
+      terminal.out(formatTable(['id', 'kind', 'why', 'since', 'detail'], rows))
+    }
+    return accept(undefined)
+  }
+  const stuck = program
+    .command('stuck')
+    .description('list work that failed or took its worker down again and again, and now waits for you')
+    .addHelpText('after', '\nExample:\n  $ concord stuck\n  $ concord stuck resume --all\n')
+    .action(
+      cli.handle(async () => {
+        const config = readConfig(terminal.environment, terminal.folder)
+        if (!config.ok) return config
+        const { listStuckWork } = await import('#app/stuck-work')
+        const found = await listStuckWork(config.value)
+        return found.ok ? show(found.value, 'Nothing is stuck.') : found
+      }),
+    )
+  stuck
+    .command('resume')
+    .description('give stuck work another chance, with all its counts at zero')
+    .argument('[id]', 'one of `concord stuck`')
+    .option('--all', 'all of it')
+    .addHelpText('after', '\nExample:\n  $ concord stuck resume cmd_0197f3b2c4d57a8e9b0c1d2e3f405166\n')
+    .action(
+      cli.handle(async (id: string | undefined, options: { all?: boolean }) => {
+        if ((id === undefined) === (options.all !== true)) {
+          return refuse('cli.usage', 'say which one, or --all', { hint: '`concord stuck` lists them' })
+        }
+        const config = readConfig(terminal.environment, terminal.folder)
+        if (!config.ok) return config
+        const { resumeWork } = await import('#app/stuck-work')
+        const resumed = await resumeWork(config.value, id)
+        return resumed.ok ? show(resumed.value, 'Nothing was stuck.') : resumed
+      }),
+    )
+}

@@ -1,0 +1,130 @@
+/** The shapes that cross the edge of this room: an artifact, its lineage, and what is said about it. */
+import { z } from 'zod'
+import { encodeId } from '#kernel/ids'
+import { formatInstant } from '#kernel/instant'
+import { nextStates, statesOf } from '#kernel/machine'
+import { artifactMachine } from '#kernel/machines/artifact'
+import { isUuid } from '#kernel/uuid'
+import { artifactVisibilities } from '#store/schema/artifacts'
+import { sourceKinds, type StoredArtifact } from './artifact-row.ts'
+import { contentClasses } from './artifact-type.ts'
+import { nodeKinds } from './read-lineage.ts'
+
+const ARTIFACT_ID = 'art_0197f3b2c4d57a8e9b0c1d2e3f405180'
+const text = (example: string, description: string) => z.string().meta({ example, description })
+const time = (description: string) =>
+  z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
+
+export const artifactStatus = z.enum(statesOf(artifactMachine)).meta({ id: 'ArtifactStatus', example: 'ready' })
+
+export const artifactView = z
+  .object({
+    artifact_id: text(ARTIFACT_ID, 'The artifact.'),
+    artifact_type: text('report', 'Its kind.'),
+    title: text('Revenue of May', 'What it is called.').nullable(),
+    version: z.int().meta({ example: 1, description: 'One more than the artifact that it replaced.' }),
+    status: artifactStatus,
+    next: z.array(artifactStatus).meta({ example: ['published'], description: 'Where it can go from here.' }),
+    command_id: text('cmd_0197f3b2c4d57a8e9b0c1d2e3f405170', 'The command that made it.'),
+    domain_effect_id: text('eff_0197f3b2c4d57a8e9b0c1d2e3f405167', 'The effect that made it.').nullable(),
+    agent_run_id: text('agent_0197f3b2c4d57a8e9b0c1d2e3f405168', 'The agent run that made it.').nullable(),
+    created_by: text('user_0197f3b2c4d57a8e9b0c1d2e3f405163', 'Who asked for it.'),
+    created_at: time('When it was made.'),
+    checksum: text(`sha256:${'0'.repeat(64)}`, 'SHA-256 of the content.'),
+    content_type: text('text/plain; charset=utf-8', 'What the content is.'),
+    size_bytes: z.int().meta({ example: 161, description: 'Its size.' }),
+    file_name: text('report.txt', 'The name under which it is handed out.'),
+    visibility: z.enum(artifactVisibilities).meta({ example: 'workspace' }),
+    data_class: z.enum(contentClasses).meta({ example: 'internal' }),
+    published_to: text('finance@example.com', 'Where it was published.').nullable(),
+    superseded_by: text(ARTIFACT_ID, 'The version that took its place.').nullable(),
+    retain_until: time('When retention takes its content; null never does.').nullable(),
+    hold_reason: text('An audit is under way.', 'Why retention does not.').nullable(),
+    has_content: z.boolean().meta({ description: 'False once retention has taken it.' }),
+    sources: z
+      .array(z.object({ kind: z.enum(sourceKinds), id: z.string() }))
+      .meta({ description: 'What it was made from.' }),
+    metadata: z.record(z.string(), z.unknown()).meta({ description: 'What its maker kept beside it.' }),
+  })
+  .meta({ id: 'Artifact', description: 'A thing that work produced.' })
+export type ArtifactView = z.infer<typeof artifactView>
+
+export const lineageView = z
+  .object({
+    root: text(ARTIFACT_ID, 'The artifact that was asked about.'),
+    nodes: z.array(
+      z.object({
+        id: z.string(),
+        kind: z.enum(nodeKinds),
+        label: z.string(),
+        status: z.string().nullable(),
+        version: z.int().nullable(),
+      }),
+    ),
+    edges: z.array(z.object({ from: z.string(), to: z.string(), how: z.enum(['made', 'source', 'version']) })),
+    is_complete: z.boolean().meta({ description: 'False: there is more than is shown.' }),
+  })
+  .meta({ id: 'ArtifactLineage', description: 'From what was there first to what came of it.' })
+
+export const publishBody = z
+  .strictObject({
+    destination: z
+      .string()
+      .regex(/^[\w.:+@-]{1,200}$/, 'an address such as finance@example.com, or internal')
+      .meta({ example: 'finance@example.com', description: 'Where to; outside the house somebody is asked.' }),
+  })
+  .meta({ id: 'PublishArtifact' })
+
+export const reasonBody = z
+  .strictObject({ reason: z.string().min(1).max(500).optional().meta({ example: 'An audit is under way.' }) })
+  .meta({ id: 'ArtifactReason' })
+
+const orNull = <T, V>(value: T | null, show: (value: T) => V): V | null => (value === null ? null : show(value))
+
+export function toArtifactView(artifact: StoredArtifact): ArtifactView {
+  const { title, file_name, type_version: _version, data_class, ...metadata } = artifact.metadata
+  return {
+    artifact_id: encodeId('artifact', artifact.artifact_id),
+    artifact_type: artifact.artifact_type,
+    title: title ?? null,
+    version: artifact.version,
+    status: artifact.status,
+    next: [...nextStates(artifactMachine, artifact.status)],
+    command_id: encodeId('command', artifact.command_id),
+    domain_effect_id: orNull(artifact.domain_effect_id, (id) => encodeId('effect', id)),
+    agent_run_id: orNull(artifact.agent_run_id, (id) => encodeId('agent_run', id)),
+    created_by: showCreator(artifact.created_by),
+    created_at: formatInstant(artifact.created_at),
+    checksum: artifact.checksum,
+    content_type: artifact.content_type,
+    size_bytes: artifact.size_bytes,
+    file_name: file_name ?? fileNameOf(artifact),
+    visibility: artifact.visibility,
+    data_class,
+    published_to: artifact.published_to,
+    superseded_by: orNull(artifact.superseded_by, (id) => encodeId('artifact', id)),
+    retain_until: orNull(artifact.retain_until, formatInstant),
+    hold_reason: artifact.hold_reason,
+    has_content: !artifact.location.startsWith('removed:'),
+    sources: artifact.lineage.sources.map(({ kind, id }) => ({ kind, id: encodeId(kind, id) })),
+    metadata,
+  }
+}
+
+function showCreator(actor: string): string {
+  const uuid = actor.startsWith('user:') ? actor.slice('user:'.length) : ''
+  return isUuid(uuid) ? encodeId('user', uuid) : actor
+}
+
+const extensions: Readonly<Record<string, string>> = {
+  'text/plain': 'txt',
+  'text/csv': 'csv',
+  'text/markdown': 'md',
+  'application/json': 'json',
+  'application/pdf': 'pdf',
+}
+
+function fileNameOf({ artifact_type, artifact_id, content_type }: StoredArtifact): string {
+  const extension = extensions[content_type.split(';')[0] ?? ''] ?? 'bin'
+  return `${artifact_type}-${artifact_id.slice(0, 8)}.${extension}`
+}

@@ -1,0 +1,13 @@
+/** Every event of this room, with its purpose: what was produced and who may have it is audit. */
+import { domainEventLog } from '#store'
+
+export const artifactEventTypes = {
+  artifact_created: 'audit',
+  artifact_published: 'audit',
+  artifact_held: 'audit',
+  artifact_released: 'audit',
+  status_changed: 'event',
+} as const
+export type ArtifactEventType = keyof typeof artifactEventTypes
+
+export const artifactLog = domainEventLog(artifactEventTypes)

@@ -1,0 +1,206 @@
+/**
+ * What an effect writes artifacts with. Content is stored at once; the rows and moves are strokes that `saveStrokes` puts down in
+ * the transaction that records the effect's outcome, so that neither exists without the other.
+ */
+import { decideMove } from '#kernel/machine'
+import { artifactMachine, type ArtifactState } from '#kernel/machines/artifact'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { eventIdOf } from '#store'
+import { findArtifact, listArtifactsById } from './artifact-repository.ts'
+import type { ArtifactMetadata, Lineage, StoredArtifact } from './artifact-row.ts'
+import { type ArtifactDraft, checkDraft, type CheckedDraft, checkSuccession } from './check-draft.ts'
+import { readText, storeContent } from './locate-content.ts'
+import { isSeenBy } from './may-read.ts'
+import type { ArtifactWorld } from './world.ts'
+
+export type Stroke =
+  | {
+      readonly t: 'write'
+      readonly row: StoredArtifact
+      readonly isDraft: boolean
+      readonly supersedes: string | undefined
+    }
+  | { readonly t: 'move'; readonly artifactId: string; readonly to: ArtifactState; readonly publishedTo: string | null }
+
+/** In whose name it writes. */
+export type PenOwner = {
+  readonly workspaceId: string
+  readonly commandId: string
+  readonly effectId: string | null
+  readonly agentRunId: string | null
+  readonly swarmRunId: string | null
+  /** Who asked for the work: the creator, and the one whose eyes the pen has. */
+  readonly createdBy: string
+  /** An administrator's work sees what is private to others. */
+  readonly seesAll?: boolean
+  /** Unique in the workspace: the effect, or the command and a step. */
+  readonly scope: string
+}
+
+export type WrittenArtifact = Pick<
+  StoredArtifact,
+  'artifact_id' | 'checksum' | 'size_bytes' | 'content_type' | 'version'
+>
+
+export type Pen = {
+  readonly strokes: readonly Stroke[]
+  /** The id that an artifact of this name has or will have. */
+  idOf(name: string): string
+  /** `name` tells the artifacts of one effect apart; left out, its type does. */
+  write(draft: ArtifactDraft, name?: string): Promise<Decision<WrittenArtifact>>
+  find(artifactId: string): Promise<Decision<StoredArtifact>>
+  text(artifactId: string): Promise<Decision<string>>
+  publish(artifactId: string, destination: string): Promise<Decision<null>>
+  /** What is published is taken back; what nobody has seen yet is cancelled; everything else stays as it is. */
+  withdraw(artifactId: string): Promise<Decision<null>>
+}
+
+const DAY_MS = 86_400_000
+
+export function openPen(world: ArtifactWorld, owner: PenOwner): Pen {
+  const strokes: Stroke[] = []
+  /** What this pen has written or moved, as it will be. */
+  const ahead = new Map<string, StoredArtifact>()
+
+  const keyOf = (name: string) => `artifact:${owner.scope}:${name}`
+  const idOf = (name: string) => eventIdOf('artifact', owner.workspaceId, keyOf(name))
+
+  async function find(artifactId: string): Promise<Decision<StoredArtifact>> {
+    const row = ahead.get(artifactId) ?? (await findArtifact(world.db, owner.workspaceId, artifactId))
+    return row && isVisible(row, owner) ? accept(row) : refuse('row.not_found', 'there is no such artifact')
+  }
+
+  async function move(artifact: StoredArtifact, to: ArtifactState, publishedTo: string | null = null) {
+    if (artifact.status === to) return accept(null)
+    const decided = decideMove(artifactMachine, artifact.status, to, 'worker')
+    if (!decided.ok) return decided
+    strokes.push({ t: 'move', artifactId: artifact.artifact_id, to, publishedTo })
+    ahead.set(artifact.artifact_id, { ...artifact, status: to, published_to: publishedTo ?? artifact.published_to })
+    return accept(null)
+  }
+
+  return {
+    strokes,
+    idOf,
+    find,
+    async write(draft, name = draft.type) {
+      const key = keyOf(name)
+      if (strokes.some((stroke) => stroke.t === 'write' && stroke.row.idempotency_key === key))
+        return refuse('artifacts.draft.repeated', `${JSON.stringify(name)} is written already`, {
+          path: 'name',
+          hint: 'Give each artifact of one effect a name of its own.',
+        })
+      const type = world.types.get(draft.type)
+      if (!type.ok) return type
+      const checked = checkDraft(type.value, draft)
+      if (!checked.ok) return checked
+      const known = await checkSources(world, owner, checked.value, ahead)
+      if (!known.ok) return known
+      const before = draft.supersedes === undefined ? undefined : await find(draft.supersedes)
+      if (before && !before.ok) return before
+      const follows = before ? checkFollows(checked.value, before.value) : accept(null)
+      if (!follows.ok) return follows
+      const located = await storeContent(world, checked.value)
+      if (!located.ok) return located
+      const row: StoredArtifact = {
+        ...located.value,
+        ...rowOf(owner, draft, checked.value, world.now()),
+        artifact_id: idOf(name),
+        idempotency_key: key,
+        version: (before?.value.version ?? 0) + 1,
+      }
+      strokes.push({ t: 'write', row, isDraft: draft.is_draft ?? false, supersedes: draft.supersedes })
+      ahead.set(row.artifact_id, { ...row, status: draft.is_draft ? 'draft' : 'ready' })
+      const { artifact_id, checksum, size_bytes, content_type, version } = row
+      return accept({ artifact_id, checksum, size_bytes, content_type, version })
+    },
+    async text(artifactId) {
+      const found = await find(artifactId)
+      return found.ok ? readText(world, found.value) : found
+    },
+    async publish(artifactId, destination) {
+      const found = await find(artifactId)
+      return found.ok ? move(found.value, 'published', destination) : found
+    },
+    async withdraw(artifactId) {
+      const found = await find(artifactId)
+      if (!found.ok) return found
+      const { status } = found.value
+      if (status === 'published') return move(found.value, 'unpublished')
+      return status === 'draft' || status === 'ready' ? move(found.value, 'cancelled') : accept(null)
+    },
+  }
+}
+
+function isVisible(row: StoredArtifact, { createdBy, seesAll = false }: PenOwner): boolean {
+  return seesAll || isSeenBy(row, createdBy)
+}
+
+/** Every source artifact is there, in this workspace, and visible to who asked for the work (T8). */
+async function checkSources(
+  world: ArtifactWorld,
+  owner: PenOwner,
+  { sources }: CheckedDraft,
+  ahead: ReadonlyMap<string, StoredArtifact>,
+): Promise<Decision<null>> {
+  const ids = sources.filter(({ kind, id }) => kind === 'artifact' && !ahead.has(id)).map(({ id }) => id)
+  const rows = await listArtifactsById(world.db, owner.workspaceId, ids)
+  const seen = new Set(rows.filter((row) => isVisible(row, owner)).map(({ artifact_id }) => artifact_id))
+  const missing = ids.find((id) => !seen.has(id))
+  if (missing === undefined) return accept(null)
+  const index = sources.findIndex(({ id }) => id === missing)
+  return refuse('artifacts.lineage.source_unknown', 'there is no such artifact to be made from', {
+    path: `sources[${index}]`,
+  })
+}
+
+function checkFollows({ type }: CheckedDraft, before: StoredArtifact): Decision<null> {
+  const succession = checkSuccession(type, before)
+  return succession.ok ? asNull(decideMove(artifactMachine, before.status, 'superseded', 'worker')) : succession
+}
+
+function asNull(decision: Decision<unknown>): Decision<null> {
+  return decision.ok ? accept(null) : decision
+}
+
+type Described = Omit<
+  StoredArtifact,
+  'artifact_id' | 'idempotency_key' | 'version' | 'location' | 'checksum' | 'size_bytes'
+>
+
+function rowOf(owner: PenOwner, draft: ArtifactDraft, checked: CheckedDraft, at: Date): Described {
+  const { type, contentType, dataClass, sources } = checked
+  const lineage: Lineage = {
+    command_id: owner.commandId,
+    ...(owner.effectId === null ? {} : { effect_id: owner.effectId }),
+    ...(owner.agentRunId === null ? {} : { agent_run_id: owner.agentRunId }),
+    ...(owner.swarmRunId === null ? {} : { swarm_run_id: owner.swarmRunId }),
+    sources,
+  }
+  const metadata: ArtifactMetadata = {
+    ...draft.metadata,
+    ...(draft.title === undefined ? {} : { title: draft.title }),
+    ...(draft.file_name === undefined ? {} : { file_name: draft.file_name }),
+    type_version: type.version,
+    data_class: dataClass,
+  }
+  return {
+    command_id: owner.commandId,
+    artifact_type: type.name,
+    status: 'draft',
+    metadata,
+    lineage,
+    created_by: owner.createdBy,
+    created_at: at,
+    agent_run_id: owner.agentRunId,
+    swarm_run_id: owner.swarmRunId,
+    workspace_id: owner.workspaceId,
+    domain_effect_id: owner.effectId,
+    content_type: contentType,
+    visibility: type.visibility,
+    published_to: null,
+    superseded_by: null,
+    retain_until: type.retention_days === null ? null : new Date(at.getTime() + type.retention_days * DAY_MS),
+    hold_reason: null,
+  }
+}

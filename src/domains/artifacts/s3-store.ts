@@ -1,0 +1,164 @@
+/** Blobs as objects of one S3-compatible bucket, under the same names as on disk; every request is signed and bounded in time. */
+import { accept, type Decision } from '#kernel/refusal'
+import type { Clock } from '#kernel/clock'
+import {
+  type BlobContent,
+  type BlobEntry,
+  BlobRefused,
+  type BlobStore,
+  chunksOf,
+  isSha256,
+  Measure,
+  type OpenBlob,
+  refuseAltered,
+  refuseMissing,
+  refuseUnavailable,
+  sha256Of,
+} from './blob-store.ts'
+import { checkedStream, streamOf } from './checked-stream.ts'
+import { amzDate, EMPTY_SHA256, signRequest } from './sign-request.ts'
+
+export type S3StoreOptions = {
+  /** `https://s3.eu-central-1.amazonaws.com`, `http://127.0.0.1:9000` … The bucket is the first part of the path. */
+  readonly url: string
+  readonly bucket: string
+  readonly region: string
+  readonly accessKey: string
+  readonly secretKey: string
+  readonly now: Clock
+  readonly contentBytesMax: number
+  readonly timeoutMs?: number
+}
+
+/** Up to here an object is read and checked before its first byte is handed out; above, while it passes. */
+const CHECKED_BYTES_MAX = 8_388_608
+const TIMEOUT_MS = 30_000
+const FOLDER = 'artifacts'
+
+type Call = {
+  readonly method: string
+  readonly key?: string
+  readonly query?: Record<string, string>
+  readonly body?: Uint8Array
+}
+
+export function openS3Store(options: S3StoreOptions): BlobStore {
+  const { bucket, now, contentBytesMax, timeoutMs = TIMEOUT_MS } = options
+  const keys = { ...options, service: 's3' }
+  const keyOf = (sha256: string) => `${FOLDER}/${sha256.slice(0, 2)}/${sha256}`
+
+  async function send({ method, key, query = {}, body }: Call): Promise<Response> {
+    const url = new URL(options.url)
+    url.pathname = [url.pathname.replace(/\/+$/, ''), bucket, ...(key === undefined ? [] : [key])].join('/')
+    for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
+    const bodySha256 = body ? sha256Of(body) : EMPTY_SHA256
+    const at = now()
+    const headers = { 'x-amz-content-sha256': bodySha256, 'x-amz-date': amzDate(at) }
+    const authorization = signRequest(keys, { method, url, headers, bodySha256, at })
+    return fetch(url, {
+      method,
+      headers: { ...headers, authorization },
+      // A copy in memory of its own is what fetch takes; the content may be a view of a larger one.
+      ...(body ? { body: new Uint8Array(body) } : {}),
+      redirect: 'error',
+      signal: AbortSignal.timeout(timeoutMs),
+    })
+  }
+
+  /** Throws with what the store said: every answer that was not asked for means that it cannot be used now. */
+  async function ask(call: Call, ...expected: readonly number[]): Promise<Response> {
+    const response = await send(call)
+    if (expected.includes(response.status)) return response
+    const said = await response.text().catch(() => '')
+    const code = /<Code>([\w.]{1,80})<\/Code>/.exec(said)?.[1]
+    throw new Error(`${call.method} was answered with ${response.status}${code ? ` ${code}` : ''}`)
+  }
+
+  async function open(sha256: string): Promise<Decision<OpenBlob>> {
+    const response = await ask({ method: 'GET', key: keyOf(sha256) }, 200, 404)
+    if (response.status === 404) {
+      await response.body?.cancel()
+      return refuseMissing(sha256)
+    }
+    const announced = Number(response.headers.get('content-length') ?? Number.NaN)
+    if (response.body && announced > CHECKED_BYTES_MAX) return accept(passing(response.body, sha256, announced))
+    const bytes = new Uint8Array(await response.arrayBuffer())
+    if (sha256Of(bytes) !== sha256) return refuseAltered(sha256)
+    return accept({
+      sizeBytes: bytes.byteLength,
+      isChecked: true,
+      stream: (range) => streamOf(range ? bytes.subarray(range.start, range.end + 1) : bytes),
+      close: async () => {},
+    })
+  }
+
+  return {
+    scheme: 's3',
+    async put(content: BlobContent) {
+      const measure = new Measure(contentBytesMax)
+      const chunks: Uint8Array[] = []
+      try {
+        for await (const chunk of chunksOf(content)) {
+          measure.add(chunk)
+          // The writer may use its buffer again for the next chunk.
+          chunks.push(content instanceof Uint8Array ? chunk : Uint8Array.from(chunk))
+        }
+      } catch (error) {
+        if (error instanceof BlobRefused) return error.refusal
+        throw error
+      }
+      const ref = measure.ref()
+      try {
+        const answer = await ask({ method: 'PUT', key: keyOf(ref.sha256), body: Buffer.concat(chunks) }, 200)
+        await answer.body?.cancel()
+        return accept(ref)
+      } catch (error) {
+        return refuseUnavailable('s3', error)
+      }
+    },
+    async has(sha256) {
+      const answer = await ask({ method: 'HEAD', key: keyOf(sha256) }, 200, 404)
+      await answer.body?.cancel()
+      return answer.status === 200
+    },
+    open: (sha256) => open(sha256).catch((error: unknown) => refuseUnavailable('s3', error)),
+    async *list(): AsyncGenerator<BlobEntry> {
+      let token: string | undefined
+      do {
+        const query = { 'list-type': '2', prefix: `${FOLDER}/`, ...(token ? { 'continuation-token': token } : {}) }
+        const page = await (await ask({ method: 'GET', query }, 200)).text()
+        yield* entriesOf(page)
+        token = fieldOf(page, 'NextContinuationToken')
+      } while (token !== undefined)
+    },
+    async remove(sha256) {
+      const answer = await ask({ method: 'DELETE', key: keyOf(sha256) }, 200, 204, 404)
+      await answer.body?.cancel()
+    },
+    // An object that was not sent completely does not exist.
+    removeUnfinished: async () => 0,
+  }
+}
+
+function passing(body: ReadableStream<Uint8Array>, sha256: string, sizeBytes: number): OpenBlob {
+  return {
+    sizeBytes,
+    isChecked: false,
+    stream: () => checkedStream(body, sha256),
+    close: () => body.cancel(),
+  }
+}
+
+function* entriesOf(page: string): Generator<BlobEntry> {
+  for (const [, item = ''] of page.matchAll(/<Contents>([\s\S]*?)<\/Contents>/g)) {
+    const sha256 = fieldOf(item, 'Key')?.split('/').at(-1) ?? ''
+    const writtenAt = new Date(fieldOf(item, 'LastModified') ?? '')
+    if (isSha256(sha256) && !Number.isNaN(writtenAt.getTime())) yield { sha256, writtenAt }
+  }
+}
+
+/** Keys and tokens of this bucket are plain; only what XML itself must write differently is put back. */
+function fieldOf(xml: string, name: string): string | undefined {
+  const text = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml)?.[1]
+  return text?.replaceAll('&quot;', '"').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&')
+}

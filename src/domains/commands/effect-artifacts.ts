@@ -1,0 +1,72 @@
+/** Artifacts in the hands of an effect: a pen that speaks in the failures of effects, and whose rows come with the effect's outcome. */
+import {
+  type ArtifactDraft,
+  type ArtifactWorld,
+  openPen,
+  type Pen,
+  saveStrokes,
+  type StoredArtifact,
+} from '#domains/artifacts'
+import type { Decision, Refusal } from '#kernel/refusal'
+import { kindOf } from '#kernel/refusal-codes'
+import type { Tx } from '#store'
+import { type EffectArtifacts, EffectFailure } from './catalog/effect-definition.ts'
+import type { StoredCommand, StoredEffect } from './command-row.ts'
+import { byWorker } from './world.ts'
+
+/** What cannot be stored now can be later. */
+function failureOf(refusal: Refusal, happened: 'no' | 'unknown'): EffectFailure {
+  const isPassing = kindOf(refusal.code) === 'unavailable'
+  const said = refusal.path === undefined ? refusal.reason : `${refusal.path}: ${refusal.reason}`
+  return isPassing
+    ? new EffectFailure('transient_connector_error', said, happened)
+    : new EffectFailure('validation_error', said, happened)
+}
+
+/** For a place that has no store of artifacts, or no transaction to put their rows into. */
+export function withoutArtifacts(why: string): EffectArtifacts {
+  const no = () => Promise.reject(new EffectFailure('internal_error', why, 'no'))
+  return { write: no, find: no, text: no, publish: no, withdraw: no }
+}
+
+export type EffectPen = { readonly artifacts: EffectArtifacts; readonly pen: Pen }
+
+export function openEffectPen(world: ArtifactWorld, command: StoredCommand, effect: StoredEffect): EffectPen {
+  const pen = openPen(world, {
+    workspaceId: command.workspace_id,
+    commandId: command.command_id,
+    effectId: effect.domain_effect_id,
+    agentRunId: null,
+    swarmRunId: null,
+    createdBy: command.requested_by,
+    seesAll: command.context.metadata['role'] === 'admin',
+    scope: effect.domain_effect_id,
+  })
+  // Whether a handler did something outside before it wrote, nobody here knows; one of artifacts did not.
+  const afterWrite = effect.effect_type.startsWith('artifact.') ? 'no' : 'unknown'
+  // A handler reads what it works with before it does its deed: without its input there was none.
+  const afterRead = () => (pen.strokes.length === 0 ? 'no' : afterWrite)
+  const valueOf = <T>(decision: Decision<T>, happened: 'no' | 'unknown'): T => {
+    if (decision.ok) return decision.value
+    throw failureOf(decision, happened)
+  }
+  const artifacts: EffectArtifacts = {
+    write: async (draft: ArtifactDraft, name?: string) => valueOf(await pen.write(draft, name), afterWrite),
+    find: async (id): Promise<StoredArtifact> => valueOf(await pen.find(id), afterRead()),
+    text: async (id) => valueOf(await pen.text(id), afterRead()),
+    publish: async (id, destination) => void valueOf(await pen.publish(id, destination), afterWrite),
+    withdraw: async (id) => void valueOf(await pen.withdraw(id), afterWrite),
+  }
+  return { artifacts, pen }
+}
+
+/** Undefined: the effect has written nothing, and its outcome may go through the lane. */
+export function strokesToSave(
+  world: ArtifactWorld | undefined,
+  pen: Pen | undefined,
+  command: StoredCommand,
+): ((tx: Tx) => Promise<void>) | undefined {
+  if (!world || !pen || pen.strokes.length === 0) return undefined
+  const by = { ...byWorker, traceId: command.context.trace_id }
+  return (tx) => saveStrokes(tx, world, by, command.workspace_id, pen.strokes)
+}

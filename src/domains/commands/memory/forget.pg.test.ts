@@ -1,0 +1,278 @@
+/** Forgetting: everything by lineage, after an approval, past no hold, and nowhere in the database afterwards. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import {
+  eraseSubject,
+  getErasure,
+  type Forgettable,
+  grantConsent,
+  parseSubject,
+  placeHold,
+  previewForget,
+  releaseHold,
+  searchMemory,
+  subjectDigest,
+  type Subject,
+} from '#domains/memory'
+import { decideApproval, findPending } from '#domains/approvals'
+import { accept } from '#kernel/refusal'
+import { openDb } from '#store'
+import { accepted, TRACE } from '#test/tenant'
+import { anAct, aPreference, aReader, dumpDatabase, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { requestForget } from './request-forget.ts'
+
+/** Another room that knows the subject: one row per memory it was made from. */
+const reports: Forgettable = {
+  kind: 'report',
+  list: (sql, { workspaceId, memoryIds }) =>
+    sql.query<{ kind: string; id: string }>(
+      `select 'report' as kind, id::text from public.reports where workspace_id = $1 and memory_id = any ($2::uuid[]) and body <> ''`,
+      [workspaceId, memoryIds],
+    ),
+  async erase(tx, lineage) {
+    const items = await reports.list(tx, lineage)
+    await tx.query(`update public.reports set body = '' where memory_id = any ($1::uuid[])`, [lineage.memoryIds])
+    return accept(items)
+  },
+}
+
+describe('forget_memory', () => {
+  let room: MemoryRoom
+  before(async () => {
+    room = await openMemoryRoom({
+      forgettables: [reports],
+      embedder: { model: 'letters', embed: async (texts) => texts.map((text) => [text.length, 1]) },
+    })
+    const owner = openDb({ url: room.db.config.url })
+    await owner.query('create table public.reports (id int, workspace_id uuid, memory_id uuid, body text)')
+    await owner.query('grant select, insert, update on public.reports to concord_engine')
+    await owner.close()
+  })
+  after(() => room.close())
+
+  const act = () => anAct(room.clock.now())
+  const writer = () => {
+    const principal = room.tenant.people.writer.principal
+    return { actor: `user:${principal.userId}`, kind: 'user' as const, traceId: TRACE, principal }
+  }
+  const ask = (subject: Subject, idempotencyKey?: string) =>
+    requestForget(room.commands, room.memory, writer(), {
+      workspaceId: room.workspaceId,
+      subject,
+      idempotencyKey,
+      requestId: 'r',
+    })
+  const approve = async (commandId: string, decision = 'approved') => {
+    const { workspaceId } = room
+    const [gate] = await findPending(room.db, { workspaceId, commandId })
+    assert.ok(gate, 'nobody was asked')
+    const { userId, externalId } = room.tenant.people.admin.principal
+    const decider = { userId, externalId, orgRoles: ['data_owner'] }
+    accepted(
+      await decideApproval(room.approvals, decider, {
+        workspaceId,
+        approvalId: gate.approval_id,
+        decision,
+        reason: 'test',
+        traceId: TRACE,
+      }),
+    )
+    return room.settle(commandId)
+  }
+
+  test('after the approval neither content nor subject is anywhere in the database; the certificate counts', async () => {
+    const preference = aPreference({ subject_id: 'zzsubjectzz', content: { note: 'zzsecretwordzz' } })
+    await room.consent(preference)
+    const [own] = [accepted(await room.propose(preference)).candidate.memory_id ?? '']
+    accepted(await room.propose({ ...preference, content: { note: 'zznewerwordzz' }, supersedes: own }))
+    // A summary about somebody else, made from it, and a proposal that still waits.
+    const summary = aPreference({
+      subject_type: 'team',
+      memory_type: 'fact',
+      content: { text: 'zzsummaryzz' },
+      derived_from: [own],
+    })
+    await room.answer(accepted(await room.propose(summary)), 'approved')
+    const second = aPreference({
+      content: { text: 'zzthirdzz' },
+      memory_type: 'fact',
+      derived_from: [await lastMemory()],
+    })
+    await room.answer(accepted(await room.propose(second)), 'approved')
+    const waiting = accepted(
+      await room.propose({ ...preference, fact_key: 'other', memory_type: 'fact', content: { note: 'zzwaitingzz' } }),
+    )
+    const hold = accepted(
+      await placeHold(room.memory, act(), {
+        workspaceId: room.workspaceId,
+        subject: preference,
+        reason: 'about zzsubjectzz',
+      }),
+    )
+    accepted(await releaseHold(room.memory, act(), { workspaceId: room.workspaceId, holdId: hold.memory_hold_id }))
+    await room.rows(`insert into public.reports values (1, $1, $2, 'zzreportzz')`, [room.workspaceId, own])
+    await searchMemory(room.memory, aReader(), { workspaceId: room.workspaceId, text: 'zzsecretwordzz', limit: 5 })
+    const bystander = aPreference({ content: { note: 'zzbystanderzz' } })
+    await room.consent(bystander)
+    accepted(await room.propose(bystander))
+
+    const preview = await previewForget(room.memory, room.workspaceId, preference)
+    const kinds = (items: readonly { kind: string }[]) =>
+      Object.fromEntries([...Map.groupBy(items, ({ kind }) => kind)].map(([kind, all]) => [kind, all.length]))
+    const expected = { memory: 2, derived_memory: 2, memory_candidate: 5, embedding: 4, memory_consent: 1, report: 1 }
+    assert.deepEqual(kinds(preview.items), expected)
+    assert.ok(!JSON.stringify(preview.items).includes('zz'))
+
+    const { erasure, command } = accepted(await ask(preference))
+    assert.equal(await room.settle(command.command_id), 'waiting_for_approval')
+    assert.match(await dumpDatabase(room.db), /zzsecretwordzz/)
+    assert.equal(await approve(command.command_id), 'succeeded')
+
+    const dump = await dumpDatabase(room.db)
+    for (const word of [
+      'zzsecretwordzz',
+      'zznewerwordzz',
+      'zzsummaryzz',
+      'zzthirdzz',
+      'zzwaitingzz',
+      'zzsubjectzz',
+      'zzreportzz',
+    ])
+      assert.ok(!dump.includes(word), `${word} is still there: ${dump.split('\n').find((line) => line.includes(word))}`)
+    assert.ok(dump.includes('zzbystanderzz'))
+    const closed = accepted(
+      await getErasure(room.db, { workspaceId: room.workspaceId, erasureId: erasure.memory_erasure_id }),
+    )
+    assert.deepEqual([closed.outcome, closed.subject_id], ['erased', null])
+    assert.deepEqual(closed.certificate?.['counts'], expected)
+    assert.equal(closed.subject_digest, subjectDigest(erasure.memory_erasure_id, preference))
+    const audit = await room.rows<{ payload: { certificate_hash: string } }>(
+      `select payload from concord.domain_events where command_id = $1 and event_type = 'memory_erased'`,
+      [command.command_id],
+    )
+    assert.deepEqual(
+      audit.map(({ payload }) => payload.certificate_hash),
+      [closed.certificate_hash],
+    )
+    // Its command was never decided, and there is nothing left to write.
+    await room.answer(waiting, 'approved')
+    assert.deepEqual(await room.rows(`select from concord.memory_records where content::text like '%zzwaiting%'`), [])
+    // Again: the same certificate.
+    const again = accepted(
+      await eraseSubject(room.memory, act(), {
+        workspaceId: room.workspaceId,
+        erasureId: erasure.memory_erasure_id,
+        commandId: command.command_id,
+      }),
+    )
+    assert.equal(again.certificate_hash, closed.certificate_hash)
+  })
+
+  const lastMemory = async () => {
+    const [row] = await room.rows<{ memory_id: string }>(
+      'select memory_id from concord.memory_records order by created_at desc, memory_id desc limit 1',
+    )
+    return row?.memory_id ?? ''
+  }
+
+  test('a hold stops it: at the request, and when it is placed after the approval was asked', async () => {
+    const preference = aPreference()
+    await room.consent(preference)
+    accepted(await room.propose(preference))
+    const subject = { subject_type: preference.subject_type, subject_id: preference.subject_id }
+    const hold = accepted(
+      await placeHold(room.memory, act(), { workspaceId: room.workspaceId, subject, reason: 'case 1' }),
+    )
+    assert.equal((await previewForget(room.memory, room.workspaceId, subject)).may_erase, false)
+    const held = accepted(await ask(subject))
+    assert.equal(await room.settle(held.command.command_id), 'failed')
+    accepted(await releaseHold(room.memory, act(), { workspaceId: room.workspaceId, holdId: hold.memory_hold_id }))
+
+    const asked = accepted(await ask(subject))
+    assert.equal(await room.settle(asked.command.command_id), 'waiting_for_approval')
+    accepted(await placeHold(room.memory, act(), { workspaceId: room.workspaceId, subject, reason: 'case 2' }))
+    assert.equal(await approve(asked.command.command_id), 'failed')
+    const found = await room.rows('select status from concord.memory_records where subject_id = $1', [
+      subject.subject_id,
+    ])
+    assert.deepEqual(found, [{ status: 'active' }])
+    // What came to nothing keeps no subject either.
+    await room.follow()
+    const open = await room.rows(`select outcome from concord.memory_erasures where command_id = any ($1::uuid[])`, [
+      [held.command.command_id, asked.command.command_id],
+    ])
+    assert.deepEqual(open, [{ outcome: 'dropped' }, { outcome: 'dropped' }])
+  })
+
+  test('a no erases nothing; an unknown subject is said so; one key is one request', async () => {
+    const preference = aPreference()
+    await room.consent(preference)
+    accepted(await room.propose(preference))
+    const one = accepted(await ask(preference, `forget-${preference.subject_id}`))
+    const other = accepted(await ask(preference, `forget-${preference.subject_id}`))
+    assert.equal(one.erasure.memory_erasure_id, other.erasure.memory_erasure_id)
+    await room.settle(one.command.command_id)
+    assert.equal(await approve(one.command.command_id, 'rejected'), 'failed')
+    const found = await room.rows('select status from concord.memory_records where subject_id = $1', [
+      preference.subject_id,
+    ])
+    assert.deepEqual(found, [{ status: 'active' }])
+    const unknown = await ask(accepted(parseSubject('customer:nobody')))
+    assert.ok(!unknown.ok && unknown.code === 'memory.forget.nothing_known')
+  })
+
+  test('a room that fails to let go stops all of it', async () => {
+    const preference = aPreference()
+    await room.consent(preference)
+    accepted(await room.propose(preference))
+    const { erasure, command } = accepted(await ask(preference))
+    const stubborn = { ...reports, erase: () => Promise.reject(new Error('not now')) }
+    const memory = { ...room.memory, forgettables: [...room.memory.forgettables, stubborn] }
+    const ref = { workspaceId: room.workspaceId, erasureId: erasure.memory_erasure_id, commandId: command.command_id }
+    await assert.rejects(eraseSubject(memory, act(), ref), /not now/)
+    const found = await room.rows('select content from concord.memory_records where subject_id = $1', [
+      preference.subject_id,
+    ])
+    assert.deepEqual(found, [{ content: { seat: 'aisle' } }])
+  })
+
+  test('a hold and an erasure of one subject at once: either it is kept, or it was gone before the hold', async () => {
+    for (let round = 0; round < 10; round++) {
+      const preference = aPreference()
+      await room.consent(preference)
+      accepted(await room.propose(preference))
+      const { erasure, command } = accepted(await ask(preference))
+      const ref = { workspaceId: room.workspaceId, erasureId: erasure.memory_erasure_id, commandId: command.command_id }
+      const [hold, erased] = await Promise.all([
+        placeHold(room.memory, act(), { workspaceId: room.workspaceId, subject: preference, reason: 'race' }),
+        eraseSubject(room.memory, act(), ref),
+      ])
+      const [record] = await room.rows<{ status: string }>(
+        'select status from concord.memory_records where memory_candidate_id = (select memory_candidate_id from concord.memory_candidates where memory_candidate_id = $1)',
+        [await candidateFor(preference.subject_id, erasure.memory_erasure_id)],
+      )
+      assert.equal(hold.ok, true)
+      assert.equal(record?.status, erased.ok ? 'deleted' : 'active')
+    }
+  })
+
+  const candidateFor = async (subjectId: string, erasureId: string) => {
+    const [row] = await room.rows<{ id: string }>(
+      'select memory_candidate_id as id from concord.memory_candidates where subject_id in ($1, $2)',
+      [subjectId, `erased:${erasureId}`],
+    )
+    return row?.id
+  }
+
+  test('consent is given and taken back on record, by those whose it is', async () => {
+    const to = { subject_type: 'customer', subject_id: 'consenting', memory_type: 'fact', scope: 'user' } as const
+    const id = await room.consent(to)
+    const twice = await grantConsent(room.memory, act(), { workspaceId: room.workspaceId, ...to })
+    assert.ok(!twice.ok && twice.code === 'row.conflict')
+    const told = await room.rows(
+      `select event_type, payload ? 'subject_id' as tells from concord.domain_events where payload->>'target_id' = $1`,
+      [id],
+    )
+    assert.deepEqual(told, [{ event_type: 'memory_consent_granted', tells: false }])
+  })
+})

@@ -1,0 +1,57 @@
+/** Asks to forget a subject: the request and the command that carries it out after an approval, in one transaction. */
+import {
+  getErasure,
+  insertErasure,
+  type MemoryWorld,
+  previewForget,
+  type StoredErasure,
+  type Subject,
+} from '#domains/memory'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { eventIdOf } from '#store'
+import type { StoredCommand } from '../command-row.ts'
+import { submitCommand } from '../submit-command.ts'
+import type { Acting, CommandWorld } from '../world.ts'
+import { forgetMemoryTask } from './memory-types.ts'
+import { actOf } from './propose-memory.ts'
+
+export type RequestForget = {
+  readonly workspaceId: string
+  readonly subject: Subject
+  readonly idempotencyKey?: string | undefined
+  readonly requestId: string
+}
+
+export type ForgetRequest = { readonly erasure: StoredErasure; readonly command: StoredCommand }
+
+export async function requestForget(
+  world: CommandWorld,
+  memory: MemoryWorld,
+  by: Acting,
+  { workspaceId, subject, idempotencyKey, requestId }: RequestForget,
+): Promise<Decision<ForgetRequest>> {
+  const key = idempotencyKey === undefined ? undefined : eventIdOf('memory_erasure', workspaceId, idempotencyKey)
+  const known = key === undefined ? undefined : await getErasure(memory.db, { workspaceId, erasureId: key })
+  if (!known?.ok) {
+    const { items } = await previewForget(memory, workspaceId, subject)
+    if (items.length === 0)
+      return refuse('memory.forget.nothing_known', 'Nothing is known about this subject.', {
+        path: 'subject',
+        hint: 'Look at how the subject is written: GET /memory shows it.',
+      })
+  }
+  const erasureId = key ?? memory.newId()
+  const submitted = await submitCommand(world, by, {
+    workspaceId,
+    taskName: forgetMemoryTask,
+    payload: { memory_erasure_id: erasureId },
+    idempotencyKey,
+    ingress: 'user_request',
+    requestId,
+    alongside: (tx, { command_id: commandId }) =>
+      insertErasure(tx, memory.newId, actOf(by, memory), { workspaceId, erasureId, commandId, subject }),
+  })
+  if (!submitted.ok) return submitted
+  const erasure = await getErasure(memory.db, { workspaceId, erasureId })
+  return erasure.ok ? accept({ erasure: erasure.value, command: submitted.value.command }) : erasure
+}

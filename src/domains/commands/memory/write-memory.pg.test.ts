@@ -1,0 +1,309 @@
+/** Remembering as a governed command: direct, asked, refused, repeated, raced, undone. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import {
+  assessCandidate,
+  checkProposal,
+  contentClasses,
+  insertCandidate,
+  openMemorySchemas,
+  revokeConsent,
+  unwriteMemory,
+  writeMemory,
+} from '#domains/memory'
+import { accepted, TRACE } from '#test/tenant'
+import { anAct, aPreference, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { insertRow, rowsOf } from '#test/store-rows'
+import { dataClasses } from '#kernel/data-class'
+import { proposeMemory } from './propose-memory.ts'
+
+describe('write_memory', () => {
+  let room: MemoryRoom
+  before(async () => {
+    room = await openMemoryRoom()
+  })
+  after(() => room.close())
+
+  const candidateOf = async (id: string) => {
+    const [row] = await room.rows<{
+      status: string
+      memory_id: string | null
+      approval_id: string | null
+      supersedes: string | null
+    }>(
+      'select status, memory_id, approval_id, supersedes from concord.memory_candidates where memory_candidate_id = $1',
+      [id],
+    )
+    assert.ok(row)
+    return row
+  }
+  const recordsOf = (subjectId: string) =>
+    room.rows<{ memory_id: string; status: string; content: object; superseded_by: string | null }>(
+      'select memory_id, status, content, superseded_by from concord.memory_records where subject_id = $1 order by created_at, memory_id',
+      [subjectId],
+    )
+  const statusOf = async (commandId: string) =>
+    (await room.rows<{ status: string }>('select status from concord.commands where command_id = $1', [commandId]))[0]
+      ?.status
+
+  test('[MEM-04] [MEM-12] [MEM-13] with consent a sure preference is written at once, in the request itself', async () => {
+    const preference = aPreference()
+    await room.consent(preference)
+    const { candidate, command, isNew } = accepted(await room.propose(preference))
+    assert.equal(isNew, true)
+    assert.deepEqual([candidate.status, command.status], ['accepted', 'succeeded'])
+    const [record] = await recordsOf(preference.subject_id)
+    assert.deepEqual([record?.status, record?.content], ['active', { seat: 'aisle' }])
+    assert.equal(candidate.memory_id, record?.memory_id)
+    const events = await room.rows<{ event_type: string }>(
+      `select event_type from concord.domain_events where command_id = $1 and event_type in ('memory_candidate_created', 'policy_evaluated', 'memory_written') order by seq`,
+      [command.command_id],
+    )
+    // The record is written by the effect, whose commit comes before that of the inline command's own events.
+    assert.deepEqual(events.map(({ event_type }) => event_type).sort(), [
+      'memory_candidate_created',
+      'memory_written',
+      'policy_evaluated',
+    ])
+  })
+
+  test('[MEM-04] without consent nothing is written until the data owner agrees', async () => {
+    const preference = aPreference()
+    const proposal = accepted(await room.propose(preference))
+    assert.equal(await statusOf(proposal.command.command_id), 'waiting_for_approval')
+    assert.equal((await candidateOf(proposal.candidate.memory_candidate_id)).status, 'awaiting_approval')
+    assert.deepEqual(await recordsOf(preference.subject_id), [])
+    await room.follow()
+    assert.ok((await candidateOf(proposal.candidate.memory_candidate_id)).approval_id)
+    assert.equal(await room.answer(proposal, 'approved'), 'succeeded')
+    assert.equal((await candidateOf(proposal.candidate.memory_candidate_id)).status, 'accepted')
+    assert.equal((await recordsOf(preference.subject_id)).length, 1)
+  })
+
+  test('[MEM-05] sensitive or broad memory waits for a person, consent or not; a no leaves no record', async () => {
+    for (const change of [
+      { content: { mail: 'ada@example.com' } },
+      { scope: 'team' as const },
+      { memory_type: 'business_rule' as const },
+    ]) {
+      const proposed = aPreference(change)
+      await room.consent(proposed)
+      const proposal = accepted(await room.propose(proposed))
+      assert.equal(await statusOf(proposal.command.command_id), 'waiting_for_approval')
+      assert.equal(await room.answer(proposal, 'rejected'), 'failed')
+      assert.equal((await candidateOf(proposal.candidate.memory_candidate_id)).status, 'rejected')
+      assert.deepEqual(await recordsOf(proposed.subject_id), [])
+    }
+  })
+
+  test('[MEM-19] a secret is refused before anything is stored', async () => {
+    const before = await room.rows('select count(*) from concord.commands')
+    const refused = await room.propose(aPreference({ content: { note: 'password: opensesame' } }))
+    assert.ok(!refused.ok && refused.code === 'memory.content.secret')
+    assert.deepEqual(await room.rows('select count(*) from concord.commands'), before)
+    assert.deepEqual(dataClasses, contentClasses)
+  })
+
+  test('[MEM-06] [MEM-17] a named predecessor is superseded and linked; an unnamed one is a question about exactly that record', async () => {
+    const preference = aPreference()
+    await room.consent(preference)
+    const first = accepted(await room.propose(preference)).candidate.memory_id ?? ''
+    const asked = accepted(await room.propose({ ...preference, content: { seat: 'middle' } }))
+    const waiting = await candidateOf(asked.candidate.memory_candidate_id)
+    assert.deepEqual([waiting.status, waiting.memory_id, waiting.supersedes], ['awaiting_approval', null, first])
+    const second = accepted(await room.propose({ ...preference, content: { seat: 'window' }, supersedes: first }))
+    assert.equal(second.candidate.status, 'accepted')
+    const [old, now] = await recordsOf(preference.subject_id)
+    assert.deepEqual([old?.status, old?.superseded_by, now?.status], ['superseded', now?.memory_id, 'active'])
+    // The person was asked about the first record; it is gone, so the yes counts for nothing.
+    assert.equal(await room.answer(asked, 'approved'), 'failed')
+    assert.equal((await candidateOf(asked.candidate.memory_candidate_id)).status, 'rejected')
+    assert.equal((await recordsOf(preference.subject_id)).filter(({ status }) => status === 'active').length, 1)
+  })
+
+  test('[MEM-06] a yes replaces the record that was shown', async () => {
+    const preference = aPreference({ memory_type: 'fact' })
+    const first = accepted(await room.propose(preference))
+    assert.equal(await room.answer(first, 'approved'), 'succeeded')
+    const next = accepted(await room.propose({ ...preference, content: { seat: 'window' } }))
+    assert.equal(await room.answer(next, 'approved'), 'succeeded')
+    assert.deepEqual(
+      (await recordsOf(preference.subject_id)).map(({ status, content }) => [status, content]),
+      [
+        ['superseded', { seat: 'aisle' }],
+        ['active', { seat: 'window' }],
+      ],
+    )
+  })
+
+  test('what is known already is not written twice, and is confirmed', async () => {
+    const preference = aPreference()
+    await room.consent(preference)
+    const first = accepted(await room.propose(preference)).candidate
+    room.clock.travel(60_000)
+    const again = accepted(await room.propose(preference)).candidate
+    assert.deepEqual([again.status, again.memory_id], ['accepted', first.memory_id])
+    const rows = await room.rows<{ updated_at: Date; created_at: Date }>(
+      'select updated_at, created_at from concord.memory_records where subject_id = $1',
+      [preference.subject_id],
+    )
+    assert.equal(rows.length, 1)
+    assert.equal((rows[0]?.updated_at.getTime() ?? 0) - (rows[0]?.created_at.getTime() ?? 0), 60_000)
+  })
+
+  test('[MEM-12] one key, one candidate, one command, one record; another content under the key is refused', async () => {
+    const preference = aPreference()
+    await room.consent(preference)
+    const key = { idempotencyKey: `k-${preference.subject_id}` }
+    const [one, other] = await Promise.all([room.propose(preference, key), room.propose(preference, key)])
+    const again = await room.propose(preference, key)
+    const ids = [one, other, again].map((each) => accepted(each).command.command_id)
+    assert.equal(new Set(ids).size, 1)
+    assert.equal((await recordsOf(preference.subject_id)).length, 1)
+    const changed = await room.propose({ ...preference, content: { seat: 'window' } }, key)
+    assert.ok(!changed.ok && changed.code === 'key_reused')
+  })
+
+  test('[MEM-13] the effect repeated any number of times, at once too, writes one record', async () => {
+    const preference = aPreference()
+    await room.consent(preference)
+    const { candidate, command } = accepted(await room.propose(preference))
+    const again = () =>
+      writeMemory(room.memory, anAct(room.clock.now()), {
+        workspaceId: room.workspaceId,
+        candidateId: candidate.memory_candidate_id,
+        commandId: command.command_id,
+      })
+    for (const written of await Promise.all([again(), again(), again()])) assert.equal(accepted(written).is_new, false)
+    assert.equal((await recordsOf(preference.subject_id)).length, 1)
+    const events = await room.rows(
+      `select from concord.domain_events where command_id = $1 and event_type = 'memory_written'`,
+      [command.command_id],
+    )
+    assert.equal(events.length, 1)
+  })
+
+  test('[MEM-13] a command cannot write the candidate of another', async () => {
+    const { candidate } = accepted(await room.propose(aPreference()))
+    const stranger = accepted(await room.propose(aPreference()))
+    const stolen = await writeMemory(room.memory, anAct(room.clock.now()), {
+      workspaceId: room.workspaceId,
+      candidateId: candidate.memory_candidate_id,
+      commandId: stranger.command.command_id,
+    })
+    assert.ok(!stolen.ok && stolen.code === 'memory.candidate.not_found')
+  })
+
+  test('[MEM-04] [OQ-06] consent that was taken back between policy and effect stops the write', async () => {
+    const preference = aPreference()
+    const consentId = await room.consent(preference)
+    const { workspaceId, memory } = room
+    const schemas = accepted(openMemorySchemas([]))
+    const act = anAct(room.clock.now())
+    const command = await insertRow(
+      room.db,
+      'concord.commands',
+      rowsOf['concord.commands']({ workspace: workspaceId } as never),
+    )
+    const candidateId = room.clock.newId()
+    await room.db.transaction((tx) =>
+      insertCandidate(tx, memory, act, {
+        workspaceId,
+        candidateId,
+        commandId: command.command_id,
+        memory: accepted(checkProposal(schemas, preference, act.at)),
+      }),
+    )
+    assert.equal(accepted(await assessCandidate(memory, act, { workspaceId, candidateId })).decision, 'write')
+    accepted(await revokeConsent(memory, act, { workspaceId, consentId }))
+    const written = await writeMemory(memory, act, { workspaceId, candidateId, commandId: command.command_id })
+    assert.ok(!written.ok && written.code === 'memory.consent.missing')
+    assert.equal((await candidateOf(candidateId)).status, 'rejected')
+    assert.deepEqual(await recordsOf(preference.subject_id), [])
+  })
+
+  test('[MEM-06] a thousand contradicting writes at once: one is in force, the others are turned away', async () => {
+    const preference = aPreference()
+    await room.consent(preference)
+    const { workspaceId, memory } = room
+    const schemas = accepted(openMemorySchemas([]))
+    const act = anAct(room.clock.now())
+    const command = await insertRow(
+      room.db,
+      'concord.commands',
+      rowsOf['concord.commands']({ workspace: workspaceId } as never),
+    )
+    const candidates = Array.from({ length: 1_000 }, () => room.clock.newId())
+    await room.db.transaction(async (tx) => {
+      for (const [seat, candidateId] of candidates.entries()) {
+        const checked = accepted(checkProposal(schemas, { ...preference, content: { seat } }, act.at))
+        accepted(
+          await insertCandidate(tx, memory, act, {
+            workspaceId,
+            candidateId,
+            commandId: command.command_id,
+            memory: checked,
+          }),
+        )
+      }
+    })
+    const results = await Promise.all(
+      candidates.map((candidateId) =>
+        writeMemory(memory, act, { workspaceId, candidateId, commandId: command.command_id }),
+      ),
+    )
+    assert.equal(results.filter(({ ok }) => ok).length, 1)
+    const codes = new Set(results.flatMap((each) => (each.ok ? [] : [each.code])))
+    assert.deepEqual([...codes], ['memory.fact.conflict'])
+    assert.equal((await recordsOf(preference.subject_id)).length, 1)
+    const states = await room.rows(
+      'select status, count(*)::integer as n from concord.memory_candidates where command_id = $1 group by 1 order by 1',
+      [command.command_id],
+    )
+    assert.deepEqual(states, [
+      { status: 'accepted', n: 1 },
+      { status: 'rejected', n: 999 },
+    ])
+  })
+
+  test('[EFF-29] the undo of a memory write takes its own record back, once, and never one that was there before', async () => {
+    const preference = aPreference()
+    await room.consent(preference)
+    const first = accepted(await room.propose(preference)).candidate
+    const again = accepted(await room.propose(preference)).candidate
+    const act = anAct(room.clock.now())
+    const undo = (of: { memory_candidate_id: string }) =>
+      unwriteMemory(room.memory, act, { workspaceId: room.workspaceId, candidateId: of.memory_candidate_id })
+    assert.equal(accepted(await undo(again)).memory_id, null)
+    assert.equal((await recordsOf(preference.subject_id))[0]?.status, 'active')
+    for (const undone of [await undo(first), await undo(first)])
+      assert.equal(accepted(undone).memory_id, first.memory_id)
+    const [record] = await recordsOf(preference.subject_id)
+    assert.deepEqual([record?.status, record?.content], ['deleted', {}])
+  })
+
+  test('[MEM-04] [MEM-05] what was put to a person is not written on a later look, whatever has changed', async () => {
+    const preference = aPreference()
+    const proposal = accepted(await room.propose(preference))
+    await room.consent(preference)
+    assert.equal(await room.settle(proposal.command.command_id), 'waiting_for_approval')
+    const ref = { workspaceId: room.workspaceId, candidateId: proposal.candidate.memory_candidate_id }
+    assert.equal(accepted(await assessCandidate(room.memory, anAct(room.clock.now()), ref)).decision, 'ask')
+    assert.deepEqual(await recordsOf(preference.subject_id), [])
+  })
+
+  test('a candidate follows its command: cancelled or denied is rejected', async () => {
+    const denied = accepted(
+      await proposeMemory(
+        room.commands,
+        room.memory,
+        { actor: 'user:reader', kind: 'user', traceId: TRACE, principal: room.tenant.people.reader.principal },
+        { workspaceId: room.workspaceId, memory: aPreference(), requestId: 'r' },
+      ),
+    )
+    assert.equal(await room.settle(denied.command.command_id), 'failed')
+    await room.follow()
+    assert.equal((await candidateOf(denied.candidate.memory_candidate_id)).status, 'rejected')
+    assert.equal(await room.follow(), 0)
+  })
+})

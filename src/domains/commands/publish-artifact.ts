@@ -1,0 +1,157 @@
+/**
+ * Publish Artifact, which every installation with artifacts has: inside the house at once, outside as far as the class of the content and the
+ * rule of its type allow, and with a person's consent where they ask for it. What was agreed to is bound to the checksum.
+ */
+import { z } from 'zod'
+import {
+  type ArtifactWorld,
+  contentClasses,
+  decideSharing,
+  findArtifact,
+  mayRead,
+  sharingRules,
+} from '#domains/artifacts'
+import { decodeId } from '#kernel/ids'
+import type { JsonObject } from '#kernel/json-value'
+import { decideExternalSharing } from '#kernel/policy/external-sharing'
+import type { PolicyAnswer, PolicyInput } from '#kernel/policy/rule'
+import { defineCommandType, defineFunction, type Definition, definePolicy } from './catalog/definitions.ts'
+import { defineEffect, EffectFailure } from './catalog/effect-definition.ts'
+import { defineTask } from './catalog/task-spec.ts'
+import type { DataClass } from '#kernel/data-class'
+import type { FactSources } from './gather-facts.ts'
+
+export const PUBLISH_ARTIFACT = 'Publish Artifact'
+const EFFECT = 'artifact.publish'
+const UNDO = 'artifact.unpublish'
+
+const payload = z.strictObject({
+  artifact_id: z.string().refine((text) => decodeId('artifact', text).ok, 'the id of an artifact'),
+  checksum: z.string().regex(/^sha256:[0-9a-f]{64}$/, 'the checksum of the artifact'),
+  destination: z.string().regex(/^[\w.:+@-]{1,200}$/, 'an address such as finance@example.com, or internal'),
+})
+
+function textOf(given: JsonObject, field: string): string {
+  const value = given[field]
+  return typeof value === 'string' ? value : ''
+}
+
+function idOf(given: JsonObject): string {
+  const decoded = decodeId('artifact', textOf(given, 'artifact_id'))
+  if (!decoded.ok) throw new EffectFailure('validation_error', decoded.reason)
+  return decoded.value
+}
+
+/** What a rule may know about an artifact. One that the requester may not see does not exist. */
+const fact = z.object({
+  status: z.string(),
+  checksum: z.string(),
+  // The same words in both rooms: a class that only one of them knows does not compile.
+  data_class: z.enum(contentClasses) satisfies z.ZodType<DataClass>,
+  external_sharing: z.enum(sharingRules),
+})
+
+export function artifactFacts({ db, types }: Pick<ArtifactWorld, 'db' | 'types'>): FactSources {
+  return {
+    artifact: async (_world, command) => {
+      const artifact = await findArtifact(db, command.workspace_id, idOf(command.payload))
+      const { user_id: userId, metadata } = command.context
+      const role = metadata['role'] === 'admin' ? 'admin' : 'reader'
+      if (!artifact || !mayRead(artifact, { userId, role })) return null
+      const type = types.get(artifact.artifact_type)
+      return {
+        status: artifact.status,
+        checksum: artifact.checksum,
+        data_class: artifact.metadata.data_class,
+        // Of a type that is no longer defined nobody can say how far it may go.
+        external_sharing: type.ok ? type.value.external_sharing : 'deny',
+      }
+    },
+  }
+}
+
+const deny = (reason: string): PolicyAnswer => ({ decision: 'deny', reasons: [reason] })
+
+export function decideArtifactSharing(input: PolicyInput): PolicyAnswer {
+  const facts = input.context['facts'] as Readonly<Record<string, unknown>> | undefined
+  const known = fact.safeParse(facts?.['artifact'])
+  if (!known.success) return deny('There is no such artifact.')
+  const { status, checksum, data_class, external_sharing } = known.data
+  const asked = input.command['payload'] as JsonObject
+  if (checksum !== asked['checksum']) return deny('The artifact is not the one that was asked about.')
+  if (!['ready', 'unpublished', 'published'].includes(status))
+    return deny(`An artifact that is ${status} is not published.`)
+  const isOutside = decideExternalSharing(input).decision !== 'allow'
+  switch (decideSharing({ external_sharing }, data_class, isOutside)) {
+    case 'allow':
+      return { decision: 'allow' }
+    case 'require_approval':
+      return {
+        decision: 'require_approval',
+        reasons: [`An artifact of the class ${data_class} would leave the house.`],
+        required_approvals: ['data_owner'],
+      }
+    case 'deny':
+      return deny(`An artifact of the class ${data_class} does not leave the house.`)
+  }
+}
+
+export const publishArtifactDefinitions: readonly Definition[] = [
+  definePolicy(
+    { name: 'artifact_sharing', category: 'external_sharing', actions: '*', decide: decideArtifactSharing },
+    { facts: ['artifact'] },
+  ),
+  defineEffect({
+    effect_type: EFFECT,
+    class: 'keyed',
+    async do({ payload: asked, artifacts }) {
+      const artifact = await artifacts.find(idOf(asked))
+      if (artifact.checksum !== asked['checksum'])
+        throw new EffectFailure('validation_error', 'the artifact is not the one that was asked about')
+      const destination = textOf(asked, 'destination')
+      await artifacts.publish(artifact.artifact_id, destination)
+      return { artifact_id: artifact.artifact_id, checksum: artifact.checksum, destination }
+    },
+    undo: {
+      name: UNDO,
+      async do({ undone, artifacts, emit }) {
+        await artifacts.withdraw(idOf(undone.payload))
+        emit(UNDO)
+        return { unpublished: idOf(undone.payload) }
+      },
+    },
+  }),
+  defineFunction({
+    name: 'publish_artifact',
+    plan: ({ artifact_id = null, checksum = null, destination = null }) => [
+      { effect_type: EFFECT, payload: { artifact_id, checksum, destination } },
+    ],
+  }),
+  defineCommandType({
+    name: 'publish_artifact',
+    description: 'Lets an artifact be used: inside the house, or outside where its rules and a person allow it.',
+    payload,
+    side_effects: [EFFECT],
+    error_classes: ['validation_error', 'policy_denied', 'approval_rejected', 'internal_error'],
+    compensation: { supported: true },
+    cancellable_by: ['requester', 'admin'],
+    audit: ['command_created', 'policy_evaluated', 'plan_created', 'effect_executed', 'artifact_published'],
+    risk_level: 'medium',
+    // The words of the request may go anywhere; what may not is the content, which `artifact_sharing` judges.
+    fields: { artifact_id: 'public', checksum: 'public', destination: 'public' },
+    approval: { approver: 'role:data_owner' },
+    idempotency: { required: false },
+  }),
+  defineTask({
+    name: PUBLISH_ARTIFACT,
+    description: 'An artifact, for somebody to use.',
+    command_type: 'publish_artifact',
+    function_name: 'publish_artifact',
+    ingress_types: ['user_request', 'agent_action'],
+    required_inputs: ['artifact_id', 'checksum', 'destination'],
+    async_required: true,
+    artifact_output_possible: true,
+    policy_checks: ['permission', 'data_safety', 'artifact_sharing'],
+    risk_level: 'medium',
+  }),
+]

@@ -1,0 +1,162 @@
+/** Retrieval: by subject, task type, connector or text, for people and for runs. What is handed out is on record first (M5, M6). */
+import { accept, type Decision } from '#kernel/refusal'
+import { scoped, statement, type Tx } from '#store'
+import type { MemoryQueryKind, MemoryType } from '#store/schema/memory'
+import { embed } from './embedder.ts'
+import { tellMemory } from './events.ts'
+import type { StoredMemory, Subject } from './memory-row.ts'
+import type { FoundMemory, MemoryQuery, MemoryStore, ReadNote, SearchScope } from './memory-store.ts'
+import { decideRead, type RunScope } from './run-scope.ts'
+import { refuseAbsent } from './store-refusals.ts'
+import type { MemoryWorld } from './world.ts'
+
+export type PersonReading = {
+  readonly kind: 'person'
+  readonly actor: string
+  readonly userId: string
+  /** Administrators and data owners: sees what others keep under scope `user`. */
+  readonly seesAll: boolean
+  readonly traceId: string
+}
+export type RunReading = {
+  readonly kind: 'run'
+  readonly agentRunId: string
+  readonly scope: RunScope
+  readonly stepIndex?: number
+  readonly traceId: string
+}
+export type Reader = PersonReading | RunReading
+
+export type SearchMemory = {
+  readonly workspaceId: string
+  readonly subject?: Subject | undefined
+  readonly memoryTypes?: readonly MemoryType[] | undefined
+  readonly taskType?: string | undefined
+  readonly connector?: string | undefined
+  readonly text?: string | undefined
+  readonly limit: number
+}
+
+/** The most telling of what was asked by. */
+export function kindOfQuery(input: Omit<SearchMemory, 'workspaceId' | 'limit'>): MemoryQueryKind {
+  if (input.text !== undefined) return 'semantic'
+  if (input.connector !== undefined) return 'connector'
+  return input.taskType === undefined ? 'subject' : 'task_type'
+}
+
+export async function searchMemory(
+  world: MemoryWorld,
+  reader: Reader,
+  input: SearchMemory,
+): Promise<Decision<readonly FoundMemory[]>> {
+  const kind = kindOfQuery(input)
+  const allowed =
+    reader.kind === 'run'
+      ? decideRead(reader.scope, { kind, limit: input.limit, subject: input.subject })
+      : accept({ limit: input.limit })
+  if (!allowed.ok) return allowed
+  const query: MemoryQuery | null =
+    input.text === undefined ? null : { text: input.text, embedding: await embed(world.embedder, input.text) }
+  const scope = scopeOf(world, reader, input)
+  const note = noteOf(world, reader, kind)
+  const find = (store: MemoryStore, tx?: Tx) => searchNoted(world, store, scope, query, allowed.value.limit, note, tx)
+  return accept(reader.kind === 'run' ? await readAsRun(world, reader, scope, note, find) : await find(world.store))
+}
+
+function scopeOf(world: MemoryWorld, reader: Reader, input: SearchMemory): SearchScope {
+  const { workspaceId, subject, memoryTypes, taskType, connector } = input
+  const base = { workspaceId, at: world.now(), taskType, connector }
+  if (reader.kind === 'person') {
+    return { ...base, subject, memoryTypes, viewer: reader.seesAll ? undefined : reader.userId }
+  }
+  const { subject_type, subject_id, allowed_memory_types: allowed, read } = reader.scope
+  const types = memoryTypes === undefined ? allowed : allowed.filter((type) => memoryTypes.includes(type))
+  return { ...base, subject: { subject_type, subject_id }, memoryTypes: types, schemaNames: read }
+}
+
+function noteOf({ newId }: MemoryWorld, reader: Reader, kind: MemoryQueryKind): ReadNote {
+  const isRun = reader.kind === 'run'
+  return {
+    readId: newId(),
+    reader: isRun ? `agent:${reader.agentRunId}` : reader.actor,
+    agentRunId: isRun ? reader.agentRunId : null,
+    kind,
+    traceId: reader.traceId,
+  }
+}
+
+const insertRead = statement<never>(
+  'memory_insert_read',
+  `insert into concord.memory_reads (memory_read_id, workspace_id, reader, agent_run_id, query_kind, trace_id, read_at, memory_ids)
+values ($1, $2, $3, $4, $5, $6, $7, $8)`,
+)
+
+/** One statement where the store is in this database; otherwise the record is committed before anything is handed out. */
+async function searchNoted(
+  { db }: MemoryWorld,
+  store: MemoryStore,
+  scope: SearchScope,
+  query: MemoryQuery | null,
+  limit: number,
+  note: ReadNote,
+  tx?: Tx,
+): Promise<readonly FoundMemory[]> {
+  if (store.searchNoted) return store.searchNoted(scope, query, limit, note)
+  const found = await store.search(scope, query, limit)
+  const ids = found.map(({ memory_id }) => memory_id)
+  const { readId, reader, agentRunId, kind, traceId } = note
+  await (tx ?? db).run(insertRead, [readId, scope.workspaceId, reader, agentRunId, kind, traceId, scope.at, ids])
+  return found
+}
+
+const narrowTransaction = statement<never>(
+  'memory_narrow_transaction',
+  `select set_config('concord.memory_subject', $1, true), set_config('concord.memory_types', $2, true)`,
+)
+/** An empty setting would be no wall; a run without types sees nothing. */
+const NO_TYPE = 'none'
+
+/** Behind row security, with its step and its audit in the same commit. */
+function readAsRun(
+  world: MemoryWorld,
+  { agentRunId, scope: run, stepIndex, traceId }: RunReading,
+  scope: SearchScope,
+  note: ReadNote,
+  find: (store: MemoryStore, tx: Tx) => Promise<readonly FoundMemory[]>,
+): Promise<readonly FoundMemory[]> {
+  return scoped(world.db, scope.workspaceId).transaction(async (tx) => {
+    const types = run.allowed_memory_types.join(',') || NO_TYPE
+    await tx.run(narrowTransaction, [`${run.subject_type}:${run.subject_id}`, types])
+    const found = await find(world.store.within?.(tx) ?? world.store, tx)
+    const payload = { query_kind: note.kind, memory_ids: found.map(({ memory_id }) => memory_id) }
+    const about = { workspaceId: scope.workspaceId, target: 'memory_read', targetId: note.readId }
+    const links = { agent_run_id: agentRunId }
+    const act = { actor: note.reader, actorKind: 'worker', traceId, at: scope.at } as const
+    const step = stepIndex === undefined ? [] : [{ ...links, step_index: stepIndex }]
+    await tellMemory(tx, world.newId, act, [
+      { ...about, type: 'memory_read', payload, links },
+      ...step.map((at) => ({
+        ...about,
+        type: 'read_memory' as const,
+        payload: { ...payload, action_type: 'read_memory' },
+        links: at,
+      })),
+    ])
+    return found
+  })
+}
+
+/** One memory by its id, in whatever state; noted like every read. */
+export async function readMemory(
+  world: MemoryWorld,
+  reader: PersonReading,
+  { workspaceId, memoryId }: { readonly workspaceId: string; readonly memoryId: string },
+): Promise<Decision<StoredMemory>> {
+  const found = await world.store.get({ workspaceId, memoryId })
+  const isPrivate = found?.scope === 'user' && found.subject_type === 'user' && found.subject_id !== reader.userId
+  const shown = found && (reader.seesAll || !isPrivate) ? found : undefined
+  const { readId, reader: who, kind, traceId } = noteOf(world, reader, 'id')
+  const ids = shown ? [shown.memory_id] : []
+  await world.db.run(insertRead, [readId, workspaceId, who, null, kind, traceId, world.now(), ids])
+  return shown ? accept(shown) : refuseAbsent()
+}

@@ -1,0 +1,51 @@
+/** What the services of this room need from outside; `openMemory` finds out what the database can do and fills in the defaults. */
+import type { Clock, NewId } from '#kernel/clock'
+import type { Decision } from '#kernel/refusal'
+import { accept } from '#kernel/refusal'
+import type { Db } from '#store'
+import type { Embedder } from './embedder.ts'
+import { forgetMemories } from './forget-memories.ts'
+import { forgetStored } from './forget-stored.ts'
+import type { Forgettable } from './forgettable.ts'
+import { type MemorySchemas, openMemorySchemas } from './memory-schema.ts'
+import type { MemoryStore } from './memory-store.ts'
+import { openPostgresStore } from './postgres-store.ts'
+import { detectVectorSupport, type VectorSupport } from './vector-support.ts'
+
+export type MemoryWorld = {
+  readonly db: Db
+  readonly now: Clock
+  readonly newId: NewId
+  readonly store: MemoryStore
+  readonly schemas: MemorySchemas
+  readonly embedder: Embedder | null
+  /** Memory itself first; then what other rooms brought. */
+  readonly forgettables: readonly Forgettable[]
+  readonly vectors: VectorSupport
+}
+
+export type MemoryDeps = Pick<MemoryWorld, 'db' | 'now' | 'newId'> & {
+  readonly store?: MemoryStore
+  readonly schemas?: readonly unknown[]
+  readonly embedder?: Embedder | null
+  readonly forgettables?: readonly Forgettable[]
+}
+
+export async function openMemory(deps: MemoryDeps): Promise<Decision<MemoryWorld>> {
+  const { db, now, newId, embedder = null } = deps
+  const schemas = openMemorySchemas(deps.schemas ?? [])
+  if (!schemas.ok) return schemas
+  const vectors = await detectVectorSupport(db)
+  const store = deps.store ?? openPostgresStore({ db, newId, vectors })
+  const elsewhere = store.within ? [] : [forgetStored(store)]
+  return accept({
+    db,
+    now,
+    newId,
+    embedder,
+    vectors,
+    store,
+    schemas: schemas.value,
+    forgettables: [forgetMemories(newId), ...elsewhere, ...(deps.forgettables ?? [])],
+  })
+}

@@ -1,0 +1,40 @@
+/** Values reach their places and rows keep their names, whatever the text of the statement looks like. */
+import assert from 'node:assert/strict'
+import { DatabaseSync } from 'node:sqlite'
+import { test } from 'node:test'
+import { numberParams, Prepared } from './prepared.ts'
+import { lookBeforeClaim } from './sql/look-before-claim.ts'
+import { aRawFile } from './raw-file.case.ts'
+
+test('a name that stands twice is one number, and a dollar in a text stays', () => {
+  assert.deepEqual(numberParams(`select $b, '$b it''s $a', $a, $b`), {
+    numbered: `select ?1, '$b it''s $a', ?2, ?1`,
+    names: ['b', 'a'],
+  })
+})
+
+test('one row, many rows and a number of changes; a value that is missing is refused', () => {
+  const connection = new DatabaseSync(':memory:')
+  connection.exec('create table pairs (name text, size integer)')
+  const insert = new Prepared(connection, 'insert into pairs values ($name, $size)')
+  assert.equal(insert.run({ size: 2, name: 'b' }), 1)
+  assert.equal(insert.run({ name: 'a', size: null }), 1)
+  assert.throws(() => insert.run({ name: 'c' }), /cannot be bound/)
+  const all = new Prepared(connection, 'select name, size from pairs order by name')
+  assert.deepEqual(all.all(undefined), [
+    { name: 'a', size: null },
+    { name: 'b', size: 2 },
+  ])
+  const one = new Prepared(connection, 'select size from pairs where name = $name')
+  assert.deepEqual(one.get({ name: 'b' }), { size: 2 })
+  assert.equal(one.get({ name: 'z' }), undefined)
+})
+
+test('[SCH-032] a claim looks at no job but the ones in flight and the next delayed one', () => {
+  const { db } = aRawFile()
+  const plan = db.prepare(`explain query plan ${lookBeforeClaim.text}`).all()
+  const steps = plan.map((row) => String(row['detail'])).join('; ')
+  assert.match(steps, /jobs_in_flight_ix/)
+  assert.match(steps, /jobs_delayed_ix/)
+  assert.doesNotMatch(steps, /jobs_held_ix|SCAN jobs$/)
+})

@@ -1,0 +1,89 @@
+/** Logs and notifications go when their time is over or the place is full; rows of jobs and runs never do. */
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { claimNotifications, recordDelivery } from './deliver-notifications.ts'
+import { finishRun } from './finish-run.ts'
+import { pruneRuns } from './prune-runs.ts'
+import { readLog } from './read-log.ts'
+import { recordLogPath } from './record-run.ts'
+import { runLogPath } from './run-log.ts'
+import { aRealScheduler, aShellType, runUntilIdle, wait } from './run-until-idle.case.ts'
+import { aFolder, aRun, aScheduler, codeOf, countOf, must, rowsOf, type TestScheduler } from './scheduler.case.ts'
+import { submitJob } from './submit-job.ts'
+
+const DAY_MS = 86_400_000
+
+function aLoggedRun(scheduler: TestScheduler, folder: string, bytes: number, isEnded = true): string {
+  const { runId } = aRun(scheduler)
+  const path = runLogPath(folder, runId)
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(path, 'x'.repeat(bytes))
+  must(recordLogPath(scheduler, runId, path))
+  if (isEnded) must(finishRun(scheduler, runId, { outcome: 'completed' }))
+  scheduler.clock.by(1_000)
+  return path
+}
+
+test('[SCH-007] logs of ended runs go after their time; the runs, their paths and what still runs stay', async () => {
+  const scheduler = aScheduler({ settings: { keepMs: 30 * DAY_MS, workers: 2 } })
+  const folder = join(aFolder(), 'runs')
+  const old = aLoggedRun(scheduler, folder, 10)
+  const open = aLoggedRun(scheduler, folder, 10, false)
+  writeFileSync(join(folder, 'notes.txt'), 'not ours')
+  writeFileSync(join(folder, '00000000-0000-7000-8000-ffffffffffff.log'), 'no run is known for it')
+  scheduler.clock.by(31 * DAY_MS)
+  const young = aLoggedRun(scheduler, folder, 10)
+  const before = rowsOf(scheduler, 'job_runs')
+  const { logs, logBytes } = must(await pruneRuns(scheduler, folder))
+  assert.deepEqual([logs, logBytes], [1, 10])
+  assert.deepEqual([old, open, young].map(existsSync), [false, true, true])
+  assert.equal(readdirSync(folder).length, 4)
+  assert.deepEqual(rowsOf(scheduler, 'job_runs'), before)
+  const jobId = String(before[0]?.['job_id'])
+  const read = readLog(scheduler, jobId, { follow: false, wait, stop: new AbortController().signal })
+  assert.equal(codeOf(read), 'scheduler.log.not_found')
+  assert.match(read.ok ? '' : read.reason, /not there any more/)
+})
+
+test('logs that are too large together go oldest first, until the rest fits', async () => {
+  const scheduler = aScheduler({ settings: { logBytesMax: 250 } })
+  const folder = aFolder()
+  const paths = [100, 100, 100].map((bytes) => aLoggedRun(scheduler, folder, bytes))
+  assert.equal(must(await pruneRuns(scheduler, folder)).logs, 1)
+  assert.deepEqual(paths.map(existsSync), [false, true, true])
+  assert.equal(must(await pruneRuns(scheduler, folder)).logs, 0)
+})
+
+test('[SCH-116] notifications go when they are over and old; one that waits to be sent stays', async () => {
+  const scheduler = aScheduler({ settings: { keepMs: DAY_MS } })
+  for (const outcome of ['completed', 'completed', 'completed'] as const) {
+    must(finishRun(scheduler, aRun(scheduler).runId, { outcome }))
+  }
+  const [first, second] = must(claimNotifications(scheduler))
+  must(recordDelivery(scheduler, first?.notification_id ?? ''))
+  scheduler.clock.by(2 * DAY_MS)
+  must(recordDelivery(scheduler, second?.notification_id ?? ''))
+  assert.equal(must(await pruneRuns(scheduler, aFolder())).notifications, 1)
+  assert.equal(countOf(scheduler, 'notifications'), 2)
+  assert.equal(countOf(scheduler, 'job_runs'), 3)
+})
+
+test('the loop prunes by itself, also while nothing else is to do', async () => {
+  const scheduler = aRealScheduler([aShellType('echo hello')])
+  must(submitJob(scheduler, { job_type: 'story' }))
+  await runUntilIdle(scheduler)
+  const later = { ...scheduler, world: { ...scheduler.world, now: () => new Date(Date.now() + 60 * DAY_MS) } }
+  const events = await runUntilIdle(later)
+  const pruned = events.find((event) => event.kind === 'pruned')
+  assert.ok(pruned?.kind === 'pruned' && pruned.pruned.logs === 1 && pruned.pruned.notifications === 1)
+  assert.equal(countOf(scheduler, 'job_runs'), 1)
+  scheduler.close()
+})
+
+test('a keeping time and a size that are none are refused', () => {
+  for (const settings of [{ keepMs: 0 }, { keepMs: 1.5 }, { logBytesMax: -1 }]) {
+    assert.throws(() => aScheduler({ settings }), /scheduler\.setting\.invalid/)
+  }
+})

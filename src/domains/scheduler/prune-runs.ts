@@ -1,0 +1,77 @@
+/**
+ * Keeps what grows beside the truth within bounds: logs of runs that ended, by age and by size, and notifications that were sent
+ * or given up. Jobs and runs stay for ever (D12); a run whose log is gone says so when it is asked for.
+ */
+import { opendir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { accept, type Decision } from '#kernel/refusal'
+import { isUuid } from '#kernel/uuid'
+import { findRun } from './run-repository.ts'
+import { nowMs, type Scheduler } from './scheduler.ts'
+import { statement } from './statement.ts'
+
+export type Pruned = { readonly logs: number; readonly logBytes: number; readonly notifications: number }
+
+/** Oldest first, and only so many of them are looked at: what is still pending stands at the young end. */
+const LOOK_ROWS = 5_000
+const deleteEnded = statement<never, { before: number }>(
+  'delete_ended_notifications',
+  `delete from notifications where seq in (
+     select seq from (select seq, status, ended_at from notifications order by seq limit ${LOOK_ROWS})
+      where status <> 'PENDING' and ended_at < $before)`,
+)
+
+export async function pruneRuns(
+  scheduler: Scheduler,
+  runFolder: string,
+  signal: AbortSignal = new AbortController().signal,
+): Promise<Decision<Pruned>> {
+  const { keepMs, logBytesMax } = scheduler.settings
+  const beforeMs = nowMs(scheduler) - keepMs
+  let notifications = 0
+  for (let gone = LOOK_ROWS; gone > 0 && !signal.aborted; ) {
+    const deleted = scheduler.db.write((tx) => accept(tx.run(deleteEnded, { before: beforeMs })))
+    if (!deleted.ok) return deleted
+    gone = deleted.value
+    notifications += gone
+  }
+  const ended = await listEnded(scheduler, runFolder, signal)
+  if (!ended.ok) return ended
+  let leftBytes = ended.value.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
+  let logs = 0
+  let logBytes = 0
+  for (const { path, endedAt, sizeBytes } of ended.value.toSorted((one, other) => one.endedAt - other.endedAt)) {
+    if (signal.aborted || (endedAt >= beforeMs && leftBytes <= logBytesMax)) break
+    await rm(path, { force: true })
+    leftBytes -= sizeBytes
+    logBytes += sizeBytes
+    logs += 1
+  }
+  return accept({ logs, logBytes, notifications })
+}
+
+type EndedFile = { readonly path: string; readonly endedAt: number; readonly sizeBytes: number }
+
+/** Files of runs that have an outcome. What no run is known for is not ours to take away. */
+async function listEnded(
+  scheduler: Scheduler,
+  runFolder: string,
+  signal: AbortSignal,
+): Promise<Decision<readonly EndedFile[]>> {
+  const found: EndedFile[] = []
+  const folder = await opendir(runFolder).catch(() => undefined)
+  if (!folder) return accept(found)
+  for await (const { name } of folder) {
+    if (signal.aborted) break
+    const [runId = '', kind] = name.split('.')
+    if (!isUuid(runId) || !(kind === 'log' || kind === 'stop' || kind === 'artifacts')) continue
+    const run = scheduler.db.read((reader) => findRun(reader, runId))
+    if (!run.ok) return run
+    if (run.value?.status == null) continue
+    const path = join(runFolder, name)
+    const size = await stat(path).catch(() => undefined)
+    const { finished_at, started_at } = run.value
+    if (size) found.push({ path, endedAt: finished_at ?? started_at, sizeBytes: size.size })
+  }
+  return accept(found)
+}

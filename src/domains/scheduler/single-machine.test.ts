@@ -1,0 +1,107 @@
+/** What the room is by intention: one file of SQLite, one machine, one owner, one job at a time unless told otherwise. */
+import assert from 'node:assert/strict'
+import { copyFileSync, existsSync, readFileSync } from 'node:fs'
+import { describe, test } from 'node:test'
+import { claimNext } from './claim-next.ts'
+import { cancelJob } from './change-job.ts'
+import { checkPlace } from './file-place.ts'
+import { finishRun } from './finish-run.ts'
+import { registerJobType } from './job-types.ts'
+import { listJobs, listQueue, readJob } from './list-jobs.ts'
+import { openQueueCache } from './queue-cache.ts'
+import { openRaw } from './raw-file.case.ts'
+import { aFile, aRun, aScheduler, codeOf, fail, must, openTest, rowsOf } from './scheduler.case.ts'
+import { submitJob } from './submit-job.ts'
+
+test('[SCH-005] the storage is one file of SQLite, and one worker does one job at a time', () => {
+  const scheduler = aScheduler({ file: aFile() })
+  for (let n = 0; n < 3; n++) must(submitJob(scheduler, { job_type: 'story' }))
+  assert.equal(scheduler.settings.workers, 1)
+  assert.equal(must(claimNext(scheduler, 10)).runs.length, 1)
+  assert.deepEqual(must(claimNext(scheduler, 10)), { runs: [], waiting: { reason: 'busy', until: null } })
+  assert.equal(readFileSync(scheduler.db.file).subarray(0, 15).toString(), 'SQLite format 3')
+  scheduler.close()
+})
+
+test('[SCH-126] [SCH-005] no second owner and no shared disk: work is not distributed', () => {
+  const scheduler = aScheduler({ file: aFile() })
+  assert.equal(codeOf(openTest({ file: scheduler.db.file })), 'scheduler.file.locked')
+  const guest = must(openTest({ file: scheduler.db.file, role: 'guest' }))
+  guest.recovery.isDone = true
+  must(submitJob(guest, { job_type: 'story' }))
+  assert.equal(codeOf(claimNext(guest)), 'scheduler.not_owner')
+  const NFS = 0x6969
+  assert.equal(codeOf(checkPlace(aFile(), () => NFS)), 'scheduler.file.network_mount')
+  guest.close()
+  scheduler.close()
+})
+
+test('[SCH-125] no limit unless a type is given one, and nobody fills worker_id', () => {
+  const scheduler = aScheduler({ settings: { workers: 50 } })
+  must(registerJobType(scheduler, { job_type: 'narrow', concurrency_limit: 2 }))
+  for (let n = 0; n < 20; n++) {
+    must(submitJob(scheduler, { job_type: 'story' }))
+    must(submitJob(scheduler, { job_type: 'narrow' }))
+  }
+  const types = must(claimNext(scheduler, 50)).runs.map(({ job }) => job.job_type)
+  assert.equal(types.filter((type) => type === 'story').length, 20)
+  assert.equal(types.filter((type) => type === 'narrow').length, 2)
+  assert.ok(rowsOf(scheduler, 'jobs').every((row) => row['worker_id'] === null))
+})
+
+describe('the file is the truth', () => {
+  test('[SCH-008] a copy of the file in another scheduler knows everything that the first one knew', () => {
+    const scheduler = aScheduler({ file: aFile(), settings: { workers: 2 } })
+    must(finishRun(scheduler, aRun(scheduler).runId, { outcome: 'completed', exitCode: 0 }))
+    fail(scheduler, aRun(scheduler).runId)
+    must(cancelJob(scheduler, must(submitJob(scheduler, { job_type: 'story' })).job_id))
+    must(submitJob(scheduler, { job_type: 'research', priority: 5, params: { a: 1 } }))
+    const copy = aFile()
+    const raw = openRaw(scheduler.db.file)
+    raw.exec('pragma wal_checkpoint(truncate)')
+    raw.close()
+    copyFileSync(scheduler.db.file, copy)
+    assert.equal(existsSync(`${copy}-wal`), false)
+    const other = aScheduler({ file: copy, settings: { workers: 2 } })
+    for (const look of [listJobs, listQueue])
+      assert.deepEqual(must<unknown>(look(other)), must<unknown>(look(scheduler)))
+    for (const { job_id } of must(listJobs(scheduler))) {
+      assert.deepEqual(must(readJob(other, job_id)), must(readJob(scheduler, job_id)))
+    }
+    const next = (which: typeof scheduler) => must(claimNext(which)).runs.map(({ job }) => job.job_id)
+    assert.deepEqual(next(other), next(scheduler))
+    other.close()
+    scheduler.close()
+  })
+
+  test('[SCH-008] what is written into the file past every service is what the services then see', () => {
+    const scheduler = aScheduler({ file: aFile() })
+    const cache = openQueueCache(scheduler)
+    const ids = [1, 2].map(() => must(submitJob(scheduler, { job_type: 'story' })).job_id)
+    const first = () => must(cache.get('queue', (file) => listQueue(file))).jobs[0]?.job_id
+    assert.equal(first(), ids[0])
+    const raw = openRaw(scheduler.db.file)
+    raw.prepare('update jobs set priority = 9 where job_id = ?').run(ids[1] ?? '')
+    raw.close()
+    assert.equal(first(), ids[1])
+    assert.equal(must(claimNext(scheduler)).runs[0]?.job.job_id, ids[1])
+    scheduler.close()
+  })
+})
+
+test('[SCH-128] every tick of the checklist names tests that are there', () => {
+  const here = (name: string) => readFileSync(new URL(`./${name}`, import.meta.url), 'utf8')
+  const table = (here('README.md').split('## The checklist')[1] ?? '').split('\n## ')[0] ?? ''
+  const ticks = table.split('\n').filter((line) => line.startsWith('| ') && !/^\| (Tick|---)/.test(line))
+  assert.equal(ticks.length, 8)
+  for (const tick of ticks) {
+    const named = [...tick.matchAll(/`([a-z-]+\.test\.ts)`(?: "([^"]+)"| (SCH-\d{3}))?/g)]
+    assert.ok(named.length > 0, tick)
+    for (const [, file = '', title, row] of named) {
+      const source = here(file)
+      assert.ok(source.includes('test('), file)
+      if (title !== undefined) assert.ok(source.includes(title), `${file}: ${title}`)
+      if (row !== undefined) assert.ok(source.includes(`[${row}]`), `${file}: ${row}`)
+    }
+  }
+})

@@ -1,0 +1,19 @@
+/** A disk that is full or fails is a refusal with its reason, whether SQLite met it or the system did while a file was made. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { explainSqliteFault } from './sqlite-fault.ts'
+
+test('[SCH-104] errors of the system while a file is made are explained as those of SQLite are; others stay faults', () => {
+  const codeOf = (code: string) => explainSqliteFault(Object.assign(new Error(code), { code }), '/jobs.db')?.code
+  for (const [code, refusal] of [
+    ['ENOSPC', 'storage_full'],
+    ['EDQUOT', 'storage_full'],
+    ['EIO', 'scheduler.file.io'],
+    ['EMFILE', 'scheduler.file.read_only'],
+    ['EROFS', 'scheduler.file.read_only'],
+  ] as const) {
+    assert.equal(codeOf(code), refusal)
+  }
+  assert.equal(codeOf('ERR_INVALID_ARG_TYPE'), undefined)
+  assert.equal(explainSqliteFault(new TypeError('ours'), '/jobs.db'), undefined)
+})

@@ -1,0 +1,89 @@
+/** Judges what somebody wants to have done by the clock, before anything is written. Pure. */
+import { checkSecrets, type Catalog, findScheduledTask, validatePayload } from '#domains/commands'
+import { parseCron } from '#kernel/cron-fields'
+import type { JsonObject } from '#kernel/json-value'
+import { didYouMean } from '#kernel/nearest'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { parseTimeZone } from '#kernel/time-zone'
+import { nextDueTime } from '#runtime'
+
+export type ScheduleTerms = {
+  readonly command_type: string
+  readonly payload: JsonObject
+  readonly cron: string
+  readonly time_zone: string
+  readonly queue: string
+}
+
+export function decideTerms(catalog: Catalog, terms: ScheduleTerms, now: Date): Decision<void> {
+  const content = decideContent(catalog, terms)
+  if (!content.ok) return content
+  const times = decideTimes(terms, now)
+  if (!times.ok) return times
+  if (catalog.queues.includes(terms.queue)) return accept(undefined)
+  return refuse('schedules.queue.unknown', `There is no queue ${quote(terms.queue)}.`, {
+    path: 'queue',
+    hint: `One of ${catalog.queues.join(', ')}.`,
+    ...didYouMean(terms.queue, catalog.queues),
+  })
+}
+
+function decideContent(catalog: Catalog, { command_type, payload }: ScheduleTerms): Decision<void> {
+  const task = findScheduledTask(catalog, command_type)
+  if (!task)
+    return refuse('schedules.command_type.unknown', `There is no command type ${quote(command_type)}.`, {
+      path: 'command_type',
+      hint: 'GET /task-types lists the tasks with their command types.',
+      ...didYouMean(command_type, catalog.taskOfType.keys()),
+    })
+  if (!task.spec.ingress_types.includes('scheduled_trigger'))
+    return refuse('schedules.command_type.not_scheduled', `${quote(command_type)} is not open to schedules.`, {
+      path: 'command_type',
+      hint: 'Its task must name scheduled_trigger among its ingress_types.',
+      facts: { ingress_types: task.spec.ingress_types },
+    })
+  const secrets = checkSecrets(payload, task.type.fields)
+  if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
+  const verdict = validatePayload(task.type, task.spec, payload)
+  switch (verdict.t) {
+    case 'fits':
+      return accept(undefined)
+    case 'missing':
+      // At three in the morning there is nobody to ask.
+      return refuse('schedules.payload.invalid', `The payload lacks ${verdict.fields.join(', ')}.`, {
+        path: `payload.${verdict.fields[0] ?? ''}`,
+        hint: 'Give everything that the task needs; a firing has nobody to ask.',
+        facts: { missing: verdict.fields },
+      })
+    case 'malformed':
+      return refuse('schedules.payload.invalid', `The payload does not fit: ${verdict.errors.join('; ')}`, {
+        path: 'payload',
+        facts: { errors: verdict.errors },
+      })
+  }
+}
+
+function decideTimes({ cron, time_zone }: ScheduleTerms, now: Date): Decision<void> {
+  const fields = parseCron(cron)
+  if (!fields.ok) return { ...fields, path: 'cron' }
+  const zone = parseTimeZone(time_zone)
+  if (!zone.ok) return { ...zone, path: 'time_zone' }
+  if (nextDueTime(fields.value, zone.value, now) !== undefined) return accept(undefined)
+  return refuse('cron_never', `${quote(cron)} is not due within five years.`, { path: 'cron' })
+}
+
+/** The next due times, oldest first; none of a text that has none. */
+export function nextOccurrences(
+  { cron, time_zone }: Pick<ScheduleTerms, 'cron' | 'time_zone'>,
+  after: Date,
+  count: number,
+): readonly Date[] {
+  const fields = parseCron(cron)
+  if (!fields.ok) return []
+  const found: Date[] = []
+  for (let due = nextDueTime(fields.value, time_zone, after); due && found.length < count; ) {
+    found.push(due)
+    due = nextDueTime(fields.value, time_zone, due)
+  }
+  return found
+}

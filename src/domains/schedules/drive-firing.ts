@@ -1,0 +1,127 @@
+/**
+ * The turn of a firing: the row says whether the schedule still holds, the key makes one command of one due time, and the firing is
+ * over when its command is, so that the next due time knows whether it would overlap. Nothing here needs a fence: every write is
+ * the same however often it is made.
+ */
+import { type Acting, actingFor, fireSchedule } from '#domains/commands'
+import { findMember } from '#domains/identity'
+import { scheduleKey } from '#kernel/key-template'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import type { Drive, Next } from '#runtime'
+import { point } from '#store'
+import { appendRefusedFiring } from './events.ts'
+import { findScheduleOfFiring } from './schedule-repository.ts'
+import { findFired, type FiredRow } from './sql/find-fired.ts'
+import { noteFiring } from './sql/note-firing.ts'
+import { parseFiring, runtimeNameOf, type StoredSchedule } from './stored-schedule.ts'
+import { retireSchedule } from './sync-schedules.ts'
+import type { ScheduleWorld } from './world.ts'
+
+const done: Next = { t: 'done' }
+/** A command that has run for an hour is looked at every minute, one of a second ago every second. */
+const LOOK_MIN_MS = 1_000
+const LOOK_MAX_MS = 60_000
+
+export function openFiringDrive(world: ScheduleWorld): Drive {
+  return async (id) => {
+    const firing = parseFiring(id)
+    if (!firing) return done
+    const { scheduleId, dueAt } = firing
+    const schedule = await findScheduleOfFiring(world.commands.db, scheduleId)
+    if (!schedule) return done
+    const there = await findCommand(world, schedule, dueAt)
+    if (there) return follow(world, schedule, dueAt, there)
+    return (await mayFire(world, schedule)) ? fire(world, schedule, dueAt) : done
+  }
+}
+
+async function mayFire(world: ScheduleWorld, schedule: StoredSchedule): Promise<boolean> {
+  if (schedule.removed_at !== null || !schedule.enabled) {
+    await world.runtime.unschedule(runtimeNameOf(schedule))
+    return false
+  }
+  const isKnown = world.commands.catalog.schedules.some(({ name }) => name === schedule.name)
+  if (schedule.origin === 'person' || isKnown) return true
+  await retireSchedule(world, schedule)
+  return false
+}
+
+async function findCommand(world: ScheduleWorld, schedule: StoredSchedule, dueAt: Date): Promise<FiredRow | undefined> {
+  const key = scheduleKey(schedule.name, dueAt)
+  const [row] = await world.commands.db.run(findFired, [schedule.workspace_id, key])
+  return row
+}
+
+async function fire(world: ScheduleWorld, schedule: StoredSchedule, dueAt: Date): Promise<Next> {
+  const due = point('schedules.due')
+  if (due) await due
+  const ids = world.newIds()
+  const by = await actorOf(world, schedule, ids.traceId)
+  const fired = by.ok
+    ? await fireSchedule(world.commands, schedule, {
+        workspaceId: schedule.workspace_id,
+        dueAt,
+        ...ids,
+        ...(by.value ? { by: by.value } : {}),
+      })
+    : by
+  const stop = point('schedules.fired')
+  if (stop) await stop
+  if (fired.ok) return follow(world, schedule, dueAt, fired.value.command)
+  await note(world, schedule, dueAt, fired, ids.traceId)
+  return done
+}
+
+/** A person's schedule acts as that person may act today; the catalog's acts for the installation. */
+async function actorOf(
+  { commands }: ScheduleWorld,
+  schedule: StoredSchedule,
+  traceId: string,
+): Promise<Decision<Acting | undefined>> {
+  if (schedule.created_role === 'system') return accept(undefined)
+  const userId = schedule.created_by.slice('user:'.length)
+  const member = { userId, workspaceId: schedule.workspace_id, roleMax: schedule.created_role }
+  const principal = await findMember(commands.db, member)
+  if (principal) return accept(actingFor(principal, traceId))
+  return refuse('workspace_unknown', 'Whoever made this schedule may no longer enter its workspace.', {
+    hint: 'Somebody who may has to change it, or make it anew.',
+  })
+}
+
+async function note(
+  { commands }: ScheduleWorld,
+  schedule: StoredSchedule,
+  dueAt: Date,
+  refusal: Refusal,
+  traceId: string,
+): Promise<void> {
+  const payload = { due_at: dueAt.toISOString(), code: refusal.code, reason: refusal.reason }
+  const fact = {
+    type: 'schedule_firing_refused',
+    schedule,
+    actor: 'system',
+    actorKind: 'system',
+    traceId,
+    at: commands.now(),
+    payload,
+  } as const
+  await commands.db.transaction(async (tx) => {
+    await appendRefusedFiring(tx, dueAt, fact)
+    await tx.run(noteFiring, [schedule.schedule_id, dueAt, null, refusal.code])
+  })
+}
+
+/** There is a command: it is noted, and looked at until it is over, unless its successor may start beside it anyway. */
+async function follow(
+  { commands }: ScheduleWorld,
+  schedule: StoredSchedule,
+  dueAt: Date,
+  command: FiredRow,
+): Promise<Next> {
+  await commands.db.run(noteFiring, [schedule.schedule_id, dueAt, command.command_id, null])
+  if (schedule.overlap === 'allow' || command.completed_at !== null) return done
+  const now = commands.now().getTime()
+  const ageMs = now - command.created_at.getTime()
+  const lookMs = Math.min(LOOK_MAX_MS, Math.max(LOOK_MIN_MS, ageMs / 4))
+  return { t: 'wait', until: new Date(now + Math.round(lookMs)) }
+}

@@ -1,0 +1,17 @@
+/** What the services of this room need from outside: the governed path, a runtime that keeps due times, and new ids of traces. */
+import type { CommandWorld } from '#domains/commands'
+import type { Runtime } from '#runtime'
+
+export type ScheduleRuntime = Pick<Runtime, 'schedule' | 'unschedule' | 'describeSchedule'>
+
+export type ScheduleWorld = {
+  readonly commands: CommandWorld
+  readonly runtime: ScheduleRuntime
+  /** Id or short name: where schedules of the catalog run that name no workspace. */
+  readonly defaultWorkspace: string
+  readonly newIds: () => { readonly traceId: string; readonly requestId: string }
+}
+
+/** Each firing is a process of this kind. */
+export const FIRING_KIND = 'schedule_firing'
+export const FIRING_QUEUE = 'scheduled_maintenance'

@@ -1,0 +1,116 @@
+/**
+ * Kills the server or a worker with -9 exactly at the named points of the governed path, with at least twenty commands in flight
+ * and eight of them standing at each point of the plan, on one database that lives through all of it. Then everything is left in
+ * peace, and the judge compares what was said, what was paid and what is on record.
+ */
+import { openChance } from '#test/chance'
+import { openHouse } from './house.ts'
+import { judge, type Verdict } from './judge.ts'
+import { openKillSite } from './kill-site.ts'
+import { invitePeople } from './people.ts'
+import {
+  type Kill,
+  type PathPoint,
+  type PointGroup,
+  requestGroups,
+  type Role,
+  TOGETHER,
+  turnGroups,
+} from './path-points.ts'
+
+export type PointsReport = Verdict & {
+  readonly kills: number
+  /** Commands that stood at the point when the process ended, by role and point. */
+  readonly cut: Readonly<Record<string, number>>
+  /** Points that were not cut often enough. */
+  readonly missed: readonly string[]
+}
+
+export type PointsPlan = {
+  /** How often each point is cut for each role that passes it; eight commands or one batch each time. */
+  readonly rounds: number
+  readonly seed: string
+  readonly only?: readonly string[]
+  readonly onKill?: (kills: readonly Kill[]) => void
+}
+
+const TRIES_MAX = 3
+
+export async function killAtPoints({ rounds, seed, only, onKill = () => {} }: PointsPlan): Promise<PointsReport> {
+  const chance = openChance(seed)
+  const house = await openHouse({ seed })
+  const people = invitePeople(house, chance.split('people'))
+  const site = openKillSite({ house, people, chance, seed })
+  const isWanted = ({ point }: PathPoint) => only === undefined || only.includes(point)
+  const pick = (groups: readonly PointGroup[]) =>
+    groups.map((group) => group.filter(isWanted)).filter(({ length }) => length > 0)
+  const [requests, turns] = [pick(requestGroups), pick(turnGroups)]
+  const kills: Kill[] = []
+  const note = (more: readonly Kill[]) => {
+    kills.push(...more)
+    onKill(kills)
+  }
+  const count = async () => {
+    const cut = countCuts(await house.cover(), kills)
+    return { cut, missed: listMissed([...requests, ...turns].flat(), cut, rounds) }
+  }
+  try {
+    for (let round = 0; round < rounds; round++) {
+      // The server takes no turns here, so the worker has all of them.
+      for (const group of requests) note(await site.killBoth(group, []))
+      for (const group of turns) note(await site.killBoth([], group))
+      for (const group of turns) note(await site.killWorkingServer(group))
+    }
+    // A machine that was too busy to bring enough of them to the point in time gets another try, for that point alone.
+    for (let tries = 1; tries < TRIES_MAX; tries++) {
+      for (const { role, target } of (await count()).missed) {
+        const isRequest = target.where === 'request'
+        if (role === 'worker') note(await site.killBoth([], [target]))
+        else note(isRequest ? await site.killBoth([target], []) : await site.killWorkingServer([target]))
+      }
+    }
+    await site.calm()
+    const { cut, missed } = await count()
+    return {
+      kills: kills.length,
+      cut,
+      missed: missed.map(({ words }) => words),
+      ...(await judge(house, people.history)),
+    }
+  } finally {
+    await site.close()
+    await people.leave()
+    await house.close()
+  }
+}
+
+type Missed = { readonly role: Role; readonly target: PathPoint; readonly words: string }
+
+function listMissed(targets: readonly PathPoint[], cut: PointsReport['cut'], rounds: number): readonly Missed[] {
+  return targets.flatMap((target) => {
+    const { point, where, isBatch } = target
+    const roles: readonly Role[] = where === 'request' ? ['server'] : ['server', 'worker']
+    const enough = rounds * (isBatch ? 1 : TOGETHER)
+    return roles.flatMap((role) => {
+      const times = cut[`${role} ${point}`] ?? 0
+      return times < enough ? [{ role, target, words: `${role} ${point}: ${times} of ${enough}` }] : []
+    })
+  })
+}
+
+/** Each killed process has left one line for each of its points; they come in the order of the kills at that point. */
+function countCuts(cover: readonly string[], kills: readonly Kill[]): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  const lines = new Map<string, number[]>()
+  for (const line of cover) {
+    const [point = '', word, times] = line.split(' ')
+    if (word === 'cut') lines.set(point, [...(lines.get(point) ?? []), Number(times)])
+  }
+  for (const { role, group } of kills) {
+    for (const { point } of group) {
+      const name = `${role} ${point}`
+      counts[name] = (counts[name] ?? 0) + (lines.get(point)?.shift() ?? 0)
+    }
+  }
+  return counts
+}

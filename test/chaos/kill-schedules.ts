@@ -1,0 +1,119 @@
+/**
+ * Two worker processes share a schedule of every minute; its clock jumps, and around every due time one or both of them are killed with
+ * -9, by chance or at a named point between the due time, its command and the note about it. Then it is counted what came of it.
+ */
+import { spawn, type ChildProcess } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { openChance } from '#test/chance'
+import { openTestDb } from '#test/database'
+import { aTenant, aWorld } from '#test/tenant'
+import { until } from '#test/until'
+
+export type ScheduleReport = {
+  readonly rounds: number
+  readonly kills: number
+  /** Of these, at a named point. */
+  readonly planned: number
+  readonly commands: number
+  /** Due times without a command, or whose command did not end well. */
+  readonly lost: readonly string[]
+  /** Keys that more than one command has, and effects that were begun for one command more than once as a row. */
+  readonly doubled: readonly string[]
+}
+
+const MINUTE_MS = 60_000
+const POINTS = ['schedules.due', 'schedules.fired', 'commands.submitted', 'commands.woken', 'commands.written'] as const
+
+type WorkerProcess = { readonly child: ChildProcess; readonly gone: Promise<void>; readonly isGone: () => boolean }
+
+export async function killSchedules({ rounds, seed }: { rounds: number; seed: string }): Promise<ScheduleReport> {
+  const chance = openChance(seed)
+  const opened = await openTestDb({ role: 'concord_engine', poolMax: 2 })
+  const { db } = opened
+  const tenant = await aTenant(aWorld(db))
+  let aheadMs = 0
+  let [kills, planned] = [0, 0]
+  const start = (point?: string) => startWorker(opened.url, tenant.workspace.id, aheadMs, point)
+  let workers = [await start(), await start()]
+  try {
+    for (let round = 0; round < rounds; round++) {
+      aheadMs += MINUTE_MS * (1 + chance.whole(2))
+      for (const { child } of workers) child.stdin?.write(`${aheadMs}\n`)
+      await sleep(chance.whole(120))
+      const victims = chance.whole(4) === 0 ? workers : [workers[chance.whole(2)] as WorkerProcess]
+      const fallen = workers.filter((worker) => worker.isGone())
+      planned += fallen.length
+      for (const { child } of victims) child.kill('SIGKILL')
+      await Promise.all(victims.map(({ gone }) => gone))
+      kills += new Set([...fallen, ...victims]).size
+      workers = await Promise.all(
+        workers.map(async (worker) => {
+          if (!worker.isGone()) return worker
+          return start(chance.whole(2) === 0 ? POINTS[chance.whole(POINTS.length)] : undefined)
+        }),
+      )
+    }
+    // One that nothing was planned for brings everything to its end.
+    for (const worker of workers) worker.child.kill('SIGKILL')
+    await Promise.all(workers.map(({ gone }) => gone))
+    workers = [await start()]
+    for (const { child } of workers) child.stdin?.write(`${aheadMs}\n`)
+    const last = new Date(Math.floor((Date.now() + aheadMs) / MINUTE_MS) * MINUTE_MS)
+    const rows = () =>
+      db.query<{ key: string; status: string; effects: string }>(
+        `select c.idempotency_key as key, c.status, (select count(*) from concord.domain_effects e where e.command_id = c.command_id) as effects
+           from concord.commands c where c.command_type = 'tick' order by 1`,
+      )
+    await until(async () => {
+      const all = await rows()
+      return all.some(({ key }) => dueOf(key) >= last.getTime()) && all.every(({ status }) => status === 'succeeded')
+    }, 'rest')
+    return { rounds, kills, planned, ...judge(await rows()) }
+  } finally {
+    for (const worker of workers) worker.child.kill('SIGKILL')
+    await Promise.all(workers.map(({ gone }) => gone))
+    await opened.close()
+  }
+}
+
+const dueOf = (key: string) => Date.parse(key.slice('schedule:every minute:'.length))
+
+function judge(rows: readonly { key: string; status: string; effects: string }[]) {
+  const keys = rows.map(({ key }) => key)
+  const times = new Set(keys.map(dueOf))
+  const lost = rows.flatMap(({ key, status }) => (status === 'succeeded' ? [] : [`${key} ${status}`]))
+  for (let due = Math.min(...times); due <= Math.max(...times); due += MINUTE_MS)
+    if (!times.has(due)) lost.push(new Date(due).toISOString())
+  const doubled = [
+    ...keys.filter((key, index) => keys.indexOf(key) !== index),
+    ...rows.flatMap(({ key, effects }) => (effects === '1' ? [] : [`${key} has ${effects} effects`])),
+  ]
+  return { commands: rows.length, lost, doubled }
+}
+
+async function startWorker(url: string, workspace: string, aheadMs: number, point?: string): Promise<WorkerProcess> {
+  const program = fileURLToPath(new URL('../support/schedule-worker-child.ts', import.meta.url))
+  const plan = point === undefined ? {} : { CONCORD_FAULTS: JSON.stringify([{ point, hit: 1, act: 'kill' }]) }
+  const child = spawn(process.execPath, [program, url, workspace, String(aheadMs)], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    env: { ...process.env, ...plan },
+  })
+  // Whoever writes to a worker that has just died is not to blame.
+  child.stdin.on('error', () => {})
+  let isGone = false
+  const gone = new Promise<void>((resolve) => {
+    child.once('exit', () => {
+      isGone = true
+      resolve()
+    })
+  })
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  const first = await lines.next()
+  // A point may be met before it is ready: work of the rounds before waits for whoever starts.
+  if (first.value !== 'ready' && !(first.done && point !== undefined))
+    throw new Error(`the worker said ${String(first.value)}`)
+  if (first.done) await gone
+  return { child, gone, isGone: () => isGone }
+}

@@ -1,0 +1,140 @@
+/** Where the kills happen: one server and one worker at a time, each with a plan of where it dies, and people who keep asking. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Chance } from '#test/chance'
+import type { ConcordProcess, Served } from '#test/concord-process'
+import { type DeathPlan, type House, kill } from './house.ts'
+import { waitForRest } from './judge.ts'
+import type { People, Story } from './people.ts'
+import { type Kill, type PathPoint, type PointGroup, TOGETHER } from './path-points.ts'
+
+export type KillSite = {
+  /** A server that takes no turns dies of requests, a worker of turns; either group may be empty. */
+  killBoth(requests: PointGroup, turns: PointGroup): Promise<readonly Kill[]>
+  /** A server that also works dies of turns. */
+  killWorkingServer(turns: PointGroup): Promise<readonly Kill[]>
+  /** No more faults: a server and a worker as in daily life, until everything rests. */
+  calm(): Promise<void>
+  close(): Promise<void>
+}
+
+export type KillSiteOptions = {
+  readonly house: House
+  readonly people: People
+  readonly chance: Chance
+  readonly seed: string
+}
+
+/** Beside those who will stand at a point: they are somewhere else when it happens. */
+const MORE = 5
+const IN_FLIGHT_MIN = 20
+/** More than a worker has places: the rest of them is overdue before its turn comes. */
+const CROWD = 44
+/** A process that does not come to its points by then is told to go; the round is void and is tried again. */
+const PATIENCE_MS = 90_000
+const TRIES_MAX = 3
+const fillers: readonly Story[] = ['pay', 'inline', 'agreed', 'told', 'again', 'chain', 'doubt']
+
+export function openKillSite({ house, people, chance, seed }: KillSiteOptions): KillSite {
+  let server: Served | undefined
+  let worker: ConcordProcess | undefined
+  let batch = 0
+
+  function planOf({ point, isBatch }: PathPoint): DeathPlan {
+    // Of a lane any of the first few flushes; a process that comes up gives itself one turn as a proof.
+    const hit = point.startsWith('lane.') ? 1 + chance.whole(6) : point.startsWith('runtime.turn_') ? 2 : 1
+    return { point, hit, act: 'kill', together: isBatch ? 1 : TOGETHER }
+  }
+  const planned = (group: PointGroup) => (group.length === 0 ? {} : { plan: group.map(planOf) })
+
+  /** Everything at once; a server that dies meanwhile leaves its callers without an answer, and they ask again later. */
+  async function ask(to: Served, targets: readonly PathPoint[]): Promise<void> {
+    const round = `${seed}-${++batch}`
+    const counts = new Map<Story, number>([[chance.pick(fillers), MORE]])
+    for (const { story } of targets) {
+      counts.set(story, story === 'crowd' ? CROWD : (counts.get(story) ?? MORE) + TOGETHER)
+    }
+    const total = [...counts.values()].reduce((sum, count) => sum + count, 0)
+    if (total < IN_FLIGHT_MIN) counts.set('steady', IN_FLIGHT_MIN - total)
+    await Promise.all([...counts].map(([story, count]) => people.ask(to, story, count, round)))
+  }
+
+  /** True when it died by itself. */
+  async function dies(victim: ConcordProcess): Promise<boolean> {
+    const late = sleep(PATIENCE_MS, 'late' as const, { ref: false })
+    const first = await Promise.race([victim.ended, late])
+    if (first !== 'late') return first.signal === 'SIGKILL'
+    await kill(victim)
+    return false
+  }
+
+  async function serve(works: boolean, group: PointGroup): Promise<Served> {
+    if (server) await kill(server)
+    server = undefined
+    server = await house.serve({ works, ...planned(group) })
+    await house.answerer()
+    people.face(server)
+    return server
+  }
+
+  function leaveServer(): void {
+    people.face(undefined)
+    server = undefined
+  }
+
+  async function tryBoth(requests: PointGroup, turns: PointGroup) {
+    const [hasRequests, hasTurns] = [requests.length > 0, turns.length > 0]
+    worker = house.work(planned(turns))
+    const victim = worker
+    const current = hasRequests || !server ? await serve(false, requests) : server
+    const asking = ask(current, [...requests, ...turns])
+    const serverEnd = hasRequests ? dies(current) : Promise.resolve(false)
+    const isWorkerDead = hasTurns && (await dies(victim))
+    // What the server still waits for may need somebody who brings the commands there.
+    if (hasRequests && hasTurns && current.child.signalCode === null) worker = house.work()
+    const isServerDead = await serverEnd
+    if (hasRequests) leaveServer()
+    await kill(worker)
+    worker = undefined
+    await asking
+    return { isServerDead, isWorkerDead }
+  }
+
+  return {
+    async killBoth(requests, turns) {
+      const kills: Kill[] = []
+      let [left, right] = [requests, turns]
+      for (let tries = 0; tries < TRIES_MAX && left.length + right.length > 0; tries++) {
+        const { isServerDead, isWorkerDead } = await tryBoth(left, right)
+        if (isServerDead) kills.push({ role: 'server', group: left })
+        if (isWorkerDead) kills.push({ role: 'worker', group: right })
+        if (isServerDead) left = []
+        if (isWorkerDead) right = []
+      }
+      return kills
+    },
+    async killWorkingServer(turns) {
+      for (let tries = 0; tries < TRIES_MAX; tries++) {
+        // What earlier kills left is enough for some points: then it dies before it has said that it is ready.
+        const current = await serve(true, turns).catch(() => undefined)
+        const asking = current && ask(current, turns)
+        const isDead = current === undefined || (await dies(current))
+        leaveServer()
+        await asking
+        if (isDead) return [{ role: 'server', group: turns }]
+      }
+      return []
+    },
+    async calm() {
+      const current = await serve(true, [])
+      worker = house.work()
+      await people.askAgain(current)
+      await waitForRest(house)
+    },
+    async close() {
+      for (const running of [server, worker]) {
+        running?.child.kill('SIGTERM')
+        await running?.ended
+      }
+    },
+  }
+}

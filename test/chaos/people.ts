@@ -1,0 +1,165 @@
+/**
+ * The people of a run. They ask for things and remember what they were told; they answer what they are asked, stop what should
+ * be stopped, run again what failed, and when nobody can know whether something was paid they look into the provider's book.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { encodeId } from '#kernel/ids'
+import type { Served } from '#test/concord-process'
+import type { Chance } from '#test/chance'
+import type { House } from './house.ts'
+
+/** `ok`: told that it is done. `fail`: told that it was not. `info`: no clear answer, so either. */
+export type Outcome = 'ok' | 'fail' | 'info'
+export type Op = {
+  readonly act: 'submit' | 'approve' | 'input' | 'cancel' | 'retry' | 'reconcile'
+  readonly key: string
+  readonly outcome: Outcome
+  readonly status: number | null
+  /** Of a submit that was acknowledged. */
+  readonly commandId?: string
+}
+
+export const stories = {
+  pay: 'Pay',
+  inline: 'Pay at once',
+  agreed: 'Pay when agreed',
+  told: 'Pay when told',
+  stopped: 'Pay until stopped',
+  again: 'Pay on the second run',
+  crowd: 'Pay slowly',
+  doubt: 'Pay in doubt',
+  blind: 'Pay blindly',
+  chain: 'Pay steadily',
+  steady: 'Pay steadily',
+} as const
+export type Story = keyof typeof stories
+
+export type People = {
+  readonly history: readonly Op[]
+  /** Sends all of them at once; settles when each has an answer or none. */
+  ask(server: Served, story: Story, count: number, round: string): Promise<void>
+  /** Sends again, with its key, what got no clear answer. */
+  askAgain(server: Served): Promise<void>
+  /** Whom the answers go to; undefined: nobody is there. */
+  face(server: Served | undefined): void
+  leave(): Promise<void>
+}
+
+const PAUSE_MS = 100
+
+export function invitePeople(house: House, chance: Chance): People {
+  const history: Op[] = []
+  const asked = new Map<string, object>()
+  /** Under way: nobody waits for one answer before he gives the next. */
+  const busy = new Set<string>()
+  let server: Served | undefined
+  let isLeaving = false
+
+  async function send(to: Served, path: string, key: string, body: object) {
+    const answer = await fetch(`${to.address}${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+      signal: AbortSignal.timeout(30_000),
+    }).catch(() => undefined)
+    const told = answer && (await answer.json().catch(() => undefined))
+    const status = answer && told !== undefined ? answer.status : null
+    // A fault of the server says nothing about what was done.
+    const outcome: Outcome = status === null || status >= 500 ? 'info' : status < 300 ? 'ok' : 'fail'
+    return { outcome, status, told: told as { command_id?: string } | undefined }
+  }
+
+  async function submit(to: Served, key: string, body: object): Promise<string | undefined> {
+    asked.set(key, body)
+    const { outcome, status, told } = await send(to, '/commands', await house.asker(), {
+      ...body,
+      idempotency_key: key,
+    })
+    const commandId = outcome === 'ok' ? told?.command_id : undefined
+    history.push({ act: 'submit', key, outcome, status, ...(commandId === undefined ? {} : { commandId }) })
+    return commandId
+  }
+
+  async function act(name: Op['act'], path: string, who: string, id: string, body: object): Promise<void> {
+    const to = server
+    if (!to || busy.has(`${name} ${id}`)) return
+    busy.add(`${name} ${id}`)
+    const { outcome, status } = await send(to, path, who, body)
+    busy.delete(`${name} ${id}`)
+    history.push({ act: name, key: id, outcome, status })
+  }
+
+  async function lookAround(): Promise<void> {
+    const due = await house.db.query<Due>(dueActs)
+    const [asker, answerer] = [await house.asker(), await house.answerer()]
+    const book = due.some(({ act: name }) => name === 'reconcile') ? await house.provider.book() : undefined
+    void Promise.all(
+      due.map(({ act: name, id, key }) => {
+        const command = `/commands/${encodeId('command', id)}`
+        switch (name) {
+          case 'input':
+            return act(name, `${command}/input`, asker, id, { input: { account: 'A-1' } })
+          case 'cancel':
+            return act(name, `${command}/cancel`, asker, id, { reason: 'stopped' })
+          case 'retry':
+            return act(name, `${command}/retry`, asker, id, {})
+          case 'approve':
+            return act(name, `/approvals/${encodeId('approval', id)}/resolve`, answerer, id, { decision: 'approved' })
+          case 'reconcile': {
+            const isPaid = (book?.paid[key] ?? 0) + (book?.undone[key] ?? 0) > 0
+            const decision = { decision: isPaid ? 'approved' : 'rejected', reason: 'seen in the book' }
+            return act(name, `/approvals/${encodeId('approval', id)}/resolve`, answerer, id, decision)
+          }
+        }
+      }),
+    )
+  }
+
+  const living = (async () => {
+    while (!isLeaving) {
+      if (server) await lookAround().catch(() => {})
+      await sleep(PAUSE_MS)
+    }
+  })()
+
+  return {
+    history,
+    async ask(to, story, count, round) {
+      const keys = Array.from({ length: count }, (_, n) => `${round}-${story}-${n}`)
+      const note = String(chance.whole(1_000_000))
+      await Promise.all(
+        keys.map(async (key) => {
+          const first = await submit(to, key, { task_name: stories[story], payload: { note } })
+          if (story === 'chain' && first !== undefined) {
+            const body = { task_name: 'Pay steadily', payload: { note }, depends_on: [{ command_id: first }] }
+            await submit(to, `${key}-child`, body)
+          }
+        }),
+      )
+    },
+    async askAgain(to) {
+      const clear = new Set(
+        history.filter(({ act: name, outcome }) => name === 'submit' && outcome !== 'info').map(({ key }) => key),
+      )
+      await Promise.all([...asked].filter(([key]) => !clear.has(key)).map(([key, body]) => submit(to, key, body)))
+    },
+    face: (other) => void (server = other),
+    async leave() {
+      isLeaving = true
+      await living
+    },
+  }
+}
+
+type Due = { readonly act: Exclude<Op['act'], 'submit'>; readonly id: string; readonly key: string }
+
+/** What a person would find in the inbox, or on the list of commands. */
+const dueActs = `
+select 'approve' as act, a.approval_id as id, '' as key from concord.approvals as a where a.status = 'pending' and a.domain_effect_id is null
+union all select 'reconcile', a.approval_id, e.idempotency_key from concord.approvals as a
+  join concord.domain_effects as e on e.domain_effect_id = a.domain_effect_id where a.status = 'pending'
+union all select 'input', c.command_id, '' from concord.commands as c where c.status = 'waiting_for_input'
+union all select 'cancel', c.command_id, '' from concord.commands as c where c.task_name = 'Pay until stopped' and c.status = 'running'
+  and exists (select from concord.domain_effects as e where e.command_id = c.command_id and e.effect_type = 'pay.held' and e.attempt > 0)
+union all select 'retry', c.command_id, '' from concord.commands as c where c.task_name = 'Pay on the second run' and c.status = 'failed' and c.attempt = 1
+limit 64`

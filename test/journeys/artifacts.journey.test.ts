@@ -1,0 +1,86 @@
+/** From the terminal: a task writes artifacts into a bucket; they are listed, fetched, drawn, published, and their loss is told. */
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { freePort, runConcord, type Served, serveConcord } from '#test/concord-process'
+import { openTestDb, type TestDb } from '#test/database'
+import { table } from '#test/export-project'
+import { type S3Server, startS3Server } from '#test/s3-server'
+
+type Listed = {
+  readonly items: readonly { readonly artifact_id: string; readonly artifact_type: string; readonly status: string }[]
+}
+
+describe('artifacts from the terminal', () => {
+  let folder: string
+  let database: TestDb
+  let bucket: S3Server
+  let server: Served
+  let env: Record<string, string>
+
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'concord artifacts '))
+    const project = new URL('../support/export-project.ts', import.meta.url).href
+    await writeFile(join(folder, 'concord.config.mjs'), `export { default } from ${JSON.stringify(project)}\n`)
+    database = await openTestDb()
+    bucket = await startS3Server()
+    env = {
+      CONCORD_HOME: join(folder, 'home'),
+      CONCORD_PORT: await freePort(),
+      DATABASE_URL: database.url,
+      CONCORD_UNSAFE_TEST: '1',
+      CONCORD_S3_URL: bucket.url,
+      CONCORD_S3_BUCKET: bucket.bucket,
+      CONCORD_S3_REGION: bucket.keys.region,
+      CONCORD_S3_ACCESS_KEY: bucket.keys.accessKey,
+      CONCORD_S3_SECRET_KEY: bucket.keys.secretKey,
+    }
+    server = await serveConcord({ env, cwd: folder })
+  })
+  after(async () => {
+    server?.child.kill('SIGTERM')
+    await server?.ended
+    await bucket?.close()
+    await database?.close()
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  const concord = (...args: string[]) => runConcord(args, { env, cwd: folder })
+  const listed = async (type: string) => {
+    const { out, err } = await concord('artifacts', 'list', '--type', type, '--json')
+    const [item] = (JSON.parse(out) as Listed).items
+    assert.ok(item, err)
+    return item
+  }
+
+  test('[ART-04] [ART-09] what a task produced is listed, fetched whole, drawn, published; a lost blob is told', async () => {
+    const done = await concord('submit', 'Export', '--payload', '{}', '--wait', '--timeout', '60s')
+    assert.equal(done.code, 0, done.err)
+    const { artifact_id: id } = await listed('csv_export')
+    const summary = await listed('summary')
+    assert.equal(bucket.objects.size, 1, 'the table is in the bucket, the short summary in its row')
+
+    const fetched = await concord('artifacts', 'get', id)
+    assert.equal(fetched.code, 0, fetched.err)
+    assert.equal(await readFile(join(folder, 'squares.csv'), 'utf8'), table)
+    assert.match((await concord('artifacts', 'show', id)).out, /Squares {2}art_.*\n +status +ready/)
+
+    const drawn = await concord('artifacts', 'lineage', id)
+    assert.match(drawn.out, new RegExp(`made from\n +command[\\s\\S]*used for\n +summary .*${summary.artifact_id}`))
+    assert.equal((await concord('artifacts', 'lineage', id, '--svg', 'l.svg')).code, 0)
+    assert.match(await readFile(join(folder, 'l.svg'), 'utf8'), /^<svg [\s\S]*Squares[\s\S]*<\/svg>\n$/)
+
+    const { checksum } = JSON.parse((await concord('artifacts', 'show', id, '--json')).out) as { checksum: string }
+    const payload = JSON.stringify({ artifact_id: id, checksum, destination: 'internal' })
+    const published = await concord('submit', 'Publish Artifact', '--payload', payload, '--wait', '--timeout', '60s')
+    assert.equal(published.code, 0, published.err)
+    assert.equal((await listed('csv_export')).status, 'published')
+
+    bucket.objects.clear()
+    const lost = await concord('artifacts', 'get', id, '--out', 'lost.csv')
+    assert.equal(lost.code, 70)
+    assert.match(lost.err, /artifacts\.content\.missing/)
+  })
+})

@@ -1,0 +1,161 @@
+/** The scheduler inside `concord up`: it owns the file, answers over HTTP, works with the command line, and stops with the server. */
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { freePort, runConcord, type Served, serveConcord, spawnConcord } from '#test/concord-process'
+import { openTestDb, type TestDb } from '#test/database'
+import { aHome, isAlive } from '#test/jobs-home'
+import { until } from '#test/until'
+
+type Finding = { check: string; state: string; found: string }
+type Report = { job: { job_id: string; state: string }; run: { status: string; error: string | null } | null }
+
+describe('the scheduler in concord up', () => {
+  let database: TestDb
+  before(async () => {
+    database = await openTestDb()
+  })
+  after(() => database.close())
+
+  async function aServer() {
+    const home = aHome()
+    const env: Record<string, string> = {
+      ...home.env,
+      CONCORD_PORT: await freePort(),
+      DATABASE_URL: database.url,
+      CONCORD_UNSAFE_TEST: '1',
+      CONCORD_SCHEDULER_FILE: 'machine.db',
+      CONCORD_SCHEDULER_GRACE: '90s',
+    }
+    const start = () => serveConcord({ env, cwd: home.folder })
+    const request = async <T>(
+      { address, keyFile }: Served,
+      method: string,
+      path: string,
+      body?: unknown,
+    ): Promise<T> => {
+      const response = await fetch(`${address}/scheduler${path}`, {
+        method,
+        headers: {
+          authorization: `Bearer ${readFileSync(keyFile, 'utf8').trim()}`,
+          'content-type': 'application/json',
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+      const text = await response.text()
+      assert.ok(response.ok, `${response.status} ${text}`)
+      return (path.endsWith('/logs') ? text : JSON.parse(text)) as T
+    }
+    const cli = async (...args: string[]) => {
+      const ended = await runConcord(args, { env, cwd: home.folder })
+      assert.equal(ended.code, 0, ended.err)
+      return ended.out.trim()
+    }
+    return { ...home, env, start, request, cli }
+  }
+  const command = (script: string, cwd: string) => ({
+    job_type: 'command',
+    params: { command: 'sh', args: ['-c', script], cwd },
+  })
+
+  test('jobs over HTTP and from the command line are done by the server; doctor knows; a second owner is refused', async () => {
+    const { folder, env, start, request, cli, linesOf } = await aServer()
+    const server = await start()
+    const { job } = {
+      job: await request<{ job_id: string }>(server, 'POST', '/jobs', command('echo http >> ran', folder)),
+    }
+    await until(() => linesOf('ran').length === 1)
+    await cli('jobs', 'add', '--', 'sh', '-c', 'echo cli >> ran')
+    await until(() => linesOf('ran').length === 2)
+    const direct = JSON.parse(
+      await cli('jobs', 'run-direct', '--wait', '90s', '--json', '--', 'sh', '-c', 'echo direct >> ran'),
+    ) as Report
+    assert.equal(direct.run?.status, 'COMPLETED')
+    const asked = await request<{ job_id: string }>(server, 'POST', '/direct_runs', {
+      ...command('echo out', folder),
+      wait: '60s',
+    })
+    await until(async () => (await request<Report>(server, 'GET', `/jobs/${asked.job_id}`)).job.state === 'finished')
+    assert.equal(await request<string>(server, 'GET', `/jobs/${asked.job_id}/logs`), 'out\n')
+    assert.deepEqual(linesOf('ran'), ['http', 'cli', 'direct'])
+    assert.ok(existsSync(join(folder, 'machine.db')))
+    const { findings } = JSON.parse(await cli('doctor', '--json')) as { findings: Finding[] }
+    const finding = findings.find((each) => each.check === 'scheduler')
+    assert.deepEqual([finding?.state, /sound and running/.test(finding?.found ?? '')], ['well', true])
+    const second = await runConcord(['scheduler', 'run'], { env, cwd: folder })
+    assert.equal(second.code, 75)
+    assert.equal((await request<Report>(server, 'GET', `/jobs/${job.job_id}`)).run?.status, 'COMPLETED')
+    server.child.kill('SIGTERM')
+    assert.equal((await server.ended).code, 0)
+  })
+
+  test('[SCH-107] [SCH-108] the first signal lets what runs end; the next start goes on; the second signal is immediate', async () => {
+    const { folder, start, request, linesOf } = await aServer()
+    const server = await start()
+    const first = await request<{ job_id: string }>(
+      server,
+      'POST',
+      '/jobs',
+      command('echo $$ >> pids; while [ ! -e go ]; do sleep 0.02; done; echo first >> ran', folder),
+    )
+    await request(server, 'POST', '/jobs', command('echo $$ >> pids; echo second >> ran; exec sleep 600', folder))
+    await until(() => linesOf('pids').length === 1)
+    server.child.kill('SIGTERM')
+    await until(
+      () =>
+        fetch(`${server.address}/health`).then(
+          () => false,
+          () => true,
+        ),
+      'no more requests',
+    )
+    writeFileSync(join(folder, 'go'), '')
+    assert.equal((await server.ended).code, 0)
+    assert.deepEqual(linesOf('ran'), ['first'])
+    const again = await start()
+    await until(() => linesOf('ran').length === 2)
+    assert.equal((await request<Report>(again, 'GET', `/jobs/${first.job_id}`)).run?.status, 'COMPLETED')
+    again.child.kill('SIGTERM')
+    await until(
+      () =>
+        fetch(`${again.address}/health`).then(
+          () => false,
+          () => true,
+        ),
+      'no more requests',
+    )
+    again.child.kill('SIGTERM')
+    assert.equal((await again.ended).code, 143)
+    await until(() => linesOf('pids').every((pid) => !isAlive(Number(pid))))
+  })
+
+  test('a file that another owns, and settings that are half or wrong, stop the start with what to do', async () => {
+    const { folder, env } = await aServer()
+    const owner = spawnConcord(['scheduler', 'run', '--file', 'machine.db'], { env, cwd: folder })
+    await owner.line((line) => line.includes('Doing the jobs'))
+    const locked = await runConcord(['up'], { env, cwd: folder })
+    assert.equal(locked.code, 75)
+    assert.match(locked.err, new RegExp(`process ${owner.child.pid}`))
+    owner.child.kill('SIGTERM')
+    await owner.ended
+    const wrong: Record<string, string>[] = [
+      { CONCORD_SCHEDULER_WORKERS: '0' },
+      { CONCORD_SCHEDULER_KEEP: '5 minutes' },
+      { CONCORD_SCHEDULER_WEBHOOK: 'https://example.com' },
+      { CONCORD_SCHEDULER_TYPES: 'absent.json' },
+    ]
+    for (const more of wrong) {
+      const { code, err } = await runConcord(['up'], { env: { ...env, ...more }, cwd: folder })
+      assert.deepEqual([code, err.includes(Object.keys(more)[0] ?? '')], [78, true], err)
+    }
+  })
+
+  test('switched off, doctor says how it is switched on', async () => {
+    const { folder, env } = await aServer()
+    const { CONCORD_SCHEDULER_FILE: _, ...off } = env
+    const { out } = await runConcord(['doctor', '--json'], { env: off, cwd: folder })
+    const { findings } = JSON.parse(out) as { findings: Finding[] }
+    assert.match(findings.find((each) => each.check === 'scheduler')?.found ?? '', /off; CONCORD_SCHEDULER_FILE/)
+  })
+})

@@ -1,0 +1,12 @@
+/** The artifacts of a process whose work writes none: their folder is never made. */
+import { tmpdir } from 'node:os'
+import { readConfig } from '../../src/app/config.ts'
+import { openArtifacts } from '../../src/app/open-artifacts.ts'
+import type { World } from '../../src/app/world.ts'
+import type { ArtifactWorld } from '../../src/domains/artifacts/index.ts'
+import type { Db } from '../../src/store/db.ts'
+import { accepted } from './tenant.ts'
+
+export function noArtifacts(db: Db, world: World): ArtifactWorld {
+  return accepted(openArtifacts(db, world, accepted(readConfig({}, tmpdir())), { catalog: [] }))
+}

@@ -1,0 +1,128 @@
+/** The governed path as a process opens it, on a database of its own, with a clock of the schedules that the test moves. */
+import { randomBytes } from 'node:crypto'
+import { openLog } from '../../src/app/log.ts'
+import { type OpenedWork, openWork, type WorkOptions } from '../../src/app/open-work.ts'
+import { type Definition, shippedSchedules } from '../../src/domains/commands/index.ts'
+import { openTestDb, type TestDb } from './database.ts'
+import { noArtifacts } from './no-artifacts.ts'
+import { tickDefinitions } from './schedule-project.ts'
+import { accepted, aTenant, aWorld, type Tenant, type TestWorld } from './tenant.ts'
+import { until } from './until.ts'
+
+/** The work of a process on the database of a test API, with the catalog of ticks. */
+export async function openWorkOn(world: TestWorld, workspaceId: string): Promise<OpenedWork> {
+  const real = {
+    ...world,
+    now: () => new Date(),
+    random: Math.random,
+    randomBytes: (count: number) => randomBytes(count),
+  }
+  const options = { artifacts: noArtifacts(world.db, real), defaultWorkspace: workspaceId }
+  const work = accepted(await openWork(world.db, real, { catalog: tickDefinitions }, openLog('silent'), options))
+  await work.startSchedules()
+  return work
+}
+
+export type CommandRow = {
+  readonly command_id: string
+  readonly requested_by: string
+  readonly ingress: string
+  readonly status: string
+  readonly idempotency_key: string
+  readonly command_type: string
+  readonly payload: Record<string, unknown>
+  readonly context: { readonly metadata: Record<string, unknown>; readonly run_as: string }
+}
+
+export type ScheduleBench = {
+  readonly opened: TestDb
+  readonly identity: TestWorld
+  readonly tenant: Tenant
+  readonly other: Tenant
+  work(): OpenedWork
+  /** The process ends and another one starts, perhaps with another catalog. */
+  restart(definitions?: readonly Definition[]): Promise<OpenedWork>
+  /** The clock of the schedules goes on, and they look at it. */
+  pass(ms: number): Promise<void>
+  /** Waits until no firing is under way. */
+  rest(): Promise<void>
+  /** Now, by the clock of the schedules. */
+  now(): Date
+  /** What schedules asked for, by key; what every installation has, apart. */
+  commands(): Promise<readonly CommandRow[]>
+  /** What a shipped schedule asked for. */
+  shipped(commandType: string): Promise<readonly CommandRow[]>
+  /** Waits until this many commands have come. */
+  reach(count: number): Promise<readonly CommandRow[]>
+  close(): Promise<void>
+}
+
+export async function openScheduleBench(options: Partial<WorkOptions> = {}): Promise<ScheduleBench> {
+  const opened = await openTestDb({ role: 'concord_engine', poolMax: 6 })
+  const { db } = opened
+  const identity = { ...aWorld(db), now: () => new Date() }
+  const [tenant, other] = [await aTenant(identity), await aTenant(identity)]
+  let aheadMs = 0
+  const start = async (definitions: readonly Definition[] = tickDefinitions) => {
+    const world = { ...identity, random: Math.random, randomBytes: (count: number) => randomBytes(count) }
+    const work = accepted(
+      await openWork(db, world, { catalog: definitions }, openLog('silent'), {
+        artifacts: noArtifacts(db, world),
+        defaultWorkspace: tenant.workspace.id,
+        scheduleAheadMs: () => aheadMs,
+        ...options,
+      }),
+    )
+    await work.startSchedules()
+    return work
+  }
+  let work = await start()
+  const listed = () =>
+    db.query<CommandRow>(
+      `select command_id, requested_by, ingress, status, idempotency_key, command_type, payload, context
+         from concord.commands where ingress = 'scheduled_trigger' order by idempotency_key`,
+    )
+  const shippedTypes: readonly string[] = shippedSchedules.map(({ command_type }) => command_type)
+  const commands = async () => (await listed()).filter(({ command_type }) => !shippedTypes.includes(command_type))
+  return {
+    opened,
+    identity,
+    tenant,
+    other,
+    work: () => work,
+    async restart(definitions) {
+      await work.close()
+      work = await start(definitions)
+      return work
+    },
+    async pass(ms) {
+      aheadMs += ms
+      const rows = await db.query<{ schedule_id: string }>(
+        'select schedule_id from schedules.command_schedules where removed_at is null',
+      )
+      for (const { schedule_id } of rows)
+        await work.runtime.wake({ kind: 'schedule', id: `csched_${schedule_id.replaceAll('-', '')}` })
+    },
+    rest: () =>
+      until(async () => {
+        const rows = await db.query<{ schedule_id: string }>(
+          'select schedule_id from schedules.command_schedules where removed_at is null',
+        )
+        const views = await Promise.all(
+          rows.map(({ schedule_id }) => work.runtime.describeSchedule(`csched_${schedule_id.replaceAll('-', '')}`)),
+        )
+        return views.every((view) => (view?.openCount ?? 0) === 0)
+      }, 'rest'),
+    now: () => new Date(Date.now() + aheadMs),
+    commands,
+    shipped: async (type) => (await listed()).filter(({ command_type }) => command_type === type),
+    async reach(count) {
+      await until(async () => (await commands()).length >= count, `${count} commands`)
+      return commands()
+    },
+    async close() {
+      await work.close()
+      await opened.close()
+    },
+  }
+}

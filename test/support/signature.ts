@@ -1,0 +1,2 @@
+/** How Concord checks what others sign, for tests of rooms that only sign. */
+export { checkDelivery } from '../../src/domains/commands/receive-webhook.ts'

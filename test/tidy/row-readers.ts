@@ -1,0 +1,49 @@
+/** Who may read which evidence: nobody decides from events, and nobody looks for work among effects. */
+import { type Finding, lineAt } from './finding.ts'
+import { isTest, sources, type Tree } from './tree.ts'
+
+/** Readers of events, each with what it reads them for; none of them decides about a command. */
+export const eventReaders: Readonly<Record<string, string>> = {
+  'src/domains/commands/read-commands.ts': 'shows history and audit to people',
+  'src/domains/commands/write-lane.ts': 'finds its own event by id, to know whether a broken connection had committed',
+  'src/domains/approvals/sql/list-due-reminders.ts': 'reminds once: a reminder is a fact and no state of the approval',
+  'src/domains/approvals/sql/list-notice-records.ts':
+    'tells each thing once: a notice is a fact and no state of the approval',
+  'src/domains/commands/invariants/find-broken-invariants.ts':
+    'compares rows with their events, for whoever examines a house; decides nothing',
+  'src/domains/commands/invariants/invariants.ts':
+    'compares rows with their events, for whoever examines a house; decides nothing',
+}
+
+export function checkEventReaders(tree: Tree): Finding[] {
+  return sources(tree, 'src/domains', 'src/api', 'src/app')
+    .filter(([path]) => !isTest(path) && !Object.hasOwn(eventReaders, path))
+    .flatMap(([path, text]) =>
+      [...text.matchAll(/\b(?:from|join)\s+concord\.domain_events\b/g)].map(({ index }) => ({
+        path,
+        line: lineAt(text, index),
+        problem: 'reads events: decide from rows, or say in row-readers.ts what it shows',
+      })),
+    )
+}
+
+/** An effect is read by its command or by its own id, or counted; whoever asks which effects are open is building a queue. */
+export function checkEffectReaders(tree: Tree): Finding[] {
+  return sources(tree, 'src/domains', 'src/api', 'src/app', 'src/store', 'src/runtime')
+    .filter(([path]) => !isTest(path))
+    .flatMap(([path, text]) =>
+      [...text.matchAll(/\b(?:from|update)\s+concord\.domain_effects\b/g)]
+        .filter(({ index }) => !isNamedOrCounted(text, index))
+        .map(({ index }) => ({
+          path,
+          line: lineAt(text, index),
+          problem: 'looks for effects without naming a command: effects are no queue',
+        })),
+    )
+}
+
+/** The statement around the mention: from the quote before it to the quote after it. */
+function isNamedOrCounted(text: string, at: number): boolean {
+  const statement = text.slice(text.lastIndexOf('`', at), text.indexOf('`', at))
+  return /\b(?:command_id|domain_effect_id)\s*=/.test(statement) || /count\(\*\)/.test(statement)
+}
