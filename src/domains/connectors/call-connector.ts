@@ -7,6 +7,7 @@ import { isLostRace, transition } from '#store'
 import { beginCall } from './begin-call.ts'
 import { type CallContext, type ConnectorCall, type ConnectorResult, failed, unsupported } from './connector.ts'
 import type { ConnectorOperationContract } from './define-connector.ts'
+import { currentContract, openConfirm } from './definitions/approved-contract.ts'
 import { callWithin, judgeAnswer } from './judge-answer.ts'
 import type { OpenedConnector } from './opened-connector.ts'
 import { openScrubber, type Scrubber } from './scrub.ts'
@@ -16,9 +17,11 @@ import { storedInvocation } from './stored-invocation.ts'
 import { summarise } from './summarise.ts'
 import type { ConnectorWorld } from './world.ts'
 
+type GivenByGate = 'secret' | 'conceal' | 'confirmDefinition' | 'timeout_ms' | 'output_max_bytes'
+
 /** What is asked of the gate; the rest of the context is the gate's to give. */
 export type ConnectorRequest = Omit<ConnectorCall, 'context'> & {
-  readonly context: Omit<CallContext, 'secret' | 'conceal' | 'timeout_ms' | 'output_max_bytes'>
+  readonly context: Omit<CallContext, GivenByGate>
 }
 
 export async function callConnector(
@@ -26,8 +29,12 @@ export async function callConnector(
   opened: OpenedConnector | undefined,
   request: ConnectorRequest,
 ): Promise<ConnectorResult> {
-  const operation = opened?.definition.operations.find(({ name }) => name === request.capability)
-  if (!opened || !operation) return unsupported(request.capability)
+  const declared = opened?.definition.operations.find(({ name }) => name === request.capability)
+  if (!opened || !declared) return unsupported(request.capability)
+  const { workspace_id, trace_id } = request.context
+  const current = await currentContract(world, opened.definition, declared, workspace_id)
+  if (!current.ok) return failed(current.error)
+  const { operation, stored } = current
   const checked = checkRequest(opened, operation, request)
   if (!checked.ok) return checked.result
   const passed = opened.breaker.ask(world.now())
@@ -56,7 +63,10 @@ export async function callConnector(
     return begun.result
   }
   const call = { ...request, input: checked.input }
-  return callBegun(world, opened, operation, call, { scrubber, door: secrets.door, invocationId: begun.invocationId })
+  const place = { workspaceId: workspace_id, connectorName: opened.definition.name, operation: operation.name }
+  const confirmDefinition = openConfirm(world, place, stored, scrubber, trace_id)
+  const door = { ...secrets.door, confirmDefinition }
+  return callBegun(world, opened, operation, call, { scrubber, door, invocationId: begun.invocationId })
 }
 
 type Checked =
@@ -146,7 +156,11 @@ function refused(
   return { ok: false, result: failed({ error_class, message, happened: 'no', ...more }) }
 }
 
-type BegunCall = { readonly scrubber: Scrubber; readonly door: SecretDoor; readonly invocationId: string }
+type BegunCall = {
+  readonly scrubber: Scrubber
+  readonly door: SecretDoor & Pick<CallContext, 'confirmDefinition'>
+  readonly invocationId: string
+}
 
 async function callBegun(
   world: ConnectorWorld,

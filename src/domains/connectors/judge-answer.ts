@@ -16,7 +16,7 @@ export async function callWithin(
   { timeout_ms }: Pick<ConnectorOperationContract, 'timeout_ms'>,
   outer: AbortSignal,
   call: (signal: AbortSignal) => Promise<ConnectorResult>,
-): Promise<unknown> {
+): Promise<ConnectorResult> {
   const [stop, ended] = [new AbortController(), new AbortController()]
   const signal = AbortSignal.any([stop.signal, outer])
   const answer = Promise.resolve()
