@@ -1,6 +1,6 @@
 /** The examples on the test database: the order of their events, the nine questions an audit must answer, the three ways of a booking. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -62,6 +62,16 @@ describe('the examples on the test database', () => {
     }
   }
   const report = () => room.submit(examplePayloads['Generate Report'], { taskName: 'Generate Report' })
+
+  test('a report that does not exist is not published: the command fails at once, and nobody is asked whether it happened', async () => {
+    const absent = { ...examplePayloads['Publish Report'], destination: 'internal' }
+    const id = await room.submit(absent, { taskName: 'Publish Report' })
+    assert.equal(await room.settle(id), 'failed')
+    const { error, error_class } = await rowOf(id)
+    assert.deepEqual([error_class, error], ['validation_error', 'there is no such artifact'])
+    assert.deepEqual(await room.rows('select 1 from concord.approvals where command_id = $1', [id]), [])
+    assert.deepEqual(await readdir(join(folder, 'outbox')).catch(() => []), [])
+  })
 
   test('[PRM-15] a report: ingress, command, policy, plan, queue, execution, artifact, notification, end, in this order', async () => {
     const id = await report()

@@ -230,7 +230,7 @@ describe('commands over HTTP', () => {
     assert.equal(room.provider.calls.length, before + 1)
   })
 
-  test('[API-06] [PRM-20] [CMD-06] a webhook: signed, fresh, once; an unknown type is recorded; every wrong signature has one answer', async () => {
+  test('[API-06] [CMD-06] a webhook: signed, fresh, once; an unknown type is recorded; every wrong signature has one answer', async () => {
     const now = String(Math.floor(api.world.now().getTime() / 1_000))
     const deliver = (body: Json, more: { id?: string; at?: string; signature?: string; source?: string } = {}) => {
       const bytes = new TextEncoder().encode(JSON.stringify(body))

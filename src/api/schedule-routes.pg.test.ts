@@ -41,6 +41,19 @@ describe('/schedules', () => {
     )
   const nightly = { name: 'nightly', command_type: 'tick', cron: '30 2 * * *', time_zone: 'Europe/Berlin' }
 
+  test('a page shows so many due times altogether, however many are asked for of each schedule', async () => {
+    const made: string[] = []
+    for (let nr = 1; nr <= 10; nr++) {
+      const created = await send('POST', '/schedules', { ...nightly, name: `crowd ${nr}`, payload: { note: 'x' } })
+      made.push(((await created.json()) as Schedule).schedule_id)
+    }
+    const listed = await send('GET', '/schedules?occurrences=100', undefined, keyOf('reader'))
+    const { items } = (await listed.json()) as { items: Schedule[] }
+    const counts = items.map(({ next_occurrences }) => next_occurrences.length)
+    assert.deepEqual(new Set(counts), new Set([Math.floor(500 / items.length)]))
+    for (const id of made) assert.equal((await send('DELETE', `/schedules/${id}`)).status, 204)
+  })
+
   test('made, listed with its next due times, shown, changed, switched and ended', async () => {
     const created = await send('POST', '/schedules', { ...nightly, payload: { note: 'x' } })
     assert.equal(created.status, 201)
@@ -61,6 +74,7 @@ describe('/schedules', () => {
       listed.items.map(({ name, origin, next_occurrences }) => [name, origin, next_occurrences.length]),
       [
         ['expire_pending_approvals', 'catalog', 2],
+        ['memory_decay_review', 'catalog', 2],
         ['nightly', 'person', 2],
       ],
     )

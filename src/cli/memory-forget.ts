@@ -52,13 +52,14 @@ export function addMemoryForget(memory: Command, program: Command, cli: Cli): vo
 function showPreview(terminal: Terminal, view: PreviewView): void {
   const { bold } = colorsOf(terminal)
   terminal.out(`${bold(showLine(view.subject))}: this would be erased\n${formatCounts(view.counts)}`)
-  for (const { kind, id } of view.items) terminal.out(`  ${kind.padEnd(18)}  ${showLine(id)}\n`)
+  for (const { kind, id, is_held } of view.items)
+    terminal.out(`  ${kind.padEnd(18)}  ${showLine(id)}${is_held ? '  held' : ''}\n`)
   if (view.consents.length > 0) terminal.out(`\n${bold('consents')}\n${formatConsents(view.consents)}`)
   if (view.holds.length > 0) terminal.out(`\n${bold('holds')}\n${formatHolds(view.holds)}`)
   terminal.err(
     view.may_erase
       ? 'nothing was changed; add --yes to ask for it\n'
-      : 'a hold stands: it cannot be erased; `concord memory hold release` ends a hold\n',
+      : 'a hold stands: it cannot be erased; `concord memory hold release` ends a hold on a subject, POST /artifacts/<id>/release one on an artifact\n',
   )
 }
 

@@ -58,7 +58,7 @@ export type PreviewView = {
   readonly subject: string
   readonly may_erase: boolean
   readonly counts: Readonly<Record<string, number>>
-  readonly items: readonly { readonly kind: string; readonly id: string }[]
+  readonly items: readonly { readonly kind: string; readonly id: string; readonly is_held: boolean }[]
   readonly consents: readonly ConsentView[]
   readonly holds: readonly HoldView[]
 }

@@ -91,6 +91,22 @@ export function agentKey(agentRunId: string, stepIndex: number): string {
   return `agent:${escapeUntil(agentRunId, ':')}:${stepIndex}`
 }
 
+/** Each kind of key above belongs to one way in: whoever else could send one would take the place of what comes later. */
+const ownedPrefixes = [
+  ['webhook:', 'webhook'],
+  ['schedule:', 'scheduled_trigger'],
+  ['agent:', 'agent_action'],
+] as const
+
+export function decideKeyOwner(key: string, ingress: string): Decision<null> {
+  const owned = ownedPrefixes.find(([prefix, owner]) => key.startsWith(prefix) && owner !== ingress)
+  if (!owned) return accept(null)
+  return refuse('key_reserved', `keys that begin with ${owned[0]} are made by Concord itself`, {
+    hint: 'Begin the key with something else.',
+    facts: { prefix: owned[0] },
+  })
+}
+
 function badTemplate(text: string, what: string): Refusal {
   return refuse('idempotency.template.invalid', `the key template ${quote(text)} ${what}`, {
     hint: 'Write fixed text and {field}, such as book_hotel:{booking_draft_id}.',

@@ -101,6 +101,7 @@ export const refusalCodes = {
   id_format: 'malformed',
   key_too_long: 'invalid',
   key_characters: 'invalid',
+  key_reserved: 'invalid',
   'idempotency.key.required': 'invalid',
   'idempotency.template.invalid': 'invalid',
   'idempotency.field.missing': 'invalid',

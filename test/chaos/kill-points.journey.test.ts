@@ -7,7 +7,7 @@ import { TOGETHER } from './path-points.ts'
 /** About a minute alone on two cores; a machine that does a dozen other things besides must not fail it. */
 const PATIENT_MS = 900_000
 
-test('[CMD-20] [RUN-08] [RUN-10] [EFF-06] [EFF-25] [CAN-06] [EVT-11] [EVT-12] kill -9 at every named point, eight commands at a time: none lost, none doubled, none that nobody asked for, all at rest', {
+test('[CMD-20] [RUN-08] [EFF-06] [EFF-25] [CAN-06] [EVT-11] [EVT-12] kill -9 at every named point, eight commands at a time: none lost, none doubled, none that nobody asked for, all at rest', {
   timeout: PATIENT_MS,
 }, async (t) => {
   const seed = process.env['CONCORD_CHAOS_SEED'] ?? 'points'

@@ -2,7 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { openLog } from '../../src/app/log.ts'
 import { type OpenedWork, openWork, type WorkOptions } from '../../src/app/open-work.ts'
-import type { Definition } from '../../src/domains/commands/index.ts'
+import { type Definition, shippedSchedules } from '../../src/domains/commands/index.ts'
+import type { Project } from '../../src/app/project.ts'
 import { openTestDb, type TestDb } from './database.ts'
 import { noArtifacts } from './no-artifacts.ts'
 import { tickDefinitions } from './schedule-project.ts'
@@ -41,31 +42,35 @@ export type ScheduleBench = {
   readonly other: Tenant
   work(): OpenedWork
   /** The process ends and another one starts, perhaps with another catalog. */
-  restart(definitions?: readonly Definition[]): Promise<OpenedWork>
+  restart(definitions?: readonly Definition[], more?: Partial<Project>): Promise<OpenedWork>
   /** The clock of the schedules goes on, and they look at it. */
   pass(ms: number): Promise<void>
   /** Waits until no firing is under way. */
   rest(): Promise<void>
   /** Now, by the clock of the schedules. */
   now(): Date
-  /** What schedules asked for, by key; the sweep of approvals, which every installation has, apart. */
+  /** What schedules asked for, by key; what every installation has, apart. */
   commands(): Promise<readonly CommandRow[]>
-  sweeps(): Promise<readonly CommandRow[]>
+  /** What a shipped schedule asked for. */
+  shipped(commandType: string): Promise<readonly CommandRow[]>
   /** Waits until this many commands have come. */
   reach(count: number): Promise<readonly CommandRow[]>
   close(): Promise<void>
 }
 
-export async function openScheduleBench(options: Partial<WorkOptions> = {}): Promise<ScheduleBench> {
+export async function openScheduleBench(
+  options: Partial<WorkOptions> = {},
+  project: Partial<Project> = {},
+): Promise<ScheduleBench> {
   const opened = await openTestDb({ role: 'concord_engine', poolMax: 6 })
   const { db } = opened
   const identity = { ...aWorld(db), now: () => new Date() }
   const [tenant, other] = [await aTenant(identity), await aTenant(identity)]
   let aheadMs = 0
-  const start = async (definitions: readonly Definition[] = tickDefinitions) => {
+  const start = async (definitions: readonly Definition[] = tickDefinitions, more = project) => {
     const world = { ...identity, random: Math.random, randomBytes: (count: number) => randomBytes(count) }
     const work = accepted(
-      await openWork(db, world, { catalog: definitions }, openLog('silent'), {
+      await openWork(db, world, { ...more, catalog: definitions }, openLog('silent'), {
         artifacts: noArtifacts(db, world),
         defaultWorkspace: tenant.workspace.id,
         scheduleAheadMs: () => aheadMs,
@@ -81,16 +86,17 @@ export async function openScheduleBench(options: Partial<WorkOptions> = {}): Pro
       `select command_id, requested_by, ingress, status, idempotency_key, command_type, payload, context
          from concord.commands where ingress = 'scheduled_trigger' order by idempotency_key`,
     )
-  const commands = async () => (await listed()).filter(({ command_type }) => command_type !== 'expire_approvals')
+  const shippedTypes: readonly string[] = shippedSchedules.map(({ command_type }) => command_type)
+  const commands = async () => (await listed()).filter(({ command_type }) => !shippedTypes.includes(command_type))
   return {
     opened,
     identity,
     tenant,
     other,
     work: () => work,
-    async restart(definitions) {
+    async restart(definitions, more) {
       await work.close()
-      work = await start(definitions)
+      work = await start(definitions, more)
       return work
     },
     async pass(ms) {
@@ -113,7 +119,7 @@ export async function openScheduleBench(options: Partial<WorkOptions> = {}): Pro
       }, 'rest'),
     now: () => new Date(Date.now() + aheadMs),
     commands,
-    sweeps: async () => (await listed()).filter(({ command_type }) => command_type === 'expire_approvals'),
+    shipped: async (type) => (await listed()).filter(({ command_type }) => command_type === type),
     async reach(count) {
       await until(async () => (await commands()).length >= count, `${count} commands`)
       return commands()

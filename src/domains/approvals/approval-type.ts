@@ -68,8 +68,20 @@ const isMinutes = (value: number) => Number.isInteger(value) && value >= 1 && va
 
 /** Fills in the usual and throws on a contract that could never be kept: it is code, so the process must not start with it. */
 export function defineApprovalType(input: ApprovalTypeInput): ApprovalType {
+  const type = fillIn(input)
+  const why = faultOf(type)
+  if (why !== undefined) throw new KernelFault('approvals.type.invalid', `the approval type ${type.name} ${why}`)
+  return Object.freeze(type)
+}
+
+/** What `defineApprovalType` would throw at, for whoever collects all mistakes before anything starts. */
+export function findApprovalTypeFault(input: ApprovalTypeInput): string | undefined {
+  return faultOf(fillIn(input))
+}
+
+function fillIn(input: ApprovalTypeInput): ApprovalType {
   const about = input.about ?? 'command'
-  const type: ApprovalType = {
+  return {
     about,
     requiredFields: [],
     approver: 'given',
@@ -85,14 +97,11 @@ export function defineApprovalType(input: ApprovalTypeInput): ApprovalType {
     ...input,
     resume: { ...(about === 'command' ? gateResume : effectResume), ...input.resume },
   }
-  const why = faultOf(type)
-  if (why !== undefined) throw new KernelFault('approvals.type.invalid', `the approval type ${type.name} ${why}`)
-  return Object.freeze(type)
 }
 
 function faultOf(type: ApprovalType): string | undefined {
   const { expirationMinutes: expires, remindersAfterMinutes: reminders, escalation } = type
-  if (!NAME.test(type.name)) return 'has a name that is not lower_snake_case'
+  if (!NAME.test(type.name)) return 'has a name that is not lower_snake_case with at most 64 characters'
   if (type.version === '') return 'has no version'
   if (!riskLevels.includes(type.riskLevel)) return 'has an unknown risk level'
   if (!Number.isInteger(type.quorum) || type.quorum < 1 || type.quorum > QUORUM_MAX)

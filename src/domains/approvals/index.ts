@@ -1,7 +1,13 @@
 /** The door of the approvals room: one inbox for every question that a person has to answer. */
 export { approvalHash, type ApprovedContent } from './approval-hash.ts'
 export type { ApprovalRequest, PacketWords } from './approval-request.ts'
-export { type ApprovalType, type ApprovalTypeInput, type ApproverRule, defineApprovalType } from './approval-type.ts'
+export {
+  type ApprovalType,
+  type ApprovalTypeInput,
+  type ApproverRule,
+  defineApprovalType,
+  findApprovalTypeFault,
+} from './approval-type.ts'
 export { approverRef, type Asked, type Decider, isAgent, personOf, showActor } from './approver.ts'
 export { builtInApprovalTypes, commandApproval, escalation, override, reconcileEffect } from './built-in-types.ts'
 export { type CancelApprovals, cancelApprovals } from './cancel-approvals.ts'

@@ -52,7 +52,10 @@ export async function openContent(
 ): Promise<Decision<OpenBlob>> {
   const sha256 = checksum.slice('sha256:'.length)
   if (location.startsWith('removed:'))
-    return refuse('artifacts.content.removed', 'the content of this artifact was removed when its retention ended')
+    return refuse(
+      'artifacts.content.removed',
+      'the content of this artifact was removed: its time was over, or what it was about has been forgotten',
+    )
   if (location.startsWith('data:')) {
     const bytes = Buffer.from(location.slice(location.indexOf(',') + 1), 'base64')
     if (sha256Of(bytes) !== sha256) return refuseAltered(sha256)

@@ -29,7 +29,8 @@ export async function sweepBlobs(
   return swept
 }
 
-async function removeUnneeded(
+/** Of these blobs, each that no row points at; how many there were. */
+export async function removeUnneeded(
   { db }: Pick<ArtifactWorld, 'db'>,
   store: BlobStore,
   batch: readonly string[],

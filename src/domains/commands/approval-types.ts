@@ -1,24 +1,30 @@
 /** The approval types of a catalog: one for each command type that names its own terms. */
-import { type ApprovalType, defineApprovalType } from '#domains/approvals'
+import { type ApprovalType, type ApprovalTypeInput, defineApprovalType } from '#domains/approvals'
+import type { CommandType } from './catalog/definitions.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
 
 export function approvalTypesOf(catalog: Pick<Catalog, 'taskOfType'>): readonly ApprovalType[] {
   const types = new Map<string, ApprovalType>()
   for (const { type } of catalog.taskOfType.values()) {
-    const { approval_type: name, expires_in_minutes, self_decision_allowed, escalation } = type.approval
-    const terms = { name, version: type.version, riskLevel: type.risk_level, expirationMinutes: expires_in_minutes }
-    types.set(
-      name,
-      defineApprovalType({
-        ...terms,
-        selfDecision: self_decision_allowed,
-        editsAllowed: true,
-        remindersAfterMinutes: type.approval.reminders_after_minutes ?? usualReminders(expires_in_minutes),
-        escalation: escalation ? { afterMinutes: escalation.after_minutes, role: escalation.role } : null,
-      }),
-    )
+    const terms = approvalTermsOf(type)
+    types.set(terms.name, defineApprovalType(terms))
   }
   return [...types.values()]
+}
+
+/** The terms of a command type in the words of the approvals room. */
+export function approvalTermsOf(type: Pick<CommandType, 'version' | 'risk_level' | 'approval'>): ApprovalTypeInput {
+  const { approval_type: name, expires_in_minutes, self_decision_allowed, escalation } = type.approval
+  return {
+    name,
+    version: type.version,
+    riskLevel: type.risk_level,
+    expirationMinutes: expires_in_minutes,
+    selfDecision: self_decision_allowed,
+    editsAllowed: true,
+    remindersAfterMinutes: type.approval.reminders_after_minutes ?? usualReminders(expires_in_minutes),
+    escalation: escalation ? { afterMinutes: escalation.after_minutes, role: escalation.role } : null,
+  }
 }
 
 const DAY_MINUTES = 24 * 60

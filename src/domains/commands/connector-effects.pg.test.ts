@@ -315,6 +315,8 @@ test('a look-up that fails leaves open whether the deed was done', async () => {
     definitions: [deskConnector(new Desk())],
     // As the gate says it of an operation that changes nothing.
     call: async () => failed({ error_class: 'permission_denied', message: 'no', happened: 'no' }),
+    sync: () => assert.fail('nobody syncs'),
+    settleAbandoned: () => assert.fail('nobody settles'),
     isOpen: () => false,
     close: async () => {},
   } satisfies Connectors

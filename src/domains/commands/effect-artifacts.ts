@@ -14,7 +14,7 @@ import { type EffectArtifacts, EffectFailure } from './catalog/effect-definition
 import type { StoredCommand, StoredEffect } from './command-row.ts'
 import { byWorker } from './world.ts'
 
-/** What cannot be stored now can be later. Whether a handler did something outside before it asked, nobody here knows; one of artifacts did not. */
+/** What cannot be stored now can be later. */
 function failureOf(refusal: Refusal, happened: 'no' | 'unknown'): EffectFailure {
   const isPassing = kindOf(refusal.code) === 'unavailable'
   const said = refusal.path === undefined ? refusal.reason : `${refusal.path}: ${refusal.reason}`
@@ -42,17 +42,20 @@ export function openEffectPen(world: ArtifactWorld, command: StoredCommand, effe
     seesAll: command.context.metadata['role'] === 'admin',
     scope: effect.domain_effect_id,
   })
-  const happened = effect.effect_type.startsWith('artifact.') ? 'no' : 'unknown'
-  const valueOf = <T>(decision: Decision<T>): T => {
+  // Whether a handler did something outside before it wrote, nobody here knows; one of artifacts did not.
+  const afterWrite = effect.effect_type.startsWith('artifact.') ? 'no' : 'unknown'
+  // A handler reads what it works with before it does its deed: without its input there was none.
+  const afterRead = () => (pen.strokes.length === 0 ? 'no' : afterWrite)
+  const valueOf = <T>(decision: Decision<T>, happened: 'no' | 'unknown'): T => {
     if (decision.ok) return decision.value
     throw failureOf(decision, happened)
   }
   const artifacts: EffectArtifacts = {
-    write: async (draft: ArtifactDraft, name?: string) => valueOf(await pen.write(draft, name)),
-    find: async (id): Promise<StoredArtifact> => valueOf(await pen.find(id)),
-    text: async (id) => valueOf(await pen.text(id)),
-    publish: async (id, destination) => void valueOf(await pen.publish(id, destination)),
-    withdraw: async (id) => void valueOf(await pen.withdraw(id)),
+    write: async (draft: ArtifactDraft, name?: string) => valueOf(await pen.write(draft, name), afterWrite),
+    find: async (id): Promise<StoredArtifact> => valueOf(await pen.find(id), afterRead()),
+    text: async (id) => valueOf(await pen.text(id), afterRead()),
+    publish: async (id, destination) => void valueOf(await pen.publish(id, destination), afterWrite),
+    withdraw: async (id) => void valueOf(await pen.withdraw(id), afterWrite),
   }
   return { artifacts, pen }
 }

@@ -93,7 +93,6 @@ export { memoryFacts } from './memory/memory-policies.ts'
 export {
   FORGET_MEMORY,
   forgetMemoryTask,
-  memoryDecayReview,
   REVIEW_STALE_MEMORY,
   reviewStaleMemoryTask,
   WRITE_MEMORY,

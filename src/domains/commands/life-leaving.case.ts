@@ -106,7 +106,7 @@ export function leavingStories(): void {
     assert.equal(refused.ok ? '' : refused.code, 'commands.action.not_allowed')
   })
 
-  test('[ERR-06] [ERR-11] [PRM-20] transient errors wait 30 s, then 120 s, then the command fails with class and last error', async () => {
+  test('[ERR-06] [ERR-11] transient errors wait 30 s, then 120 s, then the command fails with class and last error', async () => {
     const id = await room.submit({ subject: 's', steps: [BOOK_A] })
     room.provider.modes.push('fail_before', 'fail_before', 'fail_before')
     assert.equal(await room.settle(id), 'running')

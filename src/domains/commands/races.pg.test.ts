@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import { decideApproval } from '#domains/approvals'
-import { decider, historyFaults, nextFence, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
+import { decider, historyFaults, nextFence, openRoomOn, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { proofSize } from '#test/proof-size'
 import { TRACE } from '#test/tenant'
+import { addDependency } from './add-dependency.ts'
 import { cancelCommand } from './cancel-command.ts'
 import { openDrive } from './drive-command.ts'
 import { actingFor } from './world.ts'
@@ -58,7 +59,7 @@ describe('races', () => {
     assert.deepEqual(await historyFaults(room), [])
   })
 
-  test('[EFF-05] [PRM-20] two drivers of one command at once: each effect is applied once and recorded once', async () => {
+  test('[EFF-05] two drivers of one command at once: each effect is applied once and recorded once', async () => {
     for (let round = 0; round < 20; round++) {
       const id = await room.submit({ subject: 's', steps: STEPS })
       const drive = openDrive(room.world)
@@ -103,6 +104,67 @@ describe('races', () => {
       assert.equal(await room.statusOf(id), 'cancelled')
     }
     assert.deepEqual(await historyFaults(room), [])
+  })
+
+  test('[EFF-06] [CAN-05] a cancel during a call whose outcome nobody knows: an opaque deed is not called a second time', async () => {
+    const id = await room.submit({ subject: 's', steps: ['connector.mail.send'] })
+    const call = room.provider.call.bind(room.provider)
+    const before = room.provider.calls.length
+    room.provider.call = async (...args) => {
+      room.provider.call = call
+      assert.ok((await cancel(id)).ok)
+      room.provider.modes.push('fail_after')
+      return call(...args)
+    }
+    assert.equal(await room.settle(id), 'cancelling')
+    assert.equal(room.provider.calls.length - before, 1)
+    const [asked] = await room.rows<{ approval_type: string }>(
+      `select approval_type from concord.approvals where command_id = $1 and status = 'pending'`,
+      [id],
+    )
+    assert.equal(asked?.approval_type, 'reconcile_effect')
+  })
+
+  test('[DEP-02] a dependency that is added while a turn has read that there is none: it waits all the same', async () => {
+    let atWrite: (() => Promise<unknown>) | undefined
+    const held = openRoomOn(room.clock, room.tenant, (world) => ({
+      ...world,
+      writes: {
+        ...world.writes,
+        async commit(write) {
+          const first = write.to === 'running' ? atWrite : undefined
+          if (first) atWrite = undefined
+          await first?.()
+          return world.writes.commit(write)
+        },
+      },
+    }))
+    try {
+      const by = actingFor(room.tenant.people.writer.principal, TRACE)
+      const parentId = await held.submit({ subject: 'parent', decide: 'require_approval' })
+      const add = (childId: string) =>
+        addDependency(held.world, by, { workspaceId: room.tenant.workspace.id, childId, parentId })
+      const fresh = await held.submit({ subject: 'fresh', steps: STEPS.slice(0, 1) })
+      const queued = await held.submit({ subject: 'queued', steps: STEPS }, { dependsOn: [{ commandId: fresh }] })
+      await held.settle(queued)
+      const before = held.provider.calls.length
+      atWrite = () => add(fresh).then((added) => assert.ok(added.ok))
+      assert.equal(await held.settle(fresh), 'queued')
+      assert.equal(atWrite, undefined)
+      assert.equal(held.provider.calls.length, before)
+
+      const free = await held.submit({ subject: 'free', steps: STEPS.slice(0, 1) })
+      const after = await held.submit({ subject: 'after', steps: STEPS }, { dependsOn: [{ commandId: free }] })
+      assert.equal(await held.settle(after), 'queued')
+      assert.equal(await held.settle(free), 'succeeded')
+      atWrite = () => add(after).then((added) => assert.ok(added.ok))
+      assert.equal(await held.settle(after), 'queued')
+      assert.equal(atWrite, undefined)
+      const late = await add(free)
+      assert.equal(late.ok ? '' : late.code, 'commands.command.moved')
+    } finally {
+      await held.close()
+    }
   })
 
   test('[PER-05] [CON-06] no transaction is open while a provider is called', async () => {

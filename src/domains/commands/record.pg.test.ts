@@ -5,6 +5,7 @@ import { decideApproval } from '#domains/approvals'
 import { decider, openRoomOn, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
+import { executionPrimitives } from './catalog/primitives.ts'
 import { cancelCommand } from './cancel-command.ts'
 import { getCase } from './command-repository.ts'
 import { commandEventPurposes } from './events.ts'
@@ -167,7 +168,13 @@ describe('the record of a command', () => {
     assert.equal(await room.settle(id), 'succeeded')
   })
 
-  test('[PRM-21] [SUP-17] [EFF-07] a run of a task is read from its effect and the effect’s events: all eleven facts', async () => {
+  test('[PRM-21] [SUP-17] [EFF-07] six kinds of execution, a catalog that knows what changes the outside, and a run of a task with all its facts on record', async () => {
+    assert.deepEqual(
+      executionPrimitives,
+      'sync_function async_task connector_call agent_run external_job notification'.split(' '),
+    )
+    const changes = (effect: string) => room.catalog.effects.get(effect)?.definition.produces
+    assert.deepEqual([changes('work.echo'), changes(BOOK_A)], [[], ['hotel.book_a']])
     const id = await room.submit({ subject: 'run', steps: [BOOK_A] })
     room.provider.modes.push('fail_before')
     await room.settle(id)

@@ -57,7 +57,7 @@ export async function continueEffect(turn: Turn, effect: StoredEffect): Promise<
   if (turn.begun.has(effect.domain_effect_id)) {
     turn.begun.delete(effect.domain_effect_id)
     const ended = await callAndRecord(turn, effect, deed, (draft, done) => goOnInto(draft, turn, done))
-    markNext(turn)
+    markNext(turn, effect)
     return ended
   }
   const cut = {
@@ -90,10 +90,14 @@ function goOnInto(draft: WriteDraft, turn: Turn, done: StoredEffect): void {
   if (result.ok) finishInto(draft, result.value)
 }
 
-/** What the shared commit has really begun; a cancel in between leaves it planned. */
-function markNext(turn: Turn): void {
+/**
+ * What the shared commit has really begun; a cancel in between leaves it planned. Never the one that was just called: where its record
+ * did not get through, its row looks like a fresh beginning, and it would be called a second time.
+ */
+function markNext(turn: Turn, called: StoredEffect): void {
   for (const effect of turn.effects) {
     const isOurs =
+      effect.domain_effect_id !== called.domain_effect_id &&
       effect.status === 'executing' &&
       effect.turn_token === turn.token &&
       effect.run_after === null &&

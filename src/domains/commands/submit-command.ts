@@ -1,6 +1,7 @@
 /** Takes a request in: one statement writes the command and its audit event, and nothing answers "accepted" before it is committed. */
 import { encodeId } from '#kernel/ids'
 import { decideIdempotencyKey } from '#kernel/idempotency-key'
+import { decideKeyOwner } from '#kernel/key-template'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
 import { hasSecretShape, redactText } from '#kernel/secret-shapes'
@@ -96,7 +97,9 @@ export async function submitCommand(
   if (stop) await stop
   const { inserted, row: stored } = opened.value
   if (!inserted) return accept({ command: stored, isNew: false })
-  const done = mayInline ? await runInline(world, task, stored) : await failMalformed(world, task, stored)
+  // It is committed: what breaks from here on must not make it look refused. The driver meets the same, and records it.
+  const short = mayInline ? runInline(world, task, stored) : failMalformed(world, task, stored)
+  const done = await short.catch(() => undefined)
   if (done) return accept({ command: done, isNew: true })
   await wakeQuietly(world, stored.command_id, task.queue)
   return accept({ command: stored, isNew: true })
@@ -133,10 +136,14 @@ function checkRequest({ catalog }: CommandWorld, input: SubmitCommand): Decision
   const secrets = checkSecrets(input.payload, task.type.fields)
   if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
   const key = decideIdempotencyKey(task.key, input.idempotencyKey, input.payload)
-  if (key.ok && key.value !== undefined && hasSecretShape(key.value)) {
-    return refuse('commands.payload.secret', 'The key looks like a credential.', { path: 'idempotency_key' })
+  if (!key.ok) return key
+  if (key.value !== undefined) {
+    const owned = decideKeyOwner(key.value, input.ingress)
+    if (!owned.ok) return { ...owned, path: 'idempotency_key' }
+    if (hasSecretShape(key.value))
+      return refuse('commands.payload.secret', 'The key looks like a credential.', { path: 'idempotency_key' })
   }
-  return key.ok ? accept({ task, key: key.value, mode: mode.value }) : key
+  return accept({ task, key: key.value, mode: mode.value })
 }
 
 export function decideMode(asked: string | undefined): Decision<CancellationMode | undefined> {

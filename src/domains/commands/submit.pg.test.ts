@@ -1,9 +1,13 @@
 /** Taking requests in: once per key, whatever arrives together; the audit row with it or neither; nothing started twice. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { z } from 'zod'
+import { errorClasses } from '#kernel/error-classes'
 import { openDb } from '#store'
-import { openTestRoom, randomKey, type TestRoom } from '#test/commands'
+import { openRoomOn, openTestRoom, randomKey, type TestRoom } from '#test/commands'
 import { accepted, aTenant, TRACE } from '#test/tenant'
+import { defineCommandType, defineFunction } from './catalog/definitions.ts'
+import { defineTask } from './catalog/task-spec.ts'
 import { fireSchedule } from './fire-schedule.ts'
 import { reconcileCommands } from './reconcile-commands.ts'
 import { submitCommand, type SubmitCommand } from './submit-command.ts'
@@ -27,7 +31,7 @@ describe('submit', () => {
   const send = (more: Partial<SubmitCommand> = {}) =>
     submitCommand(room.world, actingFor(room.tenant.people.writer.principal, TRACE), request(more))
 
-  test('[CMD-03] [CMD-04] [PRM-20] twenty at once with one key: one row, one event, one command for all', async () => {
+  test('[CMD-03] [CMD-04] twenty at once with one key: one row, one event, one command for all', async () => {
     const idempotencyKey = randomKey()
     const all = (await Promise.all(Array.from({ length: 20 }, () => send({ idempotencyKey })))).map(accepted)
     assert.equal(new Set(all.map(({ command }) => command.command_id)).size, 1)
@@ -138,6 +142,59 @@ describe('submit', () => {
     const world = { ...room.world, wake: () => Promise.reject(new Error('no')) }
     const submitted = await submitCommand(world, actingFor(room.tenant.people.writer.principal, TRACE), request())
     assert.equal(accepted(submitted).command.status, 'created')
+  })
+
+  test('[PRM-03] [PLN-06] a short way that breaks after the commit: the answer stands, and the driver records why', async () => {
+    const broken = openRoomOn(room.clock, room.tenant, undefined, () => [
+      defineFunction({
+        name: 'broken_echo',
+        plan: ({ subject }) => [{ effect_type: 'work.echo', payload: { subject: subject ?? null } }],
+        result: () => {
+          throw new Error('no words for it')
+        },
+      }),
+      defineCommandType({
+        name: 'broken_echo',
+        description: 'Cannot say what came of it.',
+        payload: z.strictObject({ subject: z.string() }),
+        side_effects: ['work.echo'],
+        error_classes: errorClasses,
+        cancellable_by: ['requester'],
+        audit: ['command_created'],
+      }),
+      defineTask({
+        name: 'Broken Echo',
+        description: 'Fast work.',
+        command_type: 'broken_echo',
+        function_name: 'broken_echo',
+        ingress_types: ['user_request'],
+        required_inputs: ['subject'],
+        sync_allowed: true,
+        policy_checks: ['permission'],
+      }),
+    ])
+    try {
+      const id = await broken.submit({ subject: 's' }, { taskName: 'Broken Echo' })
+      assert.ok(broken.woken.includes(id))
+      assert.equal(await broken.settle(id), 'failed')
+      const [row] = await broken.rows<{ error: string }>('select error from concord.commands where command_id = $1', [
+        id,
+      ])
+      assert.match(row?.error ?? '', /no words for it/)
+    } finally {
+      await broken.close()
+    }
+  })
+
+  test('[SCD-05] nobody takes the key of a due time before it comes, nor that of a webhook or an agent', async () => {
+    for (const idempotencyKey of ['schedule:hourly:2026-05-02T03:00:00.000Z', 'webhook:stripe:evt_1', 'agent:run:1']) {
+      const sent = await send({ idempotencyKey })
+      assert.equal(sent.ok ? 'accepted' : `${sent.code} ${sent.path}`, 'key_reserved idempotency_key')
+    }
+    const spec = { name: 'hourly', command_type: 'work', cron: '0 * * * *', queue: 'scheduled_maintenance' }
+    const firing = { workspaceId: room.tenant.workspace.id, traceId: TRACE, requestId: 'req_1' }
+    const fired = accepted(await fireSchedule(room.world, spec, { ...firing, dueAt: new Date('2026-05-02T03:00:00Z') }))
+    assert.equal(fired.isNew, true)
   })
 
   test('[SCD-05] a schedule that fires twice makes one command', async () => {

@@ -3,7 +3,7 @@ import { dataClasses, highestClass, checkSecrets, redactPayload } from '#kernel/
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
-import { transition } from '#store'
+import { isLostRace, transition } from '#store'
 import { beginCall } from './begin-call.ts'
 import { type CallContext, type ConnectorCall, type ConnectorResult, failed, unsupported } from './connector.ts'
 import type { ConnectorOperationContract } from './define-connector.ts'
@@ -11,6 +11,7 @@ import { callWithin, judgeAnswer } from './judge-answer.ts'
 import type { OpenedConnector } from './opened-connector.ts'
 import { openScrubber, type Scrubber } from './scrub.ts'
 import { openSecretDoor, type SecretDoor } from './secret-door.ts'
+import { abandoned } from './settle-abandoned.ts'
 import { storedInvocation } from './stored-invocation.ts'
 import { summarise } from './summarise.ts'
 import type { ConnectorWorld } from './world.ts'
@@ -201,6 +202,8 @@ async function callBegun(
       latency_ms,
     },
   })
+  // Settled by the sweep: this process was away for so long that it counted as gone. What is on record is what is told.
+  if (isLostRace(settled)) return failed(abandoned)
   if (!settled.ok)
     throw new KernelFault('connectors.invocation.lost', `a call could not be completed: ${settled.reason}`)
   return result

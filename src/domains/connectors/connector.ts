@@ -46,12 +46,20 @@ export type ConnectorResult = {
   readonly metadata?: JsonObject
 }
 
+/** What a connector is given to look at the other side without calling an operation. */
+export type RefreshContext = Pick<CallContext, 'signal' | 'secret' | 'conceal'>
+
 export interface Connector {
   readonly name: string
   readonly connector_type: string
   capabilities(): readonly string[]
   /** May throw `ConnectorFailure`; whatever else it throws is `internal_error` with an unknown outcome. */
   call(request: ConnectorCall): Promise<ConnectorResult>
+  /**
+   * Reads anew what the other side says about itself, such as the tools of an MCP server, and changes nothing there. What it returns
+   * is put on record by `sync_connector_metadata`; whatever it throws is recorded as its failure.
+   */
+  refresh?(context: RefreshContext): Promise<JsonObject>
   close?(): Promise<void>
 }
 

@@ -11,6 +11,7 @@ export {
   type ConnectorResult,
   failed,
   type Happened,
+  type RefreshContext,
   succeeded,
   unsupported,
 } from './connector.ts'
@@ -67,5 +68,6 @@ export {
   type SecretSources,
 } from './secrets.ts'
 export type { StoredInvocation } from './stored-invocation.ts'
+export type { SyncConnectors, SyncedConnector } from './sync-connectors.ts'
 export { knownTools, type Tool, type ToolExecutionMode, toolExecutionModes, toolsOf, toolView } from './tool.ts'
 export type { ConnectorWorld } from './world.ts'

@@ -6,6 +6,8 @@ import type { ConnectorResult } from './connector.ts'
 import type { ConnectorDefinition } from './define-connector.ts'
 import { type ConnectorFinding, finding } from './finding.ts'
 import { openBreaker, type OpenedConnector } from './opened-connector.ts'
+import { openAbandonedSweep } from './settle-abandoned.ts'
+import { type SyncConnectors, syncConnectors, type SyncedConnector } from './sync-connectors.ts'
 import type { ConnectorWorld } from './world.ts'
 
 export type Connectors = {
@@ -13,6 +15,10 @@ export type Connectors = {
   call(request: ConnectorRequest): Promise<ConnectorResult>
   /** True while nobody is sent there. */
   isOpen(name: string): boolean
+  /** What is known about each of them now, after a fresh look at those that can be looked at. */
+  sync(asked: SyncConnectors): Promise<readonly SyncedConnector[]>
+  /** Settles the calls of processes that are gone; how many. */
+  settleAbandoned(asked: { readonly traceId: string }): Promise<number>
   close(): Promise<void>
 }
 
@@ -38,6 +44,8 @@ export function openConnectors(
     definitions,
     call: (request) => callConnector(world, opened.get(request.connector_name), request),
     isOpen: (name) => opened.get(name)?.breaker.isOpen ?? false,
+    sync: (asked) => syncConnectors(world, [...opened.values()], asked),
+    settleAbandoned: openAbandonedSweep(world, definitions),
     async close() {
       for (const { connector } of opened.values()) await connector.close?.()
     },

@@ -3,14 +3,18 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
 import { accepted, anOrgRole, aPerson, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from '#test/tenant'
+import { until } from '#test/until'
 import type { Decision } from '#kernel/refusal'
+import type { Db, Tx } from '#store'
 import { openAuthenticator } from './authenticate.ts'
 import { bootstrapAdmin } from './bootstrap-admin.ts'
 import { deactivatePerson, setPlatformRole } from './change-person.ts'
+import { createApiKey } from './create-api-key.ts'
 import { createWorkspace } from './create-workspace.ts'
 import { addMember, giveOrgRole, removeMember, takeOrgRole } from './give-org-role.ts'
 import { inviteAgain, invitePerson, reactivatePerson } from './invite-person.ts'
 import { listPeople } from './list-people.ts'
+import type { Principal } from './principal.ts'
 import { redeemInvitation } from './redeem-invitation.ts'
 import { resolveWorkspace } from './resolve-workspace.ts'
 import { bySystem } from './world.ts'
@@ -82,6 +86,30 @@ describe('people', () => {
     answers.push(await redeemInvitation(world, TRACE, late.invitation))
     for (const answer of answers) assert.deepEqual(answer, unknown)
     assert.equal(code(unknown), 'identity.invitation.invalid')
+  })
+
+  test('a key that is being made while all keys of a person end: it ends with them', async () => {
+    const { userId, invitation } = await invited('henry')
+    const { key } = accepted(await redeemInvitation(world, TRACE, invitation))
+    const bearer = accepted(await authenticate(key)) as Principal
+    let ended: Promise<unknown> | undefined
+    let isOver = false
+    // Has taken its key and not committed yet, as a process that is slow at that moment.
+    const slow = await opened.db.transaction(async (tx) => {
+      const half = {
+        ...world,
+        db: { ...world.db, transaction: (work: (inner: Tx) => Promise<unknown>) => work(tx) } as Db,
+      }
+      const made = accepted(await createApiKey(half, bearer, TRACE, { name: 'second', role: 'reader' }))
+      ended = inviteAgain(world, admin(), TRACE, userId).finally(() => (isOver = true))
+      const waits = 'select 1 from pg_locks where not granted'
+      await until(async () => isOver || (await opened.db.query(waits)).length > 0)
+      return made.key
+    })
+    await ended
+    assert.equal(code(await authenticate(slow)), 'unauthenticated')
+    // And the other way round: let in with a key that was ended before the new one is written.
+    assert.equal(code(await createApiKey(world, bearer, TRACE, { name: 'third', role: 'reader' })), 'unauthenticated')
   })
 
   test('nobody holds a working key beside the person: inviting again ends all of them', async () => {
@@ -174,14 +202,22 @@ describe('people', () => {
   test('who leaves is out at once and for every key; who comes back has none of them', async () => {
     const person = await aPerson(world, ours, 'writer')
     const { userId } = person.principal
-    const gone = accepted(await deactivatePerson(world, admin(), TRACE, { userId, reason: 'left' }))
+    const gone = accepted(
+      await deactivatePerson(world, admin(), TRACE, {
+        userId,
+        reason: 'left, took ghp_0123456789abcdef0123456789abcdef0123',
+      }),
+    )
     assert.ok(gone.deactivated_at)
     assert.equal(code(await authenticate(person.key)), 'unauthenticated')
     world.travel(1_000)
     const twice = accepted(await deactivatePerson(world, admin(), TRACE, { userId }))
     assert.deepEqual(twice.deactivated_at, gone.deactivated_at)
     const [event, more] = await events('user_deactivated', userId)
-    assert.deepEqual([event?.payload['reason'], event?.payload['keys_ended'], more], ['left', 1, undefined])
+    assert.deepEqual(
+      [event?.payload['reason'], event?.payload['keys_ended'], more],
+      ['left, took [redacted key]', 1, undefined],
+    )
     assert.equal(code(await inviteAgain(world, admin(), TRACE, userId)), 'identity.user.deactivated')
     const back = accepted(await reactivatePerson(world, admin(), TRACE, userId))
     assert.equal(code(await authenticate(person.key)), 'unauthenticated')

@@ -6,7 +6,7 @@ import { mintKey } from './api-key.ts'
 import { appendKeyEvent } from './events.ts'
 import { parseName } from './field.ts'
 import { insertApiKey, type StoredApiKey } from './api-key-repository.ts'
-import { findUser } from './identity-repository.ts'
+import { holdKey, holdPerson } from './people-repository.ts'
 import { isRoleAtLeast, type PlatformRole } from './platform-role.ts'
 import { decideUnbound, type Principal } from './principal.ts'
 import { resolveWorkspace } from './resolve-workspace.ts'
@@ -39,10 +39,13 @@ export async function createApiKey(
   const workspaceId = await decideWorkspace(world, creator, input.workspaceId)
   if (!workspaceId.ok) return workspaceId
   return world.db.transaction(async (tx) => {
-    const user = await findUser(tx, creator.orgId, creator.userId)
-    if (!user) return refuse('identity.user.not_found', 'There is no such user.')
+    const own = await holdPerson(tx, creator.orgId, creator.userId)
+    if (own === undefined) return refuse('identity.user.not_found', 'There is no such user.')
+    // Whoever was let in a moment ago with a key that was ended since must not go on with another.
+    if (creator.keyId !== null && !(await holdKey(tx, creator.orgId, creator.keyId)))
+      return refuse('unauthenticated', 'This credential is not valid.', { hint: 'It has been ended meanwhile.' })
     for (const [whose, role] of [
-      ['the user', user.role],
+      ['the user', own],
       ['your credential', creator.role],
     ] as const) {
       if (isRoleAtLeast(role, input.role)) continue
@@ -55,7 +58,7 @@ export async function createApiKey(
     const stored = await insertApiKey(tx, {
       id: world.newId(),
       org_id: creator.orgId,
-      user_id: user.id,
+      user_id: creator.userId,
       workspace_id: workspaceId.value,
       name: name.value,
       prefix: minted.prefix,

@@ -64,8 +64,12 @@ export async function saveDeactivated(tx: Tx, orgId: string, userId: string, at:
   return rows.length === 1
 }
 
-/** Ends every key and invitation of a person; returns how many there were. */
+/**
+ * Ends every key and invitation of a person; returns how many there were. First the person: whoever is just making a key for them
+ * (`holdPerson`) is waited for, so that the statement after it sees that key too.
+ */
 export async function revokeKeysOf(tx: Tx, orgId: string, userId: string, at: Date): Promise<number> {
+  await tx.query('select 1 from identity.users where org_id = $1 and id = $2 for update', [orgId, userId])
   const rows = await tx.query(
     'update identity.api_keys set revoked_at = $3 where org_id = $1 and user_id = $2 and revoked_at is null returning id',
     [orgId, userId, at],
@@ -73,10 +77,34 @@ export async function revokeKeysOf(tx: Tx, orgId: string, userId: string, at: Da
   return rows.length
 }
 
+/** Before a key is made for somebody: nobody ends their keys until it is there. Undefined: there is no such person, or they have left. */
+export async function holdPerson(tx: Tx, orgId: string, userId: string): Promise<PlatformRole | undefined> {
+  const [row] = await tx.query<{ role: PlatformRole }>(
+    `select role from identity.users where org_id = $1 and id = $2 and deactivated_at is null for key share`,
+    [orgId, userId],
+  )
+  return row?.role
+}
+
+/** Under `holdPerson`. False: this key was ended after its bearer was let in with it. */
+export async function holdKey(tx: Tx, orgId: string, keyId: string): Promise<boolean> {
+  const rows = await tx.query(
+    'select 1 from identity.api_keys where org_id = $1 and id = $2 and revoked_at is null for share',
+    [orgId, keyId],
+  )
+  return rows.length === 1
+}
+
 export type Redeemed = { readonly org_id: string; readonly user_id: string; readonly role: PlatformRole }
 
 /** One statement spends the invitation: of two callers one gets the row. A person who left gets none. */
 export async function spendInvitation(tx: Tx, hash: Uint8Array, at: Date): Promise<Redeemed | undefined> {
+  // The person before the key, as everywhere: the other way round two of them would wait for each other.
+  const [whose] = await tx.query<{ org_id: string; user_id: string }>(
+    'select org_id, user_id from identity.api_keys where key_hash = $1 and is_invitation',
+    [hash],
+  )
+  if (!whose || (await holdPerson(tx, whose.org_id, whose.user_id)) === undefined) return undefined
   const [row] = await tx.query<Redeemed>(
     `update identity.api_keys as k set revoked_at = $2 from identity.users as u
       where k.key_hash = $1 and k.is_invitation and k.revoked_at is null and k.expires_at > statement_timestamp()

@@ -6,10 +6,18 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { StoredHold } from './memory-row.ts'
 
 /** One thing that knows the subject: its kind and id, never what it says. */
-export type KnownItem = { readonly kind: string; readonly id: string }
+export type KnownItem = { readonly kind: string; readonly id: string; readonly isHeld?: boolean }
+
+/** Of the subject itself, and of things that know it. */
+export function countHolds(
+  holds: readonly Pick<StoredHold, 'released_at'>[],
+  items: readonly Pick<KnownItem, 'isHeld'>[],
+): number {
+  return holds.filter(({ released_at }) => released_at === null).length + items.filter(({ isHeld }) => isHeld).length
+}
 
 export function decideErasure(holds: readonly Pick<StoredHold, 'released_at'>[]): Decision<null> {
-  const standing = holds.filter(({ released_at }) => released_at === null).length
+  const standing = countHolds(holds, [])
   if (standing === 0) return accept(null)
   return refuse(
     'memory.forget.held',

@@ -1,6 +1,7 @@
 /** What memory itself knows of a subject, by lineage, and how it lets go: rows stay as ids and times, everything said in them goes. */
 import type { NewId } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
+import { accept } from '#kernel/refusal'
 import { type Sql, statement, type Tx } from '#store'
 import type { KnownItem } from './decide-erasure.ts'
 import type { Act } from './events.ts'
@@ -117,7 +118,7 @@ export function forgetMemories(newId: NewId): Forgettable {
       const who = [workspaceId, subject.subject_type, subject.subject_id, nobody]
       await tx.run(blankConsents, [...who, act.at])
       await tx.run(blankHolds, who)
-      return items
+      return accept(items)
     },
   }
 }

@@ -1,4 +1,5 @@
 /** What a memory store outside this database knows of a subject: the records that the lineage names, deleted one by one. */
+import { accept } from '#kernel/refusal'
 import type { Forgettable, Lineage } from './forgettable.ts'
 import type { MemoryStore } from './memory-store.ts'
 
@@ -17,9 +18,9 @@ export function forgetStored(store: MemoryStore): Forgettable {
       const ids = await held(lineage)
       for (const memoryId of ids) {
         const gone = await store.delete({ workspaceId: lineage.workspaceId, memoryId }, act)
-        if (!gone.ok) throw new Error(`${store.name} did not delete a memory: ${gone.code}`)
+        if (!gone.ok) return gone
       }
-      return ids.map((id) => ({ kind: KIND, id }))
+      return accept(ids.map((id) => ({ kind: KIND, id })))
     },
   }
 }

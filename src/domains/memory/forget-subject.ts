@@ -1,8 +1,8 @@
 /** Forgetting a subject: what is known of it, the request, and the erasure that leaves a certificate and nothing else (M9, M10). */
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, refuse, type Refusal } from '#kernel/refusal'
 import { type Sql, statement, type Tx } from '#store'
 import { listConsents } from './consent.ts'
-import { decideErasure, type KnownItem, writeCertificate } from './decide-erasure.ts'
+import { countHolds, decideErasure, type KnownItem, writeCertificate } from './decide-erasure.ts'
 import { type Act, tellMemory } from './events.ts'
 import { subjectDigest } from './fact-key.ts'
 import { findLineage } from './forget-memories.ts'
@@ -32,7 +32,7 @@ export async function previewForget(
   const standing = await listStandingHolds(world.db, lineage)
   const own = await listHolds(world.db, workspaceId, subject)
   const holds = [...new Map([...standing, ...own].map((hold) => [hold.memory_hold_id, hold])).values()]
-  return { items, consents, holds, may_erase: decideErasure(standing).ok }
+  return { items, consents, holds, may_erase: countHolds(holds, items) === 0 }
 }
 
 /** The lineage, and nobody who writes to it or places a hold on a part of it until the transaction ends. */
@@ -113,8 +113,37 @@ const closeErasure = statement<StoredErasure>(
 where memory_erasure_id = $1 and workspace_id = $2 and outcome is null returning *`,
 )
 
-/** All rooms in one commit, or none. Repeated, it gives the certificate that is there. */
-export function eraseSubject(
+/** Carries the refusal of a room out of the transaction, which goes with it. */
+class ErasureStopped extends Error {
+  readonly refusal: Refusal
+  constructor(refusal: Refusal) {
+    super(refusal.reason)
+    this.name = 'ErasureStopped'
+    this.refusal = refusal
+  }
+}
+
+/** All rooms in one commit, or none; then what no commit reaches. Repeated, it gives the certificate that is there. */
+export async function eraseSubject(
+  world: MemoryWorld,
+  act: Act,
+  ref: ErasureRef & { readonly commandId: string },
+): Promise<Decision<StoredErasure>> {
+  const erased = await eraseRows(world, act, ref).catch((error: unknown) => {
+    if (error instanceof ErasureStopped) return error.refusal
+    throw error
+  })
+  if (!erased.ok) return erased
+  // The certificate was written by this code: lists of ids by kind.
+  const ids = erased.value.certificate?.['erased'] as Readonly<Record<string, readonly string[]>> | undefined
+  for (const room of world.forgettables) {
+    const settled = await room.settle?.(ref.workspaceId, ids?.[room.kind] ?? [])
+    if (settled?.ok === false) return settled
+  }
+  return erased
+}
+
+function eraseRows(
   world: MemoryWorld,
   act: Act,
   ref: ErasureRef & { readonly commandId: string },
@@ -131,8 +160,11 @@ export function eraseSubject(
     if (!free.ok) return free
     const items: KnownItem[] = []
     // Memory goes last: it holds the lineage by which the others find what is theirs.
-    for (const room of world.forgettables.toReversed())
-      items.push(...(await room.erase(tx, lineage, { ...act, erasureId })))
+    for (const room of world.forgettables.toReversed()) {
+      const emptied = await room.erase(tx, lineage, { ...act, erasureId })
+      if (!emptied.ok) throw new ErasureStopped(emptied)
+      items.push(...emptied.value)
+    }
     const { document, hash } = writeCertificate({ erasureId, subjectDigest: erasure.subject_digest, items, at: act.at })
     const [closed] = await tx.run(closeErasure, [erasureId, workspaceId, 'erased', act.at, document, hash])
     if (!closed) return refuseAbsent()

@@ -27,7 +27,7 @@ export {
   toCandidateView,
   toMemoryView,
 } from './contract.ts'
-export { type Certificate, decideErasure, type KnownItem, writeCertificate } from './decide-erasure.ts'
+export { type Certificate, countHolds, decideErasure, type KnownItem, writeCertificate } from './decide-erasure.ts'
 export { decideMemoryWrite, type MemoryWriteDecision, type MemoryWriteFacts } from './decide-memory-write.ts'
 export { type Embedder, textOf } from './embedder.ts'
 export { type Act, type MemoryEventType, memoryLog } from './events.ts'
@@ -42,8 +42,7 @@ export {
   previewForget,
 } from './forget-subject.ts'
 export type { Forgettable, Lineage } from './forgettable.ts'
-export { findLineage } from './forget-memories.ts'
-export { listHolds, listStandingHolds, placeHold, releaseHold } from './hold.ts'
+export { listHolds, placeHold, releaseHold } from './hold.ts'
 export { candidateIdOf, insertCandidate, type NewCandidate } from './insert-candidate.ts'
 export {
   candidateDetailView,

@@ -105,15 +105,16 @@ export const consentListView = z
 const knownItem = z.object({
   kind: textField(
     'memory',
-    'memory, derived_memory, memory_candidate, embedding, memory_consent, or what other rooms keep.',
+    'memory, derived_memory, memory_candidate, embedding, memory_consent, artifact, or what a project keeps.',
   ),
   id: textField('0197f3b2-c4d5-7a8e-9b0c-1d2e3f405167', 'Which one.'),
+  is_held: z.boolean().meta({ description: 'True: a hold stands on it, and nothing is erased before it is released.' }),
 })
 
 export const forgetPreviewView = z
   .object({
     subject: textField(SUBJECT, 'Whom it is about.'),
-    may_erase: z.boolean().meta({ description: 'False: a hold stands.' }),
+    may_erase: z.boolean().meta({ description: 'False: a hold stands, on the subject or on something made from it.' }),
     counts: z.record(z.string(), z.int()).meta({ example: { memory: 3 }, description: 'How many of each kind.' }),
     items: z.array(knownItem).meta({ description: 'Everything that would be erased.' }),
     consents: z.array(consentView),
@@ -174,7 +175,7 @@ export function toForgetPreviewView(subject: Parameters<typeof showSubject>[0], 
     subject: showSubject(subject),
     may_erase: preview.may_erase,
     counts: Object.fromEntries([...kinds].map(([kind, items]) => [kind, items.length])),
-    items: [...preview.items],
+    items: preview.items.map(({ kind, id, isHeld = false }) => ({ kind, id, is_held: isHeld })),
     consents: preview.consents.map(toConsentView),
     holds: preview.holds.map(toHoldView),
   }

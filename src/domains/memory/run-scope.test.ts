@@ -26,7 +26,7 @@ const wider: readonly (readonly [string, Partial<RunScope>])[] = [
   ['write', { write: ['customer.notes'] }],
 ]
 for (const [part, change] of wider) {
-  test(`[MEM-14] [SWM-21] a child whose ${part} reaches beyond its parent is refused`, () => {
+  test(`[MEM-14] a child whose ${part} reaches beyond its parent is refused`, () => {
     const decided = decideChildScope(parent, { ...parent, ...change })
     assert.ok(!decided.ok && decided.code === 'memory.scope.exceeded' && decided.path === `memory_scope.${part}`)
   })

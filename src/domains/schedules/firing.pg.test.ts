@@ -104,7 +104,8 @@ describe('firings', () => {
       assert.equal((await countsOf(schedule_id)).missed, missed)
       if (overlap !== 'queue') return
       // When the first is over, the one that waited comes at once.
-      await decideFirst(bench, bench.tenant.people.admin.principal)
+      const { principal } = bench.tenant.people.admin
+      await until(async () => (await decideFirst(bench, principal)) === 'approved', 'the question and its answer')
       assert.equal((await bench.reach(2)).length, 2)
     })
 
@@ -267,9 +268,12 @@ describe('schedules of the catalog', () => {
         where removed_at is null and origin = 'catalog' order by name`,
     )
 
-  test('[SCD-02] the shipped schedule of approvals is there from the start; those without their work are not', async () => {
+  const sweeps = () => bench.shipped('expire_approvals')
+
+  test('[SCD-02] the shipped schedules of approvals and memory are there from the start; one without its work is not', async () => {
     assert.deepEqual(await live(), [
       { name: 'expire_pending_approvals', cron: '*/5 * * * *', enabled: true, created_role: 'system' },
+      { name: 'memory_decay_review', cron: '0 3 * * *', enabled: true, created_role: 'system' },
     ])
     assert.deepEqual(
       shippedSchedules.map(({ name, command_type, cron, queue }) => [name, command_type, cron, queue]),
@@ -280,8 +284,8 @@ describe('schedules of the catalog', () => {
       ],
     )
     await bench.pass(5 * MINUTE_MS)
-    await until(async () => (await bench.sweeps())[0]?.status === 'succeeded', 'the sweep')
-    const [swept] = await bench.sweeps()
+    await until(async () => (await sweeps())[0]?.status === 'succeeded', 'the sweep')
+    const [swept] = await sweeps()
     assert.deepEqual(
       [swept?.command_type, swept?.requested_by, swept?.context.metadata['role']],
       ['expire_approvals', 'schedule:expire_pending_approvals', 'system'],
@@ -328,13 +332,13 @@ describe('schedules of the catalog', () => {
     await bench.restart()
     assert.deepEqual(
       (await live()).map(({ name }) => name),
-      ['expire_pending_approvals'],
+      ['expire_pending_approvals', 'memory_decay_review'],
     )
     // The clock is moved faster than firings look at their commands: the one before must be over, or the next would be left out.
     await bench.rest()
-    const swept = (await bench.sweeps()).length
+    const swept = (await sweeps()).length
     await bench.pass(10 * MINUTE_MS)
-    await until(async () => (await bench.sweeps()).length > swept, 'the others go on')
+    await until(async () => (await sweeps()).length > swept, 'the others go on')
     assert.equal((await ticks()).length, off + 1)
     const told = await bench.opened.db.query<{ event_type: string }>(
       `select event_type from concord.domain_events where payload->>'name' = 'every minute' order by seq`,

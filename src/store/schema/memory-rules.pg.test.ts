@@ -82,7 +82,6 @@ breakEveryRule(
     {
       constraint: 'memory_candidates_command_fk',
       table: candidates,
-      rows: '[CMD-15]',
       by: ({ elsewhere }) => ({ command_id: elsewhere.command }),
     },
     {

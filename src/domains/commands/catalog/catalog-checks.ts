@@ -1,4 +1,5 @@
 /** The checks that need the whole catalog: names, references, contracts, keys, queues, schedules, retries, compensations. Pure. */
+import { findApprovalTypeFault } from '#domains/approvals'
 import { parseCron } from '#kernel/cron-fields'
 import { isImpossibleDate } from '#kernel/cron-fields'
 import { parseKeyTemplate } from '#kernel/key-template'
@@ -8,6 +9,7 @@ import type { CatalogRuntime } from '#kernel/saga/manifests'
 import { validateCatalog } from '#kernel/saga/catalog'
 import { SCHEDULE_JITTER_MAX_MS } from '#kernel/schedule'
 import { parseTimeZone } from '#kernel/time-zone'
+import { approvalTermsOf } from '../approval-types.ts'
 import type { CommandType, Definition } from './definitions.ts'
 import type { EffectDefinition } from './effect-definition.ts'
 import { type CatalogFinding, finding } from './finding.ts'
@@ -100,6 +102,21 @@ export function findContractGaps(type: CommandType): readonly CatalogFinding[] {
     ...gaps.map((gap) => finding('contract_gap', type.name, `the contract of ${quote(type.name)} does not say ${gap}`)),
     ...(parsed && !parsed.ok ? [finding('key_template', type.name, parsed.reason)] : []),
   ]
+}
+
+/** As in `book_hotel`: it names approvals, queues and metrics too. */
+const TYPE_NAME = /^[a-z][a-z0-9_]{0,63}$/
+
+/** A name that others can build on, and approval terms that the approvals room would take. */
+export function findTypeFlaws(type: CommandType): readonly CatalogFinding[] {
+  const place = `command_type ${quote(type.name)}`
+  const rule = 'lower_snake_case: a letter, then letters, digits and _, at most 64 characters'
+  if (!TYPE_NAME.test(type.name))
+    return [finding('type_name', type.name, `${place}: name is not ${rule}, such as book_hotel`)]
+  const fault = findApprovalTypeFault(approvalTermsOf(type))
+  if (fault === undefined) return []
+  const { approval_type } = type.approval
+  return [finding('approval_terms', type.name, `${place}: approval: the type ${quote(approval_type)} ${fault}`)]
 }
 
 export function findEffectFlaws(

@@ -232,6 +232,33 @@ describe('openCatalog', () => {
   for (const [title, definitions, rule] of cases)
     test(title, () => assert.ok(rulesOf(definitions).includes(rule), rulesOf(definitions).join()))
 
+  for (const [name, more, rule, said] of [
+    ['BookHotel', {}, 'type_name', /^command_type "BookHotel": name is not lower_snake_case/],
+    ['book-hotel', {}, 'type_name', /such as book_hotel$/],
+    ['x'.repeat(65), {}, 'type_name', /at most 64 characters/],
+    // Its approvals are called `<name>_approval`.
+    ['x'.repeat(60), {}, 'approval_terms', /" has a name that is not lower_snake_case with at most 64/],
+    [
+      't',
+      { approval_type: 'Big Question' },
+      'approval_terms',
+      /^command_type "t": approval: the type "Big Question" has/,
+    ],
+    ['t', { expires_in_minutes: 0 }, 'approval_terms', /expires after 1 to 525600 minutes/],
+  ] as const)
+    test(`a command type ${name.slice(0, 12)} with ${JSON.stringify(more)} is a finding, not a fault later: ${rule}`, () => {
+      const type = defineCommandType({ ...contract, name, description: 'd', side_effects: [], approval: more })
+      const others = name === 't' ? without(({ kind }) => kind === 'command_type') : whole
+      const opened = openCatalog([...others, type], anyHost)
+      assert.ok(!opened.ok && opened.code === 'commands.catalog.invalid')
+      const findings = opened.facts?.['findings'] as readonly { rule: string; subject: string; message: string }[]
+      assert.deepEqual(
+        findings.map((each) => [each.rule, each.subject]),
+        [[rule, name]],
+      )
+      assert.match(findings[0]?.message ?? '', said)
+    })
+
   test('[EFF-17] [EFF-27] [RUN-04] a capability that the runtime lacks keeps the catalog shut', () => {
     const payment = defineEffect({
       effect_type: 'connector.hotel.book',
@@ -351,7 +378,7 @@ for (const [rows, list] of [
   })
 }
 
-test('[PRM-21] there are six kinds of execution, and the catalog knows which deeds change the outside world', () => {
+test('there are six kinds of execution, and the catalog knows which deeds change the outside world', () => {
   assert.deepEqual(executionPrimitives, [
     'sync_function',
     'async_task',

@@ -18,6 +18,7 @@ export type EffectClass = (typeof effectClasses)[number]
  */
 export type EffectArtifacts = {
   write(draft: ArtifactDraft, name?: string): Promise<WrittenArtifact>
+  /** Read before the deed: an artifact that is not there, or cannot be read, fails the effect as one that did nothing. */
   find(artifactId: string): Promise<StoredArtifact>
   text(artifactId: string): Promise<string>
   publish(artifactId: string, destination: string): Promise<void>

@@ -14,6 +14,7 @@ import {
   findEffectFlaws,
   findSagaFlaws,
   findScheduleFlaws,
+  findTypeFlaws,
   findUnknownNames,
   nameOf,
   only,
@@ -74,6 +75,7 @@ export function openCatalog(definitions: readonly Definition[], host: CatalogHos
     ...findDuplicates(definitions),
     ...findUnknownNames(definitions),
     ...[...types.values()].flatMap(findContractGaps),
+    ...[...types.values()].flatMap(findTypeFlaws),
     ...gaps.flatMap(({ spec, gaps: all }) =>
       gapFindings(
         spec,

@@ -17,6 +17,7 @@ import {
   writeMemory,
 } from '#domains/memory'
 import { decideApproval, findPending } from '#domains/approvals'
+import { accept } from '#kernel/refusal'
 import { openDb } from '#store'
 import { accepted, TRACE } from '#test/tenant'
 import { anAct, aPreference, aReader, dumpDatabase, type MemoryRoom, openMemoryRoom } from '#test/memory'
@@ -34,7 +35,7 @@ const reports: Forgettable = {
   async erase(tx, lineage) {
     const items = await reports.list(tx, lineage)
     await tx.query(`update public.reports set body = '' where memory_id = any ($1::uuid[])`, [lineage.memoryIds])
-    return items
+    return accept(items)
   },
 }
 

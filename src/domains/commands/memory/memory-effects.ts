@@ -9,6 +9,7 @@ import {
 } from '#domains/memory'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
+import { kindOf } from '#kernel/refusal-codes'
 import { outcomeOf, sqlStateOf } from '#store'
 import type { Definition } from '../catalog/definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure } from '../catalog/effect-definition.ts'
@@ -61,6 +62,8 @@ function textOf(payload: JsonObject, field: string): string {
   return typeof value === 'string' ? value : ''
 }
 
+const denials: readonly string[] = ['memory.forget.held', 'memory.consent.missing', 'artifacts.artifact.held']
+
 /** A refusal was given before anything was written; a database that broke off may have committed, and the key settles it. */
 async function done<T>(work: () => Promise<Decision<T>>): Promise<T> {
   const decided = await work().catch((error: unknown) => {
@@ -68,6 +71,8 @@ async function done<T>(work: () => Promise<Decision<T>>): Promise<T> {
     throw isBusy ? new EffectFailure('temporary_database_error', 'the database broke off') : error
   })
   if (decided.ok) return decided.value
-  const isPolicy = decided.code === 'memory.forget.held' || decided.code === 'memory.consent.missing'
-  throw new EffectFailure(isPolicy ? 'policy_denied' : 'validation_error', `${decided.code}: ${decided.reason}`)
+  const said = `${decided.code}: ${decided.reason}`
+  // The rows are emptied and a store does not answer: the same call again ends it.
+  if (kindOf(decided.code) === 'unavailable') throw new EffectFailure('transient_connector_error', said)
+  throw new EffectFailure(denials.includes(decided.code) ? 'policy_denied' : 'validation_error', said)
 }

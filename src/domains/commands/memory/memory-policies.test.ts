@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { semanticQueues } from '#runtime'
-import { defineSchedule, type Definition } from '../catalog/definitions.ts'
+import type { Definition } from '../catalog/definitions.ts'
 import { defineEffect } from '../catalog/effect-definition.ts'
 import { anyHost, openCatalog } from '../catalog/open-catalog.ts'
+import { shippedSchedulesFor } from '../maintenance.ts'
 import { shippedPolicies } from '../policies/shipped.ts'
 import { memoryPolicies } from './memory-policies.ts'
-import { memoryDecayReview, memoryTypeDefinitions, REVIEW_STALE_MEMORY, reviewStaleMemoryTask } from './memory-types.ts'
+import { memoryTypeDefinitions, REVIEW_STALE_MEMORY, reviewStaleMemoryTask } from './memory-types.ts'
 import { decideProposal } from './propose-memory.ts'
 
 const answer = (name: string, facts: object) => {
@@ -14,7 +15,7 @@ const answer = (name: string, facts: object) => {
   return rule?.decide({ action: 'write_memory', command: {}, task: {}, context: { facts } })?.decision
 }
 
-test('[POL-05] [POL-10] [MEM-13] the rules say what the judgement says, and no to what nobody judged', () => {
+test('[MEM-13] the rules say what the judgement says, and no to what nobody judged', () => {
   const decisions = ['write', 'known', 'ask', 'reject', undefined, 'nonsense']
   assert.deepEqual(
     decisions.map((decision) => answer('memory_write', { memory_write: { decision, reasons: ['because'] } })),
@@ -23,7 +24,7 @@ test('[POL-05] [POL-10] [MEM-13] the rules say what the judgement says, and no t
   assert.equal(answer('memory_write', {}), 'deny')
 })
 
-test('[MEM-19] [SEC-05] data safety is asked before every memory write', () => {
+test('[MEM-19] data safety is asked before every memory write', () => {
   const classes = ['public', 'internal', 'confidential', 'pii', 'payment', 'secret', undefined]
   assert.deepEqual(
     classes.map((sensitivity) => answer('memory_data_safety', { memory_write: { sensitivity } })),
@@ -43,26 +44,15 @@ test('a subject on hold, or one that nobody knows, is not forgotten', () => {
   )
 })
 
-test('[SCD-04] [MEM-18] the daily review: its name, its command, its time and its queue, and the catalog takes it', () => {
-  assert.deepEqual(memoryDecayReview, {
-    name: 'memory_decay_review',
-    command_type: 'review_stale_memory',
-    cron: '0 3 * * *',
-    queue: 'scheduled_maintenance',
-  })
+test('[SCD-04] the daily review: memory brings its command, and with it comes the schedule', () => {
   const effects: Definition[] = ['memory.write', 'memory.erase', 'memory.review'].map((effect_type) =>
     defineEffect({ effect_type, class: 'keyed', do: async () => ({}) }),
   )
-  const all = [
-    ...shippedPolicies,
-    ...memoryPolicies,
-    ...memoryTypeDefinitions,
-    ...effects,
-    defineSchedule(memoryDecayReview),
-  ]
-  const opened = openCatalog(all, { ...anyHost, queues: Object.keys(semanticQueues) })
+  const all = [...shippedPolicies, ...memoryPolicies, ...memoryTypeDefinitions, ...effects]
+  const opened = openCatalog([...all, ...shippedSchedulesFor(all)], { ...anyHost, queues: Object.keys(semanticQueues) })
   assert.ok(opened.ok, opened.ok ? '' : opened.reason)
-  assert.deepEqual(opened.value.schedules, [memoryDecayReview])
+  const review = { name: 'memory_decay_review', command_type: REVIEW_STALE_MEMORY, cron: '0 3 * * *' }
+  assert.deepEqual(opened.value.schedules, [{ ...review, queue: 'scheduled_maintenance' }])
   const task = opened.value.taskOfType.get(REVIEW_STALE_MEMORY)?.spec
   assert.ok(task?.name === reviewStaleMemoryTask && task.ingress_types.includes('scheduled_trigger'))
 })

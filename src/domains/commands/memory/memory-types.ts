@@ -1,20 +1,12 @@
 /** The command types of memory. A command names a row of the memory room, never what it says or whom it is about. */
 import { z } from 'zod'
-import { defineCommandType, defineFunction, type Definition, type ScheduleSpec } from '../catalog/definitions.ts'
+import { defineCommandType, defineFunction, type Definition } from '../catalog/definitions.ts'
 import { defineTask } from '../catalog/task-spec.ts'
 
 export const WRITE_MEMORY = 'write_memory'
 export const FORGET_MEMORY = 'forget_memory'
-/** What the schedule `memory_decay_review` fires, `0 3 * * *`. */
+/** What the shipped schedule `memory_decay_review` fires (`../maintenance.ts`). */
 export const REVIEW_STALE_MEMORY = 'review_stale_memory'
-
-/** The daily review, for whoever registers shipped schedules. */
-export const memoryDecayReview: ScheduleSpec = {
-  name: 'memory_decay_review',
-  command_type: REVIEW_STALE_MEMORY,
-  cron: '0 3 * * *',
-  queue: 'scheduled_maintenance',
-}
 
 export const writeMemoryTask = 'Write Memory'
 export const forgetMemoryTask = 'Forget Subject'
@@ -58,7 +50,7 @@ export const memoryTypeDefinitions: readonly Definition[] = [
     payload: z.strictObject({ memory_erasure_id: z.uuid() }),
     fields: { memory_erasure_id: 'internal' },
     side_effects: ['memory.erase'],
-    error_classes: failures,
+    error_classes: [...failures, 'transient_connector_error'],
     cancellable_by: ['requester', 'admin'],
     audit: ['memory_forget_requested', 'memory_erased'],
     risk_level: 'medium',

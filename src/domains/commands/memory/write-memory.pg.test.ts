@@ -46,7 +46,7 @@ describe('write_memory', () => {
     (await room.rows<{ status: string }>('select status from concord.commands where command_id = $1', [commandId]))[0]
       ?.status
 
-  test('[MEM-04] [MEM-12] [MEM-13] [CMD-15] [PLN-08] with consent a sure preference is written at once, in the request itself', async () => {
+  test('[MEM-04] [MEM-12] [MEM-13] with consent a sure preference is written at once, in the request itself', async () => {
     const preference = aPreference()
     await room.consent(preference)
     const { candidate, command, isNew } = accepted(await room.propose(preference))
@@ -67,7 +67,7 @@ describe('write_memory', () => {
     ])
   })
 
-  test('[MEM-04] [TST-04] [POL-10] without consent nothing is written until the data owner agrees', async () => {
+  test('[MEM-04] without consent nothing is written until the data owner agrees', async () => {
     const preference = aPreference()
     const proposal = accepted(await room.propose(preference))
     assert.equal(await statusOf(proposal.command.command_id), 'waiting_for_approval')
@@ -80,7 +80,7 @@ describe('write_memory', () => {
     assert.equal((await recordsOf(preference.subject_id)).length, 1)
   })
 
-  test('[MEM-05] [PLN-08] sensitive or broad memory waits for a person, consent or not; a no leaves no record', async () => {
+  test('[MEM-05] sensitive or broad memory waits for a person, consent or not; a no leaves no record', async () => {
     for (const change of [
       { content: { mail: 'ada@example.com' } },
       { scope: 'team' as const },
@@ -96,7 +96,7 @@ describe('write_memory', () => {
     }
   })
 
-  test('[MEM-19] [SEC-05] a secret is refused before anything is stored', async () => {
+  test('[MEM-19] a secret is refused before anything is stored', async () => {
     const before = await room.rows('select count(*) from concord.commands')
     const refused = await room.propose(aPreference({ content: { note: 'password: opensesame' } }))
     assert.ok(!refused.ok && refused.code === 'memory.content.secret')
@@ -164,7 +164,7 @@ describe('write_memory', () => {
     assert.ok(!changed.ok && changed.code === 'key_reused')
   })
 
-  test('[RUN-10] [MEM-13] the effect repeated any number of times, at once too, writes one record', async () => {
+  test('[MEM-13] the effect repeated any number of times, at once too, writes one record', async () => {
     const preference = aPreference()
     await room.consent(preference)
     const { candidate, command } = accepted(await room.propose(preference))
