@@ -2,6 +2,7 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import {
   actingFor,
+  actorsOf,
   cancelBody,
   cancelCommand,
   cancelledView,
@@ -23,11 +24,14 @@ import {
   submitCommandBody,
   submittedView,
   supplyInput,
+  taskOf,
   toCommandView,
   toEffectView,
   toEventView,
   toExplanationView,
 } from '#domains/commands'
+import { listEdits, personIdsOf } from '#domains/approvals'
+import { listNames } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
@@ -163,7 +167,14 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
   const cursors = openPageCursors(deps.cursorKey)
   const acting = (c: ApiContext) => actingFor(principalOf(c), c.get('ids').traceId)
   const named = (c: ApiContext, commandId: string) => ({ workspaceId: workspaceOf(c).id, commandId })
-  const show = (command: StoredCommand) => toCommandView(world.catalog, { command, effects: [] })
+  const namesOf = (c: ApiContext, commands: readonly StoredCommand[]) =>
+    listNames(deps.db, principalOf(c).orgId, personIdsOf(commands.map(({ requested_by }) => requested_by)))
+  const showAll = async (c: ApiContext, commands: readonly StoredCommand[]) => {
+    const names = await namesOf(c, commands)
+    return commands.map((command) => toCommandView(world.catalog, { command, effects: [] }, names))
+  }
+  const show = async (c: ApiContext, command: StoredCommand) =>
+    toCommandView(world.catalog, { command, effects: [] }, await namesOf(c, [command]))
   const find = (c: ApiContext, commandId: string) => getCase(deps.db, workspaceOf(c).id, commandId)
 
   return newRouter()
@@ -200,31 +211,32 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
       const page = await readPage(cursors, query, {
         scope: ['listCommands', workspaceId, status ?? null, taskName ?? null],
         read: (beforeId, limit) => listCommands(deps.db, workspaceId, { status, taskName, beforeId, limit }),
-        view: show,
+        view: (row) => row,
         position: ({ command_id }) => command_id,
       })
-      return page.ok ? c.json(page.value, 200) : refused(c, page)
+      return page.ok ? c.json({ ...page.value, items: await showAll(c, page.value.items) }, 200) : refused(c, page)
     })
     .openapi(getCommand, async (c) => {
       const found = await find(c, c.req.valid('param').command_id)
-      return found.ok ? c.json(toCommandView(world.catalog, found.value), 200) : refused(c, found)
+      if (!found.ok) return refused(c, found)
+      return c.json(toCommandView(world.catalog, found.value, await namesOf(c, [found.value.command])), 200)
     })
     .openapi(postInput, async (c) => {
       const asked = { ...c.req.valid('json'), ...named(c, c.req.valid('param').command_id) }
       const supplied = await supplyInput(world, acting(c), asked)
-      return supplied.ok ? c.json(show(supplied.value), 200) : refused(c, supplied)
+      return supplied.ok ? c.json(await show(c, supplied.value), 200) : refused(c, supplied)
     })
     .openapi(postCancel, async (c) => {
       const { reason, cancellation_mode, force } = c.req.valid('json')
       const asked = { ...named(c, c.req.valid('param').command_id), reason, cancellationMode: cancellation_mode, force }
       const cancelled = await cancelCommand(world, acting(c), asked)
       if (!cancelled.ok) return refused(c, cancelled)
-      return c.json({ ...show(cancelled.value.command), changed: cancelled.value.changed }, 200)
+      return c.json({ ...(await show(c, cancelled.value.command)), changed: cancelled.value.changed }, 200)
     })
     .openapi(postRetry, async (c) => {
       const asked = { ...c.req.valid('json'), ...named(c, c.req.valid('param').command_id) }
       const retried = await retryCommand(world, acting(c), asked)
-      return retried.ok ? c.json(show(retried.value), 200) : refused(c, retried)
+      return retried.ok ? c.json(await show(c, retried.value), 200) : refused(c, retried)
     })
     .openapi(getEvents, async (c) => {
       const { command_id: commandId } = c.req.valid('param')
@@ -251,6 +263,10 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
         afterSeq: null,
         limit: EVENTS_MAX,
       })
-      return c.json(toExplanationView(explainCommand(found.value, events)), 200)
+      const edits = await listEdits(deps.db, named(c, commandId))
+      const names = await listNames(deps.db, principalOf(c).orgId, actorsOf(found.value, events, edits))
+      const task = taskOf({ world, command: found.value.command })
+      const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task }
+      return c.json(toExplanationView(explainCommand(found.value, events, facts)), 200)
     })
 }

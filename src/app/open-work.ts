@@ -12,6 +12,7 @@ import {
 import { archiveArtifacts, type ArtifactWorld, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
 import {
   artifactFacts,
+  checkShapes,
   COMMAND_KIND,
   type CommandWorld,
   connectorDefinitions,
@@ -30,7 +31,7 @@ import {
 import { type Connectors, environmentSecrets, fileSecrets, openConnectors, openSecrets } from '#domains/connectors'
 import { type MemoryWorld, openMemory } from '#domains/memory'
 import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleWorld } from '#domains/schedules'
-import { textId } from '#kernel/ids'
+import { encodeId, textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { capabilitiesOf, type Runtime, semanticQueues } from '#runtime'
 import { createDbosRuntime } from '#runtime/dbos'
@@ -120,6 +121,8 @@ export async function openWork(
     ...connectorDefinitions(connectors.value),
     ...project.catalog,
   ]
+  const shaped = checkShapes(definitions)
+  if (!shaped.ok) return shaped
   const catalog = openCatalog([...definitions, ...shippedSchedulesFor(definitions)], {
     name: 'dbos',
     capabilities: capabilitiesOf(runtime.profile),
@@ -137,6 +140,11 @@ export async function openWork(
     facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
     notifyApprovers: notify,
+    onTaskGone: ({ command_id, task_name }) =>
+      log.warn(
+        { command_id: encodeId('command', command_id), task_name },
+        'a command waits: its task is not in the catalog',
+      ),
     sleep,
   })
   const approvals: ApprovalWorld = {

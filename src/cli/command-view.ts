@@ -16,6 +16,7 @@ export type CommandView = {
   readonly task_name: string | null
   readonly status: CommandState
   readonly requested_by: string
+  readonly requested_by_name: string | null
   readonly payload: Readonly<Record<string, unknown>>
   readonly result: unknown
   readonly error: string | null

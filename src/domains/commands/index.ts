@@ -38,6 +38,7 @@ export {
 export type { CatalogFinding } from './catalog/finding.ts'
 export { findMappingGaps, mappingQuestions } from './catalog/mapping-lint.ts'
 export { anyHost, type Catalog, type CatalogHost, type CompiledTask, openCatalog } from './catalog/open-catalog.ts'
+export { checkShapes } from './catalog/shape-checks.ts'
 export {
   type ExecutionPrimitive,
   executionPrimitives,
@@ -82,7 +83,7 @@ export {
 } from './contract.ts'
 export { openDrive } from './drive-command.ts'
 export { type CommandEventType, commandEventPurposes, commandLog } from './events.ts'
-export { type ExplainedStep, type Explanation, explainCommand } from './explain-command.ts'
+export { actorsOf, type ExplainedStep, type Explanation, explainCommand, type StoryFacts } from './explain-command.ts'
 export { findScheduledTask, type Firing, fireSchedule } from './fire-schedule.ts'
 export { builtInFacts, type FactSource, type FactSources } from './gather-facts.ts'
 export type { DependsOn } from './insert-command.ts'
@@ -144,8 +145,10 @@ export { reconcileCommands } from './reconcile-commands.ts'
 export { compensateCommand, retryCommand } from './retry-command.ts'
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit-command.ts'
 export { supplyInput, type SupplyInput } from './supply-input.ts'
+export { taskOf } from './task-of.ts'
 export { type Acting, actingFor, COMMAND_KIND, type CommandWorld } from './world.ts'
 export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
 export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
+export { listParked, type ParkedCommand } from './wait-for-task.ts'
 export { readYaml } from './yaml/read-yaml.ts'
 export { loadConnector, loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'
