@@ -33,6 +33,7 @@ function aView(more: Partial<ArtifactView> = {}): ArtifactView {
     visibility: 'private',
     data_class: 'internal',
     published_to: null,
+    publications: [],
     superseded_by: null,
     retain_until: null,
     hold_reason: 'an audit',
