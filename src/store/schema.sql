@@ -210,6 +210,7 @@ create table concord.artifacts (
   superseded_by    uuid,
   retain_until     concord.finite_time,
   hold_reason      concord.filled_text,
+  publications     concord.list_json           not null default '[]'::jsonb,
   constraint artifacts_pk PRIMARY KEY (artifact_id),
   constraint artifacts_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint artifacts_superseded_by_uq UNIQUE (superseded_by, workspace_id),
@@ -240,6 +241,7 @@ grant insert, select, update on concord.artifacts to concord_engine;
 comment on column concord.artifacts.location is 'disk:<sha-256>, s3:<sha-256>, a data: URI of a small text, or removed:<sha-256> after retention.';
 comment on column concord.artifacts.lineage is 'The command, effect and runs it came from, and its sources by kind and id.';
 comment on column concord.artifacts.hold_reason is 'While set, retention does not touch the row.';
+comment on column concord.artifacts.publications is 'Where it is published now: destination, command, effect and time of each.';
 
 create table concord.command_dependencies (
   child_command_id       uuid                   not null,
