@@ -215,6 +215,15 @@ describe('the routes of the artifacts room', () => {
     assert.equal(given.status, 'cancelled')
   })
 
+  test('a draft is finished once; what is ready is no draft any more', async () => {
+    const { wire } = await anArtifact({ is_draft: true })
+    assert.equal((await outcomeOf(await post(`/artifacts/${wire}/finish`, 'reader'))).slice(0, 3), '403')
+    assert.equal(((await (await get(`/artifacts/${wire}`)).json()) as ArtifactView).status, 'draft')
+    const ready = (await (await post(`/artifacts/${wire}/finish`, 'writer')).json()) as ArtifactView
+    assert.equal(ready.status, 'ready')
+    assert.equal(await outcomeOf(await post(`/artifacts/${wire}/finish`, 'writer')), '409 machine.move.illegal')
+  })
+
   test('the lineage on the wire', async () => {
     const source = await anArtifact()
     const { wire } = await anArtifact({ sources: [{ kind: 'artifact', id: source.artifact_id }] })
