@@ -35,19 +35,19 @@ export function resumeWork(config: Config, id: string | undefined): Promise<Deci
         hint: '`concord stuck` lists what is',
       })
     }
-    const before = (await listAll(runtime)).filter((each) => id === undefined || each.id === id)
     // Somebody else may have been faster: then it is not stuck any more, which is all that was asked for.
     for (const process of chosen) await runtime.resume(process)
-    return accept(before)
+    return accept(chosen.map(viewOf))
   })
 }
 
 async function listAll(runtime: Runtime): Promise<readonly StuckWork[]> {
-  const stuck = await runtime.stuck({ limit: LIMIT })
-  return stuck.map((each) => {
-    const { kind, why, detail, since } = each
-    return { kind, id: shownId(each), why, detail, since: since.toISOString() }
-  })
+  return (await runtime.stuck({ limit: LIMIT })).map(viewOf)
+}
+
+function viewOf(stuck: Awaited<ReturnType<Runtime['stuck']>>[number]): StuckWork {
+  const { kind, why, detail, since } = stuck
+  return { kind, id: shownId(stuck), why, detail, since: since.toISOString() }
 }
 
 function shownId({ kind, id }: Process): string {

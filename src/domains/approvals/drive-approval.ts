@@ -4,6 +4,7 @@
  * hear a notice twice, under one id.
  */
 import type { Random } from '#kernel/clock'
+import { redactText } from '#kernel/secret-shapes'
 import type { Drive, Next } from '#runtime'
 import { findDatabaseTime, findApprovalOfTurn } from './approval-repository.ts'
 import { bySystem } from '#domains/identity'
@@ -94,7 +95,8 @@ async function recordFailure(
     channel,
     notice,
     attempt,
-    error: text.replaceAll('\0', '').slice(0, ERROR_LENGTH_MAX),
+    // A receiver may repeat the credential that it did not like.
+    error: redactText(text.replaceAll('\0', '')).slice(0, ERROR_LENGTH_MAX),
     retry_at: retryAt?.toISOString() ?? null,
   }
   const by = bySystem(traceId)

@@ -3,7 +3,7 @@ import { dataClasses, highestClass, checkSecrets, redactPayload } from '#kernel/
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
-import { transition } from '#store'
+import { isLostRace, transition } from '#store'
 import { beginCall } from './begin-call.ts'
 import { type CallContext, type ConnectorCall, type ConnectorResult, failed, unsupported } from './connector.ts'
 import type { ConnectorOperationContract } from './define-connector.ts'
@@ -12,6 +12,7 @@ import { callWithin, judgeAnswer } from './judge-answer.ts'
 import type { OpenedConnector } from './opened-connector.ts'
 import { openScrubber, type Scrubber } from './scrub.ts'
 import { openSecretDoor, type SecretDoor } from './secret-door.ts'
+import { abandoned } from './settle-abandoned.ts'
 import { storedInvocation } from './stored-invocation.ts'
 import { summarise } from './summarise.ts'
 import type { ConnectorWorld } from './world.ts'
@@ -50,7 +51,13 @@ export async function callConnector(
     opened.breaker.release()
     return failed(secrets.error)
   }
-  const begun = await begin(world, opened, operation, { ...request, input: checked.input }, scrubber)
+  const begun = await begin(world, opened, operation, { ...request, input: checked.input }, scrubber).catch(
+    (error: unknown) => {
+      // A database that breaks here must not leave the one call that may try standing for ever.
+      opened.breaker.release()
+      throw error
+    },
+  )
   if (!begun.ok) {
     opened.breaker.release()
     return begun.result
@@ -177,7 +184,9 @@ async function callBegun(
   )
   const result = judgeAnswer(operation, answer, scrubber)
   const at = world.now()
-  breaker.tell(result.error?.error_class, at)
+  // A call that was cancelled says nothing about the provider.
+  if (!result.ok && request.context.signal.aborted) breaker.release()
+  else breaker.tell(result.error?.error_class, at)
   const latency_ms = Math.max(0, at.getTime() - startedAt.getTime())
   const row = {
     connector_invocation_id: invocationId,
@@ -207,6 +216,8 @@ async function callBegun(
       latency_ms,
     },
   })
+  // Settled by the sweep: this process was away for so long that it counted as gone. What is on record is what is told.
+  if (isLostRace(settled)) return failed(abandoned)
   if (!settled.ok)
     throw new KernelFault('connectors.invocation.lost', `a call could not be completed: ${settled.reason}`)
   return result

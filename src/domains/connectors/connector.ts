@@ -55,6 +55,9 @@ export type ConnectorResult = {
   readonly metadata?: JsonObject
 }
 
+/** What a connector is given to look at the other side without calling an operation. */
+export type RefreshContext = Pick<CallContext, 'signal' | 'secret' | 'conceal'>
+
 export interface Connector {
   readonly name: string
   readonly connector_type: string
@@ -63,6 +66,11 @@ export interface Connector {
   call(request: ConnectorCall): Promise<ConnectorResult>
   /** For providers that describe themselves: what they say now about the operations that are declared. */
   look?(context: LookContext): Promise<readonly SeenDefinition[]>
+  /**
+   * Reads anew what the other side says about itself, such as the tools of an MCP server, and changes nothing there. What it returns
+   * is put on record by `sync_connector_metadata`; whatever it throws is recorded as its failure.
+   */
+  refresh?(context: RefreshContext): Promise<JsonObject>
   close?(): Promise<void>
 }
 

@@ -13,6 +13,7 @@ export {
   type Happened,
   type LookContext,
   type SeenDefinition,
+  type RefreshContext,
   succeeded,
   unsupported,
 } from './connector.ts'
@@ -94,5 +95,6 @@ export {
   type SecretSources,
 } from './secrets.ts'
 export type { StoredInvocation } from './stored-invocation.ts'
+export type { SyncConnectors, SyncedConnector } from './sync-connectors.ts'
 export { knownTools, type Tool, type ToolExecutionMode, toolExecutionModes, toolsOf, toolView } from './tool.ts'
 export type { ConnectorWorld } from './world.ts'

@@ -8,6 +8,8 @@ import { checkDefinitions, type CheckDefinitions } from './definitions/check-def
 import type { StoredDefinition } from './definitions/stored-definition.ts'
 import { type ConnectorFinding, finding } from './finding.ts'
 import { openBreaker, type OpenedConnector } from './opened-connector.ts'
+import { openAbandonedSweep } from './settle-abandoned.ts'
+import { type SyncConnectors, syncConnectors, type SyncedConnector } from './sync-connectors.ts'
 import type { ConnectorWorld } from './world.ts'
 
 export type Connectors = {
@@ -17,6 +19,10 @@ export type Connectors = {
   check(name: string, asked: CheckDefinitions): Promise<Decision<readonly StoredDefinition[]>>
   /** True while nobody is sent there. */
   isOpen(name: string): boolean
+  /** What is known about each of them now, after a fresh look at those that can be looked at. */
+  sync(asked: SyncConnectors): Promise<readonly SyncedConnector[]>
+  /** Settles the calls of processes that are gone; how many. */
+  settleAbandoned(asked: { readonly traceId: string }): Promise<number>
   close(): Promise<void>
 }
 
@@ -48,6 +54,8 @@ export function openConnectors(
         : refuse('connectors.connector.not_found', `There is no connector ${quote(name)}.`)
     },
     isOpen: (name) => opened.get(name)?.breaker.isOpen ?? false,
+    sync: (asked) => syncConnectors(world, [...opened.values()], asked),
+    settleAbandoned: openAbandonedSweep(world, definitions),
     async close() {
       for (const { connector } of opened.values()) await connector.close?.()
     },

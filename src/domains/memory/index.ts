@@ -42,7 +42,8 @@ export {
   previewForget,
 } from './forget-subject.ts'
 export type { Forgettable, Lineage } from './forgettable.ts'
-export { listHolds, placeHold, releaseHold } from './hold.ts'
+export { findLineage } from './forget-memories.ts'
+export { listHolds, listStandingHolds, placeHold, releaseHold } from './hold.ts'
 export { candidateIdOf, insertCandidate, type NewCandidate } from './insert-candidate.ts'
 export {
   candidateDetailView,

@@ -97,7 +97,9 @@ function openHttp(terms: HttpTerms, tools: ConnectorTools): Connector {
         'no',
       )
     const { url, body } = built.value
-    const credential = await authorizer.headersFor({ url, method: form.method, body }, context)
+    // An address from the input may be anybody's: the credential is for the origin of the base address, as on a redirect.
+    const isOwn = url.origin === base.origin
+    const credential = isOwn ? await authorizer.headersFor({ url, method: form.method, body }, context) : {}
     const key = context.idempotency_key
     const request: HttpRequest = {
       ...shared(context),

@@ -118,6 +118,13 @@ describe('an MCP server as a connector', () => {
     assert.equal((await write()).ok, true)
   })
 
+  test('a sync records the hash of what the server says now', async () => {
+    const asked = { workspaceId: gate.world.workspace, signal: new AbortController().signal }
+    const [lines] = await gate.connectors.sync(asked)
+    const hash = accepted(await check())[0]?.seen_hash
+    assert.deepEqual(lines?.refreshed, { definitions: { write_line: hash } })
+  })
+
   test('[SEC-06] the server sees the environment that was declared and nothing of ours', async () => {
     mount.script({ mode: 'echo' })
     const { output } = await write()
