@@ -77,12 +77,14 @@ export function openS3Store(options: S3StoreOptions): BlobStore {
 
   async function open(sha256: string): Promise<Decision<OpenBlob>> {
     const limit = new AbortController()
-    const timer = setTimeout(() => limit.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
+    const late = AbortSignal.timeout(timeoutMs)
+    const stop = () => limit.abort(late.reason)
+    late.addEventListener('abort', stop, { once: true })
     try {
       return await openWithin(sha256, limit.signal)
     } finally {
       // Its time was for the store to answer. How long a reader takes for what passes is the reader's.
-      clearTimeout(timer)
+      late.removeEventListener('abort', stop)
     }
   }
 

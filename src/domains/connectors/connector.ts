@@ -64,13 +64,13 @@ export interface Connector {
   capabilities(): readonly string[]
   /** May throw `ConnectorFailure`; whatever else it throws is `internal_error` with an unknown outcome. */
   call(request: ConnectorCall): Promise<ConnectorResult>
-  /** For providers that describe themselves: what they say now about the operations that are declared. */
-  look?(context: LookContext): Promise<readonly SeenDefinition[]>
   /**
    * Reads anew what the other side says about itself, such as the tools of an MCP server, and changes nothing there. What it returns
    * is put on record by `sync_connector_metadata`; whatever it throws is recorded as its failure.
    */
   refresh?(context: RefreshContext): Promise<JsonObject>
+  /** For providers that describe themselves: what they say now about the operations that are declared. */
+  look?(context: LookContext): Promise<readonly SeenDefinition[]>
   close?(): Promise<void>
 }
 

@@ -11,9 +11,9 @@ export {
   type ConnectorResult,
   failed,
   type Happened,
+  type RefreshContext,
   type LookContext,
   type SeenDefinition,
-  type RefreshContext,
   succeeded,
   unsupported,
 } from './connector.ts'

@@ -15,8 +15,6 @@ export type ForgetPreview = {
   readonly items: readonly KnownItem[]
   readonly consents: readonly StoredConsent[]
   readonly holds: readonly StoredHold[]
-  /** How many of them, and of the items' own, stop an erasure now. */
-  readonly standing: number
   readonly may_erase: boolean
 }
 
@@ -31,11 +29,10 @@ export async function previewForget(
   const items: KnownItem[] = []
   for (const room of world.forgettables) items.push(...(await room.list(world.db, lineage)))
   const consents = await listConsents(world.db, { workspaceId, subject, limit: CONSENTS_MAX })
-  const found = await listStandingHolds(world.db, lineage)
+  const standing = await listStandingHolds(world.db, lineage)
   const own = await listHolds(world.db, workspaceId, subject)
-  const holds = [...new Map([...found, ...own].map((hold) => [hold.memory_hold_id, hold])).values()]
-  const standing = countHolds(found, items)
-  return { items, consents, holds, standing, may_erase: standing === 0 }
+  const holds = [...new Map([...standing, ...own].map((hold) => [hold.memory_hold_id, hold])).values()]
+  return { items, consents, holds, may_erase: countHolds(holds, items) === 0 }
 }
 
 /** The lineage, and nobody who writes to it or places a hold on a part of it until the transaction ends. */

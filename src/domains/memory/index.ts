@@ -42,8 +42,7 @@ export {
   previewForget,
 } from './forget-subject.ts'
 export type { Forgettable, Lineage } from './forgettable.ts'
-export { findLineage } from './forget-memories.ts'
-export { listHolds, listStandingHolds, placeHold, releaseHold } from './hold.ts'
+export { listHolds, placeHold, releaseHold } from './hold.ts'
 export { candidateIdOf, insertCandidate, type NewCandidate } from './insert-candidate.ts'
 export {
   candidateDetailView,

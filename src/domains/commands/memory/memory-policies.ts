@@ -1,6 +1,7 @@
 /** The rules of memory commands, and the facts they decide on: judgements about the candidate, never what it says. */
 import {
   assessCandidate,
+  countHolds,
   findCandidate,
   getErasure,
   hasConsent,
@@ -70,7 +71,7 @@ const memoryForget: PolicyRule = {
   actions: '*',
   decide: (input) => {
     const holds = factOf(input, 'memory_holds')
-    return holds === 0 ? allow : deny('A hold stands on what would be erased, or nobody knows.')
+    return holds === 0 ? allow : deny('A hold stands on this subject or on something made from it, or nobody knows.')
   },
 }
 
@@ -111,8 +112,8 @@ export function memoryFacts(memory: MemoryWorld): FactSources {
       const found = await getErasure(memory.db, { workspaceId: command.workspace_id, erasureId })
       if (!found.ok || found.value.command_id !== command.command_id || found.value.subject_id === null) return null
       const { subject_type, subject_id } = found.value
-      const { standing } = await previewForget(memory, command.workspace_id, { subject_type, subject_id })
-      return standing
+      const { holds, items } = await previewForget(memory, command.workspace_id, { subject_type, subject_id })
+      return countHolds(holds, items)
     },
   }
 }
