@@ -1,6 +1,7 @@
 /** The doors to other systems: which there are, what each operation promises, and what was called. Nothing is called from here. */
 import { createRoute, z } from '@hono/zod-openapi'
 import {
+  approvedDefinition,
   approveDefinition,
   connectorDetailView,
   type Connectors,
@@ -167,11 +168,12 @@ export function connectorRoutes({ db, cursorKey, now, newId, connectors }: Conne
       const items = connectors.definitions.map((definition) => toConnectorView(definition, isOpen(definition.name)))
       return c.json({ items: items.toSorted((a, b) => (a.connector_id < b.connector_id ? -1 : 1)) }, 200)
     })
-    .openapi(getOneConnector, (c) => {
+    .openapi(getOneConnector, async (c) => {
       const id = c.req.valid('param').connector_id
       const definition = find(id)
       if (!definition) return refused(c, unknown(id))
-      return c.json(toConnectorDetailView(definition, isOpen(definition.name)), 200)
+      const approved = await approvedDefinition(db, definition, workspaceOf(c).id)
+      return c.json(toConnectorDetailView(approved, isOpen(definition.name)), 200)
     })
     .openapi(getInvocations, async (c) => {
       const [workspace, query] = [workspaceOf(c), c.req.valid('query')]

@@ -86,6 +86,7 @@ describe('an MCP server from the terminal', () => {
     )
     const shown = await approveShown('everything')
     assert.match(shown.out, /echo +quarantined +sha256:[\s\S]*Echoes back the input string/)
+    assert.match((await concord('connectors', 'show', 'everything')).out, /echo .*Echoes back the input string/)
     const { ended, commandId } = await say('first', 'everything', 'hello')
     assert.equal(ended.code, 0, ended.err)
     assert.match(ended.out, /Echo: hello/)

@@ -51,7 +51,12 @@ export {
 export { approveDefinition, type ApproveDefinition } from './definitions/approve-definition.ts'
 export type { CheckDefinitions } from './definitions/check-definitions.ts'
 export { type DefinitionChange, diffDefinitions, hashDefinition, sayChanges } from './definitions/hash-definition.ts'
-export { definitionView, listDefinitions, toDefinitionView } from './definitions/list-definitions.ts'
+export {
+  approvedDefinition,
+  definitionView,
+  listDefinitions,
+  toDefinitionView,
+} from './definitions/list-definitions.ts'
 export { type StoredDefinition } from './definitions/stored-definition.ts'
 export { type ConnectorEventType, connectorLog } from './events.ts'
 export { filesConnector, type FilesConnectorInput } from './files/files-connector.ts'

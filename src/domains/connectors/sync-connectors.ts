@@ -73,7 +73,7 @@ async function look(
     refresh(connector, { ...secrets.door, signal: inner }),
   )
   // `callWithin` gives the result of `refresh` below, or one of its own.
-  const { ok, output, error } = answer as ConnectorResult
+  const { ok, output, error } = answer
   if (!ok) return refused(error?.message ?? 'it failed', scrubber)
   return { refreshed: scrubber.value(output) as JsonObject, error: null }
 }

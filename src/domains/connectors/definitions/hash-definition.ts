@@ -15,12 +15,9 @@ export type DefinitionChange = {
   readonly is: string | null
 }
 
-const CHANGES_MAX = 50
-const TEXT_CHARS_MAX = 500
-
-/** The smallest parts that differ, in the order of their paths; at most fifty of them. */
+/** The smallest parts that differ, in the order of their paths. All of them and all of each: whoever approves must see what he approves. */
 export function diffDefinitions(was: JsonObject | null, is: JsonObject): readonly DefinitionChange[] {
-  return differences(was ?? undefined, is, []).slice(0, CHANGES_MAX)
+  return differences(was ?? {}, is, [])
 }
 
 function differences(
@@ -34,7 +31,7 @@ function differences(
   }
   const [before, after] = [textOf(was), textOf(is)]
   if (before === after) return []
-  return [{ path: formatPath(path) || 'definition', was: clip(before), is: clip(after) }]
+  return [{ path: formatPath(path) || 'definition', was: before, is: after }]
 }
 
 function own(object: JsonObject, name: string): JsonValue | undefined {
@@ -47,10 +44,6 @@ function isNamed(value: JsonValue | undefined): value is JsonObject {
 
 function textOf(value: JsonValue | undefined): string | null {
   return value === undefined ? null : canonicalJson(value)
-}
-
-function clip(text: string | null): string | null {
-  return text === null || text.length <= TEXT_CHARS_MAX ? text : `${text.slice(0, TEXT_CHARS_MAX)}…`
 }
 
 const LINE_CHARS_MAX = 90

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { Sql } from '#store'
+import type { ConnectorDefinition } from '../define-connector.ts'
 import { findDefinitionSql } from '../sql/find-definition.ts'
 import { diffDefinitions } from './hash-definition.ts'
 import { isQuarantined, type StoredDefinition } from './stored-definition.ts'
@@ -31,6 +32,23 @@ export function listDefinitions(
   connectorName: string,
 ): Promise<readonly StoredDefinition[]> {
   return sql.run(findDefinitionSql, [workspaceId, connectorName, null])
+}
+
+/** A connector as this workspace has approved it: with the texts and schemas of the provider where somebody agreed to them. */
+export async function approvedDefinition(
+  sql: Sql,
+  definition: ConnectorDefinition,
+  workspaceId: string,
+): Promise<ConnectorDefinition> {
+  const { pinned } = definition
+  if (pinned === null) return definition
+  const rows = await listDefinitions(sql, workspaceId, definition.name)
+  const operations = definition.operations.map((operation) => {
+    const approved = rows.find((row) => row.operation === operation.name)?.approved_definition
+    const contract = approved ? pinned.contractOf(operation, approved) : undefined
+    return contract?.ok ? contract.value : operation
+  })
+  return { ...definition, operations }
 }
 
 export function toDefinitionView(row: StoredDefinition): z.infer<typeof definitionView> {

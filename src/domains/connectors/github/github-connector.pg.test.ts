@@ -112,7 +112,7 @@ describe('GitHub', () => {
       assert.equal(hub.requests.length, before)
     })
 
-  test('[CON-11] [CON-18] nothing is written without a key, and a declaration that cannot be right is not loaded', async () => {
+  test('[CON-11] nothing is written without a key, and a declaration that cannot be right is not loaded', async () => {
     const { error } = await call('create_github_issue', { title: 'A', body: 'B' }, '')
     assert.match(error?.message ?? '', /not called without an idempotency key/)
     const odd = githubConnector({

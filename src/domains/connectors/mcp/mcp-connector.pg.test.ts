@@ -45,7 +45,7 @@ describe('an MCP server as a connector', () => {
   })
   beforeEach(() => mount.script({}))
 
-  test('[CON-18] what nobody approved is refused before the server is even started', async () => {
+  test('what nobody approved is refused before the server is even started', async () => {
     const before = mount.noted('started').length
     const refused = await write()
     assert.deepEqual(
@@ -118,7 +118,14 @@ describe('an MCP server as a connector', () => {
     assert.equal((await write()).ok, true)
   })
 
-  test('[SEC-06] the server sees the environment that was declared and nothing of ours', async () => {
+  test('a sync records the hash of what the server says now', async () => {
+    const asked = { workspaceId: gate.world.workspace, signal: new AbortController().signal }
+    const [lines] = await gate.connectors.sync(asked)
+    const hash = accepted(await check())[0]?.seen_hash
+    assert.deepEqual(lines?.refreshed, { definitions: { write_line: hash } })
+  })
+
+  test('the server sees the environment that was declared and nothing of ours', async () => {
     mount.script({ mode: 'echo' })
     const { output } = await write()
     const { content } = output as { content: { text: string }[] }
@@ -194,7 +201,7 @@ describe('the declaration of a mount', () => {
     assert.equal(findings({}), '')
   })
 
-  test('[CON-18] what cannot be right is told before anything is started', () => {
+  test('what cannot be right is told before anything is started', () => {
     assert.match(findings({ server: { stdio: { command: 'npx' } } }), /no absolute path/)
     assert.match(findings({ tools: { a: { tool: 'x' }, b: { tool: 'x' } } }), /x is mounted twice/)
     const leaking = { command: '/bin/true', env: { API_TOKEN: 'abcdef0123456789' } }

@@ -11,6 +11,7 @@ import {
 } from '../connector.ts'
 import type { ConnectorTools } from '../connector-tools.ts'
 import { type ConnectorDefinition, defineConnector } from '../define-connector.ts'
+import { hashDefinition } from '../definitions/hash-definition.ts'
 import { findMcpFlaws } from './find-mcp-flaws.ts'
 import { type McpSession, openMcpSession } from './mcp-session.ts'
 import type { McpConnectorInput } from './mcp-settings.ts'
@@ -53,6 +54,7 @@ function settingsOf({ server, tools }: McpConnectorInput): JsonObject {
 }
 
 const ERROR_TEXT_CHARS_MAX = 200
+const REFRESH_MS = 30_000
 
 function openMcp({ name, server, tools }: McpConnectorInput, own: ConnectorTools): Connector {
   const sessions = new Set<McpSession>()
@@ -67,6 +69,15 @@ function openMcp({ name, server, tools }: McpConnectorInput, own: ConnectorTools
       void session.close().finally(() => sessions.delete(session))
     }
   }
+
+  const look = (context: LookContext) =>
+    within(context, async (session) => {
+      const said = await session.tools()
+      return Object.entries(tools).flatMap(([operation, { tool = operation }]) => {
+        const found = said.find((each) => each.name === tool)
+        return found ? [{ operation, definition: definitionOf(found) }] : []
+      })
+    })
 
   return {
     name,
@@ -88,14 +99,11 @@ function openMcp({ name, server, tools }: McpConnectorInput, own: ConnectorTools
         return succeeded({ content: content ?? [], structured: structuredContent ?? null } as unknown as JsonValue)
       })
     },
-    look: (context) =>
-      within(context, async (session) => {
-        const said = await session.tools()
-        return Object.entries(tools).flatMap(([operation, { tool = operation }]) => {
-          const found = said.find((each) => each.name === tool)
-          return found ? [{ operation, definition: definitionOf(found) }] : []
-        })
-      }),
+    look,
+    async refresh(context) {
+      const seen = await look({ ...context, timeout_ms: REFRESH_MS, output_max_bytes: 0 })
+      return { definitions: Object.fromEntries(seen.map((each) => [each.operation, hashDefinition(each.definition)])) }
+    },
     async close() {
       await Promise.all([...sessions].map((session) => session.close()))
     },

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { ConnectorFailure } from '../connector.ts'
 import type { ConnectorOperationContract } from '../define-connector.ts'
 
 export type SaidTool = {
@@ -11,11 +12,21 @@ export type SaidTool = {
   readonly outputSchema?: unknown
 }
 
+const DEFINITION_CHARS_MAX = 65_536
+
 /** Name, description and schemas: everything that decides what a call means to those who make it. */
 export function definitionOf({ name, description, inputSchema, outputSchema }: SaidTool): JsonObject {
   const said = { name, description: description ?? '', input_schema: inputSchema, output_schema: outputSchema ?? null }
+  const text = JSON.stringify(said)
+  // Nobody reads more than that before approving it.
+  if (text.length > DEFINITION_CHARS_MAX)
+    throw new ConnectorFailure(
+      'permission_denied',
+      `the server says more than ${DEFINITION_CHARS_MAX} characters about a tool`,
+      'no',
+    )
   // It came off the wire as JSON; this drops what only code can hold.
-  return JSON.parse(JSON.stringify(said)) as JsonObject
+  return JSON.parse(text) as JsonObject
 }
 
 const content = z.array(z.looseObject({ type: z.string() }))

@@ -93,7 +93,7 @@ describe('notifications', () => {
     ['a name with a route', { recipient: 'Ada <eve@example.com>' }],
     ['a field more', { bcc: 'eve@example.com' }],
   ] as const)
-    test(`[SEC-06] ${what} is refused before anything is sent`, async () => {
+    test(`${what} is refused before anything is sent`, async () => {
       const [taken, rows] = [mail.taken.length, (await gate.invocations()).length]
       const { error } = await send('send_email', 'ada@example.com', more)
       assert.deepEqual([error?.error_class, error?.happened], ['validation_error', 'no'])
@@ -152,7 +152,7 @@ describe('notifications', () => {
     assert.doesNotMatch(JSON.stringify(await send('send_slack', '#ops')), /0123456789abcdef/)
   })
 
-  test('[CON-18] what cannot be right is told before anything is sent', () => {
+  test('what cannot be right is told before anything is sent', () => {
     const email = { host: 'mail.example.com', from: 'Concord\r\nBcc: eve@example.com' }
     const webhook = { url: 'http://127.0.0.1/hook', secret_ref: 'vault://hook' }
     const found = checkConnector(notificationConnector({ email, webhook })).map(({ message: said }) => said)
