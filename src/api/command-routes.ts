@@ -35,6 +35,7 @@ import { listNames } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
+import { readPage } from './read-page.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import {
@@ -42,7 +43,6 @@ import {
   idParam,
   jsonAnswer,
   jsonBody,
-  limitOf,
   newRouter,
   pageFields,
   pageOf,
@@ -206,22 +206,15 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
     })
     .openapi(getCommands, async (c) => {
       const query = c.req.valid('query')
-      const limit = limitOf(query)
       const workspaceId = workspaceOf(c).id
-      const scope = ['listCommands', workspaceId, query.status ?? null, query.task_name ?? null]
-      const before = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
-      if (before && !before.ok) return refused(c, before)
-      const filter = {
-        status: query.status,
-        taskName: query.task_name,
-        beforeId: before?.value[0] ?? null,
-        limit: limit + 1,
-      }
-      const rows = await listCommands(deps.db, workspaceId, filter)
-      const items = rows.slice(0, limit)
-      const last = rows.length > limit ? items.at(-1) : undefined
-      const next_cursor = last ? cursors.seal(scope, [last.command_id]) : null
-      return c.json({ items: await showAll(c, items), next_cursor }, 200)
+      const { status, task_name: taskName } = query
+      const page = await readPage(cursors, query, {
+        scope: ['listCommands', workspaceId, status ?? null, taskName ?? null],
+        read: (beforeId, limit) => listCommands(deps.db, workspaceId, { status, taskName, beforeId, limit }),
+        view: (row) => row,
+        position: ({ command_id }) => command_id,
+      })
+      return page.ok ? c.json({ ...page.value, items: await showAll(c, page.value.items) }, 200) : refused(c, page)
     })
     .openapi(getCommand, async (c) => {
       const found = await find(c, c.req.valid('param').command_id)
@@ -247,21 +240,16 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
     })
     .openapi(getEvents, async (c) => {
       const { command_id: commandId } = c.req.valid('param')
-      const query = c.req.valid('query')
-      const limit = limitOf(query)
       const workspaceId = workspaceOf(c).id
       const found = await find(c, commandId)
       if (!found.ok) return refused(c, found)
-      const scope = ['listCommandEvents', workspaceId, commandId]
-      const after = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
-      if (after && !after.ok) return refused(c, after)
-      const rows = await listCommandEvents(deps.db, workspaceId, commandId, {
-        afterSeq: after?.value[0] ?? null,
-        limit: limit + 1,
+      const page = await readPage(cursors, c.req.valid('query'), {
+        scope: ['listCommandEvents', workspaceId, commandId],
+        read: (afterSeq, limit) => listCommandEvents(deps.db, workspaceId, commandId, { afterSeq, limit }),
+        view: toEventView,
+        position: ({ seq }) => seq,
       })
-      const items = rows.slice(0, limit)
-      const last = rows.length > limit ? items.at(-1) : undefined
-      return c.json({ items: items.map(toEventView), next_cursor: last ? cursors.seal(scope, [last.seq]) : null }, 200)
+      return page.ok ? c.json(page.value, 200) : refused(c, page)
     })
     .openapi(getEffects, async (c) => {
       const found = await find(c, c.req.valid('param').command_id)

@@ -1,6 +1,7 @@
 /** The story of a command over HTTP: names instead of ids, what an approver changed, why an attempt was repeated, which task is missing. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import type { Hono } from 'hono'
 import { decideApproval } from '#domains/approvals'
 import { type CommandWorld, listParked, openDrive } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
@@ -9,6 +10,7 @@ import { decider, nextFence, openRoomOn, pendingOf, type TestRoom } from '#test/
 import { accepted, TRACE } from '#test/tenant'
 import type { Api } from './api.ts'
 import { approvalRoutes } from './approval-routes.ts'
+import type { ApiEnv } from './request-context.ts'
 import { commandRoutes } from './command-routes.ts'
 
 type Step = { kind: string; by: string; by_name: string | null; text: string }
@@ -25,8 +27,12 @@ describe('the explanation', () => {
   const serve = (world: CommandWorld) =>
     api.with({
       extraRoutes: (router) => {
-        const approvals = approvalRoutes({ ...api.deps, approvals: room.approvals })
-        for (const routes of [commandRoutes(api.deps, world), approvals]) router.route('/', routes)
+        // The routers' exact types say nothing more here and are too deep for the compiler to add up.
+        const routers: readonly Hono<ApiEnv>[] = [
+          commandRoutes(api.deps, world),
+          approvalRoutes({ ...api.deps, approvals: room.approvals }),
+        ]
+        for (const each of routers) router.route('/', each)
       },
     })
 

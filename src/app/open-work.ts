@@ -81,6 +81,8 @@ const FOLLOW_MS = 1_000
 /** Retention counts in days, and a blob without a row waits an hour anyway. */
 const RETAIN_MS = 60_000
 const SWEEP_MS = 600_000
+/** A call whose process died counts as under way for a minute after its time limit at least. */
+const ABANDONED_MS = 60_000
 
 const sleep = (ms: number, signal: AbortSignal) => wait(ms, undefined, { signal }).catch(() => {})
 
@@ -115,7 +117,7 @@ export async function openWork(
     ...shippedPolicies,
     ...publishArtifactDefinitions,
     ...memoryDefinitions(memory.value),
-    ...openMaintenance(() => approvals),
+    ...openMaintenance(() => approvals, connectors.value),
     ...connectorDefinitions(connectors.value),
     ...project.catalog,
   ]
@@ -174,6 +176,7 @@ export async function openWork(
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),
     every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: newTraceId() }), log),
     every(SWEEP_MS, () => sweepBlobs(artifacts), log),
+    every(ABANDONED_MS, () => connectors.value.settleAbandoned({ traceId: newTraceId() }), log),
   ]
   return accept({
     runtime,

@@ -37,12 +37,8 @@ export {
 } from './contract.ts'
 export { type DecideApproval, decideApproval } from './decide-approval.ts'
 export { type Answer, decideVote, type NextStep, nextStep, type Tally, tallyVote, type Vote } from './decide-vote.ts'
-export {
-  APPROVAL_KIND,
-  APPROVAL_QUEUE,
-  type ApprovalDriveWorld,
-  openApprovalDrive,
-} from './drive-approval.ts'
+export type { ApprovalDriveWorld } from './deliver-notices.ts'
+export { APPROVAL_KIND, APPROVAL_QUEUE, openApprovalDrive } from './drive-approval.ts'
 export { type ApprovalEventType, approvalEventTypes } from './events.ts'
 export { expireApprovals, type Swept } from './expire-approvals.ts'
 export { checkApproved, type CommandRef, findPending, getApproval } from './get-approval.ts'

@@ -98,7 +98,9 @@ export async function submitCommand(
   if (stop) await stop
   const { inserted, row: stored } = opened.value
   if (!inserted) return accept({ command: stored, isNew: false })
-  const done = mayInline ? await runInline(world, task, stored) : await failMalformed(world, task, stored)
+  // It is committed: what breaks from here on must not make it look refused. The driver meets the same, and records it.
+  const short = mayInline ? runInline(world, task, stored) : failMalformed(world, task, stored)
+  const done = await short.catch(() => undefined)
   if (done) return accept({ command: done, isNew: true })
   await wakeQuietly(world, stored.command_id, task.queue)
   return accept({ command: stored, isNew: true })
