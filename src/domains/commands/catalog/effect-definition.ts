@@ -136,6 +136,7 @@ type EffectInput = DeedInput<EffectCall> &
   Partial<Omit<EffectDefinition, 'kind' | 'undo'>> & { readonly undo?: UndoInput }
 
 const TIMEOUT_MS = 30_000
+const CONNECTOR = /^connector\./
 
 function deed<Call>(input: DeedInput<Call>, name: string, effectClass: EffectClass): Deed<Call> {
   return {
@@ -186,6 +187,6 @@ function inversesOf(produces: readonly string[], undo: UndoInput): Readonly<Reco
 
 /** `connector.hotel_booking.book_hotel` is the operation `hotel_booking.book_hotel`; other effects go by their own name. */
 export function operationOf(effectType: string): string {
-  // One without a name is named by the catalog, not by an exception here.
-  return `${effectType}`.startsWith('connector.') ? effectType.slice('connector.'.length) : effectType
+  // Asked this way, one without a name is named by the catalog instead of an exception here.
+  return CONNECTOR.test(effectType) ? effectType.slice('connector.'.length) : effectType
 }
