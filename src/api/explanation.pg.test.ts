@@ -1,16 +1,14 @@
 /** The story of a command over HTTP: names instead of ids, what an approver changed, why an attempt was repeated, which task is missing. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import type { Hono } from 'hono'
 import { decideApproval } from '#domains/approvals'
-import { listParked, openDrive } from '#domains/commands'
+import { type CommandWorld, listParked, openDrive } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import { call, openTestApi, type TestApi } from '#test/api'
 import { decider, nextFence, openRoomOn, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import type { Api } from './api.ts'
 import { approvalRoutes } from './approval-routes.ts'
-import type { ApiEnv } from './request-context.ts'
 import { commandRoutes } from './command-routes.ts'
 
 type Step = { kind: string; by: string; by_name: string | null; text: string }
@@ -24,19 +22,18 @@ describe('the explanation', () => {
   let app: Api
   let room: TestRoom
 
+  const serve = (world: CommandWorld) =>
+    api.with({
+      extraRoutes: (router) => {
+        const approvals = approvalRoutes({ ...api.deps, approvals: room.approvals })
+        for (const routes of [commandRoutes(api.deps, world), approvals]) router.route('/', routes)
+      },
+    })
+
   before(async () => {
     api = await openTestApi()
     room = openRoomOn(api.world, api.ours)
-    app = api.with({
-      extraRoutes: (router) => {
-        // The routers' exact types say nothing more here and are too deep for the compiler to add up.
-        const routers: readonly Hono<ApiEnv>[] = [
-          commandRoutes(api.deps, room.world),
-          approvalRoutes({ ...api.deps, approvals: room.approvals }),
-        ]
-        for (const each of routers) router.route('/', each)
-      },
-    })
+    app = serve(room.world)
   })
   after(async () => {
     await room.close()
@@ -125,12 +122,7 @@ describe('the explanation', () => {
     assert.deepEqual([parked?.command_id, others.length], [id, 0])
     assert.match(parked?.error ?? '', reason)
 
-    const without = api.with({
-      extraRoutes: (router) => {
-        const routes: Hono<ApiEnv> = commandRoutes(api.deps, world)
-        router.route('/', routes)
-      },
-    })
+    const without = serve(world)
     const key = api.ours.people.writer.key
     const answer = await call(without, `/commands/${encodeId('command', id)}`, {
       key,

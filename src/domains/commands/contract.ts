@@ -30,11 +30,10 @@ const payload = z.record(z.string(), z.unknown()).transform((value) => value as 
 
 export const submitCommandBody = z
   .strictObject({
-    task_name: z
-      .string()
-      .min(1)
-      .max(200)
-      .meta({ example: 'Generate Report', description: 'GET /task-types lists them.' }),
+    task_name: z.string().min(1).max(200).meta({
+      example: 'Generate Report',
+      description: 'Its name, or its command type where one task has it; GET /task-types lists them.',
+    }),
     payload: payload.default({}).meta({ example: { report_type: 'monthly_revenue', date_range: '2026-05' } }),
     idempotency_key: z.string().optional().meta({ example: 'generate_report:monthly_revenue:2026-05' }),
     cancellation_mode: z

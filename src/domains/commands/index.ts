@@ -84,7 +84,7 @@ export {
 export { openDrive } from './drive-command.ts'
 export { type CommandEventType, commandEventPurposes, commandLog } from './events.ts'
 export { actorsOf, type ExplainedStep, type Explanation, explainCommand, type StoryFacts } from './explain-command.ts'
-export { findScheduledTask, type Firing, fireSchedule } from './fire-schedule.ts'
+export { findScheduledTask, type Firing, fireSchedule, scheduledTypeOf } from './fire-schedule.ts'
 export { builtInFacts, type FactSource, type FactSources } from './gather-facts.ts'
 export type { DependsOn } from './insert-command.ts'
 export { decideCandidate, type DecideCandidate } from './memory/decide-candidate.ts'

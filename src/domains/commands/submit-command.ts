@@ -14,6 +14,7 @@ import type { StoredCommand } from './command-row.ts'
 import { payloadHash, requestFingerprint } from './content.ts'
 import { checkSecrets } from '#kernel/data-class'
 import { commandLog } from './events.ts'
+import { findTask } from './find-task.ts'
 import { type DependsOn, insertWithMore } from './insert-command.ts'
 import { failMalformed, runInline } from './run-inline.ts'
 import { type Acting, type CommandWorld, processOf } from './world.ts'
@@ -112,7 +113,7 @@ type Checked = {
 }
 
 function checkRequest({ catalog }: CommandWorld, input: SubmitCommand): Decision<Checked> {
-  const task = catalog.tasks.get(input.taskName)
+  const task = findTask(catalog, input.taskName)
   if (!task) {
     const near = nearestNames(input.taskName, catalog.tasks.keys())
     return refuse('task_unknown', `There is no task ${quote(input.taskName)}.`, {

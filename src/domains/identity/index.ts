@@ -26,7 +26,16 @@ export { type CreateUser, createUser } from './create-user.ts'
 export { type CreateWorkspace, createWorkspace } from './create-workspace.ts'
 export { type IdentityEventType, identityEventTypes } from './events.ts'
 export { findHomeWorkspace, findMember, type Member } from './find-member.ts'
-export { idField, instantField, isSlug, parsedField, parseName, parseSlug, refusalOfIssue } from './field.ts'
+export {
+  idField,
+  instantField,
+  isSlug,
+  nameOfType,
+  parsedField,
+  parseName,
+  parseSlug,
+  refusalOfIssue,
+} from './field.ts'
 export {
   addMember,
   type GiveOrgRole,
