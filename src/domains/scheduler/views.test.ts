@@ -49,7 +49,7 @@ test('[SCH-065] the list says where a job stands in one field: the RUNNING that 
   must(finishRun(scheduler, runId, { outcome: 'failed', error: 'x' }))
   const [listed] = must(listJobs(scheduler, { state: 'failed' }))
   assert.equal(listed?.status, 'RUNNING')
-  const view = jobView.parse(toJobView(listed as never))
+  const view = jobView.parse(toJobView(listed))
   assert.deepEqual(
     [view.job_id.slice(4), view.state, view.outcome],
     [job.job_id.replaceAll('-', ''), 'finished', 'FAILED'],
