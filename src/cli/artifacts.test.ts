@@ -8,7 +8,8 @@ import { after, before, describe, test } from 'node:test'
 import { COMMAND_ID, Problem, runAgainst } from '#test/recorded-server'
 import type { ArtifactView } from './artifacts.ts'
 import { type Lineage, layerNodes } from './lineage-layout.ts'
-import { drawMermaid, drawSvg, drawText } from './lineage-picture.ts'
+import { drawMermaid, drawText } from './lineage-picture.ts'
+import { drawSvg } from './lineage-svg.ts'
 
 const ID = 'art_0197f3b2c4d57a8e9b0c1d2e3f405180'
 const content = { total: 1 }
@@ -33,6 +34,7 @@ function aView(more: Partial<ArtifactView> = {}): ArtifactView {
     visibility: 'private',
     data_class: 'internal',
     published_to: null,
+    publications: [],
     superseded_by: null,
     retain_until: null,
     hold_reason: 'an audit',

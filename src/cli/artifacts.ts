@@ -8,7 +8,8 @@ import { askServer, isJson, pathOf, showAnswer } from './ask-server.ts'
 import { addPaging, type Page, queryOf, shortJson, wordsOf } from './command-view.ts'
 import { fetchArtifact } from './fetch-artifact.ts'
 import type { Lineage } from './lineage-layout.ts'
-import { drawMermaid, drawSvg, drawText } from './lineage-picture.ts'
+import { drawMermaid, drawText } from './lineage-picture.ts'
+import { drawSvg } from './lineage-svg.ts'
 import type { Cli } from './program.ts'
 import { formatTable } from './terminal.ts'
 
@@ -29,6 +30,7 @@ export type ArtifactView = {
   readonly visibility: string
   readonly data_class: string
   readonly published_to: string | null
+  readonly publications: readonly { readonly destination: string; readonly command_id: string | null }[]
   readonly superseded_by: string | null
   readonly retain_until: string | null
   readonly hold_reason: string | null
@@ -104,7 +106,10 @@ export function formatArtifact(artifact: ArtifactView): string {
     ['checksum', artifact.checksum],
     ['seen by', artifact.visibility === 'private' ? 'its creator and administrators' : 'everybody in the workspace'],
     ['data', artifact.data_class],
-    ['published', artifact.published_to && showLine(artifact.published_to)],
+    ...artifact.publications.map(
+      ({ destination, command_id }) =>
+        ['published', `${showLine(destination)}${command_id === null ? '' : `, by ${command_id}`}`] as const,
+    ),
     ['kept', artifact.retain_until && `until ${artifact.retain_until}`],
     ['held', artifact.hold_reason && showLine(artifact.hold_reason)],
     ['from', artifact.sources.map(({ id }) => id).join(', ') || null],

@@ -53,7 +53,7 @@ function addAdd(templates: Command, program: Command, cli: Cli): void {
           return answer(cli, program, jobs.createTemplate(scheduler, body), jobs.toTemplateView, (made) => {
             const { template_id } = jobs.toTemplateView(made)
             cli.terminal.out(`${template_id}\n`)
-            cli.terminal.err(`\`concord jobs add --template ${template_id}\` makes a job from it\n`)
+            cli.terminal.err(`\`concord jobs add --template ${quote(flags.name)}\` makes a job from it\n`)
           })
         }),
       ),
@@ -148,7 +148,7 @@ function readSchema(text: string | undefined): Decision<JsonObject | null | unde
 }
 
 /** By its name, which people remember, or by its id. */
-function findTemplate(scheduler: Scheduler, jobs: Jobs, named: string): Decision<StoredTemplate> {
+export function findTemplate(scheduler: Scheduler, jobs: Jobs, named: string): Decision<StoredTemplate> {
   const plans = jobs.readPlans(scheduler)
   if (!plans.ok) return plans
   const id = readId('job_template', named)

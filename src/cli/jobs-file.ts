@@ -5,7 +5,7 @@ import { readConfig } from '#app/config'
 import type { Scheduler, StoredJob } from '#app/scheduler'
 import { MAX_TIMER_MS, parseDuration } from '#kernel/duration'
 import { decodeId, encodeId, type IdKind } from '#kernel/ids'
-import { accept, type Decision } from '#kernel/refusal'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import { isJson } from './ask-server.ts'
 import { parseNamed } from './json-source.ts'
 import type { Cli, Outcome } from './program.ts'
@@ -101,6 +101,11 @@ export function workOf(
   const given = params === undefined ? accept({}) : parseNamed('--params', params)
   if (!given.ok) return given
   const [command, ...args] = words
+  if (command === undefined && type === undefined && params === undefined) {
+    return refuse('cli.usage', 'it does not say what is to be done', {
+      hint: 'Name a command, like `concord jobs add -- node report.mjs`, or a --type with its --params, or a --template.',
+    })
+  }
   if (command === undefined) return accept({ job_type: type ?? 'story', params: given.value })
   const limit = timeout === undefined ? {} : { timeout: `${timeout}ms` }
   return accept({

@@ -19,7 +19,7 @@ export function addJobsLogs(jobs: Command, program: Command, cli: Cli): void {
         withJobs(cli, flags, async (scheduler, jobs) => {
           const jobId = readId('job', id)
           if (!jobId.ok) return jobId
-          return print(cli, scheduler, jobs, {
+          return printLog(cli, scheduler, jobs, {
             jobId: jobId.value,
             isFollowed: flags.follow === true,
             json: isJson(program),
@@ -31,7 +31,7 @@ export function addJobsLogs(jobs: Command, program: Command, cli: Cli): void {
 
 type Wanted = { readonly jobId: string; readonly isFollowed: boolean; readonly json: boolean }
 
-async function print(cli: Cli, scheduler: Scheduler, jobs: Jobs, wanted: Wanted): Promise<Outcome> {
+export async function printLog(cli: Cli, scheduler: Scheduler, jobs: Jobs, wanted: Wanted): Promise<Outcome> {
   const { terminal } = cli
   const { jobId, isFollowed: follow, json } = wanted
   const decoder = new TextDecoder()

@@ -3,6 +3,7 @@ import process from 'node:process'
 import type { Command } from 'commander'
 import type { JobReport, Scheduler } from '#app/scheduler'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { isJson } from './ask-server.ts'
 import {
   answer,
   type FileFlag,
@@ -15,6 +16,7 @@ import {
   type WorkFlags,
   workOf,
 } from './jobs-file.ts'
+import { printLog } from './jobs-logs.ts'
 import type { Cli, Outcome } from './program.ts'
 
 type DirectFlags = FileFlag & WorkFlags & { wait: number }
@@ -25,7 +27,7 @@ const ASK_MS = 500
 export function addJobsRunDirect(jobs: Command, program: Command, cli: Cli): void {
   fileOption(jobs.command('run-direct [command...]'))
     .description(
-      'run one job now, before all that waits; beside a running scheduler, that one runs it; exits 0 if it completed',
+      'run one job now, before all that waits; beside a running scheduler, that one runs it; prints its output, exits 0 if it completed',
     )
     .option('--type <type>', 'a registered job type (default: command, or story without a command)')
     .option('--params <json>', 'the params, as a JSON object')
@@ -36,12 +38,11 @@ export function addJobsRunDirect(jobs: Command, program: Command, cli: Cli): voi
       cli.handle(async (words: string[], flags: DirectFlags): Promise<Outcome> => {
         const work = workOf(cli.terminal, words, flags)
         if (!work.ok) return work
-        const finished = await run(cli, flags, work.value)
+        const finished = await run(cli, flags, work.value, isJson(program))
         const { toJobReportView } = await import('#app/scheduler')
         const said = answer(cli, program, finished, toJobReportView, ({ job, run }) => {
-          cli.terminal.out(`${showJobId(job.job_id)}\n`)
           cli.terminal.err(
-            `${run?.status?.toLowerCase() ?? job.status.toLowerCase()}${run?.error == null ? '' : `: ${run.error}`}\n`,
+            `${showJobId(job.job_id)} ${run?.status?.toLowerCase() ?? job.status.toLowerCase()}${run?.error == null ? '' : `: ${run.error}`}\n`,
           )
         })
         return said.ok && finished.ok ? judge(finished.value) : said
@@ -50,7 +51,7 @@ export function addJobsRunDirect(jobs: Command, program: Command, cli: Cli): voi
 }
 
 /** As the owner where there is none; otherwise the running scheduler is asked, through the file that both have open. */
-async function run(cli: Cli, flags: DirectFlags, body: WorkBody): Promise<Decision<JobReport>> {
+async function run(cli: Cli, flags: DirectFlags, body: WorkBody, isQuiet: boolean): Promise<Decision<JobReport>> {
   const file = jobsFile(cli.terminal, flags.file)
   if (!file.ok) return file
   const jobs = await import('#app/scheduler')
@@ -58,9 +59,9 @@ async function run(cli: Cli, flags: DirectFlags, body: WorkBody): Promise<Decisi
   for (;;) {
     const leftMs = Math.max(1, untilMs - performance.now())
     const opened = jobs.openJobs({ file: file.value, role: 'owner' })
-    if (opened.ok) return runHere(cli, jobs, opened.value, { body, leftMs })
+    if (opened.ok) return runHere(cli, jobs, opened.value, { body, leftMs, isQuiet })
     if (opened.code !== 'scheduler.file.locked') return opened
-    const asked = await askOwner(cli, jobs, file.value, { body, leftMs })
+    const asked = await askOwner(cli, jobs, file.value, { body, leftMs, isQuiet })
     // The owner went away, or was one that only does its own direct execution: then the file may be free now.
     const isFree = !asked.ok && asked.code === 'scheduler.not_running' && asked.facts?.['started'] === false
     const isBusy = !asked.ok && asked.code === 'scheduler.reservation.busy'
@@ -68,20 +69,32 @@ async function run(cli: Cli, flags: DirectFlags, body: WorkBody): Promise<Decisi
   }
 }
 
-type Wanted = { readonly body: WorkBody; readonly leftMs: number }
+type Wanted = { readonly body: WorkBody; readonly leftMs: number; readonly isQuiet: boolean }
+
+/** What the job printed is what was asked for; a document has its own place for it, and a job that left nothing has none. */
+async function showOutput(
+  cli: Cli,
+  jobs: Jobs,
+  scheduler: Scheduler,
+  done: Decision<JobReport>,
+  isQuiet: boolean,
+): Promise<void> {
+  if (isQuiet || !done.ok || done.value.run?.log_path == null) return
+  await printLog(cli, scheduler, jobs, { jobId: done.value.job.job_id, isFollowed: false, json: false })
+}
 
 async function runHere(
   cli: Cli,
   jobs: Jobs,
   scheduler: Scheduler,
-  { body, leftMs }: Wanted,
+  { body, leftMs, isQuiet }: Wanted,
 ): Promise<Decision<JobReport>> {
   try {
     const { environment, folder, stop, err } = cli.terminal
     const sleep = (ms: number) => jobs.realWait(ms, new AbortController().signal)
     const recovered = await jobs.recover(scheduler, jobs.openOrphanEnder({ sleep }))
     if (!recovered.ok) return recovered
-    return await jobs.runDirect(scheduler, body, {
+    const done = await jobs.runDirect(scheduler, body, {
       world: jobs.realJobWorld(scheduler, environment, folder),
       reservedBy: `run-direct of process ${process.pid}`,
       timeoutMs: leftMs,
@@ -89,12 +102,19 @@ async function runHere(
       onStart: (job) => jobs.killAtExit(job.killNow),
       alert: ({ runId }) => err(`the outcome of ${runId} could not be written\n`),
     })
+    await showOutput(cli, jobs, scheduler, done, isQuiet)
+    return done
   } finally {
     scheduler.close()
   }
 }
 
-async function askOwner(cli: Cli, jobs: Jobs, file: string, { body, leftMs }: Wanted): Promise<Decision<JobReport>> {
+async function askOwner(
+  cli: Cli,
+  jobs: Jobs,
+  file: string,
+  { body, leftMs, isQuiet }: Wanted,
+): Promise<Decision<JobReport>> {
   const opened = jobs.openJobs({ file, role: 'guest' })
   if (!opened.ok) return opened
   const scheduler = opened.value
@@ -110,7 +130,14 @@ async function askOwner(cli: Cli, jobs: Jobs, file: string, { body, leftMs }: Wa
     })
     if (!asked.ok) return asked
     const isOwned = () => jobs.isOwned(scheduler.db.file)
-    return await jobs.followDirect(scheduler, asked.value, { wait: jobs.realWait, startByMs, cancel: stop, isOwned })
+    const done = await jobs.followDirect(scheduler, asked.value, {
+      wait: jobs.realWait,
+      startByMs,
+      cancel: stop,
+      isOwned,
+    })
+    await showOutput(cli, jobs, scheduler, done, isQuiet)
+    return done
   } finally {
     scheduler.close()
   }

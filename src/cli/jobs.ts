@@ -5,6 +5,7 @@ import { describeDuration } from '#kernel/duration'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { fieldsOf } from './ask-server.ts'
+import { findTemplate } from './job-templates.ts'
 import {
   answer,
   type FileFlag,
@@ -26,7 +27,7 @@ import type { Cli, Outcome } from './program.ts'
 import { formatTable } from './terminal.ts'
 
 type AddFlags = FileFlag & WorkFlags & { template?: string; priority?: number; notBefore?: string; group?: string }
-type ListFlags = FileFlag & { state?: string; type?: string; limit?: number }
+type ListFlags = FileFlag & { all?: true; state?: string; type?: string; limit?: number }
 type MoveFlags = FileFlag & { front?: true; back?: true; before?: string; after?: string; priority?: number }
 
 export function addJobs(program: Command, cli: Cli): void {
@@ -47,7 +48,7 @@ function addAdd(jobs: Command, program: Command, cli: Cli): void {
     .description('put a job into the queue: a command, or a type with its params')
     .option('--type <type>', 'a registered job type (default: command, or story without a command)')
     .option('--params <json>', 'the params, as a JSON object')
-    .option('--template <id>', 'a template that brings type, params and priority')
+    .option('--template <template>', 'the name or id of a template that brings type, params and priority')
     .option('--priority <number>', 'higher comes first (default: 0)', parseWhole)
     .option('--not-before <time>', 'not earlier than this, like 2026-05-01T10:00:00Z')
     .option('--timeout <duration>', 'end the command after this, like 30s or 2h', parseTime)
@@ -58,13 +59,16 @@ function addAdd(jobs: Command, program: Command, cli: Cli): void {
     )
     .action(
       cli.handle((words: string[], flags: AddFlags) =>
-        withJobs(cli, flags, (scheduler, { submitJob, toJobView }) => {
+        withJobs(cli, flags, (scheduler, jobs) => {
           const isTemplate = flags.template !== undefined && words.length === 0 && flags.params === undefined
           const work = isTemplate ? accept({}) : workOf(cli.terminal, words, flags)
           if (!work.ok) return work
-          const { template: template_id, priority, notBefore: not_before, group: group_id } = flags
+          const template = flags.template === undefined ? undefined : findTemplate(scheduler, jobs, flags.template)
+          if (template && !template.ok) return template
+          const template_id = template?.value.template_id
+          const { priority, notBefore: not_before, group: group_id } = flags
           const body = { ...work.value, ...fieldsOf({ template_id, priority, not_before, group_id }) }
-          return answer(cli, program, submitJob(scheduler, body), toJobView, (job) => {
+          return answer(cli, program, jobs.submitJob(scheduler, body), jobs.toJobView, (job) => {
             cli.terminal.out(`${showJobId(job.job_id)}\n`)
             cli.terminal.err('queued; `concord scheduler run` does it, `concord jobs watch` shows it\n')
           })
@@ -75,11 +79,12 @@ function addAdd(jobs: Command, program: Command, cli: Cli): void {
 
 function addList(jobs: Command, program: Command, cli: Cli): void {
   fileOption(jobs.command('list'))
-    .description('what runs and what waits, in the order of dispatch; or all jobs of a state, newest first')
-    .option('--state <state>', 'queued, running, finished or cancelled')
+    .description('what runs and what waits, in the order of dispatch; or all jobs, or those of a state, newest first')
+    .option('--all', 'whatever their state')
+    .option('--state <state>', 'queued, running, finished, completed, failed, skipped or cancelled')
     .option('--type <type>', 'only this job type')
     .option('--limit <count>', 'how many at most (default: 50)', parseWhole)
-    .addHelpText('after', '\nExample:\n  $ concord jobs list --state finished --limit 5\n')
+    .addHelpText('after', '\nExample:\n  $ concord jobs list --state failed --limit 5\n')
     .action(
       cli.handle((flags: ListFlags) =>
         withJobs(cli, flags, (scheduler, jobs) => {
@@ -98,6 +103,12 @@ function addList(jobs: Command, program: Command, cli: Cli): void {
 
 function listWanted(scheduler: Scheduler, jobs: Jobs, flags: ListFlags): Decision<readonly JobReport[]> {
   const state = jobs.jobFilters.find((each) => each === flags.state)
+  if (flags.all === true && flags.state !== undefined) {
+    return refuse('cli.usage', 'all jobs or those of a state, not both', {
+      path: '--state',
+      hint: 'Leave one of them out.',
+    })
+  }
   if (flags.state !== undefined && state === undefined) {
     return refuse('cli.usage', 'there is no such state', {
       path: '--state',
@@ -107,7 +118,7 @@ function listWanted(scheduler: Scheduler, jobs: Jobs, flags: ListFlags): Decisio
   const page = fieldsOf({ limit: flags.limit }) as { limit?: number }
   const filter = { ...page, ...(flags.type === undefined ? {} : { jobType: flags.type }) }
   const found: StoredJob[] = []
-  if (state !== undefined || flags.type !== undefined) {
+  if (flags.all === true || state !== undefined || flags.type !== undefined) {
     const listed = jobs.listJobs(scheduler, { ...filter, ...(state === undefined ? {} : { state }) })
     if (!listed.ok) return listed
     found.push(...listed.value)

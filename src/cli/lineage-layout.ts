@@ -14,22 +14,48 @@ export type Lineage = {
   readonly is_complete: boolean
 }
 
-/** Two are enough for pictures that a person still reads. */
-const PASSES = 2
+/** Down, up, down and up again are enough for pictures that a person still reads. */
+const PASSES = 4
 
 /** Columns from left to right, each from top to bottom. */
 export function layerNodes({ nodes, edges }: Pick<Lineage, 'nodes' | 'edges'>): readonly (readonly LineageNode[])[] {
   const depth = depthsOf(nodes, edges)
   const columns: LineageNode[][] = []
-  for (const node of nodes) (columns[depth.get(node.id) ?? 0] ??= []).push(node)
-  const filled = columns.map((column) => column ?? [])
+  for (const node of nodes.toSorted((a, b) => (a.id < b.id ? -1 : 1)))
+    (columns[depth.get(node.id) ?? 0] ??= []).push(node)
+  const filled = Array.from(columns, (column) => column ?? [])
   for (let pass = 0; pass < PASSES; pass++) {
-    for (const [index, column] of filled.entries()) {
-      const before = new Map((filled[index - 1] ?? []).map(({ id }, place) => [id, place]))
-      filled[index] = sortByMean(column, edges, before)
+    const isDown = pass % 2 === 0
+    const order = [...filled.keys()]
+    for (const index of isDown ? order : order.reverse()) {
+      const beside = filled[isDown ? index - 1 : index + 1] ?? []
+      filled[index] = sortByMean(filled[index] ?? [], edges, new Map(beside.map(({ id }, place) => [id, place])))
     }
   }
-  return filled
+  return filled.filter((column) => column.length > 0)
+}
+
+/**
+ * The same lineage with a way point in every column that an edge passes, so that a line has a place of its own between the
+ * boxes instead of running through them. Way points have no label and the kind `way`.
+ */
+export function layWays(lineage: Lineage): {
+  readonly lineage: Lineage
+  readonly ways: ReadonlyMap<string, readonly string[]>
+} {
+  const depth = depthsOf(lineage.nodes, lineage.edges)
+  const nodes = [...lineage.nodes]
+  const ways = new Map<string, readonly string[]>()
+  const edges = lineage.edges.flatMap((edge) => {
+    const [start, end] = [depth.get(edge.from), depth.get(edge.to)]
+    if (start === undefined || end === undefined || end - start < 2) return [edge]
+    const points = Array.from({ length: end - start - 1 }, (_, step) => `${edge.from} ${edge.to} ${step}`)
+    for (const id of points) nodes.push({ id, kind: 'way', label: '', status: null, version: null })
+    ways.set(`${edge.from} ${edge.to}`, points)
+    const stops = [edge.from, ...points, edge.to]
+    return stops.slice(1).map((to, step) => ({ from: stops[step] ?? '', to, how: edge.how }))
+  })
+  return { lineage: { ...lineage, nodes, edges }, ways }
 }
 
 /** The longest way from anything that came from nothing; a circle, which no honest lineage has, ends at the number of nodes. */
@@ -45,22 +71,29 @@ function depthsOf(nodes: readonly LineageNode[], edges: readonly LineageEdge[]):
     }
     if (isDone) break
   }
+  // What came from nothing stands right before the first thing that came of it: shorter lines.
+  for (const { id } of nodes) {
+    if (edges.some(({ to }) => to === id)) continue
+    const after = edges.flatMap(({ from, to }) => (from === id ? (depth.get(to) ?? []) : []))
+    if (after.length > 0) depth.set(id, Math.max(0, Math.min(...after) - 1))
+  }
   return depth
 }
 
-/** Beside the mean of what it came from, so that few lines cross. */
+/** Beside the mean of what it is tied to in the next column, so that few lines cross; what is tied to nothing there keeps its place. */
 function sortByMean(
   column: readonly LineageNode[],
   edges: readonly LineageEdge[],
-  before: ReadonlyMap<string, number>,
+  beside: ReadonlyMap<string, number>,
 ): LineageNode[] {
-  const meanOf = ({ id }: LineageNode) => {
-    const places = edges.flatMap(({ from, to }) => (to === id ? (before.get(from) ?? []) : []))
-    return places.length === 0
-      ? Number.POSITIVE_INFINITY
-      : places.reduce((sum, place) => sum + place, 0) / places.length
-  }
-  const means = new Map(column.map((node) => [node.id, meanOf(node)]))
+  const means = new Map(
+    column.map(({ id }, place) => {
+      const tied = edges.flatMap(({ from, to }) =>
+        to === id ? (beside.get(from) ?? []) : from === id ? (beside.get(to) ?? []) : [],
+      )
+      return [id, tied.length === 0 ? place : tied.reduce((sum, each) => sum + each, 0) / tied.length]
+    }),
+  )
   const mean = ({ id }: LineageNode) => means.get(id) ?? 0
-  return column.toSorted((a, b) => (mean(a) === mean(b) ? (a.id < b.id ? -1 : 1) : mean(a) - mean(b)))
+  return column.toSorted((a, b) => mean(a) - mean(b))
 }

@@ -43,6 +43,9 @@ export function withHint(refusal: Refusal): Refusal {
   const own = hints[refusal.code]
   if (own === undefined) return refusal
   // What the server says in terms of its routes is of no use here.
-  const said = refusal.hint !== undefined && !/^(GET|POST|DELETE) \//.test(refusal.hint) ? `${refusal.hint} ` : ''
+  const said =
+    refusal.hint !== undefined && !/^(GET|POST|DELETE) \//.test(refusal.hint)
+      ? `${refusal.hint.replace(/[^.?!]$/, '$&.')} `
+      : ''
   return { ...refusal, hint: said + own }
 }

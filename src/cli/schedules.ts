@@ -4,6 +4,7 @@ import type { Scheduler, StoredSchedule, StoredTemplate } from '#app/scheduler'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { fieldsOf } from './ask-server.ts'
+import { findTemplate } from './job-templates.ts'
 import {
   answer,
   type FileFlag,
@@ -50,7 +51,7 @@ function addAdd(schedules: Command, program: Command, cli: Cli): void {
     .option('--zone <zone>', 'the time zone of the expression, like Europe/Berlin', 'UTC')
     .option('--type <type>', 'a registered job type (default: command, or story without a command)')
     .option('--params <json>', 'the params, as a JSON object')
-    .option('--template <id>', 'a template that is there already')
+    .option('--template <template>', 'the name or id of a template that is there already')
     .option('--priority <number>', 'priority of its jobs', parseWhole)
     .option('--timeout <duration>', 'end the command after this, like 30s or 2h', parseTime)
     .option('--misfire <policy>', 'what becomes of times while nothing ran: skip, last or all (default: last)')
@@ -86,7 +87,9 @@ function make(
   const times = jobs.nextOccurrences(flags.cron, flags.zone, scheduler.world.now(), 1)
   if (!times.ok) return times
   const template =
-    flags.template === undefined ? makeTemplate(cli, scheduler, jobs, words, flags) : accept(flags.template)
+    flags.template === undefined
+      ? makeTemplate(cli, scheduler, jobs, words, flags)
+      : idOf(findTemplate(scheduler, jobs, flags.template))
   if (!template.ok) return template
   const {
     name,
@@ -100,6 +103,10 @@ function make(
   const made = jobs.createSchedule(scheduler, { template_id: template.value, name, cron_expression, timezone, ...rest })
   if (!made.ok && flags.template === undefined) archiveOwn(scheduler, jobs, name)
   return made
+}
+
+function idOf(found: Decision<StoredTemplate>): Decision<string> {
+  return found.ok ? accept(found.value.template_id) : found
 }
 
 function makeTemplate(

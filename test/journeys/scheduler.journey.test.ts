@@ -170,5 +170,33 @@ describe('the commands', () => {
     const failed = await runConcord(['jobs', 'run-direct', '--', 'sh', '-c', 'exit 4'], { env, cwd: folder })
     assert.equal(failed.code, 65)
     assert.match(failed.err, /exit code 4/)
+    const said = await runConcord(['jobs', 'run-direct', '--', 'echo', 'hello there'], { env, cwd: folder })
+    assert.equal(said.out, 'hello there\n')
+    assert.match(said.err, /^job_[0-9a-f]{32} completed\n/)
+    const states = async (...flags: string[]) =>
+      (JSON.parse(await concord('jobs', 'list', '--json', ...flags)) as { jobs: Report[] }).jobs.map(
+        (each) => each.run?.status,
+      )
+    assert.deepEqual(await states('--all'), ['COMPLETED', 'FAILED', 'COMPLETED'])
+    assert.deepEqual(await states('--state', 'failed'), ['FAILED'])
+    assert.deepEqual(await states(), [])
+  })
+
+  test('work that is not named, a type that is none, and a template by its name', async () => {
+    const { folder, env, concord } = aHome()
+    const nothing = await runConcord(['jobs', 'add'], { env, cwd: folder })
+    assert.equal(nothing.code, 64)
+    assert.match(nothing.err, /concord jobs add -- node report\.mjs/)
+    const unknown = await runConcord(['jobs', 'add', '--type', 'poem'], { env, cwd: folder })
+    assert.equal(unknown.code, 65)
+    assert.match(unknown.err, /Registered are command, research, story/)
+    await concord('job-templates', 'add', '--name', 'report', '--', 'true')
+    assert.match(await concord('jobs', 'add', '--template', 'report'), /^job_/)
+    assert.match(
+      await concord('schedules', 'add', '--name', 'nightly', '--cron', '30 2 * * *', '--template', 'report'),
+      /^sched_/,
+    )
+    const stranger = await runConcord(['jobs', 'add', '--template', 'raport'], { env, cwd: folder })
+    assert.match(stranger.err, /job-templates list/)
   })
 })

@@ -1,4 +1,5 @@
 /** Tells people through the channels outside, one notice and one attempt at a time, and keeps on record how each went. */
+import { redactText } from '#kernel/secret-shapes'
 import type { Random } from '#kernel/clock'
 import { bySystem } from '#domains/identity'
 import { findDatabaseTime } from './approval-repository.ts'
@@ -59,7 +60,8 @@ async function recordFailure(
     channel,
     notice,
     attempt,
-    error: text.replaceAll('\0', '').slice(0, ERROR_LENGTH_MAX),
+    // A receiver may repeat the credential that it did not like.
+    error: redactText(text.replaceAll('\0', '')).slice(0, ERROR_LENGTH_MAX),
     retry_at: retryAt?.toISOString() ?? null,
   }
   const by = bySystem(traceId)

@@ -25,6 +25,14 @@ export type ArtifactMetadata = JsonObject & {
   readonly file_name?: string
 }
 
+/** One place where it is published, and the command that brought it there; null in rows from before these were kept. */
+export type Publication = {
+  readonly destination: string
+  readonly command_id: string | null
+  readonly domain_effect_id: string | null
+  readonly published_at: string | null
+}
+
 export type StoredArtifact = {
   readonly artifact_id: string
   readonly command_id: string
@@ -47,6 +55,8 @@ export type StoredArtifact = {
   readonly size_bytes: number
   readonly visibility: ArtifactVisibility
   readonly published_to: string | null
+  /** What stands now, oldest first; `published_to` is the newest. */
+  readonly publications: readonly Publication[]
   readonly superseded_by: string | null
   readonly retain_until: Date | null
   readonly hold_reason: string | null

@@ -35,7 +35,9 @@ function mover(to: ArtifactState, isForCreator: boolean) {
       if (isForCreator && asked.reader.role !== 'admin' && artifact.created_by !== personOf(asked.reader))
         return refuse('machine.actor.not_allowed', 'Only its creator or an administrator does this.')
       const payload = asked.reason === undefined ? {} : { reason: asked.reason }
-      const moved = await moveArtifact(tx, world, by, artifact, to, { payload })
+      // What is withdrawn is published nowhere; where it had been is in the events.
+      const set = to === 'unpublished' ? { publications: [] } : {}
+      const moved = await moveArtifact(tx, world, by, artifact, to, { set, payload })
       if (moved.ok) return accept(moved.row)
       // Who comes second and wanted the same has what he wanted.
       return isLostRace(moved) && moved.row.status === to ? accept(moved.row) : moved

@@ -36,7 +36,16 @@ export const artifactView = z
     file_name: text('report.txt', 'The name under which it is handed out.'),
     visibility: z.enum(artifactVisibilities).meta({ example: 'workspace' }),
     data_class: z.enum(contentClasses).meta({ example: 'internal' }),
-    published_to: text('finance@example.com', 'Where it was published.').nullable(),
+    published_to: text('finance@example.com', 'Where it was published last.').nullable(),
+    publications: z
+      .array(
+        z.object({
+          destination: text('finance@example.com', 'Where to.'),
+          command_id: text('cmd_0197f3b2c4d57a8e9b0c1d2e3f405170', 'The command that published it there.').nullable(),
+          published_at: time('When.').nullable(),
+        }),
+      )
+      .meta({ description: 'Every place where it is published now, oldest first.' }),
     superseded_by: text(ARTIFACT_ID, 'The version that took its place.').nullable(),
     retain_until: time('When retention takes its content; null never does.').nullable(),
     hold_reason: text('An audit is under way.', 'Why retention does not.').nullable(),
@@ -102,6 +111,11 @@ export function toArtifactView(artifact: StoredArtifact): ArtifactView {
     visibility: artifact.visibility,
     data_class,
     published_to: artifact.published_to,
+    publications: artifact.publications.map(({ destination, command_id, published_at }) => ({
+      destination,
+      command_id: orNull(command_id, (id) => encodeId('command', id)),
+      published_at,
+    })),
     superseded_by: orNull(artifact.superseded_by, (id) => encodeId('artifact', id)),
     retain_until: orNull(artifact.retain_until, formatInstant),
     hold_reason: artifact.hold_reason,

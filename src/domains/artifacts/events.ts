@@ -4,6 +4,7 @@ import { domainEventLog } from '#store'
 export const artifactEventTypes = {
   artifact_created: 'audit',
   artifact_published: 'audit',
+  artifact_withdrawn: 'audit',
   artifact_held: 'audit',
   artifact_released: 'audit',
   status_changed: 'event',

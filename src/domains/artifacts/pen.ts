@@ -2,15 +2,17 @@
  * What an effect writes artifacts with. Content is stored at once; the rows and moves are strokes that `saveStrokes` puts down in
  * the transaction that records the effect's outcome, so that neither exists without the other.
  */
+import { formatInstant } from '#kernel/instant'
 import { decideMove } from '#kernel/machine'
-import { artifactMachine, type ArtifactState } from '#kernel/machines/artifact'
+import { artifactMachine } from '#kernel/machines/artifact'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { eventIdOf } from '#store'
 import { findArtifact, listArtifactsById } from './artifact-repository.ts'
-import type { ArtifactMetadata, Lineage, StoredArtifact } from './artifact-row.ts'
+import type { ArtifactMetadata, Lineage, Publication, StoredArtifact } from './artifact-row.ts'
 import { type ArtifactDraft, checkDraft, type CheckedDraft, checkSuccession } from './check-draft.ts'
 import { readText, storeContent } from './locate-content.ts'
 import { isSeenBy } from './may-read.ts'
+import { standingWithout } from './publish-again.ts'
 import type { ArtifactWorld } from './world.ts'
 
 export type Stroke =
@@ -20,7 +22,10 @@ export type Stroke =
       readonly isDraft: boolean
       readonly supersedes: string | undefined
     }
-  | { readonly t: 'move'; readonly artifactId: string; readonly to: ArtifactState; readonly publishedTo: string | null }
+  | { readonly t: 'publish'; readonly artifactId: string; readonly publication: Publication }
+  /** Back from the place where `effectId` brought it; null: from everywhere. */
+  | { readonly t: 'withdraw'; readonly artifactId: string; readonly effectId: string | null }
+  | { readonly t: 'cancel'; readonly artifactId: string }
 
 /** In whose name it writes. */
 export type PenOwner = {
@@ -33,6 +38,8 @@ export type PenOwner = {
   readonly createdBy: string
   /** An administrator's work sees what is private to others. */
   readonly seesAll?: boolean
+  /** In an undo: the effect whose work is taken back. */
+  readonly undoneEffectId?: string | null
   /** Unique in the workspace: the effect, or the command and a step. */
   readonly scope: string
 }
@@ -51,7 +58,7 @@ export type Pen = {
   find(artifactId: string): Promise<Decision<StoredArtifact>>
   text(artifactId: string): Promise<Decision<string>>
   publish(artifactId: string, destination: string): Promise<Decision<null>>
-  /** What is published is taken back; what nobody has seen yet is cancelled; everything else stays as it is. */
+  /** What is published is taken back, by its maker from everywhere, by another from where that other brought it; what nobody has seen yet is cancelled; everything else stays as it is. */
   withdraw(artifactId: string): Promise<Decision<null>>
 }
 
@@ -70,12 +77,29 @@ export function openPen(world: ArtifactWorld, owner: PenOwner): Pen {
     return row && isVisible(row, owner) ? accept(row) : refuse('row.not_found', 'there is no such artifact')
   }
 
-  async function move(artifact: StoredArtifact, to: ArtifactState, publishedTo: string | null = null) {
-    if (artifact.status === to) return accept(null)
-    const decided = decideMove(artifactMachine, artifact.status, to, 'worker')
+  function publishTo(artifact: StoredArtifact, destination: string): Decision<null> {
+    const isOneMore = artifact.status === 'published'
+    const decided = isOneMore ? accept(null) : decideMove(artifactMachine, artifact.status, 'published', 'worker')
     if (!decided.ok) return decided
-    strokes.push({ t: 'move', artifactId: artifact.artifact_id, to, publishedTo })
-    ahead.set(artifact.artifact_id, { ...artifact, status: to, published_to: publishedTo ?? artifact.published_to })
+    const publication = {
+      destination,
+      command_id: owner.commandId,
+      domain_effect_id: owner.effectId,
+      published_at: formatInstant(world.now()),
+    }
+    strokes.push({ t: 'publish', artifactId: artifact.artifact_id, publication })
+    const publications = isOneMore ? [...artifact.publications, publication] : [publication]
+    ahead.set(artifact.artifact_id, { ...artifact, status: 'published', published_to: destination, publications })
+    return accept(null)
+  }
+
+  function takeBack(artifact: StoredArtifact): Decision<null> {
+    const { artifact_id: artifactId, publications } = artifact
+    const undone = owner.undoneEffectId ?? null
+    const effectId = undone === artifact.domain_effect_id ? null : undone
+    strokes.push({ t: 'withdraw', artifactId, effectId })
+    const left = effectId === null ? [] : standingWithout(publications, effectId)
+    ahead.set(artifactId, { ...artifact, status: left.length > 0 ? 'published' : 'unpublished', publications: left })
     return accept(null)
   }
 
@@ -120,14 +144,17 @@ export function openPen(world: ArtifactWorld, owner: PenOwner): Pen {
     },
     async publish(artifactId, destination) {
       const found = await find(artifactId)
-      return found.ok ? move(found.value, 'published', destination) : found
+      return found.ok ? publishTo(found.value, destination) : found
     },
     async withdraw(artifactId) {
       const found = await find(artifactId)
       if (!found.ok) return found
       const { status } = found.value
-      if (status === 'published') return move(found.value, 'unpublished')
-      return status === 'draft' || status === 'ready' ? move(found.value, 'cancelled') : accept(null)
+      if (status === 'published') return takeBack(found.value)
+      if (status !== 'draft' && status !== 'ready') return accept(null)
+      strokes.push({ t: 'cancel', artifactId })
+      ahead.set(artifactId, { ...found.value, status: 'cancelled' })
+      return accept(null)
     },
   }
 }
@@ -199,6 +226,7 @@ function rowOf(owner: PenOwner, draft: ArtifactDraft, checked: CheckedDraft, at:
     content_type: contentType,
     visibility: type.visibility,
     published_to: null,
+    publications: [],
     superseded_by: null,
     retain_until: type.retention_days === null ? null : new Date(at.getTime() + type.retention_days * DAY_MS),
     hold_reason: null,

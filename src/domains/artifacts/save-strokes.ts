@@ -2,9 +2,10 @@
 import { KernelFault } from '#kernel/errors'
 import type { Tx } from '#store'
 import { findArtifact, insertArtifact, lockBlob, moveArtifact } from './artifact-repository.ts'
-import type { StoredArtifact } from './artifact-row.ts'
+import type { Publication, StoredArtifact } from './artifact-row.ts'
 import { findPlace } from './locate-content.ts'
 import type { Stroke } from './pen.ts'
+import { addPublication, dropPublication, standingWithout } from './publish-again.ts'
 import type { Acting, ArtifactWorld } from './world.ts'
 
 /** Throws when a stroke no longer fits: the transaction goes with it, and the next attempt looks at what is there now. */
@@ -22,7 +23,7 @@ export async function saveStrokes(
 }
 
 type Written = Extract<Stroke, { t: 'write' }>
-type Moved = Extract<Stroke, { t: 'move' }>
+type Moved = Exclude<Stroke, { t: 'write' }>
 
 async function saveWritten(
   tx: Tx,
@@ -46,11 +47,50 @@ async function saveWritten(
 async function saveMoved(tx: Tx, world: ArtifactWorld, by: Acting, workspaceId: string, stroke: Moved): Promise<void> {
   const artifact = await findArtifact(tx, workspaceId, stroke.artifactId)
   if (!artifact) throw new KernelFault('artifacts.stroke.refused', 'the artifact to be moved is gone')
-  if (artifact.status === stroke.to) return
-  const { publishedTo: published_to } = stroke
-  const more =
-    published_to === null ? {} : { set: { published_to }, payload: { published_to, checksum: artifact.checksum } }
-  settled(await moveArtifact(tx, world, by, artifact, stroke.to, more))
+  switch (stroke.t) {
+    case 'publish':
+      return savePublished(tx, world, by, artifact, stroke.publication)
+    case 'withdraw':
+      return saveWithdrawn(tx, world, by, artifact, stroke.effectId)
+    case 'cancel':
+      if (artifact.status !== 'cancelled') settled(await moveArtifact(tx, world, by, artifact, 'cancelled'))
+  }
+}
+
+async function savePublished(
+  tx: Tx,
+  world: ArtifactWorld,
+  by: Acting,
+  artifact: StoredArtifact,
+  publication: Publication,
+): Promise<void> {
+  if (artifact.status === 'published') {
+    const isThere = await addPublication(tx, world, by, artifact, publication)
+    return settled({ ok: isThere, reason: 'it was withdrawn meanwhile' })
+  }
+  const { destination: published_to, command_id: by_command_id } = publication
+  settled(
+    await moveArtifact(tx, world, by, artifact, 'published', {
+      set: { published_to, publications: [publication] },
+      payload: { published_to, by_command_id, checksum: artifact.checksum },
+    }),
+  )
+}
+
+async function saveWithdrawn(
+  tx: Tx,
+  world: ArtifactWorld,
+  by: Acting,
+  artifact: StoredArtifact,
+  effectId: string | null,
+): Promise<void> {
+  // Withdrawn by somebody else meanwhile, or never brought anywhere by this effect: there is nothing to take back.
+  if (artifact.status !== 'published') return
+  if (effectId !== null && standingWithout(artifact.publications, effectId).length > 0) {
+    await dropPublication(tx, world, by, artifact, effectId)
+    return
+  }
+  settled(await moveArtifact(tx, world, by, artifact, 'unpublished', { set: { publications: [] } }))
 }
 
 /** Until the end of the transaction nobody removes the blob; and it is there (T1). */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval, listApprovals } from '#domains/approvals'
-import { findArtifact } from '#domains/artifacts'
+import { findArtifact, unpublishArtifact } from '#domains/artifacts'
 import { artifactDefinitions } from '#test/artifact-catalog'
 import { type ArtifactRoom, openArtifactRoom } from '#test/artifacts'
 import { decider, openTestRoom, type TestRoom } from '#test/commands'
@@ -137,6 +137,62 @@ describe('artifacts of effects', () => {
     assert.equal(await commands.statusOf(asked), 'succeeded')
     const row = await findArtifact(room.db, workspaceId, outside.artifact_id)
     assert.deepEqual([row?.status, row?.published_to], ['published', 'finance@example.com'])
+  })
+
+  test('[ART-06] one artifact goes to several places: each by its own consent, with its own event, taken back on its own', async () => {
+    const { artifact_id, checksum } = await aNote({ text: 'for many' })
+    const artifact = { artifact_id, checksum }
+    const placesOf = async () =>
+      (await findArtifact(room.db, workspaceId, artifact_id))?.publications.map(({ destination, command_id }) => [
+        destination,
+        command_id,
+      ])
+    const publishedEvents = () =>
+      commands.rows<{ to: string; by: string }>(
+        `select payload->>'published_to' as to, payload->>'by_command_id' as by from concord.domain_events
+          where event_type = 'artifact_published' and payload->>'artifact_id' = $1 order by seq`,
+        [artifact_id],
+      )
+    const inside = await publish(artifact, 'internal')
+    await commands.settle(inside)
+    const outside = await publish(artifact, 'finance@example.com')
+    assert.equal(await commands.settle(outside), 'waiting_for_approval', 'consent for one place is none for another')
+    assert.deepEqual(await placesOf(), [['internal', inside]])
+    await answer(outside, 'approved')
+    assert.equal(await commands.statusOf(outside), 'succeeded')
+    assert.deepEqual(await placesOf(), [
+      ['internal', inside],
+      ['finance@example.com', outside],
+    ])
+    assert.deepEqual(await publishedEvents(), [
+      { to: 'internal', by: inside },
+      { to: 'finance@example.com', by: outside },
+    ])
+    assert.equal((await findArtifact(room.db, workspaceId, artifact_id))?.published_to, 'finance@example.com')
+
+    const refused = await publish(artifact, 'external:partner')
+    await commands.settle(refused)
+    await answer(refused, 'rejected')
+    assert.equal((await placesOf())?.length, 2, 'a no adds no place')
+
+    const admin = actingFor(room.ours.people.admin.principal, TRACE)
+    const passing = await note({ text: 'passing', publishes: artifact, then_fails: true })
+    assert.equal(await commands.settle(passing), 'failed')
+    assert.equal((await placesOf())?.length, 3)
+    accepted(await compensateCommand(commands.world, admin, { workspaceId, commandId: passing, reason: 'wrong' }))
+    assert.equal(await commands.settle(passing), 'compensated')
+    assert.deepEqual(await placesOf(), [
+      ['internal', inside],
+      ['finance@example.com', outside],
+    ])
+    const row = await findArtifact(room.db, workspaceId, artifact_id)
+    assert.deepEqual([row?.status, row?.published_to], ['published', 'finance@example.com'])
+    assert.ok((await room.eventsOf(artifact_id)).some((event) => event.startsWith('artifact_withdrawn')))
+
+    const reader = room.ours.people.admin.principal
+    const asked = { workspaceId, artifactId: artifact_id, reader }
+    accepted(await unpublishArtifact(room.world, { actor: 'user:x', kind: 'operator', traceId: TRACE }, asked))
+    assert.deepEqual([await statusOf(artifact_id), await placesOf()], ['unpublished', []])
   })
 
   test('[ART-06] a no is a no', async () => {

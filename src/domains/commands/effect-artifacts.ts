@@ -40,6 +40,7 @@ export function openEffectPen(world: ArtifactWorld, command: StoredCommand, effe
     swarmRunId: null,
     createdBy: command.requested_by,
     seesAll: command.context.metadata['role'] === 'admin',
+    undoneEffectId: effect.compensates_effect_id,
     scope: effect.domain_effect_id,
   })
   // Whether a handler did something outside before it wrote, nobody here knows; one of artifacts did not.

@@ -7,7 +7,7 @@ import { changeJobBody } from './contract.ts'
 import type { Tx } from './database.ts'
 import { parseInput } from './field.ts'
 import { requireQueued, saveCancelled } from './job-repository.ts'
-import { checkParams } from './prepare-job.ts'
+import { checkParams, checkWork } from './prepare-job.ts'
 import { endPosition } from './queue-position.ts'
 import { findLastPosition, listQueuedPriorities, renumberPriority, saveParams, savePlace } from './queue-repository.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
@@ -41,7 +41,10 @@ export function changeJob(
 function checkForTemplate(tx: Tx, job: StoredJob, params: JsonObject): Decision<JsonObject> {
   const template = job.template_id === null ? undefined : requireTemplate(tx, job.template_id)
   // An archived template has no say any more.
-  return template?.ok ? checkParams(template.value, params) : accept(params)
+  const checked = template?.ok ? checkParams(template.value, params) : accept(params)
+  if (!checked.ok) return checked
+  const work = checkWork(tx, { job_type: job.job_type, params: JSON.stringify(checked.value) })
+  return work.ok ? checked : work
 }
 
 function changePriority(tx: Tx, job: StoredJob, priority: number): StoredJob {

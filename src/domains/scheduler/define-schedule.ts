@@ -6,7 +6,7 @@ import { changeScheduleBody, scheduleBody } from './contract.ts'
 import type { Tx } from './database.ts'
 import { parseInput } from './field.ts'
 import { nextOccurrences } from './next-occurrence.ts'
-import { prepareFromTemplate } from './prepare-job.ts'
+import { checkWork, prepareFromTemplate } from './prepare-job.ts'
 import { insertSchedule, requireSchedule, saveDeleted, saveSchedule } from './schedule-repository.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import type { StoredSchedule } from './stored-rows.ts'
@@ -72,6 +72,8 @@ function checkSchedule(tx: Tx, wanted: Wanted, from: number): Decision<number | 
   if (!template.ok) return template
   const prepared = prepareFromTemplate(template.value, { params: wanted.param_overrides ?? {} })
   if (!prepared.ok) return prepared
+  const work = checkWork(tx, prepared.value)
+  if (!work.ok) return work
   const next = nextOccurrences(wanted.cron_expression, wanted.timezone, new Date(from), 1)
   if (!next.ok) return next
   return accept(wanted.enabled ? (next.value[0]?.getTime() ?? null) : null)

@@ -69,9 +69,10 @@ export function requireJobType(reader: Reader, jobType: string): Decision<Stored
   const found = reader.one(selectType, { job_type: jobType })
   if (found) return accept(found)
   const known = listJobTypes(reader).map((type) => type.job_type)
+  const { hint = '' } = didYouMean(jobType, known)
   return refuse('scheduler.job_type.unknown', `${quote(jobType)} is not a registered job type`, {
     path: 'job_type',
-    ...didYouMean(jobType, known),
+    hint: `${hint} Registered are ${known.join(', ') || 'none'}.`.trim(),
     facts: { registered: known },
   })
 }

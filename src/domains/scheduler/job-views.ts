@@ -4,7 +4,7 @@ import { failureClasses } from '#kernel/error-classes'
 import { encodeId } from '#kernel/ids'
 import type { JobReport } from './list-jobs.ts'
 import { objectView, readObject, readTexts, showIdOrNull, showTime, showTimeOrNull, timeView } from './column-view.ts'
-import { retryVerdicts, runOutcomes, type StoredJob, type StoredRun } from './stored-rows.ts'
+import { retryVerdicts, type RunOutcome, runOutcomes, type StoredJob, type StoredRun } from './stored-rows.ts'
 
 export const jobView = z
   .object({
@@ -14,9 +14,13 @@ export const jobView = z
     group_id: z.string().nullable(),
     job_type: z.string().meta({ example: 'story' }),
     params: objectView,
-    status: z.enum(['QUEUED', 'RUNNING', 'CANCELLED']),
-    /** RUNNING for ever is the rule of the status column; this says what people mean. */
-    state: z.enum(['queued', 'running', 'finished', 'cancelled']),
+    state: z
+      .enum(['queued', 'running', 'finished', 'cancelled'])
+      .meta({ example: 'finished', description: 'Where it stands: this field alone says it.' }),
+    outcome: z
+      .enum(runOutcomes)
+      .nullable()
+      .meta({ example: 'COMPLETED', description: 'How it ended; null for one that has not finished.' }),
     priority: z.int(),
     position: z.int(),
     retry_of: z.string().nullable(),
@@ -50,13 +54,14 @@ export const jobRunView = z
   .meta({ id: 'SchedulerJobRun', description: 'The one execution of a job, and its outcome.' })
 export type JobRunView = z.infer<typeof jobRunView>
 
+/** The column says RUNNING for ever, which is a rule of the file and means nothing to people: views leave it out. */
 export function stateOfJob(job: Pick<StoredJob, 'status' | 'finished_at'>): JobView['state'] {
   if (job.status === 'QUEUED') return 'queued'
   if (job.status === 'CANCELLED') return 'cancelled'
   return job.finished_at === null ? 'running' : 'finished'
 }
 
-export function toJobView(job: StoredJob): JobView {
+export function toJobView(job: StoredJob & { readonly outcome?: RunOutcome | null }): JobView {
   return {
     job_id: encodeId('job', job.job_id),
     template_id: showIdOrNull('job_template', job.template_id),
@@ -64,8 +69,8 @@ export function toJobView(job: StoredJob): JobView {
     group_id: showIdOrNull('job_group', job.group_id),
     job_type: job.job_type,
     params: readObject(job.params),
-    status: job.status,
     state: stateOfJob(job),
+    outcome: job.outcome ?? null,
     priority: job.priority,
     position: job.position,
     retry_of: showIdOrNull('job', job.retry_of),
@@ -98,5 +103,5 @@ export function toJobRunView(run: StoredRun): JobRunView {
 
 export const jobReportView = z.object({ job: jobView, run: jobRunView.nullable() })
 export function toJobReportView({ job, run }: JobReport): z.infer<typeof jobReportView> {
-  return { job: toJobView(job), run: run && toJobRunView(run) }
+  return { job: toJobView({ ...job, outcome: run?.status ?? null }), run: run && toJobRunView(run) }
 }

@@ -9,7 +9,7 @@ import { findRunOfJob } from './run-repository.ts'
 import type { Scheduler } from './scheduler.ts'
 import { JOB_COLUMNS } from './sql/job-columns.ts'
 import { type SqlValue, statement } from './statement.ts'
-import type { StoredJob, StoredRun } from './stored-rows.ts'
+import type { RunOutcome, StoredJob, StoredRun } from './stored-rows.ts'
 
 export type QueuePage = {
   readonly jobs: readonly StoredJob[]
@@ -30,14 +30,22 @@ export function listQueue(scheduler: Scheduler, page: { limit?: number; after?: 
   return read.ok ? read.value : read
 }
 
-/** `running` is in flight; `finished` ran to an end, whatever end. */
-export const jobFilters = ['queued', 'running', 'finished', 'cancelled'] as const
+/** `running` is in flight; `finished` ran to an end, whatever end; the next three say which end. */
+export const jobFilters = ['queued', 'running', 'finished', 'completed', 'failed', 'skipped', 'cancelled'] as const
+
+function endedAs(outcome: RunOutcome): string {
+  return `status = 'RUNNING' and finished_at is not null
+      and exists (select 1 from job_runs r where r.job_id = jobs.job_id and r.status = '${outcome}')`
+}
 
 /** Spelled as the partial indexes are, so that each filter finds its own. */
 const stateConditions = {
   queued: `status = 'QUEUED'`,
   running: `status = 'RUNNING' and finished_at is null`,
   finished: `status = 'RUNNING' and finished_at is not null`,
+  completed: endedAs('COMPLETED'),
+  failed: endedAs('FAILED'),
+  skipped: endedAs('SKIPPED'),
   cancelled: `status = 'CANCELLED'`,
 } as const satisfies Record<(typeof jobFilters)[number], string>
 
@@ -51,8 +59,11 @@ export type JobFilter = {
   readonly limit?: number
 }
 
+/** A job and how its run ended; null while it has not. */
+export type ListedJob = StoredJob & { readonly outcome: RunOutcome | null }
+
 /** Newest first. */
-export function listJobs(scheduler: Scheduler, filter: JobFilter = {}): Decision<readonly StoredJob[]> {
+export function listJobs(scheduler: Scheduler, filter: JobFilter = {}): Decision<readonly ListedJob[]> {
   const limit = checkLimit(filter.limit)
   if (!limit.ok) return limit
   const conditions = [
@@ -66,9 +77,10 @@ export function listJobs(scheduler: Scheduler, filter: JobFilter = {}): Decision
   if (filter.jobType !== undefined) params['job_type'] = filter.jobType
   if (filter.groupId !== undefined) params['group_id'] = filter.groupId
   if (filter.scheduleId !== undefined) params['schedule_id'] = filter.scheduleId
-  const select = statement<StoredJob, Readonly<Record<string, SqlValue>>>(
+  const select = statement<ListedJob, Readonly<Record<string, SqlValue>>>(
     'select_jobs',
-    `select ${JOB_COLUMNS} from jobs where ${conditions.join(' and ')} order by job_id desc limit $limit`,
+    `select ${JOB_COLUMNS}, (select r.status from job_runs r where r.job_id = jobs.job_id) as outcome
+       from jobs where ${conditions.join(' and ')} order by job_id desc limit $limit`,
   )
   return scheduler.db.read((reader) => reader.all(select, params))
 }

@@ -1,11 +1,14 @@
 /** From what a caller sends to what a job row holds: the template's params under the caller's, checked by the template's rules. */
+import { z } from 'zod'
 import { parseGuardedObject } from '#kernel/json-guard'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Reader } from './database.ts'
+import { parseInput } from './field.ts'
 import { requireJobType } from './job-types.ts'
 import { applyParamsSchema } from './params-schema.ts'
+import { commandParams } from './runner-settings.ts'
 import type { StoredTemplate } from './stored-rows.ts'
 import { requireTemplate } from './template-repository.ts'
 
@@ -26,7 +29,8 @@ export type PreparedJob = {
 export function prepareJob(reader: Reader, wanted: WantedJob): Decision<PreparedJob> {
   if (wanted.template_id !== undefined) {
     const template = requireTemplate(reader, wanted.template_id)
-    return template.ok ? prepareFromTemplate(template.value, wanted) : template
+    const prepared = template.ok ? prepareFromTemplate(template.value, wanted) : template
+    return prepared.ok ? checkWork(reader, prepared.value) : prepared
   }
   if (wanted.job_type === undefined) {
     return refuse('api.field.missing', 'a job needs a `job_type` or a `template_id`', { path: 'job_type' })
@@ -34,7 +38,17 @@ export function prepareJob(reader: Reader, wanted: WantedJob): Decision<Prepared
   const type = requireJobType(reader, wanted.job_type)
   if (!type.ok) return type
   const { job_type, params = {}, priority = 0 } = { ...wanted, job_type: wanted.job_type }
-  return accept({ job_type, template_id: null, params: JSON.stringify(params), priority })
+  return checkWork(reader, { job_type, template_id: null, params: JSON.stringify(params), priority })
+}
+
+/** A job that names its own command names one that can be run: better told at the door than by a failed run. */
+export function checkWork<T extends Pick<PreparedJob, 'job_type' | 'params'>>(reader: Reader, job: T): Decision<T> {
+  const type = requireJobType(reader, job.job_type)
+  if (!type.ok) return type
+  const runner = JSON.parse(type.value.runner ?? '{}') as { readonly from_params?: unknown }
+  if (runner.from_params !== true) return accept(job)
+  const checked = parseInput(z.object({ params: commandParams }), { params: JSON.parse(job.params) })
+  return checked.ok ? accept(job) : checked
 }
 
 /** The caller's keys lie over the template's, one by one at the top level. */

@@ -5,8 +5,8 @@ import { createSchedule } from './define-schedule.ts'
 import { createTemplate } from './define-template.ts'
 import { fireDueSchedules } from './fire-due-schedules.ts'
 import { finishRun } from './finish-run.ts'
-import { jobReportView, toJobReportView } from './job-views.ts'
-import { readJob } from './list-jobs.ts'
+import { jobReportView, jobView, toJobReportView, toJobView } from './job-views.ts'
+import { listJobs, readJob } from './list-jobs.ts'
 import { readNotifications, readPlans, readSchedule } from './read-plans.ts'
 import { reserve } from './reservations.ts'
 import {
@@ -38,9 +38,24 @@ test('a job with its run: queued, running, finished', () => {
   must(finishRun(scheduler, runId, { outcome: 'completed', artifacts: ['x'] }))
   const done = jobReportView.parse(toJobReportView(must(readJob(scheduler, job.job_id))))
   assert.deepEqual(
-    [done.job.status, done.job.state, done.run?.status, done.run?.artifacts],
-    ['RUNNING', 'finished', 'COMPLETED', ['x']],
+    [done.job.state, done.job.outcome, done.run?.status, done.run?.artifacts],
+    ['finished', 'COMPLETED', 'COMPLETED', ['x']],
   )
+})
+
+test('[SCH-065] the list says where a job stands in one field: the RUNNING that stays in the file is not shown', () => {
+  const scheduler = aScheduler()
+  const { job, runId } = aRun(scheduler)
+  must(finishRun(scheduler, runId, { outcome: 'failed', error: 'x' }))
+  const [listed] = must(listJobs(scheduler, { state: 'failed' }))
+  assert.equal(listed?.status, 'RUNNING')
+  const view = jobView.parse(toJobView(listed as never))
+  assert.deepEqual(
+    [view.job_id.slice(4), view.state, view.outcome],
+    [job.job_id.replaceAll('-', ''), 'finished', 'FAILED'],
+  )
+  assert.equal('status' in toJobView(listed as never), false)
+  assert.deepEqual(must(listJobs(scheduler, { state: 'completed' })), [])
 })
 
 test('templates, schedules, firings, reservations and notifications', () => {

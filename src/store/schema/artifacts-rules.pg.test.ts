@@ -74,5 +74,6 @@ breakEveryRule(
     { constraint: 'object_json_ck', table, by: [{ metadata: '[]' }, { lineage: 'null' }] },
     { constraint: 'finite_time_ck', table, by: [{ created_at: 'infinity' }, { retain_until: '-infinity' }] },
     { constraint: 'count_from_one_ck', table, by: { version: 0 } },
+    { constraint: 'list_json_ck', table, by: { publications: '{}' } },
   ],
 )

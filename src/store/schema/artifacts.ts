@@ -1,4 +1,4 @@
-/** `artifacts`, as migration 0009 makes it. */
+/** `artifacts`, as migrations 0009 and 0013 make it. */
 import { integer, jsonb, text, uuid } from 'drizzle-orm/pg-core'
 import type { ArtifactState } from '#kernel/machines/artifact'
 import { at, type JsonObject } from './columns.ts'
@@ -31,4 +31,5 @@ export const artifacts = concord.table('artifacts', {
   supersededBy: uuid('superseded_by'),
   retainUntil: at('retain_until'),
   holdReason: text('hold_reason'),
+  publications: jsonb('publications').$type<readonly JsonObject[]>().notNull().default([]),
 })

@@ -86,7 +86,7 @@ const printed: readonly Printed[] = [
       metadata jsonb! = '{}'::jsonb, lineage jsonb! = '{}'::jsonb, created_by text!, created_at at! = now(), agent_run_id uuid,
       swarm_run_id uuid, checksum text!, idempotency_key text`,
     added:
-      'workspace_id, domain_effect_id, content_type, size_bytes, visibility, published_to, superseded_by, retain_until, hold_reason',
+      'workspace_id, domain_effect_id, content_type, size_bytes, visibility, published_to, superseded_by, retain_until, hold_reason, publications',
     indexes: [],
     keys: ['PRIMARY KEY (artifact_id)', 'UNIQUE (idempotency_key, workspace_id)'],
   },
