@@ -32,6 +32,9 @@ function openGate() {
     definitions: [declare('north'), declare('south')],
     call: (request) => (requests.push(request), Promise.resolve(succeeded({ from: request.connector_name }))),
     isOpen: () => false,
+    check: () => assert.fail('nothing is checked here'),
+    sync: () => assert.fail('nothing is synced here'),
+    settleAbandoned: () => assert.fail('nothing is abandoned here'),
     close: () => Promise.resolve(),
   }
   const opened = openCatalog(connectorDefinitions(connectors), anyHost)
