@@ -118,7 +118,8 @@ function addShow(schedules: Command, program: Command, cli: Cli): void {
 
 function addAdd(schedules: Command, program: Command, cli: Cli): void {
   schedules
-    .command('add <command-type>')
+    .command('add')
+    .argument('<command-type>', 'or the name of its task; `concord task-types` lists them')
     .description('have a command asked for by the clock, with your rights')
     .requiredOption('--name <name>', 'what it is called')
     .requiredOption('--cron <expression>', 'minute, hour, day of month, month, day of week: "30 2 * * *"')

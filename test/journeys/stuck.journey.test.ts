@@ -4,8 +4,14 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { decideApproval } from '#domains/approvals'
+import { openDrive } from '#domains/commands'
+import { encodeId } from '#kernel/ids'
+import { openDb } from '#store'
+import { decider, nextFence, openRoomOn, pendingOf } from '#test/commands'
 import { runConcord } from '#test/concord-process'
 import { openTestDb } from '#test/database'
+import { accepted, aTenant, aWorld, TRACE } from '#test/tenant'
 
 type Listed = { readonly items: readonly { readonly id: string; readonly why: string; readonly detail: string }[] }
 
@@ -54,4 +60,46 @@ test('concord stuck lists what waits for a person, doctor says so, and resume ta
   await database.db.query('select runtime.abort($1, $2, $3)', ['command', commandId, 'a test'])
   assert.equal((await concord('stuck', 'resume', '--all')).code, 0)
   assert.match((await concord('stuck')).err, /Nothing is stuck\./)
+})
+
+test('an approved command whose task left the catalog is listed by stuck and counted by doctor, and resume lets it look again', async (t) => {
+  const database = await openTestDb({ role: 'concord_engine' })
+  const home = await mkdtemp(join(tmpdir(), 'concord-gone-'))
+  const clock = aWorld(database.db)
+  const room = openRoomOn(clock, await aTenant(clock))
+  t.after(async () => {
+    await room.close()
+    await database.close()
+    await rm(home, { recursive: true, force: true })
+  })
+  const env = { CONCORD_HOME: home, DATABASE_URL: database.url, CONCORD_UNSAFE_TEST: '1', CONCORD_LOG_LEVEL: 'error' }
+  const concord = (...args: string[]) => runConcord(args, { env })
+  // The first look makes the tables of the runtime.
+  assert.deepEqual(JSON.parse((await concord('--json', 'stuck')).out), { items: [] })
+
+  const commandId = await room.submit({ subject: 's', decide: 'require_approval' })
+  await room.settle(commandId)
+  const approvalId = await pendingOf(room, commandId)
+  const answer = { workspaceId: room.tenant.workspace.id, approvalId, decision: 'approved', traceId: TRACE }
+  accepted(await decideApproval(room.approvals, decider(room), answer))
+  const catalog = { ...room.catalog, tasks: new Map(), taskOfType: new Map() }
+  await openDrive({ ...room.world, catalog })(commandId, nextFence())
+
+  const id = encodeId('command', commandId)
+  const { items } = JSON.parse((await concord('--json', 'stuck')).out) as Listed
+  assert.deepEqual(
+    items.map((item) => [item.id, item.why]),
+    [[id, 'task_gone']],
+  )
+  assert.match(items[0]?.detail ?? '', /its task .?Work.? is not in the catalog/)
+  assert.match((await concord('--json', 'doctor', '--deep')).out, /"check":"work","state":"broken","found":"1 stuck"/)
+  const resumed = await concord('stuck', 'resume', id)
+  assert.equal(resumed.code, 0, resumed.err)
+  assert.match(resumed.out, new RegExp(`${id} +command +task_gone`))
+  // The tables of the runtime are its own: the role of the engine may not look into them.
+  const login = openDb({ url: database.url, poolMax: 1 })
+  const line = 'select state from runtime.processes where kind = $1 and id = $2'
+  const found = await login.query(line, ['command', commandId])
+  await login.close()
+  assert.deepEqual(found, [{ state: 'queued' }])
 })

@@ -32,6 +32,8 @@ const aCase = (
 ): CommandCase => ({
   command: {
     status,
+    task_name: 'Work',
+    command_type: 'work',
     cancellation_requested: false,
     cancellation_mode: 'graceful',
     plan: null,

@@ -55,7 +55,7 @@ export const createScheduleBody = z
       .string()
       .min(1)
       .max(200)
-      .meta({ example: 'generate_report', description: 'GET /task-types lists them.' }),
+      .meta({ example: 'generate_report', description: 'Or the name of its task; GET /task-types lists them.' }),
     cron: terms.cron,
     ...optional,
   })
