@@ -145,7 +145,9 @@ export function explainCommand(found: CommandCase, events: readonly HistoryEvent
     return said ? [{ ...said, at: event.created_at, by: showActor(event.actor), event_id: event.event_id }] : []
   })
   const { command } = found
-  const why = command.error === null ? '' : `: ${command.error}`
+  // A cancel after a failure closes the case and changes nothing of what went wrong.
+  const had = command.status === 'cancelled' ? ', after it had failed: ' : ': '
+  const why = command.error === null ? '' : `${had}${command.error}`
   return {
     summary: `${command.task_name ?? command.command_type} is ${command.status.replaceAll('_', ' ')}${why}.`,
     chain,
