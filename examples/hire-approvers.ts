@@ -3,10 +3,12 @@
  *
  *   node examples/hire-approvers.ts [.concord] [http://127.0.0.1:7420]
  *
- * It speaks to the server as its first administrator; run again it refuses, since the people are there.
+ * Left out, folder and address come from CONCORD_HOME, CONCORD_URL and CONCORD_PORT, as everywhere. It speaks to the server as its first
+ * administrator; run again it refuses, since the people are there.
  */
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { readConfig, serverAddress } from '#app/config'
 
 const staff = [
   ['dora', 'data-owner'],
@@ -14,14 +16,43 @@ const staff = [
   ['bo', 'budget-owner'],
 ] as const
 
-const [home = '.concord', url = 'http://127.0.0.1:7420'] = process.argv.slice(2)
-const key = readFileSync(join(resolve(home), 'admin.key'), 'utf8').trim()
+/** What went wrong and what to do, on standard error: standard output is a script that somebody runs. */
+function giveUp(what: string, next: string): never {
+  console.error(`Nobody was hired: ${what}\n  next   ${next}`)
+  process.exit(1)
+}
+
+const config = readConfig(process.env, process.cwd())
+if (!config.ok) giveUp(config.reason, config.hint ?? 'concord doctor --settings lists all settings')
+const [home = config.value.home, url = serverAddress(config.value)] = process.argv.slice(2)
+const keyFile = join(resolve(home), 'admin.key')
+
+function readKey(): string {
+  try {
+    return readFileSync(keyFile, 'utf8').trim()
+  } catch {
+    return giveUp(
+      `there is no ${keyFile}`,
+      'start the server first (npm start), or name its folder: npx node examples/hire-approvers.ts <folder>',
+    )
+  }
+}
+const key = readKey()
+
+type Problem = { readonly detail?: string; readonly hint?: string }
 
 async function post<Answer>(path: string, body: object): Promise<Answer> {
   const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-  const response = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) })
-  if (!response.ok) throw new Error(`POST ${path}: ${await response.text()}`)
-  return (await response.json()) as Answer
+  const response = await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) }).catch(() =>
+    giveUp(
+      `nothing answers at ${url}`,
+      'start the server (npm start), or set CONCORD_URL or CONCORD_PORT to where it is',
+    ),
+  )
+  if (response.ok) return (await response.json()) as Answer
+  const { detail = `status ${response.status}`, hint } = (await response.json().catch(() => ({}))) as Problem
+  const next = response.status === 401 ? `is ${keyFile} the key of ${url}?` : 'concord people list says who is there'
+  return giveUp(`POST ${path} at ${url}: ${detail}`, hint === undefined ? next : `${hint} ${next}`)
 }
 
 for (const [name, role] of staff) {

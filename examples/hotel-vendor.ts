@@ -2,7 +2,7 @@
  * A hotel vendor that behaves as vendors do: slow, down before or after it has done the thing, full of repeats, and now and
  * then lying. It is a process of its own with books of its own, so what it says it did can be held against what it did.
  *
- *   node examples/hotel-vendor.ts [--port 0] [--ledger :memory:] [--seed 1] [--trouble 0] [--paper ready|later]
+ *   node examples/hotel-vendor.ts [--port 0] [--ledger :memory:] [--seed 1] [--trouble 0] [--paper ready|later] [--life-line]
  *
  *   POST /reservations   { client_reference, hotel_name, … }   header idempotency-key
  *   POST /cancellations  { client_reference }                  header idempotency-key
@@ -10,8 +10,8 @@
  *   GET  /rates                                                what Sync Vendor Data reads
  *   GET  /ledger                                               its books; never troubled
  *
- * `--trouble 2 --seed 7`: the first two calls of each operation go wrong, in ways that the seed chooses. Its standard input
- * is its life line: it ends when whoever started it closes it or dies.
+ * `--trouble 2 --seed 7`: the first two calls of each operation go wrong, in ways that the seed chooses. It runs until Ctrl-C, in the
+ * background too; with `--life-line` its standard input is its life line: it ends when whoever started it closes it or dies.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -26,6 +26,7 @@ const { values: given } = parseArgs({
     seed: { type: 'string', default: '1' },
     trouble: { type: 'string', default: '0' },
     paper: { type: 'string', default: 'ready' },
+    'life-line': { type: 'boolean', default: false },
   },
 })
 
@@ -129,16 +130,25 @@ function sendPaper(response: ServerResponse, clientReference: string): void {
 const server = createServer((request, response) => {
   serve(request, response).catch(() => send(response, { status: 400, body: { error: 'not understood' } }))
 })
+server.once('error', (error: NodeJS.ErrnoException) => {
+  const why =
+    error.code === 'EADDRINUSE'
+      ? `port ${given.port} is taken: another vendor may be running there; end it, or choose another with --port`
+      : error.message
+  console.error(`The vendor cannot start: ${why}`)
+  ledger.close()
+  process.exitCode = 1
+})
 server.listen(Number(given.port), '127.0.0.1', () => {
   const address = server.address()
   const port = typeof address === 'object' && address ? address.port : 0
   console.log(JSON.stringify({ ready: true, url: `http://127.0.0.1:${port}`, trouble: plan }))
 })
 
-process.stdin
-  .on('end', () => {
-    server.close()
-    server.closeAllConnections()
-    ledger.close()
-  })
-  .resume()
+function stop(): void {
+  server.close()
+  server.closeAllConnections()
+  ledger.close()
+}
+
+if (given['life-line']) process.stdin.once('end', stop).resume()

@@ -38,7 +38,10 @@ export {
   type ConnectorResult,
   defineConnector,
   filesConnector,
+  githubConnector,
   httpConnector,
+  mcpConnector,
+  notificationConnector,
   postgresConnector,
   succeeded,
 } from '#domains/connectors'

@@ -16,6 +16,16 @@ import { textOf } from './payload-text.ts'
 import { callVendor } from './vendor-client.ts'
 
 const day = z.iso.date()
+export const bookHotelExample = {
+  booking_draft_id: 'draft-17',
+  hotel_name: 'Hotel Adler',
+  check_in_date: '2026-06-01',
+  check_out_date: '2026-06-04',
+  total_price: 910,
+  currency: 'USD',
+  cancellation_policy_summary: 'Free of charge until two days before arrival.',
+}
+
 const payload = z
   .strictObject({
     booking_draft_id: z.string().regex(/^[\w-]{1,64}$/, 'letters, digits, - and _'),
@@ -28,16 +38,7 @@ const payload = z
     cancellation_policy_summary: z.string().min(1).max(2_000),
   })
   .refine(({ check_in_date, check_out_date }) => check_in_date < check_out_date, 'check-out is after check-in')
-
-export const bookHotelExample = {
-  booking_draft_id: 'draft-17',
-  hotel_name: 'Hotel Adler',
-  check_in_date: '2026-06-01',
-  check_out_date: '2026-06-04',
-  total_price: 910,
-  currency: 'USD',
-  cancellation_policy_summary: 'Free of charge until two days before arrival.',
-}
+  .meta({ example: bookHotelExample })
 
 const OPERATION = 'hotel_booking.book_hotel'
 const EFFECT = `connector.${OPERATION}`

@@ -1,7 +1,14 @@
 /** The example catalog compiles, and its contracts say what the requirements say. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { anyHost, type Catalog, mapTaskToPrimitives, openCatalog, shippedPolicies } from '#domains/commands'
+import {
+  anyHost,
+  type Catalog,
+  mapTaskToPrimitives,
+  openCatalog,
+  shippedPolicies,
+  toTaskTypeView,
+} from '#domains/commands'
 import { evaluatePolicy } from '#kernel/policy/evaluate'
 import { exampleCatalog, examplePayloads } from './index.ts'
 
@@ -44,6 +51,23 @@ describe('the example catalog', () => {
   test('every example payload fits its contract', () => {
     for (const [name, payload] of Object.entries(examplePayloads))
       assert.ok(task(name).type.payload.safeParse(payload).success, name)
+  })
+
+  test('task types show these payloads as their examples', () => {
+    for (const [name, payload] of Object.entries(examplePayloads))
+      assert.deepEqual(toTaskTypeView(task(name), []).payload_schema['example'], payload, name)
+  })
+
+  test('Publish Report takes the id of a report as people see it and as a result has it: one report', () => {
+    const ids = ['art_0197f3b2c4d57a8e9b0c1d2e3f405170', '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405170']
+    for (const artifact_id of ids) {
+      const read = task('Publish Report').type.payload.safeParse({ ...examplePayloads['Publish Report'], artifact_id })
+      assert.equal((read.data as { artifact_id: string } | undefined)?.artifact_id, ids[1])
+    }
+    for (const artifact_id of ['cmd_0197f3b2c4d57a8e9b0c1d2e3f405170', 'x', ''])
+      assert.ok(
+        !task('Publish Report').type.payload.safeParse({ ...examplePayloads['Publish Report'], artifact_id }).success,
+      )
   })
 
   test('[PRM-17] Generate Report passes through exactly these primitives', () => {

@@ -6,13 +6,15 @@ import { z } from 'zod'
 import { defineCommandType, type Definition, defineEffect, defineFunction, defineTask } from '#domains/commands'
 import { idOf, textOf } from './payload-text.ts'
 
-const payload = z.strictObject({
-  report_type: z.enum(['monthly_revenue']),
-  date_range: z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'a month such as 2026-05'),
-  estimated_cost_units: z.number().nonnegative().optional(),
-})
-
 export const generateReportExample = { report_type: 'monthly_revenue', date_range: '2026-05' }
+
+const payload = z
+  .strictObject({
+    report_type: z.enum(['monthly_revenue']),
+    date_range: z.string().regex(/^\d{4}-(0[1-9]|1[0-2])$/, 'a month such as 2026-05'),
+    estimated_cost_units: z.number().nonnegative().optional(),
+  })
+  .meta({ example: generateReportExample })
 
 /** In cents: sums of money are exact. */
 const sales = [

@@ -13,23 +13,34 @@ import {
   type EffectArtifacts,
   EffectFailure,
 } from '#domains/commands'
+import { decodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { type ExampleOptions, retryOf } from './example-options.ts'
 import { textOf } from './payload-text.ts'
 import { checksumOf, letterFile, writeOnce } from './letter-files.ts'
 
-const payload = z.strictObject({
-  artifact_id: z.uuid(),
-  /** What the approver saw is what is sent: another text under the same id is refused. */
-  checksum: z.string().regex(/^sha256:[0-9a-f]{64}$/, 'the checksum of the report'),
-  destination: z.string().regex(/^[\w.:+@-]{1,200}$/, 'an address such as finance@example.com, or internal'),
-})
-
 export const publishReportExample = {
-  artifact_id: '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405170',
+  artifact_id: 'art_0197f3b2c4d57a8e9b0c1d2e3f405170',
   checksum: `sha256:${'0'.repeat(64)}`,
   destination: 'finance@example.com',
 }
+
+/** As `concord artifacts` prints it, or as a result has it; one form from here on, so that both are the same letter. */
+const artifactId = z.string().transform((text, context) => {
+  const decoded = decodeId('artifact', text)
+  if (decoded.ok) return decoded.value
+  context.addIssue({ code: 'custom', message: 'the id of an artifact, art_…' })
+  return z.NEVER
+})
+
+const payload = z
+  .strictObject({
+    artifact_id: artifactId,
+    /** What the approver saw is what is sent: another text under the same id is refused. */
+    checksum: z.string().regex(/^sha256:[0-9a-f]{64}$/, 'the checksum of the report'),
+    destination: z.string().regex(/^[\w.:+@-]{1,200}$/, 'an address such as finance@example.com, or internal'),
+  })
+  .meta({ example: publishReportExample })
 
 const OPERATION = 'sharing.publish_report'
 const EFFECT = `connector.${OPERATION}`

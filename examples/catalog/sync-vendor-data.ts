@@ -14,10 +14,10 @@ import { callTimeoutOf, type ExampleOptions, retryOf } from './example-options.t
 import { ratesFile, upsertRates } from './rates-copy.ts'
 import { callVendor } from './vendor-client.ts'
 
-/** A firing brings no payload, so every field has a default. */
-const payload = z.strictObject({ dataset: z.enum(['rates']).default('rates') })
-
 export const syncVendorDataExample = { dataset: 'rates' }
+
+/** A firing brings no payload, so every field has a default. */
+const payload = z.strictObject({ dataset: z.enum(['rates']).default('rates') }).meta({ example: syncVendorDataExample })
 
 const answer = z.object({
   rates: z

@@ -20,7 +20,17 @@ export type Vendor = {
 
 export async function startVendor({ ledger, seed, trouble, paper = 'ready' }: VendorSettings): Promise<Vendor> {
   const program = fileURLToPath(new URL('../hotel-vendor.ts', import.meta.url))
-  const flags = ['--ledger', ledger, '--seed', String(seed), '--trouble', String(trouble), '--paper', paper]
+  const flags = [
+    '--ledger',
+    ledger,
+    '--seed',
+    String(seed),
+    '--trouble',
+    String(trouble),
+    '--paper',
+    paper,
+    '--life-line',
+  ]
   const child = spawn(process.execPath, [program, ...flags], { stdio: ['pipe', 'pipe', 'inherit'] })
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
   const first = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next()

@@ -8,17 +8,19 @@ import {
   decideApproval,
   getApproval,
   listApprovals,
+  personsNamed,
   resolveApprovalBody,
   resolvedApprovalView,
+  type StoredApproval,
   toApprovalDetailView,
   toApprovalView,
   toResolvedApprovalView,
 } from '#domains/approvals'
-import { idField } from '#domains/identity'
+import { idField, listNames } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
-import { principalOf, workspaceOf } from './request-context.ts'
+import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import {
   bodyProblems,
@@ -101,6 +103,8 @@ export type ApprovalDeps = Pick<ApiDeps, 'cursorKey'> & { readonly approvals: Ap
 
 export function approvalRoutes({ approvals: world, cursorKey }: ApprovalDeps) {
   const cursors = openPageCursors(cursorKey)
+  const namesFor = (c: ApiContext, shown: readonly StoredApproval[]) =>
+    listNames(world.db, principalOf(c).orgId, personsNamed(shown))
   return newRouter()
     .openapi(getApprovals, async (c) => {
       const [principal, workspace, query] = [principalOf(c), workspaceOf(c), c.req.valid('query')]
@@ -119,12 +123,15 @@ export function approvalRoutes({ approvals: world, cursorKey }: ApprovalDeps) {
         after: after?.value,
         limit: limitOf(query),
       })
-      const items = page.items.map((approval) => toApprovalView(approval, principal))
+      const names = await namesFor(c, page.items)
+      const items = page.items.map((approval) => toApprovalView(approval, principal, names))
       return c.json({ items, next_cursor: page.next ? cursors.seal(scope, page.next) : null }, 200)
     })
     .openapi(getOneApproval, async (c) => {
       const found = await getApproval(world.db, workspaceOf(c).id, c.req.valid('param').approval_id)
-      return found.ok ? c.json(toApprovalDetailView(found.value, principalOf(c)), 200) : refused(c, found)
+      if (!found.ok) return refused(c, found)
+      const names = await namesFor(c, [found.value])
+      return c.json(toApprovalDetailView(found.value, principalOf(c), names), 200)
     })
     .openapi(postResolve, async (c) => {
       const principal = principalOf(c)
@@ -140,6 +147,7 @@ export function approvalRoutes({ approvals: world, cursorKey }: ApprovalDeps) {
         traceId: c.get('ids').traceId,
       })
       if (!decided.ok) return refused(c, decided)
-      return c.json(toResolvedApprovalView(decided.value.approval, principal, decided.value.next), 200)
+      const { approval, next } = decided.value
+      return c.json(toResolvedApprovalView(approval, principal, await namesFor(c, [approval]), next), 200)
     })
 }

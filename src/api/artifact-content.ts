@@ -8,7 +8,8 @@ export async function answerContent(c: ApiContext, world: ArtifactWorld, artifac
   if (!opened.ok) return answerProblem(c, opened)
   const { sizeBytes, isChecked, stream, close } = opened.value
   // Of what is checked while it passes there are no parts; the whole is a right answer to any range.
-  const asked = isChecked ? c.req.header('range') : undefined
+  const isHead = c.req.method === 'HEAD'
+  const asked = isChecked && !isHead ? c.req.header('range') : undefined
   const isCurrent = c.req.header('if-range') === undefined || c.req.header('if-range') === etag
   const range = parseRange(isCurrent ? asked : undefined, sizeBytes)
   if (!range.ok) {
@@ -25,6 +26,11 @@ export async function answerContent(c: ApiContext, world: ArtifactWorld, artifac
     'accept-ranges': isChecked ? 'bytes' : 'none',
     etag,
     ...(part ? { 'content-range': `bytes ${part.start}-${part.end}/${sizeBytes}` } : {}),
+  }
+  if (isHead) {
+    // Nobody will read it, so nobody would let go of it.
+    await close()
+    return new Response(null, { status: 200, headers })
   }
   return new Response(stream(part), { status: part ? 206 : 200, headers })
 }

@@ -1,7 +1,7 @@
 /** The routes of the artifacts room: pages, content as a file and in parts, both walls, publishing as a command, holds. */
 import assert from 'node:assert/strict'
 import { createHash, randomUUID } from 'node:crypto'
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import {
@@ -128,6 +128,23 @@ describe('the routes of the artifacts room', () => {
     assert.deepEqual([beyond.status, beyond.headers.get('content-range')], [416, `bytes */${text.length}`])
   })
 
+  test('asking for the headers alone leaves no file open', { skip: process.platform !== 'linux' }, async () => {
+    const { wire, checksum } = await anArtifact()
+    const head = await call(app, `/artifacts/${wire}/content`, {
+      key: api.ours.people.reader.key,
+      method: 'HEAD',
+      headers: { range: 'bytes=4-9' },
+    })
+    assert.deepEqual([head.status, head.headers.get('content-length')], [200, String(text.length)])
+    const open: string[] = []
+    for (const each of await readdir('/proc/self/fd'))
+      open.push(await readlink(`/proc/self/fd/${each}`).catch(() => ''))
+    assert.deepEqual(
+      open.filter((file) => file.includes(checksum.slice('sha256:'.length))),
+      [],
+    )
+  })
+
   test('missing or altered content is told with its code, before a byte is sent', async () => {
     const { wire, checksum } = await anArtifact({ content: { text: `${text} other` } })
     const sha256 = checksum.slice('sha256:'.length)
@@ -196,6 +213,15 @@ describe('the routes of the artifacts room', () => {
       await post(`/artifacts/${wire}/cancel`, 'writer', { reason: 'wrong' })
     ).json()) as ArtifactView
     assert.equal(given.status, 'cancelled')
+  })
+
+  test('a draft is finished once; what is ready is no draft any more', async () => {
+    const { wire } = await anArtifact({ is_draft: true })
+    assert.equal((await outcomeOf(await post(`/artifacts/${wire}/finish`, 'reader'))).slice(0, 3), '403')
+    assert.equal(((await (await get(`/artifacts/${wire}`)).json()) as ArtifactView).status, 'draft')
+    const ready = (await (await post(`/artifacts/${wire}/finish`, 'writer')).json()) as ArtifactView
+    assert.equal(ready.status, 'ready')
+    assert.equal(await outcomeOf(await post(`/artifacts/${wire}/finish`, 'writer')), '409 machine.move.illegal')
   })
 
   test('the lineage on the wire', async () => {

@@ -4,9 +4,10 @@ import { type CommandWorld, countCommands, eventView, listAudit, toEventView } f
 import { idField } from '#domains/identity'
 import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
+import { readPage } from './read-page.ts'
 import { workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
-import { jsonAnswer, limitOf, newRouter, pageFields, pageOf, problems, queryOf, refused } from './route-kit.ts'
+import { jsonAnswer, newRouter, pageFields, pageOf, problems, queryOf, refused } from './route-kit.ts'
 
 const getAudit = createRoute({
   method: 'get',
@@ -54,21 +55,15 @@ export function auditRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Pick
   return newRouter()
     .openapi(getAudit, async (c) => {
       const query = c.req.valid('query')
-      const limit = limitOf(query)
       const workspaceId = workspaceOf(c).id
-      const scope = ['listAudit', workspaceId, query.command_id ?? null, query.event_type ?? null]
-      const before = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
-      if (before && !before.ok) return refused(c, before)
-      const filter = {
-        commandId: query.command_id,
-        eventType: query.event_type,
-        beforeSeq: before?.value[0] ?? null,
-        limit: limit + 1,
-      }
-      const rows = await listAudit(deps.db, workspaceId, filter)
-      const items = rows.slice(0, limit)
-      const last = rows.length > limit ? items.at(-1) : undefined
-      return c.json({ items: items.map(toEventView), next_cursor: last ? cursors.seal(scope, [last.seq]) : null }, 200)
+      const { command_id: commandId, event_type: eventType } = query
+      const page = await readPage(cursors, query, {
+        scope: ['listAudit', workspaceId, commandId ?? null, eventType ?? null],
+        read: (beforeSeq, limit) => listAudit(deps.db, workspaceId, { commandId, eventType, beforeSeq, limit }),
+        view: toEventView,
+        position: ({ seq }) => seq,
+      })
+      return page.ok ? c.json(page.value, 200) : refused(c, page)
     })
     .openapi(getStats, async (c) => {
       const { commands, errors, effects_open } = await countCommands(

@@ -134,6 +134,13 @@ describe('commands over HTTP', () => {
     assert.equal(await outcomeOf(await post(`/commands/${command_id}/retry`, {})), '409 commands.command.not_failed')
   })
 
+  test('a command type stands for its only task; the same key is the same command by either name', async () => {
+    const body = { payload: { subject: 'either' }, idempotency_key: 'either' }
+    const first = await submit({ task_name: 'Work', ...body })
+    const again = await submit({ task_name: 'work', ...body })
+    assert.equal(again.command_id, first.command_id)
+  })
+
   test('the explanation is the chain from trigger to outcome; events and effects page', async () => {
     const { command_id } = await submit({
       task_name: 'Work',

@@ -2,6 +2,7 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import {
   actingFor,
+  actorsOf,
   cancelBody,
   cancelCommand,
   cancelledView,
@@ -23,14 +24,18 @@ import {
   submitCommandBody,
   submittedView,
   supplyInput,
+  taskOf,
   toCommandView,
   toEffectView,
   toEventView,
   toExplanationView,
 } from '#domains/commands'
+import { listEdits, personIdsOf } from '#domains/approvals'
+import { listNames } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
+import { readPage } from './read-page.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import {
@@ -38,7 +43,6 @@ import {
   idParam,
   jsonAnswer,
   jsonBody,
-  limitOf,
   newRouter,
   pageFields,
   pageOf,
@@ -163,7 +167,14 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
   const cursors = openPageCursors(deps.cursorKey)
   const acting = (c: ApiContext) => actingFor(principalOf(c), c.get('ids').traceId)
   const named = (c: ApiContext, commandId: string) => ({ workspaceId: workspaceOf(c).id, commandId })
-  const show = (command: StoredCommand) => toCommandView(world.catalog, { command, effects: [] })
+  const namesOf = (c: ApiContext, commands: readonly StoredCommand[]) =>
+    listNames(deps.db, principalOf(c).orgId, personIdsOf(commands.map(({ requested_by }) => requested_by)))
+  const showAll = async (c: ApiContext, commands: readonly StoredCommand[]) => {
+    const names = await namesOf(c, commands)
+    return commands.map((command) => toCommandView(world.catalog, { command, effects: [] }, names))
+  }
+  const show = async (c: ApiContext, command: StoredCommand) =>
+    toCommandView(world.catalog, { command, effects: [] }, await namesOf(c, [command]))
   const find = (c: ApiContext, commandId: string) => getCase(deps.db, workspaceOf(c).id, commandId)
 
   return newRouter()
@@ -195,61 +206,50 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
     })
     .openapi(getCommands, async (c) => {
       const query = c.req.valid('query')
-      const limit = limitOf(query)
       const workspaceId = workspaceOf(c).id
-      const scope = ['listCommands', workspaceId, query.status ?? null, query.task_name ?? null]
-      const before = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
-      if (before && !before.ok) return refused(c, before)
-      const filter = {
-        status: query.status,
-        taskName: query.task_name,
-        beforeId: before?.value[0] ?? null,
-        limit: limit + 1,
-      }
-      const rows = await listCommands(deps.db, workspaceId, filter)
-      const items = rows.slice(0, limit)
-      const last = rows.length > limit ? items.at(-1) : undefined
-      const next_cursor = last ? cursors.seal(scope, [last.command_id]) : null
-      return c.json({ items: items.map(show), next_cursor }, 200)
+      const { status, task_name: taskName } = query
+      const page = await readPage(cursors, query, {
+        scope: ['listCommands', workspaceId, status ?? null, taskName ?? null],
+        read: (beforeId, limit) => listCommands(deps.db, workspaceId, { status, taskName, beforeId, limit }),
+        view: (row) => row,
+        position: ({ command_id }) => command_id,
+      })
+      return page.ok ? c.json({ ...page.value, items: await showAll(c, page.value.items) }, 200) : refused(c, page)
     })
     .openapi(getCommand, async (c) => {
       const found = await find(c, c.req.valid('param').command_id)
-      return found.ok ? c.json(toCommandView(world.catalog, found.value), 200) : refused(c, found)
+      if (!found.ok) return refused(c, found)
+      return c.json(toCommandView(world.catalog, found.value, await namesOf(c, [found.value.command])), 200)
     })
     .openapi(postInput, async (c) => {
       const asked = { ...c.req.valid('json'), ...named(c, c.req.valid('param').command_id) }
       const supplied = await supplyInput(world, acting(c), asked)
-      return supplied.ok ? c.json(show(supplied.value), 200) : refused(c, supplied)
+      return supplied.ok ? c.json(await show(c, supplied.value), 200) : refused(c, supplied)
     })
     .openapi(postCancel, async (c) => {
       const { reason, cancellation_mode, force } = c.req.valid('json')
       const asked = { ...named(c, c.req.valid('param').command_id), reason, cancellationMode: cancellation_mode, force }
       const cancelled = await cancelCommand(world, acting(c), asked)
       if (!cancelled.ok) return refused(c, cancelled)
-      return c.json({ ...show(cancelled.value.command), changed: cancelled.value.changed }, 200)
+      return c.json({ ...(await show(c, cancelled.value.command)), changed: cancelled.value.changed }, 200)
     })
     .openapi(postRetry, async (c) => {
       const asked = { ...c.req.valid('json'), ...named(c, c.req.valid('param').command_id) }
       const retried = await retryCommand(world, acting(c), asked)
-      return retried.ok ? c.json(show(retried.value), 200) : refused(c, retried)
+      return retried.ok ? c.json(await show(c, retried.value), 200) : refused(c, retried)
     })
     .openapi(getEvents, async (c) => {
       const { command_id: commandId } = c.req.valid('param')
-      const query = c.req.valid('query')
-      const limit = limitOf(query)
       const workspaceId = workspaceOf(c).id
       const found = await find(c, commandId)
       if (!found.ok) return refused(c, found)
-      const scope = ['listCommandEvents', workspaceId, commandId]
-      const after = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
-      if (after && !after.ok) return refused(c, after)
-      const rows = await listCommandEvents(deps.db, workspaceId, commandId, {
-        afterSeq: after?.value[0] ?? null,
-        limit: limit + 1,
+      const page = await readPage(cursors, c.req.valid('query'), {
+        scope: ['listCommandEvents', workspaceId, commandId],
+        read: (afterSeq, limit) => listCommandEvents(deps.db, workspaceId, commandId, { afterSeq, limit }),
+        view: toEventView,
+        position: ({ seq }) => seq,
       })
-      const items = rows.slice(0, limit)
-      const last = rows.length > limit ? items.at(-1) : undefined
-      return c.json({ items: items.map(toEventView), next_cursor: last ? cursors.seal(scope, [last.seq]) : null }, 200)
+      return page.ok ? c.json(page.value, 200) : refused(c, page)
     })
     .openapi(getEffects, async (c) => {
       const found = await find(c, c.req.valid('param').command_id)
@@ -263,6 +263,10 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
         afterSeq: null,
         limit: EVENTS_MAX,
       })
-      return c.json(toExplanationView(explainCommand(found.value, events)), 200)
+      const edits = await listEdits(deps.db, named(c, commandId))
+      const names = await listNames(deps.db, principalOf(c).orgId, actorsOf(found.value, events, edits))
+      const task = taskOf({ world, command: found.value.command })
+      const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task }
+      return c.json(toExplanationView(explainCommand(found.value, events, facts)), 200)
     })
 }

@@ -49,7 +49,7 @@ describe('the routes of the connectors room', () => {
     api = await openTestApi({ defaultWorkspace: 'main' })
     const { db, now, newId } = api.world
     connectors = accepted(openConnectors([desk], { db, now, newId, sleep: realSleep, secrets: openSecrets({}) }))
-    const mount = connectorRoutes({ db, cursorKey: api.deps.cursorKey, connectors })
+    const mount = connectorRoutes({ db, now, newId, cursorKey: api.deps.cursorKey, connectors })
     app = api.with({ extraRoutes: (other) => void other.route('/', mount) })
     for (const { workspace } of [api.ours, api.theirs]) {
       const { command_id } = await aCommand(db, workspace.id, 'running')
@@ -131,11 +131,56 @@ describe('the routes of the connectors room', () => {
       ['/connectors/help-desk/invocations?cursor=x', 400, 'cursor_invalid'],
       ['/connectors/help-desk/invocations?limit=0', 422, 'limit_range'],
       ['/connectors?odd=1', 422, 'unknown_field'],
+      ['/connectors/help-dsk/definitions', 404, 'connectors.connector.not_found'],
+      ['/notifications?limit=0', 422, 'limit_range'],
     ]
     for (const [path, status, code] of cases) {
       const answer = await get(path)
       assert.deepEqual([answer.status, ((await answer.json()) as { code: string }).code], [status, code], path)
     }
     assert.equal((await call(app, '/connectors', {})).status, 401)
+  })
+
+  test('only an administrator asks a provider about itself and approves what it says', async () => {
+    const path = '/connectors/help-desk/definitions'
+    const post = (key: string, to: string, body?: object) =>
+      call(app, to, { method: 'POST', key, ...(body ? { body } : {}) })
+    const { writer, admin } = api.ours.people
+    for (const [to, body] of [
+      ['/connectors/help-desk/definitions/check', undefined],
+      ['/connectors/help-desk/definitions/open_ticket/approve', { hash: 'sha256:1' }],
+    ] as const) {
+      assert.equal((await post(writer.key, to, body)).status, 403, to)
+      const answer = await post(admin.key, to, body)
+      assert.deepEqual(
+        [answer.status, ((await answer.json()) as { code: string }).code],
+        [404, 'connectors.definition.not_found'],
+        to,
+      )
+    }
+    assert.deepEqual(await (await get(path)).json(), { items: [] })
+  })
+
+  test('[CON-05] an app notification is in the inbox of its recipient, in its workspace, and in no other', async () => {
+    const { reader, writer } = api.ours.people
+    for (const { workspace } of [api.ours, api.theirs]) {
+      const { command_id } = await aCommand(api.world.db, workspace.id, 'running')
+      await insertRow(api.world.db, 'concord.connector_invocations', {
+        connector_invocation_id: api.world.newId(),
+        workspace_id: workspace.id,
+        command_id,
+        connector_name: 'notification',
+        operation: 'send_app_notification',
+        status: 'succeeded',
+        completed_at: api.world.now(),
+        request_payload: { recipient: `user:${reader.principal.userId}`, subject: workspace.id, text: 'Hello' },
+      })
+    }
+    const inbox = (await (await get('/notifications')).json()) as { items: { subject: string }[] }
+    assert.deepEqual(
+      inbox.items.map(({ subject }) => subject),
+      [api.ours.workspace.id],
+    )
+    assert.deepEqual(await (await call(app, '/notifications', { key: writer.key })).json(), { items: [] })
   })
 })

@@ -1,23 +1,43 @@
 /** The doors to other systems: which there are, what each operation promises, and what was called. Nothing is called from here. */
 import { createRoute, z } from '@hono/zod-openapi'
 import {
+  approvedDefinition,
+  approveDefinition,
   connectorDetailView,
   type Connectors,
   connectorView,
+  definitionView,
   invocationView,
+  listDefinitions,
   listInvocations,
+  listNotifications,
+  notificationView,
   toConnectorDetailView,
   toConnectorView,
+  toDefinitionView,
   toInvocationView,
+  toNotificationView,
 } from '#domains/connectors'
 import { idField } from '#domains/identity'
+import { encodeId } from '#kernel/ids'
 import { didYouMean } from '#kernel/nearest'
 import { quote, refuse } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
-import { workspaceOf } from './request-context.ts'
+import { principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
-import { jsonAnswer, limitOf, newRouter, pageFields, pageOf, problems, queryOf, refused } from './route-kit.ts'
+import {
+  bodyProblems,
+  jsonAnswer,
+  jsonBody,
+  limitOf,
+  newRouter,
+  pageFields,
+  pageOf,
+  problems,
+  queryOf,
+  refused,
+} from './route-kit.ts'
 
 const connectorId = z.string().min(1).max(100).meta({ example: 'hotel_booking' })
 
@@ -71,9 +91,67 @@ const getInvocations = createRoute({
   },
 })
 
-export type ConnectorDeps = Pick<ApiDeps, 'cursorKey' | 'db'> & { readonly connectors: Connectors }
+const definitionList = z.object({ items: z.array(definitionView) }).meta({ id: 'ConnectorDefinitionList' })
 
-export function connectorRoutes({ db, cursorKey, connectors }: ConnectorDeps) {
+const getDefinitions = createRoute({
+  method: 'get',
+  path: '/connectors/{connector_id}/definitions',
+  operationId: 'listConnectorDefinitions',
+  summary: 'What a provider that describes itself said last, and what of it is approved',
+  tags: ['connectors'],
+  ...needs('reader'),
+  request: { query: queryOf({}), params: z.object({ connector_id: connectorId }) },
+  responses: { 200: jsonAnswer(definitionList, 'The definitions.'), ...problems(404, 422) },
+})
+
+const postCheck = createRoute({
+  method: 'post',
+  path: '/connectors/{connector_id}/definitions/check',
+  operationId: 'checkConnectorDefinitions',
+  summary: 'Ask the provider what it says about itself now; none of its operations is called',
+  tags: ['connectors'],
+  ...needs('admin'),
+  request: { query: queryOf({}), params: z.object({ connector_id: connectorId }) },
+  responses: { 200: jsonAnswer(definitionList, 'The definitions.'), ...problems(404, ...bodyProblems, 503) },
+})
+
+const postApprove = createRoute({
+  method: 'post',
+  path: '/connectors/{connector_id}/definitions/{operation}/approve',
+  operationId: 'approveConnectorDefinition',
+  summary: 'Approve the definition of an operation, named by the hash that was shown',
+  tags: ['connectors'],
+  ...needs('admin'),
+  request: {
+    query: queryOf({}),
+    params: z.object({ connector_id: connectorId, operation: connectorId }),
+    body: jsonBody(
+      z
+        .strictObject({ hash: z.string().min(1).max(100).meta({ example: 'sha256:9f86…' }) })
+        .meta({ id: 'ApproveConnectorDefinition' }),
+      'Which definition.',
+    ),
+  },
+  responses: { 200: jsonAnswer(definitionView, 'The definition, approved.'), ...problems(404, 409, ...bodyProblems) },
+})
+
+const getNotifications = createRoute({
+  method: 'get',
+  path: '/notifications',
+  operationId: 'listNotifications',
+  summary: 'What was sent to you in the app, newest first',
+  tags: ['connectors'],
+  ...needs('reader'),
+  request: { query: queryOf({ limit: pageFields.limit }) },
+  responses: {
+    200: jsonAnswer(z.object({ items: z.array(notificationView) }).meta({ id: 'NotificationList' }), 'The messages.'),
+    ...problems(422),
+  },
+})
+
+export type ConnectorDeps = Pick<ApiDeps, 'cursorKey' | 'db' | 'now' | 'newId'> & { readonly connectors: Connectors }
+
+export function connectorRoutes({ db, cursorKey, now, newId, connectors }: ConnectorDeps) {
   const cursors = openPageCursors(cursorKey)
   const isOpen = (name: string) => !connectors.isOpen(name)
   const find = (id: string) => connectors.definitions.find(({ connector_id }) => connector_id === id)
@@ -90,11 +168,12 @@ export function connectorRoutes({ db, cursorKey, connectors }: ConnectorDeps) {
       const items = connectors.definitions.map((definition) => toConnectorView(definition, isOpen(definition.name)))
       return c.json({ items: items.toSorted((a, b) => (a.connector_id < b.connector_id ? -1 : 1)) }, 200)
     })
-    .openapi(getOneConnector, (c) => {
+    .openapi(getOneConnector, async (c) => {
       const id = c.req.valid('param').connector_id
       const definition = find(id)
       if (!definition) return refused(c, unknown(id))
-      return c.json(toConnectorDetailView(definition, isOpen(definition.name)), 200)
+      const approved = await approvedDefinition(db, definition, workspaceOf(c).id)
+      return c.json(toConnectorDetailView(approved, isOpen(definition.name)), 200)
     })
     .openapi(getInvocations, async (c) => {
       const [workspace, query] = [workspaceOf(c), c.req.valid('query')]
@@ -114,5 +193,40 @@ export function connectorRoutes({ db, cursorKey, connectors }: ConnectorDeps) {
       })
       const next_cursor = page.next ? cursors.seal(scope, page.next) : null
       return c.json({ items: page.items.map(toInvocationView), next_cursor }, 200)
+    })
+    .openapi(getNotifications, async (c) => {
+      const { userId, externalId, email } = principalOf(c)
+      const recipients = [`user:${userId}`, encodeId('user', userId), externalId, ...(email === null ? [] : [email])]
+      const limit = limitOf(c.req.valid('query'))
+      const items = await listNotifications(db, { workspaceId: workspaceOf(c).id, recipients, limit })
+      return c.json({ items: items.map(toNotificationView) }, 200)
+    })
+    .openapi(getDefinitions, async (c) => {
+      const id = c.req.valid('param').connector_id
+      const definition = find(id)
+      if (!definition) return refused(c, unknown(id))
+      const items = await listDefinitions(db, workspaceOf(c).id, definition.name)
+      return c.json({ items: items.map(toDefinitionView) }, 200)
+    })
+    .openapi(postCheck, async (c) => {
+      const id = c.req.valid('param').connector_id
+      const definition = find(id)
+      if (!definition) return refused(c, unknown(id))
+      const asked = { workspaceId: workspaceOf(c).id, traceId: c.get('ids').traceId, signal: c.req.raw.signal }
+      const checked = await connectors.check(definition.name, asked)
+      return checked.ok ? c.json({ items: checked.value.map(toDefinitionView) }, 200) : refused(c, checked)
+    })
+    .openapi(postApprove, async (c) => {
+      const { connector_id: id, operation } = c.req.valid('param')
+      const definition = find(id)
+      if (!definition) return refused(c, unknown(id))
+      const approved = await approveDefinition({ db, now, newId }, definition, {
+        workspaceId: workspaceOf(c).id,
+        operation,
+        hash: c.req.valid('json').hash,
+        principal: principalOf(c),
+        traceId: c.get('ids').traceId,
+      })
+      return approved.ok ? c.json(toDefinitionView(approved.value), 200) : refused(c, approved)
     })
 }

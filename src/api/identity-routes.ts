@@ -20,6 +20,7 @@ import {
 } from '#domains/identity'
 import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
+import { readPage } from './read-page.ts'
 import { principalOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import {
@@ -27,7 +28,6 @@ import {
   idParam,
   jsonAnswer,
   jsonBody,
-  limitOf,
   newRouter,
   pageFields,
   pageOf,
@@ -114,19 +114,13 @@ export function identityRoutes(deps: ApiDeps) {
     .openapi(getMe, (c) => c.json(toMeView(principalOf(c)), 200))
     .openapi(getWorkspaces, async (c) => {
       const principal = principalOf(c)
-      const query = c.req.valid('query')
-      const limit = limitOf(query)
-      const scope = ['listWorkspaces', principal.orgId, principal.userId]
-      const after = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
-      if (after && !after.ok) return refused(c, after)
-      // One row more than asked for says whether there is a next page.
-      const rows = await listWorkspaces(deps, principal, { afterSlug: after?.value[0] ?? null, limit: limit + 1 })
-      const items = rows.slice(0, limit)
-      const last = rows.length > limit ? items.at(-1) : undefined
-      return c.json(
-        { items: items.map(toWorkspaceView), next_cursor: last ? cursors.seal(scope, [last.slug]) : null },
-        200,
-      )
+      const page = await readPage(cursors, c.req.valid('query'), {
+        scope: ['listWorkspaces', principal.orgId, principal.userId],
+        read: (afterSlug, limit) => listWorkspaces(deps, principal, { afterSlug, limit }),
+        view: toWorkspaceView,
+        position: ({ slug }) => slug,
+      })
+      return page.ok ? c.json(page.value, 200) : refused(c, page)
     })
     .openapi(postWorkspace, async (c) => {
       const principal = principalOf(c)
@@ -144,15 +138,13 @@ export function identityRoutes(deps: ApiDeps) {
     })
     .openapi(getKeys, async (c) => {
       const principal = principalOf(c)
-      const query = c.req.valid('query')
-      const limit = limitOf(query)
-      const scope = ['listApiKeys', principal.orgId, principal.workspaceId]
-      const before = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
-      if (before && !before.ok) return refused(c, before)
-      const rows = await listApiKeys(deps, principal, { beforeId: before?.value[0] ?? null, limit: limit + 1 })
-      const items = rows.slice(0, limit)
-      const last = rows.length > limit ? items.at(-1) : undefined
-      return c.json({ items: items.map(toApiKeyView), next_cursor: last ? cursors.seal(scope, [last.id]) : null }, 200)
+      const page = await readPage(cursors, c.req.valid('query'), {
+        scope: ['listApiKeys', principal.orgId, principal.workspaceId],
+        read: (beforeId, limit) => listApiKeys(deps, principal, { beforeId, limit }),
+        view: toApiKeyView,
+        position: ({ id }) => id,
+      })
+      return page.ok ? c.json(page.value, 200) : refused(c, page)
     })
     .openapi(postKey, async (c) => {
       const body = c.req.valid('json')

@@ -4,6 +4,7 @@ import { eventView, listAudit, toEventView } from '#domains/commands'
 import { addMember, addMemberBody, changedView, decideUnbound, removeMember } from '#domains/identity'
 import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
+import { readPage } from './read-page.ts'
 import { principalOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import {
@@ -11,7 +12,6 @@ import {
   idParam,
   jsonAnswer,
   jsonBody,
-  limitOf,
   newRouter,
   pageFields,
   pageOf,
@@ -77,18 +77,14 @@ export function memberRoutes(deps: ApiDeps) {
       const unbound = decideUnbound(principal)
       if (!unbound.ok) return refused(c, unbound)
       const query = c.req.valid('query')
-      const limit = limitOf(query)
-      const scope = ['listOrgAudit', principal.orgId, query.event_type ?? null]
-      const before = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
-      if (before && !before.ok) return refused(c, before)
-      // The facts of a whole organisation stand under its own id, which no workspace has.
-      const rows = await listAudit(deps.db, principal.orgId, {
-        eventType: query.event_type,
-        beforeSeq: before?.value[0] ?? null,
-        limit: limit + 1,
+      const { event_type: eventType } = query
+      const page = await readPage(cursors, query, {
+        scope: ['listOrgAudit', principal.orgId, eventType ?? null],
+        // The facts of a whole organisation stand under its own id, which no workspace has.
+        read: (beforeSeq, limit) => listAudit(deps.db, principal.orgId, { eventType, beforeSeq, limit }),
+        view: toEventView,
+        position: ({ seq }) => seq,
       })
-      const items = rows.slice(0, limit)
-      const last = rows.length > limit ? items.at(-1) : undefined
-      return c.json({ items: items.map(toEventView), next_cursor: last ? cursors.seal(scope, [last.seq]) : null }, 200)
+      return page.ok ? c.json(page.value, 200) : refused(c, page)
     })
 }

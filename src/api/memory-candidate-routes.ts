@@ -131,8 +131,12 @@ export function memoryCandidateRoutes({ approvals, memory, cursorKey }: MemoryCa
     return accept({ ...toCandidateView(candidate), consents: consents.map(toConsentView) })
   }
   const decide = async (c: ApiContext, candidateId: string, answer: 'approved' | 'rejected', reason?: string) => {
+    // Of what is another person's own matter nobody else learns that it is there, nor how it stands.
+    const known = await shown(c, candidateId)
+    if (!known.ok) return known
     const input = { workspaceId: workspaceOf(c).id, candidateId, reason, traceId: c.get('ids').traceId }
-    return decideCandidate(approvals, principalOf(c), { ...input, decision: answer })
+    const decided = await decideCandidate(approvals, principalOf(c), { ...input, decision: answer })
+    return decided.ok ? shown(c, candidateId) : decided
   }
   return newRouter()
     .openapi(getCandidates, async (c) => {
@@ -158,18 +162,12 @@ export function memoryCandidateRoutes({ approvals, memory, cursorKey }: MemoryCa
       return found.ok ? c.json(found.value, 200) : refused(c, found)
     })
     .openapi(postApprove, async (c) => {
-      const id = c.req.valid('param').memory_candidate_id
-      const decided = await decide(c, id, 'approved', c.req.valid('json').reason)
-      if (!decided.ok) return refused(c, decided)
-      const found = await shown(c, id)
-      return found.ok ? c.json(found.value, 200) : refused(c, found)
+      const decided = await decide(c, c.req.valid('param').memory_candidate_id, 'approved', c.req.valid('json').reason)
+      return decided.ok ? c.json(decided.value, 200) : refused(c, decided)
     })
     .openapi(postReject, async (c) => {
-      const id = c.req.valid('param').memory_candidate_id
-      const decided = await decide(c, id, 'rejected', c.req.valid('json').reason)
-      if (!decided.ok) return refused(c, decided)
-      const found = await shown(c, id)
-      return found.ok ? c.json(found.value, 200) : refused(c, found)
+      const decided = await decide(c, c.req.valid('param').memory_candidate_id, 'rejected', c.req.valid('json').reason)
+      return decided.ok ? c.json(decided.value, 200) : refused(c, decided)
     })
     .openapi(getConsents, async (c) => {
       const { subject, limit } = c.req.valid('query')

@@ -218,4 +218,19 @@ describe('memory routes', () => {
     )
     assert.equal((await ask('GET', '/memory', undefined, theirs.people.admin.key)).items.length, 0)
   })
+
+  test('what is proposed about another person answers nobody else, however it stands', async () => {
+    const { admin, writer } = room.tenant.people
+    const body = aBody(`user:${admin.principal.userId}`, { memory_type: 'fact', fact_key: 'own' })
+    const { memory_candidate_id } = await ask('POST', '/memory', body, admin.key)
+    const path = `/memory/candidates/${String(memory_candidate_id)}`
+    for (const [method, to] of [
+      ['GET', path],
+      ['POST', `${path}/approve`],
+      ['POST', `${path}/reject`],
+    ] as const) {
+      const answer = await send(method, to, method === 'POST' ? {} : undefined, writer.key)
+      assert.equal(await outcomeOf(answer), '404 memory.candidate.not_found', to)
+    }
+  })
 })

@@ -35,6 +35,7 @@ import {
 import type { ApiDeps } from './api-deps.ts'
 import type { BadBearers } from './bad-bearers.ts'
 import { openPageCursors } from './page-cursor.ts'
+import { readPage } from './read-page.ts'
 import { principalOf } from './request-context.ts'
 import { needs, needsNothing } from './route-access.ts'
 import {
@@ -42,7 +43,6 @@ import {
   idParam,
   jsonAnswer,
   jsonBody,
-  limitOf,
   newRouter,
   pageFields,
   pageOf,
@@ -170,15 +170,13 @@ export function peopleRoutes(deps: ApiDeps, badBearers: BadBearers) {
       const principal = principalOf(c)
       const unbound = decideUnbound(principal)
       if (!unbound.ok) return refused(c, unbound)
-      const query = c.req.valid('query')
-      const limit = limitOf(query)
-      const scope = ['listPeople', principal.orgId]
-      const before = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
-      if (before && !before.ok) return refused(c, before)
-      const rows = await listPeople(deps, principal.orgId, { beforeId: before?.value[0] ?? null, limit: limit + 1 })
-      const items = rows.slice(0, limit)
-      const last = rows.length > limit ? items.at(-1) : undefined
-      return c.json({ items: items.map(toPersonView), next_cursor: last ? cursors.seal(scope, [last.id]) : null }, 200)
+      const page = await readPage(cursors, c.req.valid('query'), {
+        scope: ['listPeople', principal.orgId],
+        read: (beforeId, limit) => listPeople(deps, principal.orgId, { beforeId, limit }),
+        view: toPersonView,
+        position: ({ id }) => id,
+      })
+      return page.ok ? c.json(page.value, 200) : refused(c, page)
     })
     .openapi(postPerson, async (c) => {
       const { external_id, email, role } = c.req.valid('json')
@@ -219,18 +217,13 @@ export function peopleRoutes(deps: ApiDeps, badBearers: BadBearers) {
     })
     .openapi(getOrgRoles, async (c) => {
       const { orgId } = principalOf(c)
-      const query = c.req.valid('query')
-      const limit = limitOf(query)
-      const scope = ['listOrgRoles', orgId]
-      const after = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
-      if (after && !after.ok) return refused(c, after)
-      const rows = await listOrgRoles(deps, orgId, { afterSlug: after?.value[0] ?? null, limit: limit + 1 })
-      const items = rows.slice(0, limit)
-      const last = rows.length > limit ? items.at(-1) : undefined
-      return c.json(
-        { items: items.map(toOrgRoleView), next_cursor: last ? cursors.seal(scope, [last.slug]) : null },
-        200,
-      )
+      const page = await readPage(cursors, c.req.valid('query'), {
+        scope: ['listOrgRoles', orgId],
+        read: (afterSlug, limit) => listOrgRoles(deps, orgId, { afterSlug, limit }),
+        view: toOrgRoleView,
+        position: ({ slug }) => slug,
+      })
+      return page.ok ? c.json(page.value, 200) : refused(c, page)
     })
     .openapi(postOrgRoles, async (c) => {
       const principal = principalOf(c)

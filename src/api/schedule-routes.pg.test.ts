@@ -65,6 +65,9 @@ describe('/schedules', () => {
     )
     assert.match(made.created_by, /^user_/)
     assert.equal((await send('POST', '/schedules', { ...nightly, payload: { note: 'x' } })).status, 200)
+    // The name of its task means the same schedule.
+    const byTask = { ...nightly, command_type: 'Tick', payload: { note: 'x' } }
+    assert.equal((await send('POST', '/schedules', byTask)).status, 200)
     assert.equal(await outcomeOf(await send('POST', '/schedules', nightly)), '409 schedules.schedule.name_taken')
 
     const listed = (await (await send('GET', '/schedules?occurrences=2', undefined, keyOf('reader'))).json()) as {

@@ -11,6 +11,7 @@ const shape = z.strictObject({
   priority: z.int().min(1).optional(),
   items: z.array(item).optional(),
   owner_id: idField('user').optional(),
+  payload: z.record(z.string(), z.unknown()).optional(),
 })
 
 function explain(input: unknown) {
@@ -32,8 +33,12 @@ test('an unknown field is answered with the nearest known one, also deep inside'
   assert.deepEqual(first({ task_name: 'x', zzz: 1 }), [
     'unknown_field',
     'zzz',
-    'Known fields: task_name, priority, items, owner_id.',
+    'Known fields: task_name, priority, items, owner_id, payload.',
   ])
+})
+
+test('a value of another type is told in the words of JSON', () => {
+  assert.equal(explain({ task_name: 'x', payload: 'y' }).refusal.reason, '`payload` is not of the type object.')
 })
 
 test('[API-07] who asks is never a field', () => {

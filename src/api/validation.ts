@@ -1,6 +1,6 @@
 /** Turns what zod found into refusals with stable codes: unknown fields with the nearest name, missing ones, wrong ones. */
 import type { z } from '@hono/zod-openapi'
-import { refusalOfIssue } from '#domains/identity'
+import { nameOfType, refusalOfIssue } from '#domains/identity'
 import { formatPath, type JsonStep } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { quote, type Refusal, refuse } from '#kernel/refusal'
@@ -58,9 +58,9 @@ function explain(issue: Issue, input: unknown, schema: unknown): Refusal[] {
     case 'invalid_type':
       if (valueAt(input, steps) === undefined) return [refuse('api.field.missing', `\`${path}\` is missing.`, { path })]
       return [
-        refuse('api.field.type', `\`${path}\` is not of the type ${issue.expected}.`, {
+        refuse('api.field.type', `\`${path}\` is not of the type ${nameOfType(issue.expected)}.`, {
           path,
-          facts: { expected: issue.expected },
+          facts: { expected: nameOfType(issue.expected) },
         }),
       ]
     case 'invalid_value':

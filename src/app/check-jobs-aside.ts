@@ -7,7 +7,18 @@ import type { Decision } from '#kernel/refusal'
 /** From source or built: the thread's file lies beside this one, with the same ending. */
 const thread = new URL(`./check-jobs-thread${extname(import.meta.filename)}`, import.meta.url)
 
+const underWay = new Map<string, Promise<Decision<SelfCheck>>>()
+
+/** Whoever asks while one is under way gets its answer: a hundred questions are not a hundred threads. */
 export function checkJobsAside(file: string): Promise<Decision<SelfCheck>> {
+  const known = underWay.get(file)
+  if (known) return known
+  const checking = startThread(file).finally(() => underWay.delete(file))
+  underWay.set(file, checking)
+  return checking
+}
+
+function startThread(file: string): Promise<Decision<SelfCheck>> {
   return new Promise((resolve, reject) => {
     const worker = new Worker(thread, { workerData: { file } })
     worker.once('message', (checked: Decision<SelfCheck>) => resolve(checked))

@@ -50,6 +50,10 @@ describe('settings', () => {
     assert.ok(!config.ok)
     assert.equal(config.code, 'app.setting.unknown')
     assert.match(config.hint ?? '', /CONCORD_PORT/)
+    const other = read({ CONCORD_ZZZZZZZZZZZZ: '1' })
+    assert.match(other.ok ? '' : (other.hint ?? ''), /`concord doctor --settings`/)
+    const key = read({ CONCORD_API_KEY: 'ck_x' })
+    assert.match(key.ok ? '' : (key.hint ?? ''), /did you mean CONCORD_KEY\?/)
   })
 
   test('foreign variables are none of our business', () => {

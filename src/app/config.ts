@@ -14,6 +14,9 @@ export type Environment = Readonly<Record<string, string | undefined>>
 /** Variables that belong to Concord's own test runs; known here so that they are not taken for typing mistakes. */
 const TEST_VARIABLES = new Set(['CONCORD_PROOF', 'CONCORD_CHAOS_SEED', 'CONCORD_FAULTS_COVER'])
 
+/** Names that other programs use for the same thing. */
+const OTHER_NAMES: Readonly<Record<string, string>> = { CONCORD_API_KEY: 'CONCORD_KEY', CONCORD_TOKEN: 'CONCORD_KEY' }
+
 export function readConfig(environment: Environment, folder: string): Decision<Config> {
   const unknown = findUnknown(environment)
   if (unknown) return unknown
@@ -47,10 +50,12 @@ function findUnknown(environment: Environment): Refusal | undefined {
   const known = Object.values(settings).map((setting) => setting.variable)
   for (const variable of Object.keys(environment)) {
     if (!variable.startsWith('CONCORD_') || known.includes(variable) || TEST_VARIABLES.has(variable)) continue
-    const guess = nearest(variable, known)
+    const guess = OTHER_NAMES[variable] ?? nearest(variable, known)
     return refuse('app.setting.unknown', `${variable} is not a setting of Concord`, {
       path: variable,
-      hint: guess ? `did you mean ${guess}? Otherwise unset it` : 'unset it; `concord doctor` lists all settings',
+      hint: guess
+        ? `did you mean ${guess}? Otherwise unset it`
+        : 'unset it; `concord doctor --settings` lists all settings',
     })
   }
   return undefined

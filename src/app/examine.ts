@@ -3,7 +3,7 @@ import { constants } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Refusal } from '#kernel/refusal'
-import { findBrokenInvariants, invariantCount } from '#domains/commands'
+import { findBrokenInvariants, invariantCount, listParked } from '#domains/commands'
 import { migrationStatus, openCheckedDb, openDb, readServerFacts } from '#store'
 import { adminKeyFile } from './admin-key.ts'
 import { type Config, serverAddress } from './config.ts'
@@ -104,9 +104,19 @@ async function checkStuck(url: string): Promise<Finding[]> {
     const [stuck] = await db.query<{ count: number }>(
       `select count(*)::int as count from runtime.processes where state in ('stuck', 'aborted')`,
     )
-    const count = stuck?.count ?? 0
+    const count = (stuck?.count ?? 0) + (await countParked(url))
     if (count === 0) return [{ check: 'work', state: 'well', found: 'nothing is stuck' }]
     return [{ check: 'work', state: 'broken', found: `${count} stuck`, next: '`concord stuck` says what and why' }]
+  } finally {
+    await db.close()
+  }
+}
+
+/** Commands that look in vain for their task, in the role that sees all rows. */
+async function countParked(url: string): Promise<number> {
+  const db = openDb({ url, role: 'concord_engine', poolMax: 1 })
+  try {
+    return (await listParked(db, 1_000)).length
   } finally {
     await db.close()
   }

@@ -1,9 +1,10 @@
 /** The work behind the shipped schedules, room by room: a room that has some adds its line here, and its schedule is registered. */
 import { type ApprovalWorld, escalateApprovals, expireApprovals, remindApprovers } from '#domains/approvals'
 import { type Definition, defineMaintenance } from '#domains/commands'
+import type { Connectors } from '#domains/connectors'
 
-/** `approvals` is asked for at the first call: the catalog is there before the rooms are. */
-export function openMaintenance(approvals: () => ApprovalWorld): readonly Definition[] {
+/** `approvals` is asked for at the first call: the catalog is there before the rooms are. Without connectors there is nothing to sync. */
+export function openMaintenance(approvals: () => ApprovalWorld, connectors: Connectors): readonly Definition[] {
   return [
     ...defineMaintenance({
       command_type: 'expire_approvals',
@@ -11,7 +12,21 @@ export function openMaintenance(approvals: () => ApprovalWorld): readonly Defini
       description: 'Ends approvals whose time is over, and brings back those whose reminder is due.',
       run: ({ traceId, signal }) => sweepApprovals(approvals(), traceId, signal),
     }),
+    ...(connectors.definitions.length === 0 ? [] : syncOf(connectors)),
   ]
+}
+
+/** A connector that cannot be looked at is part of the answer, not the end of it. */
+function syncOf(connectors: Connectors): readonly Definition[] {
+  return defineMaintenance({
+    command_type: 'sync_connector_metadata',
+    task_name: 'Sync Connector Metadata',
+    description: 'Puts on record what each connector offers, how it fares, and what its other side says about itself.',
+    run: async ({ workspaceId, signal }) => {
+      const synced = await connectors.sync({ workspaceId, signal })
+      return { connectors: [...synced], failed: synced.filter(({ error }) => error !== null).length }
+    },
+  })
 }
 
 /**

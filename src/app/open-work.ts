@@ -12,6 +12,7 @@ import {
 import { archiveArtifacts, type ArtifactWorld, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
 import {
   artifactFacts,
+  checkShapes,
   COMMAND_KIND,
   type CommandWorld,
   connectorDefinitions,
@@ -30,7 +31,7 @@ import {
 import { type Connectors, environmentSecrets, fileSecrets, openConnectors, openSecrets } from '#domains/connectors'
 import { type MemoryWorld, openMemory } from '#domains/memory'
 import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleWorld } from '#domains/schedules'
-import { textId } from '#kernel/ids'
+import { encodeId, textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { capabilitiesOf, type Runtime, semanticQueues } from '#runtime'
 import { createDbosRuntime } from '#runtime/dbos'
@@ -80,6 +81,8 @@ const FOLLOW_MS = 1_000
 /** Retention counts in days, and a blob without a row waits an hour anyway. */
 const RETAIN_MS = 60_000
 const SWEEP_MS = 600_000
+/** A call whose process died counts as under way for a minute after its time limit at least. */
+const ABANDONED_MS = 60_000
 
 const sleep = (ms: number, signal: AbortSignal) => wait(ms, undefined, { signal }).catch(() => {})
 
@@ -114,10 +117,12 @@ export async function openWork(
     ...shippedPolicies,
     ...publishArtifactDefinitions,
     ...memoryDefinitions(memory.value),
-    ...openMaintenance(() => approvals),
+    ...openMaintenance(() => approvals, connectors.value),
     ...connectorDefinitions(connectors.value),
     ...project.catalog,
   ]
+  const shaped = checkShapes(definitions)
+  if (!shaped.ok) return shaped
   const catalog = openCatalog([...definitions, ...shippedSchedulesFor(definitions)], {
     name: 'dbos',
     capabilities: capabilitiesOf(runtime.profile),
@@ -135,6 +140,11 @@ export async function openWork(
     facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
     notifyApprovers: notify,
+    onTaskGone: ({ command_id, task_name }) =>
+      log.warn(
+        { command_id: encodeId('command', command_id), task_name },
+        'a command waits: its task is not in the catalog',
+      ),
     sleep,
   })
   const approvals: ApprovalWorld = {
@@ -166,6 +176,7 @@ export async function openWork(
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),
     every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: newTraceId() }), log),
     every(SWEEP_MS, () => sweepBlobs(artifacts), log),
+    every(ABANDONED_MS, () => connectors.value.settleAbandoned({ traceId: newTraceId() }), log),
   ]
   return accept({
     runtime,

@@ -22,6 +22,8 @@ export type RunningServer = {
   readonly database: string
   readonly keyFile: string
   readonly schemaVersion: number
+  /** What can be submitted to it. */
+  readonly taskNames: readonly string[]
   /** The file whose jobs it does, if any. */
   readonly schedulerFile: string | undefined
   close(): Promise<void>
@@ -88,6 +90,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       database,
       keyFile,
       schemaVersion,
+      taskNames: [...base.value.work.commands.catalog.tasks.keys()],
       schedulerFile,
       close,
     })

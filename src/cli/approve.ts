@@ -76,7 +76,9 @@ function say(terminal: Terminal, asked: string, approval: ResolvedView): void {
     const { approved_by, approvals_required, approver } = approval
     if (!isSame(id, asked)) {
       terminal.out(`${id}\n`)
-      terminal.err(`changed, so it is asked again, of ${showLine(approver)}: \`concord approve ${id}\`\n`)
+      terminal.err(
+        `changed, so it is asked again, of ${showLine(approval.approver_name ?? approver)}: \`concord approve ${id}\`\n`,
+      )
     } else {
       terminal.out(`${id} counted: ${approved_by.length} of ${approvals_required} have approved\n`)
     }

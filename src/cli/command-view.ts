@@ -7,6 +7,7 @@ import { didYouMean } from '#kernel/nearest'
 import { parsePageLimit } from '#kernel/page-limit'
 import { quote } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
+import { withShownIds } from './shown-ids.ts'
 
 export type NextMove = { readonly action: string; readonly by: readonly string[]; readonly what: string }
 
@@ -16,6 +17,7 @@ export type CommandView = {
   readonly task_name: string | null
   readonly status: CommandState
   readonly requested_by: string
+  readonly requested_by_name: string | null
   readonly payload: Readonly<Record<string, unknown>>
   readonly result: unknown
   readonly error: string | null
@@ -50,7 +52,7 @@ export function standingOf({ status, error_class }: Pick<CommandView, 'status' |
 
 /** Foreign JSON on one line, at most so long that a table stays a table. */
 export function shortJson(value: unknown, charsMax = 160): string {
-  const text = showLine(JSON.stringify(value) ?? 'null')
+  const text = showLine(JSON.stringify(withShownIds(value)) ?? 'null')
   return text.length > charsMax ? `${text.slice(0, charsMax - 1)}…` : text
 }
 

@@ -37,6 +37,13 @@ type InvocationView = {
   readonly created_at: string
 }
 
+type DefinitionView = {
+  readonly operation: string
+  readonly status: string
+  readonly seen_hash: string
+  readonly changes: readonly { readonly path: string; readonly was: string | null; readonly is: string | null }[]
+}
+
 type CallOptions = { status?: string; limit: number; cursor?: string }
 
 export function addConnectors(program: Command, cli: Cli): void {
@@ -72,6 +79,36 @@ export function addConnectors(program: Command, cli: Cli): void {
       }),
     )
 
+  for (const [verb, method, said] of [
+    ['definitions', 'GET', 'show what a provider that describes itself said last, and what was approved'],
+    ['check', 'POST', 'ask a provider what it says about itself now; calls none of its operations'],
+  ] as const)
+    connectors
+      .command(`${verb} <id>`)
+      .description(said)
+      .addHelpText('after', `\nExample:\n  $ concord connectors ${verb} tickets\n`)
+      .action(
+        cli.handle(async (id: string) => {
+          const path = `${at(id)}/definitions${verb === 'check' ? '/check' : ''}`
+          const listed = await askServer<{ items: readonly DefinitionView[] }>(cli, method, path)
+          return showAnswer(cli, program, listed, ({ items }) => showDefinitions(terminal, id, items))
+        }),
+      )
+
+  connectors
+    .command('approve <id> <operation> <hash>')
+    .description('approve the definition of an operation as it was shown')
+    .addHelpText('after', '\nExample:\n  $ concord connectors approve tickets open_ticket sha256:9f86d081…\n')
+    .action(
+      cli.handle(async (id: string, operation: string, hash: string) => {
+        const path = `${at(id)}/definitions/${encodeURIComponent(operation)}/approve`
+        const approved = await askServer<DefinitionView>(cli, 'POST', path, { hash })
+        return showAnswer(cli, program, approved, (definition) =>
+          terminal.out(`${showLine(definition.operation)} is approved as ${showLine(definition.seen_hash)}\n`),
+        )
+      }),
+    )
+
   addPaging(connectors.command('calls <id>'))
     .description('list the calls of a connector in the workspace, newest first')
     .option('--status <status>', 'only those: started, succeeded or failed')
@@ -95,6 +132,19 @@ export function addConnectors(program: Command, cli: Cli): void {
         })
       }),
     )
+}
+
+function showDefinitions(terminal: Terminal, id: string, items: readonly DefinitionView[]): void {
+  if (items.length === 0) terminal.err('Nothing is known of it yet: concord connectors check asks the provider.\n')
+  for (const { operation, status, seen_hash, changes } of items) {
+    terminal.out(`${showLine(operation)}  ${status}  ${showLine(seen_hash)}\n`)
+    if (status === 'approved') continue
+    for (const { path, was, is } of changes) {
+      if (was !== null) terminal.out(`  - ${showLine(path)}: ${showLine(was)}\n`)
+      if (is !== null) terminal.out(`  + ${showLine(path)}: ${showLine(is)}\n`)
+    }
+    terminal.err(`  to approve it: concord connectors approve ${id} ${showLine(operation)} ${showLine(seen_hash)}\n`)
+  }
 }
 
 function connectorRow(connector: ConnectorView): string[] {

@@ -12,9 +12,12 @@ export type ApprovalView = {
   readonly command_id: string
   readonly status: string
   readonly requested_by: string
+  readonly requested_by_name: string | null
   readonly approver: string
+  readonly approver_name: string | null
   readonly approvals_required: number
   readonly approved_by: readonly string[]
+  readonly approved_by_names: readonly (string | null)[]
   readonly may_decide: boolean
   readonly meanings: Readonly<Record<string, string>>
   readonly reason_required: readonly string[]
@@ -59,7 +62,7 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
   const reason = reason_required.includes('approved') ? ' --reason "…"' : ''
   const lines: (readonly [string, string] | undefined)[] = [
     ['risk', said(packet.risk_level)],
-    ['asked by', `${showLine(approval.requested_by)}: ${said(packet.why)}`],
+    ['asked by', `${showLine(approval.requested_by_name ?? approval.requested_by)}: ${said(packet.why)}`],
     ['rule', said(packet.policy)],
     ['affects', (packet.affected ?? []).map(showLine).join(', ')],
     ['with', shortJson(action?.arguments ?? {}, 2_000)],
@@ -67,16 +70,19 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
     ['if yes', [said(packet.after_approval), said(meanings['approved'])].filter(Boolean).join(' ')],
     ['if no', said(meanings['rejected'])],
     ['until', deadlineOf(approval.expires_at, nowMs)],
-    approval.approvals_required > 1
-      ? ['so far', `${approval.approved_by.length} of ${approval.approvals_required} have approved`]
-      : undefined,
+    approval.approvals_required > 1 ? ['so far', soFar(approval)] : undefined,
     ['command', approval.command_id],
     may_decide
       ? ['next', `concord approve ${id}${reason} | concord deny ${id} --reason "…"`]
-      : ['waits for', showLine(approver)],
+      : ['waits for', showLine(approval.approver_name ?? approver)],
   ]
   const body = lines.map((line) => (line && line[1] !== '' ? `  ${line[0].padEnd(9)}  ${line[1]}\n` : '')).join('')
   return `${colorsOf(terminal).bold(said(action?.summary))}  ${id}\n${body}`
+}
+
+function soFar({ approved_by, approved_by_names, approvals_required }: ApprovalView): string {
+  const who = approved_by.map((id, at) => showLine(approved_by_names[at] ?? id)).join(', ')
+  return `${approved_by.length} of ${approvals_required} have approved${who === '' ? '' : `: ${who}`}`
 }
 
 /** No decision is a refusal, so the time that is left stands beside the time itself. */

@@ -5,6 +5,7 @@ import { askServer, showAnswer } from './ask-server.ts'
 import { formatConsents, formatHolds } from './memory-consent.ts'
 import { type ErasureView, formatCounts, memoryPath, type PreviewView } from './memory-view.ts'
 import type { Cli } from './program.ts'
+import { shownId } from './shown-ids.ts'
 import { colorsOf, type Terminal } from './terminal.ts'
 
 const ERASURE = 'memerase_0197f3b2c4d57a8e9b0c1d2e3f405172'
@@ -53,7 +54,9 @@ function showPreview(terminal: Terminal, view: PreviewView): void {
   const { bold } = colorsOf(terminal)
   terminal.out(`${bold(showLine(view.subject))}: this would be erased\n${formatCounts(view.counts)}`)
   for (const { kind, id, is_held } of view.items)
-    terminal.out(`  ${kind.padEnd(18)}  ${showLine(id)}${is_held ? '  held' : ''}\n`)
+    terminal.out(
+      `  ${kind.padEnd(18)}  ${showLine(shownId(kind.replace(/^derived_/, ''), id))}${is_held ? '  held' : ''}\n`,
+    )
   if (view.consents.length > 0) terminal.out(`\n${bold('consents')}\n${formatConsents(view.consents)}`)
   if (view.holds.length > 0) terminal.out(`\n${bold('holds')}\n${formatHolds(view.holds)}`)
   terminal.err(

@@ -60,6 +60,9 @@ export function withHint(refusal: Refusal, path: string): Refusal {
   const own = refusal.code === 'row.not_found' ? whereToLook(path) : hints[refusal.code]
   if (own === undefined) return refusal
   // What the server says in terms of its routes is of no use here.
-  const said = refusal.hint !== undefined && !/^(GET|POST|DELETE) \//.test(refusal.hint) ? `${refusal.hint} ` : ''
+  const said =
+    refusal.hint !== undefined && !/^(GET|POST|DELETE) \//.test(refusal.hint)
+      ? `${refusal.hint.replace(/[^.?!]$/, '$&.')} `
+      : ''
   return { ...refusal, hint: said + own }
 }

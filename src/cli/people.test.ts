@@ -80,6 +80,21 @@ describe('people', () => {
     assert.deepEqual([code, out, heard.length], [0, 'it was so already\n', 3])
   })
 
+  test('somebody on the second page is found, and two of one name on two pages are two', async () => {
+    const bo = { ...ada, user_id: 'user_0197f3b2c4d57a8e9b0c1d2e3f405164', external_id: 'auth0|bo', email: 'b@x.io' }
+    const pages = (second: object) => ({
+      'GET /people?limit=500': { items: [ada], next_cursor: 'a b' },
+      'GET /people?limit=500&cursor=a%20b': { items: [second], next_cursor: null },
+      [`POST /people/${bo.user_id}/role`]: bo,
+    })
+    const found = await runAgainst(pages(bo), ['people', 'role', 'b@x.io', 'admin'])
+    assert.equal(found.heard.at(-1)?.line, `POST /people/${bo.user_id}/role`)
+    const twice = await runAgainst(pages({ ...bo, email: ada.email }), ['people', 'role', 'ada@example.com', 'admin'])
+    assert.match(twice.err, /more than one/)
+    const listed = await runAgainst(pages(bo), ['people', 'list', '--json'])
+    assert.deepEqual(JSON.parse(listed.out), { items: [ada, bo], next_cursor: null })
+  })
+
   test('list is a table; --json is the document as it came', async () => {
     const { out } = await runAgainst(list, ['people', 'list'])
     assert.match(out, /local:ada +writer +finance +active/)

@@ -55,7 +55,7 @@ export function addPeople(program: Command, cli: Cli): void {
     .description('list the people of the organisation')
     .action(
       cli.handle(async () => {
-        const listed = await askServer<{ items: PersonView[] }>(cli, 'GET', '/people?limit=500')
+        const listed = await listEverybody(cli)
         return showAnswer(cli, program, listed, ({ items }) =>
           terminal.out(formatTable(['id', 'who', 'may', 'org roles', 'state'], items.map(personRow))),
         )
@@ -179,11 +179,30 @@ export function addPeople(program: Command, cli: Cli): void {
     .action(cli.handle((who: string) => act(who, 'reactivate', {}, sayInvited)))
 }
 
+type PeoplePage = { items: PersonView[]; next_cursor?: string | null }
+/** 50,000 people; a server that never comes to its last page does not hold us for ever. */
+const PAGES_MAX = 100
+
+/** All pages as one: whoever is looked for by name may stand on the last of them. */
+async function listEverybody(cli: Cli): Promise<Decision<PeoplePage>> {
+  const first = await askServer<PeoplePage>(cli, 'GET', '/people?limit=500')
+  if (!first.ok || !first.value.next_cursor) return first
+  const all: PeoplePage = { items: [...first.value.items], next_cursor: first.value.next_cursor }
+  for (let pages = 1; all.next_cursor && pages < PAGES_MAX; pages++) {
+    const path = `/people?limit=500&cursor=${encodeURIComponent(all.next_cursor)}`
+    const page = await askServer<PeoplePage>(cli, 'GET', path)
+    if (!page.ok) return page
+    all.items.push(...page.value.items)
+    all.next_cursor = page.value.next_cursor ?? null
+  }
+  return accept(all)
+}
+
 /** By id, by the whole subject, by the name behind `local:`, or by e-mail; whoever is meant must be one person. */
 async function findPerson(cli: Cli, who: string): Promise<Decision<string>> {
   const id = decodeId('user', who)
   if (id.ok) return accept(encodeId('user', id.value))
-  const listed = await askServer<{ items: PersonView[] }>(cli, 'GET', '/people?limit=500')
+  const listed = await listEverybody(cli)
   if (!listed.ok) return listed
   const found = listed.value.items.filter(
     ({ external_id, email }) => external_id === who || external_id === `local:${who}` || email === who,

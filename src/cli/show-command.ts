@@ -17,7 +17,7 @@ export function formatCommand(terminal: Terminal, command: CommandView, effects:
   const color = colorsOf(terminal)
   const lines: (readonly [string, string] | undefined)[] = [
     ['id', command.command_id],
-    ['asked by', `${showLine(command.requested_by)} at ${command.created_at}`],
+    ['asked by', `${showLine(command.requested_by_name ?? command.requested_by)} at ${command.created_at}`],
     command.completed_at === null ? ['changed', command.updated_at] : ['ended', command.completed_at],
     command.attempt > 1 ? ['run', String(command.attempt)] : undefined,
     ['payload', shortJson(command.payload)],

@@ -43,6 +43,12 @@ describe('submit', () => {
     assert.doesNotMatch((await runAgainst({ [POST]: bare }, ['submit', 'x'])).err, /GET \//)
   })
 
+  test('a key that was used keeps the advice of the server as a sentence of its own', async () => {
+    const problem = new Problem(409, 'key_reused', { hint: 'use a new key for a new request' })
+    const { err } = await runAgainst({ [POST]: problem }, [...task, '--key', 'k'])
+    assert.match(err, /for a new request\. Take another --key/)
+  })
+
   test('two sources of one payload, or a stray word, exit 64 and send nothing', async () => {
     for (const args of [
       ['--payload', '{}', '--file', 'x.json'],

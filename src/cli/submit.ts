@@ -17,7 +17,7 @@ const WAIT_DEFAULT_MS = 600_000
 export function addSubmit(program: Command, cli: Cli): void {
   program
     .command('submit')
-    .argument('<task>', 'its name; `concord task-types` lists them')
+    .argument('<task>', 'its name, or its command type; `concord task-types` lists them')
     .argument('[-]', 'read the payload from standard input')
     .description('ask for a task')
     .option('--payload <json>', 'the payload, as a JSON object')

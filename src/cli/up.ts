@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import { readConfig } from '#app/config'
 import type { RunningServer } from '#app/start-server'
 import { accept } from '#kernel/refusal'
+import { nextSteps } from './next-steps.ts'
 import type { Cli } from './program.ts'
 import { colorsOf, stopRequest, type Terminal } from './terminal.ts'
 
@@ -50,13 +51,6 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
     return
   }
   const color = colorsOf(terminal)
-  const { environment } = terminal
-  // What is printed works when it is pasted: started by npm in a checkout, by npx from a package, and on any port.
-  const program = environment['npm_lifecycle_event'] === 'start' ? 'npm run -s concord --' : 'npx concord'
-  const prefix =
-    environment['CONCORD_PORT'] === undefined && environment['CONCORD_HOST'] === undefined
-      ? ''
-      : `CONCORD_URL=${address} `
   terminal.out(
     [
       color.bold('Concord is ready'),
@@ -67,9 +61,7 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
       ...(schedulerFile === undefined ? [] : [`  jobs      ${schedulerFile}`]),
       '',
       'Next, in another terminal of this folder:',
-      `  curl ${address}/health`,
-      `  ${prefix}${program} task-types`,
-      `  ${prefix}${program} events tail --from-start`,
+      ...nextSteps(terminal, server).map((line) => `  ${line}`),
       '',
       `Ctrl-C stops it.`,
       '',

@@ -10,7 +10,8 @@ const explanation = {
       kind: 'trigger',
       at: '2026-05-01T10:00:00.000Z',
       by: 'user_1',
-      text: 'user_1 asked for Refund Order.',
+      by_name: 'local:ana',
+      text: 'local:ana asked for Refund Order.',
       event_id: 'evt_1',
     },
     {
@@ -29,7 +30,7 @@ test('the chain is told in order, and text cannot draw outside its line', async 
   assert.equal(code, 0, err)
   const lines = out.trimEnd().split('\n')
   assert.equal(lines[0], 'Refund Order is waiting for approval.')
-  assert.match(lines[3] ?? '', /trigger +user_1 +user_1 asked for Refund Order\.$/)
+  assert.match(lines[3] ?? '', /trigger +local:ana +local:ana asked for Refund Order\.$/)
   assert.match(lines[4] ?? '', /policy +system +Policy said\\u\{202e\} no\\u\{a\}really\.$/)
   assert.equal(lines.length, 5)
 })

@@ -7,7 +7,13 @@ import { colorsOf, formatTable } from './terminal.ts'
 
 type Explanation = {
   readonly summary: string
-  readonly chain: readonly { readonly kind: string; readonly at: string; readonly by: string; readonly text: string }[]
+  readonly chain: readonly {
+    readonly kind: string
+    readonly at: string
+    readonly by: string
+    readonly by_name?: string | null
+    readonly text: string
+  }[]
 }
 
 export function addWhy(program: Command, cli: Cli): void {
@@ -23,7 +29,7 @@ export function addWhy(program: Command, cli: Cli): void {
         return showAnswer(cli, program, explained, ({ summary, chain }) => {
           cli.terminal.out(`${colorsOf(cli.terminal).bold(showLine(summary))}\n`)
           if (chain.length === 0) return
-          const rows = chain.map(({ kind, at, by, text }) => [at, kind, by, text].map(showLine))
+          const rows = chain.map(({ kind, at, by, by_name, text }) => [at, kind, by_name ?? by, text].map(showLine))
           cli.terminal.out(`\n${formatTable(['when', 'step', 'by', 'what'], rows)}`)
         })
       }),

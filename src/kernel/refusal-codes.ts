@@ -319,6 +319,10 @@ export const refusalCodes = {
   'connectors.connector.not_found': 'not_found',
   'connectors.address.not_allowed': 'forbidden',
   'connectors.path.not_allowed': 'forbidden',
+  'connectors.definition.not_found': 'not_found',
+  'connectors.definition.changed': 'conflict',
+  'connectors.definition.unreadable': 'invalid',
+  'connectors.definition.unavailable': 'unavailable',
 
   // memory: writing, reading, consent, holds, forgetting
   'memory.record.not_found': 'not_found',

@@ -46,6 +46,7 @@ export {
   type WorkflowHandle,
   type WorkflowResult,
   type WorkflowSpec,
+  type WorkflowStatus,
 } from './protocol.ts'
 export {
   type Begin,

@@ -1,10 +1,14 @@
 /**
  * The classic names of a durable runtime as thin forms over turns: to submit is the first wake, to signal is a row and a
- * wake, to cancel is a flag on the row and a wake (never the engine's hard cancel), and a result is what the row says.
+ * wake, to cancel is a flag on the row and a wake (never the engine's hard cancel), a step is an outcome on a row, to sleep
+ * is the end of a turn, and a result is what the row says.
  */
+import { KernelFault } from '#kernel/errors'
 import type { CatalogRuntime } from '#kernel/saga/manifests'
 import type { Decision } from '#kernel/refusal'
-import type { JoinableTx, Process, Runtime, ScheduleSpec, ScheduleView } from './port.ts'
+import type { Fence } from './fence.ts'
+import type { Drive, JoinableTx, KindOptions, Next, Process, ProcessView, Runtime } from './port.ts'
+import type { ScheduleSpec, ScheduleView } from './port.ts'
 import { catalogRuntime } from './profile.ts'
 
 export type WorkflowSpec = {
@@ -35,12 +39,20 @@ export type ProcessRows<Tx extends JoinableTx> = {
   requestCancel(tx: Tx, id: string, mode: CancelMode): Promise<'requested' | 'already_final' | 'unknown'>
   /** Kept in the order of arrival, also when nothing waits for it yet; the same message id counts once. */
   recordSignal(tx: Tx, id: string, signal: { name: string; payload: unknown; messageId: string }): Promise<void>
+  /** The oldest signal of that name which nobody has taken, taken with this. */
+  takeSignal(tx: Tx, id: string, name: string): Promise<{ readonly payload: unknown } | undefined>
+  findStep(id: string, key: string): Promise<{ readonly value: unknown } | undefined>
+  /** False when a later turn has the row: then nothing is kept. */
+  recordStep(tx: Tx, id: string, token: string, step: { key: string; value: unknown }): Promise<boolean>
   findResult(id: string): Promise<WorkflowResult | undefined>
   /** Resolves when the row may have changed: the store's feed, or a clock. */
   changed(id: string): Promise<void>
 }
 
-export type DurableProtocol = {
+/** What the row says once it is over; before that what the runtime has open, and `idle` when it has nothing. */
+export type WorkflowStatus = WorkflowResult['status'] | ProcessView['state'] | 'idle'
+
+export type DurableProtocol<Tx extends JoinableTx = JoinableTx> = {
   readonly capabilities: CatalogRuntime['capabilities']
   submitWorkflow(spec: WorkflowSpec): Promise<Decision<WorkflowHandle>>
   waitForResult(handle: WorkflowHandle): Promise<WorkflowResult>
@@ -48,12 +60,22 @@ export type DurableProtocol = {
   enqueueStep(queueName: string, spec: StepSpec): Promise<Decision<StepHandle>>
   schedule(spec: ScheduleSpec): Promise<Decision<ScheduleView>>
   signal(handle: WorkflowHandle, name: string, payload: unknown, messageId: string): Promise<void>
+  /** Before the runtime opens. */
+  registerWorkflow(name: string, drive: Drive, options?: KindOptions): void
+  /** Work whose outcome is on a row is not done again; an outcome that another turn may have written is not believed. */
+  step<T>(handle: WorkflowHandle, fence: Fence, key: string, work: WorkOf<T>): Promise<T>
+  transaction<T>(name: string, work: (tx: Tx) => Promise<T>): Promise<T>
+  /** What a turn answers to sleep; nothing of it stays in memory. Null: until a wake. */
+  sleep(until: Date | null): Next
+  /** Undefined: nothing of that name has arrived, and a signal wakes whoever sleeps. */
+  receive(handle: WorkflowHandle, name: string): Promise<{ readonly payload: unknown } | undefined>
+  getStatus(handle: WorkflowHandle): Promise<WorkflowStatus>
 }
 
 export function durableProtocol<Tx extends JoinableTx>(
   runtime: Runtime,
   rowsOf: (kind: string) => ProcessRows<Tx>,
-): DurableProtocol {
+): DurableProtocol<Tx> {
   const processOf = ({ name, id }: WorkflowHandle): Process => ({ kind: name, id })
 
   async function submit(
@@ -99,5 +121,27 @@ export function durableProtocol<Tx extends JoinableTx>(
         await runtime.wake(processOf(handle), { tx })
       })
     },
+    registerWorkflow: (name, drive, options) => runtime.register(name, drive, options),
+    async step<T>({ name, id }: WorkflowHandle, { token, signal }: Fence, key: string, work: WorkOf<T>): Promise<T> {
+      const rows = rowsOf(name)
+      const known = await rows.findStep(id, key)
+      // Whoever wrote it had the type of this very step.
+      if (known) return known.value as T
+      const value = await work(signal)
+      if (await rows.transaction((tx) => rows.recordStep(tx, id, token, { key, value }))) return value
+      throw new KernelFault('runtime.turn.lost', 'a later turn has this process, so nothing of this one is kept')
+    },
+    transaction: (name, work) => rowsOf(name).transaction(work),
+    sleep: (until) => ({ t: 'wait', until }),
+    receive({ name: kind, id }, name) {
+      const rows = rowsOf(kind)
+      return rows.transaction((tx) => rows.takeSignal(tx, id, name))
+    },
+    async getStatus(handle) {
+      const result = await rowsOf(handle.name).findResult(handle.id)
+      return result?.status ?? (await runtime.describe(processOf(handle)))?.state ?? 'idle'
+    },
   }
 }
+
+type WorkOf<T> = (signal: AbortSignal) => Promise<T>

@@ -315,6 +315,29 @@ comment on column concord.commands.run_after is 'When the next turn is due; set 
 comment on column concord.commands.turn_token is 'Fence of the turn under way: every write of a turn names it, a driver that lost it writes nothing.';
 comment on column concord.commands.turn_until is 'After this time another driver may take the turn over.';
 
+create table concord.connector_definitions (
+  workspace_id        uuid                not null,
+  connector_name      concord.filled_text not null,
+  operation           concord.filled_text not null,
+  seen_definition     concord.object_json not null,
+  seen_hash           concord.filled_text not null,
+  seen_at             concord.finite_time not null,
+  approved_definition concord.object_json,
+  approved_hash       concord.filled_text,
+  approved_by         concord.filled_text,
+  approved_at         concord.finite_time,
+  constraint connector_definitions_pk PRIMARY KEY (workspace_id, connector_name, operation),
+  constraint connector_definitions_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
+  constraint connector_definitions_approved_ck CHECK ((num_nonnulls(approved_definition, approved_hash, approved_by, approved_at) = ANY (ARRAY[0, 4])))
+);
+alter table concord.connector_definitions enable row level security, force row level security;
+create policy connector_definitions_app on concord.connector_definitions as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy connector_definitions_engine on concord.connector_definitions as permissive for all to concord_engine using (true) with check (true);
+grant insert, select, update on concord.connector_definitions to concord_app;
+grant insert, select, update on concord.connector_definitions to concord_engine;
+comment on column concord.connector_definitions.seen_hash is 'sha256 of the canonical JSON of seen_definition.';
+comment on column concord.connector_definitions.approved_by is 'The user who approved it.';
+
 create table concord.connector_invocations (
   connector_invocation_id uuid                                not null,
   command_id              uuid                                not null,

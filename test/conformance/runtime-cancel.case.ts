@@ -33,7 +33,7 @@ function registerSaga(runtime: Runtime, store: CaseStore, during: (step: string)
   })
 }
 
-function rowsOf(store: CaseStore): ProcessRows<CaseTx> {
+export function rowsOf(store: CaseStore): ProcessRows<CaseTx> {
   return {
     transaction: (work) => store.transaction(work),
     async insert(tx, id, input) {
@@ -56,6 +56,20 @@ function rowsOf(store: CaseStore): ProcessRows<CaseTx> {
       if (kept.every(({ messageId }) => messageId !== signal.messageId))
         await tx.write(`${id}:inbox`, [...kept, signal])
     },
+    async takeSignal(tx, id, name) {
+      const inbox = (await tx.read<{ name: string; payload: unknown }[]>(`${id}:inbox`)) ?? []
+      const taken = (await tx.read<number[]>(`${id}:taken`)) ?? []
+      const at = inbox.findIndex((signal, index) => signal.name === name && !taken.includes(index))
+      if (at < 0) return undefined
+      await tx.write(`${id}:taken`, [...taken, at])
+      return { payload: inbox[at]?.payload }
+    },
+    findStep: (id, key) => store.read(`${id}:step:${key}`),
+    async recordStep(tx, id, token, { key, value }) {
+      if (!(await tx.fence(`${id}:fence`, token))) return false
+      await tx.write(`${id}:step:${key}`, { value })
+      return true
+    },
     async findResult(id) {
       const isOver = (await store.read<string[]>(`${id}:log`))?.includes('over')
       return isOver ? { status: 'succeeded', value: await store.read(id) } : undefined
@@ -66,7 +80,7 @@ function rowsOf(store: CaseStore): ProcessRows<CaseTx> {
 
 export function cancelCases(add: AddCase): void {
   add(
-    '[CAN-04] [RUN-14] a cancel during a step lets it end; what was done is undone in reverse, and a second cancel changes nothing',
+    '[CAN-04] [RUN-06] [RUN-14] a cancel during a step lets it end; what was done is undone in reverse, and a second cancel changes nothing',
     async (open) => {
       const [charging, undoing] = [aGate(), aGate()]
       const aborts: string[] = []

@@ -1,6 +1,7 @@
 /** The blob store in a bucket: the common suite on a server that checks signatures, and a server that misbehaves. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { setTimeout as wait } from 'node:timers/promises'
 import { openS3Store } from '#domains/artifacts'
 import { type S3Server, type S3Trouble, startS3Server } from '../support/s3-server.ts'
 import { blobStoreCase } from './blob-store.case.ts'
@@ -68,6 +69,20 @@ describe('a bucket that misbehaves', () => {
     server.troubles.push('cut_body')
     const opened = await store.open(stored.value.sha256)
     assert.equal(opened.ok ? 'opened' : opened.code, 'artifacts.store.unavailable')
+  })
+
+  test('a reader may take longer for large content than the bucket for its answer', async () => {
+    const large = Buffer.alloc(24 * 1_048_576, 'x')
+    const stored = await openOn(server, { contentBytesMax: large.byteLength }).put(large)
+    assert.ok(stored.ok)
+    const timeoutMs = 4_000
+    const opened = await openOn(server, { timeoutMs }).open(stored.value.sha256)
+    assert.ok(opened.ok && !opened.value.isChecked)
+    const reader = opened.value.stream().getReader()
+    let sizeBytes = (await reader.read()).value?.byteLength ?? 0
+    await wait(timeoutMs + 500)
+    for (let part = await reader.read(); !part.done; part = await reader.read()) sizeBytes += part.value.byteLength
+    assert.equal(sizeBytes, large.byteLength)
   })
 
   test('a write that was acknowledged and not kept is missing, and said to be', async () => {

@@ -46,6 +46,12 @@ test('concord stuck lists what waits for a person, doctor says so, and resume ta
     (await list()).items.map(({ id }) => id),
     [`cmd_${commandId.replaceAll('-', '')}`],
   )
+  // By the id of the row as well, and it says what it took back.
+  assert.match(
+    (await concord('stuck', 'resume', commandId)).out,
+    /cmd_0197f3b2c4d57a8e9b0c1d2e3f405166 +command +aborted/,
+  )
+  await database.db.query('select runtime.abort($1, $2, $3)', ['command', commandId, 'a test'])
   assert.equal((await concord('stuck', 'resume', '--all')).code, 0)
   assert.match((await concord('stuck')).err, /Nothing is stuck\./)
 })

@@ -39,6 +39,8 @@ export const events = domainEventLog({
   effect_failed: 'audit',
   effect_skipped: 'event',
   connector_called: 'audit',
+  connector_definition_seen: 'audit',
+  connector_definition_approved: 'audit',
   memory_candidate_created: 'event',
   memory_written: 'audit',
   artifact_created: 'event',

@@ -22,6 +22,7 @@ export type ApiMode =
   | 'echo_error'
   | 'echo_redirect'
   | 'moved'
+  | 'slack'
 
 export type MisbehavingApi = {
   readonly url: string
@@ -96,6 +97,9 @@ function answer(api: Books, request: IncomingMessage, response: ServerResponse, 
     case 'honest':
       if (method !== 'GET') apply()
       return send(200, good)
+    case 'slack':
+      apply()
+      return send(200, 'ok')
     case 'slow':
       return void setTimeout(() => send(200, good), 400)
     case 'fail_before':

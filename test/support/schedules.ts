@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { openLog } from '../../src/app/log.ts'
 import { type OpenedWork, openWork, type WorkOptions } from '../../src/app/open-work.ts'
 import { type Definition, shippedSchedules } from '../../src/domains/commands/index.ts'
+import type { Project } from '../../src/app/project.ts'
 import { openTestDb, type TestDb } from './database.ts'
 import { noArtifacts } from './no-artifacts.ts'
 import { tickDefinitions } from './schedule-project.ts'
@@ -41,7 +42,7 @@ export type ScheduleBench = {
   readonly other: Tenant
   work(): OpenedWork
   /** The process ends and another one starts, perhaps with another catalog. */
-  restart(definitions?: readonly Definition[]): Promise<OpenedWork>
+  restart(definitions?: readonly Definition[], more?: Partial<Project>): Promise<OpenedWork>
   /** The clock of the schedules goes on, and they look at it. */
   pass(ms: number): Promise<void>
   /** Waits until no firing is under way. */
@@ -57,16 +58,19 @@ export type ScheduleBench = {
   close(): Promise<void>
 }
 
-export async function openScheduleBench(options: Partial<WorkOptions> = {}): Promise<ScheduleBench> {
+export async function openScheduleBench(
+  options: Partial<WorkOptions> = {},
+  project: Partial<Project> = {},
+): Promise<ScheduleBench> {
   const opened = await openTestDb({ role: 'concord_engine', poolMax: 6 })
   const { db } = opened
   const identity = { ...aWorld(db), now: () => new Date() }
   const [tenant, other] = [await aTenant(identity), await aTenant(identity)]
   let aheadMs = 0
-  const start = async (definitions: readonly Definition[] = tickDefinitions) => {
+  const start = async (definitions: readonly Definition[] = tickDefinitions, more = project) => {
     const world = { ...identity, random: Math.random, randomBytes: (count: number) => randomBytes(count) }
     const work = accepted(
-      await openWork(db, world, { catalog: definitions }, openLog('silent'), {
+      await openWork(db, world, { ...more, catalog: definitions }, openLog('silent'), {
         artifacts: noArtifacts(db, world),
         defaultWorkspace: tenant.workspace.id,
         scheduleAheadMs: () => aheadMs,
@@ -90,9 +94,9 @@ export async function openScheduleBench(options: Partial<WorkOptions> = {}): Pro
     tenant,
     other,
     work: () => work,
-    async restart(definitions) {
+    async restart(definitions, more) {
       await work.close()
-      work = await start(definitions)
+      work = await start(definitions, more)
       return work
     },
     async pass(ms) {

@@ -256,6 +256,14 @@ export const rowsOf = {
     status: 'started',
     request_payload: {},
   }),
+  'concord.connector_definitions': ({ workspace }: World) => ({
+    workspace_id: workspace,
+    connector_name: 'mail',
+    operation: 'send',
+    seen_definition: {},
+    seen_hash: 'sha256:1',
+    seen_at: '2026-05-01Z',
+  }),
 } as const satisfies Record<string, (world: World) => Row>
 
 export type TableName = keyof typeof rowsOf
@@ -286,5 +294,6 @@ export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise
   await put('concord.artifacts', { artifact_id: world.artifact })
   await put('schedules.command_schedules')
   await put('concord.connector_invocations')
+  await put('concord.connector_definitions')
   return world
 }

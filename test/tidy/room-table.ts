@@ -78,6 +78,9 @@ export const rooms: readonly Room[] = [
     packages: [
       ...domain,
       'pg',
+      'nodemailer',
+      '@modelcontextprotocol/client',
+      'node:child_process',
       'node:dns',
       'node:dns/promises',
       'node:fs',

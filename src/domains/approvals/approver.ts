@@ -1,5 +1,5 @@
 /** Who is asked and who may answer: persons as `user:<uuid>`, org roles as `role:<slug>`. Agents are neither. */
-import type { Principal } from '#domains/identity'
+import type { Names, Principal } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import { isUuid } from '#kernel/uuid'
 import type { StoredApproval } from './stored-approval.ts'
@@ -70,4 +70,14 @@ export function isAgent(decider: Pick<Decider, 'externalId' | 'actorType'>): boo
 export function showActor(text: string): string {
   const id = text.startsWith(USER_PREFIX) ? text.slice(USER_PREFIX.length) : ''
   return isUuid(id) ? encodeId('user', id) : text
+}
+
+/** The name that people know a person by; null where there is none, as for roles and for Concord itself. */
+export function nameOfActor(text: string, names: Names): string | null {
+  return (text.startsWith(USER_PREFIX) ? names.get(text.slice(USER_PREFIX.length)) : undefined) ?? null
+}
+
+/** The ids of the persons among these, to look their names up. */
+export function personIdsOf(actors: readonly (string | null)[]): readonly string[] {
+  return actors.flatMap((text) => (text?.startsWith(USER_PREFIX) ? [text.slice(USER_PREFIX.length)] : []))
 }

@@ -5,7 +5,8 @@ import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
 import { statesOf } from '#kernel/machine'
 import { approvalMachine } from '#kernel/machines/approval'
-import { type Decider, isAgent, isAsked, personOf, showActor } from './approver.ts'
+import type { Names } from '#domains/identity'
+import { type Decider, isAgent, isAsked, nameOfActor, personIdsOf, personOf, showActor } from './approver.ts'
 import { askedContract } from './asked-contract.ts'
 import type { NextStep } from './decide-vote.ts'
 import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
@@ -33,13 +34,16 @@ export const approvalView = z
     approval_type: text('command_approval', 'Its kind.'),
     status: approvalStatus,
     requested_by: text(USER_ID, 'Who asks.'),
+    requested_by_name: text('local:ana', 'What people call who asks.').nullable(),
     approver: text('role:finance', 'Who is asked: a person or an org role.'),
+    approver_name: text('local:dora', 'What people call who is asked; null for a role.').nullable(),
     approvers: z.array(z.string()).meta({ example: [], description: 'Named persons who may decide too.' }),
     approver_roles: z
       .array(z.string())
       .meta({ example: ['cfo'], description: 'Org roles whose members may decide too.' }),
     approvals_required: z.int().meta({ example: 1, description: 'How many persons must approve.' }),
     approved_by: z.array(z.string()).meta({ example: [], description: 'The persons who approved so far.' }),
+    approved_by_names: z.array(z.string().nullable()).meta({ example: [], description: 'What people call them.' }),
     may_decide: z.boolean().meta({ description: 'Whether it is yours to decide while it is open.' }),
     decision_values: z.array(z.enum(decisionValues)).meta({ description: 'The decisions it takes.' }),
     meanings: z
@@ -53,6 +57,7 @@ export const approvalView = z
     created_at: time('When it was asked.'),
     decided_at: time('When it was decided.').nullable(),
     decided_by: text(USER_ID, 'Who decided.').nullable(),
+    decided_by_name: text('local:dora', 'What people call who decided.').nullable(),
     decision_reason: text('Within the budget.', 'The reason that was given, or why it was closed.').nullable(),
     superseded_by: text(APPROVAL_ID, 'The approval that took its place.').nullable(),
   })
@@ -101,7 +106,15 @@ export type ResolvedApprovalView = z.infer<typeof resolvedApprovalView>
 
 const orNull = <T, V>(value: T | null, show: (value: T) => V): V | null => (value === null ? null : show(value))
 
-export function toApprovalView(approval: StoredApproval, viewer: Decider): ApprovalView {
+/** Everybody whom the views of these name, to look their names up once. */
+export function personsNamed(approvals: readonly StoredApproval[]): readonly string[] {
+  return personIdsOf(
+    approvals.flatMap((each) => [each.requested_by, each.approver, each.decided_by, ...each.approved_by]),
+  )
+}
+
+export function toApprovalView(approval: StoredApproval, viewer: Decider, names: Names): ApprovalView {
+  const named = (actor: string) => nameOfActor(actor, names)
   const contract = askedContract(approval)
   const person = personOf(viewer)
   const isOwn = approval.requested_by === person && !approval.self_decision_allowed
@@ -112,11 +125,14 @@ export function toApprovalView(approval: StoredApproval, viewer: Decider): Appro
     approval_type: approval.approval_type,
     status: approval.status,
     requested_by: showActor(approval.requested_by),
+    requested_by_name: named(approval.requested_by),
     approver: showActor(approval.approver),
+    approver_name: named(approval.approver),
     approvers: (approval.request_payload.approvers ?? []).map(showActor),
     approver_roles: [...approval.approver_roles],
     approvals_required: approval.approvals_required,
     approved_by: approval.approved_by.map(showActor),
+    approved_by_names: approval.approved_by.map(named),
     may_decide: !isAgent(viewer) && !isOwn && isAsked(approval, viewer) && !approval.approved_by.includes(person),
     decision_values: [...contract.decision_values],
     meanings: { ...contract.meanings },
@@ -128,20 +144,22 @@ export function toApprovalView(approval: StoredApproval, viewer: Decider): Appro
     created_at: formatInstant(approval.created_at),
     decided_at: orNull(approval.decided_at, formatInstant),
     decided_by: orNull(approval.decided_by, showActor),
+    decided_by_name: approval.decided_by === null ? null : named(approval.decided_by),
     decision_reason: approval.decision_reason,
     superseded_by: orNull(approval.superseded_by, (id) => encodeId('approval', id)),
   }
 }
 
-export function toApprovalDetailView(approval: StoredApproval, viewer: Decider): ApprovalDetailView {
+export function toApprovalDetailView(approval: StoredApproval, viewer: Decider, names: Names): ApprovalDetailView {
   const args: JsonObject = approval.request_payload.arguments ?? {}
-  return { ...toApprovalView(approval, viewer), arguments: { ...args }, ui: { ...askedContract(approval).ui } }
+  return { ...toApprovalView(approval, viewer, names), arguments: { ...args }, ui: { ...askedContract(approval).ui } }
 }
 
 export function toResolvedApprovalView(
   approval: StoredApproval,
   viewer: Decider,
+  names: Names,
   next: NextStep,
 ): ResolvedApprovalView {
-  return { ...toApprovalView(approval, viewer), next }
+  return { ...toApprovalView(approval, viewer, names), next }
 }

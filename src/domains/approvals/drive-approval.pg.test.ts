@@ -23,7 +23,9 @@ describe('the turns of an approval', () => {
     name: 'fickle',
     deliver({ id, notice }) {
       heard.push(`${notice} ${id}`)
-      return refusals-- > 0 ? Promise.reject(new Error('not now')) : Promise.resolve()
+      return refusals-- > 0
+        ? Promise.reject(new Error('not now: Bearer abcdef0123456789 is unknown'))
+        : Promise.resolve()
     },
   }
   before(async () => {
@@ -91,6 +93,12 @@ describe('the turns of an approval', () => {
       'approval_notified requested app',
       'approval_notice_failed requested fickle',
     ])
+    const [failed] = await room.world.db.query<{ error: string }>(
+      `select payload->>'error' as error from concord.domain_events
+        where event_type = 'approval_notice_failed' and payload->>'approval_id' = $1`,
+      [approval.approval_id],
+    )
+    assert.match(failed?.error ?? '', /Bearer \[redacted\]/)
     const waitOver = () =>
       room.world.db.query(
         `select pg_sleep(greatest(0, extract(epoch from max((payload->>'retry_at')::timestamptz) - clock_timestamp())))

@@ -8,7 +8,16 @@ export {
   defineApprovalType,
   findApprovalTypeFault,
 } from './approval-type.ts'
-export { approverRef, type Asked, type Decider, isAgent, personOf, showActor } from './approver.ts'
+export {
+  approverRef,
+  type Asked,
+  type Decider,
+  isAgent,
+  nameOfActor,
+  personIdsOf,
+  personOf,
+  showActor,
+} from './approver.ts'
 export { builtInApprovalTypes, commandApproval, escalation, override, reconcileEffect } from './built-in-types.ts'
 export { type CancelApprovals, cancelApprovals } from './cancel-approvals.ts'
 export type { Decided } from './cast-ballot.ts'
@@ -18,6 +27,7 @@ export {
   approvalStatus,
   type ApprovalView,
   approvalView,
+  personsNamed,
   resolveApprovalBody,
   type ResolvedApprovalView,
   resolvedApprovalView,
@@ -27,15 +37,12 @@ export {
 } from './contract.ts'
 export { type DecideApproval, decideApproval } from './decide-approval.ts'
 export { type Answer, decideVote, type NextStep, nextStep, type Tally, tallyVote, type Vote } from './decide-vote.ts'
-export {
-  APPROVAL_KIND,
-  APPROVAL_QUEUE,
-  type ApprovalDriveWorld,
-  openApprovalDrive,
-} from './drive-approval.ts'
+export type { ApprovalDriveWorld } from './deliver-notices.ts'
+export { APPROVAL_KIND, APPROVAL_QUEUE, openApprovalDrive } from './drive-approval.ts'
 export { type ApprovalEventType, approvalEventTypes } from './events.ts'
 export { expireApprovals, type Swept } from './expire-approvals.ts'
 export { checkApproved, type CommandRef, findPending, getApproval } from './get-approval.ts'
+export { type ApprovalEdit, listEdits } from './list-edits.ts'
 export { type ApprovalPage, type ListApprovals, listApprovals } from './list-approvals.ts'
 export {
   CROWDED_AT,

@@ -40,6 +40,7 @@ type Call = {
   readonly key?: string
   readonly query?: Record<string, string>
   readonly body?: Uint8Array
+  readonly signal?: AbortSignal
 }
 
 export function openS3Store(options: S3StoreOptions): BlobStore {
@@ -47,7 +48,7 @@ export function openS3Store(options: S3StoreOptions): BlobStore {
   const keys = { ...options, service: 's3' }
   const keyOf = (sha256: string) => `${FOLDER}/${sha256.slice(0, 2)}/${sha256}`
 
-  async function send({ method, key, query = {}, body }: Call): Promise<Response> {
+  async function send({ method, key, query = {}, body, signal }: Call): Promise<Response> {
     const url = new URL(options.url)
     url.pathname = [url.pathname.replace(/\/+$/, ''), bucket, ...(key === undefined ? [] : [key])].join('/')
     for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value)
@@ -61,7 +62,7 @@ export function openS3Store(options: S3StoreOptions): BlobStore {
       // A copy in memory of its own is what fetch takes; the content may be a view of a larger one.
       ...(body ? { body: new Uint8Array(body) } : {}),
       redirect: 'error',
-      signal: AbortSignal.timeout(timeoutMs),
+      signal: signal ?? AbortSignal.timeout(timeoutMs),
     })
   }
 
@@ -75,7 +76,20 @@ export function openS3Store(options: S3StoreOptions): BlobStore {
   }
 
   async function open(sha256: string): Promise<Decision<OpenBlob>> {
-    const response = await ask({ method: 'GET', key: keyOf(sha256) }, 200, 404)
+    const limit = new AbortController()
+    const late = AbortSignal.timeout(timeoutMs)
+    const stop = () => limit.abort(late.reason)
+    late.addEventListener('abort', stop, { once: true })
+    try {
+      return await openWithin(sha256, limit.signal)
+    } finally {
+      // Its time was for the store to answer. How long a reader takes for what passes is the reader's.
+      late.removeEventListener('abort', stop)
+    }
+  }
+
+  async function openWithin(sha256: string, signal: AbortSignal): Promise<Decision<OpenBlob>> {
+    const response = await ask({ method: 'GET', key: keyOf(sha256), signal }, 200, 404)
     if (response.status === 404) {
       await response.body?.cancel()
       return refuseMissing(sha256)

@@ -3,7 +3,14 @@ import { isUuid } from '#kernel/uuid'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Sql, Tx } from '#store'
 import type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
+import type { ParentFact } from './dependencies.ts'
+import {
+  type AwaitedRow,
+  findAwaited as findAwaitedStatement,
+  insertWait as insertWaitStatement,
+} from './sql/await-command.ts'
 import { findCase as findCaseStatement, lockCase as lockCaseStatement } from './sql/find-case.ts'
+import { listParents as listParentsStatement } from './sql/list-parents.ts'
 import { type EffectJson, readAround, takeTurn as takeTurnStatement } from './sql/take-turn.ts'
 
 /** A case whose row is held, so that it can be acted upon. */
@@ -61,6 +68,26 @@ export async function lockCase(tx: Tx, workspaceId: string, commandId: string): 
 export async function getCase(sql: Sql, workspaceId: string, commandId: string): Promise<Decision<CommandCase>> {
   const found = await findCase(sql, workspaceId, commandId)
   return found ? accept(found) : refuseMissing()
+}
+
+/** What a command waits for, each with where it stands. */
+export function listParents(sql: Sql, commandId: string): Promise<readonly ParentFact[]> {
+  return sql.run(listParentsStatement, [commandId])
+}
+
+/** The wait is a dependency like any other; written twice it is one. */
+export async function insertWait(
+  tx: Tx,
+  { command_id, workspace_id }: Pick<StoredCommand, 'command_id' | 'workspace_id'>,
+  awaitedId: string,
+  at: Date,
+): Promise<void> {
+  await tx.run(insertWaitStatement, [command_id, awaitedId, workspace_id, at])
+}
+
+export async function findAwaited(sql: Sql, workspaceId: string, commandId: string): Promise<AwaitedRow | undefined> {
+  const [row] = await sql.run(findAwaitedStatement, [commandId, workspaceId])
+  return row
 }
 
 export function refuseMissing(): Decision<never> {

@@ -10,6 +10,7 @@ import {
   type ConnectorResult,
   type Connectors,
   defineConnector,
+  failed,
   httpConnector,
   openConnectors,
   openSecrets,
@@ -23,7 +24,9 @@ import { openMisbehavingApi } from '#test/misbehaving-api'
 import { accepted, TRACE } from '#test/tenant'
 import { connectorDefinitions } from './catalog/connector-effects.ts'
 import { defineCommandType, defineFunction, type Definition } from './catalog/definitions.ts'
+import type { EffectCall } from './catalog/effect-definition.ts'
 import { defineTask } from './catalog/task-spec.ts'
+import { withoutArtifacts } from './effect-artifacts.ts'
 import { compensateCommand } from './retry-command.ts'
 
 /** A help desk: keeps tickets by the key under which they were opened, and breaks where it is told to. */
@@ -164,7 +167,7 @@ describe('connector operations as effects', () => {
       [commandId],
     )
 
-  test('[CON-10] [CON-11] a command calls an operation under policy; its key comes from the template and reaches the provider', async () => {
+  test('[CON-10] [CON-11] [OQ-05] a command calls an operation under policy; its key comes from the template and reaches the provider', async () => {
     const id = await submit(open('printer'))
     assert.equal(await room.settle(id), 'succeeded')
     assert.equal(desk.seen.at(-1)?.context.idempotency_key, 'ticket:printer')
@@ -182,6 +185,11 @@ describe('connector operations as effects', () => {
       [id],
     )
     assert.deepEqual(command?.result, { id: 'T1' })
+    const effects = await room.rows<{ idempotency_key: string }>(
+      'select idempotency_key from concord.domain_effects where command_id = $1',
+      [id],
+    )
+    assert.deepEqual(effects, [{ idempotency_key: 'ticket:printer' }], 'the effect and the call have one key')
   })
 
   test('[CON-10] an operation that requires approval is called only after a person agreed', async () => {
@@ -305,4 +313,37 @@ describe('connector operations as effects', () => {
     await other.close()
     await api.close()
   })
+})
+
+test('a look-up that fails leaves open whether the deed was done', async () => {
+  const connectors = {
+    definitions: [deskConnector(new Desk())],
+    // As the gate says it of an operation that changes nothing.
+    call: async () => failed({ error_class: 'permission_denied', message: 'no', happened: 'no' }),
+    sync: () => assert.fail('nobody syncs'),
+    settleAbandoned: () => assert.fail('nobody settles'),
+    isOpen: () => false,
+    check: () => assert.fail('nobody checks'),
+    close: async () => {},
+  } satisfies Connectors
+  const effect = connectorDefinitions(connectors).find(
+    (each) => each.kind === 'effect' && each.effect_type === 'connector.desk.open_ticket',
+  )
+  assert.ok(effect?.kind === 'effect' && effect.find)
+  const call: EffectCall = {
+    commandId: 'c',
+    workspaceId: 'w',
+    effectId: 'e',
+    effectType: 'connector.desk.open_ticket',
+    payload: { title: 'x' },
+    idempotencyKey: 'ticket:x',
+    attempt: 2,
+    traceId: TRACE,
+    requestedBy: 'user:ada',
+    signal: new AbortController().signal,
+    emit: () => {},
+    artifacts: withoutArtifacts('none here'),
+  }
+  await assert.rejects(effect.find(call), { errorClass: 'permission_denied', happened: 'unknown' })
+  await assert.rejects(effect.do(call), { errorClass: 'permission_denied', happened: 'no' })
 })

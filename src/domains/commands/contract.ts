@@ -1,12 +1,12 @@
 /** The shapes that cross the edge of this room: what callers send, and what they get to see. No runtime fields among them. */
 import type { JsonObject } from '#kernel/json-value'
 import { z } from 'zod'
-import { idField } from '#domains/identity'
+import { idField, type Names } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { statesOf } from '#kernel/machine'
 import { type CommandState, commandMachine } from '#kernel/machines/command'
-import { showActor } from '#domains/approvals'
+import { nameOfActor, showActor } from '#domains/approvals'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import type { CommandCase, StoredEffect } from './command-row.ts'
 import { redactPayload } from '#kernel/data-class'
@@ -19,6 +19,8 @@ const COMMAND_ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
 const time = (description: string) =>
   z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
 
+const name = (description: string) => z.string().nullable().meta({ example: 'local:dora', description })
+
 // The machine's own list, in its order; zod wants to see that it is not empty.
 const states = statesOf(commandMachine) as [CommandState, ...CommandState[]]
 export const commandStatus = z.enum(states).meta({ id: 'CommandStatus', example: 'succeeded' })
@@ -28,11 +30,10 @@ const payload = z.record(z.string(), z.unknown()).transform((value) => value as 
 
 export const submitCommandBody = z
   .strictObject({
-    task_name: z
-      .string()
-      .min(1)
-      .max(200)
-      .meta({ example: 'Generate Report', description: 'GET /task-types lists them.' }),
+    task_name: z.string().min(1).max(200).meta({
+      example: 'Generate Report',
+      description: 'Its name, or its command type where one task has it; GET /task-types lists them.',
+    }),
     payload: payload.default({}).meta({ example: { report_type: 'monthly_revenue', date_range: '2026-05' } }),
     idempotency_key: z.string().optional().meta({ example: 'generate_report:monthly_revenue:2026-05' }),
     cancellation_mode: z
@@ -80,6 +81,7 @@ export const commandView = z
     state: commandStatus,
     status: commandStatus,
     requested_by: z.string(),
+    requested_by_name: name('What people call them.'),
     ingress: z.string().meta({ example: 'user_request' }),
     payload: payload.meta({ description: 'Without card data; secrets are references.' }),
     result: z.unknown(),
@@ -140,7 +142,14 @@ export const explanationView = z
   .object({
     summary: z.string(),
     chain: z.array(
-      z.object({ kind: z.string(), at: time('When.'), by: z.string(), text: z.string(), event_id: z.string() }),
+      z.object({
+        kind: z.string(),
+        at: time('When.'),
+        by: z.string(),
+        by_name: name('What people call them.'),
+        text: z.string(),
+        event_id: z.string(),
+      }),
     ),
   })
   .meta({ id: 'Explanation', description: 'Why it is where it is, in plain words.' })
@@ -196,7 +205,11 @@ export type StoredEvent = HistoryEvent & {
 
 const orNull = (at: Date | null) => (at === null ? null : formatInstant(at))
 
-export function toCommandView(catalog: Catalog, found: CommandCase): z.infer<typeof commandView> {
+export function toCommandView(
+  catalog: Catalog,
+  found: CommandCase,
+  names: Names = new Map(),
+): z.infer<typeof commandView> {
   const { command } = found
   const task = taskOf({ world: { catalog }, command })
   return {
@@ -206,6 +219,7 @@ export function toCommandView(catalog: Catalog, found: CommandCase): z.infer<typ
     state: command.status,
     status: command.status,
     requested_by: showActor(command.requested_by),
+    requested_by_name: nameOfActor(command.requested_by, names),
     ingress: command.ingress,
     // JSON from a jsonb column.
     payload: redactPayload(command.payload, task?.type.fields ?? {}, 'pii'),

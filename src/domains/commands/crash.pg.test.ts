@@ -147,7 +147,7 @@ describe('a process that dies', () => {
   ]
 
   for (const { name, payload, taskName = 'Work', end, middle } of stories) {
-    test(`[CMD-20] [EFF-05] [EVT-12] [RUN-10] ${name}: death before and after every write gives the same rows, each effect applied once`, async () => {
+    test(`[CMD-20] [EFF-05] [EVT-12] ${name}: death before and after every write gives the same rows, each effect applied once`, async () => {
       const isCancelled = end === 'cancelled'
       const run = async (dieAt: number) => {
         plan.passage = 0

@@ -1,6 +1,10 @@
 /** Why a command is where it is, as a chain in plain words: who asked, which rule decided, who approved, what was done, how it ended. Pure. */
-import { showActor } from '#domains/approvals'
+import { type ApprovalEdit, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
+import type { Names } from '#domains/identity'
+import type { FieldClasses } from '#kernel/data-class'
 import type { CommandCase } from './command-row.ts'
+import { sayEdit } from './explain-edits.ts'
+import { sayTaskGone } from './wait-for-task.ts'
 
 export type HistoryEvent = {
   readonly event_id: string
@@ -24,15 +28,27 @@ export type ExplainedStep = {
     | 'outcome'
   readonly at: Date
   readonly by: string
+  /** What people call them; null for roles and for Concord itself. */
+  readonly by_name: string | null
   readonly text: string
   readonly event_id: string
 }
 
 export type Explanation = { readonly summary: string; readonly chain: readonly ExplainedStep[] }
 
+/** What the story needs beside the events. */
+export type StoryFacts = {
+  readonly names?: Names
+  readonly edits?: readonly ApprovalEdit[]
+  /** The classes of the payload's fields; undefined when its task is not in the catalog. */
+  readonly fields?: FieldClasses | undefined
+  readonly isTaskGone?: boolean
+}
+
 type Say = (
   event: HistoryEvent,
   found: CommandCase,
+  who: (actor: unknown) => string,
 ) => { readonly kind: ExplainedStep['kind']; readonly text: string } | undefined
 
 const text = (value: unknown) =>
@@ -42,9 +58,9 @@ const list = (value: unknown) => (Array.isArray(value) ? value.map(text) : [])
 const because = (value: unknown) => (text(value) === '' ? '' : `, because: ${text(value).replace(/\.$/, '')}`)
 
 const says: Readonly<Record<string, Say>> = {
-  command_created: ({ payload }, { command }) => ({
+  command_created: ({ payload }, { command }, who) => ({
     kind: 'trigger',
-    text: `${showActor(command.requested_by)} asked for ${text(payload['task_name'])} by ${text(payload['ingress']).replaceAll('_', ' ')}.`,
+    text: `${who(command.requested_by)} asked for ${text(payload['task_name'])} by ${text(payload['ingress']).replaceAll('_', ' ')}.`,
   }),
   policy_evaluated: ({ payload }) => ({ kind: 'policy', text: sayPolicy(payload) }),
   input_requested: ({ payload }) => ({
@@ -52,13 +68,17 @@ const says: Readonly<Record<string, Say>> = {
     text: `Input was asked for: ${list(payload['missing_fields']).join(', ') || 'changes'}.`,
   }),
   input_supplied: ({ payload }) => ({ kind: 'input', text: `Input was given: ${list(payload['fields']).join(', ')}.` }),
-  approval_requested: ({ payload }) => ({
+  approval_requested: ({ payload }, _, who) => ({
     kind: 'approval',
-    text: `${showActor(text(payload['approver']))} was asked to approve.`,
+    text: `${who(payload['approver'])} was asked to approve.`,
   }),
-  approval_decided: ({ payload }) => ({
+  approval_voted: ({ payload, actor }, _, who) => ({
     kind: 'approval',
-    text: `The answer was ${text(payload['decision'] ?? payload['to']).replaceAll('_', ' ')}${because(payload['reason'])}.`,
+    text: `${who(actor)} agreed, as ${list(payload['approved_by']).length} of ${text(payload['approvals_required'])}${because(payload['reason'])}.`,
+  }),
+  approval_decided: ({ payload, actor }, _, who) => ({
+    kind: 'approval',
+    text: `The answer of ${who(actor)} was ${text(payload['decision'] ?? payload['to']).replaceAll('_', ' ')}${because(payload['reason'])}.`,
   }),
   approval_expired: () => ({ kind: 'approval', text: 'Nobody answered in time.' }),
   plan_created: ({ payload }) => ({
@@ -87,7 +107,7 @@ const says: Readonly<Record<string, Say>> = {
   }),
   retry_scheduled: ({ payload }) => ({
     kind: 'retry',
-    text: `${text(payload['effect_type'])} did not succeed at attempt ${text(payload['attempt'])} (${text(payload['error_class'])}); again after ${text(payload['run_after'])}.`,
+    text: `${text(payload['effect_type'])} did not succeed at attempt ${text(payload['attempt'])} (${sayError(payload)}); again after ${text(payload['run_after'])}.`,
   }),
   retry_requested: ({ payload }) => ({
     kind: 'retry',
@@ -112,6 +132,11 @@ const says: Readonly<Record<string, Say>> = {
     text: `It was put aside, since its row makes no sense: ${text(payload['reason'])}.`,
   }),
   status_changed: ({ payload }) => sayEnd(payload),
+}
+
+function sayError(payload: HistoryEvent['payload']): string {
+  const [errorClass, message] = [text(payload['error_class']), text(payload['last_error']).replace(/\.$/, '')]
+  return message === '' ? errorClass : `${errorClass}: ${message}`
 }
 
 function isUndo(payload: HistoryEvent['payload']): boolean {
@@ -139,15 +164,54 @@ function sayEnd(payload: HistoryEvent['payload']): ReturnType<Say> {
   }
 }
 
-export function explainCommand(found: CommandCase, events: readonly HistoryEvent[]): Explanation {
+/** Everybody whom the story names, to look their names up once. */
+export function actorsOf(
+  { command }: CommandCase,
+  events: readonly HistoryEvent[],
+  edits: readonly ApprovalEdit[],
+): readonly string[] {
+  const approvers = events.flatMap(({ payload }) =>
+    typeof payload['approver'] === 'string' ? payload['approver'] : [],
+  )
+  return personIdsOf([
+    command.requested_by,
+    ...events.map(({ actor }) => actor),
+    ...approvers,
+    ...edits.map(({ by }) => by),
+  ])
+}
+
+export function explainCommand(
+  found: CommandCase,
+  events: readonly HistoryEvent[],
+  { names = new Map(), edits = [], fields, isTaskGone = false }: StoryFacts = {},
+): Explanation {
+  const who = (actor: unknown) => nameOfActor(text(actor), names) ?? showActor(text(actor))
+  const stepOf = (event: HistoryEvent, actor: string, said: NonNullable<ReturnType<Say>>): ExplainedStep => ({
+    ...said,
+    at: event.created_at,
+    by: showActor(actor),
+    by_name: nameOfActor(actor, names),
+    event_id: event.event_id,
+  })
   const chain = events.flatMap((event): ExplainedStep[] => {
-    const said = says[event.event_type]?.(event, found)
-    return said ? [{ ...said, at: event.created_at, by: showActor(event.actor), event_id: event.event_id }] : []
+    const said = says[event.event_type]?.(event, found, who)
+    if (!said) return []
+    const step = stepOf(event, event.actor, said)
+    const edit =
+      event.event_type === 'approval_requested'
+        ? edits.find(({ approval_id }) => approval_id === event.payload['approval_id'])
+        : undefined
+    if (!edit) return [step]
+    const changed = { kind: 'approval' as const, text: `${who(edit.by)} ${sayEdit(edit, fields)}.` }
+    return [stepOf(event, edit.by, changed), step]
   })
   const { command } = found
+  const gone = isTaskGone && command.status === 'approved' ? sayTaskGone(command) : null
+  const error = command.error ?? gone
   // A cancel after a failure closes the case and changes nothing of what went wrong.
   const had = command.status === 'cancelled' ? ', after it had failed: ' : ': '
-  const why = command.error === null ? '' : `${had}${command.error}`
+  const why = error === null ? '' : `${had}${error}`
   return {
     summary: `${command.task_name ?? command.command_type} is ${command.status.replaceAll('_', ' ')}${why}.`,
     chain,

@@ -24,6 +24,12 @@ export function findScheduledTask({ tasks, taskOfType }: Catalog, commandType: s
   return open ?? taskOfType.get(commandType)
 }
 
+/** The command type that somebody means who names it, or the task that the clock starts for it. */
+export function scheduledTypeOf(catalog: Catalog, named: string): string {
+  const task = catalog.tasks.get(named)
+  return task && findScheduledTask(catalog, task.type.name) === task ? task.type.name : named
+}
+
 export async function fireSchedule(
   world: CommandWorld,
   spec: Pick<ScheduleSpec, 'name' | 'command_type'> & { readonly payload?: JsonObject },

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import type { CommandState } from '#kernel/machines/command'
 import { nextFence } from '#test/commands'
 import { accepted } from '#test/tenant'
+import { encodeId } from '#kernel/ids'
 import { addDependency } from './add-dependency.ts'
 import { cancelCommand } from './cancel-command.ts'
 import { findCase } from './command-repository.ts'
@@ -72,6 +73,10 @@ export function waitingStories(): void {
     accepted(await link(c, b))
     const closed = await link(a, c)
     assert.equal(closed.ok ? '' : closed.code, 'dag_cycle')
+    assert.deepEqual(
+      closed.ok ? [] : closed.facts?.['path'],
+      [a, c, b, a].map((id) => encodeId('command', id)),
+    )
     const self = await link(a, a)
     assert.equal(self.ok ? '' : self.code, 'dag_cycle')
     for (let round = 0; round < 10; round++) {
@@ -79,6 +84,18 @@ export function waitingStories(): void {
       const both = await Promise.all([link(x, y), link(y, x)])
       assert.equal(both.filter(({ ok }) => ok).length, 1)
     }
+  })
+
+  test('[DEP-03] thirty layers in which each of two waits for both before it: the walk takes each edge once', async () => {
+    let before: { readonly commandId: string }[] = []
+    for (let layer = 0; layer < 30; layer++) {
+      const dependsOn = before
+      before = []
+      for (const subject of ['left', 'right']) before.push({ commandId: await room.submit({ subject }, { dependsOn }) })
+    }
+    const [last] = before
+    const childId = await room.submit({ subject: 'child' })
+    accepted(await addDependency(room.world, user, { workspaceId, childId, parentId: last?.commandId ?? '' }))
   })
 
   test('[ST-20] a command that set another one going is blocked until that one ends, and takes its result or its failure', async () => {

@@ -3,6 +3,7 @@ import type { CommandType } from './catalog/definitions.ts'
 import { type CommandCase, readBackOf } from './command-row.ts'
 import { decideCancel } from './decide-cancel.ts'
 import { decideRetryRun } from './retry-command.ts'
+import { sayTaskGone } from './wait-for-task.ts'
 
 export type NextMove = {
   readonly action: 'wait' | 'supply_input' | 'decide_approval' | 'reconcile_effect' | 'cancel' | 'retry' | 'compensate'
@@ -23,7 +24,13 @@ const STILL_TO_COME: Readonly<Record<string, string>> = {
 export function nextMoves(found: CommandCase, type: CommandType | undefined, maxAttempts: number): readonly NextMove[] {
   const { command, effects } = found
   const moves: NextMove[] = []
-  const said = STILL_TO_COME[command.status]
+  // Nobody's yes helps while the task is gone; what is queued has its plan and goes on by its effects.
+  const isGone = !type && (command.status === 'approved' || command.status === 'waiting_for_approval')
+  const said = isGone ? undefined : STILL_TO_COME[command.status]
+  if (isGone) {
+    const what = `It stands still: ${sayTaskGone(command)}.`
+    moves.push({ action: 'wait', by: ['operator'], what })
+  }
   if (said !== undefined) moves.push({ action: 'wait', by: ['concord'], what: said })
   if (command.status === 'waiting_for_input')
     moves.push({ action: 'supply_input', by: ['requester', 'admin'], what: 'Send the missing fields.' })

@@ -9,6 +9,7 @@ import { TRACE } from '#test/tenant'
 import { addDependency } from './add-dependency.ts'
 import { cancelCommand } from './cancel-command.ts'
 import { openDrive } from './drive-command.ts'
+import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 import { actingFor } from './world.ts'
 
 const ROUNDS = proofSize(60, 2_000)
@@ -162,6 +163,34 @@ describe('races', () => {
       assert.equal(atWrite, undefined)
       const late = await add(free)
       assert.equal(late.ok ? '' : late.code, 'commands.command.moved')
+    } finally {
+      await held.close()
+    }
+  })
+
+  test('[CAN-05] a cancel during the call of the short way: nothing goes on, and what was done is on record', async () => {
+    const held = openRoomOn(room.clock, room.tenant, (world) => ({
+      ...world,
+      writes: {
+        ...world.writes,
+        async commit(write) {
+          if (write.to === 'succeeded') assert.ok((await cancel(write.command.command_id)).ok)
+          return world.writes.commit(write)
+        },
+      },
+    }))
+    try {
+      const id = await held.submit({ subject: 's' }, { taskName: 'Echo' })
+      assert.equal(await held.settle(id), 'cancelled')
+      const effects = await held.rows(
+        `select effect_type, status, attempt from concord.domain_effects where command_id = $1`,
+        [id],
+      )
+      assert.deepEqual(effects, [{ effect_type: 'work.echo', status: 'succeeded', attempt: 1 }])
+      assert.deepEqual(await historyFaults(held), [])
+      // What other tests leave waiting is long due by their clock; everything else must hold.
+      const broken = (await findBrokenInvariants(held.db)).filter(({ code }) => code !== 'C04')
+      assert.deepEqual(broken, [])
     } finally {
       await held.close()
     }

@@ -5,6 +5,7 @@
 import { KernelFault } from '#kernel/errors'
 import { point } from '#store'
 import type { CompiledTask } from './catalog/open-catalog.ts'
+import { findCase } from './command-repository.ts'
 import type { StoredCommand } from './command-row.ts'
 import { asResult } from './call-effect.ts'
 import { contentHash, contentOf } from './content.ts'
@@ -59,21 +60,34 @@ export async function runInline(
   })
   draft.move('running', byWorker)
   const results: unknown[] = []
+  const done: NewEffect[] = []
   for (const effect of effects) {
     const result = await callOnce(world, command, effect)
     if (!result) return undefined
     results.push(result.value)
-    draft.planDone(
-      { ...effect, status: 'succeeded', attempt: 1, result: result.value, completed_at: world.now() },
-      byWorker,
-    )
+    done.push({ ...effect, status: 'succeeded', attempt: 1, result: result.value, completed_at: world.now() })
   }
+  for (const effect of done) draft.planDone(effect, byWorker)
   const stop = point('commands.inline_called')
   if (stop) await stop
   const result = task.fn.result ? task.fn.result(results) : (results.at(-1) ?? {})
   draft.set({ result, run_after: null }).move('succeeded', byWorker)
   const written = await world.writes.commit(draft.done())
+  if (!written.ok) await recordUnderCancelled(world, stored, done)
   return written.ok ? written.value.command : undefined
+}
+
+/** A cancel came while the call was under way. Nothing runs any more, but that it was done is on record; a driver would find it out by itself. */
+async function recordUnderCancelled(
+  world: CommandWorld,
+  { workspace_id, command_id }: StoredCommand,
+  done: readonly NewEffect[],
+): Promise<void> {
+  const found = await findCase(world.db, workspace_id, command_id)
+  if (found?.command.status !== 'cancelled' || found.effects.length > 0) return
+  const draft = draftWrite(found.command, 'any', { at: world.now(), newId: world.newId }).stay()
+  for (const effect of done) draft.planDone(effect, byWorker)
+  if (done.length > 0) await world.writes.commit(draft.done())
 }
 
 /** What makes no sense is told in the answer to the request itself, not only to those who look again. */

@@ -1,23 +1,12 @@
 /** A command that waits for another one which one of its effects set going: blocked until that one ends, then on with its result. */
 import { isUuid } from '#kernel/uuid'
 import { KernelFault } from '#kernel/errors'
-import { statement } from '#store'
-import { readBackOf, type StoredCommand, type StoredEffect } from './command-row.ts'
+import { findAwaited, insertWait } from './command-repository.ts'
+import { readBackOf, type StoredEffect } from './command-row.ts'
 import type { EffectEnd } from './record-outcome.ts'
 import type { StepEnd } from './step-intake.ts'
 import { commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
 import { byWorker } from './world.ts'
-
-const insertWait = statement<{ readonly child_command_id: string }>(
-  'commands_insert_wait',
-  `insert into concord.command_dependencies (child_command_id, parent_command_id, workspace_id, propagate_cancellation, created_at)
-values ($1, $2, $3, false, $4) on conflict (child_command_id, parent_command_id) do nothing returning child_command_id`,
-)
-
-const findAwaited = statement<Pick<StoredCommand, 'status' | 'result' | 'error' | 'error_class' | 'completed_at'>>(
-  'commands_find_awaited',
-  `select status, result, error, error_class, completed_at from concord.commands where command_id = $1 and workspace_id = $2`,
-)
 
 const LOOK_AGAIN_MS = 60_000
 
@@ -29,8 +18,8 @@ export async function recordPending(turn: Turn, effect: StoredEffect, commandId:
   const draft = draftOf(turn).setEffect(effect, { read_back: { outcome: 'waiting', command_id: commandId } })
   if (command.status === 'running')
     draft.move('blocked', byWorker, { reason: 'child_command', child_command_id: commandId })
-  const values = [command.command_id, commandId, command.workspace_id, world.now()]
-  const isWritten = await commitTurnWith(turn, draft.done(), async (tx) => void (await tx.run(insertWait, values)))
+  const at = world.now()
+  const isWritten = await commitTurnWith(turn, draft.done(), (tx) => insertWait(tx, command, commandId, at))
   // Not released yet: the awaited one may have ended before it was written down that somebody waits.
   return { t: isWritten || !turn.isLost ? 'on' : 'lost' }
 }
@@ -58,7 +47,7 @@ export async function settleAwaited(
   turn: Turn,
   { effect, commandId }: { effect: StoredEffect; commandId: string },
 ): Promise<StepEnd | 'open'> {
-  const [child] = await turn.world.db.run(findAwaited, [commandId, turn.command.workspace_id])
+  const child = await findAwaited(turn.world.db, turn.command.workspace_id, commandId)
   if (child && child.completed_at === null) return 'open'
   const draft = draftOf(turn)
   const isBlocked = turn.command.status === 'blocked'

@@ -20,6 +20,7 @@ import { nextStep } from './next-step.ts'
 import type { ExecutionPlan } from './plan.ts'
 import { asStored, commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
 import { validatePayload } from './validate-payload.ts'
+import { waitForTask } from './wait-for-task.ts'
 import { askingOf, bySystem, byWorker } from './world.ts'
 
 /** Undefined: go on with the row as it is now. */
@@ -73,7 +74,7 @@ export async function stepIntake(turn: Turn): Promise<StepEnd> {
 /** For `approved`: every person has consented to this very payload. */
 export async function stepApproved(turn: Turn): Promise<StepEnd> {
   const task = taskOf(turn)
-  if (!task) throw new KernelFault('commands.task.gone', 'the task of an approved command is no longer registered')
+  if (!task) return waitForTask(turn)
   // What was approved must be what runs: the rows answer for the hash, and the hash for what the plan would do today.
   const { command } = turn
   const approved = await checkApproved(turn.world.db, {
@@ -92,7 +93,9 @@ export async function stepApproved(turn: Turn): Promise<StepEnd> {
     )
   }
   const policy = { decision: 'allow' as const, metadata: {} }
-  return planAndQueue(turn, draftOf(turn), task, {
+  // It may have waited for its task: that is over.
+  const draft = command.error === null ? draftOf(turn) : draftOf(turn).set({ error: null })
+  return planAndQueue(turn, draft, task, {
     command: turn.command,
     effects: turn.effects,
     policy,

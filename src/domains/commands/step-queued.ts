@@ -1,9 +1,9 @@
 /** A queued command: it runs when everything it depends on is where it must be, and not at all when it never can be. */
+import { listParents } from './command-repository.ts'
 import { judgeDependencies } from './dependencies.ts'
 import { beginInto, markBegun } from './begin-effect.ts'
 import { nextStep } from './next-step.ts'
 import { replanInto } from './plan-effects.ts'
-import { listParents } from './sql/list-parents.ts'
 import { endFailed, type StepEnd } from './step-intake.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
 import { bySystem, byWorker } from './world.ts'
@@ -12,7 +12,7 @@ import { bySystem, byWorker } from './world.ts'
 const LOOK_AGAIN_MS = 60_000
 
 export async function stepQueued(turn: Turn): Promise<StepEnd> {
-  const parents = await turn.world.db.run(listParents, [turn.command.command_id])
+  const parents = await listParents(turn.world.db, turn.command.command_id)
   const verdict = judgeDependencies(parents)
   switch (verdict.t) {
     case 'waiting': {

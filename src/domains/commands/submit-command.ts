@@ -14,6 +14,7 @@ import type { StoredCommand } from './command-row.ts'
 import { payloadHash, requestFingerprint } from './content.ts'
 import { checkSecrets } from '#kernel/data-class'
 import { commandLog } from './events.ts'
+import { findTask } from './find-task.ts'
 import { type DependsOn, insertWithMore } from './insert-command.ts'
 import { failMalformed, runInline } from './run-inline.ts'
 import { type Acting, type CommandWorld, processOf } from './world.ts'
@@ -97,7 +98,9 @@ export async function submitCommand(
   if (stop) await stop
   const { inserted, row: stored } = opened.value
   if (!inserted) return accept({ command: stored, isNew: false })
-  const done = mayInline ? await runInline(world, task, stored) : await failMalformed(world, task, stored)
+  // It is committed: what breaks from here on must not make it look refused. The driver meets the same, and records it.
+  const short = mayInline ? runInline(world, task, stored) : failMalformed(world, task, stored)
+  const done = await short.catch(() => undefined)
   if (done) return accept({ command: done, isNew: true })
   await wakeQuietly(world, stored.command_id, task.queue)
   return accept({ command: stored, isNew: true })
@@ -110,7 +113,7 @@ type Checked = {
 }
 
 function checkRequest({ catalog }: CommandWorld, input: SubmitCommand): Decision<Checked> {
-  const task = catalog.tasks.get(input.taskName)
+  const task = findTask(catalog, input.taskName)
   if (!task) {
     const near = nearestNames(input.taskName, catalog.tasks.keys())
     return refuse('task_unknown', `There is no task ${quote(input.taskName)}.`, {

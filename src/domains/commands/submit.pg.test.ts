@@ -1,9 +1,13 @@
 /** Taking requests in: once per key, whatever arrives together; the audit row with it or neither; nothing started twice. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { z } from 'zod'
+import { errorClasses } from '#kernel/error-classes'
 import { openDb } from '#store'
-import { openTestRoom, randomKey, type TestRoom } from '#test/commands'
+import { openRoomOn, openTestRoom, randomKey, type TestRoom } from '#test/commands'
 import { accepted, aTenant, TRACE } from '#test/tenant'
+import { defineCommandType, defineFunction } from './catalog/definitions.ts'
+import { defineTask } from './catalog/task-spec.ts'
 import { fireSchedule } from './fire-schedule.ts'
 import { reconcileCommands } from './reconcile-commands.ts'
 import { submitCommand, type SubmitCommand } from './submit-command.ts'
@@ -138,6 +142,48 @@ describe('submit', () => {
     const world = { ...room.world, wake: () => Promise.reject(new Error('no')) }
     const submitted = await submitCommand(world, actingFor(room.tenant.people.writer.principal, TRACE), request())
     assert.equal(accepted(submitted).command.status, 'created')
+  })
+
+  test('[PRM-03] [PLN-06] a short way that breaks after the commit: the answer stands, and the driver records why', async () => {
+    const broken = openRoomOn(room.clock, room.tenant, undefined, () => [
+      defineFunction({
+        name: 'broken_echo',
+        plan: ({ subject }) => [{ effect_type: 'work.echo', payload: { subject: subject ?? null } }],
+        result: () => {
+          throw new Error('no words for it')
+        },
+      }),
+      defineCommandType({
+        name: 'broken_echo',
+        description: 'Cannot say what came of it.',
+        payload: z.strictObject({ subject: z.string() }),
+        side_effects: ['work.echo'],
+        error_classes: errorClasses,
+        cancellable_by: ['requester'],
+        audit: ['command_created'],
+      }),
+      defineTask({
+        name: 'Broken Echo',
+        description: 'Fast work.',
+        command_type: 'broken_echo',
+        function_name: 'broken_echo',
+        ingress_types: ['user_request'],
+        required_inputs: ['subject'],
+        sync_allowed: true,
+        policy_checks: ['permission'],
+      }),
+    ])
+    try {
+      const id = await broken.submit({ subject: 's' }, { taskName: 'Broken Echo' })
+      assert.ok(broken.woken.includes(id))
+      assert.equal(await broken.settle(id), 'failed')
+      const [row] = await broken.rows<{ error: string }>('select error from concord.commands where command_id = $1', [
+        id,
+      ])
+      assert.match(row?.error ?? '', /no words for it/)
+    } finally {
+      await broken.close()
+    }
   })
 
   test('[SCD-05] nobody takes the key of a due time before it comes, nor that of a webhook or an agent', async () => {

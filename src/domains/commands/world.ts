@@ -26,6 +26,8 @@ export type CommandWorld = {
   readonly facts: FactSources
   /** Left out: effects of this process cannot write artifacts. */
   readonly artifacts?: ArtifactWorld
+  /** Told whenever a turn finds that its command cannot go on, since its task is not in the catalog. */
+  readonly onTaskGone?: (gone: { readonly command_id: string; readonly task_name: string }) => void
   /** Settles after the time, or at once when the signal is aborted: call limits and heartbeats are made of it. */
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
 }

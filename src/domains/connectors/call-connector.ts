@@ -3,21 +3,25 @@ import { dataClasses, highestClass, checkSecrets, redactPayload } from '#kernel/
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
-import { transition } from '#store'
+import { isLostRace, transition } from '#store'
 import { beginCall } from './begin-call.ts'
 import { type CallContext, type ConnectorCall, type ConnectorResult, failed, unsupported } from './connector.ts'
 import type { ConnectorOperationContract } from './define-connector.ts'
+import { currentContract, openConfirm } from './definitions/approved-contract.ts'
 import { callWithin, judgeAnswer } from './judge-answer.ts'
 import type { OpenedConnector } from './opened-connector.ts'
 import { openScrubber, type Scrubber } from './scrub.ts'
 import { openSecretDoor, type SecretDoor } from './secret-door.ts'
+import { abandoned } from './settle-abandoned.ts'
 import { storedInvocation } from './stored-invocation.ts'
 import { summarise } from './summarise.ts'
 import type { ConnectorWorld } from './world.ts'
 
+type GivenByGate = 'secret' | 'conceal' | 'confirmDefinition' | 'timeout_ms' | 'output_max_bytes'
+
 /** What is asked of the gate; the rest of the context is the gate's to give. */
 export type ConnectorRequest = Omit<ConnectorCall, 'context'> & {
-  readonly context: Omit<CallContext, 'secret' | 'conceal' | 'timeout_ms' | 'output_max_bytes'>
+  readonly context: Omit<CallContext, GivenByGate>
 }
 
 export async function callConnector(
@@ -25,8 +29,12 @@ export async function callConnector(
   opened: OpenedConnector | undefined,
   request: ConnectorRequest,
 ): Promise<ConnectorResult> {
-  const operation = opened?.definition.operations.find(({ name }) => name === request.capability)
-  if (!opened || !operation) return unsupported(request.capability)
+  const declared = opened?.definition.operations.find(({ name }) => name === request.capability)
+  if (!opened || !declared) return unsupported(request.capability)
+  const { workspace_id, trace_id } = request.context
+  const current = await currentContract(world, opened.definition, declared, workspace_id)
+  if (!current.ok) return failed(current.error)
+  const { operation, stored } = current
   const checked = checkRequest(opened, operation, request)
   if (!checked.ok) return checked.result
   const passed = opened.breaker.ask(world.now())
@@ -43,13 +51,22 @@ export async function callConnector(
     opened.breaker.release()
     return failed(secrets.error)
   }
-  const begun = await begin(world, opened, operation, { ...request, input: checked.input }, scrubber)
+  const begun = await begin(world, opened, operation, { ...request, input: checked.input }, scrubber).catch(
+    (error: unknown) => {
+      // A database that breaks here must not leave the one call that may try standing for ever.
+      opened.breaker.release()
+      throw error
+    },
+  )
   if (!begun.ok) {
     opened.breaker.release()
     return begun.result
   }
   const call = { ...request, input: checked.input }
-  return callBegun(world, opened, operation, call, { scrubber, door: secrets.door, invocationId: begun.invocationId })
+  const place = { workspaceId: workspace_id, connectorName: opened.definition.name, operation: operation.name }
+  const confirmDefinition = openConfirm(world, place, stored, scrubber, trace_id)
+  const door = { ...secrets.door, confirmDefinition }
+  return callBegun(world, opened, operation, call, { scrubber, door, invocationId: begun.invocationId })
 }
 
 type Checked =
@@ -139,7 +156,11 @@ function refused(
   return { ok: false, result: failed({ error_class, message, happened: 'no', ...more }) }
 }
 
-type BegunCall = { readonly scrubber: Scrubber; readonly door: SecretDoor; readonly invocationId: string }
+type BegunCall = {
+  readonly scrubber: Scrubber
+  readonly door: SecretDoor & Pick<CallContext, 'confirmDefinition'>
+  readonly invocationId: string
+}
 
 async function callBegun(
   world: ConnectorWorld,
@@ -163,7 +184,9 @@ async function callBegun(
   )
   const result = judgeAnswer(operation, answer, scrubber)
   const at = world.now()
-  breaker.tell(result.error?.error_class, at)
+  // A call that was cancelled says nothing about the provider.
+  if (!result.ok && request.context.signal.aborted) breaker.release()
+  else breaker.tell(result.error?.error_class, at)
   const latency_ms = Math.max(0, at.getTime() - startedAt.getTime())
   const row = {
     connector_invocation_id: invocationId,
@@ -193,6 +216,8 @@ async function callBegun(
       latency_ms,
     },
   })
+  // Settled by the sweep: this process was away for so long that it counted as gone. What is on record is what is told.
+  if (isLostRace(settled)) return failed(abandoned)
   if (!settled.ok)
     throw new KernelFault('connectors.invocation.lost', `a call could not be completed: ${settled.reason}`)
   return result

@@ -63,7 +63,9 @@ function isCount(value: number): boolean {
   return Number.isSafeInteger(value) && value >= 1
 }
 
-const SECRET_NAME = /(^|_|-)(password|passwd|secret|token|api_?key|private_?key|credentials?)$/i
+/** Of settings and of headers. */
+const SECRET_NAME =
+  /(^|_|-)(password|passwd|passphrase|secret|token|(api|auth|access|secret|private)[_-]?key|credentials?|authorization|cookie)$/i
 
 /** Paths only; what stands there is never told. */
 export function secretPaths(value: JsonValue, path: readonly string[]): readonly string[] {

@@ -7,7 +7,7 @@ import { placesOf } from './fill-template.ts'
 import { type ConnectorFinding, finding } from './finding.ts'
 
 const NAME = /^[a-z][a-z0-9_]{0,62}$/
-const TIMEOUT_MAX_MS = 600_000
+export const TIMEOUT_MAX_MS = 600_000
 /** A result is stored on its effect, whose limit this is. */
 const OUTPUT_MAX_BYTES = 1_048_576
 

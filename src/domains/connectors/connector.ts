@@ -20,7 +20,16 @@ export type CallContext = {
   readonly secret: (reference: string) => Promise<string>
   /** The same removal for what was made from a secret: a signature, a token, the password inside an address. */
   readonly conceal: (derived: string) => void
+  /**
+   * For providers that describe themselves: rejects unless this is what a person approved for the operation, and notes what is new.
+   * To be asked before the deed, with what the provider says now; null where it does not know the operation any more.
+   */
+  readonly confirmDefinition: (said: JsonObject | null) => Promise<void>
 }
+
+/** What looking at a provider is given: no operation is called by it. */
+export type LookContext = Pick<CallContext, 'signal' | 'timeout_ms' | 'output_max_bytes' | 'secret' | 'conceal'>
+export type SeenDefinition = { readonly operation: string; readonly definition: JsonObject }
 
 export type ConnectorCall = {
   readonly connector_name: string
@@ -46,12 +55,22 @@ export type ConnectorResult = {
   readonly metadata?: JsonObject
 }
 
+/** What a connector is given to look at the other side without calling an operation. */
+export type RefreshContext = Pick<CallContext, 'signal' | 'secret' | 'conceal'>
+
 export interface Connector {
   readonly name: string
   readonly connector_type: string
   capabilities(): readonly string[]
   /** May throw `ConnectorFailure`; whatever else it throws is `internal_error` with an unknown outcome. */
   call(request: ConnectorCall): Promise<ConnectorResult>
+  /**
+   * Reads anew what the other side says about itself, such as the tools of an MCP server, and changes nothing there. What it returns
+   * is put on record by `sync_connector_metadata`; whatever it throws is recorded as its failure.
+   */
+  refresh?(context: RefreshContext): Promise<JsonObject>
+  /** For providers that describe themselves: what they say now about the operations that are declared. */
+  look?(context: LookContext): Promise<readonly SeenDefinition[]>
   close?(): Promise<void>
 }
 

@@ -4,6 +4,7 @@ import type { DataClass } from '#kernel/data-class'
 import { type ErrorClass, retryableErrorClasses } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import type { RiskLevel } from '#kernel/policy/risk'
+import type { Decision } from '#kernel/refusal'
 import type { Connector } from './connector.ts'
 import type { ConnectorTools } from './connector-tools.ts'
 
@@ -71,6 +72,11 @@ export type ConnectorOperationContract = {
   readonly backoff_seconds: readonly number[] | null
 }
 
+export type PinnedTerms = {
+  /** The contract of an operation as its approved definition makes it. */
+  contractOf(operation: ConnectorOperationContract, approved: JsonObject): Decision<ConnectorOperationContract>
+}
+
 export type ConnectorDefinition = {
   readonly kind: 'connector'
   readonly connector_id: string
@@ -91,6 +97,8 @@ export type ConnectorDefinition = {
   readonly secret_refs: readonly string[]
   /** Settings for people to see; a secret among them is refused. */
   readonly settings: JsonObject
+  /** For providers that describe themselves: no call goes out under a definition that nobody approved. Null: the declaration is all there is. */
+  readonly pinned: PinnedTerms | null
   /** What the type of the connector finds wrong with its own settings. */
   readonly flaws: readonly string[]
   /** Makes the connector itself; called once, at start-up. It must not call anybody yet. */
@@ -144,6 +152,7 @@ export function defineConnector(input: ConnectorInput): ConnectorDefinition {
     data_class_max: 'confidential' as const,
     secret_refs: [],
     settings: {},
+    pinned: null,
     flaws: [],
     ...input,
     kind: 'connector' as const,

@@ -11,6 +11,9 @@ export {
   type ConnectorResult,
   failed,
   type Happened,
+  type RefreshContext,
+  type LookContext,
+  type SeenDefinition,
   succeeded,
   unsupported,
 } from './connector.ts'
@@ -39,15 +42,29 @@ export {
   type ConnectorOperationContract,
   defineConnector,
   type Followup,
+  type PinnedTerms,
   type RateLimits,
   type ReadBack,
   type SideEffectClass,
   sideEffectClasses,
 } from './define-connector.ts'
+export { approveDefinition, type ApproveDefinition } from './definitions/approve-definition.ts'
+export type { CheckDefinitions } from './definitions/check-definitions.ts'
+export { type DefinitionChange, diffDefinitions, hashDefinition, sayChanges } from './definitions/hash-definition.ts'
+export {
+  approvedDefinition,
+  definitionView,
+  listDefinitions,
+  toDefinitionView,
+} from './definitions/list-definitions.ts'
+export { type StoredDefinition } from './definitions/stored-definition.ts'
 export { type ConnectorEventType, connectorLog } from './events.ts'
 export { filesConnector, type FilesConnectorInput } from './files/files-connector.ts'
 export { fillTemplate, type TemplateFacts, valueIn } from './fill-template.ts'
 export type { ConnectorFinding } from './finding.ts'
+export { markerOf } from './github/github-api.ts'
+export { githubConnector } from './github/github-connector.ts'
+export type { GithubConnectorInput } from './github/github-settings.ts'
 export { httpConnector } from './http/http-connector.ts'
 export { type HttpConnectorInput, type HttpForm, type HttpMethod, httpMethods } from './http/http-settings.ts'
 export { isRange, specialNetworkOf } from './http/ip-address.ts'
@@ -55,6 +72,17 @@ export { decideAddress, decideUrl, type Reach } from './http/reach.ts'
 export { type Resolve, systemResolve } from './http/send-request.ts'
 export { type InvocationPage, type ListInvocations, listInvocations } from './list-invocations.ts'
 export { type Connectors, openConnectors } from './open-connectors.ts'
+export { mcpConnector } from './mcp/mcp-connector.ts'
+export type { HttpServer, McpConnectorInput, McpToolTerms, StdioServer } from './mcp/mcp-settings.ts'
+export { listNotifications, notificationView, toNotificationView } from './notify/list-notifications.ts'
+export { notificationConnector } from './notify/notification-connector.ts'
+export type {
+  EmailChannel,
+  NotificationConnectorInput,
+  SlackChannel,
+  WebhookChannel,
+} from './notify/notification-settings.ts'
+export { messageIdOf } from './notify/send-email.ts'
 export { postgresConnector, type PostgresConnectorInput } from './postgres/postgres-connector.ts'
 export { environmentSecrets, fileSecrets } from './secret-sources.ts'
 export {
@@ -67,5 +95,6 @@ export {
   type SecretSources,
 } from './secrets.ts'
 export type { StoredInvocation } from './stored-invocation.ts'
+export type { SyncConnectors, SyncedConnector } from './sync-connectors.ts'
 export { knownTools, type Tool, type ToolExecutionMode, toolExecutionModes, toolsOf, toolView } from './tool.ts'
 export type { ConnectorWorld } from './world.ts'

@@ -13,10 +13,10 @@ const ERROR_CHARS_MAX = 500
 /** A connector that never returns is left alone when its time is up; its signal has told it. */
 export async function callWithin(
   world: Pick<ConnectorWorld, 'sleep'>,
-  { timeout_ms }: ConnectorOperationContract,
+  { timeout_ms }: Pick<ConnectorOperationContract, 'timeout_ms'>,
   outer: AbortSignal,
   call: (signal: AbortSignal) => Promise<ConnectorResult>,
-): Promise<unknown> {
+): Promise<ConnectorResult> {
   const [stop, ended] = [new AbortController(), new AbortController()]
   const signal = AbortSignal.any([stop.signal, outer])
   const answer = Promise.resolve()

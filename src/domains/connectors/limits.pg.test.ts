@@ -121,6 +121,37 @@ test('after several failures in a row nobody is sent there; then one call tries,
   await opened.close()
 })
 
+test('what is not the doing of the provider does not keep others from it: a cancelled call, a database that breaks', async () => {
+  const opened = await openTestDb({ role: 'concord_engine' })
+  let [isWell, isBroken] = [true, false]
+  const never = Promise.withResolvers<ConnectorResult>()
+  const work = (): Promise<ConnectorResult> =>
+    isWell ? never.promise : Promise.reject(new ConnectorFailure('transient_connector_error', 'down', 'no'))
+  const breaking = new Proxy(opened.db, {
+    get: (db, name) => (isBroken && name === 'run' ? () => Promise.reject(new Error('gone')) : Reflect.get(db, name)),
+  })
+  const gate = await openGateOn(breaking, [counted({}, work, { failures: 1, open_ms: 1 })])
+  const cancelled = await gate.call('counted', 'do', {}, { context: { signal: AbortSignal.timeout(50) } })
+  assert.deepEqual([cancelled.error?.error_class, gate.connectors.isOpen('counted')], ['timeout', false])
+
+  isWell = false
+  await gate.call('counted', 'do', {})
+  assert.equal(gate.connectors.isOpen('counted'), true)
+  isBroken = true
+  await until(() =>
+    gate.call('counted', 'do', {}).then(
+      () => false,
+      (error: Error) => error.message === 'gone',
+    ),
+  )
+  isBroken = false
+  isWell = true
+  never.resolve(succeeded({}))
+  await until(async () => (await gate.call('counted', 'do', {})).ok)
+  await gate.close()
+  await opened.close()
+})
+
 test('the breaker: only what says that the provider is unwell counts, and one call at a time tries', () => {
   const terms = { failures: 3, open_ms: 100 }
   let state = closedBreaker

@@ -1,18 +1,28 @@
 /** Checks every declaration, opens every connector, and gives the gate through which they are called; or refuses with all findings at once. */
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { callConnector, type ConnectorRequest } from './call-connector.ts'
 import { checkConnector, checkOpened } from './check-connector.ts'
 import type { ConnectorResult } from './connector.ts'
 import type { ConnectorDefinition } from './define-connector.ts'
+import { checkDefinitions, type CheckDefinitions } from './definitions/check-definitions.ts'
+import type { StoredDefinition } from './definitions/stored-definition.ts'
 import { type ConnectorFinding, finding } from './finding.ts'
 import { openBreaker, type OpenedConnector } from './opened-connector.ts'
+import { openAbandonedSweep } from './settle-abandoned.ts'
+import { type SyncConnectors, syncConnectors, type SyncedConnector } from './sync-connectors.ts'
 import type { ConnectorWorld } from './world.ts'
 
 export type Connectors = {
   readonly definitions: readonly ConnectorDefinition[]
   call(request: ConnectorRequest): Promise<ConnectorResult>
+  /** Asks a provider that describes itself what it says now. */
+  check(name: string, asked: CheckDefinitions): Promise<Decision<readonly StoredDefinition[]>>
   /** True while nobody is sent there. */
   isOpen(name: string): boolean
+  /** What is known about each of them now, after a fresh look at those that can be looked at. */
+  sync(asked: SyncConnectors): Promise<readonly SyncedConnector[]>
+  /** Settles the calls of processes that are gone; how many. */
+  settleAbandoned(asked: { readonly traceId: string }): Promise<number>
   close(): Promise<void>
 }
 
@@ -37,7 +47,15 @@ export function openConnectors(
   return accept({
     definitions,
     call: (request) => callConnector(world, opened.get(request.connector_name), request),
+    async check(name, asked) {
+      const found = opened.get(name)
+      return found
+        ? checkDefinitions(world, found, asked)
+        : refuse('connectors.connector.not_found', `There is no connector ${quote(name)}.`)
+    },
     isOpen: (name) => opened.get(name)?.breaker.isOpen ?? false,
+    sync: (asked) => syncConnectors(world, [...opened.values()], asked),
+    settleAbandoned: openAbandonedSweep(world, definitions),
     async close() {
       for (const { connector } of opened.values()) await connector.close?.()
     },

@@ -202,14 +202,22 @@ describe('people', () => {
   test('who leaves is out at once and for every key; who comes back has none of them', async () => {
     const person = await aPerson(world, ours, 'writer')
     const { userId } = person.principal
-    const gone = accepted(await deactivatePerson(world, admin(), TRACE, { userId, reason: 'left' }))
+    const gone = accepted(
+      await deactivatePerson(world, admin(), TRACE, {
+        userId,
+        reason: 'left, took ghp_0123456789abcdef0123456789abcdef0123',
+      }),
+    )
     assert.ok(gone.deactivated_at)
     assert.equal(code(await authenticate(person.key)), 'unauthenticated')
     world.travel(1_000)
     const twice = accepted(await deactivatePerson(world, admin(), TRACE, { userId }))
     assert.deepEqual(twice.deactivated_at, gone.deactivated_at)
     const [event, more] = await events('user_deactivated', userId)
-    assert.deepEqual([event?.payload['reason'], event?.payload['keys_ended'], more], ['left', 1, undefined])
+    assert.deepEqual(
+      [event?.payload['reason'], event?.payload['keys_ended'], more],
+      ['left, took [redacted key]', 1, undefined],
+    )
     assert.equal(code(await inviteAgain(world, admin(), TRACE, userId)), 'identity.user.deactivated')
     const back = accepted(await reactivatePerson(world, admin(), TRACE, userId))
     assert.equal(code(await authenticate(person.key)), 'unauthenticated')

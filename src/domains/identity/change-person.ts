@@ -1,5 +1,6 @@
 /** Changes what a person may do, or ends it: both by another administrator, both on record, neither for the last administrator. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { redactText } from '#kernel/secret-shapes'
 import { decideKeepsAdmin, decideOther } from './decide-people.ts'
 import { appendOrgEvent } from './events.ts'
 import {
@@ -66,7 +67,7 @@ export async function deactivatePerson(
     // The first time stands.
     if (!(await saveDeactivated(tx, by.orgId, userId, now))) return accept(person)
     const ended = await revokeKeysOf(tx, by.orgId, userId, now)
-    const payload = { user_id: userId, keys_ended: ended, reason: reason ?? null }
+    const payload = { user_id: userId, keys_ended: ended, reason: reason === undefined ? null : redactText(reason) }
     await appendOrgEvent(tx, world, byPrincipal(by, traceId), { type: 'user_deactivated', orgId: by.orgId, payload })
     return accept({ ...person, deactivated_at: now })
   })

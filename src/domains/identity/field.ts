@@ -53,3 +53,8 @@ export function parseName(text: string, charsMax = 200): Decision<string> {
     hint: `Use 1 to ${charsMax} visible characters without blanks at the ends.`,
   })
 }
+
+/** What zod calls a record is an object to everybody who writes JSON. */
+export function nameOfType(expected: string): string {
+  return expected === 'record' ? 'object' : expected
+}

@@ -26,7 +26,16 @@ export { type CreateUser, createUser } from './create-user.ts'
 export { type CreateWorkspace, createWorkspace } from './create-workspace.ts'
 export { type IdentityEventType, identityEventTypes } from './events.ts'
 export { findHomeWorkspace, findMember, type Member } from './find-member.ts'
-export { idField, instantField, isSlug, parsedField, parseName, parseSlug, refusalOfIssue } from './field.ts'
+export {
+  idField,
+  instantField,
+  isSlug,
+  nameOfType,
+  parsedField,
+  parseName,
+  parseSlug,
+  refusalOfIssue,
+} from './field.ts'
 export {
   addMember,
   type GiveOrgRole,
@@ -40,6 +49,7 @@ export type { StoredApiKey } from './api-key-repository.ts'
 export type { StoredOrg, StoredOrgRole, StoredUser, StoredWorkspace } from './identity-repository.ts'
 export { type Invited, inviteAgain, type InvitePerson, invitePerson, reactivatePerson } from './invite-person.ts'
 export { type ApiKeyPage, listApiKeys } from './list-api-keys.ts'
+export { listNames, type Names } from './list-names.ts'
 export { listOrgRoles, listPeople, type OrgRolePage } from './list-people.ts'
 export type { PeoplePage, StoredPerson } from './people-repository.ts'
 export { authorize, canSee, isRoleAtLeast, type PlatformRole, platformRoles } from './platform-role.ts'

@@ -14,7 +14,8 @@ const SECRET_NAME =
   /^(password|passwd|passphrase|secret|api[_-]?key|access[_-]?token|refresh[_-]?token|private[_-]?key|client[_-]?secret|pin)$/i
 /** Beside what has the shape of a credential: a key that was cut, and passwords as people say them. */
 const SAID_SECRET = /-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(?:password|passwd|passphrase|api key)\s*(?:is|[:=])\s*\S+/i
-const EMAIL = /[^\s@]+@[^\s@]+\.[a-z]{2,}/i
+/** One character before the sign is enough, and what follows is bounded: a long word without one must not be searched from each of its characters. */
+const EMAIL = /[^\s@]@[^\s@]{1,255}\.[a-z]{2,}/i
 const PHONE = /(?<![\w.])\+\d[\d ()/-]{7,18}\d/
 const IBAN = /\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b/
 const CARD = /(?<!\d)(?:\d[ -]?){12,18}\d(?!\d)/g

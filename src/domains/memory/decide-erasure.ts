@@ -21,7 +21,7 @@ export function decideErasure(holds: readonly Pick<StoredHold, 'released_at'>[])
   if (standing === 0) return accept(null)
   return refuse(
     'memory.forget.held',
-    `${standing === 1 ? 'A hold stands' : `${standing} holds stand`} on this subject.`,
+    `${standing === 1 ? 'A hold stands' : `${standing} holds stand`} on what would be erased.`,
     {
       hint: 'Whoever placed it releases it first: concord memory holds --subject … shows who.',
       facts: { holds: standing },

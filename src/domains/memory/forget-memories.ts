@@ -10,7 +10,10 @@ import { saveCandidate, saveRecord } from './memory-repository.ts'
 import { candidateColumns, recordColumns, type StoredCandidate, type StoredMemory, type Subject } from './memory-row.ts'
 
 /** The records of the subject and everything made from them, however many steps away; by candidates too, whose records may be elsewhere. */
-const listLineage = statement<{ readonly memory_id: string; readonly command_id: string | null }>(
+type LineageRow = { readonly [column in 'command_id' | 'subject_type' | 'subject_id']: string | null } & {
+  readonly memory_id: string
+}
+const listLineage = statement<LineageRow>(
   'memory_list_lineage',
   `with recursive line (memory_id) as (
   (select memory_id from concord.memory_records where workspace_id = $1 and subject_type = $2 and subject_id = $3
@@ -22,16 +25,22 @@ const listLineage = statement<{ readonly memory_id: string; readonly command_id:
     union all select memory_id from concord.memory_candidates
       where workspace_id = $1 and derived_from <> '{}' and derived_from @> array[line.memory_id] and memory_id is not null) as d
 )
-select line.memory_id, coalesce(r.command_id, c.command_id) as command_id from line
+select line.memory_id, coalesce(r.command_id, c.command_id) as command_id,
+  coalesce(r.subject_type, c.subject_type) as subject_type, coalesce(r.subject_id, c.subject_id) as subject_id from line
 left join concord.memory_records as r on r.memory_id = line.memory_id
 left join concord.memory_candidates as c on c.memory_candidate_id = line.memory_id order by line.memory_id`,
 )
 
 export async function findLineage(sql: Sql, workspaceId: string, subject: Subject): Promise<Lineage> {
   const rows = await sql.run(listLineage, [workspaceId, subject.subject_type, subject.subject_id])
+  const others = rows.flatMap(({ subject_type, subject_id }) =>
+    subject_type !== null && subject_id !== null ? [{ subject_type, subject_id }] : [],
+  )
+  const subjects = new Map([subject, ...others].map((each) => [`${each.subject_type}:${each.subject_id}`, each]))
   return {
     workspaceId,
     subject,
+    subjects: [...subjects.values()],
     memoryIds: rows.map(({ memory_id }) => memory_id),
     commandIds: [...new Set(rows.flatMap(({ command_id }) => command_id ?? []))],
   }

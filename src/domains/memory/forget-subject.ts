@@ -6,7 +6,8 @@ import { countHolds, decideErasure, type KnownItem, writeCertificate } from './d
 import { type Act, tellMemory } from './events.ts'
 import { subjectDigest } from './fact-key.ts'
 import { findLineage } from './forget-memories.ts'
-import { listHolds, lockSubject } from './hold.ts'
+import type { Lineage } from './forgettable.ts'
+import { listHolds, listStandingHolds, lockSubject } from './hold.ts'
 import type { StoredConsent, StoredErasure, StoredHold, Subject } from './memory-row.ts'
 import type { MemoryWorld } from './world.ts'
 
@@ -28,8 +29,27 @@ export async function previewForget(
   const items: KnownItem[] = []
   for (const room of world.forgettables) items.push(...(await room.list(world.db, lineage)))
   const consents = await listConsents(world.db, { workspaceId, subject, limit: CONSENTS_MAX })
-  const holds = await listHolds(world.db, workspaceId, subject)
+  const standing = await listStandingHolds(world.db, lineage)
+  const own = await listHolds(world.db, workspaceId, subject)
+  const holds = [...new Map([...standing, ...own].map((hold) => [hold.memory_hold_id, hold])).values()]
   return { items, consents, holds, may_erase: countHolds(holds, items) === 0 }
+}
+
+/** The lineage, and nobody who writes to it or places a hold on a part of it until the transaction ends. */
+async function lockLineage(tx: Tx, workspaceId: string, subject: Subject): Promise<Lineage> {
+  let locked: readonly Subject[] = []
+  for (let subjects: readonly Subject[] = [subject]; ; ) {
+    for (const each of subjects) await lockSubject(tx, workspaceId, each)
+    locked = [...locked, ...subjects]
+    const lineage = await findLineage(tx, workspaceId, subject)
+    // Whoever was writing before has committed: what they wrote may be about somebody else again.
+    subjects = lineage.subjects.filter((one) => !locked.some((other) => isSameSubject(one, other)))
+    if (subjects.length === 0) return lineage
+  }
+}
+
+function isSameSubject(one: Subject, other: Subject): boolean {
+  return one.subject_type === other.subject_type && one.subject_id === other.subject_id
 }
 
 const insertErasureSql = statement<StoredErasure>(
@@ -135,10 +155,9 @@ function eraseRows(
     if (erasure.outcome === 'erased') return accept(erasure)
     if (erasure.subject_id === null) return refuse('row.conflict', 'This erasure was dropped.')
     const subject = { subject_type: erasure.subject_type, subject_id: erasure.subject_id }
-    await lockSubject(tx, workspaceId, subject)
-    const free = decideErasure(await listHolds(tx, workspaceId, subject))
+    const lineage = await lockLineage(tx, workspaceId, subject)
+    const free = decideErasure(await listStandingHolds(tx, lineage))
     if (!free.ok) return free
-    const lineage = await findLineage(tx, workspaceId, subject)
     const items: KnownItem[] = []
     // Memory goes last: it holds the lineage by which the others find what is theirs.
     for (const room of world.forgettables.toReversed()) {

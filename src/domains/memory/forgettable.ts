@@ -11,6 +11,8 @@ export type Lineage = {
   readonly subject: Subject
   readonly memoryIds: readonly string[]
   readonly commandIds: readonly string[]
+  /** Itself, and whomever else those memories are about: what was made from one may be about another. */
+  readonly subjects: readonly Subject[]
 }
 
 export type Forgettable = {

@@ -1,17 +1,42 @@
-/** Holds: what must be kept about a subject, whoever asks to forget it. A hold and an erasure of one subject take turns (M9). */
+/** Holds: what must be kept about a subject, whoever asks to forget it. Holds, writers and an erasure of one subject take turns (M9, M10). */
 import { hash } from 'node:crypto'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Sql, statement, type Tx } from '#store'
 import { type Act, tellMemory } from './events.ts'
+import type { Lineage } from './forgettable.ts'
 import type { StoredHold, Subject } from './memory-row.ts'
+import type { MemoryStore } from './memory-store.ts'
 import type { MemoryWorld } from './world.ts'
 
 const lockSubjectSql = statement<never>('memory_lock_subject', `select pg_advisory_xact_lock($1::bigint)`)
 
-/** Until the transaction ends, nobody else places a hold on this subject or erases it. */
-export async function lockSubject(tx: Tx, workspaceId: string, { subject_type, subject_id }: Subject): Promise<void> {
+const shareSubjectSql = statement<never>('memory_share_subject', `select pg_advisory_xact_lock_shared($1::bigint)`)
+
+function lockKeyOf(workspaceId: string, { subject_type, subject_id }: Subject): string {
   const digest = hash('sha256', JSON.stringify(['memory', workspaceId, subject_type, subject_id]), 'buffer')
-  await tx.run(lockSubjectSql, [digest.readBigInt64BE(0).toString()])
+  return digest.readBigInt64BE(0).toString()
+}
+
+/** Until the transaction ends, nobody else writes about this subject, places a hold on it or erases it. */
+export async function lockSubject(tx: Tx, workspaceId: string, subject: Subject): Promise<void> {
+  await tx.run(lockSubjectSql, [lockKeyOf(workspaceId, subject)])
+}
+
+/** For writers, of which there may be many at once: until the transaction ends nobody erases these subjects, or it was done before. */
+export async function shareSubjects(tx: Tx, workspaceId: string, subjects: readonly Subject[]): Promise<void> {
+  const keys = new Set(subjects.map((subject) => lockKeyOf(workspaceId, subject)))
+  // All in one order: two writers never wait for each other in a ring.
+  for (const key of [...keys].toSorted()) await tx.run(shareSubjectSql, [key])
+}
+
+/** Whom the memories are about from which something is made. */
+export async function subjectsOf(
+  store: Pick<MemoryStore, 'get'>,
+  workspaceId: string,
+  { derived_from }: { readonly derived_from: readonly string[] },
+): Promise<readonly Subject[]> {
+  const sources = await Promise.all(derived_from.map((memoryId) => store.get({ workspaceId, memoryId })))
+  return sources.flatMap((source) => source ?? [])
 }
 
 const insertHold = statement<StoredHold>(
@@ -67,10 +92,26 @@ export function releaseHold(
 const listHoldsSql = statement<StoredHold>(
   'memory_list_holds',
   `select * from concord.memory_holds where workspace_id = $1 and subject_type = $2 and subject_id = $3
-order by placed_at desc, memory_hold_id limit 500`,
+order by released_at is not null, placed_at desc, memory_hold_id limit 500`,
 )
 
-/** Standing and released ones, newest first. */
+/** Standing ones first: no number of released ones hides them. Then newest first. */
 export function listHolds(sql: Sql, workspaceId: string, subject: Subject): Promise<readonly StoredHold[]> {
   return sql.run(listHoldsSql, [workspaceId, subject.subject_type, subject.subject_id])
+}
+
+const listStandingSql = statement<StoredHold>(
+  'memory_list_standing_holds',
+  `select h.* from concord.memory_holds as h join unnest($2::text[], $3::text[]) as s (subject_type, subject_id)
+  on s.subject_type = h.subject_type and s.subject_id = h.subject_id
+where h.workspace_id = $1 and h.released_at is null order by h.placed_at desc, h.memory_hold_id limit 500`,
+)
+
+/** What stands on any of them. */
+export function listStandingHolds(
+  sql: Sql,
+  { workspaceId, subjects }: Pick<Lineage, 'workspaceId' | 'subjects'>,
+): Promise<readonly StoredHold[]> {
+  const [types, ids] = [subjects.map(({ subject_type }) => subject_type), subjects.map(({ subject_id }) => subject_id)]
+  return sql.run(listStandingSql, [workspaceId, types, ids])
 }

@@ -3,6 +3,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { eventIdOf, statement, type Tx } from '#store'
 import type { CheckedMemory } from './check-proposal.ts'
 import { type Act, type MemoryFact, tellMemory } from './events.ts'
+import { shareSubjects, subjectsOf } from './hold.ts'
 import { candidateColumns, type StoredCandidate } from './memory-row.ts'
 import type { MemoryWorld } from './world.ts'
 
@@ -34,6 +35,11 @@ export async function insertCandidate(
   act: Act,
   { workspaceId, candidateId, commandId, memory, agent }: NewCandidate,
 ): Promise<Decision<StoredCandidate>> {
+  // In this order: whoever erases the subject, or one of those it was made from, has finished or waits for us.
+  await shareSubjects(tx, workspaceId, [
+    memory,
+    ...(await subjectsOf(store.within?.(tx) ?? store, workspaceId, memory)),
+  ])
   const named = [...new Set([...memory.derived_from, ...(memory.supersedes === null ? [] : [memory.supersedes])])]
   const kept = store.within?.(tx) ?? store
   const found = await Promise.all(named.map((memoryId) => kept.get({ workspaceId, memoryId })))

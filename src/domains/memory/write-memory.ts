@@ -5,6 +5,7 @@ import { type CandidateRef, gatherWriteFacts, refuseNoCandidate } from './assess
 import { decideMemoryWrite, type MemoryWriteDecision, type MemoryWriteFacts } from './decide-memory-write.ts'
 import { embed, textOf } from './embedder.ts'
 import { type Act, tellMemory } from './events.ts'
+import { shareSubjects, subjectsOf } from './hold.ts'
 import { findCandidate, lockCandidate, saveCandidate } from './memory-repository.ts'
 import type { StoredCandidate } from './memory-row.ts'
 import type { Embedding, MemoryStore, NewMemory } from './memory-store.ts'
@@ -21,11 +22,12 @@ export async function writeMemory(world: MemoryWorld, act: Act, input: WriteMemo
   // Outside the transaction: an embedder is a call to somewhere else.
   const embedding = seen.status === 'accepted' ? undefined : await embed(world.embedder, textOf(seen.content))
   return world.db.transaction(async (tx) => {
+    const store = world.store.within?.(tx) ?? world.store
+    await shareSubjects(tx, input.workspaceId, [seen, ...(await subjectsOf(store, input.workspaceId, seen))])
     const candidate = await lockCandidate(tx, input.workspaceId, input.candidateId)
     if (!candidate) return refuseNoCandidate()
     if (candidate.memory_id !== null) return accept(written(candidate, candidate.memory_id, false))
     if (candidate.status !== 'proposed' && candidate.status !== 'awaiting_approval') return refuseDecided(candidate)
-    const store = world.store.within?.(tx) ?? world.store
     const made = await decideAndInsert(world, tx, store, act, candidate, embedding)
     if (!made.ok) {
       await saveCandidate(tx, candidate, 'rejected', { act, newId: world.newId, payload: { reason: made.reason } })

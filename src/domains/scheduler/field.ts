@@ -88,7 +88,11 @@ function explain(issue: z.core.$ZodIssue, known: readonly string[]): Refusal {
     const isMissing = issue.message.endsWith('received undefined')
     return isMissing
       ? refuse('api.field.missing', `\`${path}\` is missing`, at)
-      : refuse('api.field.type', `\`${path}\` is not of the type ${issue.expected}`, at)
+      : refuse(
+          'api.field.type',
+          `\`${path}\` is not of the type ${issue.expected === 'record' ? 'object' : issue.expected}`,
+          at,
+        )
   }
   return refuse('api.field.value', `\`${path}\` is not allowed: ${issue.message}`, at)
 }

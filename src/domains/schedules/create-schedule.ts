@@ -1,4 +1,5 @@
 /** A person makes a schedule. Asking for the same once more gives the one that is there; its firings act with its maker's rights. */
+import { scheduledTypeOf } from '#domains/commands'
 import type { Principal } from '#domains/identity'
 import { isDeepStrictEqual } from 'node:util'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
@@ -36,7 +37,8 @@ export async function createSchedule(
   const at = now()
   const { payload = {}, time_zone = 'UTC', queue = FIRING_QUEUE } = input
   const { overlap = DEFAULT_OVERLAP, misfire = DEFAULT_MISFIRE_POLICY, jitter_ms = 0, enabled = true } = input
-  const terms: ScheduleTerms = { command_type: input.command_type, cron: input.cron, payload, time_zone, queue }
+  const command_type = scheduledTypeOf(catalog, input.command_type)
+  const terms: ScheduleTerms = { command_type, cron: input.cron, payload, time_zone, queue }
   const decided = decideTerms(catalog, terms, at)
   if (!decided.ok) return decided
   const actor = `user:${principal.userId}`

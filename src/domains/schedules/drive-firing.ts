@@ -5,15 +5,14 @@
  */
 import { type Acting, actingFor, fireSchedule } from '#domains/commands'
 import { findMember } from '#domains/identity'
-import { scheduleKey } from '#kernel/key-template'
-import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Drive, Next } from '#runtime'
 import { point } from '#store'
-import { appendRefusedFiring } from './events.ts'
+import { arrangeSchedule } from './arrange-schedule.ts'
+import { findFiredCommand, noteFiredCommand, noteRefusedFiring } from './note-firing.ts'
 import { findScheduleOfFiring } from './schedule-repository.ts'
-import { findFired, type FiredRow } from './sql/find-fired.ts'
-import { noteFiring } from './sql/note-firing.ts'
-import { parseFiring, runtimeNameOf, type StoredSchedule } from './stored-schedule.ts'
+import type { FiredRow } from './sql/find-fired.ts'
+import { parseFiring, type StoredSchedule } from './stored-schedule.ts'
 import { retireSchedule } from './sync-schedules.ts'
 import type { ScheduleWorld } from './world.ts'
 
@@ -29,7 +28,7 @@ export function openFiringDrive(world: ScheduleWorld): Drive {
     const { scheduleId, dueAt } = firing
     const schedule = await findScheduleOfFiring(world.commands.db, scheduleId)
     if (!schedule) return done
-    const there = await findCommand(world, schedule, dueAt)
+    const there = await findFiredCommand(world.commands.db, schedule, dueAt)
     if (there) return follow(world, schedule, dueAt, there)
     return (await mayFire(world, schedule)) ? fire(world, schedule, dueAt) : done
   }
@@ -37,19 +36,13 @@ export function openFiringDrive(world: ScheduleWorld): Drive {
 
 async function mayFire(world: ScheduleWorld, schedule: StoredSchedule): Promise<boolean> {
   if (schedule.removed_at !== null || !schedule.enabled) {
-    await world.runtime.unschedule(runtimeNameOf(schedule))
+    await arrangeSchedule(world, schedule)
     return false
   }
   const isKnown = world.commands.catalog.schedules.some(({ name }) => name === schedule.name)
   if (schedule.origin === 'person' || isKnown) return true
   await retireSchedule(world, schedule)
   return false
-}
-
-async function findCommand(world: ScheduleWorld, schedule: StoredSchedule, dueAt: Date): Promise<FiredRow | undefined> {
-  const key = scheduleKey(schedule.name, dueAt)
-  const [row] = await world.commands.db.run(findFired, [schedule.workspace_id, key])
-  return row
 }
 
 async function fire(world: ScheduleWorld, schedule: StoredSchedule, dueAt: Date): Promise<Next> {
@@ -68,7 +61,7 @@ async function fire(world: ScheduleWorld, schedule: StoredSchedule, dueAt: Date)
   const stop = point('schedules.fired')
   if (stop) await stop
   if (fired.ok) return follow(world, schedule, dueAt, fired.value.command)
-  await note(world, schedule, dueAt, fired, ids.traceId)
+  await noteRefusedFiring(world.commands, schedule, dueAt, fired, ids.traceId)
   return done
 }
 
@@ -88,29 +81,6 @@ async function actorOf(
   })
 }
 
-async function note(
-  { commands }: ScheduleWorld,
-  schedule: StoredSchedule,
-  dueAt: Date,
-  refusal: Refusal,
-  traceId: string,
-): Promise<void> {
-  const payload = { due_at: dueAt.toISOString(), code: refusal.code, reason: refusal.reason }
-  const fact = {
-    type: 'schedule_firing_refused',
-    schedule,
-    actor: 'system',
-    actorKind: 'system',
-    traceId,
-    at: commands.now(),
-    payload,
-  } as const
-  await commands.db.transaction(async (tx) => {
-    await appendRefusedFiring(tx, dueAt, fact)
-    await tx.run(noteFiring, [schedule.schedule_id, dueAt, null, refusal.code])
-  })
-}
-
 /** There is a command: it is noted, and looked at until it is over, unless its successor may start beside it anyway. */
 async function follow(
   { commands }: ScheduleWorld,
@@ -118,7 +88,7 @@ async function follow(
   dueAt: Date,
   command: FiredRow,
 ): Promise<Next> {
-  await commands.db.run(noteFiring, [schedule.schedule_id, dueAt, command.command_id, null])
+  await noteFiredCommand(commands.db, schedule, dueAt, command.command_id)
   if (schedule.overlap === 'allow' || command.completed_at !== null) return done
   const now = commands.now().getTime()
   const ageMs = now - command.created_at.getTime()

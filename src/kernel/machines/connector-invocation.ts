@@ -7,7 +7,16 @@ export const connectorInvocationMachine = defineMachine({
   states: { started: 'running', succeeded: 'terminal', failed: 'terminal' },
   initial: 'started',
   creation: { by: ['worker'], emits: [] },
-  moves: moves('started', ['succeeded', 'failed'], ['worker'], ['connector_called']),
+  moves: [
+    ...moves('started', 'succeeded', ['worker'], ['connector_called']),
+    ...moves(
+      'started',
+      'failed',
+      ['worker', 'system'],
+      ['connector_called'],
+      'by the system: its time is over and its process is gone',
+    ),
+  ],
   lock: 'from-state',
   stamps: [{ column: 'completed_at', on: ['succeeded', 'failed'] }],
 })

@@ -51,3 +51,53 @@ breakEveryRule(
     },
   ],
 )
+
+const definitions = 'concord.connector_definitions'
+const approved = {
+  approved_definition: {},
+  approved_hash: 'sha256:1',
+  approved_by: 'ada',
+  approved_at: '2026-05-01Z',
+}
+
+breakEveryRule(
+  [definitions],
+  [
+    {
+      constraint: 'connector_definitions_pk',
+      table: definitions,
+      by: {},
+    },
+    {
+      constraint: 'connector_definitions_workspace_fk',
+      table: definitions,
+      by: { workspace_id: '00000000-0000-4000-8000-000000000000' },
+    },
+    {
+      constraint: 'connector_definitions_approved_ck',
+      table: definitions,
+      by: [{ approved_hash: 'sha256:1' }, { ...approved, operation: 'other', approved_by: null }],
+    },
+    {
+      constraint: 'filled_text_ck',
+      table: definitions,
+      by: [
+        { connector_name: '' },
+        { operation: '' },
+        { seen_hash: '' },
+        { ...approved, approved_hash: '' },
+        { ...approved, approved_by: '' },
+      ],
+    },
+    {
+      constraint: 'object_json_ck',
+      table: definitions,
+      by: [{ seen_definition: '[]' }, { ...approved, approved_definition: '[]' }],
+    },
+    {
+      constraint: 'finite_time_ck',
+      table: definitions,
+      by: [{ seen_at: 'infinity' }, { ...approved, approved_at: 'infinity' }],
+    },
+  ],
+)

@@ -1,5 +1,5 @@
-/** `connector_invocations`, as migration 0011 makes it. */
-import { boolean, integer, jsonb, text, uuid } from 'drizzle-orm/pg-core'
+/** The calls of connectors, as migration 0011 makes them, and the definitions of their providers. */
+import { boolean, integer, jsonb, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { ConnectorInvocationState } from '#kernel/machines/connector-invocation'
 import { at, type JsonObject } from './columns.ts'
@@ -25,3 +25,21 @@ export const connectorInvocations = concord.table('connector_invocations', {
   errorClass: text('error_class').$type<ErrorClass>(),
   workspaceId: uuid('workspace_id').notNull(),
 })
+
+/** As migration 0013 makes it. */
+export const connectorDefinitions = concord.table(
+  'connector_definitions',
+  {
+    workspaceId: uuid('workspace_id').notNull(),
+    connectorName: text('connector_name').notNull(),
+    operation: text('operation').notNull(),
+    seenDefinition: jsonb('seen_definition').$type<JsonObject>().notNull(),
+    seenHash: text('seen_hash').notNull(),
+    seenAt: at('seen_at').notNull(),
+    approvedDefinition: jsonb('approved_definition').$type<JsonObject>(),
+    approvedHash: text('approved_hash'),
+    approvedBy: text('approved_by'),
+    approvedAt: at('approved_at'),
+  },
+  (table) => [primaryKey({ columns: [table.workspaceId, table.connectorName, table.operation] })],
+)

@@ -88,7 +88,11 @@ type CallOperation = (capability: string, from: EffectCall, input: JsonObject) =
 
 async function lookUp(call: CallOperation, asked: ReadBack, from: EffectCall, of: JsonObject): Promise<Found> {
   const input = filled(asked.input, { input: of, output: null, key: from.idempotencyKey })
-  return foundIn(await call(asked.operation, from, input), asked.found, asked.result)
+  const answer = await call(asked.operation, from, input).catch((error: unknown) => {
+    // Looking changes nothing, which says nothing about what is being looked for.
+    throw error instanceof EffectFailure ? new EffectFailure(error.errorClass, error.message, 'unknown') : error
+  })
+  return foundIn(answer, asked.found, asked.result)
 }
 
 async function callThrough(

@@ -5,7 +5,7 @@ import { retryableErrorClasses } from '#kernel/error-classes'
 import type { KeyContract } from '#kernel/idempotency-key'
 import { type KeyTemplate, parseKeyTemplate } from '#kernel/key-template'
 import { compileRules, type Policy } from '#kernel/policy/policy'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision } from '#kernel/refusal'
 import { type RuntimeCapability, runtimeCapabilities } from '#kernel/saga/capabilities'
 import { chooseQueue, type QueueName, queueNames } from '../choose-queue.ts'
 import {
@@ -21,8 +21,9 @@ import {
 } from './catalog-checks.ts'
 import type { CommandType, ConnectorOperation, Definition, FunctionDefinition, ScheduleSpec } from './definitions.ts'
 import type { EffectDefinition, UndoDefinition } from './effect-definition.ts'
-import { type CatalogFinding, finding } from './finding.ts'
+import { type CatalogFinding, finding, refuseFindings } from './finding.ts'
 import { findMappingGaps, gapFindings } from './mapping-lint.ts'
+import { checkShapes } from './shape-checks.ts'
 import type { TaskSpec } from './task-spec.ts'
 
 export type CompiledTask = {
@@ -65,6 +66,8 @@ export type CatalogHost = {
 export const anyHost: CatalogHost = { name: 'any', capabilities: runtimeCapabilities, queues: queueNames }
 
 export function openCatalog(definitions: readonly Definition[], host: CatalogHost): Decision<Catalog> {
+  const shaped = checkShapes(definitions)
+  if (!shaped.ok) return shaped
   const types = new Map(only(definitions, 'command_type').map((type) => [type.name, type]))
   const effects = only(definitions, 'effect')
   const gaps = only(definitions, 'task').map(({ spec }) => ({
@@ -109,12 +112,6 @@ export function openCatalog(definitions: readonly Definition[], host: CatalogHos
       ),
     ),
   })
-}
-
-function refuseFindings(findings: readonly CatalogFinding[]): Decision<never> {
-  const count = findings.length === 1 ? 'one thing is' : `${findings.length} things are`
-  const reason = `${count} wrong with the catalog: ${findings.map(({ message }) => message).join('; ')}`
-  return refuse('commands.catalog.invalid', reason, { facts: { findings } })
 }
 
 /** Operations without a policy of their own may be tried like any other; those of connectors must bring one. */

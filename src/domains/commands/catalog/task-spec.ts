@@ -28,22 +28,27 @@ export type TaskDefinition = { readonly kind: 'task'; readonly spec: TaskSpec }
 
 type Named = Pick<TaskSpec, 'name' | 'description' | 'command_type' | 'function_name'>
 
+/** What is no list stays as it is, for the catalog to name it. */
+function frozenList<T>(list: readonly T[] | undefined): readonly T[] {
+  return Array.isArray(list ?? []) ? Object.freeze([...(list ?? [])]) : (list ?? [])
+}
+
 export function taskSpec(spec: Named & Partial<TaskSpec>): TaskSpec {
   return Object.freeze({
     name: spec.name,
     description: spec.description,
     command_type: spec.command_type,
     function_name: spec.function_name,
-    ingress_types: Object.freeze([...(spec.ingress_types ?? [])]),
-    required_inputs: Object.freeze([...(spec.required_inputs ?? [])]),
+    ingress_types: frozenList(spec.ingress_types),
+    required_inputs: frozenList(spec.required_inputs),
     sync_allowed: spec.sync_allowed ?? false,
     async_required: spec.async_required ?? false,
     approval_required: spec.approval_required ?? false,
     memory_write_possible: spec.memory_write_possible ?? false,
     artifact_output_possible: spec.artifact_output_possible ?? false,
     notification_required: spec.notification_required ?? false,
-    policy_checks: Object.freeze([...(spec.policy_checks ?? [])]),
-    connector_requirements: Object.freeze([...(spec.connector_requirements ?? [])]),
+    policy_checks: frozenList(spec.policy_checks),
+    connector_requirements: frozenList(spec.connector_requirements),
     risk_level: spec.risk_level ?? 'low',
     max_attempts: spec.max_attempts ?? 3,
     metadata: Object.freeze({ ...spec.metadata }),

@@ -13,12 +13,15 @@ import {
   searchMemory,
   subjectDigest,
   type Subject,
+  type MemoryStore,
+  writeMemory,
 } from '#domains/memory'
 import { decideApproval, findPending } from '#domains/approvals'
 import { accept } from '#kernel/refusal'
 import { openDb } from '#store'
 import { accepted, TRACE } from '#test/tenant'
 import { anAct, aPreference, aReader, dumpDatabase, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { until } from '#test/until'
 import { requestForget } from './request-forget.ts'
 
 /** Another room that knows the subject: one row per memory it was made from. */
@@ -35,6 +38,10 @@ const reports: Forgettable = {
     return accept(items)
   },
 }
+
+/** A transaction of this database that waits for another one. */
+const waitingHere = `select from pg_locks as w where not w.granted and exists (select from pg_locks as h
+  where h.pid = w.pid and h.database = (select oid from pg_database where datname = current_database()))`
 
 describe('forget_memory', () => {
   let room: MemoryRoom
@@ -204,6 +211,74 @@ describe('forget_memory', () => {
     assert.deepEqual(open, [{ outcome: 'dropped' }, { outcome: 'dropped' }])
   })
 
+  test('a hold on whomever a derived memory is about stops it too, and no number of released holds hides one', async () => {
+    const { workspaceId } = room
+    const source = aPreference()
+    await room.consent(source)
+    const memoryId = accepted(await room.propose(source)).candidate.memory_id ?? ''
+    const derived = aPreference({ subject_type: 'team', memory_type: 'fact', derived_from: [memoryId] })
+    await room.answer(accepted(await room.propose(derived)), 'approved')
+    const hold = accepted(await placeHold(room.memory, act(), { workspaceId, subject: derived, reason: 'a case' }))
+    await room.rows(
+      `insert into concord.memory_holds (memory_hold_id, workspace_id, subject_type, subject_id, reason, placed_by, placed_at, released_at, released_by)
+       select gen_random_uuid(), $1, $2, $3, 'over', 'user:ada', now() + interval '1 day', now() + interval '1 day', 'user:ada' from generate_series(1, 501)`,
+      [workspaceId, derived.subject_type, derived.subject_id],
+    )
+    for (const subject of [source, derived]) {
+      const preview = await previewForget(room.memory, workspaceId, subject)
+      assert.equal(preview.may_erase, false)
+      assert.ok(preview.holds.some(({ memory_hold_id }) => memory_hold_id === hold.memory_hold_id))
+      const asked = accepted(await ask(subject))
+      assert.equal(await room.settle(asked.command.command_id), 'failed')
+    }
+    accepted(await releaseHold(room.memory, act(), { workspaceId, holdId: hold.memory_hold_id }))
+    const { erasure, command } = accepted(await ask(source))
+    accepted(await placeHold(room.memory, act(), { workspaceId, subject: derived, reason: 'another case' }))
+    const ref = { workspaceId, erasureId: erasure.memory_erasure_id, commandId: command.command_id }
+    const erased = await eraseSubject(room.memory, act(), ref)
+    assert.ok(!erased.ok && erased.code === 'memory.forget.held')
+  })
+
+  for (const about of ['the subject', 'somebody else, from what is known of the subject'])
+    test(`a memory about ${about} that is just being written does not outlive the erasure`, async () => {
+      const { workspaceId } = room
+      const subject = aPreference({ content: { note: `zzracezz ${about}` } })
+      await room.consent(subject)
+      const memoryId = accepted(await room.propose(subject)).candidate.memory_id ?? ''
+      const late = { memory_type: 'fact', content: { note: `zzlatezz ${about}` }, fact_key: 'late' } as const
+      const proposed =
+        about === 'the subject'
+          ? { ...subject, ...late }
+          : aPreference({ ...late, subject_type: 'team', derived_from: [memoryId] })
+      const { candidate } = accepted(await room.propose(proposed))
+      const { erasure, command } = accepted(await ask(subject))
+      const written = Promise.withResolvers<null>()
+      const goOn = Promise.withResolvers<null>()
+      const slow = (store: MemoryStore): MemoryStore => ({
+        ...store,
+        async insert(memory, by) {
+          const inserted = await store.insert(memory, by)
+          written.resolve(null)
+          await goOn.promise
+          return inserted
+        },
+        ...(store.within ? { within: (tx) => slow(store.within?.(tx) ?? store) } : {}),
+      })
+      const writing = writeMemory({ ...room.memory, store: slow(room.memory.store) }, act(), {
+        workspaceId,
+        candidateId: candidate.memory_candidate_id,
+        commandId: candidate.command_id,
+      })
+      await written.promise
+      const ref = { workspaceId, erasureId: erasure.memory_erasure_id, commandId: command.command_id }
+      const erasing = eraseSubject(room.memory, act(), ref)
+      await until(async () => (await room.rows(waitingHere)).length > 0, 'the erasure waiting for the writer')
+      goOn.resolve(null)
+      assert.equal((await writing).ok, true)
+      accepted(await erasing)
+      assert.doesNotMatch(await dumpDatabase(room.db), /zzracezz|zzlatezz/)
+    })
+
   test('a no erases nothing; an unknown subject is said so; one key is one request', async () => {
     const preference = aPreference()
     await room.consent(preference)
@@ -211,6 +286,10 @@ describe('forget_memory', () => {
     const one = accepted(await ask(preference, `forget-${preference.subject_id}`))
     const other = accepted(await ask(preference, `forget-${preference.subject_id}`))
     assert.equal(one.erasure.memory_erasure_id, other.erasure.memory_erasure_id)
+    const somebody = aPreference()
+    await room.consent(somebody)
+    const reused = await ask(somebody, `forget-${preference.subject_id}`)
+    assert.ok(!reused.ok && reused.code === 'key_reused')
     await room.settle(one.command.command_id)
     assert.equal(await approve(one.command.command_id, 'rejected'), 'failed')
     const found = await room.rows('select status from concord.memory_records where subject_id = $1', [

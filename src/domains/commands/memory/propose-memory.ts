@@ -67,13 +67,15 @@ export async function proposeMemory(
   const candidate = await findCandidate(memory.db, workspaceId, candidateId)
   if (!candidate) return refuse('memory.candidate.not_found', 'There is no such candidate.')
   const { command, isNew } = submitted.value
-  if (!isNew && candidate.erased_at === null && !isSameProposal(candidate, checked.value)) {
-    return refuse('key_reused', 'this key was used before, for another request', {
-      hint: 'use a new key for a new request, and the same key only to repeat the same request',
-      facts: { command_id: encodeId('command', command.command_id) },
-    })
-  }
+  if (!isNew && candidate.erased_at === null && !isSameProposal(candidate, checked.value)) return refuseReused(command)
   return accept({ candidate, command, isNew })
+}
+
+export function refuseReused({ command_id }: StoredCommand): Decision<never> {
+  return refuse('key_reused', 'this key was used before, for another request', {
+    hint: 'use a new key for a new request, and the same key only to repeat the same request',
+    facts: { command_id: encodeId('command', command_id) },
+  })
 }
 
 export function actOf({ actor, kind, traceId }: Acting, { now }: Pick<MemoryWorld, 'now'>): Act {

@@ -4,6 +4,7 @@ import {
   insertErasure,
   type MemoryWorld,
   previewForget,
+  subjectDigest,
   type StoredErasure,
   type Subject,
 } from '#domains/memory'
@@ -13,7 +14,7 @@ import type { StoredCommand } from '../command-row.ts'
 import { submitCommand } from '../submit-command.ts'
 import type { Acting, CommandWorld } from '../world.ts'
 import { forgetMemoryTask } from './memory-types.ts'
-import { actOf } from './propose-memory.ts'
+import { actOf, refuseReused } from './propose-memory.ts'
 
 export type RequestForget = {
   readonly workspaceId: string
@@ -53,5 +54,9 @@ export async function requestForget(
   })
   if (!submitted.ok) return submitted
   const erasure = await getErasure(memory.db, { workspaceId, erasureId })
-  return erasure.ok ? accept({ erasure: erasure.value, command: submitted.value.command }) : erasure
+  if (!erasure.ok) return erasure
+  const { command } = submitted.value
+  // The digest stays when the subject is forgotten, so that a repeat of the same request is known as such even then.
+  if (erasure.value.subject_digest !== subjectDigest(erasureId, subject)) return refuseReused(command)
+  return accept({ erasure: erasure.value, command })
 }

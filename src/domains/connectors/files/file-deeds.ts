@@ -1,7 +1,7 @@
 /** What can be done with files in a folder: read, list, compare, write as a whole or not at all, delete what one has seen. */
 import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
-import { link, lstat, open, readdir, rename, unlink } from 'node:fs/promises'
+import { type FileHandle, link, lstat, open, readdir, rename, unlink } from 'node:fs/promises'
 import type { JsonObject } from '#kernel/json-value'
 import { ConnectorFailure } from '../connector.ts'
 import { type Folder, openFile, openFolder, translate } from './folder.ts'
@@ -29,18 +29,24 @@ export function readText(root: string, path: string, bytesMax: number): Promise<
   return within(root, path, async (folder, name) => {
     const file = await openFile(folder, name)
     try {
-      const { size } = await file.stat()
-      if (size > bytesMax)
-        throw new ConnectorFailure('validation_error', `the file has more than ${bytesMax} bytes`, 'no')
-      // One byte more than allowed: a file may grow while it is read.
-      const buffer = Buffer.alloc(Math.min(size, bytesMax) + 1)
-      const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
-      const bytes = buffer.subarray(0, bytesRead)
+      const bytes = await readWhole(file, bytesMax)
       return { text: decode(bytes), size_bytes: bytes.length, sha256: hashOf(bytes) }
     } finally {
       await file.close()
     }
   })
+}
+
+/** All of it, up to the limit; a part is never taken for the whole. */
+async function readWhole(file: FileHandle, bytesMax: number): Promise<Buffer> {
+  const { size } = await file.stat()
+  if (size > bytesMax) throw new ConnectorFailure('validation_error', `the file has more than ${bytesMax} bytes`, 'no')
+  // One byte more than it says: it may grow while it is read, and some files have no size that means anything.
+  const buffer = Buffer.alloc(size + 1)
+  const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
+  if (bytesRead !== size)
+    throw new ConnectorFailure('transient_connector_error', 'the file changed while it was read', 'no')
+  return buffer.subarray(0, bytesRead)
 }
 
 function decode(bytes: Uint8Array): string {
@@ -89,13 +95,14 @@ export type WriteText = {
   readonly expected: string | null
   /** Names the unfinished file; the same for a repeat, so that nothing is left lying about. */
   readonly by: string
+  readonly bytesMax: number
 }
 
 /** Written beside its place, synced, and then put there in one step: a reader sees the old file or the new one. */
-export function writeText(root: string, { path, text, expected, by }: WriteText): Promise<JsonObject> {
+export function writeText(root: string, { path, text, expected, by, bytesMax }: WriteText): Promise<JsonObject> {
   return within(root, path, async (folder, name) => {
     const [from, to] = [folder.at(`${TEMPORARY}${by}`), folder.at(name)]
-    if (expected !== null) await checkExpected(folder, name, expected)
+    if (expected !== null) await checkExpected(folder, name, expected, bytesMax)
     await unlink(from).catch(() => {})
     const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW
     const file = await open(from, flags, 0o640).catch(translate)
@@ -116,34 +123,38 @@ export function writeText(root: string, { path, text, expected, by }: WriteText)
   })
 }
 
-export function deleteFile(root: string, path: string, expected: string): Promise<JsonObject> {
+export function deleteFile(root: string, path: string, expected: string, bytesMax: number): Promise<JsonObject> {
   return within(root, path, async (folder, name) => {
     const found = await lstat(folder.at(name)).catch((error: NodeJS.ErrnoException) =>
       error.code === 'ENOENT' ? undefined : translate(error),
     )
     // Gone already is what was asked for: an undo that is repeated finds its own work done.
     if (!found) return { path, deleted: false }
-    await checkExpected(folder, name, expected)
+    await checkExpected(folder, name, expected, bytesMax)
     await unlink(folder.at(name)).catch(translate)
     await folder.sync()
     return { path, deleted: true }
   })
 }
 
-/** What is replaced or deleted is what the caller has seen. */
-async function checkExpected(folder: Folder, name: string, expected: string): Promise<void> {
+/** What is replaced or deleted is what the caller has seen, so it is no larger than what could be read. */
+async function checkExpected(folder: Folder, name: string, expected: string, bytesMax: number): Promise<void> {
   const file = await openFile(folder, name)
   try {
-    if (hashOf(await file.readFile()) !== expected)
+    if (hashOf(await readWhole(file, bytesMax)) !== expected)
       throw new ConnectorFailure('validation_error', 'the file is another one than expected', 'no')
   } finally {
     await file.close()
   }
 }
 
-/** Whether the file holds exactly this text: how a write whose answer was lost is looked up. */
-export async function holdsText(root: string, path: string, text: string): Promise<boolean> {
+/**
+ * Whether the file holds exactly this text: how a write whose answer was lost is looked up. A writer that died between putting the
+ * file in its place and taking its other name away left two names for one file; the other one is ours to take away.
+ */
+export async function holdsText(root: string, path: string, text: string, by: string): Promise<boolean> {
   try {
+    await within(root, path, (folder) => unlink(folder.at(`${TEMPORARY}${by}`)).catch(() => {}))
     return (await readText(root, path, Buffer.byteLength(text))).sha256 === hashOf(text)
   } catch (error) {
     if (error instanceof ConnectorFailure && error.errorClass === 'validation_error') return false

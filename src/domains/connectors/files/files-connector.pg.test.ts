@@ -83,6 +83,41 @@ describe('files connector', () => {
     assert.deepEqual((await readdir(join(root, 'reports'))).sort(), ['deep', 'may.txt', 'root'])
   })
 
+  test('a file is read as a whole or not at all, and what is too large to read is not read to be replaced or deleted', async () => {
+    const [small, big] = ['tiny', 'x'.repeat(100)]
+    await writeFile(join(root, 'big.txt'), big)
+    const narrow = await openTestGate([
+      filesConnector({ name: 'narrow', description: 'Files.', root, writable: true, file_max_bytes: 64 }),
+      filesConnector({ name: 'system', description: 'Files that have no size.', root: '/proc/self' }),
+    ])
+    const expected_sha256 = hashOf(big)
+    for (const [operation, input] of [
+      ['delete_file', { path: 'big.txt', expected_sha256 }],
+      ['replace_file', { path: 'big.txt', text: small, expected_sha256 }],
+      // 64 characters of three bytes.
+      ['create_file', { path: 'wide.txt', text: '\u4eac'.repeat(64) }],
+    ] as const) {
+      const refused = await narrow.call('narrow', operation, input)
+      assert.deepEqual([refused.error?.error_class, refused.error?.happened], ['validation_error', 'no'], operation)
+    }
+    assert.equal(await readFile(join(root, 'big.txt'), 'utf8'), big)
+    const part = await narrow.call('system', 'read_file', { path: 'status' })
+    assert.equal(part.error?.error_class, 'transient_connector_error')
+    await rm(join(root, 'big.txt'))
+    await narrow.close()
+  })
+
+  test('a write that died between its two names is found by its look-up, and is a plain file afterwards', async () => {
+    await writeFile(join(root, `.concord-${gate.world.effect}.tmp`), 'half')
+    await link(join(root, `.concord-${gate.world.effect}.tmp`), join(root, 'half.txt'))
+    assert.equal((await gate.call('files', 'read_file', { path: 'half.txt' })).error?.error_class, 'permission_denied')
+    const found = await gate.call('files', 'check_file', { path: 'half.txt', text: 'half' })
+    const file = { path: 'half.txt', size_bytes: 4, sha256: hashOf('half') }
+    assert.deepEqual(found.output, { same: true, file })
+    assert.equal((await gate.call('files', 'read_file', { path: 'half.txt' })).ok, true)
+    await rm(join(root, 'half.txt'))
+  })
+
   test('a connector that only reads has no writing operation', async () => {
     const result = await gate.call('readonly', 'create_file', { path: 'a.txt', text: 'a' })
     assert.match(result.error?.message ?? '', /^Unsupported capability/)

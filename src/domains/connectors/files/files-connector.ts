@@ -2,9 +2,10 @@
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
 import type { JsonObject } from '#kernel/json-value'
+import { utf8Size } from '#kernel/utf8-size'
 import { type Connector, type ConnectorCall, type ConnectorResult, succeeded, unsupported } from '../connector.ts'
 import { type ConnectorDefinition, defineConnector } from '../define-connector.ts'
-import { deleteFile, holdsText, listFolder, readText, writeText } from './file-deeds.ts'
+import { deleteFile, hashOf, holdsText, listFolder, readText, writeText } from './file-deeds.ts'
 
 type ConnectorInput = Parameters<typeof defineConnector>[0]
 export type FilesConnectorInput = Pick<ConnectorInput, 'name' | 'description'> &
@@ -26,7 +27,11 @@ const FILE_BYTES = 524_288
 
 export function filesConnector(input: FilesConnectorInput): ConnectorDefinition {
   const { root, file_max_bytes = FILE_BYTES, writable = false, approval_required = false, ...declared } = input
-  const content = z.string().max(file_max_bytes)
+  // Counted in bytes, like the file: what is written can also be read back.
+  const content = z
+    .string()
+    .max(file_max_bytes)
+    .refine((text) => utf8Size(text) <= file_max_bytes)
   const operations = [...reading(content), ...(writable ? writing(content, approval_required) : [])]
   return defineConnector({
     ...declared,
@@ -151,16 +156,15 @@ async function carryOut(
     case 'list_files':
       return listFolder(root, at)
     case 'check_file': {
-      const same = await holdsText(root, at, text)
-      const { size_bytes, sha256: hash } = same ? await readText(root, at, bytesMax) : { size_bytes: 0, sha256: '' }
-      return { same, file: same ? { path: at, size_bytes, sha256: hash } : null }
+      const same = await holdsText(root, at, text, by)
+      return { same, file: same ? { path: at, size_bytes: utf8Size(text), sha256: hashOf(text) } : null }
     }
     case 'create_file':
-      return writeText(root, { path: at, text, expected: null, by })
+      return writeText(root, { path: at, text, expected: null, by, bytesMax })
     case 'replace_file':
-      return writeText(root, { path: at, text, expected, by })
+      return writeText(root, { path: at, text, expected, by, bytesMax })
     case 'delete_file':
-      return deleteFile(root, at, expected)
+      return deleteFile(root, at, expected, bytesMax)
     default:
       return undefined
   }

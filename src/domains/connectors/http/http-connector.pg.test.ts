@@ -155,6 +155,49 @@ describe('http connector', () => {
     await hop.close()
   })
 
+  test('a credential does not go to an address that the input names, unless it is of the own origin', async () => {
+    const stranger = await openMisbehavingApi()
+    const fetching = httpConnector({
+      name: 'fetching',
+      description: 'Fetches what it is told to.',
+      base_url: api.url,
+      auth: { mode: 'bearer', secret_ref: 'vault://api' },
+      reach: { hosts: ['*'], allow_http: true, private_networks: ['127.0.0.1'], ports: [api.port, stranger.port] },
+      operations: [
+        {
+          name: 'fetch',
+          description: 'Fetches it.',
+          method: 'GET',
+          url_from: 'url',
+          input: z.strictObject({ url: z.string() }),
+          output: z.looseObject({}),
+          side_effect_class: 'none',
+        },
+      ],
+    })
+    const own = await openTestGate([fetching], testSecrets({ api: SECRET }))
+    api.mode = 'honest'
+    api.requests.length = 0
+    for (const { url } of [api, stranger])
+      assert.equal((await own.call('fetching', 'fetch', { url: `${url}/x` })).ok, true)
+    assert.equal(api.requests[0]?.headers.authorization, `Bearer ${SECRET}`)
+    assert.deepEqual(
+      stranger.requests.map(({ headers }) => headers.authorization),
+      [undefined],
+    )
+    await own.close()
+    await stranger.close()
+  })
+
+  test('a key that no header can carry is refused before anything is sent', async () => {
+    api.requests.length = 0
+    for (const idempotency_key of ['ticket:\u4e1c\u4eac', 'a\r\nx-admin: 1']) {
+      const refused = await gate.call('none', 'put', { id: '1' }, { context: { idempotency_key } })
+      assert.deepEqual([refused.error?.error_class, refused.error?.happened], ['validation_error', 'no'])
+    }
+    assert.equal(api.requests.length, 0)
+  })
+
   test('[CON-12] what the provider says becomes a class, and whether anything can have happened', async () => {
     const cases: [ApiMode, string, string][] = [
       ['fail_before', 'transient_connector_error', 'unknown'],

@@ -14,7 +14,7 @@ import { buildRequest } from './build-request.ts'
 import { sendAndFollow } from './follow-redirects.ts'
 import type { HttpConnectorInput, HttpForm } from './http-settings.ts'
 import { findHttpFlaws } from './find-http-flaws.ts'
-import { decideUrl, hostOf, type Reach } from './reach.ts'
+import { decideUrl, hostOf, httpReachOf, type Reach } from './reach.ts'
 import { readAnswer } from './read-answer.ts'
 import { type HttpAnswer, type HttpRequest, sendRequest, systemResolve } from './send-request.ts'
 
@@ -24,7 +24,7 @@ export function httpConnector(input: HttpConnectorInput): ConnectorDefinition {
   const { base_url, auth, operations, reach, headers = {}, ...more } = input
   const { idempotency_header: _header, redirects_max: _redirects, ca: _ca, resolve: _resolve, ...declared } = more
   const base = URL.canParse(base_url) ? new URL(base_url) : new URL('https://invalid.')
-  const terms = { ...input, base, reach: reachOf(base, reach) }
+  const terms = { ...input, base, reach: httpReachOf(base, reach) }
   const { hosts, ports, allow_http, private_networks } = terms.reach
   const { mode = 'none', secret_ref = null, scopes = [] } = auth ?? {}
   return defineConnector({
@@ -48,12 +48,6 @@ export function httpConnector(input: HttpConnectorInput): ConnectorDefinition {
 
 function showForm({ method, path, url_from }: HttpForm): string {
   return `${method} ${path ?? `{${url_from ?? ''}}`}`
-}
-
-/** The base address says where the connector goes; whoever wants more says so. */
-function reachOf(base: URL, reach: Partial<Reach> = {}): Reach {
-  const port = base.port === '' ? (base.protocol === 'https:' ? 443 : 80) : Number(base.port)
-  return { hosts: [hostOf(base)], ports: [port], allow_http: false, private_networks: [], ...reach }
 }
 
 type HttpTerms = Omit<HttpConnectorInput, 'reach'> & { readonly base: URL; readonly reach: Reach }
@@ -103,7 +97,9 @@ function openHttp(terms: HttpTerms, tools: ConnectorTools): Connector {
         'no',
       )
     const { url, body } = built.value
-    const credential = await authorizer.headersFor({ url, method: form.method, body }, context)
+    // An address from the input may be anybody's: the credential is for the origin of the base address, as on a redirect.
+    const isOwn = url.origin === base.origin
+    const credential = isOwn ? await authorizer.headersFor({ url, method: form.method, body }, context) : {}
     const key = context.idempotency_key
     const request: HttpRequest = {
       ...shared(context),

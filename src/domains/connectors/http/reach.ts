@@ -29,6 +29,12 @@ export function decideUrl(text: string, reach: Reach, base?: URL): Decision<URL>
   return accept(url)
 }
 
+/** The base address says where a connector goes; whoever wants more says so. */
+export function httpReachOf(base: URL, reach: Partial<Reach> = {}): Reach {
+  const port = base.port === '' ? (base.protocol === 'https:' ? 443 : 80) : Number(base.port)
+  return { hosts: [hostOf(base)], ports: [port], allow_http: false, private_networks: [], ...reach }
+}
+
 /** The name or the literal, without brackets and without the dot that ends an absolute name. */
 export function hostOf(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '')

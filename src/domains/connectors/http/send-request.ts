@@ -1,6 +1,6 @@
 /** Sends one request to one checked address and reads its answer, no further than its limit. Redirects are not followed here. */
 import { lookup } from 'node:dns/promises'
-import { type IncomingMessage, request as httpRequest } from 'node:http'
+import { type ClientRequest, type IncomingMessage, request as httpRequest, type RequestOptions } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { isIP } from 'node:net'
 import { ConnectorFailure } from '../connector.ts'
@@ -38,7 +38,7 @@ export async function sendRequest(request: HttpRequest): Promise<HttpAnswer> {
   const host = hostOf(url)
   let isSent = false
   return new Promise<HttpAnswer>((resolve, reject) => {
-    const message = (isTls ? httpsRequest : httpRequest)({
+    const message = start(isTls ? httpsRequest : httpRequest, {
       // No pool and no proxy of the environment: one connection, to this address.
       agent: false,
       host: address,
@@ -56,6 +56,15 @@ export async function sendRequest(request: HttpRequest): Promise<HttpAnswer> {
     })
     message.end(body)
   })
+}
+
+/** Node looks at headers before it dials: what it refuses was not sent, and would be refused again. */
+function start(request: typeof httpRequest, options: RequestOptions): ClientRequest {
+  try {
+    return request(options)
+  } catch {
+    throw new ConnectorFailure('validation_error', 'a header cannot carry the key or the credential', 'no')
+  }
 }
 
 async function chooseAddress({ url, reach, resolve }: HttpRequest): Promise<string> {

@@ -1,11 +1,14 @@
 /** SQL: reads work, and two hundred statements that want to write are refused by the database, for a reading and for a writing login. */
 import assert from 'node:assert/strict'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { after, before, describe, test } from 'node:test'
+import { TLSSocket } from 'node:tls'
 import { openDb } from '#store'
 import { openGateOn, type TestGate, testSecrets } from '#test/connectors'
 import { openTestDb, type TestDb } from '#test/database'
 import { inDatabase, onTestServer, testServerUrl } from '#test/postgres'
 import { hostileStatements } from '#test/hostile-sql'
+import { selfSigned } from '#test/self-signed'
 import { postgresConnector } from './postgres-connector.ts'
 import { runSql } from './run-sql.ts'
 
@@ -100,6 +103,43 @@ describe('postgres connector', () => {
     assert.equal(large.ok, false)
     const deep = await gate.call('reader', 'run_sql', { sql: `select repeat('x', 70000)` })
     assert.equal(deep.ok, false)
+  })
+
+  test('the limit of size holds behind TLS, where the socket itself sees nothing', async () => {
+    const real = new URL(urls.get(reader) ?? '')
+    let passedBytes = 0
+    const front = createServer((socket) => {
+      // A client asks for TLS in the clear, and goes on in it after an S.
+      socket.once('data', () => {
+        socket.write('S')
+        const inner = new TLSSocket(socket, { isServer: true, ...selfSigned('localhost') })
+        const behind = connect(Number(real.port), decodeURIComponent(real.hostname))
+        behind.on('data', (chunk) => (passedBytes += chunk.length))
+        for (const each of [inner, behind, socket]) each.on('error', () => behind.destroy())
+        inner.pipe(behind).pipe(inner)
+      })
+    })
+    await new Promise<void>((done) => front.listen(0, '127.0.0.1', done))
+    const url = new URL(real)
+    url.host = `127.0.0.1:${(front.address() as AddressInfo).port}`
+    url.searchParams.set('sslmode', 'no-verify')
+    const run = { params: [], rowsMax: 10, bytesMax: 65_536, timeoutMs: 20_000, signal, checkLogin: false }
+    const few = await runSql({ ...run, url: url.href, sql: 'select 1 as one' })
+    assert.deepEqual(few.rows, [[1]])
+    const large = runSql({ ...run, url: url.href, sql: `select repeat('x', 50000000)` })
+    await assert.rejects(large, { name: 'ConnectorFailure' })
+    assert.ok(passedBytes < 40_000_000, `${passedBytes} bytes were read`)
+    await new Promise((done) => front.close(done))
+  })
+
+  test('[CON-17] another login behind the same reference is looked at anew', async () => {
+    const values = { turning: urls.get(reader) ?? '' }
+    const turning = postgresConnector({ name: 'turning', description: 'A database.', secret_ref: 'vault://turning' })
+    const own = await openGateOn(opened.db, [turning], { vault: () => Promise.resolve(values.turning) }, gate.world)
+    assert.equal((await own.call('turning', 'run_sql', { sql: 'select 1' })).ok, true)
+    values.turning = urls.get(writer) ?? ''
+    assert.equal((await own.call('turning', 'run_sql', { sql: 'select 1' })).error?.error_class, 'permission_denied')
+    await own.close()
   })
 
   test('mistakes are told by their code: names and syntax with words, data without', async () => {

@@ -1,4 +1,5 @@
 /** A Postgres database as a connector: `run_sql` reads, under limits; that it cannot write is decided by the database. */
+import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { JsonValue } from '#kernel/json-value'
 import { type Connector, type ConnectorResult, succeeded, unsupported } from '../connector.ts'
@@ -67,7 +68,8 @@ export function postgresConnector(input: PostgresConnectorInput): ConnectorDefin
 type Terms = { readonly secret_ref: string; readonly rows_max: number; readonly timeout_ms: number }
 
 function openPostgres(name: string, { secret_ref, rows_max, timeout_ms }: Terms): Connector {
-  let isChecked = false
+  /** Of the address that was looked at: behind one reference another login may stand tomorrow. */
+  let checked = ''
   return {
     name,
     connector_type: 'postgres',
@@ -75,6 +77,7 @@ function openPostgres(name: string, { secret_ref, rows_max, timeout_ms }: Terms)
     async call({ capability, input, context }): Promise<ConnectorResult> {
       if (capability !== 'run_sql') return unsupported(capability)
       const url = await context.secret(secret_ref)
+      const login = createHash('sha256').update(url).digest('hex')
       // The gate has checked the input against its shape.
       const { sql, params } = input as unknown as { sql: string; params: readonly JsonValue[] }
       const { output_max_bytes: bytesMax, signal } = context
@@ -86,9 +89,9 @@ function openPostgres(name: string, { secret_ref, rows_max, timeout_ms }: Terms)
         bytesMax,
         timeoutMs: timeout_ms,
         signal,
-        checkLogin: !isChecked,
+        checkLogin: checked !== login,
       })
-      isChecked = true
+      checked = login
       return succeeded({
         columns: [...found.columns],
         rows: found.rows.map((row) => [...row]),

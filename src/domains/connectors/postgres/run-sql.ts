@@ -1,5 +1,6 @@
 /** Runs one reading statement on a connection of its own, in a read-only transaction that is always rolled back. */
 import { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import pg from 'pg'
 import type { JsonValue } from '#kernel/json-value'
 import { ConnectorFailure } from '../connector.ts'
@@ -14,7 +15,7 @@ export type RunSql = {
   readonly bytesMax: number
   readonly timeoutMs: number
   readonly signal: AbortSignal
-  /** Asked once per connector: the login must not be able to write at all. */
+  /** Asked once per connector and login: it must not be able to write at all. */
   readonly checkLogin: boolean
 }
 
@@ -56,22 +57,23 @@ function openClient({ url, timeoutMs, bytesMax }: RunSql): pg.Client {
     application_name: 'concord connector',
     options: '-c default_transaction_read_only=on -c idle_session_timeout=60000',
     types: { getTypeParser: (oid: number) => (text: string | Buffer) => readValue(oid, String(text)) },
-    stream: () => cappedSocket(bytesMax + WIRE_SLACK_BYTES),
+    stream: () => capped(new Socket(), bytesMax + WIRE_SLACK_BYTES),
   })
+  // TLS takes the bytes from the socket's handle, past its listeners: they are counted where they come out.
+  client.connection.once('sslconnect', () => void capped(client.connection.stream, bytesMax + WIRE_SLACK_BYTES))
   // Without a listener the server ending the connection takes the process down.
   client.on('error', () => {})
   return client
 }
 
-function cappedSocket(bytesMax: number): Socket {
-  const socket = new Socket()
+function capped<Stream extends Duplex>(stream: Stream, bytesMax: number): Stream {
   let sizeBytes = 0
-  socket.on('data', (chunk: Buffer) => {
+  stream.on('data', (chunk: Buffer) => {
     sizeBytes += chunk.length
     if (sizeBytes > bytesMax)
-      socket.destroy(new ConnectorFailure('validation_error', `the answer has more than ${bytesMax} bytes`, 'no'))
+      stream.destroy(new ConnectorFailure('validation_error', `the answer has more than ${bytesMax} bytes`, 'no'))
   })
-  return socket
+  return stream
 }
 
 /** A cursor takes a query and nothing else; the extended protocol takes one statement and nothing behind it. */

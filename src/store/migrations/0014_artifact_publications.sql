@@ -1,4 +1,4 @@
--- 0013 artifact_publications: every place where an artifact is published, not the last one alone.
+-- 0014 artifact_publications: every place where an artifact is published, not the last one alone.
 -- Why: one artifact goes to several places, each by its own command and its own approval, and each is taken back on its own.
 --   `published_to` stays the newest of them. A list in the row, because a publication is written with the move of the row and read
 --   with it, and a row has a handful.

@@ -1,0 +1,39 @@
+/** An approved command whose task left the catalog: its row says so, the log says so, and it looks again until the task is back. */
+import { quote } from '#kernel/refusal'
+import { type Sql, statement } from '#store'
+import type { StoredCommand } from './command-row.ts'
+import type { StepEnd } from './step-intake.ts'
+import { commitTurn, draftOf, type Turn } from './turn.ts'
+
+/** A worker with another catalog may come at any time; nobody else tells that the task is back. */
+const LOOK_AGAIN_MS = 30_000
+
+export function sayTaskGone({ task_name, command_type }: Pick<StoredCommand, 'task_name' | 'command_type'>): string {
+  return `its task ${quote(task_name ?? command_type)} is not in the catalog; it goes on when the task is back`
+}
+
+export async function waitForTask(turn: Turn): Promise<StepEnd> {
+  const { command, world } = turn
+  const error = sayTaskGone(command)
+  world.onTaskGone?.({ command_id: command.command_id, task_name: command.task_name ?? command.command_type })
+  const until = new Date(world.now().getTime() + LOOK_AGAIN_MS)
+  const write = draftOf(turn).stay().set({ error }).release(until).done()
+  return (await commitTurn(turn, write)) ? { t: 'wait', until } : undefined
+}
+
+export type ParkedCommand = { readonly command_id: string; readonly error: string; readonly since: Date }
+
+/** $1 limit. An approved command has an error only while its task is gone; it stands still since the last yes. */
+const listParkedRows = statement<ParkedCommand>(
+  'commands_list_parked',
+  `select c.command_id, c.error, coalesce((select max(a.decided_at) from concord.approvals as a
+          where a.workspace_id = c.workspace_id and a.command_id = c.command_id), c.updated_at) as since
+     from concord.commands as c
+    where c.completed_at is null and c.status = 'approved' and c.error is not null
+    order by c.command_id limit $1`,
+)
+
+/** Of all workspaces, for operators. */
+export function listParked(sql: Sql, limit: number): Promise<readonly ParkedCommand[]> {
+  return sql.run(listParkedRows, [limit])
+}

@@ -1,0 +1,60 @@
+/** Settles the calls whose process is gone: the record says that no answer came and that nobody knows whether it happened. */
+import { isLostRace, transition } from '#store'
+import { TIMEOUT_MAX_MS } from './check-operation.ts'
+import type { ConnectorError } from './connector.ts'
+import type { ConnectorDefinition } from './define-connector.ts'
+import { ABANDONED_BATCH, listAbandonedSql, nextHorizonSql } from './sql/list-abandoned.ts'
+import { storedInvocation, type StoredInvocation } from './stored-invocation.ts'
+import type { ConnectorWorld } from './world.ts'
+
+/** What becomes of the effect is decided by its command, which asks before it repeats anything. */
+export const abandoned: ConnectorError = {
+  error_class: 'timeout',
+  message: 'no answer was recorded in time: the process that made the call was gone',
+  happened: 'unknown',
+}
+
+/** A process that is alive settles its call at the time limit; this long after it there is none. */
+const MARGIN_MS = 60_000
+
+type SweepWorld = Pick<ConnectorWorld, 'db' | 'now' | 'newId'>
+
+/**
+ * The first look goes over all calls there are; each later one begins where a whole look before it had settled everything. A call
+ * whose connector nobody declares any more had at most the longest time that a declaration may give.
+ */
+export function openAbandonedSweep(world: SweepWorld, definitions: readonly ConnectorDefinition[]) {
+  const all = definitions.flatMap(({ name, operations }) => operations.map((operation) => ({ name, operation })))
+  const limits = [
+    all.map(({ name }) => name),
+    all.map(({ operation }) => operation.name),
+    all.map(({ operation }) => operation.timeout_ms + MARGIN_MS),
+    TIMEOUT_MAX_MS + MARGIN_MS,
+  ]
+  let from: string | null = null
+  return async ({ traceId }: { readonly traceId: string }): Promise<number> => {
+    // A row is committed a moment after the time it bears: one more margin.
+    const [next] = await world.db.run(nextHorizonSql, [TIMEOUT_MAX_MS + 2 * MARGIN_MS])
+    const rows = await world.db.run(listAbandonedSql, [...limits, from])
+    let count = 0
+    for (const row of rows) if (await settle(world, row, traceId)) count += 1
+    if (rows.length < ABANDONED_BATCH && next) from = next.horizon
+    return count
+  }
+}
+
+async function settle(world: SweepWorld, row: StoredInvocation, traceId: string): Promise<boolean> {
+  const { error_class, message: error, happened } = abandoned
+  const { connector_name: connector, operation, domain_effect_id, attempt } = row
+  const settled = await transition(world.db, storedInvocation, row, 'failed', {
+    actor: 'system',
+    actorKind: 'system',
+    traceId: row.trace_id ?? traceId,
+    at: world.now(),
+    newId: world.newId,
+    set: { error, error_class },
+    payload: { connector, operation, domain_effect_id, attempt, ok: false, error_class, happened, latency_ms: null },
+  })
+  if (!settled.ok && !isLostRace(settled)) throw new Error(`a call could not be settled: ${settled.reason}`)
+  return settled.ok
+}

@@ -1,0 +1,95 @@
+/** What is known about the connectors at a time: their contracts, how they fare, and what the other side says about itself now. */
+import { hash } from 'node:crypto'
+import { canonicalJson } from '#kernel/canonical-json'
+import { defaultJsonLimits, type JsonObject } from '#kernel/json-value'
+import { guardValue } from '#kernel/json-value-guard'
+import { scoped } from '#store'
+import { type Connector, type ConnectorResult, failed, succeeded } from './connector.ts'
+import { toConnectorDetailView } from './contract.ts'
+import { callWithin } from './judge-answer.ts'
+import type { OpenedConnector } from './opened-connector.ts'
+import { openScrubber, type Scrubber } from './scrub.ts'
+import { openSecretDoor } from './secret-door.ts'
+import { findLastSuccessSql } from './sql/find-last-success.ts'
+import type { ConnectorWorld } from './world.ts'
+
+export type SyncConnectors = { readonly workspaceId: string; readonly signal: AbortSignal }
+
+export type SyncedConnector = {
+  readonly name: string
+  readonly connector_type: string
+  readonly operations: readonly string[]
+  /** Of the whole declaration: another one is another version. */
+  readonly contract_hash: string
+  /** True while nobody is sent there, as this process sees it. */
+  readonly is_open: boolean
+  /** In this workspace; null: never. */
+  readonly last_success_at: string | null
+  /** What a fresh look brought; null: it cannot be looked at, or the look failed. */
+  readonly refreshed: JsonObject | null
+  readonly error: string | null
+}
+
+/** All looks go on at once, so that one that never ends costs no more than this. */
+const REFRESH_MS = 15_000
+/** A description, not data; the result of the command holds it. */
+const REFRESH_BYTES_MAX = 65_536
+const ERROR_CHARS_MAX = 500
+
+export async function syncConnectors(
+  world: ConnectorWorld,
+  opened: readonly OpenedConnector[],
+  { workspaceId, signal }: SyncConnectors,
+): Promise<readonly SyncedConnector[]> {
+  const names = opened.map(({ definition }) => definition.name)
+  const rows = await scoped(world.db, workspaceId).read((tx) => tx.run(findLastSuccessSql, [workspaceId, names]))
+  const lastSuccess = new Map(rows.map(({ connector_name, completed_at }) => [connector_name, completed_at]))
+  const looks = await Promise.all(opened.map((each) => look(world, each, signal)))
+  return opened.map(({ definition, breaker }, at) => ({
+    name: definition.name,
+    connector_type: definition.connector_type,
+    operations: definition.operations.map(({ name }) => name),
+    // A contract does not change because its other side is down.
+    contract_hash: hash('sha256', canonicalJson({ ...toConnectorDetailView(definition, false) } as JsonObject)),
+    is_open: breaker.isOpen,
+    last_success_at: lastSuccess.get(definition.name)?.toISOString() ?? null,
+    ...(looks[at] ?? unseen),
+  }))
+}
+
+type Look = Pick<SyncedConnector, 'refreshed' | 'error'>
+const unseen: Look = { refreshed: null, error: null }
+
+async function look(
+  world: ConnectorWorld,
+  { definition, connector }: OpenedConnector,
+  signal: AbortSignal,
+): Promise<Look> {
+  if (!connector.refresh) return unseen
+  const scrubber = openScrubber()
+  const secrets = await openSecretDoor(world.secrets, definition, scrubber)
+  if (!secrets.ok) return refused(secrets.error.message, scrubber)
+  const answer = await callWithin(world, { timeout_ms: REFRESH_MS }, signal, (inner) =>
+    refresh(connector, { ...secrets.door, signal: inner }),
+  )
+  // `callWithin` gives the result of `refresh` below, or one of its own.
+  const { ok, output, error } = answer
+  if (!ok) return refused(error?.message ?? 'it failed', scrubber)
+  return { refreshed: scrubber.value(output) as JsonObject, error: null }
+}
+
+async function refresh(
+  connector: Connector,
+  context: Parameters<NonNullable<Connector['refresh']>>[0],
+): Promise<ConnectorResult> {
+  const given: unknown = await connector.refresh?.(context)
+  const limits = { ...defaultJsonLimits, bytesMax: REFRESH_BYTES_MAX }
+  const guarded = guardValue(given ?? {}, limits)
+  if (guarded.ok) return succeeded(guarded.value)
+  const message = `what it says about itself cannot be kept: ${guarded.reason}`
+  return failed({ error_class: 'validation_error', message, happened: 'no' })
+}
+
+function refused(message: string, scrubber: Scrubber): Look {
+  return { refreshed: null, error: scrubber.text(message).slice(0, ERROR_CHARS_MAX) }
+}

@@ -1,0 +1,88 @@
+/** A mount of the MCP server that misbehaves, with its script and its deeds; and a person who approves what it says about itself. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import {
+  approveDefinition,
+  type ConnectorDefinition,
+  mcpConnector,
+  type McpToolTerms,
+} from '../../src/domains/connectors/index.ts'
+import { newId } from './concord-rows.ts'
+import type { TestGate } from './connectors.ts'
+import type { McpScript } from './mcp-server.ts'
+import { accepted, TRACE } from './tenant.ts'
+
+export const mcpServerFile = new URL('./mcp-server.ts', import.meta.url).pathname
+
+export type McpMount = {
+  readonly folder: string
+  script(script: McpScript): void
+  /** Everything of a kind that the servers have noted, over all starts. */
+  noted(kind: 'started' | 'asked' | 'deed'): readonly unknown[]
+  declare(name: string, terms?: McpToolTerms): ConnectorDefinition
+  /** True when none of the processes that were ever started is there any more. */
+  isGone(): boolean
+  close(): void
+}
+
+export function openMcpMount(): McpMount {
+  const folder = mkdtempSync(join(tmpdir(), 'concord-mcp-'))
+  const [scriptFile, deedsFile] = [join(folder, 'script.json'), join(folder, 'deeds.jsonl')]
+  writeFileSync(scriptFile, '{}')
+  writeFileSync(deedsFile, '')
+  const mount: McpMount = {
+    folder,
+    script: (script) => writeFileSync(scriptFile, JSON.stringify(script)),
+    noted: (kind) =>
+      readFileSync(deedsFile, 'utf8')
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as { kind: string; value: unknown })
+        .flatMap((entry) => (entry.kind === kind ? [entry.value] : [])),
+    declare: (name, terms = {}) =>
+      mcpConnector({
+        name,
+        description: 'Writes lines.',
+        server: {
+          stdio: {
+            command: process.execPath,
+            args: [mcpServerFile, scriptFile, deedsFile],
+            env: { LINES_PLAIN: 'plain' },
+            secret_env: { LINES_CANARY: 'vault://lines' },
+          },
+        },
+        breaker: { failures: 1_000, open_ms: 1 },
+        tools: { write_line: { tool: 'write-line', ...terms } },
+      }),
+    isGone: () => mount.noted('started').every((pid) => !isAlive(Number(pid))),
+    close: () => rmSync(folder, { recursive: true, force: true }),
+  }
+  return mount
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    // A process that nobody has waited for yet still has its number.
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return !/\) [ZX] /.test(stat)
+  } catch {
+    return false
+  }
+}
+
+/** A person looks at everything the provider says now and approves it. */
+export async function approveAll(gate: TestGate): Promise<void> {
+  for (const definition of gate.connectors.definitions) {
+    const asked = { workspaceId: gate.world.workspace, traceId: TRACE, signal: new AbortController().signal }
+    for (const { operation, seen_hash } of accepted(await gate.connectors.check(definition.name, asked)))
+      accepted(
+        await approveDefinition({ db: gate.db, now: () => new Date(), newId }, definition, {
+          ...asked,
+          operation,
+          hash: seen_hash,
+          principal: { userId: gate.world.user },
+        }),
+      )
+  }
+}

@@ -1,0 +1,79 @@
+/** The shape of the schema: every table is declared and explained, logs are append-only, types grow in JSONB, blobs lie outside. */
+import { tablesOf } from './absent.ts'
+import type { Finding } from './finding.ts'
+import type { Tree } from './tree.ts'
+
+const dumpPath = 'src/store/schema.sql'
+const readmePath = 'src/store/README.md'
+
+/** What only ever grows. */
+export const appendOnly = ['concord.domain_events', 'concord.domain_event_seals', 'concord.memory_reads'] as const
+
+/** What a new type, project or provider adds to without a migration. */
+export const extensible = [
+  'concord.commands',
+  'concord.domain_effects',
+  'concord.domain_events',
+  'concord.approvals',
+  'concord.artifacts',
+  'concord.connector_invocations',
+  'concord.memory_candidates',
+  'concord.memory_records',
+  'concord.agent_runs',
+  'concord.swarm_runs',
+  'schedules.command_schedules',
+] as const
+
+/** Columns that say where content lies instead of holding it. */
+const references = { 'concord.artifacts': ['location', 'checksum', 'size_bytes'] } as const
+
+export function checkSchemaShape(tree: Tree): Finding[] {
+  const dump = tree.get(dumpPath) ?? ''
+  const tables = tablesOf(dump)
+  const told = toldTables(tree.get(readmePath) ?? '')
+  const inDump = [
+    ...[...tables.keys()].flatMap((table) => checkColumns(table, bodyOf(dump, table))),
+    ...appendOnly.flatMap((table) => checkAppendOnly(dump, table)),
+    ...extensible
+      .filter((table) => !/ (?:jsonb|concord\.\w*json)\b/.test(bodyOf(dump, table)))
+      .map((table) => `${table} has no JSONB column: what differs by type needs a migration each time`),
+    ...Object.entries(references).flatMap(([table, columns]) =>
+      columns.filter((column) => !tables.get(table)?.includes(column)).map((column) => `${table} has no ${column}`),
+    ),
+  ].map((problem) => ({ path: dumpPath, problem }))
+  const inReadme = [
+    ...[...tables.keys()].filter((table) => !told.includes(table)).map((table) => `does not tell of ${table}`),
+    ...told.filter((table) => !tables.has(table)).map((table) => `tells of ${table}, which is not there`),
+  ].map((problem) => ({ path: readmePath, problem }))
+  return [...inDump, ...inReadme]
+}
+
+function bodyOf(dump: string, table: string): string {
+  const start = dump.indexOf(`create table ${table} (`)
+  return start < 0 ? '' : dump.slice(start, dump.indexOf('\n)', start))
+}
+
+function checkColumns(table: string, body: string): string[] {
+  return [...body.matchAll(/^ {2}(?!constraint\b)([a-z_0-9]+) +(bytea|oid|xml)\b/gm)]
+    .filter(([, name = '', type]) => !(type === 'bytea' && name.endsWith('_hash')))
+    .map(([, name, type]) => `${table}.${name} is ${type}: content lies outside, a row says where`)
+}
+
+function checkAppendOnly(dump: string, table: string): string[] {
+  const grants = [...dump.matchAll(new RegExp(`^grant ([^;]*) on ${table.replace('.', '\\.')} to (\\w+);$`, 'gm'))]
+  if (grants.length === 0) return [`${table} is granted to nobody`]
+  return grants
+    .filter(([, rights = '']) => /\b(update|delete|truncate|all)\b/.test(rights))
+    .map(([, , role]) => `${table} is append-only, and ${role} may change it`)
+}
+
+/** `| \`concord\` | a, b | … |`; an empty first cell means the schema of the row above. */
+function toldTables(readme: string): string[] {
+  let schema = ''
+  return [...readme.matchAll(/^\| +(?:`(\w+)`)? +\| ([a-z_, ]+?)(?::[^|]*)? +\| (?:`schema\/|none)/gm)].flatMap(
+    ([, named, list = '']) => {
+      schema = named ?? schema
+      return list.split(',').map((table) => `${schema}.${table.trim()}`)
+    },
+  )
+}
