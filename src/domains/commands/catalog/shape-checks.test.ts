@@ -23,7 +23,8 @@ function messagesOf(...definitions: readonly Definition[]): readonly string[] {
   const opened = openCatalog([...shippedPolicies, ...definitions], anyHost)
   if (opened.ok) return []
   assert.equal(opened.code, 'commands.catalog.invalid')
-  return (opened.facts?.['findings'] as readonly { message: string }[]).map(({ message }) => message)
+  const findings = opened.facts?.['findings'] as readonly { message: string }[] | undefined
+  return (findings ?? []).map(({ message }) => message)
 }
 
 const cases: readonly [title: string, make: () => Definition, message: RegExp][] = [
@@ -84,7 +85,14 @@ test('every missing field of every definition is told at once', () => {
   const messages = messagesOf(defineCommandType(untyped({ name: 'pay' })), defineTask(untyped({ name: 'Pay' })))
   const fields = messages.map((message) => /: (\w+) is missing/.exec(message)?.[1])
   assert.deepEqual(fields, [
-    ...['description', 'payload', 'side_effects', 'error_classes', 'cancellable_by', 'audit'],
-    ...['description', 'command_type', 'function_name'],
+    'description',
+    'payload',
+    'side_effects',
+    'error_classes',
+    'cancellable_by',
+    'audit',
+    'description',
+    'command_type',
+    'function_name',
   ])
 })
