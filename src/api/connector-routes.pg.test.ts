@@ -147,8 +147,8 @@ describe('the routes of the connectors room', () => {
       call(app, to, { method: 'POST', key, ...(body ? { body } : {}) })
     const { writer, admin } = api.ours.people
     for (const [to, body] of [
-      [`${path}/check`, undefined],
-      [`${path}/open_ticket/approve`, { hash: 'sha256:1' }],
+      ['/connectors/help-desk/definitions/check', undefined],
+      ['/connectors/help-desk/definitions/open_ticket/approve', { hash: 'sha256:1' }],
     ] as const) {
       assert.equal((await post(writer.key, to, body)).status, 403, to)
       const answer = await post(admin.key, to, body)

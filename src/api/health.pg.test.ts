@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { openDb } from '#store'
 import { call, openTestApi, type TestApi } from '#test/api'
@@ -91,7 +92,17 @@ describe('health', () => {
     const page = await call(api.app, '/reference')
     assert.match(page.headers.get('content-type') ?? '', /^text\/html/)
     const html = await page.text()
-    assert.equal(/<script|<link|<img|@import|url\(/i.test(html), false)
+    assert.equal(/<link|<img|@import|url\(|<script[^>]/i.test(html), false)
+    // One script, which hides what was not looked for; like the style it is allowed by its hash alone.
+    const scripts = [...html.matchAll(/<script>([\s\S]*?)<\/script>/g)].map(([, text = '']) => text)
+    assert.equal(scripts.length, 1)
+    assert.equal(/fetch|XMLHttp|innerHTML|import|eval|Function|cookie|Storage/.test(scripts[0] ?? ''), false)
+    const hash = createHash('sha256')
+      .update(scripts[0] ?? '')
+      .digest('base64')
+    assert.ok(page.headers.get('content-security-policy')?.includes(`script-src 'sha256-${hash}';`))
+    const elsewhere = await call(api.app, 'http://localhost:7999/reference')
+    assert.match(await elsewhere.text(), /http:\/\/localhost:7999\/me<\/pre>/)
     assert.deepEqual(
       [...html.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, to]) => to ?? '').filter((to) => !/^[#/]/.test(to)),
       [],

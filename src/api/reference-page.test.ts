@@ -34,13 +34,25 @@ const document = {
 } as unknown as OpenApiDocument
 
 test('the page shows every operation and shape, and nothing of the description becomes markup', () => {
-  const { html, policy } = referencePage(document)
-  assert.equal(/<script|<img|<b>T|<i>/.test(html.replaceAll('<b>GET</b>', '')), false)
+  const { html, policy } = referencePage(document, 'http://127.0.0.1:9"><b>')
+  const [body = '', script = '', rest] = html.split(/<script>|<\/script>/)
+  assert.equal(rest, '</body></html>', 'one script, at the end')
+  assert.equal(/<script|<img|<b>|<i>/.test(body.replaceAll('<b>GET</b>', '')), false)
   assert.ok(html.includes('&lt;img src=x onerror=alert(1)&gt;'))
   assert.ok(html.includes('<code>code</code> &amp; &lt;i&gt;text&lt;/i&gt;'))
   assert.ok(html.includes('<a href="#schema-Thing">Thing</a>') && html.includes('id="schema-Thing"'))
   assert.ok(html.includes('Role <code>reader</code>, inside a workspace.'))
   assert.ok(html.includes('list of string'))
   const style = /<style>([\s\S]*?)<\/style>/.exec(html)?.[1] ?? ''
-  assert.ok(policy.includes(createHash('sha256').update(style).digest('base64')))
+  assert.ok(policy.includes(`style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`))
+  assert.ok(policy.includes(`script-src 'sha256-${createHash('sha256').update(script).digest('base64')}'`))
+})
+
+test('the contents name every tag with an anchor that is there, and the example has the address of this server', () => {
+  const { html } = referencePage(document, 'http://127.0.0.1:7999')
+  assert.ok(html.includes('http://127.0.0.1:7999/me</pre>'))
+  const anchors = [...html.matchAll(/<li><a href="#([^"]+)"/g)].map(([, id = '']) => id)
+  assert.deepEqual(anchors, ['tag-things', 'schemas'])
+  for (const id of anchors) assert.ok(html.includes(`id="${id}"`))
+  assert.match(html, /<div class="find" hidden>/, 'the box comes with the script')
 })

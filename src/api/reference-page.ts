@@ -1,15 +1,20 @@
-/** Renders the API description as one self-contained page: no script, no font, no request to anywhere. */
+/** Renders the API description as one self-contained page: no font, no request to anywhere, and one script that only hides rows. */
 import { createHash } from 'node:crypto'
 import type { OpenApiDocument } from './openapi.ts'
+import { FILTER_SCRIPT } from './reference-filter.ts'
 
 const STYLE = `:root{color-scheme:light dark;--line:light-dark(#d8d8d4,#3a3a38);--soft:light-dark(#f6f6f3,#232321);--link:light-dark(#0b57a4,#8ec5ff)}
 body{font:16px/1.55 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:light-dark(#1c1c1a,#ecece8);background:light-dark(#fff,#181817)}
 a{color:var(--link)}h1,h2,h3{line-height:1.25}h2{margin-top:2.5rem;border-bottom:1px solid var(--line)}
-code,pre{font:14px/1.5 ui-monospace,monospace}pre{background:var(--soft);padding:.75rem;overflow-x:auto;border-radius:.4rem}
+code,pre{font:14px/1.5 ui-monospace,monospace}pre{background:var(--soft);padding:.75rem;white-space:pre-wrap;overflow-wrap:anywhere;border-radius:.4rem}
 details{border:1px solid var(--line);border-radius:.4rem;margin:.6rem 0;padding:.2rem .8rem}summary{cursor:pointer;padding:.4rem 0}
 summary b{display:inline-block;min-width:4.5rem}table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:.3rem .6rem .3rem 0;border-top:1px solid var(--line)}
 code,a,summary,p,h3{overflow-wrap:anywhere}
 @media(max-width:40rem){body{margin:1rem auto}table,tbody,tr,th,td{display:block}th,td{border-top:0;padding:.1rem 0}tr{border-top:1px solid var(--line);padding:.3rem 0}}
+.toc ul{display:flex;flex-wrap:wrap;gap:.25rem 1rem;list-style:none;padding:0;margin:.5rem 0}
+.find{position:sticky;top:0;background:light-dark(#fff,#181817);padding:.5rem 0;z-index:1}
+.find input{font:inherit;width:100%;box-sizing:border-box;padding:.45rem .6rem;border:1px solid var(--line);border-radius:.4rem;background:var(--soft);color:inherit}
+h2,h3,details{scroll-margin-top:6rem}[hidden]{display:none!important}
 :focus-visible{outline:3px solid var(--link);outline-offset:2px}.quiet{opacity:.75}`
 
 type Json = Readonly<Record<string, unknown>>
@@ -78,7 +83,7 @@ function operation(method: string, path: string, op: Operation): string {
     const schema = Object.values(answer.content ?? {})[0]?.schema
     return `<tr><th scope="row">${escapeHtml(status)}</th><td>${schema ? schemaName(schema) : ''}</td><td>${prose(answer.description)}</td></tr>`
   })
-  return `<details id="${escapeHtml(op.operationId ?? '')}"><summary><b>${method.toUpperCase()}</b> <code>${escapeHtml(path)}</code> ${prose(op.summary)}</summary>
+  return `<details data-entry id="${escapeHtml(op.operationId ?? '')}"><summary><b>${method.toUpperCase()}</b> <code>${escapeHtml(path)}</code> ${prose(op.summary)}</summary>
 <p>${prose(op.description)} ${access}</p>${parameters.length > 0 ? `<h4>Parameters</h4><table>${parameters.join('')}</table>` : ''}
 ${body ? `<h4>Body</h4><p>${schemaName(body)}</p>` : ''}<h4>Answers</h4><table>${answers.join('')}</table></details>`
 }
@@ -90,25 +95,35 @@ function schema(name: string, shape: Json): string {
   const values = shape['enum']
     ? `<p>One of <code>${escapeHtml((shape['enum'] as string[]).join(', '))}</code>.</p>`
     : ''
-  return `<h3 id="schema-${escapeHtml(name)}">${escapeHtml(name)}</h3><p>${prose(shape['description'])}</p>${values}${rows.length > 0 ? `<table>${rows.join('')}</table>` : ''}`
+  return `<div data-entry><h3 id="schema-${escapeHtml(name)}">${escapeHtml(name)}</h3><p>${prose(shape['description'])}</p>${values}${rows.length > 0 ? `<table>${rows.join('')}</table>` : ''}</div>`
 }
 
-export function referencePage(document: OpenApiDocument): { readonly html: string; readonly policy: string } {
+/** `origin` is the address under which the reader reached this server. */
+export function referencePage(
+  document: OpenApiDocument,
+  origin: string,
+): { readonly html: string; readonly policy: string } {
   const operations = Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
     Object.entries(item as Record<string, Operation>).map(([method, op]) => ({ method, path, op })),
   )
   const sections = (document.tags ?? []).map(({ name, description }) => {
     const own = operations.filter(({ op }) => op.tags?.includes(name))
-    return `<section aria-labelledby="tag-${escapeHtml(name)}"><h2 id="tag-${escapeHtml(name)}">${escapeHtml(name)}</h2><p>${prose(description)}</p>${own.map(({ method, path, op }) => operation(method, path, op)).join('\n')}</section>`
+    return `<section data-part aria-labelledby="tag-${escapeHtml(name)}"><h2 id="tag-${escapeHtml(name)}">${escapeHtml(name)}</h2><p>${prose(description)}</p>${own.map(({ method, path, op }) => operation(method, path, op)).join('\n')}</section>`
+  })
+  const contents = (document.tags ?? []).map(({ name }) => {
+    const count = operations.filter(({ op }) => op.tags?.includes(name)).length
+    return `<li><a href="#tag-${escapeHtml(name)}">${escapeHtml(name)}</a> <span class="quiet">${count}</span></li>`
   })
   const schemas = Object.entries((document.components?.schemas ?? {}) as Record<string, Json>)
   const html = `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>${escapeHtml(document.info.title)} API</title><style>${STYLE}</style></head>
 <body><main><h1>${escapeHtml(document.info.title)} API <small class="quiet">${escapeHtml(document.info.version)}</small></h1><p>${prose(document.info.description)}</p>
-<p><a href="/openapi.json">openapi.json</a></p><pre>curl -H "Authorization: Bearer $CONCORD_KEY" http://127.0.0.1:7420/me</pre>
-${sections.join('\n')}<section aria-labelledby="schemas"><h2 id="schemas">Shapes</h2>${schemas.map(([name, shape]) => schema(name, shape)).join('\n')}</section></main></body></html>`
-  const hash = createHash('sha256').update(STYLE).digest('base64')
+<p><a href="/openapi.json">openapi.json</a></p><pre>curl -H "Authorization: Bearer $CONCORD_KEY" ${escapeHtml(origin)}/me</pre>
+<nav class="toc" aria-label="Contents"><ul>${contents.join('')}<li><a href="#schemas">Shapes</a> <span class="quiet">${schemas.length}</span></li></ul></nav>
+<div class="find" hidden><label><span class="quiet">Find</span> <input type="search" id="find" placeholder="a path, a word, a shape" autocomplete="off"></label><p id="none" class="quiet" role="status" hidden>Nothing has these words.</p></div>
+${sections.join('\n')}<section data-part aria-labelledby="schemas"><h2 id="schemas">Shapes</h2>${schemas.map(([name, shape]) => schema(name, shape)).join('\n')}</section></main><script>${FILTER_SCRIPT}</script></body></html>`
+  const hashOf = (text: string) => createHash('sha256').update(text).digest('base64')
   return {
     html,
-    policy: `default-src 'none'; style-src 'sha256-${hash}'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'`,
+    policy: `default-src 'none'; style-src 'sha256-${hashOf(STYLE)}'; script-src 'sha256-${hashOf(FILTER_SCRIPT)}'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'`,
   }
 }

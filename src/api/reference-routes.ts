@@ -1,4 +1,4 @@
-/** The API described by itself: for programs as openapi.json, for people as a page that needs no network and no script. */
+/** The API described by itself: for programs as openapi.json, for people as a page that needs no network. */
 import { createRoute, z } from '@hono/zod-openapi'
 import type { OpenApiDocument } from './openapi.ts'
 import { referencePage } from './reference-page.ts'
@@ -48,9 +48,12 @@ const getReference = createRoute({
 
 const LINKS = { reference: '/reference', openapi: '/openapi.json', health: '/health', me: '/me', events: '/events' }
 
+const PAGES_MAX = 8
+
 /** `describe` is asked on the first request: by then every route is registered. */
 export function referenceRoutes(version: string, describe: () => OpenApiDocument) {
-  let page: ReturnType<typeof referencePage> | undefined
+  /** One per address under which this server is reached; who invents addresses does not fill the memory. */
+  const pages = new Map<string, ReturnType<typeof referencePage>>()
   let text: string | undefined
   return newRouter()
     .openapi(getLanding, (c) => {
@@ -62,7 +65,9 @@ export function referenceRoutes(version: string, describe: () => OpenApiDocument
       return c.body(text, 200, { 'content-type': 'application/json' }) as never
     })
     .openapi(getReference, (c) => {
-      page ??= referencePage(describe())
+      const { origin } = new URL(c.req.url)
+      const page = pages.get(origin) ?? referencePage(describe(), origin)
+      if (pages.size < PAGES_MAX) pages.set(origin, page)
       return c.html(page.html, 200, { 'content-security-policy': page.policy })
     })
 }

@@ -100,6 +100,14 @@ describe('concord artifacts', () => {
       assert.match(out, said)
   })
 
+  test('one that is not there: the list of artifacts is the next step, not the inbox', async () => {
+    const answers = { [`GET /artifacts/${ID}`]: new Problem(404, 'row.not_found') }
+    const { code, err } = await runAgainst(answers, ['artifacts', 'show', ID])
+    assert.equal(code, 65)
+    assert.match(err, /concord artifacts list/)
+    assert.doesNotMatch(err, /inbox/)
+  })
+
   test('the id of something else is told without asking the server', async () => {
     const { code, err, heard } = await runAgainst({}, ['artifacts', 'show', COMMAND_ID])
     assert.deepEqual([code, heard.length], [65, 0])

@@ -15,7 +15,7 @@ export async function askServer<Answer>(
   const client = openClient(cli.terminal)
   if (!client.ok) return client
   const answer = await client.value.call<Answer>(method, path, body)
-  return answer.ok ? answer : withHint(answer)
+  return answer.ok ? answer : withHint(answer, path)
 }
 
 export function isJson(program: Command): boolean {

@@ -45,6 +45,11 @@ export function wordsOf(status: string): string {
   return showLine(status).replaceAll('_', ' ')
 }
 
+/** The status and, where it did not go well, of what kind the mistake was: a refusal that was cancelled later is still one. */
+export function standingOf({ status, error_class }: Pick<CommandView, 'status' | 'error_class'>): string {
+  return error_class === null ? wordsOf(status) : `${wordsOf(status)} (${wordsOf(error_class)})`
+}
+
 /** Foreign JSON on one line, at most so long that a table stays a table. */
 export function shortJson(value: unknown, charsMax = 160): string {
   const text = showLine(JSON.stringify(withShownIds(value)) ?? 'null')

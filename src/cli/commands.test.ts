@@ -29,6 +29,17 @@ describe('commands list', () => {
     assert.match(err, /--cursor c1/)
   })
 
+  test('a refusal is shown beside the status, also after the command was cancelled', async () => {
+    const items = [
+      aCommandView({ status: 'cancelled', error: 'no', error_class: 'policy_denied' }),
+      aCommandView({ status: 'cancelled', error: null, error_class: null }),
+    ]
+    const { out } = await runAgainst({ 'GET /commands?limit=50': { items, next_cursor: null } }, ['commands', 'list'])
+    const [, refused, given] = out.split('\n')
+    assert.match(refused ?? '', /cancelled \(policy denied\)/)
+    assert.doesNotMatch(given ?? '', /\(/)
+  })
+
   test('a page behind another is asked for by its cursor; --json is the page as it came', async () => {
     const page = { items: [aCommandView()], next_cursor: null }
     const { out } = await runAgainst({ 'GET /commands?limit=50&cursor=c1': page }, [

@@ -3,7 +3,16 @@ import type { Command } from 'commander'
 import { accept, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, isJson, pathOf, showAnswer } from './ask-server.ts'
-import { addPaging, type CommandView, nameOf, type Page, parseStatus, queryOf, wordsOf } from './command-view.ts'
+import {
+  addPaging,
+  type CommandView,
+  nameOf,
+  type Page,
+  parseStatus,
+  queryOf,
+  standingOf,
+  wordsOf,
+} from './command-view.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
 import type { Cli } from './program.ts'
 import { type EffectView, formatCommand } from './show-command.ts'
@@ -26,7 +35,7 @@ export function addCommands(program: Command, cli: Cli): void {
         return showAnswer(cli, program, listed, ({ items, next_cursor }) => {
           if (items.length === 0)
             return terminal.err('There are none. `concord task-types` lists what can be submitted.\n')
-          const rows = items.map((item) => [item.command_id, wordsOf(item.status), item.created_at, nameOf(item)])
+          const rows = items.map((item) => [item.command_id, standingOf(item), item.created_at, nameOf(item)])
           terminal.out(formatTable(['id', 'status', 'created', 'task'], rows))
           if (next_cursor !== null) terminal.err(`there are more: add --cursor ${showLine(next_cursor)}\n`)
         })

@@ -24,7 +24,7 @@ export async function fetchArtifact(
   const client = openClient(terminal)
   if (!client.ok) return client
   const body = await client.value.open(`${path}/content`, { accept: '*/*' })
-  if (!body.ok) return withHint(body)
+  if (!body.ok) return withHint(body, path)
   const beside = `${file}.part`
   try {
     const got = await writeTo(beside, body.value)

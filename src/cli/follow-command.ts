@@ -38,7 +38,7 @@ export async function followCommand(terminal: Terminal, follow: Follow): Promise
       }
       last = status
       if (isAtRest(answer.value)) return answer
-    } else if (!stop.aborted && !isPassing(answer)) return withHint(answer)
+    } else if (!stop.aborted && !isPassing(answer)) return withHint(answer, '/commands')
     await pause(waitMs, undefined, { signal: stop }).catch(() => undefined)
     if (stop.aborted) return waitEnded(follow, last, terminal.stop.aborted)
   }

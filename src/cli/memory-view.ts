@@ -106,7 +106,9 @@ export function formatCandidate(terminal: Terminal, candidate: CandidateView): s
     ['command', candidate.command_id],
     [
       'next',
-      status === 'awaiting_approval' ? `concord memory approve ${id} | concord memory reject ${id} --reason "…"` : null,
+      status === 'awaiting_approval'
+        ? `another person than ${candidate.created_by} decides: concord memory approve ${id} | concord memory reject ${id} --reason "…"`
+        : null,
     ],
   ])}`
 }

@@ -22,7 +22,6 @@ const hints: Partial<Record<RefusalCode, string>> = {
   'commands.retry.exhausted': '`concord why <id>` says what went wrong; submit it again when that is mended.',
   'commands.action.not_allowed': MOVES,
   mode_reserved: 'Use --mode graceful or --mode compensate_then_stop.',
-  'row.not_found': `\`concord inbox --all\` lists what is open in this workspace. ${ELSEWHERE}`,
   approval_decided: INBOX,
   approval_expired: INBOX,
   payload_changed: INBOX,
@@ -39,8 +38,26 @@ const hints: Partial<Record<RefusalCode, string>> = {
   'identity.role.insufficient': '`concord keys create --role <role>` makes a key that may, from one that may.',
 }
 
-export function withHint(refusal: Refusal): Refusal {
-  const own = hints[refusal.code]
+/** What is not there is looked for in the list of its own kind. */
+const lists: readonly (readonly [string, string])[] = [
+  ['/approvals', '`concord inbox --all` lists what is open in this workspace.'],
+  ['/artifacts', '`concord artifacts list` shows those of this workspace.'],
+  ['/commands', '`concord commands list` shows those of this workspace.'],
+  ['/memory/candidates', '`concord memory candidates` shows what was proposed.'],
+  ['/memory/consents', '`concord memory consent list` shows the consents.'],
+  ['/memory/holds', '`concord memory hold list` shows the holds.'],
+  ['/memory', '`concord memory search` finds what is remembered.'],
+  ['/schedules', '`concord command-schedules list` shows those of this workspace.'],
+]
+
+function whereToLook(path: string): string {
+  const list = lists.find(([prefix]) => path.startsWith(prefix))
+  return list === undefined ? ELSEWHERE : `${list[1]} ${ELSEWHERE}`
+}
+
+/** `path` is what the server was asked for. */
+export function withHint(refusal: Refusal, path: string): Refusal {
+  const own = refusal.code === 'row.not_found' ? whereToLook(path) : hints[refusal.code]
   if (own === undefined) return refusal
   // What the server says in terms of its routes is of no use here.
   const said =

@@ -62,6 +62,14 @@ describe('people', () => {
     assert.deepEqual(heard[0]?.body, { invitation: 'ck_1_secret' })
   })
 
+  test('a role that is none: --create is the next step', async () => {
+    const problem = new Problem(404, 'identity.org_role.not_found')
+    const answers = { ...list, [`POST /people/${ADA}/org-roles`]: problem }
+    const { code, err } = await runAgainst(answers, ['people', 'grant', 'ada', 'ops'])
+    assert.equal(code, 65)
+    assert.match(err, /Add --create/)
+  })
+
   test('grant --create makes the role first; one that is there already is no hindrance', async () => {
     const answers = {
       ...list,

@@ -113,7 +113,12 @@ export function addPeople(program: Command, cli: Cli): void {
           const made = await askServer(cli, 'POST', '/org-roles', { slug: orgRole, name: orgRole })
           if (!made.ok && made.code !== 'identity.org_role.slug_taken') return made
         }
-        return act(who, 'org-roles', { org_role: orgRole }, sayChanged)
+        const granted = await act(who, 'org-roles', { org_role: orgRole }, sayChanged)
+        if (granted.ok || granted.code !== 'identity.org_role.not_found') return granted
+        return {
+          ...granted,
+          hint: 'Add --create to make the role, or use one that `concord people list` shows.',
+        }
       }),
     )
 

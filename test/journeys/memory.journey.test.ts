@@ -61,6 +61,7 @@ describe('memory from the terminal', () => {
     await until(async () => (await candidate(asked.memory_candidate_id)).status === 'awaiting_approval')
     const shown = await concord('candidates', asked.memory_candidate_id)
     assert.match(shown.out, /consent +none/)
+    assert.match(shown.out, /another person than \S+ decides/)
     assert.match(shown.out, new RegExp(`concord memory approve ${asked.memory_candidate_id}`))
     const approved = await asOwner('memory', 'approve', asked.memory_candidate_id, '--reason', 'she said so')
     assert.equal(approved.code, 0, approved.err)

@@ -22,9 +22,7 @@ describe('the shape of the schema', () => {
     ))
 
   test('[PER-01] a row that does not say where its content lies is found', () =>
-    assertFindings(found(dumpPath, /^ {2}location /m, '  place '), [
-      `${dumpPath}: concord.artifacts has no location`,
-    ]))
+    assertFindings(found(dumpPath, /^ {2}location /m, '  place '), [`${dumpPath}: concord.artifacts has no location`]))
 
   test('[PER-01] a log that somebody may change is found', () =>
     assertFindings(

@@ -167,7 +167,7 @@ describe('connector operations as effects', () => {
       [commandId],
     )
 
-  test('[CON-10] [CON-11] a command calls an operation under policy; its key comes from the template and reaches the provider', async () => {
+  test('[CON-10] [CON-11] [OQ-05] a command calls an operation under policy; its key comes from the template and reaches the provider', async () => {
     const id = await submit(open('printer'))
     assert.equal(await room.settle(id), 'succeeded')
     assert.equal(desk.seen.at(-1)?.context.idempotency_key, 'ticket:printer')
@@ -185,6 +185,11 @@ describe('connector operations as effects', () => {
       [id],
     )
     assert.deepEqual(command?.result, { id: 'T1' })
+    const effects = await room.rows<{ idempotency_key: string }>(
+      'select idempotency_key from concord.domain_effects where command_id = $1',
+      [id],
+    )
+    assert.deepEqual(effects, [{ idempotency_key: 'ticket:printer' }], 'the effect and the call have one key')
   })
 
   test('[CON-10] an operation that requires approval is called only after a person agreed', async () => {

@@ -209,7 +209,9 @@ export function explainCommand(
   const { command } = found
   const gone = isTaskGone && command.status === 'approved' ? sayTaskGone(command) : null
   const error = command.error ?? gone
-  const why = error === null ? '' : `: ${error}`
+  // A cancel after a failure closes the case and changes nothing of what went wrong.
+  const had = command.status === 'cancelled' ? ', after it had failed: ' : ': '
+  const why = error === null ? '' : `${had}${error}`
   return {
     summary: `${command.task_name ?? command.command_type} is ${command.status.replaceAll('_', ' ')}${why}.`,
     chain,

@@ -4,6 +4,9 @@ import { test } from 'node:test'
 import { decideApproval, expireApprovals } from '#domains/approvals'
 import { decider, pendingOf } from '#test/commands'
 import { TRACE, accepted } from '#test/tenant'
+import { lockCase } from './command-repository.ts'
+import { explainCommand } from './explain-command.ts'
+import { listCommandEvents } from './read-commands.ts'
 import { retryCommand } from './retry-command.ts'
 import { supplyInput } from './supply-input.ts'
 import {
@@ -112,6 +115,25 @@ export function intakeStories(): void {
     assert.equal((await rowOf(id))['error_class'], 'policy_denied')
     const again = await retryCommand(room.world, operator, { workspaceId, commandId: id })
     assert.equal(again.ok ? '' : again.code, 'commands.command.not_failed')
+  })
+
+  test('[ST-09] a refusal that is cancelled afterwards is still told: the error stays, and so does the chain', async () => {
+    const id = await room.submit({ subject: 's', decide: 'deny' })
+    assert.equal(await room.settle(id), 'failed')
+    const { error } = await rowOf(id)
+    await cancel(id)
+    assert.equal(await room.settle(id), 'cancelled')
+    const row = await rowOf(id)
+    assert.ok(typeof error === 'string' && error.length > 0)
+    assert.deepEqual([row['error'], row['error_class']], [error, 'policy_denied'])
+    const found = await room.world.db.transaction((tx) => lockCase(tx, workspaceId, id))
+    assert.ok(found)
+    const events = await listCommandEvents(room.world.db, workspaceId, id, { afterSeq: null, limit: 100 })
+    const { summary, chain } = explainCommand(found, events)
+    assert.match(summary, /is cancelled, after it had failed: /)
+    assert.ok(summary.includes(error))
+    assert.ok(chain.some(({ text }) => text.startsWith('It is failed') && text.includes(error)))
+    assert.ok(chain.some(({ kind }) => kind === 'cancellation'))
   })
 
   test('[POL-03] [CMD-18] require_more_input and route; delay stays validated until its time', async () => {

@@ -2,7 +2,12 @@
 import { refuse, accept, type Decision } from '#kernel/refusal'
 import type { Tx } from '#store'
 import { hasConsent } from './consent.ts'
-import { decideMemoryWrite, type MemoryWriteDecision, type MemoryWriteFacts } from './decide-memory-write.ts'
+import {
+  decideMemoryWrite,
+  type MemoryWriteDecision,
+  type MemoryWriteFacts,
+  sayContradicted,
+} from './decide-memory-write.ts'
 import type { Act } from './events.ts'
 import { isSameContent } from './fact-key.ts'
 import { lockCandidate, saveCandidate } from './memory-repository.ts'
@@ -65,7 +70,7 @@ export function assessCandidate(
     const candidate = await lockCandidate(tx, workspaceId, candidateId)
     if (!candidate) return refuseNoCandidate()
     const facts = await gatherWriteFacts(world, tx, candidate, act.at)
-    const decision = onceAsked(candidate, decideMemoryWrite(facts))
+    const decision = onceAsked(candidate, facts, decideMemoryWrite(facts))
     if (candidate.status === 'proposed') await bind(tx, world, act, candidate, facts, decision)
     const reasons = decision.t === 'ask' ? decision.reasons : decision.t === 'reject' ? [decision.reason] : []
     return accept({
@@ -79,9 +84,13 @@ export function assessCandidate(
 }
 
 /** What was put to a person stays a question: a candidate that waits is only ever written after a yes. Pure. */
-function onceAsked({ status }: StoredCandidate, decision: MemoryWriteDecision): MemoryWriteDecision {
+function onceAsked(
+  { status }: StoredCandidate,
+  { conflict }: Pick<MemoryWriteFacts, 'conflict'>,
+  decision: MemoryWriteDecision,
+): MemoryWriteDecision {
   if (status !== 'awaiting_approval' || decision.t === 'ask' || decision.t === 'reject') return decision
-  return { t: 'ask', reasons: ['It was put to a person before.'] }
+  return { t: 'ask', reasons: [conflict === null ? 'It was put to a person before.' : sayContradicted(conflict)] }
 }
 
 async function bind(

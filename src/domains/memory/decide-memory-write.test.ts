@@ -23,7 +23,9 @@ const sure: MemoryWriteFacts = {
   schema: null,
   at,
 }
-const rival = { memory_id: 'm1', is_same: false, confidence: 0.9 }
+const M1 = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405161'
+const M2 = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405162'
+const rival = { memory_id: M1, is_same: false, confidence: 0.9 }
 const travel = {
   name: 'customer.travel_preferences',
   subject_type: 'customer',
@@ -51,12 +53,12 @@ const table: readonly (readonly [string, Partial<MemoryWriteFacts>, string])[] =
   ['[MEM-05] a fact', { memory_type: 'fact' }, 'ask'],
   ['[MEM-13] proposed by an agent', { by_agent: true }, 'ask'],
   ['[MEM-06] contradicts a record', { conflict: rival }, 'ask'],
-  ['[MEM-06] contradicts another than it names', { conflict: rival, supersedes: 'm2' }, 'ask'],
-  ['[MEM-06] names what it replaces', { conflict: rival, supersedes: 'm1' }, 'write'],
-  ['[MEM-06] names it, but is less sure', { conflict: { ...rival, confidence: 0.95 }, supersedes: 'm1' }, 'ask'],
+  ['[MEM-06] contradicts another than it names', { conflict: rival, supersedes: M2 }, 'ask'],
+  ['[MEM-06] names what it replaces', { conflict: rival, supersedes: M1 }, 'write'],
+  ['[MEM-06] names it, but is less sure', { conflict: { ...rival, confidence: 0.95 }, supersedes: M1 }, 'ask'],
   [
     '[MEM-06] names it, but its schema asks',
-    { conflict: rival, supersedes: 'm1', schema: { ...schema, supersession: 'ask' } },
+    { conflict: rival, supersedes: M1, schema: { ...schema, supersession: 'ask' } },
     'ask',
   ],
   ['[MEM-06] is known already', { conflict: { ...rival, is_same: true }, has_consent: false }, 'known'],
@@ -75,9 +77,16 @@ for (const [title, change, expected] of table) {
   test(`${title}: ${expected}`, () => assert.equal(decideMemoryWrite({ ...sure, ...change }).t, expected))
 }
 
+test('[MEM-06] a contradiction is told by the id of what it contradicts, without its content', () => {
+  assert.deepEqual(decideMemoryWrite({ ...sure, conflict: rival }), {
+    t: 'ask',
+    reasons: ['It contradicts what is known: mem_0197f3b2c4d57a8e9b0c1d2e3f405161.'],
+  })
+})
+
 test('[MEM-06] what is written in place of another names it', () => {
-  assert.deepEqual(decideMemoryWrite({ ...sure, conflict: rival, supersedes: 'm1' }), { t: 'write', supersedes: 'm1' })
-  assert.deepEqual(decideMemoryWrite({ ...sure, supersedes: 'm1' }), { t: 'write', supersedes: null })
+  assert.deepEqual(decideMemoryWrite({ ...sure, conflict: rival, supersedes: M1 }), { t: 'write', supersedes: M1 })
+  assert.deepEqual(decideMemoryWrite({ ...sure, supersedes: M1 }), { t: 'write', supersedes: null })
 })
 
 const anyFacts: fc.Arbitrary<MemoryWriteFacts> = fc.record({
@@ -92,12 +101,12 @@ const anyFacts: fc.Arbitrary<MemoryWriteFacts> = fc.record({
   has_consent: fc.boolean(),
   conflict: fc.option(
     fc.record({
-      memory_id: fc.constantFrom('m1', 'm2'),
+      memory_id: fc.constantFrom(M1, M2),
       is_same: fc.boolean(),
       confidence: fc.option(fc.double({ min: 0, max: 1, noNaN: true })),
     }),
   ),
-  supersedes: fc.option(fc.constantFrom('m1', 'm2')),
+  supersedes: fc.option(fc.constantFrom(M1, M2)),
   schema: fc.option(fc.constant(schema)),
   at: fc.constant(at),
 })

@@ -1,4 +1,5 @@
 /** Whether a candidate is written at once, put to a person, or turned away. Pure: the four write rules and what stands around them. */
+import { encodeId } from '#kernel/ids'
 import type { RefusalCode } from '#kernel/refusal-codes'
 import type { MemoryScope, MemoryType } from '#store/schema/memory'
 import type { ContentClass } from './content-class.ts'
@@ -77,9 +78,14 @@ function reasonsToAsk(facts: MemoryWriteFacts): readonly string[] {
     [confidence === null || confidence < surest, `It is not sure enough (from ${surest}).`],
     [!facts.has_consent, 'No consent of its subject stands.'],
     [schema?.write_policy === 'approval', `${schema?.name ?? ''} asks for an approval.`],
-    [conflict !== null && !mayReplace(conflict, supersedes, confidence, schema), 'It contradicts what is known.'],
+    [conflict !== null && !mayReplace(conflict, supersedes, confidence, schema), sayContradicted(conflict)],
   ]
   return asks.flatMap(([isSo, reason]) => (isSo ? [reason] : []))
+}
+
+/** By its id and never its content: who reads the reason may not be allowed to read the memory. */
+export function sayContradicted(conflict: Conflict | null): string {
+  return conflict === null ? '' : `It contradicts what is known: ${encodeId('memory', conflict.memory_id)}.`
 }
 
 /** Only what its author saw and named, and only by something at least as sure. */

@@ -1,6 +1,7 @@
 /** Remembering as a governed command: direct, asked, refused, repeated, raced, undone. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { encodeId } from '#kernel/ids'
 import {
   assessCandidate,
   checkProposal,
@@ -290,6 +291,18 @@ describe('write_memory', () => {
     const ref = { workspaceId: room.workspaceId, candidateId: proposal.candidate.memory_candidate_id }
     assert.equal(accepted(await assessCandidate(room.memory, anAct(room.clock.now()), ref)).decision, 'ask')
     assert.deepEqual(await recordsOf(preference.subject_id), [])
+  })
+
+  test('[MEM-06] who is asked about a contradiction is told what it contradicts, on every look', async () => {
+    const preference = { ...aPreference(), fact_key: 'seat' }
+    await room.consent(preference)
+    const first = accepted(await room.propose(preference)).candidate
+    const other = accepted(await room.propose({ ...preference, content: { seat: 'window, always' } }))
+    assert.equal(await room.settle(other.command.command_id), 'waiting_for_approval')
+    const ref = { workspaceId: room.workspaceId, candidateId: other.candidate.memory_candidate_id }
+    const told = accepted(await assessCandidate(room.memory, anAct(room.clock.now()), ref))
+    assert.ok(first.memory_id)
+    assert.deepEqual(told.reasons, [`It contradicts what is known: ${encodeId('memory', first.memory_id)}.`])
   })
 
   test('a candidate follows its command: cancelled or denied is rejected', async () => {
