@@ -1,6 +1,7 @@
 /** The story of a command over HTTP: names instead of ids, what an approver changed, why an attempt was repeated, which task is missing. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import type { Hono } from 'hono'
 import { decideApproval } from '#domains/approvals'
 import { type CommandWorld, listParked, openDrive } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
@@ -10,6 +11,7 @@ import { accepted, TRACE } from '#test/tenant'
 import type { Api } from './api.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { commandRoutes } from './command-routes.ts'
+import type { ApiEnv } from './request-context.ts'
 
 type Step = { kind: string; by: string; by_name: string | null; text: string }
 type Story = { summary: string; chain: readonly Step[] }
