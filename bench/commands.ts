@@ -2,13 +2,14 @@
  * Governed commands beside bare commits, bare DBOS workflows and a lease queue written by hand: the goals G1 to G5 and G10 in one
  * run, on one Postgres, every commit flushed.
  *
- * node bench/commands.ts [--rounds 5] [--seconds 1.5]
+ * node bench/commands.ts [--rounds 5] [--seconds 1.5] [--peers]
  */
 import { randomUUID } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { statement } from '#store'
 import { openBareDbos, serveBareDbos } from './harness/bare-dbos.ts'
 import { openLeaseQueue } from './harness/lease-queue.ts'
+import { openQueuePeers } from './harness/queue-peers.ts'
 import { median, runLoop, type Sample } from './harness/closed-loop.ts'
 import { openCommandHouse } from './harness/command-house.ts'
 import { type Case, compare, printResults, type Result } from './harness/compare.ts'
@@ -19,6 +20,8 @@ const { values: options } = parseArgs({
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '1.5' },
     bare: { type: 'string' },
+    peers: { type: 'boolean', default: false },
+    quick: { type: 'boolean', default: false },
   },
 })
 if (options.bare !== undefined) await serveBareDbos(options.bare)
@@ -38,7 +41,8 @@ async function runBench(): Promise<void> {
   const body = JSON.stringify({ subject: 's', note: 'n'.repeat(150) })
   const insertFact = statement('bench_fact', `insert into public.facts (id, body, state) values ($1, $2, 'new')`)
   const moveFact = statement('bench_move', `update public.facts set state = 'approved' where id = $1`)
-  const seconds = Number(options.seconds)
+  const seconds = options.quick ? 0.5 : Number(options.seconds)
+  const peers = options.peers ? await openQueuePeers(login.config.url) : []
 
   const loop = (inFlight: number, operation: () => Promise<unknown>) => () =>
     runLoop({ inFlight, forMs: seconds * 1_000, warmUpMs: 300, postmaster: server.pid, operation })
@@ -54,6 +58,7 @@ async function runBench(): Promise<void> {
       run: loop(n, () => house.run('inline')),
     })),
     { name: 'bare DBOS workflow, 1 step, 16', run: workflow(1, 16) },
+    { name: 'durable command, submit → its effect begins, 16', run: loop(16, house.start) },
     {
       name: 'durable command, 1 effect, 16',
       against: 'bare DBOS workflow, 1 step, 16',
@@ -67,6 +72,10 @@ async function runBench(): Promise<void> {
     },
     { name: 'lease queue by hand, enqueue → start, 1', run: loop(1, queue.enqueueAndStart) },
     { name: 'durable command, submit → its effect begins, 1', run: loop(1, house.start) },
+    ...peers.flatMap(({ name, enqueueAndStart }) => [
+      { name: `${name}, enqueue → start, 1`, run: loop(1, enqueueAndStart) },
+      { name: `${name}, enqueue → start, 16`, run: loop(16, enqueueAndStart) },
+    ]),
     { name: 'durable update alone, 1', run: () => runPrepared(gateFacts) },
     { name: 'approval → its effect begins, 1', run: () => runPrepared(house.gate) },
   ]
@@ -93,10 +102,11 @@ async function runBench(): Promise<void> {
     return async () => void (await bareDb.run(moveFact, [id]))
   }
 
-  const results = await compare(cases, Number(options.rounds))
+  const results = await compare(cases, options.quick ? 1 : Number(options.rounds))
   printResults(results)
   printGoals(results)
   dbos.end()
+  for (const peer of peers) await peer.close()
   await house.close()
   await queue.close()
   await Promise.all([db, bareDb, login].map((each) => each.close()))
