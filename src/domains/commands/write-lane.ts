@@ -80,6 +80,8 @@ export type WriteLane = {
 export function openWriteLane(db: Db): WriteLane {
   const lane = openLane<Write, Decision<WriteResult>>(db, {
     name: 'commands',
+    // A write is ten rows or more: 64 in one batch hold one core and leave the other idle. 1,720 commands/s in flight of 64, and 2,400 with 16.
+    batchMax: 16,
     keyOf: ({ command }) => command.command_id,
     retrySafe: true,
     async flush(sql, items) {
