@@ -8,10 +8,10 @@ import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { createInterface } from 'node:readline'
 import { parseArgs } from 'node:util'
-import { DBOS } from '@dbos-inc/dbos-sdk'
 import type { Next } from '#runtime'
 import { createDbosRuntime } from '#runtime/dbos'
 import { type Db, openDb, statement, type Tx } from '#store'
+import { openBareDbos, serveBareDbos } from './harness/bare-dbos.ts'
 import { median, runLoop, type Sample } from './harness/closed-loop.ts'
 import { type Case, compare, printResults, type Result } from './harness/compare.ts'
 import { openBenchServer } from './harness/server.ts'
@@ -32,54 +32,14 @@ const moveFact = statement(
 )
 
 if (options.worker !== undefined) await runWorker(options.worker)
-else if (options.bare !== undefined) await runBare(options.bare)
+else if (options.bare !== undefined) await serveBareDbos(options.bare)
 else await runBench()
-
-/** Plain DBOS as its documentation sets it up, in a process and a schema of its own; a line asks for one loop. */
-async function runBare(url: string): Promise<void> {
-  const one = DBOS.registerWorkflow(async (id: string) => DBOS.runStep(async () => id, { name: 'only' }), {
-    name: 'one',
-  })
-  const four = DBOS.registerWorkflow(
-    async (id: string) => {
-      for (const name of ['a', 'b', 'c', 'd']) await DBOS.runStep(async () => id, { name })
-    },
-    { name: 'four' },
-  )
-  DBOS.setConfig({
-    name: 'bare',
-    systemDatabaseUrl: url,
-    systemDatabaseSchemaName: 'dbos_bare',
-    executorID: 'bare',
-    logLevel: 'error',
-  })
-  await DBOS.launch()
-  console.log('ready')
-  for await (const line of createInterface({ input: process.stdin })) {
-    const { steps, ...loop } = JSON.parse(line) as BareLoop
-    const start = (id: string) => (steps === 1 ? DBOS.startWorkflow(one)(id) : DBOS.startWorkflow(four)(id))
-    const operation = async () => {
-      const handle = await start(randomUUID())
-      await handle.getResult()
-    }
-    console.log(JSON.stringify(await runLoop({ ...loop, operation })))
-  }
-  process.exit(0)
-}
-
-type BareLoop = {
-  readonly steps: number
-  readonly inFlight: number
-  readonly forMs: number
-  readonly warmUpMs: number
-  readonly postmaster: number
-}
 
 type Child = { next(): Promise<string>; say(line: string): void; end(): void }
 
 /** This file in another process, ready when this resolves. */
-async function openChild(role: 'worker' | 'bare', url: string): Promise<Child> {
-  const child = spawn(process.execPath, [import.meta.filename, `--${role}`, url], {
+async function openChild(url: string): Promise<Child> {
+  const child = spawn(process.execPath, [import.meta.filename, '--worker', url], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
@@ -164,19 +124,9 @@ async function runBench(): Promise<void> {
   const loop = (inFlight: number, operation: () => Promise<unknown>) => () =>
     runLoop({ inFlight, forMs: Number(options.seconds) * 1_000, warmUpMs: 300, postmaster: server.pid, operation })
   const bare = () => db.run(insertFact, [randomUUID()])
-  const plain = await openChild('bare', db.config.url)
-  const workflow = (steps: number, inFlight: number) => async () => {
-    plain.say(
-      JSON.stringify({
-        steps,
-        inFlight,
-        forMs: Number(options.seconds) * 1_000,
-        warmUpMs: 300,
-        postmaster: server.pid,
-      }),
-    )
-    return JSON.parse(await plain.next()) as Sample
-  }
+  const plain = await openBareDbos(import.meta.filename, db.config.url)
+  const workflow = (steps: number, inFlight: number) => () =>
+    plain.loop({ steps, inFlight, forMs: Number(options.seconds) * 1_000, warmUpMs: 300, postmaster: server.pid })
   const cases: Case[] = [1, 16].flatMap((n) => [
     { name: `bare commit, ${n}`, run: loop(n, bare) },
     {
@@ -218,7 +168,7 @@ async function runBench(): Promise<void> {
 
   /** The other process takes the queue `connector_calls`; times are those of the database. */
   async function measureFar(on: Db): Promise<number> {
-    const child = await openChild('worker', on.config.url)
+    const child = await openChild(on.config.url)
     const ids = Array.from({ length: 200 }, () => randomUUID())
     for (const id of ids) {
       await on.transaction(async (tx) => {
