@@ -3,6 +3,7 @@ import { OpenAPIHono } from '@hono/zod-openapi'
 import type { Hono } from 'hono'
 import { accessLog } from './access-log.ts'
 import { type ApiDeps, type GovernedWork, limitsOf } from './api-deps.ts'
+import { agentActionRoutes } from './agent-action-routes.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { artifactRoutes } from './artifact-routes.ts'
 import { auditRoutes } from './audit-routes.ts'
@@ -94,6 +95,7 @@ function mountWork(app: Api, deps: ApiDeps, work: GovernedWork): void {
   const routers: readonly Hono<ApiEnv>[] = [
     taskTypeRoutes(commands),
     commandRoutes(deps, commands),
+    agentActionRoutes(commands),
     approvalRoutes({ ...deps, approvals }),
     ...(artifacts ? [artifactRoutes(deps, commands, artifacts)] : []),
     ...(schedules ? [scheduleRoutes(deps, schedules)] : []),

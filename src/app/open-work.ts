@@ -15,6 +15,7 @@ import {
   checkShapes,
   COMMAND_KIND,
   type CommandWorld,
+  compensateDefinitions,
   connectorDefinitions,
   followCandidates,
   memoryDefinitions,
@@ -116,6 +117,7 @@ export async function openWork(
   const definitions = [
     ...shippedPolicies,
     ...publishArtifactDefinitions,
+    ...compensateDefinitions(() => commands.world),
     ...memoryDefinitions(memory.value),
     ...openMaintenance(() => approvals, connectors.value),
     ...connectorDefinitions(connectors.value),

@@ -3,6 +3,8 @@ import type { Refusal } from '#kernel/refusal'
 import type { RefusalCode } from '#kernel/refusal-codes'
 
 const TASKS = '`concord task-types` lists the tasks and their payloads.'
+const TOOLS =
+  '`concord task-types` lists the tasks; tools are those whose ingress_types name agent_action (--json shows them).'
 const MOVES = '`concord commands show <id>` says what can happen now, and who can do it.'
 const INBOX = '`concord inbox` lists what waits for you.'
 const ELSEWHERE = 'CONCORD_WORKSPACE chooses the workspace.'
@@ -10,6 +12,9 @@ const ELSEWHERE = 'CONCORD_WORKSPACE chooses the workspace.'
 const hints: Partial<Record<RefusalCode, string>> = {
   task_unknown: TASKS,
   ingress_not_allowed: TASKS,
+  'commands.tool.unknown': TOOLS,
+  'commands.tool.forbidden': TOOLS,
+  'commands.tool.ambiguous': TOOLS,
   'commands.payload.malformed': TASKS,
   'idempotency.key.required': 'Add --key <text>: the same text again is the same request.',
   'idempotency.field.missing': TASKS,

@@ -19,6 +19,7 @@ import { addKeys } from './keys.ts'
 import { addMemory } from './memory.ts'
 import { addMigrate } from './migrate.ts'
 import { addPeople } from './people.ts'
+import { addPropose } from './propose.ts'
 import { addReservations } from './reservations.ts'
 import { addRetry } from './retry.ts'
 import { addScheduler } from './scheduler.ts'
@@ -65,6 +66,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
   const work = [
     addTaskTypes,
     addSubmit,
+    addPropose,
     addCommands,
     addWhy,
     addInbox,

@@ -4,6 +4,17 @@ export { isRefusalCode, kindOf, type RefusalCode, refusalCodes, type RefusalKind
 export { KernelFault } from './errors.ts'
 export { type Clock, type NewId, type Random } from './clock.ts'
 export {
+  agentActionTypes,
+  type AgentActionType,
+  type AgentStep,
+  type AgentStepColumns,
+  type AgentStepEvent,
+  type AgentStepField,
+  agentStepFields,
+  readAgentStep,
+  toAgentStepEvent,
+} from './agent-step.ts'
+export {
   afterEnd,
   canMove,
   type Clear,
@@ -328,6 +339,7 @@ export { guardValue } from './json-value-guard.ts'
 export { canonicalJson } from './canonical-json.ts'
 export { decideIdempotencyKey, KEY_CHARACTERS_MAX, type KeyContract, parseIdempotencyKey } from './idempotency-key.ts'
 export {
+  actionKey,
   agentKey,
   cronKey,
   type KeyPart,

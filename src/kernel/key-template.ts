@@ -91,6 +91,11 @@ export function agentKey(agentRunId: string, stepIndex: number): string {
   return `agent:${escapeUntil(agentRunId, ':')}:${stepIndex}`
 }
 
+/** `agent:action:{key}`: what an agent proposes outside a run. A run's id is never `action`, so it cannot take a step's key. */
+export function actionKey(key: string): string {
+  return `agent:action:${key}`
+}
+
 /** Each kind of key above belongs to one way in: whoever else could send one would take the place of what comes later. */
 const ownedPrefixes = [
   ['webhook:', 'webhook'],

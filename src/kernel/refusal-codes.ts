@@ -290,6 +290,10 @@ export const refusalCodes = {
   'commands.plan.invalid': 'invalid',
   'commands.dependency.not_found': 'not_found',
   'commands.webhook.source_unknown': 'not_found',
+  // what agents propose
+  'commands.tool.unknown': 'not_found',
+  'commands.tool.forbidden': 'forbidden',
+  'commands.tool.ambiguous': 'invalid',
 
   // artifacts: types, content, lineage, moves
   'artifacts.type.unknown': 'invalid',

@@ -2,7 +2,7 @@
 import { classifyError } from '#kernel/error-classes'
 import { guardValue } from '#kernel/json-value-guard'
 import { redactText, redactValue } from '#kernel/secret-shapes'
-import { EffectFailure, EffectPending } from './catalog/effect-definition.ts'
+import { type AwaitedEnd, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
 import type { AttemptFailure } from './decide-outcome.ts'
 import { renewTurn } from './sql/take-turn.ts'
 import { type Turn, TURN_MS } from './turn.ts'
@@ -10,7 +10,7 @@ import { type Turn, TURN_MS } from './turn.ts'
 export type CallOutcome<T> =
   | { readonly t: 'answered'; readonly value: T }
   | { readonly t: 'failed'; readonly failure: AttemptFailure }
-  | { readonly t: 'pending'; readonly commandId: string }
+  | { readonly t: 'pending'; readonly commandId: string; readonly wanted: AwaitedEnd }
   /** A later turn has the command: whatever this call did will be found by it. */
   | { readonly t: 'lost' }
 
@@ -32,7 +32,7 @@ export async function callWithin<T>(
     (value): CallOutcome<T> => ({ t: 'answered', value }),
     (error: unknown): CallOutcome<T> => {
       if (error instanceof TurnLost) return { t: 'lost' }
-      if (error instanceof EffectPending) return { t: 'pending', commandId: error.commandId }
+      if (error instanceof EffectPending) return { t: 'pending', commandId: error.commandId, wanted: error.wanted }
       return { t: 'failed', failure: failureOf(error) }
     },
   )

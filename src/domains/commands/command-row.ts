@@ -144,6 +144,8 @@ export type ReadBack = {
   readonly asked?: boolean
   /** The command that it waits for. */
   readonly command_id?: string
+  /** How that one must end; left out: `succeeded`. */
+  readonly wanted?: 'succeeded' | 'compensated'
 }
 
 export function readBackOf({ read_back }: Pick<StoredEffect, 'read_back'>): ReadBack {

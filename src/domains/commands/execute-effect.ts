@@ -42,7 +42,7 @@ export async function callAndRecord(
   const called = point(deed.isUndo ? 'commands.undo_called' : 'commands.effect_called')
   if (called) await called
   if (outcome.t === 'lost') return { t: 'lost' }
-  if (outcome.t === 'pending') return recordPending(turn, effect, outcome.commandId)
+  if (outcome.t === 'pending') return recordPending(turn, effect, outcome)
   const result = outcome.t === 'answered' ? asResult(outcome.value) : outcome
   if ('ok' in result && result.ok)
     return recordDone(turn, effect, deed, { result: result.value, emitted, readBack: undefined }, alongside)

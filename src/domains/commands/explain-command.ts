@@ -60,7 +60,10 @@ const because = (value: unknown) => (text(value) === '' ? '' : `, because: ${tex
 const says: Readonly<Record<string, Say>> = {
   command_created: ({ payload }, { command }, who) => ({
     kind: 'trigger',
-    text: `${who(command.requested_by)} asked for ${text(payload['task_name'])} by ${text(payload['ingress']).replaceAll('_', ' ')}.`,
+    text:
+      command.context.run_as === 'agent'
+        ? `An agent of ${who(command.requested_by)} proposed ${text(payload['task_name'])}${because(command.context.metadata['reason'])}.`
+        : `${who(command.requested_by)} asked for ${text(payload['task_name'])} by ${text(payload['ingress']).replaceAll('_', ' ')}.`,
   }),
   policy_evaluated: ({ payload }) => ({ kind: 'policy', text: sayPolicy(payload) }),
   input_requested: ({ payload }) => ({

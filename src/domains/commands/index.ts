@@ -1,4 +1,8 @@
 /** The door of the commands room: the catalog, the governed path from request to outcome, and its explanation. */
+export { actionView, type ActionView, proposeActionBody, toActionView } from './actions/action-contract.ts'
+export { type AgentAction, type AgentGateway, agentGateway } from './actions/agent-gateway.ts'
+export { findTool, isTool, toolSlug } from './actions/find-tool.ts'
+export { type ActingFor, proposeAction, type ProposeAction, type ProposedAction } from './actions/propose-action.ts'
 export { type AddDependency, addDependency } from './add-dependency.ts'
 export { openApprovalOwner } from './approval-owner.ts'
 export { approvalTypesOf } from './approval-types.ts'
@@ -36,6 +40,7 @@ export {
   type UndoCall,
 } from './catalog/effect-definition.ts'
 export type { CatalogFinding } from './catalog/finding.ts'
+export { agenticQuestions, findAgenticGaps, findSwarmGaps, swarmQuestions } from './catalog/agent-questions.ts'
 export { findMappingGaps, mappingQuestions } from './catalog/mapping-lint.ts'
 export { anyHost, type Catalog, type CatalogHost, type CompiledTask, openCatalog } from './catalog/open-catalog.ts'
 export { checkShapes } from './catalog/shape-checks.ts'
@@ -116,6 +121,7 @@ export {
   shippedSchedulesFor,
 } from './maintenance.ts'
 export { type NextMove, nextMoves } from './next-moves.ts'
+export { COMPENSATE_COMMAND, compensateDefinitions, decideCompensation } from './compensate-task.ts'
 export { type CommandDeps, type Commands, openCommands } from './open-commands.ts'
 export { type ExecutionPlan, type PlanStep, validatePlan } from './plan.ts'
 export {

@@ -2,6 +2,7 @@
 import { type ApprovalTypes, openApprovalTypes } from '#domains/approvals'
 import { openInsertLane } from '#store'
 import { approvalTypesOf } from './approval-types.ts'
+import { compensationFacts } from './compensate-task.ts'
 import { newCommands } from './insert-command.ts'
 import type { CommandWorld } from './world.ts'
 import { openWriteLane } from './write-lane.ts'
@@ -16,7 +17,7 @@ export function openCommands(deps: CommandDeps): Commands {
   const writes = openWriteLane(deps.db)
   const approvalTypes = deps.approvalTypes ?? openApprovalTypes(approvalTypesOf(deps.catalog))
   return {
-    world: { facts: {}, ...deps, approvalTypes, inserts, writes },
+    world: { ...deps, facts: { ...compensationFacts, ...deps.facts }, approvalTypes, inserts, writes },
     async close() {
       await inserts.close()
       await writes.close()

@@ -72,7 +72,12 @@ export function createPlan(
       primitive: primitiveOf(effect.effect_type, isSync),
       function_name: task.spec.function_name,
       depends_on: before.length > 0 ? before.map((at) => `step_${at + 1}`) : gate.map(({ step_id }) => step_id),
-      metadata: { effect_type: effect.effect_type, domain_effect_id: effectId, queue: chooseQueue(effect) },
+      metadata: {
+        ...effect.metadata,
+        effect_type: effect.effect_type,
+        domain_effect_id: effectId,
+        queue: chooseQueue(effect),
+      },
       effect,
       effectId,
     }

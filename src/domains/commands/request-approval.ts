@@ -1,13 +1,14 @@
 /** Builds what approvers are asked, one ask for each of them, bound to the content they will see. Pure. */
 import type { ApprovalRequest, ApprovedContent } from '#domains/approvals'
 import type { JsonObject } from '#kernel/json-value'
+import { showQuoted } from '#kernel/visible-text'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { StoredCommand, StoredEffect } from './command-row.ts'
 import type { Course } from './decide-course.ts'
 
 export type AskInput = {
   readonly task: CompiledTask
-  readonly command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by'>
+  readonly command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'context'>
   readonly course: Extract<Course, { t: 'approval' }>
   readonly content: ApprovedContent
   readonly riskLevel: string
@@ -24,7 +25,7 @@ export function planAsks({ task, command, course, content, riskLevel }: AskInput
     content,
     packet: {
       requestedAction: `${task.spec.name}: ${description}`,
-      why: course.reason,
+      why: whyOf(course, command),
       affected: side_effects.length > 0 ? side_effects : ['nothing outside'],
       policy: task.policy.version,
       afterApproval: 'The command is carried out as shown.',
@@ -33,6 +34,13 @@ export function planAsks({ task, command, course, content, riskLevel }: AskInput
     selfDecisionAllowed: approval.self_decision_allowed,
     ...(approval.expires_in_minutes === null ? {} : { expiresInMinutes: approval.expires_in_minutes }),
   }))
+}
+
+/** Whoever decides must know that no person wrote this, and what the agent gives as its reason: words to judge, nothing more. */
+function whyOf({ reason }: AskInput['course'], { context }: Pick<StoredCommand, 'context'>): string {
+  const said = context.metadata['reason']
+  if (context.run_as !== 'agent') return reason
+  return `${reason} Proposed by an agent${typeof said === 'string' ? `, which says: "${showQuoted(said)}"` : ''}.`
 }
 
 /** One approver: `approval:{command_id}`; several, or another round: each its own key. */

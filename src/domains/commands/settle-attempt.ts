@@ -117,7 +117,7 @@ export async function lookUp(
   const stop = point('commands.looked_up')
   if (stop) await stop
   if (outcome.t === 'lost') return { t: 'lost' }
-  if (outcome.t === 'pending') return recordPending(turn, effect, outcome.commandId)
+  if (outcome.t === 'pending') return recordPending(turn, effect, outcome)
   if (outcome.t === 'failed') {
     if (effect.attempt >= effect.max_attempts) return recordUnknown(turn, effect, outcome.failure)
     return recordRetry(turn, effect, { ...outcome.failure, happened: 'unknown' }, LOOK_AGAIN_MS)

@@ -3,19 +3,26 @@ import { isUuid } from '#kernel/uuid'
 import { KernelFault } from '#kernel/errors'
 import { findAwaited, insertWait } from './command-repository.ts'
 import { readBackOf, type StoredEffect } from './command-row.ts'
+import type { AwaitedEnd } from './catalog/effect-definition.ts'
+import type { ExecutionPlan } from './plan.ts'
 import type { EffectEnd } from './record-outcome.ts'
 import type { StepEnd } from './step-intake.ts'
 import { commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
-import { byWorker } from './world.ts'
+import { bySystem, byWorker } from './world.ts'
 
 const LOOK_AGAIN_MS = 60_000
 
 /** The wait is a dependency like any other: the end of the awaited command marks and wakes this one. */
-export async function recordPending(turn: Turn, effect: StoredEffect, commandId: string): Promise<EffectEnd> {
+export async function recordPending(
+  turn: Turn,
+  effect: StoredEffect,
+  { commandId, wanted }: { readonly commandId: string; readonly wanted: AwaitedEnd },
+): Promise<EffectEnd> {
   const { command, world } = turn
   if (!isUuid(commandId))
     throw new KernelFault('commands.effect.pending', 'an effect waits for something that is no command')
-  const draft = draftOf(turn).setEffect(effect, { read_back: { outcome: 'waiting', command_id: commandId } })
+  const waits = { outcome: 'waiting', command_id: commandId, ...(wanted === 'succeeded' ? {} : { wanted }) }
+  const draft = draftOf(turn).setEffect(effect, { read_back: waits })
   if (command.status === 'running')
     draft.move('blocked', byWorker, { reason: 'child_command', child_command_id: commandId })
   const at = world.now()
@@ -51,12 +58,14 @@ export async function settleAwaited(
   if (child && child.completed_at === null) return 'open'
   const draft = draftOf(turn)
   const isBlocked = turn.command.status === 'blocked'
-  if (child?.status === 'succeeded') {
+  const wanted = readBackOf(effect).wanted ?? 'succeeded'
+  if (child?.status === wanted) {
+    const result = wanted === 'succeeded' ? (child.result ?? {}) : { command_id: commandId, status: child.status }
     draft.moveEffect(
       effect,
       'succeeded',
       byWorker,
-      { result: child.result ?? {}, read_back: { outcome: 'done', command_id: commandId } },
+      { result, read_back: { outcome: 'done', command_id: commandId } },
       { payload: { child_command_id: commandId } },
     )
     if (isBlocked) draft.move('running', byWorker, { child_command_id: commandId })
@@ -76,11 +85,29 @@ export async function settleAwaited(
     await commitTurn(turn, draft.done())
     return undefined
   }
-  draft
-    .set({ error, error_class: errorClass })
-    .move('failed', byWorker, { error_class: errorClass, child_command_id: commandId })
-    .release(null)
+  draft.set({ error, error_class: errorClass })
+  if (isTerminalOnChildFailure(turn.command.plan, effect)) {
+    // The end of the child is a cancel of this one: the way it leaves is its own mode's, and what it had done is not forgotten.
+    draft.set({ cancellation_requested: true }).move('cancelling', bySystem, {
+      cancellation_mode: turn.command.cancellation_mode,
+      cancel_reason: error,
+      cancelled_by: bySystem.actor,
+      child_command_id: commandId,
+    })
+    await commitTurn(turn, draft.done())
+    return undefined
+  }
+  draft.move('failed', byWorker, { error_class: errorClass, child_command_id: commandId }).release(null)
   return (await commitTurn(turn, draft.done())) ? { t: 'done' } : undefined
+}
+
+/** Said on the step of the plan that waits: without its child the whole command makes no sense. */
+function isTerminalOnChildFailure(
+  plan: ExecutionPlan | null,
+  { domain_effect_id }: Pick<StoredEffect, 'domain_effect_id'>,
+): boolean {
+  const step = plan?.steps.find(({ metadata }) => metadata['domain_effect_id'] === domain_effect_id)
+  return step?.metadata['terminal_on_child_failure'] === true
 }
 
 async function releaseBlocked(turn: Turn, until: Date | null): Promise<StepEnd> {

@@ -166,8 +166,12 @@ function contextOf(by: Acting, input: SubmitCommand): JsonObject {
     run_as: input.runAs ?? (principal ? 'user' : 'service'),
     trace_id: by.traceId,
     request_id: input.requestId,
-    // The rights of the caller at submit: what rules decide on. An agent never has more than its requester.
-    metadata: { ...input.metadata, role: principal?.role ?? 'system', org_roles: principal?.orgRoles ?? [] },
+    // The rights of the caller at submit: what rules decide on. An agent has those of its requester, and none of its own.
+    metadata: {
+      ...input.metadata,
+      role: principal?.role ?? (input.runAs === 'agent' ? 'none' : 'system'),
+      org_roles: principal?.orgRoles ?? [],
+    },
   }
 }
 

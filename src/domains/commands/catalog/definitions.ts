@@ -108,6 +108,8 @@ export type EffectDraft = {
   readonly payload: JsonObject
   /** Positions in the list that must have succeeded before; left out: the one before it. */
   readonly after?: readonly number[]
+  /** Goes to the step of the plan. `terminal_on_child_failure`: when the command it sets going ends badly, this one is cancelled. */
+  readonly metadata?: { readonly terminal_on_child_failure?: boolean }
 }
 
 /** A task's function: which effects, in which order. Pure: the same payload gives the same list. */

@@ -70,16 +70,23 @@ export class EffectFailure extends Error {
   }
 }
 
-/** Thrown by a handler that has set another command going and waits for its end; the effect's result is that command's result. */
+/**
+ * Thrown by a handler that has set another command going and waits for its end; the effect's result is that command's result. What
+ * the handler has asked for is `succeeded`, or `compensated` where it had the other command undone.
+ */
 export class EffectPending extends Error {
   readonly commandId: string
+  readonly wanted: AwaitedEnd
 
-  constructor(commandId: string) {
+  constructor(commandId: string, wanted: AwaitedEnd = 'succeeded') {
     super(`waiting for the command ${commandId}`)
     this.name = 'EffectPending'
     this.commandId = commandId
+    this.wanted = wanted
   }
 }
+
+export type AwaitedEnd = 'succeeded' | 'compensated'
 
 /** An answer that says no was given before anything was done; silence says nothing. */
 function defaultHappened(errorClass: ErrorClass): 'no' | 'unknown' {

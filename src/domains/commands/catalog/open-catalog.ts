@@ -8,6 +8,8 @@ import { compileRules, type Policy } from '#kernel/policy/policy'
 import { accept, type Decision } from '#kernel/refusal'
 import { type RuntimeCapability, runtimeCapabilities } from '#kernel/saga/capabilities'
 import { chooseQueue, type QueueName, queueNames } from '../choose-queue.ts'
+import { findUnsafeTools } from './agent-checks.ts'
+import { findAgentGaps } from './agent-questions.ts'
 import {
   findContractGaps,
   findDuplicates,
@@ -85,6 +87,8 @@ export function openCatalog(definitions: readonly Definition[], host: CatalogHos
         all.filter(({ isWarning }) => !isWarning),
       ),
     ),
+    ...gaps.flatMap(({ spec }) => findAgentGaps(spec, types.get(spec.command_type))),
+    ...findUnsafeTools(definitions),
     ...effects.flatMap((effect) => findEffectFlaws(effect, definitions)),
     ...findScheduleFlaws(definitions, host.queues),
     ...queueNames

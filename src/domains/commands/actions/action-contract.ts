@@ -1,0 +1,78 @@
+/** The shapes of a proposal: what an agent sends, and the decision that it gets. */
+import { z } from 'zod'
+import { encodeId } from '#kernel/ids'
+import type { JsonObject } from '#kernel/json-value'
+import { policyDecisions } from '#kernel/policy/rule'
+import { riskLevels } from '#kernel/policy/risk'
+import { commandStatus } from '../contract.ts'
+import { actionTypes, type ProposedAction } from './propose-action.ts'
+
+export const proposeActionBody = z
+  .strictObject({
+    tool_name: z.string().min(1).max(200).meta({
+      example: 'publish_report',
+      description: 'A task that is open to agents: its name, its slug, its function or its command type.',
+    }),
+    // Any JSON object; the guard has checked every value before it gets here, and the type of the task checks its shape.
+    payload: z
+      .record(z.string(), z.unknown())
+      .transform((value) => value as JsonObject)
+      .default({})
+      .meta({
+        example: { artifact_id: 'art_0197f3b2c4d57a8e9b0c1d2e3f405170', destination: 'external:finance@example.com' },
+      }),
+    reason: z
+      .string()
+      .trim()
+      .min(1)
+      .max(500)
+      .meta({ example: 'Finance asked for the revenue of May.', description: 'Shown to whoever has to approve it.' }),
+    action_type: z.enum(actionTypes).default('tool_call').meta({ example: 'tool_call' }),
+    risk_level: z
+      .enum(riskLevels)
+      .optional()
+      .meta({ example: 'medium', description: "The tool's own level unless given; it can only be raised." }),
+    idempotency_key: z
+      .string()
+      .optional()
+      .meta({
+        example: 'run-17:step-3',
+        description: 'The same key again is the same proposal. Kept apart from the keys of others.',
+      }),
+  })
+  .meta({ id: 'ProposeAction', description: 'What an agent would like to do.' })
+
+export const actionView = z
+  .object({
+    decision: z.enum(policyDecisions).nullable().meta({
+      example: 'require_approval',
+      description: 'What was decided; null when that took longer than a request is held.',
+    }),
+    command_id: z.string().meta({ example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170' }),
+    approval_id: z.string().nullable().meta({
+      example: 'appr_0197f3b2c4d57a8e9b0c1d2e3f405171',
+      description: 'Of the first question that is open; GET /approvals?command_id= lists all of them.',
+    }),
+    status: commandStatus,
+    reasons: z.array(z.string()).meta({ example: ['External sharing requires approval.'] }),
+    output: z.unknown().meta({ description: 'What came of it, where it was done at once.' }),
+    message: z.string().meta({ example: 'role:data-owner must agree. External sharing requires approval.' }),
+    trace_id: z.string().meta({ example: 'trace_4bf92f3577b34da6a3ce929d0e0e4736' }),
+  })
+  .meta({ id: 'ProposedAction', description: 'The decision about a proposal, and where to follow it.' })
+
+export type ActionView = z.infer<typeof actionView>
+
+export function toActionView(proposed: ProposedAction): ActionView {
+  const { decision, approvalId, command, status, reasons, output, message } = proposed
+  return {
+    decision,
+    command_id: encodeId('command', command.command_id),
+    approval_id: approvalId === null ? null : encodeId('approval', approvalId),
+    status,
+    reasons: [...reasons],
+    output,
+    message,
+    trace_id: command.context.trace_id,
+  }
+}

@@ -1,0 +1,56 @@
+/** The task that an agent means by a tool's name, among those that agents may propose; every other name is refused. Pure. */
+import { nearestNames } from '#kernel/nearest'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import type { Catalog, CompiledTask } from '../catalog/open-catalog.ts'
+
+/** `Publish Report` is the tool `publish_report`. */
+export function toolSlug(taskName: string): string {
+  return taskName
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '_')
+    .replace(/^_|_$/g, '')
+}
+
+export function isTool({ spec }: Pick<CompiledTask, 'spec'>): boolean {
+  return spec.ingress_types.includes('agent_action')
+}
+
+function namesOf({ spec, type }: Pick<CompiledTask, 'spec' | 'type'>): readonly string[] {
+  return [toolSlug(spec.name), spec.function_name, type.name]
+}
+
+/** By the task's own name; else by its slug, its function or its command type, where one open task has it. */
+export function findTool({ tasks }: Pick<Catalog, 'tasks'>, named: string): Decision<CompiledTask> {
+  const own = tasks.get(named)
+  const meant = own ? [own] : [...tasks.values()].filter((task) => namesOf(task).includes(named))
+  const [tool, ...others] = meant.filter(isTool)
+  if (tool && others.length === 0) return accept(tool)
+  const open = [...tasks.values()].filter(isTool)
+  if (tool) {
+    const names = [tool, ...others].map(({ spec }) => spec.name)
+    return refuse('commands.tool.ambiguous', `${quote(named)} could be ${names.map(quote).join(' or ')}.`, {
+      path: 'tool_name',
+      hint: 'Name the task itself.',
+      facts: { tools: names },
+    })
+  }
+  const [closed] = meant
+  if (closed) {
+    return refuse('commands.tool.forbidden', `The task ${quote(closed.spec.name)} is not a tool of agents.`, {
+      path: 'tool_name',
+      hint: 'Only tasks whose ingress_types name agent_action may be proposed; GET /task-types lists them.',
+    })
+  }
+  const near = nearestNames(
+    named,
+    open.map(({ spec }) => toolSlug(spec.name)),
+  )
+  return refuse('commands.tool.unknown', `There is no tool ${quote(named)}.`, {
+    path: 'tool_name',
+    hint:
+      near.length > 0
+        ? `Did you mean ${near.map((name) => `\`${name}\``).join(' or ')}?`
+        : 'GET /task-types lists the tasks; those whose ingress_types name agent_action are tools.',
+    facts: { nearest: near },
+  })
+}
