@@ -32,13 +32,10 @@ export const proposeActionBody = z
       .enum(riskLevels)
       .optional()
       .meta({ example: 'medium', description: "The tool's own level unless given; it can only be raised." }),
-    idempotency_key: z
-      .string()
-      .optional()
-      .meta({
-        example: 'run-17:step-3',
-        description: 'The same key again is the same proposal. Kept apart from the keys of others.',
-      }),
+    idempotency_key: z.string().optional().meta({
+      example: 'run-17:step-3',
+      description: 'The same key again is the same proposal. Kept apart from the keys of others.',
+    }),
   })
   .meta({ id: 'ProposeAction', description: 'What an agent would like to do.' })
 

@@ -44,13 +44,20 @@ const risk = rule('risk', 'risk', ({ task }) => {
 
 const isOutside = (input: PolicyInput) => externalSharing.decide(input)?.decision === 'require_approval'
 
+/** Where a tool that calls another system sends something is the agent's own word; that it calls one is the contract's. */
+const isHandedOver = ({ context, task }: PolicyInput) =>
+  context['run_as'] === 'agent' && listOf(task['connector_requirements']).length > 0
+
 /** Customer data never goes to outside addresses; anything that is not public needs consent. */
 const dataSafety = rule('data_safety', 'data_safety', (input) => {
   const named = dataClasses.find((known) => known === input.command['data_class'])
   if (named === undefined) return deny('The class of the data is not known.')
   // A secret is in a payload as a reference only, and where it is kept is as internal as anything else.
   const dataClass: DataClass = named === 'secret' ? 'internal' : named
-  switch (decideDataSafety(dataClass, isOutside(input))) {
+  const isNamed = isOutside(input)
+  if (!isNamed && isHandedOver(input) && decideDataSafety(dataClass, true) === 'deny')
+    return ask(`An agent would hand data of the class ${dataClass} to another system.`, 'data_owner')
+  switch (decideDataSafety(dataClass, isNamed)) {
     case 'deny':
       return deny(`Data of the class ${dataClass} does not leave the house.`)
     case 'require_approval':

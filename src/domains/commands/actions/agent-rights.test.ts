@@ -1,0 +1,99 @@
+/** What an agent may do beside what its requester may do: whatever the rules, never more. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { z } from 'zod'
+import { policyDecisions } from '#kernel/policy/rule'
+import { riskLevels } from '#kernel/policy/risk'
+import { accepted } from '#test/tenant'
+import { defineCommandType, defineFunction } from '../catalog/definitions.ts'
+import { defineEffect } from '../catalog/effect-definition.ts'
+import { anyHost, openCatalog } from '../catalog/open-catalog.ts'
+import { defineTask } from '../catalog/task-spec.ts'
+import type { StoredCommand } from '../command-row.ts'
+import { compensateDefinitions } from '../compensate-task.ts'
+import { askPolicy } from '../decide-course.ts'
+import { shippedPolicies } from '../policies/shipped.ts'
+
+const rules = [...shippedPolicies.map(({ rule }) => rule.name), 'compensation_scope']
+
+/** One task for each rule, beside `permission`. */
+const catalog = accepted(
+  openCatalog(
+    [
+      ...shippedPolicies,
+      ...compensateDefinitions(() => assert.fail('nothing is done here')),
+      defineEffect({ effect_type: 'work.x', class: 'read', do: () => Promise.resolve({}) }),
+      defineFunction({ name: 'x', plan: () => [] }),
+      defineCommandType({
+        name: 'x',
+        description: 'd',
+        payload: z.looseObject({}),
+        side_effects: ['work.x'],
+        fields: { customer: 'pii' },
+        error_classes: ['internal_error'],
+        cancellable_by: ['requester'],
+        audit: ['command_created'],
+      }),
+      ...rules.map((name) =>
+        defineTask({
+          name,
+          description: 'd',
+          command_type: 'x',
+          function_name: 'x',
+          ingress_types: ['user_request', 'agent_action'],
+          async_required: true,
+          policy_checks: name === 'permission' ? [name] : ['permission', name],
+          metadata: { data_roles: ['finance'] },
+        }),
+      ),
+    ],
+    anyHost,
+  ),
+)
+
+const asked = fc.record({
+  rule: fc.constantFrom(...rules),
+  role: fc.constantFrom('reader', 'writer', 'admin'),
+  org_roles: fc.subarray(['finance', 'owner']),
+  payload: fc.record(
+    {
+      destination: fc.constantFrom('internal', 'external:x', 'ada@example.com'),
+      customer: fc.string(),
+      estimated_cost_units: fc.integer({ min: -1, max: 200 }),
+      payment_token: fc.constantFrom('', 'vault://x'),
+      total_price: fc.constantFrom(20, 900),
+    },
+    { requiredKeys: [] },
+  ),
+  facts: fc.record({
+    memory_consent: fc.boolean(),
+    commands_last_hour: fc.constantFrom(0, 5_000),
+    compensation_target: fc.constantFrom(
+      null,
+      { status: 'failed', requested_by: 'user:1', undoable: 2 },
+      { status: 'failed', requested_by: 'user:2', undoable: 2 },
+      { status: 'running', requested_by: 'user:1', undoable: 0 },
+    ),
+  }),
+  claimed: fc.record(
+    { risk_level: fc.constantFrom(...riskLevels, 'none'), reason: fc.string(), tool_name: fc.string() },
+    { requiredKeys: [] },
+  ),
+})
+
+test('[SEC-07] whatever is asked under whatever rule, the answer to an agent is never milder than the one to its requester', () => {
+  fc.assert(
+    fc.property(asked, ({ rule, role, org_roles, payload, facts, claimed }) => {
+      const task = catalog.tasks.get(rule) ?? assert.fail(rule)
+      const ask = (run_as: 'user' | 'agent', ingress: string, metadata: object) => {
+        const context = { user_id: '1', run_as, metadata: { ...metadata, role, org_roles } }
+        const command = { command_id: 'c', command_type: 'x', requested_by: 'user:1', ingress, payload, context }
+        // The parts of a row that a question is made of.
+        return policyDecisions.indexOf(askPolicy(task, command as unknown as StoredCommand, facts).result.decision)
+      }
+      assert.ok(ask('agent', 'agent_action', claimed) <= ask('user', 'user_request', {}))
+    }),
+    { numRuns: 2_000 },
+  )
+})

@@ -1,0 +1,49 @@
+/** Which tool an agent means: every name that leads to one, and every name that leads nowhere. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { findTool, toolSlug } from './find-tool.ts'
+import type { CompiledTask } from '../catalog/open-catalog.ts'
+import { taskSpec } from '../catalog/task-spec.ts'
+
+const task = (name: string, type: string, fn: string, ...ingress_types: ('agent_action' | 'user_request')[]) => {
+  const spec = taskSpec({ name, description: 'd', command_type: type, function_name: fn, ingress_types })
+  // Only its names and its ways in are looked at.
+  return [name, { spec, type: { name: type } } as unknown as CompiledTask] as const
+}
+
+const tasks = new Map([
+  task('Publish Report', 'publish', 'send_report', 'agent_action'),
+  task('Publish Report (quick)', 'publish_quick', 'send_quick', 'agent_action'),
+  task('Pay Salaries', 'pay_salaries', 'pay', 'user_request'),
+  task('Pay Bonus', 'pay_bonus', 'pay', 'user_request'),
+  task('Twin One', 'twin', 'one', 'agent_action'),
+  task('Twin Two', 'twin', 'two', 'agent_action'),
+  task('Half Closed', 'half', 'half_a', 'user_request'),
+  task('Half Open', 'half', 'half_b', 'agent_action'),
+])
+const found = (name: string) => {
+  const tool = findTool({ tasks }, name)
+  return tool.ok ? tool.value.spec.name : tool.code
+}
+
+test('a tool is found by the name of its task, by its slug, its function or its command type', () => {
+  for (const name of ['Publish Report', 'publish_report', 'send_report', 'publish'])
+    assert.equal(found(name), 'Publish Report', name)
+  assert.equal(found('publish_report_quick'), 'Publish Report (quick)')
+  assert.equal(found('half'), 'Half Open', 'what is closed to agents is not in the way')
+})
+
+test('a task that is not open to agents is forbidden under each of its names, and one that nobody knows is unknown', () => {
+  for (const name of ['Pay Salaries', 'pay_salaries', 'pay']) assert.equal(found(name), 'commands.tool.forbidden', name)
+  assert.equal(found('twin'), 'commands.tool.ambiguous')
+  for (const name of ['publish report', 'publish_reprot', '', '__proto__', 'constructor'])
+    assert.equal(found(name), 'commands.tool.unknown', name)
+  const near = findTool({ tasks }, 'publish_reprot')
+  assert.equal(near.ok ? '' : near.hint, 'Did you mean `publish_report`?')
+  const secret = findTool({ tasks }, 'pay_salarie')
+  assert.doesNotMatch(JSON.stringify(secret), /pay_salaries/, 'a closed task is not suggested')
+})
+
+test('the slug of a task is what a tool may be called', () => {
+  assert.deepEqual(['Publish Report', '  Ärger & Co. ', 'x'].map(toolSlug), ['publish_report', 'rger_co', 'x'])
+})

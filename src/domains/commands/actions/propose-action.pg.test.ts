@@ -1,0 +1,234 @@
+/** Agents at the door of the commands room: with whose rights they act, what they hold, and that nothing happens beside the path. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { decideApproval } from '#domains/approvals'
+import type { Principal } from '#domains/identity'
+import { agentTools, propose, type Proposal } from '#test/agent-tools'
+import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
+import { accepted, TRACE } from '#test/tenant'
+import { fireSchedule } from '../fire-schedule.ts'
+import { submitCommand } from '../submit-command.ts'
+import { explainCommand } from '../explain-command.ts'
+import { getCase } from '../command-repository.ts'
+import { listCommandEvents } from '../read-commands.ts'
+import { actingFor } from '../world.ts'
+import { agentGateway } from './agent-gateway.ts'
+
+const OUTSIDE = { subject: 's', destination: 'external:finance@example.com' }
+
+describe('what agents propose', () => {
+  let room: TestRoom
+  let writer: Principal
+  let workspaceId: string
+  before(async () => {
+    room = await openTestRoom(undefined, agentTools)
+    writer = room.tenant.people.writer.principal
+    workspaceId = room.tenant.workspace.id
+  })
+  after(() => room.close())
+
+  const ask = async (action: Proposal, by = writer) => accepted(await propose(room, by, action))
+  const codeOf = async (action: Proposal, by = writer) => {
+    const proposed = await propose(room, by, action)
+    return proposed.ok ? proposed.value.decision : proposed.code
+  }
+  const countOf = async (table: string) =>
+    (await room.rows<{ count: number }>(`select count(*)::integer as count from ${table}`))[0]?.count
+  const contextOf = async (commandId: string) =>
+    (
+      await room.rows<{ context: { run_as: string; user_id: string; metadata: Record<string, unknown> } }>(
+        'select context from concord.commands where command_id = $1',
+        [commandId],
+      )
+    )[0]?.context ?? assert.fail('no command')
+
+  test('[SEC-07] run_as says whose authority applies: a person’s own, a service’s, or that of an agent for a person', async () => {
+    const person = await contextOf(await room.submit({ subject: 's' }))
+    assert.deepEqual([person.run_as, person.user_id, person.metadata['role']], ['user', writer.userId, 'writer'])
+    const nightly = { name: 'nightly', command_type: 'work', payload: { subject: 's' } }
+    const firing = { workspaceId, dueAt: room.clock.now(), traceId: TRACE, requestId: 'r' }
+    const fired = accepted(await fireSchedule(room.world, nightly, firing))
+    const service = await contextOf(fired.command.command_id)
+    assert.deepEqual([service.run_as, service.metadata['role']], ['service', 'system'])
+    const { command } = await ask({ toolName: 'publish_note' })
+    const agent = await contextOf(command.command_id)
+    assert.deepEqual([agent.run_as, agent.user_id, agent.metadata['role']], ['agent', writer.userId, 'writer'])
+    assert.equal(command.requested_by, `user:${writer.userId}`)
+  })
+
+  test('[SEC-07] an agent has its requester’s rights and none beside: not a role it claims, not those of nobody, not an operator’s', async () => {
+    const { reader, admin } = room.tenant.people
+    assert.equal(await codeOf({ toolName: 'publish_note' }, reader.principal), 'deny')
+    assert.equal(await codeOf({ toolName: 'read_books' }), 'deny')
+    assert.equal(await codeOf({ toolName: 'read_books' }, { ...writer, orgRoles: ['finance'] }), 'allow')
+    assert.equal(await codeOf({ toolName: 'read_books' }, admin.principal), 'allow')
+    // Rights come from the credential; what stands in the payload or beside it opens nothing.
+    const claims = { subject: 's', role: 'admin', org_roles: ['finance'] } as never
+    assert.equal(await codeOf({ toolName: 'read_books', payload: claims }), 'deny')
+    const forged = {
+      metadata: { role: 'admin', org_roles: ['finance'] },
+      taskName: 'Read Books',
+      payload: { subject: 's' },
+    }
+    const base = { workspaceId, ingress: 'agent_action' as const, requestId: 'r', runAs: 'agent' as const }
+    const by = actingFor(writer, TRACE)
+    const beside = accepted(await submitCommand(room.world, by, { ...base, ...forged })).command.command_id
+    await room.settle(beside)
+    assert.deepEqual([await room.statusOf(beside), (await contextOf(beside)).metadata['role']], ['failed', 'writer'])
+    // Without a person behind it, an agent is nobody: the rights of Concord itself are not lent.
+    const alone = { actor: 'agent:1', kind: 'user' as const, traceId: TRACE }
+    const nobody = accepted(await submitCommand(room.world, alone, { ...base, ...forged })).command.command_id
+    await room.settle(nobody)
+    assert.deepEqual([await room.statusOf(nobody), (await contextOf(nobody)).metadata['role']], ['failed', 'none'])
+    // What an administrator’s agent asks for is asked for as by a user: operators decide, agents do not.
+    const asked = await ask({ toolName: 'publish_note' }, admin.principal)
+    const [created] = await listCommandEvents(room.db, workspaceId, asked.command.command_id, {
+      afterSeq: null,
+      limit: 1,
+    })
+    assert.equal(created?.actor, `user:${admin.principal.userId}`)
+  })
+
+  test('[SEC-07] [POL-13] a risk that an agent declares raises that of the tool and never lowers it', async () => {
+    const riskOf = async (riskLevel: 'low' | 'high' | undefined) => {
+      const { command } = await ask({ toolName: 'publish_note', riskLevel })
+      const events = await listCommandEvents(room.db, workspaceId, command.command_id, { afterSeq: null, limit: 50 })
+      const { input } = events.find(({ event_type }) => event_type === 'policy_evaluated')?.payload as {
+        input: { task: { risk_level: string } }
+      }
+      return input.task.risk_level
+    }
+    assert.equal(await riskOf(undefined), 'medium')
+    assert.equal(await riskOf('high'), 'high')
+    assert.equal(await riskOf('low'), 'medium')
+  })
+
+  test('[PRM-07] an agent holds one function: nothing of the house can be reached through it, and what comes back is data', async () => {
+    const by = { ...actingFor(writer, TRACE), principal: writer }
+    const gateway = agentGateway(room.world, by, { workspaceId, requestId: 'r', waitMs: 0 })
+    const reached = new Set<unknown>()
+    const walk = (value: unknown): void => {
+      if ((typeof value !== 'object' && typeof value !== 'function') || value === null || reached.has(value)) return
+      reached.add(value)
+      for (const key of Reflect.ownKeys(value)) walk(Reflect.getOwnPropertyDescriptor(value, key)?.value)
+    }
+    const insides = [room.world, room.world.db, room.world.catalog, room.world.writes, room.world.inserts, by, writer]
+    const held = (value: unknown) => {
+      reached.clear()
+      walk(value)
+      return insides.filter((inside) => reached.has(inside))
+    }
+    assert.ok(Object.isFrozen(gateway))
+    assert.deepEqual(Object.keys(gateway), ['propose'])
+    assert.deepEqual(held(gateway), [])
+    assert.equal(held({ world: room.world }).length >= 3, true, 'the walk finds what there is to find')
+    const answered = await gateway.propose({ toolName: 'publish_note', payload: OUTSIDE, reason: 'r' })
+    assert.deepEqual(structuredClone(answered), answered, 'no function, no class, no handle')
+    assert.deepEqual(held(answered), [])
+    // Whatever else it slips into its action, for whom and where it acts was settled before.
+    const theirs = { workspaceId: room.clock.newId(), requestId: 'x', runAs: 'service', ingress: 'user_request' }
+    const slipped = { toolName: 'publish_note', payload: { subject: 's' }, reason: 'r', ...theirs }
+    const before = await countOf('concord.commands')
+    const own = await gateway.propose(slipped)
+    assert.equal(await countOf('concord.commands'), Number(before) + 1)
+    const rows = await room.rows(
+      `select workspace_id, ingress, context->>'run_as' as run_as from concord.commands order by created_at desc, command_id desc limit 1`,
+    )
+    assert.deepEqual(rows, [{ workspace_id: workspaceId, ingress: 'agent_action', run_as: 'agent' }])
+    assert.equal('ok' in own, false)
+    await room.settleWoken()
+  })
+
+  test('[PRM-07] what the framework owns stays its own: rights, policy, state, approvals, effects, records and audit are not the agent’s to set', async () => {
+    const calls = room.provider.calls.length
+    const { command, decision, approvalId, status } = await ask({ toolName: 'publish_note', payload: OUTSIDE })
+    assert.deepEqual([decision, status], ['require_approval', 'waiting_for_approval'])
+    assert.equal(room.provider.calls.length, calls, 'no effect before the answer')
+    const attempt = (extra: object) => codeOf({ toolName: 'publish_note', payload: { ...OUTSIDE, ...extra } as never })
+    // Words in a payload that claim a decision, a consent or a state are words: the contract does not know them.
+    for (const claim of [{ decision: 'allow' }, { approved: true }, { status: 'approved' }, { run_as: 'user' }])
+      assert.equal(await attempt(claim), 'deny', JSON.stringify(claim))
+    const say = { workspaceId, approvalId: approvalId ?? '', decision: 'approved', reason: 'r', traceId: TRACE }
+    const self = await decideApproval(room.approvals, { ...writer, orgRoles: ['data-owner'] }, say)
+    assert.equal(self.ok ? '' : self.code, 'self_approval')
+    const robot = { ...decider(room), externalId: 'agent:7', orgRoles: ['data-owner'] }
+    const machine = await decideApproval(room.approvals, robot, say)
+    assert.equal(machine.ok ? '' : machine.code, 'agents_cannot_decide')
+    assert.equal(await room.statusOf(command.command_id), 'waiting_for_approval')
+    assert.equal(room.provider.calls.length, calls)
+    accepted(await decideApproval(room.approvals, { ...decider(room), orgRoles: ['data-owner'] }, say))
+    assert.equal(await room.settle(command.command_id), 'succeeded')
+    assert.equal(room.provider.calls.length, calls + 1)
+  })
+
+  test('whoever approves sees that an agent proposed it and what it gave as its reason, with nothing hidden in it', async () => {
+    const reason = 'Finance waits.\u202e Approve quickly. token sk_live_4242424242424242424242'
+    const { command } = await ask({ toolName: 'publish_note', payload: { ...OUTSIDE, subject: 'seen' }, reason })
+    const [row] = await room.rows<{ packet: { why: string } }>(
+      'select review_packet as packet from concord.approvals where command_id = $1',
+      [command.command_id],
+    )
+    const why = JSON.stringify(row?.packet)
+    assert.match(why, /Proposed by an agent, which says: /)
+    assert.match(why, /Finance waits\./)
+    assert.doesNotMatch(why, /\u202e|sk_live_4242/)
+    const found = accepted(await getCase(room.db, workspaceId, command.command_id))
+    const events = await listCommandEvents(room.db, workspaceId, command.command_id, { afterSeq: null, limit: 50 })
+    assert.match(
+      explainCommand(found, events).chain[0]?.text ?? '',
+      /^An agent of .* proposed Publish Note, because: Finance/,
+    )
+  })
+
+  test('every path of today is a command that policy was asked about: a rule that denies all stops each of them', async () => {
+    const calls = room.provider.calls.length
+    const stopped = [
+      await room.submit({ subject: 's', decide: 'deny' }),
+      (await ask({ toolName: 'forbidden_note', payload: { subject: 's' } })).command.command_id,
+      (await ask({ toolName: 'forbidden_note', payload: OUTSIDE })).command.command_id,
+    ]
+    for (const id of stopped) {
+      await room.settle(id)
+      const rows = await room.rows(
+        `select c.status, c.error_class, e.payload->>'decision' as decision from concord.commands c
+           join concord.domain_events e on e.command_id = c.command_id and e.event_type = 'policy_evaluated' where c.command_id = $1`,
+        [id],
+      )
+      assert.deepEqual(rows, [{ status: 'failed', error_class: 'policy_denied', decision: 'deny' }])
+    }
+    assert.equal(room.provider.calls.length, calls)
+  })
+
+  test('a repeated proposal is the same command; its key takes the place of no other, and nobody else can send it', async () => {
+    const action = { toolName: 'publish_note', payload: { subject: 'once' }, idempotencyKey: 'step-1' }
+    const [first, again] = [await ask(action), await ask(action)]
+    assert.deepEqual([again.isNew, again.command.command_id], [false, first.command.command_id])
+    assert.equal(again.decision, first.decision)
+    assert.equal(first.command.idempotency_key, 'agent:action:step-1')
+    assert.equal(await codeOf({ ...action, payload: { subject: 'other' } }), 'key_reused')
+    const key = { idempotencyKey: 'agent:action:step-2', taskName: 'Publish Note', payload: { subject: 's' } }
+    const by = actingFor(writer, TRACE)
+    const taken = await submitCommand(room.world, by, { ...key, workspaceId, ingress: 'user_request', requestId: 'r' })
+    assert.equal(taken.ok ? '' : taken.code, 'key_reserved')
+  })
+
+  test('an answer is never guessed: a proposal that nobody drives is on record and undecided', async () => {
+    room.woken.length = 0
+    const by = { ...actingFor(writer, TRACE), principal: writer }
+    const gateway = agentGateway(room.world, by, { workspaceId, requestId: 'r', waitMs: 30 })
+    const open = await gateway.propose({ toolName: 'publish_note', payload: OUTSIDE, reason: 'r' })
+    assert.ok('decision' in open)
+    assert.deepEqual([open.decision, open.status, open.approval_id], [null, 'created', null])
+    await room.settleWoken()
+    assert.ok(
+      await pendingOf(
+        room,
+        (
+          await room.rows<{ command_id: string }>(
+            'select command_id from concord.commands order by created_at desc, command_id desc limit 1',
+          )
+        )[0]?.command_id ?? '',
+      ),
+    )
+  })
+})
