@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
+import { decideApproval } from '#domains/approvals'
 import { defineArtifactType, writeArtifact } from '#domains/artifacts'
 import {
   actingFor,
@@ -26,8 +27,10 @@ import { errorClasses } from '#kernel/error-classes'
 import { decodeId, encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { aCommand } from '#test/concord-rows'
+import { testSecrets } from '#test/connectors'
 import { openTestDb, type TestDb } from '#test/database'
 import { type MisbehavingApi, openMisbehavingApi } from '#test/misbehaving-api'
+import { openMisbehavingMail } from '#test/misbehaving-mail'
 import { insertRow } from '#test/store-rows'
 import { accepted, aTenant, aWorld, type Tenant, TRACE } from '#test/tenant'
 import { until } from '#test/until'
@@ -60,6 +63,7 @@ function tool(name: string, effect: string, input: (payload: JsonObject) => Json
       async_required: true,
       connector_requirements: [effect.split('.')[1] ?? ''],
       policy_checks: ['permission', 'data_safety'],
+      risk_level: 'medium',
     }),
   ]
 }
@@ -76,6 +80,7 @@ describe('data safety', () => {
   let tenant: Tenant
   let work: OpenedWork
   let api: MisbehavingApi
+  let mail: Awaited<ReturnType<typeof openMisbehavingMail>>
   let home: string
 
   before(async () => {
@@ -83,6 +88,7 @@ describe('data safety', () => {
     const { db } = opened
     home = await mkdtemp(join(tmpdir(), 'concord-safety-'))
     api = await openMisbehavingApi()
+    mail = await openMisbehavingMail({ user: 'concord', pass: 'canary-mail-0123456789' })
     const identity = { ...aWorld(db), now: () => new Date() }
     tenant = await aTenant(identity)
     const reach = { allow_http: true, private_networks: ['127.0.0.1'] }
@@ -108,18 +114,27 @@ describe('data safety', () => {
         }),
         notificationConnector({
           webhook: { url: `${api.url}/notify`, secret_ref: 'vault://notify', reach },
+          email: {
+            host: '127.0.0.1',
+            port: mail.port,
+            from: 'concord@example.com',
+            secret_ref: 'vault://mail',
+            allow_plain: true,
+            private_networks: ['127.0.0.1'],
+          },
         }),
       ],
       catalog: [
         ...tool('call_partner', 'connector.partner.tell', carried),
         ...tool('sync_partner', 'connector.partner.sync', carried),
         ...tool('notify_partner', 'connector.notification.send_webhook', told),
+        ...tool('send_notification', 'connector.notification.send_email', told),
       ],
       artifactTypes: [
         defineArtifactType({ name: 'customer_list', description: 'Who buys.', data_class: 'pii' }),
         defineArtifactType({ name: 'price_list', description: 'What it costs.', data_class: 'internal' }),
       ],
-      secrets: { vault: () => Promise.resolve('0123456789abcdef0123456789abcdef') },
+      secrets: testSecrets({ notify: '0123456789abcdef0123456789abcdef', mail: 'concord:canary-mail-0123456789' }),
     }
     const world = { ...identity, random: Math.random, randomBytes: (count: number) => randomBytes(count) }
     const config = accepted(readConfig({ CONCORD_HOME: home }, home))
@@ -130,6 +145,7 @@ describe('data safety', () => {
   after(async () => {
     await work?.close()
     await api?.close()
+    await mail?.close()
     await opened?.close()
     await rm(home, { recursive: true, force: true })
   })
@@ -266,6 +282,22 @@ describe('data safety', () => {
     const secret = await remember({ note: 'sk_live_4242424242424242424242' })
     assert.equal(secret.ok ? '' : secret.code, 'memory.content.secret')
     assert.deepEqual(await opened.db.query('select 1 from concord.memory_records'), [])
+  })
+
+  test('[EXM-04] an agent’s mail to finance@example.com waits for the owner of the data, and is sent once', async () => {
+    const asked = await ask('send_notification', { note: 'May is done.', destination: 'finance@example.com' })
+    assert.deepEqual([asked.decision, mail.taken.length], ['require_approval', 0])
+    assert.match(asked.command_id, /^cmd_/)
+    const approvalId = accepted(decodeId('approval', asked.approval_id ?? ''))
+    const { principal: admin } = tenant.people.admin
+    const answer = { workspaceId: tenant.workspace.id, approvalId, decision: 'approved', reason: 'so', traceId: TRACE }
+    accepted(await decideApproval(work.approvals, { ...admin, orgRoles: ['data-owner'] }, answer))
+    await until(async () => (await restOf(asked)) === 'succeeded', 'the mail')
+    assert.equal(mail.taken.length, 1)
+    assert.match(mail.taken[0] ?? '', /^To: finance@example\.com/im)
+    const twice = await decideApproval(work.approvals, { ...admin, orgRoles: ['data-owner'] }, answer)
+    assert.equal(twice.ok, false)
+    assert.equal(mail.taken.length, 1)
   })
 
   test('each of these ways is a command that policy was asked about; an agent of somebody without rights is stopped on all of them', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { assertFindings, assertTidy } from './finding.ts'
-import { areas, checkAreas, checkPaths, checkRooms } from './suite.ts'
+import { areas, checkAreas, checkPaths, checkRooms, safety, workflows } from './suite.ts'
 import { plantTree, readTree } from './tree.ts'
 
 const policy = { name: 'policy', kind: 'unit', rows: ['POL-01'] } as const
@@ -23,6 +23,8 @@ describe('the suites', () => {
       'src/c.pg.test.ts': `import { cases } from './a.case.ts'`,
     }
     assertFindings(checkAreas(plantTree(mended), [policy, retry]), [])
+    const narrow = { ...policy, says: /denied/ }
+    assertFindings(checkAreas(plantTree(mended), [narrow]), ['test: policy: no unit test cites POL-01'])
   })
 
   test('a path that no test asks for is found', () => {
@@ -61,6 +63,14 @@ describe('the suites', () => {
     const database = areas.filter(({ kind }) => kind === 'database')
     assert.equal(database.length, 5)
     assertTidy(checkAreas(tree, database))
+  })
+  test('[TST-03] tests of whole ways: a report, a publication behind an approval, a webhook that comes twice, an agent that has to ask', () => {
+    assert.equal(workflows.length, 4)
+    assertTidy(checkAreas(tree, workflows))
+  })
+  test('[TST-04] tests of what must be stopped: denials, sharing, memory without consent, forbidden tools, repeated webhooks', () => {
+    assert.equal(safety.length, 5)
+    assertTidy(checkAreas(tree, safety))
   })
   test('[TST-08] whatever others can ask for over HTTP is asked for by a test, and every room has tests', () => {
     assertTidy([...checkPaths(tree), ...checkRooms(tree)])

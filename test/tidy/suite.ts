@@ -3,7 +3,13 @@ import { idsInTitle } from '../../scripts/requirements/titles.ts'
 import type { Finding } from './finding.ts'
 import { isTest, type Tree } from './tree.ts'
 
-export type Area = { readonly name: string; readonly rows: readonly string[]; readonly kind: 'unit' | 'database' }
+export type Area = {
+  readonly name: string
+  readonly rows: readonly string[]
+  readonly kind: 'unit' | 'database'
+  /** What the title says beside its rows, where a row is wider than the area. */
+  readonly says?: RegExp
+}
 
 /** Without a database, and on a real one. A `.case.ts` is run by tests of both kinds or says so by its neighbours. */
 export const areas: readonly Area[] = [
@@ -19,9 +25,27 @@ export const areas: readonly Area[] = [
   { name: 'connector call recording', kind: 'database', rows: ['CON-07', 'CON-08'] },
 ]
 
+/** Whole ways through the path, on a real database. */
+export const workflows: readonly Area[] = [
+  { name: 'report end to end', kind: 'database', rows: ['EXM-02'] },
+  { name: 'approval-gated publish', kind: 'database', rows: ['EXM-03'], says: /publish/ },
+  { name: 'webhook deduplication', kind: 'database', rows: ['API-06'], says: /once/ },
+  { name: 'agent tool proposal with approval', kind: 'database', rows: ['API-04'], says: /agrees, and it is done/ },
+]
+
+/** What must be stopped. */
+export const safety: readonly Area[] = [
+  { name: 'policy denial', kind: 'database', rows: ['POL-03'], says: /policy_denied/ },
+  { name: 'external sharing approval', kind: 'database', rows: ['POL-07'], says: /require_approval/ },
+  { name: 'memory consent', kind: 'database', rows: ['MEM-04'], says: /without consent/ },
+  { name: 'forbidden tools', kind: 'database', rows: ['SEC-01'], says: /tool allowlist/ },
+  { name: 'duplicate webhook', kind: 'database', rows: ['API-06'], says: /once/ },
+]
+
 /** A unit test is a `.test.ts` that is neither on Postgres nor a journey; a case belongs to the tests that import it. */
 function kindsOf(tree: Tree, path: string, seen: ReadonlySet<string> = new Set()): ReadonlySet<string> {
-  if (/\.pg\.test\.ts$|\.journey\.test\.ts$/.test(path)) return new Set(['database'])
+  // The example programs run on a Postgres of their own.
+  if (/\.pg\.test\.ts$|\.journey\.test\.ts$|^examples\/examples\.test\.ts$/.test(path)) return new Set(['database'])
   if (path.endsWith('.test.ts')) return new Set(['unit'])
   if (seen.has(path)) return new Set()
   const name = path.slice(path.lastIndexOf('/') + 1)
@@ -30,17 +54,17 @@ function kindsOf(tree: Tree, path: string, seen: ReadonlySet<string> = new Set()
 }
 
 /** A title begins with its rows, wherever it is written. */
-function cites(text: string, row: string): boolean {
-  return [...text.matchAll(/['"`](\s*(?:\[[A-Z]{2,4}-\d{2,4}\]\s*)+[^'"`\n]*)/g)].some(([, title = '']) =>
-    idsInTitle(title).includes(row),
+function cites(text: string, row: string, says = /^/): boolean {
+  return [...text.matchAll(/['"`](\s*(?:\[[A-Z]{2,4}-\d{2,4}\]\s*)+[^'"`\n]*)/g)].some(
+    ([, title = '']) => idsInTitle(title).includes(row) && says.test(title),
   )
 }
 
 export function checkAreas(tree: Tree, wanted: readonly Area[] = areas): Finding[] {
   const tests = [...tree].filter(([path]) => isTest(path) && !path.startsWith('test/tidy/'))
-  return wanted.flatMap(({ name, kind, rows }) =>
+  return wanted.flatMap(({ name, kind, rows, says }) =>
     rows
-      .filter((row) => !tests.some(([path, text]) => cites(text, row) && kindsOf(tree, path).has(kind)))
+      .filter((row) => !tests.some(([path, text]) => cites(text, row, says) && kindsOf(tree, path).has(kind)))
       .map((row) => ({ path: 'test', problem: `${name}: no ${kind} test cites ${row}` })),
   )
 }
