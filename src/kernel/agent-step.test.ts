@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { agentActionTypes, type AgentStep, agentStepFields, readAgentStep, toAgentStepEvent } from './agent-step.ts'
+import { agentActionTypes, agentStepFields, readAgentStep, toAgentStepEvent } from './agent-step.ts'
 
 test('[EVT-09] what a step of an agent says stands in the payload under its own name; the type of the event is the action', () => {
   // The names of the requirement, written out: a field that is renamed or moved fails here.
@@ -61,7 +61,7 @@ test('[EVT-09] whatever a step says comes back from its event, and what else sta
   )
   fc.assert(
     fc.property(step, (made) => {
-      const event = toAgentStepEvent(made as AgentStep)
+      const event = toAgentStepEvent(made)
       const noisy = { ...event, payload: { ...event.payload, target_type: 'memory_read', target_id: 'x' } }
       const rest = { tool_name: null, latency_ms: null, token_usage: null, cost_units: null }
       assert.deepEqual(readAgentStep(noisy), { ...rest, ...made })

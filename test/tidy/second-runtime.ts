@@ -11,6 +11,8 @@ const ownRuntime = 'src/domains/scheduler/'
 
 /** Loops that wait and are no retries, and what they wait for. */
 export const waitingLoops: Readonly<Record<string, string>> = {
+  'src/domains/commands/actions/find-decision.ts':
+    'looks, for at most 5 s, whether somebody else has decided; nothing is tried',
   'src/domains/commands/call-effect.ts': 'keeps the turn while one call lasts; the call is made once',
   'src/domains/commands/turn.ts': 'asks three times at most whether the turn is still ours, before the one call',
   'src/domains/connectors/begin-call.ts': 'waits for a place under the limits; nobody has been called yet',

@@ -55,13 +55,13 @@ function parents(room: () => TestRoom): readonly Definition[] {
     defineFunction({
       name: 'parent',
       plan: ({ levels = 1, marked = false, child = 'allow' }) => [
-        { effect_type: BOOK, payload: { subject: String(levels) } },
+        { effect_type: BOOK, payload: { subject: 's' } },
         {
           effect_type: 'command.child',
           payload: { levels, marked, child },
           metadata: { terminal_on_child_failure: marked === true },
         },
-        { effect_type: LATER, payload: { subject: String(levels) } },
+        { effect_type: LATER, payload: { subject: 's' } },
       ],
     }),
     ...typeOf('parent', 'graceful'),

@@ -42,7 +42,7 @@ describe('compensation that an agent proposes', () => {
     accepted(
       await propose(room, by, {
         toolName: 'compensate_command',
-        payload: { command_id: encodeId('command', target), ...more } as never,
+        payload: { command_id: encodeId('command', target), ...more },
       }),
     )
   const approve = async (commandId: string, decision = 'approved') => {

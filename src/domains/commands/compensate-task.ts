@@ -25,8 +25,9 @@ const payload = z.strictObject({
 })
 
 function targetOf(asked: JsonObject): string {
-  const decoded = decodeId('command', String(asked['command_id'] ?? ''))
-  return decoded.ok ? decoded.value : ''
+  const { command_id: id } = asked
+  const decoded = typeof id === 'string' ? decodeId('command', id) : undefined
+  return decoded?.ok ? decoded.value : ''
 }
 
 /** What the rule knows of the command that would be undone; one of another workspace does not exist. */

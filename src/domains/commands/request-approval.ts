@@ -40,7 +40,7 @@ export function planAsks({ task, command, course, content, riskLevel }: AskInput
 function whyOf({ reason }: AskInput['course'], { context }: Pick<StoredCommand, 'context'>): string {
   const said = context.metadata['reason']
   if (context.run_as !== 'agent') return reason
-  return `${reason} Proposed by an agent${typeof said === 'string' ? `, which says: "${showQuoted(said)}"` : ''}.`
+  return `${reason} Proposed by an agent${typeof said === 'string' ? `, which says: "${showQuoted(said)}"` : '.'}`
 }
 
 /** One approver: `approval:{command_id}`; several, or another round: each its own key. */

@@ -48,7 +48,10 @@ test('before policy is asked: what lacks something needs input, what makes no se
 
 test('an open question goes before one that is answered', () => {
   const gates = [gate('approved', 'first'), gate('pending', 'second')]
-  assert.equal(decideAnswer(standing({ decision: 'require_approval' }), gates).approvalId, 'second')
+  const asked = decideAnswer(standing({ decision: 'require_approval' }), gates)
+  assert.deepEqual([asked.approvalId, asked.message], ['second', 'role:data-owner must agree. It is validated.'])
+  const answered = decideAnswer(standing({ decision: 'escalate', status: 'succeeded' }), [gate('approved')])
+  assert.equal(answered.message, 'role:data-owner was asked. It is succeeded.')
   assert.equal(
     decideAnswer(standing({ decision: 'require_approval' }), [gate('approved', 'first')]).approvalId,
     'first',

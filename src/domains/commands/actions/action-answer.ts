@@ -57,7 +57,9 @@ function say(
     case 'escalate':
     case 'require_approval': {
       const asked = [...new Set(gates.map(({ approver }) => showActor(approver)))].join(', ')
-      return [asked === '' ? '' : `${asked} must agree.`, why, stands].filter((part) => part !== '').join(' ')
+      const isOpen = gates.some(({ status: answer }) => answer === 'pending')
+      const who = asked === '' ? '' : `${asked} ${isOpen ? 'must agree' : 'was asked'}.`
+      return [who, why, stands].filter((part) => part !== '').join(' ')
     }
     case 'delay':
       return `Not now. ${why}`.trim()
