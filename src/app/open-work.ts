@@ -1,5 +1,4 @@
 /** The governed path of one process: runtime, catalog, commands, approvals and schedules, opened together and closed in reverse. */
-import { setTimeout as wait } from 'node:timers/promises'
 import {
   APPROVAL_KIND,
   APPROVAL_QUEUE,
@@ -43,6 +42,7 @@ import { openMaintenance } from './maintenance.ts'
 import type { Project } from './project.ts'
 import { readQueueLimits } from './queue-limits.ts'
 import { every } from './sweeps.ts'
+import { sleep } from './sleep.ts'
 import type { World } from './world.ts'
 
 export type OpenedWork = {
@@ -83,8 +83,6 @@ const RETAIN_MS = 60_000
 const SWEEP_MS = 600_000
 /** A call whose process died counts as under way for a minute after its time limit at least. */
 const ABANDONED_MS = 60_000
-
-const sleep = (ms: number, signal: AbortSignal) => wait(ms, undefined, { signal }).catch(() => {})
 
 export async function openWork(
   db: Db,

