@@ -24,6 +24,7 @@ import {
   openDrive,
   publishArtifactDefinitions,
   reconcileCommands,
+  SPOT_RENEW_MS,
   shippedPolicies,
   shippedSchedulesFor,
 } from '#domains/commands'
@@ -137,6 +138,7 @@ export async function openWork(
     artifacts,
     facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
+    offerPlace: (queue) => runtime.offerPlace(queue),
     notifyApprovers: notify,
     onTaskGone: ({ command_id, task_name }) =>
       log.warn(
@@ -169,6 +171,7 @@ export async function openWork(
     await commands.close()
     return opened
   }
+  const stopRenewing = every(SPOT_RENEW_MS, () => commands.renewTurns(), log)
   const stops = [
     every(RECONCILE_MS, () => reconcileCommands(commands.world), log),
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),
@@ -189,6 +192,9 @@ export async function openWork(
     },
     async close() {
       await Promise.all(stops.map((stop) => stop()))
+      // Turns that are still under way must not look dead to others.
+      await commands.drain()
+      await stopRenewing()
       await runtime.close()
       await commands.close()
       await connectors.value.close()

@@ -5,7 +5,7 @@ import { redactText, redactValue } from '#kernel/secret-shapes'
 import { EffectFailure, EffectPending } from './catalog/effect-definition.ts'
 import type { AttemptFailure } from './decide-outcome.ts'
 import { renewTurn } from './sql/take-turn.ts'
-import { type Turn, TURN_MS } from './turn.ts'
+import type { Turn } from './turn.ts'
 
 export type CallOutcome<T> =
   | { readonly t: 'answered'; readonly value: T }
@@ -59,9 +59,9 @@ export async function callWithin<T>(
 /** Settles only when the turn is lost. */
 async function watchTurn(turn: Turn, ended: AbortSignal): Promise<{ t: 'lost' }> {
   for (;;) {
-    await turn.world.sleep(TURN_MS / 3, ended)
+    await turn.world.sleep(turn.leaseMs / 3, ended)
     if (ended.aborted) return new Promise(() => {})
-    const [row] = await turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, TURN_MS])
+    const [row] = await turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, turn.leaseMs])
     if (!row) {
       turn.isLost = true
       return { t: 'lost' }

@@ -107,8 +107,9 @@ async function endMalformed(
   errors: readonly string[],
 ): Promise<StoredCommand | undefined> {
   const why = { error_class: 'malformed_payload', error: errors.join('; ') } as const
-  const draft = draftWrite(stored, 'free', { at: world.now(), newId: world.newId })
-  draft.set({ ...why, run_after: null }).move('failed', bySystem, why)
+  const { turn_token: held } = stored
+  const draft = draftWrite(stored, held === null ? 'free' : { held }, { at: world.now(), newId: world.newId })
+  draft.set(why).move('failed', bySystem, why).release(null)
   const written = await world.writes.commit(draft.done())
   return written.ok ? written.value.command : undefined
 }
