@@ -72,7 +72,7 @@ const carried = ({ note = null, customer }: JsonObject) => ({ note, ...(customer
 const told = ({ note = null, customer = null, destination = null }: JsonObject) => ({
   recipient: destination,
   subject: 'News',
-  text: [note, customer].filter((part) => part !== null).join(' '),
+  text: customer ?? note,
 })
 
 describe('data safety', () => {
