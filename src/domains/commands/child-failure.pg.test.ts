@@ -10,6 +10,7 @@ import { defineCommandType, defineFunction, type Definition } from './catalog/de
 import { defineEffect, EffectPending } from './catalog/effect-definition.ts'
 import { defineTask } from './catalog/task-spec.ts'
 import { actingFor } from './world.ts'
+import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 
 const BOOK = 'connector.hotel.book_a'
 const LATER = 'connector.hotel.book_b'
@@ -160,5 +161,9 @@ describe('a child that ends badly', () => {
     assert.ok(accepted(await cancelCommand(room.world, by, asked)).changed)
     for (let rounds = 0; rounds < 5; rounds++) await room.settleWoken()
     assert.equal(await room.statusOf(id), 'cancelled')
+  })
+
+  test('what became of them breaks no promise of the room', async () => {
+    assert.deepEqual(await findBrokenInvariants(room.db), [])
   })
 })

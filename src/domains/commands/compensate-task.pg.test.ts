@@ -7,8 +7,10 @@ import { encodeId } from '#kernel/ids'
 import { propose } from '#test/agent-tools'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, aPerson, TRACE } from '#test/tenant'
+import { type EffectCall, EffectPending } from './catalog/effect-definition.ts'
 import { compensateDefinitions } from './compensate-task.ts'
 import type { CommandWorld } from './world.ts'
+import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 
 const [BOOK_A, BOOK_B, DRIFT] = ['connector.hotel.book_a', 'connector.hotel.book_b', 'work.drifting']
 
@@ -134,6 +136,27 @@ describe('compensation that an agent proposes', () => {
     assert.ok((await eventsOf(target)).includes('compensation_drift'))
   })
 
+  test('[EFF-30] asked a second time, after a crash in the middle, it begins no second walk and waits for the first', async () => {
+    const target = await aFailed(BOOK_A)
+    const { definition } = room.catalog.effects.get('command.compensate') ?? assert.fail('no effect')
+    const call = {
+      workspaceId,
+      commandId: room.clock.newId(),
+      traceId: TRACE,
+      payload: { command_id: encodeId('command', target) },
+    }
+    // The parts of a call that this effect reads.
+    const run = () => definition.do(call as unknown as EffectCall)
+    const isWait = (error: unknown) =>
+      error instanceof EffectPending && error.commandId === target && error.wanted === 'compensated'
+    await assert.rejects(run, isWait)
+    await assert.rejects(run, isWait)
+    assert.equal(await room.settle(target), 'compensated')
+    assert.deepEqual(await run(), { command_id: target, status: 'compensated' })
+    const begun = (await eventsOf(target)).filter((type) => type === 'compensation_started')
+    assert.equal(begun.length, 1)
+  })
+
   test('[EFF-30] the agent names a command and nothing else: no deed of its own, no command of others, none that has not failed', async () => {
     const target = await aFailed(BOOK_A)
     const before = undone().length
@@ -154,5 +177,9 @@ describe('compensation that an agent proposes', () => {
     assert.match(await said(undo(target, admin)), /^require_approval/)
     const id = await room.submit({ command_id: encodeId('command', target) }, { taskName: 'Compensate Command' })
     assert.equal(await room.settle(id), 'waiting_for_approval', 'nor does a writer decide in person')
+  })
+
+  test('what was undone breaks no promise of the room', async () => {
+    assert.deepEqual(await findBrokenInvariants(room.db), [])
   })
 })

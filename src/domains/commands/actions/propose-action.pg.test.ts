@@ -13,6 +13,7 @@ import { getCase } from '../command-repository.ts'
 import { listCommandEvents } from '../read-commands.ts'
 import { actingFor } from '../world.ts'
 import { agentGateway } from './agent-gateway.ts'
+import { findBrokenInvariants } from '../invariants/find-broken-invariants.ts'
 
 const OUTSIDE = { subject: 's', destination: 'external:finance@example.com' }
 
@@ -228,5 +229,9 @@ describe('what agents propose', () => {
         )[0]?.command_id ?? '',
       ),
     )
+  })
+
+  test('what was proposed breaks no promise of the room', async () => {
+    assert.deepEqual(await findBrokenInvariants(room.db), [])
   })
 })
