@@ -52,7 +52,7 @@ export function draftBooking(options: ExampleOptions): readonly Definition[] {
           textOf(asked, 'check_out_date'),
         ]
         const query = new URLSearchParams({ check_in: check_in_date, check_out: check_out_date })
-        const url = `${options.vendorUrl}/offers/${encodeURIComponent(textOf(asked, 'offer_id'))}/rooms?${query}`
+        const url = `${options.vendorUrl}/offers/${encodeURIComponent(textOf(asked, 'offer_id'))}/rooms?${query.toString()}`
         const parsed = answer.safeParse(await callVendor({ url, signal }))
         if (!parsed.success) throw new EffectFailure('validation_error', 'the vendor sent an offer of another shape')
         const { rooms, hotel_name, price_usd, cancellation_policy_summary } = parsed.data

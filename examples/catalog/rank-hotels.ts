@@ -31,8 +31,7 @@ export function rankOffers(offers: readonly HotelOffer[], wishes: HotelPreferenc
   return offers
     .map((offer) => ({ ...offer, misses: missesOf(offer) }))
     .toSorted(
-      (a, b) =>
-        a.misses.length - b.misses.length || a.price_usd - b.price_usd || (a.offer_id < b.offer_id ? -1 : 1),
+      (a, b) => a.misses.length - b.misses.length || a.price_usd - b.price_usd || (a.offer_id < b.offer_id ? -1 : 1),
     )
 }
 

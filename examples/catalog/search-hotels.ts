@@ -40,7 +40,9 @@ export function searchHotels(options: ExampleOptions): readonly Definition[] {
           check_in: textOf(asked, 'check_in_date'),
           check_out: textOf(asked, 'check_out_date'),
         })
-        const parsed = answer.safeParse(await callVendor({ url: `${options.vendorUrl}/offers?${query}`, signal }))
+        const parsed = answer.safeParse(
+          await callVendor({ url: `${options.vendorUrl}/offers?${query.toString()}`, signal }),
+        )
         if (!parsed.success) throw new EffectFailure('validation_error', 'the vendor sent offers of another shape')
         const once = new Map(parsed.data.offers.map((offer) => [offer.offer_id, offer]))
         return { offers: [...once.values()].slice(0, OFFERS_MAX), rows_received: parsed.data.offers.length }

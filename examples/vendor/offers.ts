@@ -10,11 +10,43 @@ export type VendorOffer = {
 }
 
 const offers: readonly (VendorOffer & { readonly rooms: number })[] = [
-  { offer_id: 'O-1', city: 'Berlin', hotel_name: 'Hotel Adler', price_usd: 310, quiet: false, breakfast: true, rooms: 4 },
-  { offer_id: 'O-2', city: 'Berlin', hotel_name: 'Hotel Krone', price_usd: 150, quiet: true, breakfast: true, rooms: 2 },
-  { offer_id: 'O-3', city: 'Berlin', hotel_name: 'Pension Linde', price_usd: 120, quiet: false, breakfast: false, rooms: 1 },
+  {
+    offer_id: 'O-1',
+    city: 'Berlin',
+    hotel_name: 'Hotel Adler',
+    price_usd: 310,
+    quiet: false,
+    breakfast: true,
+    rooms: 4,
+  },
+  {
+    offer_id: 'O-2',
+    city: 'Berlin',
+    hotel_name: 'Hotel Krone',
+    price_usd: 150,
+    quiet: true,
+    breakfast: true,
+    rooms: 2,
+  },
+  {
+    offer_id: 'O-3',
+    city: 'Berlin',
+    hotel_name: 'Pension Linde',
+    price_usd: 120,
+    quiet: false,
+    breakfast: false,
+    rooms: 1,
+  },
   { offer_id: 'O-4', city: 'Berlin', hotel_name: 'Haus Birke', price_usd: 140, quiet: true, breakfast: true, rooms: 0 },
-  { offer_id: 'O-5', city: 'Hamburg', hotel_name: 'Hotel Anker', price_usd: 90, quiet: true, breakfast: true, rooms: 9 },
+  {
+    offer_id: 'O-5',
+    city: 'Hamburg',
+    hotel_name: 'Hotel Anker',
+    price_usd: 90,
+    quiet: true,
+    breakfast: true,
+    rooms: 9,
+  },
 ]
 const CANCELLATION_POLICY = 'Free of charge until two days before arrival.'
 
