@@ -148,7 +148,7 @@ export default defineProject({
       name: 'shop',
       workspaceId,
       secret: shopSecret,
-      map: ({ order }) => ({ taskName: 'Ship', payload: { subject: String(order) } }),
+      map: ({ order }) => ({ taskName: 'Ship', payload: { subject: JSON.stringify(order) } }),
     },
   ],
   catalog: [
