@@ -63,6 +63,7 @@ export function inEnvironment(runtime: Runtime, environment: string | undefined)
     // A wake without a queue leaves a process where it is, so there is none to name.
     wake: (process, { queue, ...options } = {}) =>
       runtime.wake(process, queue === undefined ? options : { ...options, queue: inside(queue) }),
+    offerPlace: (queue) => runtime.offerPlace(inside(queue)),
     async describe(process) {
       const view = await runtime.describe(process)
       return view && { ...view, queue: queueOutOf(environment, view.queue) }
