@@ -168,7 +168,7 @@ export function bookHotel(options: ExampleOptions): readonly Definition[] {
       approval_required: true,
       artifact_output_possible: true,
       connector_requirements: ['hotel_booking'],
-      policy_checks: ['permission', 'cancellation_policy_disclosed', 'approval_required_for_booking'],
+      policy_checks: ['permission', 'data_safety', 'cancellation_policy_disclosed', 'approval_required_for_booking'],
       risk_level: 'high',
       metadata: { second_approver_above: SECOND_APPROVER_ABOVE },
     }),

@@ -95,7 +95,7 @@ export function draftBooking(options: ExampleOptions): readonly Definition[] {
       async_required: true,
       artifact_output_possible: true,
       connector_requirements: ['hotel_inventory'],
-      policy_checks: ['permission'],
+      policy_checks: ['permission', 'data_safety'],
     }),
   ]
 }

@@ -67,7 +67,7 @@ export function searchHotels(options: ExampleOptions): readonly Definition[] {
       required_inputs: ['city', 'check_in_date', 'check_out_date'],
       async_required: true,
       connector_requirements: ['hotel_booking'],
-      policy_checks: ['permission'],
+      policy_checks: ['permission', 'data_safety'],
     }),
   ]
 }
