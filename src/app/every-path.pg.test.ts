@@ -47,7 +47,7 @@ describe('every way to act', () => {
     assert.equal(house.api.requests.length, before)
   })
 
-  test('[POL-10] [CMD-15] under a policy that denies all, every way to act is a command that stops there: requests, schedules, tools, sharing, publishing, syncing, remembering, undoing', async () => {
+  test('under a policy that denies all, every way to act is a command that stops there: requests, schedules, tools, sharing, publishing, syncing, remembering, undoing', async () => {
     const { principal } = house.tenant.people.writer
     const artifact = await house.write('price_list')
     const remember = await house.aRememberingRun()
