@@ -4,9 +4,10 @@ import {
   type ArchivedHistory,
   type ArchiveFinding,
   archiveHistory,
-  type CommandHistory,
   type HistoryWorld,
   readHistory,
+  toArchivedView,
+  toEventView,
   verifyHistory,
 } from '#domains/commands'
 import { textId } from '#kernel/ids'
@@ -18,7 +19,13 @@ import { openStore } from './open-store.ts'
 import { every } from './sweeps.ts'
 import { realWorld, type World } from './world.ts'
 
-export type { ArchivedHistory, ArchiveFinding, CommandHistory }
+export type { ArchivedHistory, ArchiveFinding }
+
+/** As the API shows events, and where each of them was found; null: in the database. */
+export type HistoryView = {
+  readonly archived: ReturnType<typeof toArchivedView>
+  readonly events: readonly (ReturnType<typeof toEventView> & { readonly file: string | null })[]
+}
 
 const DAY_MS = 86_400_000
 /** Days are the unit; what is a few hours older is no harm. */
@@ -56,8 +63,16 @@ function moveOlder(history: HistoryWorld, world: World, { days, ...run }: MoveHi
   return archiveHistory(history, { ...run, endedBefore, traceId: textId('trace', world.randomBytes(16)) })
 }
 
-export function showHistory(config: Config, commandId: string): Promise<Decision<CommandHistory>> {
-  return withHistory(config, 'engine', (history) => readHistory(history, commandId))
+export function showHistory(config: Config, commandId: string): Promise<Decision<HistoryView>> {
+  return withHistory(config, 'engine', async (history) => {
+    const told = await readHistory(history, commandId)
+    if (!told.ok) return told
+    const { archives, events } = told.value
+    return accept({
+      archived: toArchivedView(archives),
+      events: events.map((event) => ({ ...toEventView(event), file: event.file })),
+    })
+  })
 }
 
 export type CheckHistory = {

@@ -1,7 +1,7 @@
 /** `concord history`: moves old events into the archive, tells the history of a command from both, and checks the files. */
 import type { Command } from 'commander'
 import { type Config, readConfig } from '#app/config'
-import type { ArchivedHistory, ArchiveFinding, CommandHistory } from '#app/history'
+import type { ArchivedHistory, ArchiveFinding, HistoryView } from '#app/history'
 import { decodeId } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
@@ -100,34 +100,21 @@ function addShow(history: Command, program: Command, cli: Cli): void {
         const { showHistory } = await import('#app/history')
         const told = await showHistory(config.value, commandId.value)
         if (!told.ok) return told
-        if (isJson(program)) terminal.out(`${JSON.stringify(historyJson(told.value))}\n`)
+        if (isJson(program)) terminal.out(`${JSON.stringify(told.value)}\n`)
         else sayHistory(terminal, told.value)
         return accept(undefined)
       }),
     )
 }
 
-function historyJson({ archives, events }: CommandHistory) {
-  return {
-    archived: archives.map(({ file, sha256, archived_at }) => ({ file, sha256, archived_at })),
-    events: events.map(({ created_at, ...event }) => ({ ...event, created_at: created_at.toISOString() })),
-  }
-}
-
-function sayHistory(terminal: Terminal, { archives, events }: CommandHistory): void {
+function sayHistory(terminal: Terminal, { archived, events }: HistoryView): void {
   const rows = events.map(({ created_at, event_type, actor, payload, file }) =>
-    [
-      created_at.toISOString(),
-      event_type,
-      actor,
-      file === null ? 'database' : 'archive',
-      JSON.stringify(payload).slice(0, 120),
-    ].map(showLine),
+    [created_at, event_type, actor, file === null ? 'database' : 'archive', JSON.stringify(payload).slice(0, 120)].map(
+      showLine,
+    ),
   )
   terminal.out(formatTable(['when', 'event', 'by', 'from', 'what'], rows))
-  for (const { file, archived_at } of archives) {
-    terminal.out(`archived ${archived_at.toISOString()} in ${showLine(file)}\n`)
-  }
+  for (const { file, archived_at } of archived) terminal.out(`archived ${archived_at} in ${showLine(file)}\n`)
 }
 
 function addVerify(history: Command, program: Command, cli: Cli): void {

@@ -64,7 +64,10 @@ export async function openHistoryRoom(): Promise<HistoryRoom> {
     archiveAside(faults, limits) {
       const task: HistoryTask = { url: room.db.config.url, folder, limits }
       const env = { ...process.env, CONCORD_FAULTS: JSON.stringify(faults) }
-      const running = spawn(process.execPath, [child, JSON.stringify(task)], { env, stdio: ['ignore', 'ignore', 'inherit'] })
+      const running = spawn(process.execPath, [child, JSON.stringify(task)], {
+        env,
+        stdio: ['ignore', 'ignore', 'inherit'],
+      })
       return new Promise((resolve) => running.on('exit', (_code, signal) => resolve(signal)))
     },
     async inTable() {

@@ -46,12 +46,15 @@ async function pass(name: Parameters<typeof point>[0]): Promise<void> {
   if (stop) await stop
 }
 
+/** Every chunk is one errand of the compressor to another thread. */
+const LINES_PER_CHUNK = 200
+
 async function writeLines(path: string, lines: readonly string[]): Promise<{ sha256: string; bytes: number }> {
   const hash = createHash('sha256')
   let bytes = 0
   function* chunks() {
-    for (const line of lines) {
-      const chunk = Buffer.from(`${line}\n`)
+    for (let at = 0; at < lines.length; at += LINES_PER_CHUNK) {
+      const chunk = Buffer.from(`${lines.slice(at, at + LINES_PER_CHUNK).join('\n')}\n`)
       hash.update(chunk)
       bytes += chunk.length
       yield chunk

@@ -7,7 +7,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { archiveFileOf, type Db, point, refuseFile, sqlStateOf, verifyArchive, writeArchive } from '#store'
 import { finishInterrupted } from './finish-interrupted.ts'
 import { deleteArchived, refuseStranger } from './delete-archived.ts'
-import { listWorkspacesWithHistory, type ScannedEvent, scanHistory } from './scan-history.ts'
+import { bytesOf, listWorkspacesWithHistory, type ScannedEvent, scanHistory } from './scan-history.ts'
 import type { HistoryWorld } from './world.ts'
 
 export type ArchiveHistory = {
@@ -18,6 +18,8 @@ export type ArchiveHistory = {
   readonly signal?: AbortSignal
   readonly onProgress?: (soFar: ArchivedHistory) => void
   readonly limits?: Partial<PartLimits>
+  /** How long to wait for a run that is under way: longer than the server needs to notice that a killed one is gone. */
+  readonly waitMs?: number
 }
 
 export type PartLimits = { readonly events: number; readonly bytes: number; readonly page: number }
@@ -37,16 +39,15 @@ export type ArchivedHistory = {
 }
 
 /**
- * The transaction of a part holds the feed back for as long as it takes: 10,000 events are a fifth of a second. The bytes bound
- * what a run has in memory.
+ * The transaction of a part holds the feed back for as long as it takes: 10,000 events take 0.1 s to delete. The bytes bound what a
+ * run has in memory, and so does the page, whose events may be large.
  */
 const DEFAULT_LIMITS: PartLimits = { events: 10_000, bytes: 16 * 1_048_576, page: 500 }
 
 /** "history" in ASCII: any number that nobody else takes. */
 const LOCK = '29389342173524601'
 
-/** Longer than the server needs to notice that the process which held it is gone. */
-const LOCK_WAIT_MS = 3_000
+const LOCK_WAIT_MS = 10_000
 const LOCK_NOT_AVAILABLE = '55P03'
 
 const nothing: ArchivedHistory = { events: 0, bytes: 0, files: [], held: 0, finished: 0, passedOver: 0 }
@@ -57,7 +58,7 @@ export async function archiveHistory(world: HistoryWorld, run: ArchiveHistory): 
   // A session of its own: it ends with the process, and the lock with it.
   const session = await world.db.connect('concord history')
   try {
-    await session.query(`set lock_timeout = '${LOCK_WAIT_MS}ms'`)
+    await session.query(`set lock_timeout = ${Math.ceil(run.waitMs ?? LOCK_WAIT_MS)}`)
     await session.query('select pg_advisory_lock($1)', [LOCK])
     const moved = await moveAll(world, run)
     await session.query('select pg_advisory_unlock($1)', [LOCK])
@@ -110,7 +111,7 @@ async function moveWorkspace(
     const page = await scanHistory(world.db, { workspaceId, endedBefore, afterSeq, limit: limits.page, withLines })
     ;({ lastSeq: afterSeq, isLast } = page)
     part.push(...page.due)
-    bytes += page.due.reduce((sum, event) => sum + (event.bytes ?? 0), 0)
+    bytes += page.due.reduce((sum, event) => sum + bytesOf(event), 0)
     total = { ...total, held: total.held + page.held }
     if (part.length === 0 || (!isLast && part.length < limits.events && bytes < limits.bytes)) continue
     const moved = withLines ? await movePart(world, run, workspaceId, part) : accept(undefined)
@@ -140,7 +141,9 @@ async function movePart(
   const id = world.newId()
   const file = archiveFileOf(workspaceId, id)
   const draft = {
-    ...{ history_archive_id: id, workspace_id: workspaceId, file },
+    history_archive_id: id,
+    workspace_id: workspaceId,
+    file,
     first: { xid: first.xid, seq: first.seq },
     last: { xid: last.xid, seq: last.seq },
     ended_before: endedBefore.toISOString(),

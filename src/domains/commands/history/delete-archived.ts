@@ -63,7 +63,13 @@ async function tell(
   const { history_archive_id, workspace_id, file, sha256, event_count, ended_before, first, last } = manifest
   const at = now()
   await insertArchive(tx, {
-    ...{ history_archive_id, workspace_id, file, sha256, event_count, first, last },
+    history_archive_id,
+    workspace_id,
+    file,
+    sha256,
+    event_count,
+    first,
+    last,
     command_ids: commandIds,
     ended_before: new Date(ended_before),
     archived_at: at,

@@ -71,7 +71,11 @@ describe('a run that is killed', () => {
       for (const [id, line] of await history.inTable()) written.set(id, line)
       const fault = { point: chance.pick(points), hit: 1 + chance.whole(3), act: 'kill' }
       await history.archiveAside([fault], { events: 5 + chance.whole(20), page: 3 + chance.whole(10) })
-      assert.deepEqual(await compareHistory(history, written), { lost: [], twice: [] }, JSON.stringify({ seed, round, fault }))
+      assert.deepEqual(
+        await compareHistory(history, written),
+        { lost: [], twice: [] },
+        JSON.stringify({ seed, round, fault }),
+      )
     }
     for (const [id, line] of await history.inTable()) written.set(id, line)
     accepted(await history.archive())

@@ -6,7 +6,7 @@ import type { HistoryWorld } from './world.ts'
 
 export type ToldHistoryEvent = Pick<
   ArchivedEvent,
-  'event_id' | 'event_type' | 'purpose' | 'payload' | 'actor' | 'trace_id'
+  'event_id' | 'command_id' | 'event_type' | 'purpose' | 'payload' | 'actor' | 'trace_id' | 'seq'
 > & {
   readonly created_at: Date
   /** Null: it is in the table. */
@@ -19,9 +19,9 @@ export type CommandHistory = {
   readonly events: readonly ToldHistoryEvent[]
 }
 
-type Row = Omit<ToldHistoryEvent, 'file'> & { readonly seq: string }
+type Row = Omit<ToldHistoryEvent, 'file' | 'seq'> & { readonly seq: string }
 
-const EVENTS_OF = `select e.event_id, e.event_type, e.purpose, e.payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq
+const EVENTS_OF = `select e.event_id, e.command_id, e.event_type, e.purpose, e.payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq
 from concord.domain_events as e where e.workspace_id = $1 and e.command_id = $2 order by e.seq`
 
 /** In the role that sees all rows: whoever runs the house asks, and names no workspace. */
@@ -43,12 +43,12 @@ export async function readHistory(
   // A run that ended between the two looks has moved some of them: the file and the table both have them.
   const once = new Map(told.map((event) => [event.event_id, event]))
   const inOrder = [...once.values()].toSorted((a, b) => a.seq - b.seq)
-  return accept({ workspaceId, archives, events: inOrder.map(({ seq: _, ...event }) => event) })
+  return accept({ workspaceId, archives, events: inOrder })
 }
 
 type Archived = {
   readonly archives: readonly StoredArchive[]
-  readonly events: readonly (ToldHistoryEvent & { readonly seq: number })[]
+  readonly events: readonly ToldHistoryEvent[]
 }
 
 /** Only what the files tell of one command. */
@@ -59,7 +59,7 @@ export async function readArchivedOf(
   commandId: string,
 ): Promise<Decision<Archived>> {
   const archives = await listArchivesWith(sql, workspaceId, commandId)
-  const events: Archived['events'][number][] = []
+  const events: ToldHistoryEvent[] = []
   for (const { file } of archives) {
     try {
       for await (const event of readArchive(folder, file)) {

@@ -1,4 +1,5 @@
 /** Walks the log of one workspace from its oldest event on, and says of each whether its time has come. */
+import { Buffer } from 'node:buffer'
 import { listCommandsOfHeldArtifacts } from '#domains/artifacts'
 import { listCommandsOfHeldSubjects } from '#domains/memory'
 import { type Sql, statement } from '#store'
@@ -13,7 +14,12 @@ export type ScannedEvent = {
   readonly is_due: boolean
   /** The whole row as JSON; null when it stays, or when only counting was asked for. */
   readonly line: string | null
+  /** Of the line, when only counting was asked for. */
   readonly bytes: number | null
+}
+
+export function bytesOf({ line, bytes }: Pick<ScannedEvent, 'line' | 'bytes'>): number {
+  return line === null ? (bytes ?? 0) : Buffer.byteLength(line)
 }
 
 const ofPurpose = (purpose: string) =>
@@ -47,7 +53,8 @@ const scanSql = statement<ScannedEvent>(
   from page as p join judged as j on j.event_id = p.event_id
 )
 select event_id, command_id, xid::text as xid, seq::text as seq, is_old, is_due,
-  case when $5::boolean then line end as line, octet_length(line) as bytes from told order by told.seq`,
+  case when $5::boolean then line end as line, case when not $5::boolean then octet_length(line) end as bytes
+from told order by told.seq`,
 )
 
 export type ScannedPage = {
