@@ -1,5 +1,4 @@
 /** The governed path of one process: runtime, catalog, commands, approvals and schedules, opened together and closed in reverse. */
-import { setTimeout as wait } from 'node:timers/promises'
 import {
   APPROVAL_KIND,
   APPROVAL_QUEUE,
@@ -25,6 +24,7 @@ import {
   openDrive,
   publishArtifactDefinitions,
   reconcileCommands,
+  SPOT_RENEW_MS,
   shippedPolicies,
   shippedSchedulesFor,
 } from '#domains/commands'
@@ -43,6 +43,7 @@ import { openMaintenance } from './maintenance.ts'
 import type { Project } from './project.ts'
 import { readQueueLimits } from './queue-limits.ts'
 import { every } from './sweeps.ts'
+import { sleep } from './sleep.ts'
 import type { World } from './world.ts'
 
 export type OpenedWork = {
@@ -83,8 +84,6 @@ const RETAIN_MS = 60_000
 const SWEEP_MS = 600_000
 /** A call whose process died counts as under way for a minute after its time limit at least. */
 const ABANDONED_MS = 60_000
-
-const sleep = (ms: number, signal: AbortSignal) => wait(ms, undefined, { signal }).catch(() => {})
 
 export async function openWork(
   db: Db,
@@ -139,6 +138,7 @@ export async function openWork(
     artifacts,
     facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
+    offerPlace: (queue) => runtime.offerPlace(queue),
     notifyApprovers: notify,
     onTaskGone: ({ command_id, task_name }) =>
       log.warn(
@@ -171,6 +171,7 @@ export async function openWork(
     await commands.close()
     return opened
   }
+  const stopRenewing = every(SPOT_RENEW_MS, () => commands.renewTurns(), log)
   const stops = [
     every(RECONCILE_MS, () => reconcileCommands(commands.world), log),
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),
@@ -191,6 +192,9 @@ export async function openWork(
     },
     async close() {
       await Promise.all(stops.map((stop) => stop()))
+      // Turns that are still under way must not look dead to others.
+      await commands.drain()
+      await stopRenewing()
       await runtime.close()
       await commands.close()
       await connectors.value.close()

@@ -16,6 +16,18 @@ export function realWorld(): World {
     now,
     random: Math.random,
     randomBytes,
-    newId: uuidV7Generator(now, randomBytes),
+    newId: uuidV7Generator(now, drawnAhead()),
+  }
+}
+
+/** Ten bytes at a time cost 4 µs, most of it the way into the system; a command takes fifteen ids. Never for keys and secrets. */
+const AHEAD_BYTES = 4_096
+
+function drawnAhead(): (count: number) => Uint8Array {
+  let [drawn, used] = [randomBytes(AHEAD_BYTES), 0]
+  return (count) => {
+    if (used + count > drawn.length) [drawn, used] = [randomBytes(Math.max(AHEAD_BYTES, count)), 0]
+    used += count
+    return drawn.subarray(used - count, used)
   }
 }

@@ -13,6 +13,7 @@ export {
   type StuckReason,
   stuckReasons,
   type WakeOptions,
+  type TurnPlace,
 } from './port.ts'
 export { decideFence, type Fence, fenceNumber, fenceToken } from './fence.ts'
 export { checkNext, checkProcess, checkWake, isKind, isProcessId, PROCESS_ID_LENGTH_MAX, turnName } from './process.ts'

@@ -98,6 +98,14 @@ export type ProcessView = Process & {
   readonly failures: number
 }
 
+/** Room for one turn that its caller gives by himself, in this process. Left alone it is free again after a while. */
+export type TurnPlace = {
+  /** The turn begins; what it returns is called once, when the turn has ended. */
+  begin(): () => void
+  /** Nothing came of it. */
+  release(): void
+}
+
 export interface Runtime {
   readonly profile: RuntimeProfile
   /** Before `open`. One driver per kind. */
@@ -110,6 +118,12 @@ export interface Runtime {
   close(options?: { readonly drainMs?: number }): Promise<void>
   /** A turn of the process begins after this (and after the commit of `tx`). Wakes that nobody has answered yet count once. */
   wake(process: Process, options?: WakeOptions): Promise<void>
+  /**
+   * A place of this worker in the queue, for work that starts where it was asked for, with no wake in between; what keeps it
+   * alive is then the caller's. Undefined where the queue has to decide: it is full, others wait in it, it counts across
+   * workers, or this process gives no turns. An engine that cannot tell always says undefined.
+   */
+  offerPlace(queue: string): TurnPlace | undefined
   /** Undefined: nothing is open for it; it waits for a wake, is done, or was never woken. */
   describe(process: Process): Promise<ProcessView | undefined>
 

@@ -19,6 +19,8 @@ export const pointNames = [
   'commands.submitted',
   'commands.woken',
   'commands.inline_called',
+  'commands.spot_begun',
+  'commands.spot_handing',
   'commands.input_supplied',
   'commands.retry_written',
   'commands.cancel_written',

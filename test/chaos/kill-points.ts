@@ -14,6 +14,7 @@ import {
   type PointGroup,
   requestGroups,
   type Role,
+  spotGroups,
   TOGETHER,
   turnGroups,
 } from './path-points.ts'
@@ -44,7 +45,7 @@ export async function killAtPoints({ rounds, seed, only, onKill = () => {} }: Po
   const isWanted = ({ point }: PathPoint) => only === undefined || only.includes(point)
   const pick = (groups: readonly PointGroup[]) =>
     groups.map((group) => group.filter(isWanted)).filter(({ length }) => length > 0)
-  const [requests, turns] = [pick(requestGroups), pick(turnGroups)]
+  const [requests, turns, spots] = [pick(requestGroups), pick(turnGroups), pick(spotGroups)]
   const kills: Kill[] = []
   const note = (more: readonly Kill[]) => {
     kills.push(...more)
@@ -52,14 +53,14 @@ export async function killAtPoints({ rounds, seed, only, onKill = () => {} }: Po
   }
   const count = async () => {
     const cut = countCuts(await house.cover(), kills)
-    return { cut, missed: listMissed([...requests, ...turns].flat(), cut, rounds) }
+    return { cut, missed: listMissed([...requests, ...turns, ...spots].flat(), cut, rounds) }
   }
   try {
     for (let round = 0; round < rounds; round++) {
       // The server takes no turns here, so the worker has all of them.
       for (const group of requests) note(await site.killBoth(group, []))
       for (const group of turns) note(await site.killBoth([], group))
-      for (const group of turns) note(await site.killWorkingServer(group))
+      for (const group of [...turns, ...spots]) note(await site.killWorkingServer(group))
     }
     // A machine that was too busy to bring enough of them to the point in time gets another try, for that point alone.
     for (let tries = 1; tries < TRIES_MAX; tries++) {
@@ -89,7 +90,7 @@ type Missed = { readonly role: Role; readonly target: PathPoint; readonly words:
 function listMissed(targets: readonly PathPoint[], cut: PointsReport['cut'], rounds: number): readonly Missed[] {
   return targets.flatMap((target) => {
     const { point, where, isBatch } = target
-    const roles: readonly Role[] = where === 'request' ? ['server'] : ['server', 'worker']
+    const roles: readonly Role[] = where === 'turn' ? ['server', 'worker'] : ['server']
     const enough = rounds * (isBatch ? 1 : TOGETHER)
     return roles.flatMap((role) => {
       const times = cut[`${role} ${point}`] ?? 0

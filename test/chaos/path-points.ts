@@ -3,8 +3,8 @@ import type { Story } from './people.ts'
 
 export type PathPoint = {
   readonly point: string
-  /** `request`: only a server, while somebody waits for its answer. `turn`: whoever has the command's turn. */
-  readonly where: 'request' | 'turn'
+  /** `request`: only a server, while somebody waits for its answer. `turn`: whoever has the command's turn. `spot`: a server that begins what it was asked for. */
+  readonly where: 'request' | 'turn' | 'spot'
   readonly story: Story
   /** One passage stands for many commands (a batch, a dead worker): one is enough. */
   readonly isBatch?: true
@@ -35,6 +35,14 @@ export const requestGroups: readonly PointGroup[] = [
   [
     ...request('stopped', 'commands.cancel_written', 'commands.cancel_committed'),
     ...request('again', 'commands.retry_written'),
+  ],
+]
+
+/** Points that only a server passes which gives turns itself. */
+export const spotGroups: readonly PointGroup[] = [
+  [
+    { point: 'commands.spot_begun', where: 'spot', story: 'pay' },
+    { point: 'commands.spot_handing', where: 'spot', story: 'stopped' },
   ],
 ]
 

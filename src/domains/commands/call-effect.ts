@@ -5,7 +5,7 @@ import { redactText, redactValue } from '#kernel/secret-shapes'
 import { EffectFailure, EffectPending } from './catalog/effect-definition.ts'
 import type { AttemptFailure } from './decide-outcome.ts'
 import { renewTurn } from './sql/take-turn.ts'
-import { type Turn, TURN_MS } from './turn.ts'
+import type { Turn } from './turn.ts'
 
 export type CallOutcome<T> =
   | { readonly t: 'answered'; readonly value: T }
@@ -17,6 +17,9 @@ export type CallOutcome<T> =
 /** Thrown inside a call that must not be made: a later turn has the command. */
 export class TurnLost extends Error {}
 
+/** What the signal of a call says once the call has ended: a word, since an error of its own per call would cost 8 µs. */
+export const CALL_OVER = 'the call has ended'
+
 const ERROR_CHARS_MAX = 500
 
 /** The turn is renewed while the call lasts; when it is lost the call is told to stop and its answer is not used. */
@@ -27,8 +30,10 @@ export async function callWithin<T>(
 ): Promise<CallOutcome<T>> {
   const stop = new AbortController()
   const ended = new AbortController()
-  const signal = AbortSignal.any([stop.signal, turn.signal])
-  const answer = call(signal).then(
+  const lost = () => stop.abort(turn.signal.reason)
+  if (turn.signal.aborted) lost()
+  turn.signal.addEventListener('abort', lost)
+  const answer = call(stop.signal).then(
     (value): CallOutcome<T> => ({ t: 'answered', value }),
     (error: unknown): CallOutcome<T> => {
       if (error instanceof TurnLost) return { t: 'lost' }
@@ -45,17 +50,18 @@ export async function callWithin<T>(
   try {
     return await Promise.race([answer, late, watchTurn(turn, ended.signal)])
   } finally {
-    stop.abort()
-    ended.abort()
+    turn.signal.removeEventListener('abort', lost)
+    stop.abort(CALL_OVER)
+    ended.abort(CALL_OVER)
   }
 }
 
 /** Settles only when the turn is lost. */
 async function watchTurn(turn: Turn, ended: AbortSignal): Promise<{ t: 'lost' }> {
   for (;;) {
-    await turn.world.sleep(TURN_MS / 3, ended)
+    await turn.world.sleep(turn.leaseMs / 3, ended)
     if (ended.aborted) return new Promise(() => {})
-    const [row] = await turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, TURN_MS])
+    const [row] = await turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, turn.leaseMs])
     if (!row) {
       turn.isLost = true
       return { t: 'lost' }

@@ -11,7 +11,14 @@ import {
 } from './sql/await-command.ts'
 import { findCase as findCaseStatement, lockCase as lockCaseStatement } from './sql/find-case.ts'
 import { listParents as listParentsStatement } from './sql/list-parents.ts'
-import { type EffectJson, readAround, takeTurn as takeTurnStatement } from './sql/take-turn.ts'
+import {
+  type EffectJson,
+  findSpotTurn as findSpotTurnStatement,
+  keepTurn as keepTurnStatement,
+  readAround,
+  takeTurn as takeTurnStatement,
+} from './sql/take-turn.ts'
+import { LOWEST_SPOT_TOKEN } from './spot-token.ts'
 
 /** A case whose row is held, so that it can be acted upon. */
 export type HeldCase = CommandCase & {
@@ -45,6 +52,23 @@ export async function takeTurn(
 ): Promise<HeldCase | undefined> {
   const [command] = await sql.run(takeTurnStatement, [commandId, token, leaseMs])
   return command && readHeld(sql, command)
+}
+
+/** For a turn on the spot: the row as it is now, while it is still its own. */
+export async function keepTurn(
+  sql: Sql,
+  commandId: string,
+  token: string,
+  leaseMs: number,
+): Promise<HeldCase | undefined> {
+  const [command] = await sql.run(keepTurnStatement, [commandId, token, leaseMs])
+  return command && readHeld(sql, command)
+}
+
+/** When the time of a living turn on the spot runs out; undefined where there is none. */
+export async function findSpotTurn(sql: Sql, commandId: string): Promise<Date | undefined> {
+  const [held] = await sql.run(findSpotTurnStatement, [commandId, LOWEST_SPOT_TOKEN])
+  return held?.turn_until
 }
 
 /** The row is held, so nobody adds or changes an effect between the two statements and is still able to write. */

@@ -5,7 +5,7 @@
 import type { Drive, Next } from '#runtime'
 import { point } from '#store'
 import { isUnreadable, quarantine, unreadable } from './quarantine.ts'
-import { takeTurn } from './command-repository.ts'
+import { findSpotTurn, takeTurn } from './command-repository.ts'
 import { inputDeadline } from './request-input.ts'
 import { stepBlocked } from './step-blocked.ts'
 import { stepApproved, type StepEnd, stepIntake } from './step-intake.ts'
@@ -23,27 +23,40 @@ export function openDrive(world: CommandWorld): Drive {
   return async (commandId, fence): Promise<Next> => {
     const askedAt = world.now()
     const found = await takeTurn(world.db, commandId, fence.token, TURN_MS)
-    // Ended, unknown, or in the hands of a later turn: there is nothing for this one to do.
-    if (!found) return { t: 'done' }
+    if (!found) return nextOfHeld(world, commandId)
     if (fence.attempt > 1) {
       const stop = point('commands.taken_over')
       if (stop) await stop
     }
-    const turn = openTurn(world, fence, found, askedAt)
-    const startedMs = world.now().getTime()
-    try {
-      for (let steps = 0; steps < STEPS_MAX; steps++) {
-        if (turn.isLost || fence.signal.aborted) break
-        const end = await takeStep(turn)
-        if (end) return end
-        if (world.now().getTime() - startedMs >= SLICE_MS) break
-      }
-    } catch (error) {
-      if (isUnreadable(error)) return quarantine(turn, error)
-      throw error
-    }
-    return turn.isLost ? { t: 'done' } : { t: 'again' }
+    return driveTurn(openTurn(world, fence, found, askedAt))
   }
+}
+
+/** Steps until the command waits, has ended, or has had its share. */
+export async function driveTurn(turn: Turn): Promise<Next> {
+  const { world } = turn
+  const startedMs = world.now().getTime()
+  try {
+    for (let steps = 0; steps < STEPS_MAX; steps++) {
+      if (turn.isLost || turn.signal.aborted) break
+      const end = await takeStep(turn)
+      if (end) return end
+      if (world.now().getTime() - startedMs >= SLICE_MS) break
+    }
+  } catch (error) {
+    if (isUnreadable(error)) return quarantine(turn, error)
+    throw error
+  }
+  return turn.isLost ? { t: 'done' } : { t: 'again' }
+}
+
+/**
+ * Ended, unknown, or in the hands of a later turn: there is nothing to do. A turn on the spot goes on by itself and sees whatever we were
+ * woken for at its next write; if it has died, its time runs out.
+ */
+async function nextOfHeld({ db }: CommandWorld, commandId: string): Promise<Next> {
+  const until = await findSpotTurn(db, commandId)
+  return until ? { t: 'wait', until } : { t: 'done' }
 }
 
 async function takeStep(turn: Turn): Promise<StepEnd> {

@@ -155,6 +155,7 @@ export {
   type WebhookSource,
 } from './receive-webhook.ts'
 export { reconcileCommands } from './reconcile-commands.ts'
+export { SPOT_RENEW_MS } from './spot-turns.ts'
 export { compensateCommand, retryCommand } from './retry-command.ts'
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit-command.ts'
 export { supplyInput, type SupplyInput } from './supply-input.ts'

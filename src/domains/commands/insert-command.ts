@@ -27,6 +27,8 @@ export const newCommands = onceTable<StoredCommand>({
     created_at: 'timestamptz',
     updated_at: 'timestamptz',
     run_after: 'timestamptz',
+    turn_token: 'uuid',
+    turn_until: 'ms_from_now',
   },
   key: ['workspace_id', 'idempotency_key'],
   content: ['request_fingerprint'],

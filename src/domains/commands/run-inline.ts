@@ -7,7 +7,7 @@ import { point } from '#store'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { findCase } from './command-repository.ts'
 import type { StoredCommand } from './command-row.ts'
-import { asResult } from './call-effect.ts'
+import { asResult, CALL_OVER } from './call-effect.ts'
 import { contentHash, contentOf } from './content.ts'
 import { askPolicy, decideCourse } from './decide-course.ts'
 import { draftWrite, type NewEffect } from './draft-write.ts'
@@ -107,8 +107,9 @@ async function endMalformed(
   errors: readonly string[],
 ): Promise<StoredCommand | undefined> {
   const why = { error_class: 'malformed_payload', error: errors.join('; ') } as const
-  const draft = draftWrite(stored, 'free', { at: world.now(), newId: world.newId })
-  draft.set({ ...why, run_after: null }).move('failed', bySystem, why)
+  const { turn_token: held } = stored
+  const draft = draftWrite(stored, held === null ? 'free' : { held }, { at: world.now(), newId: world.newId })
+  draft.set(why).move('failed', bySystem, why).release(null)
   const written = await world.writes.commit(draft.done())
   return written.ok ? written.value.command : undefined
 }
@@ -145,6 +146,6 @@ async function callOnce(
     // Retries, backoff and records of failures are the driver's.
     return undefined
   } finally {
-    stop.abort()
+    stop.abort(CALL_OVER)
   }
 }

@@ -51,6 +51,8 @@ export async function submitCommand(
   const { task, key, mode } = checked.value
   const at = world.now()
   const mayInline = task.spec.sync_allowed && !task.spec.async_required && !input.dependsOn?.length
+  // Waiting for others is the runtime's business.
+  const spot = mayInline || input.dependsOn?.length ? undefined : world.spot?.offer(task.queue)
   const row = {
     command_id: world.newId(),
     workspace_id: input.workspaceId,
@@ -72,6 +74,8 @@ export async function submitCommand(
     created_at: at,
     updated_at: at,
     run_after: new Date(at.getTime() + (mayInline ? INLINE_GRACE_MS : 0)),
+    turn_token: spot?.token ?? null,
+    turn_until: spot?.leaseMs ?? null,
   }
   const event = {
     eventId: world.newId(),
@@ -89,10 +93,15 @@ export async function submitCommand(
     traceId: by.traceId,
     at,
   }
-  const opened =
+  const opening =
     input.dependsOn?.length || input.alongside
-      ? await insertWithMore(world, row, event, input)
-      : await world.inserts.insert(row, [event])
+      ? insertWithMore(world, row, event, input)
+      : world.inserts.insert(row, [event])
+  const opened = await opening.catch((error: unknown) => {
+    spot?.release()
+    throw error
+  })
+  if (!opened.ok || !opened.value.inserted) spot?.release()
   if (!opened.ok) return opened.code === 'key_reused' ? rejectRequest(world, by, input, showFirst(opened)) : opened
   const stop = point('commands.submitted')
   if (stop) await stop
@@ -101,8 +110,12 @@ export async function submitCommand(
   // It is committed: what breaks from here on must not make it look refused. The driver meets the same, and records it.
   const short = mayInline ? runInline(world, task, stored) : failMalformed(world, task, stored)
   const done = await short.catch(() => undefined)
-  if (done) return accept({ command: done, isNew: true })
-  await wakeQuietly(world, stored.command_id, task.queue)
+  if (done) {
+    spot?.release()
+    return accept({ command: done, isNew: true })
+  }
+  if (spot) spot.start({ command: stored, effects: [], hasParents: false })
+  else await wakeQuietly(world, stored.command_id, task.queue)
   return accept({ command: stored, isNew: true })
 }
 

@@ -1,10 +1,11 @@
 /** One turn of a driver: the case as it stands, and the only way in which a turn writes. Every write names the turn's token. */
 import type { StoredCommand, StoredEffect } from './command-row.ts'
-import { type HeldCase, takeTurn } from './command-repository.ts'
+import { type HeldCase, keepTurn, takeTurn } from './command-repository.ts'
 import { draftWrite, type NewEffect, type Write, type WriteDraft } from './draft-write.ts'
 import { renewTurn } from './sql/take-turn.ts'
 import type { WriteResult } from './write-lane.ts'
 import { commitWrite } from './write-lane.ts'
+import { isSpotToken } from './spot-token.ts'
 import { type CommandWorld, processOf } from './world.ts'
 import type { Pen } from '#domains/artifacts'
 import type { Decision } from '#kernel/refusal'
@@ -12,12 +13,16 @@ import { point, type Tx } from '#store'
 
 /** Long enough for the slowest step between two renewals; a later token takes over at once, whatever is left of it. */
 export const TURN_MS = 30_000
+/** A turn that no runtime knows of: whoever finds it must not have to wait long, so it is renewed while it lasts. */
+export const SPOT_TURN_MS = 2_500
 
 export type Turn = {
   readonly world: CommandWorld
   readonly token: string
   readonly runtimeWorkflowId: string
   readonly signal: AbortSignal
+  /** How long it is believed to live after it was last renewed. */
+  readonly leaseMs: number
   command: StoredCommand
   effects: readonly StoredEffect[]
   hasParents: boolean
@@ -42,6 +47,7 @@ export function openTurn(
     token: fence.token,
     runtimeWorkflowId: fence.turn,
     signal: fence.signal,
+    leaseMs: isSpotToken(fence.token) ? SPOT_TURN_MS : TURN_MS,
     ...found,
     begun: new Set(),
     pens: new Map(),
@@ -89,7 +95,8 @@ async function settle(turn: Turn, write: Write, result: Decision<WriteResult>): 
 
 /** The same token may take the turn again; a later one has it otherwise, or the command has ended. */
 export async function refresh(turn: Turn): Promise<void> {
-  const found = await takeTurn(turn.world.db, turn.command.command_id, turn.token, TURN_MS)
+  const take = isSpotToken(turn.token) ? keepTurn : takeTurn
+  const found = await take(turn.world.db, turn.command.command_id, turn.token, turn.leaseMs)
   if (!found) turn.isLost = true
   else Object.assign(turn, found)
 }
@@ -108,7 +115,7 @@ export async function isStillHeld(turn: Turn): Promise<boolean> {
     const asked = turn.world.now()
     const ageMs = asked.getTime() - turn.heldAt.getTime()
     if (ageMs >= 0 && ageMs < TRUST_MS) return true
-    const [row] = await turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, TURN_MS])
+    const [row] = await turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, turn.leaseMs])
     turn.heldAt = asked
     turn.isLost = row === undefined
   }

@@ -9,6 +9,7 @@ import type { ApprovalTypes, Notify } from '#domains/approvals'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-row.ts'
 import type { FactSources } from './gather-facts.ts'
+import type { SpotTurns } from './spot-turns.ts'
 import type { WriteLane } from './write-lane.ts'
 
 export type CommandWorld = {
@@ -23,6 +24,8 @@ export type CommandWorld = {
   readonly notifyApprovers?: Notify
   readonly inserts: InsertLane<StoredCommand>
   readonly writes: WriteLane
+  /** Left out: every turn is the runtime's. */
+  readonly spot?: SpotTurns
   readonly facts: FactSources
   /** Left out: effects of this process cannot write artifacts. */
   readonly artifacts?: ArtifactWorld

@@ -31,8 +31,8 @@ export async function callWithin(
   try {
     return await Promise.race([answer, late, gone])
   } finally {
-    stop.abort()
-    ended.abort()
+    stop.abort('the call has ended')
+    ended.abort('the call has ended')
   }
 }
 

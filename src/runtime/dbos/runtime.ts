@@ -183,6 +183,19 @@ export function createDbosRuntime(options: DbosOptions): DbosRuntime {
     close: ({ drainMs = DRAIN_MS } = {}) => end(drainMs),
     halt: () => end(undefined),
     wake: async (process, wakeOptions = {}) => current().wake(process, wakeOptions),
+    offerPlace(queue) {
+      const worker = opened?.worker
+      const release = worker?.takes(queue) ? worker.places.reserve(queue) : undefined
+      if (!worker || !release) return undefined
+      const begin = () => {
+        worker.places.enter(queue)
+        release()
+        return () => {
+          if (worker.places.leave(queue)) worker.nudge(queue)
+        }
+      }
+      return { begin, release }
+    },
     describe: async (process) => findLine(current().pool, process),
     async schedule(spec) {
       if (works && !kinds.has(spec.kind)) {

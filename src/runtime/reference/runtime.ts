@@ -159,6 +159,8 @@ export function openReferenceRuntime({
       if (!tx.afterCommit) throw new KernelFault('reference.wake.tx', 'the transaction is not one of the memory store')
       tx.afterCommit(() => ledger.wake(process, options))
     },
+    // Every turn of the simulation is given by its seed.
+    offerPlace: () => undefined,
     describe: async (process) => ledger.describe(process),
     async schedule(spec) {
       const decision = decideSchedule(spec, clock.now())

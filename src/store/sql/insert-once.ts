@@ -6,7 +6,7 @@ import type { EventDraft } from '../events.ts'
 import type { OnceTable } from '../once.ts'
 import type { AnyRow } from '../transition/stored-machine.ts'
 import { type Bound, bind, collectParams, type Params } from './params.ts'
-import type { PgType } from './names.ts'
+import { type PgType, readAs } from './names.ts'
 
 export type OnceCall = { readonly row: AnyRow; readonly events: readonly EventDraft[] }
 export type Found<Row> = Row & { readonly once_inserted: boolean; readonly once_same: boolean }
@@ -78,7 +78,7 @@ export function compileInsertMany<Row>(table: OnceTable<Row>): Bound<Batch, Row 
   const logged = table.log ? `, logged as (\n  ${insertManyEvents(table, ids, params)}\n)` : ''
   const text = `with fresh as (
   insert into ${table.table} (${names.join(', ')})
-  select ${names.join(', ')} from unnest(${lists.join(', ')}) with ordinality as i(${names.join(', ')}, n)
+  select ${columns.map(([name, type]) => readAs(type, name)).join(', ')} from unnest(${lists.join(', ')}) with ordinality as i(${names.join(', ')}, n)
   order by n
   on conflict (${table.key.join(', ')}) do nothing
   returning *

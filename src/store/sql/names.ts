@@ -5,9 +5,32 @@ import { KernelFault } from '#kernel/errors'
 const NAME = /^[a-z_][a-z0-9_]{0,62}$/
 
 /** The column types that the mechanisms write; an array column goes as `jsonb` or through a statement of its own. */
-export const pgTypes = ['text', 'uuid', 'integer', 'bigint', 'numeric', 'boolean', 'timestamptz', 'jsonb'] as const
+export const pgTypes = [
+  'text',
+  'uuid',
+  'integer',
+  'bigint',
+  'numeric',
+  'boolean',
+  'timestamptz',
+  'jsonb',
+  'ms_from_now',
+] as const
 export type PgType = (typeof pgTypes)[number]
 export type Columns = Readonly<Record<string, PgType>>
+
+/**
+ * `ms_from_now` is no type of Postgres: the value is a number of milliseconds, the column a time by the clock of the database. A lease that
+ * others judge by that clock must not be given by another one.
+ */
+export function castOf(type: PgType): string {
+  return type === 'ms_from_now' ? 'double precision' : type
+}
+
+/** The value of a column, from what was sent for it. */
+export function readAs(type: PgType, sent: string): string {
+  return type === 'ms_from_now' ? `statement_timestamp() + make_interval(secs => ${sent} / 1000)` : sent
+}
 
 export function columnName(name: string): string {
   if (!NAME.test(name)) throw new KernelFault('store.name.invalid', `${name} is no column name`)

@@ -1,11 +1,11 @@
 /** Collects the parameters of a statement while its text is written, so that text and values cannot drift apart. */
 import { statement, type Statement } from '../statement.ts'
-import { encode, type PgType, statementName } from './names.ts'
+import { castOf, encode, type PgType, readAs, statementName } from './names.ts'
 
 export type Params<Call> = {
   /** Registers a value and returns its place in the text, with a cast. */
   add(type: PgType, valueOf: (call: Call) => unknown): string
-  /** The same for a column of values, one per row of a batch. */
+  /** The same for a column of values, one per row of a batch; each is read with `readAs`. */
   addList(type: PgType, valuesOf: (call: Call) => readonly unknown[]): string
   readonly valuesOf: readonly ((call: Call) => unknown)[]
 }
@@ -16,11 +16,11 @@ export function collectParams<Call>(): Params<Call> {
     valuesOf,
     add(type, valueOf) {
       valuesOf.push((call) => encode(type, valueOf(call)))
-      return `$${valuesOf.length}::${type}`
+      return readAs(type, `$${valuesOf.length}::${castOf(type)}`)
     },
     addList(type, listOf) {
       valuesOf.push((call) => listOf(call).map((value) => encode(type, value)))
-      return `$${valuesOf.length}::${type}[]`
+      return `$${valuesOf.length}::${castOf(type)}[]`
     },
   }
 }

@@ -19,6 +19,40 @@ export const takeTurn = statement<StoredCommand>(
   returning ${columnsOf('c')}`,
 )
 
+/**
+ * The same for a turn on the spot, whose token is above every number: only the row that still bears it, never one that a later turn has
+ * taken over.
+ */
+export const keepTurn = statement<StoredCommand>(
+  'commands_keep_turn',
+  `update concord.commands as c set turn_until = statement_timestamp() + make_interval(secs => $3::double precision / 1000)
+  where c.command_id = $1::uuid and c.turn_token = $2::uuid
+    and (c.completed_at is null or (c.status = 'compensated' and c.cancellation_requested))
+  returning ${columnsOf('c')}`,
+)
+
+/** $1 command, $2 the lowest token of a turn on the spot. When the turn that has the command will be over unless it is renewed. */
+export const findSpotTurn = statement<{ readonly turn_until: Date }>(
+  'commands_find_spot_turn',
+  `select c.turn_until from concord.commands as c
+  where c.command_id = $1::uuid and c.turn_token >= $2::uuid and c.turn_until >= statement_timestamp() and c.completed_at is null`,
+)
+
+/** $1 commands, $2 tokens, $3 ms. All turns on the spot of one process at once. */
+export const renewTurns = statement<{ readonly turn_token: string }>(
+  'commands_renew_turns',
+  `update concord.commands as c
+set turn_until = greatest(c.turn_until, statement_timestamp() + make_interval(secs => $3::double precision / 1000))
+where c.command_id = any($1::uuid[]) and c.turn_token = any($2::uuid[]) returning c.turn_token`,
+)
+
+/** $1 command, $2 token. Given up by its own holder: the next one need not wait for its time to run out. */
+export const dropTurn = statement<{ readonly command_id: string }>(
+  'commands_drop_turn',
+  `update concord.commands as c set turn_token = null, turn_until = null
+where c.command_id = $1::uuid and c.turn_token = $2::uuid returning c.command_id`,
+)
+
 /** $1 command. Only for whoever holds the row: its turn or its lock. */
 export const readAround = statement<{ readonly effects: readonly EffectJson[]; readonly has_parents: boolean }>(
   'commands_read_around',
