@@ -10,7 +10,7 @@ import { encodeId } from '#kernel/ids'
 import { openDb } from '#store'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { openRoomOn, type TestRoom } from '#test/commands'
-import { oldWorld } from '#test/history'
+import { oldWorld, untilVisible } from '#test/history'
 import { accepted, TRACE } from '#test/tenant'
 import type { Api } from './api.ts'
 import { commandRoutes } from './command-routes.ts'
@@ -38,6 +38,7 @@ describe('the API after the history was archived', () => {
     assert.equal(await room.settle(id), 'succeeded')
     const owner = openDb({ url: api.url, poolMax: 2 })
     const { endedBefore, ...world } = oldWorld(owner, folder)
+    await untilVisible(owner)
     const moved = accepted(await archiveHistory(world, { endedBefore, traceId: TRACE }))
     await owner.close()
     files = moved.files.filter((each) => each.workspaceId === api.ours.workspace.id).map(({ file }) => file)

@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import { accept, type Decision } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { type Client, openClient } from './client.ts'
+import { withHint } from './next-hint.ts'
 import type { Cli } from './program.ts'
 import { readServerEvents, type ServerEvent } from './server-events.ts'
 import { colorsOf, type Terminal } from './terminal.ts'
@@ -50,7 +51,7 @@ async function follow(
     const stream = await client.open(`/events?${query.toString()}`)
     if (!stream.ok) {
       if (terminal.stop.aborted) break
-      if (attempt === 0 || stream.code !== 'app.server.unreachable') return stream
+      if (attempt === 0 || stream.code !== 'app.server.unreachable') return withHint(stream, '/events')
       await pause(RECONNECT_MS, terminal.stop)
       continue
     }

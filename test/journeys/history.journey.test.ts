@@ -7,7 +7,9 @@ import { test } from 'node:test'
 import { encodeId } from '#kernel/ids'
 import { openDb } from '#store'
 import { openTestRoom } from '#test/commands'
-import { runConcord } from '#test/concord-process'
+import { freePort, runConcord, spawnConcord } from '#test/concord-process'
+import { untilVisible } from '#test/history'
+import { until } from '#test/until'
 
 test('[PER-09] old history is counted, moved, told and verified from the command line, and doctor reads it from the files', async (t) => {
   const room = await openTestRoom()
@@ -22,6 +24,7 @@ test('[PER-09] old history is counted, moved, told and verified from the command
   const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a'] })
   assert.equal(await room.settle(id), 'succeeded')
   await owner.query(`update concord.commands set completed_at = '2026-05-02Z'`)
+  await untilVisible(owner)
   const env = { CONCORD_HOME: home, DATABASE_URL: room.db.config.url, CONCORD_UNSAFE_TEST: '1' }
   const concord = (args: readonly string[], more: Record<string, string> = {}) =>
     runConcord(args, { env: { ...env, ...more } })
@@ -70,4 +73,36 @@ test('[PER-09] old history is counted, moved, told and verified from the command
   const elsewhere = await concord(['history', 'show', shown], { CONCORD_HISTORY_FOLDER: join(home, 'nowhere') })
   assert.equal(elsewhere.code, 65)
   assert.match(elsewhere.err, /history\.file\.missing/)
+})
+
+test('[PER-09] a server that was told an age archives by itself, as its login, and goes on serving', async (t) => {
+  const room = await openTestRoom()
+  const home = await mkdtemp(join(tmpdir(), 'concord-history-'))
+  const owner = openDb({ url: room.db.config.url, poolMax: 1 })
+  const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a'] })
+  assert.equal(await room.settle(id), 'succeeded')
+  await owner.query(`update concord.commands set completed_at = '2026-05-02Z'`)
+  await untilVisible(owner)
+  const server = spawnConcord(['up'], {
+    env: {
+      CONCORD_HOME: home,
+      DATABASE_URL: room.db.config.url,
+      CONCORD_UNSAFE_TEST: '1',
+      CONCORD_HISTORY_DAYS: '1',
+      CONCORD_PORT: String(await freePort()),
+    },
+    cwd: home,
+  })
+  t.after(async () => {
+    server.child.kill('SIGTERM')
+    await server.ended
+    await owner.close()
+    await room.close()
+    await rm(home, { recursive: true, force: true })
+  })
+  await until(async () => {
+    const archives = await owner.query('select 1 from concord.history_archives where $1 = any(command_ids)', [id])
+    return archives.length === 1
+  })
+  assert.deepEqual(await owner.query('select 1 from concord.domain_events where command_id = $1', [id]), [])
 })

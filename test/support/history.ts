@@ -13,6 +13,7 @@ import { type Db, openDb } from '../../src/store/db.ts'
 import { readArchiveLines } from '../../src/store/history/read-archive.ts'
 import { openTestRoom, type TestRoom } from './commands.ts'
 import { TRACE } from './tenant.ts'
+import { until } from './until.ts'
 
 const DAY_MS = 86_400_000
 const child = fileURLToPath(new URL('./history-child.ts', import.meta.url))
@@ -25,6 +26,8 @@ export type HistoryRoom = {
   readonly folder: string
   readonly world: HistoryWorld
   archive(more?: Partial<ArchiveHistory>): Promise<Decision<ArchivedHistory>>
+  /** Everything that was written can be read by followers, and so be moved. */
+  visible(): Promise<void>
   /** In a process of its own, which ends at the points of the plan: the signal that ended it, or null. */
   archiveAside(faults: readonly object[], limits?: ArchiveHistory['limits']): Promise<string | null>
   /** Every event of the table, as the archive would write it. */
@@ -61,6 +64,7 @@ export async function openHistoryRoom(): Promise<HistoryRoom> {
     folder,
     world,
     archive: (more) => archiveHistory(world, { endedBefore, traceId: TRACE, ...more }),
+    visible: () => untilVisible(owner),
     archiveAside(faults, limits) {
       const task: HistoryTask = { url: room.db.config.url, folder, limits }
       const env = { ...process.env, CONCORD_FAULTS: JSON.stringify(faults) }
@@ -86,6 +90,12 @@ export async function openHistoryRoom(): Promise<HistoryRoom> {
       await rm(folder, { recursive: true, force: true })
     },
   }
+}
+
+/** Until the feed shows everything that is committed: other databases of the server hold it back, too. */
+export function untilVisible(db: Db): Promise<void> {
+  const hidden = 'select 1 from concord.domain_events where xid >= pg_snapshot_xmin(pg_current_snapshot()) limit 1'
+  return until(async () => (await db.query(hidden)).length === 0, 'the end of older transactions')
 }
 
 /** What is missing, what was changed, and what is in both places at once. */

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, beforeEach, describe, test } from 'node:test'
-import { domainFeed, openDb, readFeed } from '#store'
+import { domainFeed, openDb, readArchive, readFeed, verifyArchive, writeArchive } from '#store'
+import { collect } from '#test/collect'
 import { compareHistory, type HistoryRoom, openHistoryRoom } from '#test/history'
 import { accepted, TRACE } from '#test/tenant'
 import { findBrokenInvariants } from '../invariants/find-broken-invariants.ts'
@@ -28,6 +29,10 @@ describe('archiving the history', () => {
     assert.equal(await history.room.settle(id), 'succeeded')
     return id
   }
+  const move = async (more?: Parameters<HistoryRoom['archive']>[0]) => {
+    await history.visible()
+    return accepted(await history.archive(more))
+  }
   const workspaceId = () => history.room.tenant.workspace.id
   const eventsOf = (id: string) => listCommandEvents(history.room.db, workspaceId(), id, { afterSeq: null, limit: 500 })
   const countsOf = () =>
@@ -47,9 +52,9 @@ describe('archiving the history', () => {
     const rows = await countsOf()
     const blockedEvents = (await eventsOf(blocked)).length
 
-    const counted = accepted(await history.archive({ isDryRun: true }))
+    const counted = await move({ isDryRun: true })
     assert.deepEqual([await history.inTable(), counted.files], [written, []], 'a dry run changes nothing')
-    const moved = accepted(await history.archive())
+    const moved = await move()
     assert.equal(moved.events, counted.events)
     assert.equal(moved.bytes, counted.bytes)
     assert.deepEqual(await compareHistory(history, written), { lost: [], twice: [] })
@@ -72,7 +77,7 @@ describe('archiving the history', () => {
       [said[0]?.purpose, said[0]?.payload['file'], said[0]?.payload['sha256'], said[0]?.payload['event_count']],
       ['audit', file, manifest['sha256'], events],
     )
-    assert.equal(accepted(await history.archive()).events, 0, 'nothing is left to move, and the word about it stays')
+    assert.equal((await move()).events, 0, 'nothing is left to move, and the word about it stays')
   })
 
   test('[PER-09] the history of a command is told from the file and the table, also when it ran again after it was archived', async () => {
@@ -80,7 +85,7 @@ describe('archiving the history', () => {
     const id = await history.room.submit({ subject: 'again', steps: ['connector.hotel.book_a'] })
     assert.equal(await history.room.settle(id), 'failed')
     const first = await eventsOf(id)
-    accepted(await history.archive())
+    await move()
     const by = actingFor(history.room.tenant.people.admin.principal, TRACE)
     accepted(await retryCommand(history.room.world, by, { workspaceId: workspaceId(), commandId: id }))
     assert.equal(await history.room.settle(id), 'succeeded')
@@ -98,7 +103,7 @@ describe('archiving the history', () => {
     // Rebuilt from the file and the table together, then from two files.
     const broken = () => findBrokenInvariants(history.room.db, { historyFolder: history.folder })
     assert.deepEqual(await broken(), [])
-    accepted(await history.archive())
+    await move()
     assert.equal((await listArchivesOf(history.room.db, workspaceId(), id)).length, 2)
     assert.equal(accepted(await readHistory(history.world, id)).events.length, all.length)
     assert.deepEqual(await broken(), [])
@@ -106,10 +111,11 @@ describe('archiving the history', () => {
   })
 
   test('[PER-09] a command that comes back to life while its file is written keeps its events', async () => {
-    accepted(await history.archive())
+    await move()
     history.room.provider.modes.push('refuse')
     const id = await history.room.submit({ subject: 'again', steps: ['connector.hotel.book_a'] })
     assert.equal(await history.room.settle(id), 'failed')
+    await history.visible()
     assert.equal(
       await history.archiveAside([{ point: 'history.verified', hit: 1, act: 'kill' }]),
       'SIGKILL',
@@ -118,10 +124,32 @@ describe('archiving the history', () => {
     const by = actingFor(history.room.tenant.people.admin.principal, TRACE)
     accepted(await retryCommand(history.room.world, by, { workspaceId: workspaceId(), commandId: id }))
     const written = await history.inTable()
-    assert.equal(accepted(await history.archive()).events, 0)
+    assert.equal((await move()).events, 0)
     assert.deepEqual(await history.inTable(), written)
     const states = (await verifyHistory(history.world)).map(({ state }) => state).filter((state) => state !== 'whole')
     assert.deepEqual(states, ['surplus'], 'the file that fits no longer is named, and left alone')
+  })
+
+  test('[PER-09] a file that was changed together with its manifest before its events were deleted deletes nothing', async () => {
+    await move()
+    const id = await done()
+    const count = (await eventsOf(id)).length
+    await history.visible()
+    assert.equal(await history.archiveAside([{ point: 'history.verified', hit: 1, act: 'kill' }]), 'SIGKILL')
+    const written = await history.inTable()
+    const surplus = async () => (await verifyHistory(history.world)).filter(({ state }) => state === 'surplus')
+    const { file } = (await surplus())[0] ?? assert.fail()
+    const { manifest } = accepted(await verifyArchive(history.folder, file))
+    const lines = (await collect(readArchive(history.folder, file))).map((event) => JSON.stringify(event))
+    await writeArchive(history.folder, manifest, lines)
+    assert.ok((await verifyArchive(history.folder, file)).ok, 'in itself it is whole')
+    const moved = await move()
+    assert.deepEqual([moved.finished, moved.events], [0, count], 'its events are written once more, from the table')
+    assert.deepEqual(await compareHistory(history, written), { lost: [], twice: [] })
+    assert.deepEqual(
+      (await surplus()).map((each) => each.file),
+      [file],
+    )
   })
 
   test('[PER-09] holds, seals and what a follower cannot see yet keep events where they are', async () => {
@@ -145,7 +173,7 @@ values (gen_random_uuid(), $1, 'user', 'ada', 'case 7', 'user:bob')`,
     const counts = async () => [(await eventsOf(held)).length, (await eventsOf(remembered)).length]
     const before = await counts()
     const free = await done()
-    const moved = accepted(await history.archive())
+    const moved = await move()
     assert.equal(
       moved.held,
       before.reduce((sum, count) => sum + count, 0),
@@ -155,6 +183,7 @@ values (gen_random_uuid(), $1, 'user', 'ada', 'case 7', 'user:bob')`,
     await history.owner.query(`update concord.memory_holds set released_at = now(), released_by = 'user:bob'`)
 
     // A transaction that began before them still runs: the feed does not show them yet.
+    await history.visible()
     const late = await history.owner.connect('late')
     await late.query('begin')
     await late.query('select pg_current_xact_id()')
@@ -172,16 +201,18 @@ select $1, 1, '1', min(xid), 1, 2, 2, decode(repeat('01', 32), 'hex'), decode(re
 from concord.domain_events where command_id = $2`,
       [workspaceId(), unseen],
     )
-    assert.equal(accepted(await history.archive()).events, 0)
+    assert.equal((await move()).events, 0)
   })
 
   test('[PER-09] a reader behind whose cursor events were archived is told so, and may go on with what is left', async () => {
     await done()
+    await history.visible()
     const start = accepted(await readFeed(history.room.db, domainFeed, { workspaceId: workspaceId() }))
-    accepted(await history.archive())
+    await move()
     const read = (request: object) => readFeed(history.room.db, domainFeed, { workspaceId: workspaceId(), ...request })
     assert.equal(await codeOf(read({})), 'cursor_archived')
     assert.equal(await codeOf(read({ after: start.events[0]?.cursor })), 'cursor_archived')
+    await history.visible()
     const rest = accepted(await read({ skipArchived: true }))
     assert.deepEqual(
       rest.events.map(({ event_type }) => event_type),
@@ -195,7 +226,7 @@ from concord.domain_events where command_id = $2`,
   test('[PER-09] files that were changed, exchanged or lost are named by verify and by the deep look', async () => {
     const id = await done()
     await done()
-    const moved = accepted(await history.archive({ limits: { events: 1, page: 9 } }))
+    const moved = await move({ limits: { events: 1, page: 9 } })
     assert.ok(moved.files.length >= 2)
     assert.deepEqual(new Set((await verifyHistory(history.world)).map(({ state }) => state)), new Set(['whole']))
     const [one, other] = moved.files.map(({ file }) => join(history.folder, file)) as [string, string]
@@ -246,6 +277,7 @@ from concord.domain_events where command_id = $2`,
     await holder.query('select pg_advisory_lock(29389342173524601)')
     assert.equal(await codeOf(history.archive({ waitMs: 50 })), 'history.busy')
     await holder.end()
+    await history.visible()
     const both = await Promise.all([
       history.archive({ limits: { events: 3 }, waitMs: 30_000 }),
       history.archive({ waitMs: 30_000 }),

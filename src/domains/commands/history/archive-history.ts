@@ -4,7 +4,7 @@
  */
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { archiveFileOf, type Db, point, refuseFile, sqlStateOf, verifyArchive, writeArchive } from '#store'
+import { archiveFileOf, type Db, point, sqlStateOf, verifyArchive, writeArchive } from '#store'
 import { finishInterrupted } from './finish-interrupted.ts'
 import { deleteArchived, refuseStranger } from './delete-archived.ts'
 import { bytesOf, listWorkspacesWithHistory, type ScannedEvent, scanHistory } from './scan-history.ts'
@@ -157,7 +157,6 @@ async function movePart(
   }
   const verified = await verifyArchive(world.folder, file)
   if (!verified.ok) return verified
-  if (!isSame(events, verified.value.events)) return refuseFile(new Error('it holds other events'), world.folder, file)
   const stop = point('history.verified')
   if (stop) await stop
   const deleted = await deleteArchived(world, verified.value, traceId)
@@ -170,10 +169,6 @@ function byPlace(a: ScannedEvent, b: ScannedEvent): number {
   const [ax, bx] = [BigInt(a.xid), BigInt(b.xid)]
   if (ax !== bx) return ax < bx ? -1 : 1
   return BigInt(a.seq) < BigInt(b.seq) ? -1 : 1
-}
-
-function isSame(events: readonly ScannedEvent[], read: readonly { readonly event_id: string }[]): boolean {
-  return events.length === read.length && events.every(({ event_id }, index) => event_id === read[index]?.event_id)
 }
 
 function refuseWrite(error: unknown, folder: string) {

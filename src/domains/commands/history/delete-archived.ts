@@ -1,6 +1,6 @@
 /**
  * Deletes exactly the events that a verified file holds, and says so: their deletion, the row about the file and the audit event
- * are one transaction (C19). If one of them is not there, or its command has come back to life, nothing happens.
+ * are one transaction (C19). If one of them is not there or not the same, or its command has come back to life, nothing happens.
  */
 import { type ArchiveManifest, appendEvents, type Db, point, sqlStateOf, type Tx, type VerifiedArchive } from '#store'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -13,9 +13,13 @@ import type { HistoryWorld } from './world.ts'
 const LOCK_ENDED = `select c.command_id from concord.commands as c
 where c.workspace_id = $1 and c.command_id = any($2::uuid[]) and c.completed_at < $3 order by c.command_id for share`
 
+/** What is deleted is hashed as it goes, in the words of the file: the database itself says that the file holds these very rows. */
 const DELETE_EVENTS = `with gone as (
-  delete from concord.domain_events where workspace_id = $1 and event_id = any($2::uuid[]) returning 1
-) select count(*)::integer as count from gone`
+  delete from concord.domain_events where workspace_id = $1 and event_id = any($2::uuid[]) returning *
+)
+select count(*)::integer as count,
+  encode(sha256(convert_to(string_agg(to_jsonb(gone)::text || E'\\n', '' order by gone.xid, gone.seq), 'UTF8')), 'hex') as sha256
+from gone`
 
 /** What ends the transaction without a trace of it. */
 class NotAsWritten extends Error {}
@@ -33,8 +37,8 @@ export async function deleteArchived(
       const ended = await tx.query(LOCK_ENDED, [manifest.workspace_id, commandIds, endedBefore])
       if (ended.length !== commandIds.length) throw new NotAsWritten()
       const ids = events.map(({ event_id }) => event_id)
-      const [gone] = await tx.query<{ count: number }>(DELETE_EVENTS, [manifest.workspace_id, ids])
-      if (gone?.count !== manifest.event_count) throw new NotAsWritten()
+      const [gone] = await tx.query<{ count: number; sha256: string }>(DELETE_EVENTS, [manifest.workspace_id, ids])
+      if (gone?.count !== manifest.event_count || gone.sha256 !== manifest.sha256) throw new NotAsWritten()
       await tell(tx, world, manifest, commandIds, traceId)
       const stop = point('history.deleted')
       if (stop) await stop

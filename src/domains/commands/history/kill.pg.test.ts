@@ -32,6 +32,7 @@ describe('a run that is killed', () => {
       const id = await history.room.submit({ subject: `s${at}`, steps: ['connector.hotel.book_a'] })
       assert.equal(await history.room.settle(id), 'succeeded')
     }
+    await history.visible()
   }
   const filesThere = async () => {
     const folder = join(history.folder, history.room.tenant.workspace.id)
@@ -78,6 +79,7 @@ describe('a run that is killed', () => {
       )
     }
     for (const [id, line] of await history.inTable()) written.set(id, line)
+    await history.visible()
     accepted(await history.archive())
     assert.deepEqual(await compareHistory(history, written), { lost: [], twice: [] })
     const left = [...(await history.inTable()).values()].filter((line) => !line.includes('"history_archived"'))
