@@ -1,7 +1,8 @@
 /** The project that `npm start` serves in this checkout: the example catalog. A project of your own has a file like this one. */
 import { defineProject } from '#app/project'
-import { exampleCatalog } from './examples/catalog/index.ts'
+import { exampleCatalog, travelPreferences } from './examples/catalog/index.ts'
 
 export default defineProject({
   catalog: exampleCatalog({ vendorUrl: 'http://127.0.0.1:7430', folder: '.concord/examples' }),
+  memory: { schemas: [travelPreferences] },
 })

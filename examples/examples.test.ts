@@ -38,4 +38,7 @@ describe('the examples', () => {
   test('[EXM-12] [PRM-02] [SCD-05] examples/04-sync-vendor.ts prints what the guide shows', async () => {
     assert.equal(await printed('examples/04-sync-vendor.ts'), shown('examples/04-sync-vendor.ts'))
   })
+  test('[EXM-10] examples/05-plan-a-trip.ts prints what the guide shows', async () => {
+    assert.equal(await printed('examples/05-plan-a-trip.ts'), shown('examples/05-plan-a-trip.ts'))
+  })
 })

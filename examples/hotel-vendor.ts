@@ -7,6 +7,8 @@
  *   POST /reservations   { client_reference, hotel_name, … }   header idempotency-key
  *   POST /cancellations  { client_reference }                  header idempotency-key
  *   GET  /reservations/{client_reference}/confirmation         503 with --paper later
+ *   GET  /offers?city=Berlin&check_in=…&check_out=…            what it has, full or not
+ *   GET  /offers/{offer_id}/rooms?check_in=…&check_out=…       how many rooms are left, at what price, on what terms
  *   GET  /rates                                                what Sync Vendor Data reads
  *   GET  /ledger                                               its books; never troubled
  *
@@ -17,6 +19,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { setTimeout as wait } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { openLedger } from './vendor/ledger.ts'
+import { findRooms, listOffers } from './vendor/offers.ts'
 import { type Operation, planTrouble, type Trouble } from './vendor/trouble.ts'
 
 const { values: given } = parseArgs({
@@ -41,7 +44,7 @@ const rates = [
 
 const ledger = openLedger(given.ledger)
 const plan = planTrouble(Number(given.seed), Number(given.trouble))
-const seen: Record<Operation, number> = { book: 0, cancel: 0, rates: 0 }
+const seen: Record<Operation, number> = { book: 0, cancel: 0, rates: 0, search: 0, rooms: 0 }
 
 type Answer = { readonly status: number; readonly body: object }
 type Call = { readonly operation: Operation; readonly key: string; readonly body: string }
@@ -72,13 +75,20 @@ async function serveCall(call: Call, response: ServerResponse, act: (arrival: nu
     case 'lie_after':
       return send(response, { status: 200, body: { ...answer.body, key: 'book_hotel:somebody_else' } })
     case 'repeat':
-      return send(response, { status: 200, body: { rates: [...rates, ...rates] } })
+      return send(response, { status: 200, body: twice(answer.body) })
     case 'slow':
       await wait(SLOW_MS)
       return send(response, answer)
     case 'none':
       return send(response, answer)
   }
+}
+
+/** Every row of every list a second time. */
+function twice(body: object): object {
+  return Object.fromEntries(
+    Object.entries(body).map(([name, value]) => [name, Array.isArray(value) ? [...value, ...value] : value]),
+  )
 }
 
 function send(response: ServerResponse, { status, body }: Answer): void {
@@ -93,6 +103,7 @@ async function readBody(request: IncomingMessage): Promise<string> {
 
 async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const { method = 'GET', url = '/' } = request
+  const { pathname, searchParams } = new URL(url, 'http://vendor')
   const key = String(request.headers['idempotency-key'] ?? '')
   const body = await readBody(request)
   const sent = (body === '' ? {} : JSON.parse(body)) as { client_reference?: string; hotel_name?: string }
@@ -101,6 +112,17 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
   if (method === 'GET' && url === '/ledger') return send(response, { status: 200, body: ledger.books() })
   if (method === 'GET' && url === '/rates')
     return serveCall({ operation: 'rates', key, body }, response, () => ({ status: 200, body: { rates } }))
+  if (method === 'GET' && pathname === '/offers')
+    return serveCall({ operation: 'search', key, body }, response, () => ({
+      status: 200,
+      body: { offers: listOffers(searchParams.get('city') ?? '') },
+    }))
+  const offer = /^\/offers\/([^/]+)\/rooms$/.exec(pathname)?.[1]
+  if (method === 'GET' && offer !== undefined)
+    return serveCall({ operation: 'rooms', key, body }, response, () => {
+      const found = findRooms(decodeURIComponent(offer))
+      return found ? { status: 200, body: found } : { status: 404, body: { error: 'no such offer' } }
+    })
   if (method === 'GET' && paper !== undefined) return sendPaper(response, decodeURIComponent(paper))
   if (key === '' || client_reference === '')
     return send(response, { status: 400, body: { error: 'needs an idempotency-key and a client_reference' } })

@@ -14,21 +14,23 @@ import type { Decision } from '#kernel/refusal'
 import { uuidV7Generator } from '#kernel/uuid'
 import type { Runtime } from '#runtime'
 import { type Db, migrateUp, openDb, openEmbeddedPostgres } from '#store'
-import { exampleCatalog } from './catalog/index.ts'
+import { exampleCatalog, travelPreferences } from './catalog/index.ts'
 import { type Company, openCompany } from './story/company.ts'
 import { type Desk, openDesk } from './story/desk.ts'
+import { type Notebook, openNotebook } from './story/notebook.ts'
 import { startVendor, type Vendor, type VendorSettings } from './vendor/start-vendor.ts'
 
-export type Stage = Desk & {
-  readonly db: Db
-  readonly runtime: Runtime
-  readonly commands: CommandWorld
-  readonly artifacts: ArtifactWorld
-  readonly startSchedules: OpenedWork['startSchedules']
-  readonly company: Company
-  readonly vendor: Vendor
-  readonly folder: string
-}
+export type Stage = Desk &
+  Notebook & {
+    readonly db: Db
+    readonly runtime: Runtime
+    readonly commands: CommandWorld
+    readonly artifacts: ArtifactWorld
+    readonly startSchedules: OpenedWork['startSchedules']
+    readonly company: Company
+    readonly vendor: Vendor
+    readonly folder: string
+  }
 
 export type ExampleSettings = Partial<Pick<VendorSettings, 'seed' | 'trouble' | 'paper'>> & {
   /** How far the clock of the schedules is ahead. */
@@ -86,14 +88,15 @@ async function open(settings: ExampleSettings, closers: (() => Promise<unknown>)
     stores: [store],
   }
   const work = granted(
-    await openWork(db, world, { catalog }, openLog('silent'), {
+    await openWork(db, world, { catalog, memory: { schemas: [travelPreferences] } }, openLog('silent'), {
       artifacts,
       defaultWorkspace: company.workspaceId,
       ...(scheduleAheadMs ? { scheduleAheadMs } : {}),
     }),
   )
   closers.push(() => work.close())
-  const { commands, approvals, runtime, startSchedules } = work
+  const { commands, approvals, memory, runtime, startSchedules } = work
   const desk = openDesk({ commands, approvals, workspaceId: company.workspaceId })
-  return { ...desk, db, runtime, commands, startSchedules, artifacts, company, vendor, folder }
+  const notebook = openNotebook(commands, memory, company.workspaceId)
+  return { ...desk, ...notebook, db, runtime, commands, startSchedules, artifacts, company, vendor, folder }
 }

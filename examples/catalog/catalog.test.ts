@@ -43,6 +43,9 @@ describe('the example catalog', () => {
     assert.deepEqual(names, [
       ['Generate Report', 'generate_report'],
       ['Publish Report', 'publish_report'],
+      ['Search Hotels', 'search_hotels'],
+      ['Rank Hotels', 'rank_hotels'],
+      ['Draft Booking', 'draft_booking'],
       ['Book Hotel', 'book_hotel'],
       ['Sync Vendor Data', 'sync_vendor_data'],
     ])

@@ -17,7 +17,7 @@ export const troubles = [
 ] as const
 export type Trouble = (typeof troubles)[number]
 
-export const operations = ['book', 'cancel', 'rates'] as const
+export const operations = ['book', 'cancel', 'rates', 'search', 'rooms'] as const
 export type Operation = (typeof operations)[number]
 
 /** A list cannot be answered for another key, and a booking has no rows to repeat. */
@@ -25,12 +25,14 @@ const possible: Readonly<Record<Operation, readonly Trouble[]>> = {
   book: troubles.filter((trouble) => trouble !== 'repeat'),
   cancel: troubles.filter((trouble) => trouble !== 'repeat'),
   rates: ['slow', 'fail_before', 'rate_limited', 'wrong_type_after', 'too_large_after', 'repeat'],
+  search: ['slow', 'fail_before', 'rate_limited', 'wrong_type_after', 'too_large_after', 'repeat'],
+  rooms: ['slow', 'fail_before', 'rate_limited', 'wrong_type_after', 'too_large_after'],
 }
 
 /** The first calls of each operation go wrong, each in another way; what comes after them is answered as it should be. */
 export function planTrouble(seed: number, count: number): Readonly<Record<Operation, readonly Trouble[]>> {
   const of = (operation: Operation) => shuffle(possible[operation], chance(`${seed}/${operation}`)).slice(0, count)
-  return { book: of('book'), cancel: of('cancel'), rates: of('rates') }
+  return { book: of('book'), cancel: of('cancel'), rates: of('rates'), search: of('search'), rooms: of('rooms') }
 }
 
 function shuffle<T>(items: readonly T[], next: () => number): readonly T[] {

@@ -10,6 +10,7 @@ import { needs } from './route-access.ts'
 import { newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' }
+const READ_ON = 'GET /events?archived=skip goes on with what is left; the rest is in the files of the archive.'
 const TYPES_MAX = 50
 const TYPE = /^[a-z][a-z0-9_.]{0,99}$/
 
@@ -77,7 +78,7 @@ export function eventRoutes(deps: EventDeps, limits: Pick<ApiLimits, 'heartbeatM
     const skipArchived = archived === 'skip'
     if (cursor.value !== undefined && !skipArchived) {
       const checked = await deps.feed.check(workspace.id, cursor.value)
-      if (!checked.ok) return refused(c, checked)
+      if (!checked.ok) return refused(c, { ...checked, hint: READ_ON })
     }
     // A HEAD has no body, so no stream would ever be read to its end and closed.
     if (c.req.method === 'HEAD') return c.body(null, 200, STREAM_HEADERS)

@@ -40,11 +40,12 @@ export type Base = {
 const ENGINE_ROLE = 'concord_engine'
 
 function workOptionsOf(config: Config, { now }: World): Omit<WorkOptions, 'artifacts'> {
-  const { notifyUrl: url, notifySecret = '', queues } = config
+  const { notifyUrl: url, notifySecret = '', queues, environmentName } = config
   const secret = Buffer.from(notifySecret)
   return {
     defaultWorkspace: config.workspace ?? config.defaultWorkspace,
     queues,
+    environmentName,
     channels: url === undefined ? [] : [webhookChannel({ url, secret, fetch, now })],
   }
 }

@@ -33,7 +33,7 @@ import { type MemoryWorld, openMemory } from '#domains/memory'
 import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleWorld } from '#domains/schedules'
 import { encodeId, textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
-import { capabilitiesOf, type Runtime, semanticQueues } from '#runtime'
+import { capabilitiesOf, inEnvironment, queuesIn, type Runtime, semanticQueues } from '#runtime'
 import { createDbosRuntime } from '#runtime/dbos'
 import type { Db } from '#store'
 import type { Environment } from './config.ts'
@@ -67,6 +67,8 @@ export type WorkOptions = {
   readonly environment?: Environment
   /** Id or short name of the workspace in which schedules of the catalog run. */
   readonly defaultWorkspace: string
+  /** Which environment of the project this is; its name stands before those of the queues in the engine. */
+  readonly environmentName?: string | undefined
   /** JSON, over the queues of the project. */
   readonly queues?: string | undefined
   /** Beside the inbox. */
@@ -92,16 +94,24 @@ export async function openWork(
   log: Log,
   options: WorkOptions,
 ): Promise<Decision<OpenedWork>> {
-  const queues = readQueueLimits(project.queues, options.queues)
-  if (!queues.ok) return queues
-  const { artifacts, scheduleAheadMs } = options
-  const runtime = createDbosRuntime({
+  const { artifacts, scheduleAheadMs, environmentName } = options
+  const limits = readQueueLimits({
+    project: project.queues,
+    environments: project.environments,
+    environmentName,
+    variable: options.queues,
+  })
+  if (!limits.ok) return limits
+  const { queues, only } = queuesIn(environmentName, limits.value)
+  const engine = createDbosRuntime({
     db,
     works: options.works ?? true,
-    queues: queues.value,
+    queues,
     log: (level, message) => log[level]({}, message),
+    ...(only ? { only } : {}),
     ...(scheduleAheadMs ? { scheduleAheadMs } : {}),
   })
+  const runtime = inEnvironment(engine, environmentName)
   const secrets = openSecrets({
     env: environmentSecrets(options.environment ?? {}),
     file: fileSecrets(),

@@ -7,7 +7,7 @@ import type { Definition, WebhookSource } from '#domains/commands'
 import type { ConnectorDefinition, SecretSources } from '#domains/connectors'
 import type { MemoryDeps } from '#domains/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { QueueLimits } from './queue-limits.ts'
+import type { EnvironmentTerms, QueueLimits } from './queue-limits.ts'
 
 export type Project = {
   readonly catalog: readonly Definition[]
@@ -18,6 +18,8 @@ export type Project = {
   readonly artifactTypes?: readonly ArtifactType[]
   /** Limits of the queues, over their defaults. */
   readonly queues?: QueueLimits
+  /** What is different in each environment, by its name in `CONCORD_ENVIRONMENT`; names of queues are the same in all. */
+  readonly environments?: Readonly<Record<string, EnvironmentTerms>>
   /** Doors to other systems; each of their operations is an effect that the catalog may name. */
   readonly connectors?: readonly ConnectorDefinition[]
   /** Where `vault://` and `keyring://` references lead; `env://` and `file://` are there already. */

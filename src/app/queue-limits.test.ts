@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { readQueueLimits } from './queue-limits.ts'
 
 const outcome = (project: unknown, environment?: string) => {
-  const read = readQueueLimits(project, environment)
+  const read = readQueueLimits({ project, variable: environment })
   return read.ok ? read.value : `${read.code}: ${read.reason}; ${read.path}; ${read.hint ?? ''}`
 }
 
@@ -64,4 +64,55 @@ describe('limits of queues', () => {
   ] as const)
     test(`${what} stops the start and says where`, () =>
       assert.match(JSON.stringify(outcome(project, environment)), expected))
+
+  const environments = {
+    staging: { queues: { connector_calls: { concurrency: 2 } } },
+    production: { queues: { connector_calls: { concurrency: 50, perWorker: 10 }, agent_runs: { perWorker: 8 } } },
+    laptop: {},
+  }
+  const within = (environmentName: string | undefined, more: object = {}) => {
+    const read = readQueueLimits({
+      project: { connector_calls: { perWorker: 20 } },
+      environments,
+      environmentName,
+      ...more,
+    })
+    return read.ok ? read.value : `${read.code}: ${read.reason}; ${read.path}; ${read.hint ?? ''}`
+  }
+
+  test('[OQ-10] each environment has limits of its own under the same names, over those of all, under those of the variable', () => {
+    assert.deepEqual(within(undefined), { connector_calls: { perWorker: 20 } })
+    assert.deepEqual(within('laptop'), { connector_calls: { perWorker: 20 } })
+    assert.deepEqual(within('staging'), { connector_calls: { perWorker: 2, concurrency: 2 } })
+    assert.deepEqual(within('production'), {
+      connector_calls: { perWorker: 10, concurrency: 50 },
+      agent_runs: { perWorker: 8 },
+    })
+    assert.deepEqual(within('staging', { variable: '{"connector_calls":{"concurrency":1}}' }), {
+      connector_calls: { perWorker: 1, concurrency: 1 },
+    })
+  })
+
+  for (const [what, sources, expected] of [
+    [
+      'an environment that the project does not know',
+      { environmentName: 'stagin' },
+      /^"app\.setting\.invalid: .*did you mean staging\?/,
+    ],
+    [
+      'a mistake in another environment',
+      { environments: { ...environments, far: { queues: { agent_run: {} } } } },
+      /^"app\.project\.invalid: .*environment far .*did you mean agent_runs\?/,
+    ],
+    ['a name that is none', { environments: { 'My Mac': {} } }, /^"app\.project\.invalid: .*no name of an environment/],
+    [
+      'terms that there are not',
+      { environments: { staging: { workers: 3 } } },
+      /^"app\.project\.invalid: .*no \\"workers\\"/,
+    ],
+    ['no terms at all', { environments: { staging: 3 } }, /^"app\.project\.invalid: .*must be an object/],
+    ['a list of environments', { environments: [] }, /^"app\.project\.invalid: environments must be an object/],
+  ] as const)
+    test(`[OQ-10] ${what} stops the start and says where`, () =>
+      assert.match(JSON.stringify(within('staging', sources)), expected))
 })

@@ -1,20 +1,39 @@
 /** The limits of the queues from the project's file and the environment, judged before anything starts. Pure. */
 import { nearest } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
-import { decideQueue, type QueueSpec, semanticQueues } from '#runtime'
+import { decideEnvironment, decideQueue, type QueueSpec, semanticQueues } from '#runtime'
 
 export type QueueLimits = Readonly<Record<string, QueueSpec>>
+
+export type EnvironmentTerms = {
+  /** Over the limits of the project, under those of `CONCORD_QUEUES`. */
+  readonly queues?: QueueLimits
+}
+
+export type LimitSources = {
+  /** `queues` of the project: for all environments. */
+  readonly project?: unknown
+  /** `environments` of the project. */
+  readonly environments?: unknown
+  /** Which of them this is. */
+  readonly environmentName?: string | undefined
+  /** The text of `CONCORD_QUEUES`. */
+  readonly variable?: string | undefined
+}
 
 const FIELDS = ['concurrency', 'perWorker', 'rate', 'priority'] as const
 const EXAMPLE = '{"connector_calls":{"concurrency":20,"rate":{"turns":100,"perMs":1000}}}'
 
-/** What the environment says about a queue counts over what the project says about it; the rest keeps its default. */
-export function readQueueLimits(project: unknown, environment: string | undefined): Decision<QueueLimits> {
-  const parsed = parseEnvironment(environment)
+/** From the general to the particular, the last one counts: default, project, environment, variable. */
+export function readQueueLimits(sources: LimitSources): Decision<QueueLimits> {
+  const parsed = parseVariable(sources.variable)
   if (!parsed.ok) return parsed
+  const own = findTerms(sources)
+  if (!own.ok) return own
   const limits: Record<string, QueueSpec> = {}
   for (const [source, given] of [
-    ['queues of the project', project ?? {}],
+    ['queues of the project', sources.project ?? {}],
+    [`queues of the environment ${sources.environmentName ?? ''}`, own.value],
     ['CONCORD_QUEUES', parsed.value],
   ] as const) {
     const checked = checkSource(source, given)
@@ -28,6 +47,31 @@ export function readQueueLimits(project: unknown, environment: string | undefine
   return accept(limits)
 }
 
+/** The limits of this environment. Every declared one is checked, so that a mistake in production's is found in staging. */
+function findTerms({ environments = {}, environmentName }: LimitSources): Decision<unknown> {
+  if (!isRecord(environments)) return wrong('environments of the project', 'environments must be an object by name')
+  for (const [name, terms] of Object.entries(environments)) {
+    const path = `environments.${name}`
+    const named = decideEnvironment(name)
+    if (!named.ok)
+      return refuse('app.project.invalid', named.reason, { path, ...(named.hint ? { hint: named.hint } : {}) })
+    const strange = isRecord(terms) ? Object.keys(terms).find((field) => field !== 'queues') : ''
+    if (!isRecord(terms) || strange !== undefined)
+      return wrong(path, `${path} ${strange ? `has no ${quote(strange)}` : 'must be an object'}; it takes queues`)
+    const checked = checkSource(`queues of the environment ${name}`, terms['queues'] ?? {})
+    if (!checked.ok) return checked
+  }
+  const known = Object.keys(environments)
+  if (environmentName === undefined || known.length === 0) return accept({})
+  const terms = environments[environmentName]
+  if (isRecord(terms)) return accept(terms['queues'] ?? {})
+  const guess = nearest(environmentName, known)
+  return refuse('app.setting.invalid', `the project has no environment ${quote(environmentName)}`, {
+    path: 'CONCORD_ENVIRONMENT',
+    hint: guess ? `did you mean ${guess}?` : `the environments are ${known.join(', ')}`,
+  })
+}
+
 /** A smaller limit for all also binds one worker, unless somebody said what one worker may do. */
 function mergeLimits(name: string, before: QueueSpec | undefined, given: QueueSpec): QueueSpec {
   const merged: QueueSpec = { ...semanticQueues[name], ...before, ...given }
@@ -36,7 +80,7 @@ function mergeLimits(name: string, before: QueueSpec | undefined, given: QueueSp
   return { ...merged, perWorker: concurrency }
 }
 
-function parseEnvironment(text: string | undefined): Decision<unknown> {
+function parseVariable(text: string | undefined): Decision<unknown> {
   if (text === undefined) return accept({})
   try {
     return accept(JSON.parse(text))

@@ -1,6 +1,7 @@
 /** Every environment variable Concord reads, in one table: name, meaning, default, how it is parsed. */
 import { parseDuration } from '#kernel/duration'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { decideEnvironment } from '#runtime'
 
 export type Setting<T> = {
   readonly variable: string
@@ -100,6 +101,19 @@ function choice<const C extends string, const F extends C | undefined>(
   }
 }
 
+function environmentName(variable: string, meaning: string, example: string): Setting<string | undefined> {
+  return {
+    variable,
+    meaning,
+    example,
+    parse(given) {
+      if (given === undefined || given === '') return accept(undefined)
+      const decided = decideEnvironment(given)
+      return decided.ok ? decided : bad(variable, `${variable}: ${decided.reason}`, `it looks like ${example}`)
+    },
+  }
+}
+
 export const settings = {
   home: text('CONCORD_HOME', 'folder of the embedded database, keys and logs', './.concord', './.concord'),
   host: text('CONCORD_HOST', 'address the server listens on', '127.0.0.1', '127.0.0.1'),
@@ -174,6 +188,11 @@ export const settings = {
     'CONCORD_HISTORY_FOLDER',
     'folder of the archive (default: CONCORD_HOME/history)',
     '/var/lib/concord/history',
+  ),
+  environmentName: environmentName(
+    'CONCORD_ENVIRONMENT',
+    'which of the environments of the project this is: its limits of queues, and the names of queues in the engine',
+    'staging',
   ),
   queues: optional(
     'CONCORD_QUEUES',

@@ -184,6 +184,7 @@ export const refusalCodes = {
   'runtime.capability.missing': 'configuration',
   'runtime.queue.unknown': 'configuration',
   'runtime.queue.invalid': 'configuration',
+  'runtime.environment.invalid': 'configuration',
   'runtime.kind.unknown': 'configuration',
   'runtime.engine.unavailable': 'unavailable',
   'runtime.schedule.invalid': 'invalid',

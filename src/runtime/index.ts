@@ -27,6 +27,14 @@ export {
   type RuntimeProfile,
 } from './profile.ts'
 export { decideQueue, decideQueueNames, DEFAULT_QUEUE, type QueueSpec, semanticQueues } from './queues.ts'
+export {
+  decideEnvironment,
+  type EngineQueues,
+  inEnvironment,
+  queueIn,
+  queueOutOf,
+  queuesIn,
+} from './environment.ts'
 export { dueTimes, nextDueTime } from './due-time.ts'
 export {
   decideSchedule,

@@ -119,7 +119,7 @@ async function findArchivedBehind(
 function refuseArchived({ events, files }: ArchivedBehind) {
   const reason = 'Events behind this cursor were moved into the archive and are no longer in the stream.'
   return refuse('cursor_archived', reason, {
-    hint: 'Go on with archived=skip to get what is left; `concord history show` tells the history of a command from the archive.',
+    hint: 'Read on without them, or take them from the files of the archive.',
     facts: { archive_files: files, archived_events_max: events },
   })
 }

@@ -5,6 +5,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { findBrokenInvariants } from '#domains/commands'
 import { openChance } from '#test/chance'
 import { until } from '#test/until'
 import { type House, openHouse } from './house.ts'
@@ -33,6 +34,7 @@ export async function killPostmaster({ kills, seed, onKill = () => {} }: Postmas
   const server = await house.serve()
   const worker = house.work()
   const down: number[] = []
+  const broken: string[] = []
   try {
     await house.answerer()
     people.face(server)
@@ -45,12 +47,14 @@ export async function killPostmaster({ kills, seed, onKill = () => {} }: Postmas
       down.push(await killAndWait(house))
       onKill(round + 1, down.at(-1) ?? 0)
       await Promise.all(asking)
+      broken.push(...(await listBroken(house, round + 1)))
     }
     await people.askAgain(server)
     await waitForRest(house)
     const sorted = down.toSorted((a, b) => a - b).map(Math.round)
     const downMs = { median: sorted[Math.floor(sorted.length / 2)] ?? 0, most: sorted.at(-1) ?? 0 }
-    return { kills: down.length, downMs, ...(await judge(house, people.history)) }
+    const verdict = await judge(house, people.history)
+    return { kills: down.length, downMs, ...verdict, broken: [...broken, ...verdict.broken] }
   } finally {
     await people.leave()
     for (const running of [server, worker]) {
@@ -59,6 +63,12 @@ export async function killPostmaster({ kills, seed, onKill = () => {} }: Postmas
     }
     await house.close()
   }
+}
+
+/** Every invariant holds at every moment: after each kill it is asked while commands are still under way. */
+async function listBroken({ db }: House, round: number): Promise<string[]> {
+  const found = await findBrokenInvariants(db)
+  return found.map(({ code, name, count }) => `after kill ${round}: ${code} ${name}: ${count}`)
 }
 
 async function killAndWait(house: House): Promise<number> {

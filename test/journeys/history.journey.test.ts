@@ -89,7 +89,7 @@ test('[PER-09] a server that was told an age archives by itself, as its login, a
       DATABASE_URL: room.db.config.url,
       CONCORD_UNSAFE_TEST: '1',
       CONCORD_HISTORY_DAYS: '1',
-      CONCORD_PORT: String(await freePort()),
+      CONCORD_PORT: await freePort(),
     },
     cwd: home,
   })

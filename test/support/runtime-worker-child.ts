@@ -4,21 +4,24 @@
  * stranger  answers every turn of `job` with done and leaves the row `stranger:job:{id}`
  * steps     takes the row `{id}` = { step, of, by } one step further per write, slowly, fenced; says every refused write
  * facts     writes down, fenced, how many facts the row `{id}:facts` has, and waits for a wake
+ * busy      writes down who it is and how many turns it had under way at most, and stays in the turn until the row `open` is there
  * none      only opens
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createDbosRuntime } from '../../src/runtime/dbos/index.ts'
-import type { Next } from '../../src/runtime/index.ts'
+import { inEnvironment, type Next, queuesIn } from '../../src/runtime/index.ts'
 import { openDb } from '../../src/store/db.ts'
 import { caseRowsOn } from './runtime-case-store.ts'
 import type { RuntimeWorkerOptions } from './runtime-worker.ts'
 
 const [, , url = '', given = '{}'] = process.argv
-const { drive, prefix, times = {} } = JSON.parse(given) as RuntimeWorkerOptions
+const { drive, prefix, times = {}, environment, queues = {} } = JSON.parse(given) as RuntimeWorkerOptions
 const db = openDb({ url, role: 'concord_engine', poolMax: 4, onConnectionError: () => {} })
 const rows = caseRowsOn(db, prefix)
 const done: Next = { t: 'done' }
-const runtime = createDbosRuntime({ db, times, poolMax: 8 })
+const engine = queuesIn(environment, queues)
+const only = engine.only ? { only: engine.only } : {}
+const runtime = inEnvironment(createDbosRuntime({ db, times, poolMax: 8, queues: engine.queues, ...only }), environment)
 
 if (drive === 'stranger') {
   runtime.register('job', async (id) => {
@@ -60,6 +63,22 @@ if (drive === 'facts') {
     })
     return { t: 'wait', until: null }
   })
+}
+
+if (drive === 'busy') {
+  let [now, peak] = [0, 0]
+  runtime.register(
+    'job',
+    async (id) => {
+      peak = Math.max(peak, ++now)
+      await rows.transaction((tx) => tx.write(`${id}:begun`, process.pid))
+      while (!(await rows.read('open'))) await sleep(5)
+      await rows.transaction((tx) => tx.write(`${id}:done`, { by: process.pid, peak }))
+      now -= 1
+      return done
+    },
+    { queue: 'connector_calls' },
+  )
 }
 
 process.stdin.on('end', () => process.exit(1)).resume()

@@ -2,12 +2,15 @@
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import type { QueueSpec } from '../../src/runtime/index.ts'
 
 export type RuntimeWorkerOptions = {
   /** What it does with a turn; see runtime-worker-child.ts. */
-  readonly drive: 'stranger' | 'steps' | 'facts' | 'none'
+  readonly drive: 'stranger' | 'steps' | 'facts' | 'busy' | 'none'
   readonly prefix: string
   readonly times?: Readonly<Record<string, number>>
+  readonly environment?: string
+  readonly queues?: Readonly<Record<string, QueueSpec>>
 }
 
 export type RuntimeWorker = {

@@ -5,33 +5,50 @@ import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Tx } from '#store'
 import type { CommandCase } from './command-row.ts'
-import { lockCase, refuseMissing } from './command-repository.ts'
+import { type HeldCase, lockCase, refuseMissing } from './command-repository.ts'
 import { checkSecrets } from '#kernel/data-class'
 import { contentHash, contentOf } from './content.ts'
 import { askPolicy, decideCourse } from './decide-course.ts'
 import { draftWrite, type Who, type WriteDraft } from './draft-write.ts'
 import { gatherFacts } from './gather-facts.ts'
+import { commitAndGoOn } from './go-on.ts'
 import { draftEffects } from './plan-effects.ts'
 import { planAsks } from './request-approval.ts'
 import { requestInputInto } from './request-input.ts'
 import { taskOf } from './task-of.ts'
 import { validatePayload } from './validate-payload.ts'
-import { bySystem, type CommandWorld, processOf } from './world.ts'
+import { bySystem, type CommandWorld } from './world.ts'
 import { commitWrite } from './write-lane.ts'
 
 export function openApprovalOwner(world: CommandWorld): ApprovalOwner {
+  /** Locked by the transaction and as it was then: nobody else writes it until it ends, and we say when we have. */
+  const locked = new WeakMap<Tx, HeldCase>()
   return {
     async lockCommand(tx, approval) {
       const found = await lockCase(tx, approval.workspace_id, approval.command_id)
+      if (found) locked.set(tx, found)
       return found && { payloadHash: found.command.payload_hash }
     },
-    onResolved: (tx, resolution) => onResolved(world, tx, resolution),
-    revise: (tx, approval, edited) => revise(world, tx, approval, edited),
+    async onResolved(tx, resolution) {
+      const { workspace_id, command_id } = resolution.approval
+      const known = locked.get(tx)
+      locked.delete(tx)
+      const found = known?.command.command_id === command_id ? known : await lockCase(tx, workspace_id, command_id)
+      await onResolved(world, tx, found, resolution)
+    },
+    revise(tx, approval, edited) {
+      locked.delete(tx)
+      return revise(world, tx, approval, edited)
+    },
   }
 }
 
-async function onResolved(world: CommandWorld, tx: Tx, { approval, next, by }: Resolution): Promise<void> {
-  const found = await lockCase(tx, approval.workspace_id, approval.command_id)
+async function onResolved(
+  world: CommandWorld,
+  tx: Tx,
+  found: HeldCase | undefined,
+  { approval, next, by }: Resolution,
+): Promise<void> {
   if (!found)
     throw new KernelFault('commands.approval.orphan', 'an approval without its command', {
       approval_id: approval.approval_id,
@@ -42,12 +59,10 @@ async function onResolved(world: CommandWorld, tx: Tx, { approval, next, by }: R
   const why = { approval_id: approval.approval_id, decided_by: by.actor, reason }
   if (approval.domain_effect_id !== null) settleEffect(draft, found, approval, next, by.actor)
   else moveAtGate(draft, world, found, next, { who, why })
-  const write = draft.done()
-  if (write.events.length === 0) return
-  const written = await commitWrite(tx, write)
+  if (draft.isEmpty) return
+  const written = await commitAndGoOn(world, tx, found, draft)
   // The row is locked: it cannot have moved, so this is a fault and takes the decision along.
   if (!written.ok) throw new KernelFault('commands.approval.lost', written.reason)
-  await world.wake(processOf(found.command.command_id), { tx })
 }
 
 function moveAtGate(

@@ -83,7 +83,7 @@ export async function findCase(sql: Sql, workspaceId: string, commandId: string)
   return found && caseOf(found)
 }
 
-export async function lockCase(tx: Tx, workspaceId: string, commandId: string): Promise<CommandCase | undefined> {
+export async function lockCase(tx: Tx, workspaceId: string, commandId: string): Promise<HeldCase | undefined> {
   if (!isUuid(commandId)) return undefined
   const [command] = await tx.run(lockCaseStatement, [commandId, workspaceId])
   return command && readHeld(tx, command)

@@ -38,12 +38,16 @@ export type EffectMove = {
 
 export type BeginSet = Pick<StoredEffect, 'attempt' | 'turn_token' | 'executed_by_runtime_workflow_id'>
 
+export type Taking = { readonly token: string; readonly leaseMs: number }
+
 export type Write = {
   readonly command: StoredCommand
   readonly hold: Hold
   readonly from: CommandState | null
   readonly to: CommandState | null
   readonly releases: boolean
+  /** The turn that begins with this write, unless another one is alive on the row. */
+  readonly takes: Taking | null
   readonly at: Date
   readonly set: CommandPatch & { readonly completed_at?: Date | null }
   readonly newEffects: readonly NewEffect[]
@@ -54,6 +58,10 @@ export type Write = {
 export type WriteDraft = {
   /** Where the draft's moves have brought the command. */
   readonly status: CommandState
+  /** Nothing has been told: there is nothing to write. */
+  readonly isEmpty: boolean
+  /** That is an end. */
+  readonly isEnd: boolean
   move(to: CommandState, by: Who, payload?: Payload | ((type: string) => Payload)): WriteDraft
   /** No move, but the row must still be in the state it was read in. */
   stay(): WriteDraft
@@ -80,6 +88,8 @@ export type WriteDraft = {
   /** Changes an effect that stays where it is. */
   setEffect(effect: StoredEffect, set: EffectPatch, requires?: CommandState): WriteDraft
   release(runAfter: Date | null): WriteDraft
+  /** Takes the turn with this write; the row that comes back says whether it did. */
+  take(turn: Taking): WriteDraft
   done(): Write
 }
 
@@ -95,6 +105,7 @@ export function draftWrite(
   let status = command.status
   let [moved, stays, releases] = [false, false, false]
   let patch: Write['set'] = {}
+  let takes: Taking | null = null
 
   function tell(
     type: CommandEventType,
@@ -120,6 +131,12 @@ export function draftWrite(
   const draft: WriteDraft = {
     get status() {
       return status
+    },
+    get isEmpty() {
+      return events.length === 0
+    },
+    get isEnd() {
+      return patch.completed_at instanceof Date
     },
     move(to, by, payload = {}) {
       const decision = decideMove(commandMachine, status, to, by.kind, { ...command, ...patch })
@@ -209,12 +226,17 @@ export function draftWrite(
       patch = { ...patch, run_after: runAfter }
       return draft
     },
+    take({ token, leaseMs }) {
+      takes = { token, leaseMs }
+      return draft
+    },
     done: () => ({
       command,
       hold,
       from: moved || stays ? command.status : null,
       to: moved ? status : null,
       releases,
+      takes,
       at,
       set: patch,
       newEffects,

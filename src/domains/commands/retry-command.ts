@@ -7,10 +7,10 @@ import { reasonOf } from './cancel-command.ts'
 import { lockCase, refuseMissing } from './command-repository.ts'
 import { decideMayCancel } from './decide-cancel.ts'
 import { draftWrite, type WriteDraft } from './draft-write.ts'
+import { commitAndGoOn } from './go-on.ts'
 import { recordRefusal } from './record-refusal.ts'
 import { taskOf } from './task-of.ts'
-import { type Acting, type CommandWorld, processOf } from './world.ts'
-import { commitWrite } from './write-lane.ts'
+import type { Acting, CommandWorld } from './world.ts'
 
 export type AfterFailure = {
   readonly workspaceId: string
@@ -99,9 +99,8 @@ async function afterFailure(
     if (!allowed.ok) return refuse('commands.action.not_allowed', 'Only the requester and administrators may do this.')
     const draft = decide(found, draftWrite(found.command, 'any', { at: world.now(), newId: world.newId }))
     if (!draft.ok) return recordRefusal(tx, world, by, found.command, to, draft)
-    const written = await commitWrite(tx, draft.value.done())
+    const written = await commitAndGoOn(world, tx, found, draft.value)
     if (!written.ok) return written
-    await world.wake(processOf(commandId), { tx })
     const stop = point('commands.retry_written')
     if (stop) await stop
     return accept(written.value.command)

@@ -1,11 +1,14 @@
 /** Turns on the spot: begun where they were asked for, fenced like any other, and found by others when their process dies. */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
-import { historyFaults, nextFence, openTestRoom, type TestRoom } from '#test/commands'
+import { decideApproval } from '#domains/approvals'
+import { decider, historyFaults, nextFence, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
+import { openApprovalOwner } from './approval-owner.ts'
 import { openDrive } from './drive-command.ts'
 import { reconcileCommands } from './reconcile-commands.ts'
+import { retryCommand } from './retry-command.ts'
 import { isSpotToken, spotToken } from './spot-token.ts'
 import { openSpotTurns, type SpotTurns } from './spot-turns.ts'
 import { submitCommand } from './submit-command.ts'
@@ -174,6 +177,56 @@ describe('turns on the spot', () => {
     Object.assign(room.world.writes, { commit })
     assert.deepEqual([await room.statusOf(breaks), (await rowOf(breaks))?.turn_token], ['created', null])
     assert.equal(await room.settle(breaks), 'succeeded')
+  })
+
+  test('[APR-01] an answer, an input and a second run begin on the spot too, with the commit of the fact', async () => {
+    free = 1
+    const owner = openApprovalOwner(world)
+    const gated = await submit({ subject: 's', steps: ['connector.hotel.book_a'], decide: 'require_approval' })
+    await becomes(gated, 'waiting_for_approval')
+    await until(() => free === 1)
+    const answer = {
+      workspaceId: room.tenant.workspace.id,
+      approvalId: await pendingOf(room, gated),
+      decision: 'approved',
+    }
+    accepted(
+      await decideApproval({ ...room.approvals, owner }, decider(room), { ...answer, reason: 'yes', traceId: TRACE }),
+    )
+    await becomes(gated, 'succeeded')
+    await until(() => free === 1)
+    room.provider.modes.push('refuse')
+    const failed = await submit({ subject: 's', steps: ['connector.hotel.book_a'] })
+    await becomes(failed, 'failed')
+    await until(() => free === 1)
+    const by = actingFor(room.tenant.people.writer.principal, TRACE)
+    accepted(await retryCommand(world, by, { workspaceId: room.tenant.workspace.id, commandId: failed }))
+    await becomes(failed, 'succeeded')
+    assert.deepEqual([room.woken, taken], [[], 4])
+    assert.deepEqual(await historyFaults(room), [])
+  })
+
+  test('where a turn is alive on the row, the fact takes nothing away from it and wakes', async () => {
+    free = 1
+    const gated = await submit({ subject: 's', steps: ['connector.hotel.book_a'], decide: 'require_approval' })
+    await becomes(gated, 'waiting_for_approval')
+    await until(() => free === 1)
+    const fence = nextFence()
+    await room.rows(
+      `update concord.commands set turn_token = $2, turn_until = now() + interval '1 min' where command_id = $1`,
+      [gated, fence.token],
+    )
+    const answer = {
+      workspaceId: room.tenant.workspace.id,
+      approvalId: await pendingOf(room, gated),
+      decision: 'approved',
+    }
+    const owner = openApprovalOwner(world)
+    accepted(
+      await decideApproval({ ...room.approvals, owner }, decider(room), { ...answer, reason: 'yes', traceId: TRACE }),
+    )
+    assert.deepEqual([room.woken.includes(gated), (await rowOf(gated))?.turn_token, free], [true, fence.token, 1])
+    assert.equal(await room.settle(gated), 'succeeded')
   })
 
   test('a room that closes lets turns end, offers no more, and hands on what listens to its signal', async () => {

@@ -9,12 +9,12 @@ import { payloadHash } from './content.ts'
 import { checkSecrets } from '#kernel/data-class'
 import { decideMayCancel } from './decide-cancel.ts'
 import { draftWrite, type Who } from './draft-write.ts'
+import { commitAndGoOn } from './go-on.ts'
 import { inputDeadline } from './request-input.ts'
 import { recordRefusal } from './record-refusal.ts'
 import { taskOf } from './task-of.ts'
 import { validatePayload } from './validate-payload.ts'
-import { type Acting, type CommandWorld, processOf } from './world.ts'
-import { commitWrite } from './write-lane.ts'
+import type { Acting, CommandWorld } from './world.ts'
 
 export type SupplyInput = { readonly workspaceId: string; readonly commandId: string; readonly input: JsonObject }
 
@@ -57,9 +57,8 @@ export async function supplyInput(
     const draft = draftWrite(command, 'any', { at: world.now(), newId: world.newId })
     draft.set({ payload: verdict.payload, payload_hash: payloadHash(verdict.payload), run_after: world.now() })
     draft.tell('input_supplied', who, { fields: Object.keys(input).toSorted() }).move('validated', who)
-    const written = await commitWrite(tx, draft.done())
+    const written = await commitAndGoOn(world, tx, found, draft)
     if (!written.ok) return written
-    await world.wake(processOf(commandId), { tx })
     const stop = point('commands.input_supplied')
     if (stop) await stop
     return accept(written.value.command)

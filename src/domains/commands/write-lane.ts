@@ -25,7 +25,7 @@ function valuesOf(writes: readonly Write[]): readonly unknown[] {
   const place = <T extends object>(pick: (write: Write) => readonly T[]) =>
     writes.flatMap((write, n) => pick(write).map((each, at) => ({ ...each, n, place: at })))
   const moves = place((write) => write.effectMoves)
-  const docs = writes.map(({ command, hold, from, to, releases, at, set }, n) => ({
+  const docs = writes.map(({ command, hold, from, to, releases, takes, at, set }, n) => ({
     n,
     id: command.command_id,
     workspace_id: command.workspace_id,
@@ -34,6 +34,8 @@ function valuesOf(writes: readonly Write[]): readonly unknown[] {
     token: typeof hold === 'object' ? hold.held : null,
     is_free: hold === 'free',
     releases,
+    takes: takes?.token ?? null,
+    takes_ms: takes?.leaseMs ?? null,
     at,
     set,
   }))

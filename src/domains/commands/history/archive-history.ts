@@ -39,8 +39,8 @@ export type ArchivedHistory = {
 }
 
 /**
- * The transaction of a part holds the feed back for as long as it takes: 10,000 events take 0.1 s to delete. The bytes bound what a
- * run has in memory, and so does the page, whose events may be large.
+ * The transaction of a part holds the feed back for as long as it takes: 0.15 to 0.3 s for 10,000 events, on two busy cores. The
+ * bytes bound what a run has in memory, and so does the page, whose events may be large.
  */
 const DEFAULT_LIMITS: PartLimits = { events: 10_000, bytes: 16 * 1_048_576, page: 500 }
 

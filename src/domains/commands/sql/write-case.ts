@@ -41,6 +41,9 @@ const assign = (columns: Readonly<Record<string, string>>, set: string, row: str
     .map(([column, value]) => `${column} = case when ${set} ? '${column}' then ${value} else ${row}.${column} end`)
     .join(',\n    ')
 
+/** A turn begins with the write where none is alive on the row. */
+const takes = `w.takes is not null and (c.turn_token is null or c.turn_until < statement_timestamp())`
+
 /** Says "not ended" in a way that does not tempt the planner to the index of all open commands. */
 export const isOpen = `coalesce(c.completed_at, 'infinity') = 'infinity'`
 
@@ -57,13 +60,15 @@ export const writeCase = statement<Written>(
   'commands_write_case',
   `with w as materialized (
   select * from jsonb_to_recordset($1::jsonb)
-    as w(n integer, id uuid, workspace_id uuid, from_status text, status text, token uuid, is_free boolean, releases boolean, at timestamptz, set jsonb)
+    as w(n integer, id uuid, workspace_id uuid, from_status text, status text, token uuid, is_free boolean, releases boolean, takes uuid,
+      takes_ms double precision, at timestamptz, set jsonb)
 ), moved as (
   update concord.commands as c set
     status = coalesce(w.status, c.status),
     updated_at = w.at,
-    turn_token = case when w.releases then null else c.turn_token end,
-    turn_until = case when w.releases then null else c.turn_until end,
+    turn_token = case when w.releases then null when ${takes} then w.takes else c.turn_token end,
+    turn_until = case when w.releases then null when ${takes} then statement_timestamp() + make_interval(secs => w.takes_ms / 1000)
+      else c.turn_until end,
     ${assign(patched, 'w.set', 'c')}
   from w
   where c.command_id = any($2::uuid[]) and c.command_id = w.id and c.workspace_id = w.workspace_id

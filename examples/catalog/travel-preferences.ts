@@ -1,0 +1,24 @@
+/** What may be remembered about how somebody likes to travel: by that person's consent, for that person's eyes, for a year. */
+import { z } from 'zod'
+import type { MemorySchema } from '#domains/memory'
+
+export const travelPreferences: MemorySchema = {
+  name: 'user.travel_preferences',
+  subject_type: 'user',
+  memory_types: ['preference'],
+  visibility: ['user'],
+  consent: { required: true },
+  confidence: { direct_from: 0.8 },
+  expiration: { after_days: 365 },
+  supersession: 'supersede',
+  retrieval: ['subject', 'task_type', 'connector'],
+  write_policy: 'direct',
+  sensitivity: 'internal',
+}
+
+export const hotelPreferences = z.strictObject({
+  quiet: z.boolean().optional(),
+  breakfast: z.boolean().optional(),
+  price_max_usd: z.number().nonnegative().max(100_000).optional(),
+})
+export type HotelPreferences = z.infer<typeof hotelPreferences>

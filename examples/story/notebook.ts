@@ -1,0 +1,56 @@
+/** What a person lets Concord remember about how they travel, and what a story reads of it. */
+import { actingFor, type CommandWorld, type MemoryProposal, proposeMemory } from '#domains/commands'
+import { decideConsent, grantConsent, type MemoryWorld, searchMemory, type StoredConsent } from '#domains/memory'
+import type { Principal } from '#domains/identity'
+import type { JsonObject } from '#kernel/json-value'
+import { accept, type Decision } from '#kernel/refusal'
+import { type HotelPreferences, hotelPreferences, travelPreferences } from '../catalog/travel-preferences.ts'
+import { TRACE } from './company.ts'
+
+export type Notebook = {
+  /** Ends as a record only where the person's consent stands; otherwise the owner of the data is asked. */
+  remember(who: Principal, likes: JsonObject): Promise<Decision<MemoryProposal>>
+  consent(who: Principal): Promise<Decision<StoredConsent>>
+  /** What is known of the person, read on the record. */
+  recall(who: Principal): Promise<Decision<HotelPreferences>>
+}
+
+const about = ({ userId }: Principal) => ({ subject_type: 'user', subject_id: userId })
+const kept = { memory_type: 'preference', scope: 'user' } as const
+/** They said so themselves. */
+const CERTAIN = 1
+const MEMORIES_MAX = 10
+
+export function openNotebook(commands: CommandWorld, memory: MemoryWorld, workspaceId: string): Notebook {
+  return {
+    remember: (who, content) =>
+      proposeMemory(commands, memory, actingFor(who, TRACE), {
+        workspaceId,
+        requestId: 'req_example',
+        memory: {
+          ...about(who),
+          ...kept,
+          content,
+          confidence: CERTAIN,
+          schema_name: travelPreferences.name,
+          fact_key: 'travel.hotel',
+          task_type: 'rank_hotels',
+          connector: 'hotel_booking',
+        },
+      }),
+    async consent(who) {
+      const subject = about(who)
+      const allowed = decideConsent(who, subject)
+      if (!allowed.ok) return allowed
+      const act = { actor: `user:${who.userId}`, actorKind: 'user', traceId: TRACE, at: memory.now() } as const
+      return grantConsent(memory, act, { workspaceId, ...subject, ...kept })
+    },
+    async recall(who) {
+      const reader = { kind: 'person', actor: `user:${who.userId}`, userId: who.userId, seesAll: false } as const
+      const asked = { workspaceId, subject: about(who), taskType: 'rank_hotels', limit: MEMORIES_MAX }
+      const found = await searchMemory(memory, { ...reader, traceId: TRACE }, asked)
+      if (!found.ok) return found
+      return accept(hotelPreferences.parse(Object.assign({}, ...found.value.map(({ content }) => content))))
+    },
+  }
+}

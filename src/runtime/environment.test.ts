@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { decideEnvironment, inEnvironment, queueIn, queueOutOf, queuesIn } from './environment.ts'
+import { decideQueue, semanticQueues } from './queues.ts'
+import { openReferenceRuntime } from './reference/index.ts'
+
+const names = fc.stringMatching(/^[a-z][a-z0-9]{0,31}$/)
+const queue = fc.constantFrom(...Object.keys(semanticQueues))
+
+test('[OQ-10] a queue of an environment is a name that an engine takes, of no other environment, and comes apart again', () => {
+  fc.assert(
+    fc.property(names, names, queue, queue, (one, other, first, second) => {
+      const name = queueIn(one, first)
+      assert.equal(decideQueue(name, {}).ok, true)
+      assert.equal(queueOutOf(one, name), first)
+      assert.equal(name === queueIn(other, second), one === other && first === second)
+      if (one !== other) assert.equal(queueOutOf(other, name), name)
+    }),
+  )
+})
+
+test('[OQ-10] an adapter gets every semantic queue under its name there, with the limits of this environment', () => {
+  const { queues, only } = queuesIn('staging', { connector_calls: { concurrency: 2 } })
+  assert.deepEqual(
+    Object.keys(queues),
+    Object.keys(semanticQueues).map((name) => `staging__${name}`),
+  )
+  assert.deepEqual(queues['staging__connector_calls'], { concurrency: 2 })
+  assert.deepEqual(queues['staging__agent_runs'], semanticQueues['agent_runs'])
+  assert.deepEqual(only, [...Object.keys(queues), 'scheduled_maintenance'])
+})
+
+test('[OQ-10] without an environment nothing is renamed', () => {
+  const limits = { connector_calls: { concurrency: 2 } }
+  assert.deepEqual(queuesIn(undefined, limits), { queues: limits, only: undefined })
+  const runtime = openReferenceRuntime({ random: () => 0.5 })
+  assert.equal(inEnvironment(runtime, undefined), runtime)
+})
+
+for (const name of ['', 'Staging', 'my_staging', '1st', 'a'.repeat(33), 'x y'])
+  test(`${JSON.stringify(name)} is no environment`, () => {
+    const decided = decideEnvironment(name)
+    assert.equal(decided.ok ? '' : decided.code, 'runtime.environment.invalid')
+  })
