@@ -75,7 +75,7 @@ test('[PER-09] old history is counted, moved, told and verified from the command
   assert.match(elsewhere.err, /history\.file\.missing/)
 })
 
-test('[PER-09] a server that was told an age archives by itself, as its login, and goes on serving', async (t) => {
+test('[PER-09] a server that was told an age archives by itself, as its login', async (t) => {
   const room = await openTestRoom()
   const home = await mkdtemp(join(tmpdir(), 'concord-history-'))
   const owner = openDb({ url: room.db.config.url, poolMax: 1 })
