@@ -22,6 +22,7 @@ async function describe(): Promise<string> {
     feed: {
       parseCursor: (text) => ({ ok: true, value: text }),
       findEnd: () => Promise.reject(new Error('nothing is followed here')),
+      check: async () => ({ ok: true as const, value: undefined }),
       async *follow() {},
     },
     // The routes are only described here; no command is looked up.

@@ -3,6 +3,7 @@ import { createRoute, z } from '@hono/zod-openapi'
 import {
   actingFor,
   actorsOf,
+  archivedView,
   cancelBody,
   cancelCommand,
   cancelledView,
@@ -15,6 +16,7 @@ import {
   explanationView,
   getCase,
   inputBody,
+  listArchivesOf,
   listCommandEvents,
   listCommands,
   retryBody,
@@ -25,6 +27,7 @@ import {
   submittedView,
   supplyInput,
   taskOf,
+  toArchivedView,
   toCommandView,
   toEffectView,
   toEventView,
@@ -127,6 +130,10 @@ const postRetry = action(
   commandView,
 )
 
+const eventPage = pageOf(eventView, 'DomainEventPage').extend({ archived: archivedView }).meta({
+  id: 'CommandEventPage',
+  description: 'One page, and the files that hold what is no longer in the database.',
+})
 const getEvents = createRoute({
   method: 'get',
   path: '/commands/{command_id}/events',
@@ -135,7 +142,7 @@ const getEvents = createRoute({
   tags: ['commands'],
   ...needs('reader'),
   request: { query: queryOf(pageFields), params },
-  responses: { 200: jsonAnswer(pageOf(eventView, 'DomainEventPage'), 'A page of events.'), ...problems(400, 404, 422) },
+  responses: { 200: jsonAnswer(eventPage, 'A page of events.'), ...problems(400, 404, 422) },
 })
 
 const getEffects = createRoute({
@@ -249,7 +256,10 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
         view: toEventView,
         position: ({ seq }) => seq,
       })
-      return page.ok ? c.json(page.value, 200) : refused(c, page)
+      if (!page.ok) return refused(c, page)
+      // After the page: what was moved before it was read has its row by now.
+      const archived = toArchivedView(await listArchivesOf(deps.db, workspaceId, commandId))
+      return c.json({ ...page.value, archived }, 200)
     })
     .openapi(getEffects, async (c) => {
       const found = await find(c, c.req.valid('param').command_id)
@@ -267,6 +277,7 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
       const names = await listNames(deps.db, principalOf(c).orgId, actorsOf(found.value, events, edits))
       const task = taskOf({ world, command: found.value.command })
       const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task }
-      return c.json(toExplanationView(explainCommand(found.value, events, facts)), 200)
+      const archives = await listArchivesOf(deps.db, workspaceOf(c).id, commandId)
+      return c.json(toExplanationView(commandId, explainCommand(found.value, events, facts), archives), 200)
     })
 }

@@ -11,6 +11,7 @@ import {
   followFeed,
   type Notices,
   parseCursor,
+  readFeed,
 } from '#store'
 import type { EventFeed, StreamedEvent } from './event-stream.ts'
 
@@ -53,6 +54,7 @@ export function openEventFeed({ db, ...following }: EventFeedOptions): EventFeed
       return place.ok ? accept(text) : place
     },
     findEnd: () => findFeedEnd(db),
+    check: (workspaceId, after) => readFeed(db, domainFeed, { workspaceId, after, limit: 1 }),
     async *follow({ types, ...request }) {
       for await (const row of followFeed(db, domainFeed, { ...following, ...request })) {
         if (types === undefined || types.includes(row.event_type)) yield toStreamedEvent(row)

@@ -10,6 +10,7 @@ import { needs } from './route-access.ts'
 import { newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' }
+const READ_ON = 'GET /events?archived=skip goes on with what is left; the rest is in the files of the archive.'
 const TYPES_MAX = 50
 const TYPE = /^[a-z][a-z0-9_.]{0,99}$/
 
@@ -29,7 +30,8 @@ const getEvents = createRoute({
   summary: 'Follow what happens in the workspace, as server-sent events',
   description:
     'Each event has an `id`: send the last one you saw as `Last-Event-ID`, or as `after`, to go on behind it without a gap. ' +
-    'Without either the stream starts with what happens from now on.',
+    'Without either the stream starts with what happens from now on. Where events behind the `id` were archived meanwhile, the answer is ' +
+    'the problem `cursor_archived`; `archived=skip` goes on with what is left.',
   tags: ['events'],
   ...needs('reader'),
   request: {
@@ -45,6 +47,10 @@ const getEvents = createRoute({
         .literal('now')
         .optional()
         .meta({ example: 'now', description: 'Ends the stream when everything that happened so far was sent.' }),
+      archived: z
+        .literal('skip')
+        .optional()
+        .meta({ example: 'skip', description: 'Goes on although events behind the `id` lie in the archive.' }),
       type: parsedField(parseTypes).optional().meta({
         type: 'string',
         example: 'command_created,approval_requested',
@@ -54,7 +60,7 @@ const getEvents = createRoute({
   },
   responses: {
     200: { description: 'The stream.', content: { 'text/event-stream': { schema: z.string() } } },
-    ...problems(400, 404, 422),
+    ...problems(400, 404, 410, 422),
   },
 })
 
@@ -65,10 +71,15 @@ export function eventRoutes(deps: EventDeps, limits: Pick<ApiLimits, 'heartbeatM
   return newRouter().openapi(getEvents, async (c) => {
     const principal = principalOf(c)
     const workspace = workspaceOf(c)
-    const { after, type, until } = c.req.valid('query')
+    const { after, archived, type, until } = c.req.valid('query')
     const asked = c.req.valid('header')['last-event-id'] ?? after
     const cursor = asked === undefined ? accept(undefined) : deps.feed.parseCursor(asked)
     if (!cursor.ok) return refused(c, cursor)
+    const skipArchived = archived === 'skip'
+    if (cursor.value !== undefined && !skipArchived) {
+      const checked = await deps.feed.check(workspace.id, cursor.value)
+      if (!checked.ok) return refused(c, { ...checked, hint: READ_ON })
+    }
     // A HEAD has no body, so no stream would ever be read to its end and closed.
     if (c.req.method === 'HEAD') return c.body(null, 200, STREAM_HEADERS)
     const owner = principal.keyId ?? principal.userId
@@ -89,6 +100,7 @@ export function eventRoutes(deps: EventDeps, limits: Pick<ApiLimits, 'heartbeatM
         after: start,
         types: type,
         untilNow: until === 'now',
+        skipArchived,
         signal: AbortSignal.any([signal, c.req.raw.signal, ...(deps.closing ? [deps.closing] : [])]),
       })
     const body = streamEvents(follow, {

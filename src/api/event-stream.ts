@@ -17,6 +17,8 @@ export type FollowEvents = {
   readonly signal: AbortSignal
   /** Ends when everything that happened so far was given. */
   readonly untilNow: boolean
+  /** Goes on although events behind the cursor were archived. */
+  readonly skipArchived: boolean
 }
 
 /** The feed that the API streams from; the composition root makes it from the store's. */
@@ -24,6 +26,8 @@ export type EventFeed = {
   parseCursor(text: string): Decision<string>
   /** The place behind everything that happened so far. */
   findEnd(): Promise<string>
+  /** A refusal when events behind the cursor were archived: the stream would leave them out. */
+  check(workspaceId: string, after: string): Promise<Decision<unknown>>
   follow(input: FollowEvents): AsyncIterable<StreamedEvent>
 }
 

@@ -16,6 +16,7 @@ const statuses: Record<RefusalKind, number> = {
   method: 405,
   timeout: 408,
   conflict: 409,
+  gone: 410,
   too_large: 413,
   unsupported: 415,
   invalid: 422,

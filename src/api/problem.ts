@@ -13,6 +13,7 @@ const standings: Record<RefusalKind, Standing> = {
   method: { status: 405, title: 'Method not allowed' },
   timeout: { status: 408, title: 'Request took too long' },
   conflict: { status: 409, title: 'Not possible now' },
+  gone: { status: 410, title: 'No longer here' },
   too_large: { status: 413, title: 'Too large' },
   unsupported: { status: 415, title: 'Unsupported content' },
   range: { status: 416, title: 'Range not satisfiable' },

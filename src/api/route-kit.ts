@@ -72,6 +72,7 @@ const PROBLEMS = {
   404: 'There is no such thing, or not for you.',
   408: 'The request did not arrive in time.',
   409: 'Not possible in the present state.',
+  410: 'It was there, and lies in the archive now.',
   413: 'The body is too large.',
   415: 'The body is not JSON in UTF-8.',
   416: 'The part that was asked for is not in it.',

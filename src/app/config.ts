@@ -39,7 +39,7 @@ export function readConfig(environment: Environment, folder: string): Decision<C
 /** Paths count from the folder where the program was started. */
 function inFolder(config: Config, folder: string): Pick<Config, 'home'> & Partial<Config> {
   const paths: Partial<Record<SettingName, string>> = { home: resolve(folder, config.home) }
-  for (const name of ['schedulerFile', 'schedulerTypes', 'schedulerWebhookSecret'] as const) {
+  for (const name of ['schedulerFile', 'schedulerTypes', 'schedulerWebhookSecret', 'historyFolder'] as const) {
     const given = config[name]
     if (given !== undefined) paths[name] = resolve(folder, given)
   }

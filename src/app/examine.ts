@@ -3,12 +3,13 @@ import { constants } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Refusal } from '#kernel/refusal'
-import { findBrokenInvariants, invariantCount, listParked } from '#domains/commands'
+import { countArchived, findBrokenInvariants, invariantCount, listParked } from '#domains/commands'
 import { migrationStatus, openCheckedDb, openDb, readServerFacts } from '#store'
 import { adminKeyFile } from './admin-key.ts'
 import { type Config, serverAddress } from './config.ts'
 import { checkScheduler } from './examine-scheduler.ts'
 import { broken, type Finding } from './finding.ts'
+import { historyFolderOf } from './history.ts'
 import { openLog } from './log.ts'
 import { openStore } from './open-store.ts'
 import { version } from './version.ts'
@@ -88,7 +89,7 @@ async function checkDatabase(config: Config, deep: boolean): Promise<Finding[]> 
       { check: 'durability', state: facts.fsync === 'on' ? 'well' : 'note', found: kept },
       status.ok ? schemaFinding(status.value) : broken('schema', status),
       ...(await checkStuck(store.value.url)),
-      ...(deep && status.ok && status.value.pending.length === 0 ? await checkRecords(store.value.url) : []),
+      ...(deep && status.ok && status.value.pending.length === 0 ? await checkRecords(store.value.url, config) : []),
     ]
   } finally {
     await store.value.close()
@@ -123,16 +124,22 @@ async function countParked(url: string): Promise<number> {
 }
 
 /** One line for each invariant that does not hold; one line that says so when all of them do. */
-async function checkRecords(url: string): Promise<Finding[]> {
+async function checkRecords(url: string, config: Config): Promise<Finding[]> {
   // Rows are hidden from the login itself; it sees all of them in the role of the engine.
   const db = openDb({ url, role: 'concord_engine', poolMax: 1, statementTimeoutMs: DEEP_MS, queryTimeoutMs: DEEP_MS })
   let found: Awaited<ReturnType<typeof findBrokenInvariants>>
+  let archived: Awaited<ReturnType<typeof countArchived>>
   try {
-    found = await findBrokenInvariants(db)
+    found = await findBrokenInvariants(db, { historyFolder: historyFolderOf(config) })
+    archived = await countArchived(db)
   } finally {
     await db.close()
   }
-  if (found.length === 0) return [{ check: 'records', state: 'well', found: `${invariantCount} invariants hold` }]
+  const { files, events } = archived
+  const told = files === 0 ? '' : `; ${events} events were read from ${files} files of the archive`
+  if (found.length === 0) {
+    return [{ check: 'records', state: 'well', found: `${invariantCount} invariants hold${told}` }]
+  }
   return found.map(({ code, name, meaning, next, count, examples }) => ({
     check: `${code} ${name}`,
     state: 'broken',

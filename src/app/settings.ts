@@ -64,6 +64,12 @@ function integer(
   }
 }
 
+/** Without a value: never. */
+function age(variable: string, meaning: string, example: string): Setting<number | undefined> {
+  const days = integer(variable, meaning, [1, 36_500], Number(example))
+  return { ...days, parse: (given) => (given === undefined || given === '' ? accept(undefined) : days.parse(given)) }
+}
+
 function duration(variable: string, meaning: string, fallback: string): Setting<number> {
   return {
     variable,
@@ -173,6 +179,16 @@ export const settings = {
   s3Region: text('CONCORD_S3_REGION', 'its region', 'eu-central-1', 'us-east-1'),
   s3AccessKey: optional('CONCORD_S3_ACCESS_KEY', 'access key id for it', 'AKIA…'),
   s3SecretKey: optional('CONCORD_S3_SECRET_KEY', 'secret access key for it', '…'),
+  historyDays: age(
+    'CONCORD_HISTORY_DAYS',
+    'after how many days the events of what has ended move into the archive (default: never)',
+    '365',
+  ),
+  historyFolder: optional(
+    'CONCORD_HISTORY_FOLDER',
+    'folder of the archive (default: CONCORD_HOME/history)',
+    '/var/lib/concord/history',
+  ),
   environmentName: environmentName(
     'CONCORD_ENVIRONMENT',
     'which of the environments of the project this is: its limits of queues, and the names of queues in the engine',

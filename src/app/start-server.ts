@@ -8,6 +8,7 @@ import { openNotices } from '#store'
 import { ensureAdminKey } from './admin-key.ts'
 import { openClosers, openOrClose } from './closers.ts'
 import type { Config } from './config.ts'
+import { keepHistory } from './history.ts'
 import { openHttpMetrics } from './http-metrics.ts'
 import { listen } from './listen.ts'
 import { openLog } from './log.ts'
@@ -82,6 +83,8 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       return server.value.close()
     })
     jobs.value?.begin()
+    const stopHistory = keepHistory(config, base.value.url, world, log)
+    if (stopHistory) closers.add(stopHistory)
     const close = () => closers.closeAll()
     const schedulerFile = jobs.value?.face.scheduler.db.file
     return accept({

@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import { accept, type Decision } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { type Client, openClient } from './client.ts'
+import { withHint } from './next-hint.ts'
 import type { Cli } from './program.ts'
 import { readServerEvents, type ServerEvent } from './server-events.ts'
 import { colorsOf, type Terminal } from './terminal.ts'
@@ -11,7 +12,7 @@ const RECONNECT_MS = 1_000
 /** The cursor before the first event. */
 const FEED_START = 'start'
 
-type TailOptions = { after?: string; fromStart?: boolean; type?: string; once?: boolean }
+type TailOptions = { after?: string; fromStart?: boolean; type?: string; once?: boolean; skipArchived?: boolean }
 
 export function addEvents(program: Command, cli: Cli): void {
   program
@@ -22,6 +23,7 @@ export function addEvents(program: Command, cli: Cli): void {
     .option('--from-start', 'begin with the first event of the workspace')
     .option('--after <cursor>', 'go on behind this cursor (`--json` shows one with every event)')
     .option('--type <type>', 'only events of this type')
+    .option('--skip-archived', 'go on although events behind the cursor lie in the archive')
     .option('--once', 'stop when everything committed so far was shown')
     .addHelpText('after', '\nExample:\n  $ concord events tail --type status_changed\n')
     .action(
@@ -45,10 +47,11 @@ async function follow(
     if (cursor !== undefined) query.set('after', cursor)
     if (options.type !== undefined) query.set('type', options.type)
     if (options.once === true) query.set('until', 'now')
+    if (options.skipArchived === true) query.set('archived', 'skip')
     const stream = await client.open(`/events?${query.toString()}`)
     if (!stream.ok) {
       if (terminal.stop.aborted) break
-      if (attempt === 0 || stream.code !== 'app.server.unreachable') return stream
+      if (attempt === 0 || stream.code !== 'app.server.unreachable') return withHint(stream, '/events')
       await pause(RECONNECT_MS, terminal.stop)
       continue
     }

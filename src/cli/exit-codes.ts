@@ -8,6 +8,7 @@ const EXIT: Readonly<Record<RefusalKind, number>> = {
   malformed: 65,
   invalid: 65,
   not_found: 65,
+  gone: 65,
   too_large: 65,
   unsupported: 65,
   range: 65,

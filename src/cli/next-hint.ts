@@ -38,6 +38,8 @@ const hints: Partial<Record<RefusalCode, string>> = {
   'approvals.reason.missing': 'Add --reason "<why>".',
   'approvals.edits.not_allowed': 'Leave --edits out, or use `concord deny <id> --ask-changes --reason "<which>"`.',
   decision_value: INBOX,
+  cursor_archived:
+    'Add --skip-archived to get what is left; `concord history show <id>` tells the history of a command from the archive.',
   unauthenticated: 'Set CONCORD_KEY to a key of this server.',
   workspace_unknown: ELSEWHERE,
   'identity.role.insufficient': '`concord keys create --role <role>` makes a key that may, from one that may.',

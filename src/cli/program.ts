@@ -11,6 +11,7 @@ import { addConnectors } from './connectors.ts'
 import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'
 import { exitCodeOf } from './exit-codes.ts'
+import { addHistory } from './history.ts'
 import { addInbox } from './inbox.ts'
 import { addJobGroups } from './job-groups.ts'
 import { addJobTemplates } from './job-templates.ts'
@@ -62,7 +63,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
         exitCode = exitCodeOf(outcome)
       },
   }
-  const house = [addUp, addWorker, addDoctor, addMigrate, addStuck, addKeys, addPeople, addEvents]
+  const house = [addUp, addWorker, addDoctor, addMigrate, addStuck, addKeys, addPeople, addEvents, addHistory]
   const work = [
     addTaskTypes,
     addSubmit,

@@ -7,6 +7,7 @@ import { colorsOf, formatTable } from './terminal.ts'
 
 type Explanation = {
   readonly summary: string
+  readonly archived_note?: string | null
   readonly chain: readonly {
     readonly kind: string
     readonly at: string
@@ -26,8 +27,9 @@ export function addWhy(program: Command, cli: Cli): void {
         const path = pathOf('command', id, '/explanation')
         if (!path.ok) return path
         const explained = await askServer<Explanation>(cli, 'GET', path.value)
-        return showAnswer(cli, program, explained, ({ summary, chain }) => {
+        return showAnswer(cli, program, explained, ({ summary, archived_note, chain }) => {
           cli.terminal.out(`${colorsOf(cli.terminal).bold(showLine(summary))}\n`)
+          if (archived_note) cli.terminal.out(`\n${showLine(archived_note)}\n`)
           if (chain.length === 0) return
           const rows = chain.map(({ kind, at, by, by_name, text }) => [at, kind, by_name ?? by, text].map(showLine))
           cli.terminal.out(`\n${formatTable(['when', 'step', 'by', 'what'], rows)}`)

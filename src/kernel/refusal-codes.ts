@@ -10,6 +10,7 @@ export type RefusalKind =
   | 'method' // 405, exit 64
   | 'timeout' // 408, exit 75
   | 'conflict' // 409, exit 75: not in this state, or not now
+  | 'gone' // 410, exit 65: was there, and lies elsewhere now
   | 'too_large' // 413, exit 65
   | 'unsupported' // 415, exit 65
   | 'range' // 416, exit 65: the part that was asked for does not exist
@@ -295,6 +296,17 @@ export const refusalCodes = {
   'commands.tool.unknown': 'not_found',
   'commands.tool.forbidden': 'forbidden',
   'commands.tool.ambiguous': 'invalid',
+
+  // the history and its archive
+  cursor_archived: 'gone',
+  'history.age.missing': 'configuration',
+  'history.busy': 'conflict',
+  'history.schema.behind': 'configuration',
+  'history.owner.needed': 'configuration',
+  'history.file.missing': 'not_found',
+  'history.file.damaged': 'conflict',
+  'history.file.unwritable': 'unavailable',
+  'history.unwell': 'conflict',
 
   // artifacts: types, content, lineage, moves
   'artifacts.type.unknown': 'invalid',

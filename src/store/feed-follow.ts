@@ -25,14 +25,15 @@ const AFTER_ERROR_MS = 250
 
 /**
  * Yields events one by one, each with the cursor to resume behind it. `after: undefined` starts with what comes from now
- * on. Ends when the signal is aborted; throws only for a cursor that is none.
+ * on. Ends when the signal is aborted; throws only for a cursor that is none, or behind which events were archived.
  */
 export async function* followFeed<Row>(
   db: Db,
   feed: Feed<Row>,
   options: FollowOptions = {},
 ): AsyncGenerator<FeedEvent<Row>> {
-  const { workspaceId, limit, notices, channel, pollMs = 2_000, signal, untilNow = false, onError = () => {} } = options
+  const { notices, channel, pollMs = 2_000, signal, untilNow = false, onError = () => {} } = options
+  const { workspaceId, limit, skipArchived = false } = options
   const bell = openBell(signal)
   const stop = notices && channel !== undefined ? notices.listen(channel, bell.ring) : undefined
   let after = options.after
@@ -44,7 +45,12 @@ export async function* followFeed<Row>(
         bell.reset()
         after ??= await findFeedEnd(db)
         if (untilNow) now ??= await findFeedNow(db)
-        const page = await readFeed(db, feed, { after, workspaceId, ...(limit === undefined ? {} : { limit }) })
+        const page = await readFeed(db, feed, {
+          after,
+          workspaceId,
+          skipArchived,
+          ...(limit === undefined ? {} : { limit }),
+        })
         if (!page.ok) throw new KernelFault(page.code, page.reason)
         const passed = point('feed.page_read')
         if (passed) await passed

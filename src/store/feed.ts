@@ -1,10 +1,11 @@
 /** A feed reads an event log completely: every committed event once, in one order, whatever commits late. */
-import { accept, type Decision } from '#kernel/refusal'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Sql } from './db.ts'
-import { cursorOf, feedStart, parseCursor } from './feed-cursor.ts'
-import { columnName, tableName } from './sql/names.ts'
+import { cursorOf, type FeedPlace, feedStart, parseCursor } from './feed-cursor.ts'
+import { columnName, statementName, tableName } from './sql/names.ts'
 import type { Bound } from './sql/params.ts'
 import { compileIsHidden, compileReadFeed, type FeedCall } from './sql/read-feed.ts'
+import { statement } from './statement.ts'
 import type { AnyRow, RowType } from './transition/stored-machine.ts'
 
 /** The table has `xid xid8 default pg_current_xact_id()` and `seq bigint`, and an index on both. */
@@ -12,6 +13,8 @@ export type Feed<Row> = {
   readonly table: string
   readonly tenant: string
   readonly columns: readonly string[]
+  /** The table that says what was moved out of this log, with its `last_xid`, `last_seq` and the same tenant column. */
+  readonly archive?: string
   readonly row?: RowType<Row>
 }
 
@@ -28,10 +31,13 @@ export type FeedRequest = {
   readonly after?: string | undefined
   readonly workspaceId?: string | undefined
   readonly limit?: number
+  /** The reader knows that events behind its cursor were archived, and wants what is left. */
+  readonly skipArchived?: boolean
 }
 
 export function defineFeed<Row = AnyRow>(feed: Feed<Row>): Feed<Row> {
   tableName(feed.table)
+  if (feed.archive !== undefined) tableName(feed.archive)
   for (const name of [feed.tenant, ...feed.columns]) columnName(name)
   return feed
 }
@@ -40,6 +46,7 @@ type Compiled = {
   readonly all: ReturnType<typeof compileReadFeed>
   readonly scoped: ReturnType<typeof compileReadFeed>
   readonly hidden: ReturnType<typeof compileIsHidden>
+  readonly archived: ReturnType<typeof compileArchivedBehind>
 }
 const compiled = new WeakMap<object, Compiled>()
 
@@ -48,16 +55,20 @@ function compiledOf(feed: Feed<unknown>): Compiled {
     all: compileReadFeed(feed, false),
     scoped: compileReadFeed(feed, true),
     hidden: compileIsHidden(feed),
+    archived: compileArchivedBehind(feed),
   }
   compiled.set(feed, known)
   return known
 }
 
-/** One page after a cursor; without one, from the beginning. A cursor that we did not make is refused. */
+/**
+ * One page after a cursor; without one, from the beginning. A cursor that we did not make is refused, and so is one behind which
+ * events were archived: the page would leave them out without a word.
+ */
 export async function readFeed<Row>(
   sql: Sql,
   feed: Feed<Row>,
-  { after = feedStart, workspaceId, limit = 200 }: FeedRequest = {},
+  { after = feedStart, workspaceId, limit = 200, skipArchived = false }: FeedRequest = {},
 ): Promise<Decision<FeedPage<Row>>> {
   const place = parseCursor(after)
   if (!place.ok) return place
@@ -65,6 +76,9 @@ export async function readFeed<Row>(
   const call: FeedCall = { after: place.value, tenant: workspaceId ?? null, limit }
   const { statement, values }: Bound<FeedCall, unknown> = workspaceId === undefined ? all : scoped
   const rows = await sql.run(statement as typeof all.statement, values(call))
+  // After the page: what was moved before it was read has its row by now.
+  const archived = skipArchived ? undefined : await findArchivedBehind(sql, feed, place.value, workspaceId)
+  if (archived) return refuseArchived(archived)
   const events: FeedEvent<Row>[] = []
   for (const { feed_horizon: _, feed_xid, feed_seq, ...row } of rows) {
     // The columns of the feed are those of `Row`.
@@ -78,6 +92,35 @@ export async function readFeed<Row>(
     events,
     isFull,
     cursor: isFull && last ? last.cursor : laterOf(after, cursorOf({ xid: horizon, seq: '0' })),
+  })
+}
+
+type ArchivedBehind = { readonly events: number | null; readonly files: number }
+
+function compileArchivedBehind({ archive, tenant }: Pick<Feed<unknown>, 'archive' | 'tenant'>) {
+  if (archive === undefined) return undefined
+  const text = `select sum(a.event_count)::integer as events, count(*)::integer as files from ${archive} as a
+where (a.last_xid, a.last_seq) > ($1::xid8, $2::bigint) and ($3::uuid is null or a.${tenant} = $3)`
+  return statement<ArchivedBehind>(statementName(`feed_archived_${archive}`, text), text)
+}
+
+/** What was moved into the archive and lies behind this place; nothing, when the reader is up to date. */
+async function findArchivedBehind(
+  sql: Sql,
+  feed: Feed<unknown>,
+  { xid, seq }: FeedPlace,
+  workspaceId: string | undefined,
+): Promise<ArchivedBehind | undefined> {
+  const { archived } = compiledOf(feed)
+  const [found] = archived === undefined ? [] : await sql.run(archived, [xid, seq, workspaceId ?? null])
+  return found && found.files > 0 ? found : undefined
+}
+
+function refuseArchived({ events, files }: ArchivedBehind) {
+  const reason = 'Events behind this cursor were moved into the archive and are no longer in the stream.'
+  return refuse('cursor_archived', reason, {
+    hint: 'Read on without them, or take them from the files of the archive.',
+    facts: { archive_files: files, archived_events_max: events },
   })
 }
 
@@ -131,6 +174,7 @@ export type DomainFeedRow = {
 export const domainFeed: Feed<DomainFeedRow> = defineFeed({
   table: 'concord.domain_events',
   tenant: 'workspace_id',
+  archive: 'concord.history_archives',
   columns: [
     'event_id',
     'workspace_id',

@@ -30,6 +30,17 @@ export {
   findFeedEnd,
   readFeed,
 } from './feed.ts'
+export { type ArchiveFolder, listArchiveFolder, removeLeftovers } from './history/archive-folder.ts'
+export { archiveFileOf, type ArchiveManifest } from './history/manifest.ts'
+export {
+  type ArchivedEvent,
+  type ArchivedKey,
+  readArchive,
+  refuseFile,
+  type VerifiedArchive,
+  verifyArchive,
+} from './history/read-archive.ts'
+export { writeArchive } from './history/write-archive.ts'
 export { type EventLane, openEventLane } from './lane-events.ts'
 export { type InsertLane, openInsertLane, refuseInProgress } from './lane-inserts.ts'
 export { openTransitionLane, type TransitionLane } from './lane-transitions.ts'

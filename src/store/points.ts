@@ -61,6 +61,13 @@ export const pointNames = [
   // schedules: before a due time becomes a command, and between the command and the note about it
   'schedules.due',
   'schedules.fired',
+  // the history's archive: the lines are down, both files have their names, they were read back, the rows are deleted, the commit is through
+  'history.lines_written',
+  'history.lines_named',
+  'history.file_named',
+  'history.verified',
+  'history.deleted',
+  'history.committed',
 ] as const
 export type PointName = (typeof pointNames)[number]
 

@@ -497,6 +497,38 @@ comment on table concord.domain_events is 'Append-only. Replaces command_events,
 comment on column concord.domain_events.seq is 'Order within a transaction, and of one command; has gaps, never a cursor on its own.';
 comment on column concord.domain_events.xid is 'Transaction that wrote the row; below the oldest running one it is final.';
 
+create table concord.history_archives (
+  history_archive_id uuid                   not null,
+  workspace_id       uuid                   not null,
+  file               concord.filled_text    not null,
+  content_hash       bytea                  not null,
+  event_count        concord.count_from_one not null,
+  command_ids        uuid[]                 not null,
+  first_xid          xid8                   not null,
+  first_seq          bigint                 not null,
+  last_xid           xid8                   not null,
+  last_seq           bigint                 not null,
+  ended_before       concord.finite_time    not null,
+  archived_at        concord.finite_time    not null default now(),
+  constraint history_archives_pk PRIMARY KEY (history_archive_id),
+  constraint history_archives_file_uq UNIQUE (file),
+  constraint history_archives_age_ck CHECK (((ended_before)::timestamp with time zone <= (archived_at)::timestamp with time zone)),
+  constraint history_archives_hash_ck CHECK ((octet_length(content_hash) = 32)),
+  constraint history_archives_range_ck CHECK ((ROW(first_xid, first_seq) <= ROW(last_xid, last_seq)))
+);
+CREATE INDEX history_archives_commands_ix ON concord.history_archives USING gin (command_ids);
+CREATE INDEX history_archives_place_ix ON concord.history_archives USING btree (workspace_id, last_xid, last_seq);
+CREATE TRIGGER history_archives_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON concord.history_archives FOR EACH STATEMENT EXECUTE FUNCTION concord.refuse_change() ENABLE ALWAYS;
+alter table concord.history_archives enable row level security, force row level security;
+create policy history_archives_app on concord.history_archives as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy history_archives_engine on concord.history_archives as permissive for all to concord_engine using (true) with check (true);
+grant select on concord.history_archives to concord_app;
+grant select on concord.history_archives to concord_engine;
+comment on table concord.history_archives is 'Append-only. Events that moved into a file: written with their deletion.';
+comment on column concord.history_archives.file is 'Below the folder of the archive.';
+comment on column concord.history_archives.content_hash is 'SHA-256 of the lines, before compression.';
+comment on column concord.history_archives.ended_before is 'What was moved had ended before this time.';
+
 create table concord.memory_candidates (
   memory_candidate_id uuid                            not null,
   command_id          uuid                            not null,

@@ -138,6 +138,19 @@ export const rowsOf = {
     previous_hash: hash32(0),
     seal_hash: hash32(2),
   }),
+  'concord.history_archives': ({ workspace, command }: World) => ({
+    history_archive_id: randomUUID(),
+    workspace_id: workspace,
+    file: `${randomUUID()}.jsonl.gz`,
+    content_hash: hash32(7),
+    event_count: 3,
+    command_ids: [command],
+    first_xid: '5',
+    first_seq: 1,
+    last_xid: '5',
+    last_seq: 3,
+    ended_before: '2026-05-01Z',
+  }),
   'concord.approvals': ({ workspace, command }: World) => ({
     approval_id: randomUUID(),
     workspace_id: workspace,
@@ -269,7 +282,7 @@ export const rowsOf = {
 export type TableName = keyof typeof rowsOf
 export const tableNames = Object.keys(rowsOf) as readonly TableName[]
 
-/** Inserts a whole world: every table has at least one row of it. */
+/** Inserts a whole world: every table has at least one row of it, but for archives, which only the owner may add. */
 export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise<World> {
   const put = (table: TableName, row: Row = {}) => insertRow(sql, table, { ...rowsOf[table](world), ...row })
   await put('identity.orgs', { id: world.org })

@@ -7,7 +7,12 @@ const dumpPath = 'src/store/schema.sql'
 const readmePath = 'src/store/README.md'
 
 /** What only ever grows. */
-export const appendOnly = ['concord.domain_events', 'concord.domain_event_seals', 'concord.memory_reads'] as const
+export const appendOnly = [
+  'concord.domain_events',
+  'concord.domain_event_seals',
+  'concord.history_archives',
+  'concord.memory_reads',
+] as const
 
 /** What a new type, project or provider adds to without a migration. */
 export const extensible = [

@@ -37,6 +37,7 @@ export {
 export { type DiskStoreOptions, openDiskStore } from './disk-store.ts'
 export { type ArtifactEventType, artifactEventTypes } from './events.ts'
 export { forgetArtifacts } from './forget-artifacts.ts'
+export { listCommandsOfHeldArtifacts } from './list-held-commands.ts'
 export { openContent, readText } from './locate-content.ts'
 export { decideSharing, mayRead } from './may-read.ts'
 export { openPen, type Pen, type PenOwner, type Stroke, type WrittenArtifact } from './pen.ts'

@@ -11,6 +11,7 @@ import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import type { CommandCase, StoredEffect } from './command-row.ts'
 import { redactPayload } from '#kernel/data-class'
 import type { Explanation, HistoryEvent } from './explain-command.ts'
+import type { StoredArchive } from './history/archive-repository.ts'
 import { nextMoves } from './next-moves.ts'
 import { describeStanding } from './standing.ts'
 import { taskOf } from './task-of.ts'
@@ -138,9 +139,28 @@ export const eventView = z
   })
   .meta({ id: 'DomainEvent', description: 'One fact, written with the change that made it.' })
 
+export const archivedView = z
+  .array(
+    z.object({
+      file: z.string().meta({ description: 'Below the folder of the archive.' }),
+      sha256: z.string().meta({ description: 'Of its lines, before compression.' }),
+      archived_at: time('When its events left the database.'),
+    }),
+  )
+  .meta({
+    id: 'ArchivedHistory',
+    description:
+      'Files with events of this command that are no longer in the database; empty: all of them are. `concord history show` reads both.',
+  })
+
 export const explanationView = z
   .object({
     summary: z.string(),
+    archived: archivedView,
+    archived_note: z
+      .string()
+      .nullable()
+      .meta({ description: 'Where the rest of the story is, and what to do to read it.' }),
     chain: z.array(
       z.object({
         kind: z.string(),
@@ -275,11 +295,28 @@ export function toEventView(event: StoredEvent): z.infer<typeof eventView> {
   }
 }
 
-export function toExplanationView({ summary, chain }: Explanation): z.infer<typeof explanationView> {
+export function toArchivedView(archives: readonly StoredArchive[]): z.infer<typeof archivedView> {
+  return archives.map(({ file, sha256, archived_at }) => ({ file, sha256, archived_at: formatInstant(archived_at) }))
+}
+
+/** The chain tells what is in the database; the note says that there is more, and where. */
+export function toExplanationView(
+  commandId: string,
+  { summary, chain }: Explanation,
+  archives: readonly StoredArchive[],
+): z.infer<typeof explanationView> {
   return {
     summary,
+    archived: toArchivedView(archives),
+    archived_note: archives.length === 0 ? null : sayArchived(commandId, archives),
     chain: chain.map((step) => ({ ...step, at: formatInstant(step.at), event_id: encodeId('event', step.event_id) })),
   }
+}
+
+function sayArchived(commandId: string, archives: readonly StoredArchive[]): string {
+  const files = archives.length === 1 ? 'a file' : `${archives.length} files`
+  const shown = encodeId('command', commandId)
+  return `Its history was moved into ${files} of the archive; \`concord history show ${shown}\` reads it where the files are.`
 }
 
 export function toTaskTypeView(

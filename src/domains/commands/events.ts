@@ -27,6 +27,7 @@ const commandEventTypes = {
   dependency_satisfied: 'event',
   webhook_received: 'audit',
   command_quarantined: 'audit',
+  history_archived: 'audit',
 } as const
 
 export const commandLog = domainEventLog(commandEventTypes)

@@ -69,6 +69,7 @@ export {
   redactPayload,
 } from '#kernel/data-class'
 export {
+  archivedView,
   cancelBody,
   cancelledView,
   commandStatus,
@@ -81,6 +82,7 @@ export {
   submitCommandBody,
   submittedView,
   taskTypeView,
+  toArchivedView,
   toCommandView,
   toEffectView,
   toEventView,
@@ -92,6 +94,16 @@ export { type CommandEventType, commandEventPurposes, commandLog } from './event
 export { actorsOf, type ExplainedStep, type Explanation, explainCommand, type StoryFacts } from './explain-command.ts'
 export { findScheduledTask, type Firing, fireSchedule, scheduledTypeOf } from './fire-schedule.ts'
 export { builtInFacts, type FactSource, type FactSources } from './gather-facts.ts'
+export {
+  type ArchivedFile,
+  type ArchivedHistory,
+  archiveHistory,
+  type ArchiveHistory,
+} from './history/archive-history.ts'
+export { countArchived, listArchivesOf, type StoredArchive } from './history/archive-repository.ts'
+export { type CommandHistory, readHistory, type ToldHistoryEvent } from './history/read-history.ts'
+export { type ArchiveFinding, type ArchiveState, verifyHistory } from './history/verify-history.ts'
+export type { HistoryWorld } from './history/world.ts'
 export type { DependsOn } from './insert-command.ts'
 export { decideCandidate, type DecideCandidate } from './memory/decide-candidate.ts'
 export { followCandidates } from './memory/follow-candidates.ts'

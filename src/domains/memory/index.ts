@@ -86,6 +86,7 @@ export type {
   ReadNote,
   SearchScope,
 } from './memory-store.ts'
+export { listCommandsOfHeldSubjects } from './list-held-commands.ts'
 export { openPostgresStore } from './postgres-store.ts'
 export { openProcessStore } from './process-store.ts'
 export { decideDecay, type Review, reviewStaleMemory } from './review-stale-memory.ts'

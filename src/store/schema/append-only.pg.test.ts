@@ -1,4 +1,4 @@
-/** Events and seals are written once: nobody changes them, and only the owner, on purpose, lets old ones go. */
+/** Events, seals and archives are written once: nobody changes them, and only the owner, on purpose, lets old ones go. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
@@ -6,7 +6,7 @@ import { insertRow, insertWorld, rowsOf, type World } from '#test/store-rows'
 import type { Tx } from '../db.ts'
 import { domainEvents } from './events.ts'
 
-const tables = ['concord.domain_events', 'concord.domain_event_seals'] as const
+const tables = ['concord.domain_events', 'concord.domain_event_seals', 'concord.history_archives'] as const
 const roles = ['concord_engine', 'concord_app'] as const
 
 describe('append-only', () => {
@@ -16,6 +16,7 @@ describe('append-only', () => {
   before(async () => {
     opened = await openTestDb()
     world = await insertWorld(opened.db)
+    await insertRow(opened.db, 'concord.history_archives', rowsOf['concord.history_archives'](world))
   })
   after(() => opened.close())
 

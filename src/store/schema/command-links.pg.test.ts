@@ -8,6 +8,7 @@ const others: Readonly<Record<string, string>> = {
   commands: 'is the command',
   command_dependencies: 'names two commands, child and parent',
   domain_event_seals: 'seals the events of a whole workspace',
+  history_archives: 'names every command whose events it holds',
   connector_definitions: 'a person approves it, no command does',
   memory_consents: 'a person agrees, no command does',
   memory_holds: 'an administrator places it',

@@ -1,4 +1,4 @@
-/** Every rule of events and their seals, broken once. */
+/** Every rule of events, their seals and their archives, broken once. */
 import { breakEveryRule } from '#test/broken-rows'
 import type { Row, World } from '#test/store-rows'
 
@@ -12,7 +12,7 @@ const aStep = ({ agent }: World, wrong: Row): Row => ({
 })
 
 breakEveryRule(
-  ['concord.domain_events', 'concord.domain_event_seals'],
+  ['concord.domain_events', 'concord.domain_event_seals', 'concord.history_archives'],
   [
     {
       constraint: 'domain_events_command_fk',
@@ -105,5 +105,34 @@ breakEveryRule(
       by: [{ root_hash: Buffer.alloc(31) }, { previous_hash: Buffer.alloc(0) }, { seal_hash: Buffer.alloc(33) }],
     },
     { constraint: 'finite_time_ck', table: 'concord.domain_event_seals', by: { sealed_at: 'infinity' } },
+
+    { constraint: 'filled_text_ck', table: 'concord.history_archives', by: { file: empty } },
+    {
+      constraint: 'history_archives_file_uq',
+      table: 'concord.history_archives',
+      given: { file: 'one.jsonl.gz' },
+      by: { file: 'one.jsonl.gz' },
+    },
+    { constraint: 'count_from_one_ck', table: 'concord.history_archives', by: { event_count: 0 } },
+    {
+      constraint: 'history_archives_hash_ck',
+      table: 'concord.history_archives',
+      by: [{ content_hash: Buffer.alloc(31) }, { content_hash: Buffer.alloc(33) }],
+    },
+    {
+      constraint: 'history_archives_range_ck',
+      table: 'concord.history_archives',
+      by: [{ last_xid: '4' }, { last_seq: 0 }],
+    },
+    {
+      constraint: 'history_archives_age_ck',
+      table: 'concord.history_archives',
+      by: { archived_at: '2026-04-30Z' },
+    },
+    {
+      constraint: 'finite_time_ck',
+      table: 'concord.history_archives',
+      by: [{ ended_before: '-infinity' }, { archived_at: 'infinity' }],
+    },
   ],
 )

@@ -1,4 +1,4 @@
-/** `domain_events` and `domain_event_seals`, as migration 0005 makes them. */
+/** `domain_events` and `domain_event_seals`, as migration 0005 makes them, and `history_archives` of migration 0015. */
 import { sql } from 'drizzle-orm'
 import { bigint, integer, jsonb, numeric, primaryKey, text, uuid } from 'drizzle-orm/pg-core'
 import { at, bytea, type JsonObject, xid8 } from './columns.ts'
@@ -47,3 +47,18 @@ export const domainEventSeals = concord.table(
   },
   (table) => [primaryKey({ columns: [table.workspaceId, table.sealNo] })],
 )
+
+export const historyArchives = concord.table('history_archives', {
+  historyArchiveId: uuid('history_archive_id').primaryKey(),
+  workspaceId: uuid('workspace_id').notNull(),
+  file: text('file').notNull(),
+  contentHash: bytea('content_hash').notNull(),
+  eventCount: integer('event_count').notNull(),
+  commandIds: uuid('command_ids').array().notNull(),
+  firstXid: xid8('first_xid').notNull(),
+  firstSeq: bigint('first_seq', { mode: 'bigint' }).notNull(),
+  lastXid: xid8('last_xid').notNull(),
+  lastSeq: bigint('last_seq', { mode: 'bigint' }).notNull(),
+  endedBefore: at('ended_before').notNull(),
+  archivedAt: at('archived_at').notNull().defaultNow(),
+})

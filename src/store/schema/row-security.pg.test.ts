@@ -6,6 +6,8 @@ import { insertRow, insertWorld, rowsOf, tableNames, type World } from '#test/st
 import type { Tx } from '../db.ts'
 
 const workspaceTables = tableNames.filter((table) => table.startsWith('concord.'))
+/** Read by both roles, written by the login alone. */
+const ownersTable = 'concord.history_archives'
 const orgTables = ['identity.users', 'identity.org_roles', 'identity.org_role_memberships'] as const
 
 describe('row security', () => {
@@ -18,6 +20,10 @@ describe('row security', () => {
     opened = await openTestDb({ role: 'concord_engine', poolMax: 1 })
     here = await insertWorld(opened.db)
     elsewhere = await insertWorld(opened.db)
+    await opened.db.transaction(async (tx) => {
+      await tx.query('set local role none')
+      for (const world of [here, elsewhere]) await insertRow(tx, ownersTable, rowsOf[ownersTable](world))
+    })
   })
   after(() => opened.close())
 
@@ -48,7 +54,8 @@ describe('row security', () => {
       const foreign = () => rowsOf[table](elsewhere)
       for (const workspace of [here.workspace, undefined]) {
         const attempt = asApp(workspace, (tx) => insertRow(tx, table, foreign()))
-        await assert.rejects(attempt, { code: '42501', message: /row-level security/ })
+        const message = table === ownersTable ? /permission denied/ : /row-level security/
+        await assert.rejects(attempt, { code: '42501', message })
       }
     })
   }

@@ -1,0 +1,147 @@
+/** The archive of the history, opened for just as long as somebody moves, reads or checks it: as the owner, or only to look. */
+import { join } from 'node:path'
+import {
+  type ArchivedHistory,
+  type ArchiveFinding,
+  archiveHistory,
+  type HistoryWorld,
+  readHistory,
+  toArchivedView,
+  toEventView,
+  verifyHistory,
+} from '#domains/commands'
+import { textId } from '#kernel/ids'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { type Db, migrationStatus, openDb } from '#store'
+import type { Config } from './config.ts'
+import { type Log, openLog } from './log.ts'
+import { openStore } from './open-store.ts'
+import { every } from './sweeps.ts'
+import { realWorld, type World } from './world.ts'
+
+export type { ArchivedHistory, ArchiveFinding }
+
+/** As the API shows events, and where each of them was found; null: in the database. */
+export type HistoryView = {
+  readonly archived: ReturnType<typeof toArchivedView>
+  readonly events: readonly (ReturnType<typeof toEventView> & { readonly file: string | null })[]
+}
+
+const DAY_MS = 86_400_000
+/** Days are the unit; what is a few hours older is no harm. */
+const SWEEP_MS = 6 * 3_600_000
+/** A part is deleted in well under a second; a database that needs a minute has other troubles. */
+const STATEMENT_MS = 60_000
+
+export function historyFolderOf({ home, historyFolder }: Pick<Config, 'home' | 'historyFolder'>): string {
+  return historyFolder ?? join(home, 'history')
+}
+
+export type MoveHistory = {
+  readonly days?: number | undefined
+  readonly isDryRun?: boolean
+  readonly signal?: AbortSignal
+  readonly onProgress?: (soFar: ArchivedHistory) => void
+}
+
+/** Without days the setting counts; without both there is nothing that anybody asked to move. */
+export async function moveHistory(config: Config, move: MoveHistory): Promise<Decision<ArchivedHistory>> {
+  const days = move.days ?? config.historyDays
+  if (days === undefined) {
+    return refuse('history.age.missing', 'nobody has said after how many days events move into the archive', {
+      path: '--before',
+      hint: 'add --before <days>, or set CONCORD_HISTORY_DAYS',
+    })
+  }
+  const { signal, onProgress, isDryRun = false } = move
+  const run = { days, isDryRun, ...(signal && { signal }), ...(onProgress && { onProgress }) }
+  return withHistory(config, 'owner', (history, world) => moveOlder(history, world, run))
+}
+
+function moveOlder(history: HistoryWorld, world: World, { days, ...run }: MoveHistory & { readonly days: number }) {
+  const endedBefore = new Date(world.now().getTime() - days * DAY_MS)
+  return archiveHistory(history, { ...run, endedBefore, traceId: textId('trace', world.randomBytes(16)) })
+}
+
+export function showHistory(config: Config, commandId: string): Promise<Decision<HistoryView>> {
+  return withHistory(config, 'engine', async (history) => {
+    const told = await readHistory(history, commandId)
+    if (!told.ok) return told
+    const { archives, events } = told.value
+    return accept({
+      archived: toArchivedView(archives),
+      events: events.map((event) => ({ ...toEventView(event), file: event.file })),
+    })
+  })
+}
+
+export type CheckHistory = {
+  readonly signal?: AbortSignal
+  readonly onProgress?: (looked: number, of: number) => void
+}
+
+export function checkHistory(config: Config, check: CheckHistory): Promise<Decision<readonly ArchiveFinding[]>> {
+  return withHistory(config, 'engine', async (history) => accept(await verifyHistory(history, check)))
+}
+
+async function withHistory<T>(
+  config: Config,
+  as: 'owner' | 'engine',
+  work: (history: HistoryWorld, world: World) => Promise<Decision<T>>,
+): Promise<Decision<T>> {
+  const store = await openStore(config, openLog(config.logLevel))
+  if (!store.ok) return store
+  try {
+    const current = await checkSchema(store.value.url)
+    if (!current.ok) return current
+    const world = realWorld()
+    const db = openHistoryDb(store.value.url, as)
+    try {
+      return await work({ db, ...world, folder: historyFolderOf(config) }, world)
+    } finally {
+      await db.close()
+    }
+  } finally {
+    await store.value.close()
+  }
+}
+
+async function checkSchema(url: string): Promise<Decision<undefined>> {
+  const status = await migrationStatus(url)
+  if (!status.ok) return status
+  if (!status.value.verdict.ok) return status.value.verdict
+  if (status.value.pending.length === 0) return accept(undefined)
+  return refuse('history.schema.behind', `${status.value.pending.length} migrations are not applied yet`, {
+    hint: '`concord migrate up` applies them',
+  })
+}
+
+/** The login owns the tables; in the role of the engine one sees all rows and changes none of the log. */
+function openHistoryDb(url: string, as: 'owner' | 'engine'): Db {
+  const limits = { poolMax: 2, statementTimeoutMs: STATEMENT_MS, queryTimeoutMs: STATEMENT_MS + 5_000 }
+  const applicationName = 'concord history'
+  return openDb({ url, applicationName, ...limits, ...(as === 'engine' ? { role: 'concord_engine' } : {}) })
+}
+
+/** For a server that was told an age: moves what is older, now and again; gives back the way to stop it. */
+export function keepHistory(config: Config, url: string, world: World, log: Log): (() => Promise<void>) | undefined {
+  const { historyDays: days } = config
+  if (days === undefined) return undefined
+  const stop = new AbortController()
+  const work = async () => {
+    const db = openHistoryDb(url, 'owner')
+    try {
+      const history = { db, ...world, folder: historyFolderOf(config) }
+      const moved = await moveOlder(history, world, { days, signal: stop.signal })
+      if (!moved.ok) log.warn({ code: moved.code }, `the history was not archived: ${moved.reason}`)
+      else if (moved.value.events > 0) log.info({ events: moved.value.events }, 'old history was archived')
+    } finally {
+      await db.close()
+    }
+  }
+  const end = every(SWEEP_MS, work, log)
+  return () => {
+    stop.abort()
+    return end()
+  }
+}

@@ -1,0 +1,28 @@
+/** Finishes what a killed run left: a whole file that no row names is verified and its events deleted; unfinished files go. */
+import { accept, type Decision } from '#kernel/refusal'
+import { listArchiveFolder, removeLeftovers, verifyArchive } from '#store'
+import { listArchives } from './archive-repository.ts'
+import type { ArchivedFile } from './archive-history.ts'
+import { deleteArchived } from './delete-archived.ts'
+import type { HistoryWorld } from './world.ts'
+
+/** A whole file that fits no longer stays where it is: `verifyHistory` tells of it, and a person decides. */
+export async function finishInterrupted(
+  world: HistoryWorld,
+  traceId: string,
+): Promise<Decision<readonly ArchivedFile[]>> {
+  const there = await listArchiveFolder(world.folder)
+  await removeLeftovers(world.folder, there)
+  const known = new Set((await listArchives(world.db)).map(({ file }) => file))
+  const finished: ArchivedFile[] = []
+  for (const file of there.files) {
+    if (known.has(file)) continue
+    const verified = await verifyArchive(world.folder, file)
+    if (!verified.ok) continue
+    const deleted = await deleteArchived(world, verified.value, traceId)
+    if (!deleted.ok) return deleted
+    const { workspace_id: workspaceId, event_count: events } = verified.value.manifest
+    if (deleted.value) finished.push({ workspaceId, file, events })
+  }
+  return accept(finished)
+}

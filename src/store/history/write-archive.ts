@@ -1,0 +1,94 @@
+/**
+ * Writes archived events so that a file with its manifest is whole: both are flushed under another name, the lines get their
+ * name first, the manifest last, and the folder is flushed. Lines without a manifest are nobody's.
+ */
+import { createHash } from 'node:crypto'
+import { mkdir, open, rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { Readable } from 'node:stream'
+import { createGzip } from 'node:zlib'
+import { point } from '../points.ts'
+import { type ArchiveManifest, manifestFileOf } from './manifest.ts'
+
+export const PART_SUFFIX = '.part'
+
+export type ArchiveDraft = Omit<ArchiveManifest, 'format' | 'event_count' | 'sha256' | 'content_bytes'>
+
+export async function writeArchive(
+  folder: string,
+  draft: ArchiveDraft,
+  lines: readonly string[],
+): Promise<ArchiveManifest> {
+  const linesPath = join(folder, draft.file)
+  const manifestPath = join(folder, manifestFileOf(draft.file))
+  await mkdir(dirname(linesPath), { recursive: true, mode: 0o700 })
+  const { sha256, bytes } = await writeLines(`${linesPath}${PART_SUFFIX}`, lines)
+  const manifest: ArchiveManifest = {
+    ...draft,
+    format: 1,
+    event_count: lines.length,
+    sha256,
+    content_bytes: bytes,
+  }
+  await writeFlushed(`${manifestPath}${PART_SUFFIX}`, `${JSON.stringify(manifest, null, 2)}\n`)
+  await pass('history.lines_written')
+  await rename(`${linesPath}${PART_SUFFIX}`, linesPath)
+  await pass('history.lines_named')
+  await rename(`${manifestPath}${PART_SUFFIX}`, manifestPath)
+  await flushFolder(dirname(linesPath))
+  await flushFolder(folder)
+  await pass('history.file_named')
+  return manifest
+}
+
+async function pass(name: Parameters<typeof point>[0]): Promise<void> {
+  const stop = point(name)
+  if (stop) await stop
+}
+
+/** Every chunk is one errand of the compressor to another thread. */
+const LINES_PER_CHUNK = 200
+
+async function writeLines(path: string, lines: readonly string[]): Promise<{ sha256: string; bytes: number }> {
+  const hash = createHash('sha256')
+  let bytes = 0
+  function* chunks() {
+    for (let at = 0; at < lines.length; at += LINES_PER_CHUNK) {
+      const chunk = Buffer.from(`${lines.slice(at, at + LINES_PER_CHUNK).join('\n')}\n`)
+      hash.update(chunk)
+      bytes += chunk.length
+      yield chunk
+    }
+  }
+  const file = await open(path, 'w', 0o600)
+  try {
+    // Level 6 shrinks events to about a tenth; higher ones cost more than they save.
+    for await (const chunk of Readable.from(chunks()).pipe(createGzip()) as AsyncIterable<Buffer>) {
+      await file.writeFile(chunk)
+    }
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  return { sha256: hash.digest('hex'), bytes }
+}
+
+async function writeFlushed(path: string, text: string): Promise<void> {
+  const file = await open(path, 'w', 0o600)
+  try {
+    await file.writeFile(text)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** A name is on the disk only when its folder is. */
+async function flushFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r')
+  try {
+    await folder.sync()
+  } finally {
+    await folder.close()
+  }
+}

@@ -1,0 +1,108 @@
+/** `concord history`: counts, moves, tells and checks on a real database and a real folder; every mistake has its word. */
+import assert from 'node:assert/strict'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { encodeId } from '#kernel/ids'
+import { openDb } from '#store'
+import { openTestRoom } from '#test/commands'
+import { freePort, runConcord, spawnConcord } from '#test/concord-process'
+import { untilVisible } from '#test/history'
+import { until } from '#test/until'
+
+test('[PER-09] old history is counted, moved, told and verified from the command line, and doctor reads it from the files', async (t) => {
+  const room = await openTestRoom()
+  const home = await mkdtemp(join(tmpdir(), 'concord-history-'))
+  const owner = openDb({ url: room.db.config.url, poolMax: 1 })
+  t.after(async () => {
+    await owner.close()
+    await room.close()
+    await rm(home, { recursive: true, force: true })
+  })
+  // The clock of the room stands in the past, so what it did ended long ago; the end itself is a time of the database.
+  const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a'] })
+  assert.equal(await room.settle(id), 'succeeded')
+  await owner.query(`update concord.commands set completed_at = '2026-05-02Z'`)
+  await untilVisible(owner)
+  const env = { CONCORD_HOME: home, DATABASE_URL: room.db.config.url, CONCORD_UNSAFE_TEST: '1' }
+  const concord = (args: readonly string[], more: Record<string, string> = {}) =>
+    runConcord(args, { env: { ...env, ...more } })
+  const json = async (args: readonly string[], more?: Record<string, string>) => {
+    const { out, code } = await concord(['--json', ...args], more)
+    return { code, said: JSON.parse(out.split('\n')[0] ?? '') as Record<string, unknown> }
+  }
+  const shown = encodeId('command', id)
+
+  const never = await concord(['history', 'archive'])
+  assert.equal(never.code, 78)
+  assert.match(never.err, /CONCORD_HISTORY_DAYS[\s\S]*history\.age\.missing/)
+  assert.equal((await concord(['history', 'archive', '--before', '0'])).code, 64)
+  assert.equal((await concord(['history', 'archive'], { CONCORD_HISTORY_DAYS: '1.5' })).code, 78)
+
+  const counted = await json(['history', 'archive', '--dry-run'], { CONCORD_HISTORY_DAYS: '1' })
+  assert.deepEqual(await readdir(home), [])
+  const before = await json(['history', 'show', shown])
+  const events = before.said['events'] as { event_id: string; file: string | null }[]
+  assert.ok(events.length > 0 && events.every(({ file }) => file === null))
+
+  const moved = await json(['history', 'archive', '--before', '1'])
+  assert.equal(moved.code, 0)
+  assert.equal(moved.said['events'], counted.said['events'])
+  const after = await json(['history', 'show', shown])
+  const told = after.said['events'] as typeof events
+  assert.deepEqual(
+    told.map(({ event_id }) => event_id),
+    events.map(({ event_id }) => event_id),
+  )
+  assert.ok(told.every(({ file }) => file !== null))
+  assert.match((await concord(['history', 'show', shown])).out, /command_created[\s\S]*archive[\s\S]*archived .* in /)
+  assert.equal((await concord(['history', 'show', 'cmd_1'])).code, 65)
+
+  assert.equal((await concord(['history', 'verify'])).code, 0)
+  const doctor = await concord(['doctor', '--deep'])
+  assert.match(doctor.out, /records: \d+ invariants hold; \d+ events were read from 2 files of the archive/)
+
+  const [{ file }] = moved.said['files'] as [{ file: string }]
+  await writeFile(join(home, 'history', file), 'no longer what it was')
+  const bad = await json(['history', 'verify'])
+  assert.equal(bad.code, 75)
+  assert.equal((bad.said['files'] as { state: string }[]).filter(({ state }) => state === 'damaged').length, 1)
+  const ill = await concord(['doctor', '--deep'])
+  assert.match(ill.out, /broken {2}R02 what was archived can be read: .*next: `concord history verify`/s)
+  const elsewhere = await concord(['history', 'show', shown], { CONCORD_HISTORY_FOLDER: join(home, 'nowhere') })
+  assert.equal(elsewhere.code, 65)
+  assert.match(elsewhere.err, /history\.file\.missing/)
+})
+
+test('[PER-09] a server that was told an age archives by itself, as its login', async (t) => {
+  const room = await openTestRoom()
+  const home = await mkdtemp(join(tmpdir(), 'concord-history-'))
+  const owner = openDb({ url: room.db.config.url, poolMax: 1 })
+  const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a'] })
+  assert.equal(await room.settle(id), 'succeeded')
+  await owner.query(`update concord.commands set completed_at = '2026-05-02Z'`)
+  await untilVisible(owner)
+  const server = spawnConcord(['up'], {
+    env: {
+      CONCORD_HOME: home,
+      DATABASE_URL: room.db.config.url,
+      CONCORD_UNSAFE_TEST: '1',
+      CONCORD_HISTORY_DAYS: '1',
+      CONCORD_PORT: await freePort(),
+    },
+    cwd: home,
+  })
+  t.after(async () => {
+    server.child.kill('SIGTERM')
+    await server.ended
+    await owner.close()
+    await room.close()
+    await rm(home, { recursive: true, force: true })
+  })
+  await until(async () => {
+    const archives = await owner.query('select 1 from concord.history_archives where $1 = any(command_ids)', [id])
+    return archives.length === 1
+  })
+  assert.deepEqual(await owner.query('select 1 from concord.domain_events where command_id = $1', [id]), [])
+})
