@@ -1,4 +1,4 @@
-/** Rows of `history_archives`: which file holds what. Written only together with the deletion of the events (C19). */
+/** Rows of `history_archives`: which file holds what. Written only together with the deletion of the events (C21). */
 import { type Db, type Sql, scoped, statement, type Tx } from '#store'
 
 export type StoredArchive = {

@@ -1,6 +1,6 @@
 /**
  * Deletes exactly the events that a verified file holds, and says so: their deletion, the row about the file and the audit event
- * are one transaction (C19). If one of them is not there or not the same, or its command has come back to life, nothing happens.
+ * are one transaction (C21). If one of them is not there or not the same, or its command has come back to life, nothing happens.
  */
 import { type ArchiveManifest, appendEvents, type Db, point, sqlStateOf, type Tx, type VerifiedArchive } from '#store'
 import { accept, type Decision, refuse } from '#kernel/refusal'
