@@ -21,7 +21,8 @@ const markDue = statement<{ readonly command_id: string }>(
   `update concord.commands as c set run_after = $2 where c.command_id = any($1::uuid[]) and ${isOpen} returning c.command_id`,
 )
 
-function valuesOf(writes: readonly Write[]): readonly unknown[] {
+/** The statement for these writes, and its values. */
+function sendWrites(sql: Sql, writes: readonly Write[]): Promise<Written[]> {
   const place = <T extends object>(pick: (write: Write) => readonly T[]) =>
     writes.flatMap((write, n) => pick(write).map((each, at) => ({ ...each, n, place: at })))
   const moves = place((write) => write.effectMoves)
@@ -39,14 +40,15 @@ function valuesOf(writes: readonly Write[]): readonly unknown[] {
     at,
     set,
   }))
-  return [
+  const effects = place((write) => write.newEffects)
+  const parts = { plans: effects.length > 0, touches: moves.length > 0, moves: writes.some(({ to }) => to !== null) }
+  return sql.run(writeCase(parts), [
     JSON.stringify(docs),
     writes.map(({ command }) => command.command_id),
-    JSON.stringify(place((write) => write.newEffects)),
-    JSON.stringify(moves),
-    moves.map(({ domain_effect_id }) => domain_effect_id),
     JSON.stringify(place((write) => write.events)),
-  ]
+    ...(parts.plans ? [JSON.stringify(effects)] : []),
+    ...(parts.touches ? [JSON.stringify(moves), moves.map(({ domain_effect_id }) => domain_effect_id)] : []),
+  ])
 }
 
 function resultOf(write: Write, { n: _n, new_status: _status, touched, dependents, ...row }: Written): WriteResult {
@@ -69,7 +71,7 @@ export function refuseMoved(write: Write): Refusal {
 
 /** For steps that write more than one table: inside the caller's transaction. */
 export async function commitWrite(sql: Sql, write: Write): Promise<Decision<WriteResult>> {
-  const [row] = await sql.run(writeCase, valuesOf([write]))
+  const [row] = await sendWrites(sql, [write])
   return row ? accept(resultOf(write, row)) : refuseMoved(write)
 }
 
@@ -88,7 +90,7 @@ export function openWriteLane(db: Db): WriteLane {
     retrySafe: true,
     async flush(sql, items) {
       const writes = items.map(({ item }) => item)
-      const rows = new Map((await sql.run(writeCase, valuesOf(writes))).map((row) => [row.n, row]))
+      const rows = new Map((await sendWrites(sql, writes)).map((row) => [row.n, row]))
       await markTogether(sql, writes, rows)
       const lost = items
         .filter(({ retried }, n) => retried && !rows.has(n))
