@@ -204,6 +204,23 @@ from concord.domain_events where command_id = $2`,
     assert.equal((await move()).events, 0)
   })
 
+  test('[PER-09] a hold that is placed after the file was written keeps the events in the table, also when the run was killed', async () => {
+    // What the organisation has is out of the way: the next file is that of the workspace.
+    await move()
+    const held = await done()
+    const before = (await eventsOf(held)).length
+    await history.visible()
+    assert.equal(await history.archiveAside([{ point: 'history.verified', hit: 1, act: 'kill' }]), 'SIGKILL')
+    await history.owner.query(
+      `insert into concord.artifacts (artifact_id, command_id, workspace_id, artifact_type, location, status, created_by, checksum, content_type, size_bytes, hold_reason)
+values (gen_random_uuid(), $1, $2, 'report', $3, 'ready', 'user:ada', $4, 'text/plain', 7, 'an audit')`,
+      [held, workspaceId(), `disk:${'a'.repeat(64)}`, `sha256:${'a'.repeat(64)}`],
+    )
+    const moved = await move()
+    assert.deepEqual([moved.finished, moved.events, moved.held], [0, 0, before])
+    assert.equal((await eventsOf(held)).length, before)
+  })
+
   test('[PER-09] a reader behind whose cursor events were archived is told so, and may go on with what is left', async () => {
     await done()
     await history.visible()

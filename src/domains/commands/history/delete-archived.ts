@@ -1,12 +1,12 @@
 /**
  * Deletes exactly the events that a verified file holds, and says so: their deletion, the row about the file and the audit event
- * are one transaction (C21). If one of them is not there or not the same, or its command has come back to life, nothing happens.
+ * are one transaction (C21). If one of them is not there or not the same, its command has come back to life, or a hold names it, nothing happens.
  */
 import { type ArchiveManifest, appendEvents, type Db, point, sqlStateOf, type Tx, type VerifiedArchive } from '#store'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { commandLog } from '../events.ts'
 import { insertArchive } from './archive-repository.ts'
-import { commandIdsOf } from './scan-history.ts'
+import { commandIdsOf, listHeld } from './scan-history.ts'
 import type { HistoryWorld } from './world.ts'
 
 /** Held until the commit: whoever wants to run one of them again waits, and then finds its history archived. */
@@ -36,6 +36,8 @@ export async function deleteArchived(
       const endedBefore = new Date(manifest.ended_before)
       const ended = await tx.query(LOCK_ENDED, [manifest.workspace_id, commandIds, endedBefore])
       if (ended.length !== commandIds.length) throw new NotAsWritten()
+      // Asked again: a run that was killed is finished hours later, and a hold may have come meanwhile.
+      if ((await listHeld(tx, manifest.workspace_id, commandIds)).size > 0) throw new NotAsWritten()
       const ids = events.map(({ event_id }) => event_id)
       const [gone] = await tx.query<{ count: number; sha256: string }>(DELETE_EVENTS, [manifest.workspace_id, ids])
       if (gone?.count !== manifest.event_count || gone.sha256 !== manifest.sha256) throw new NotAsWritten()

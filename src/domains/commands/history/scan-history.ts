@@ -92,7 +92,12 @@ export function commandIdsOf(events: readonly { readonly command_id: string | nu
   return [...new Set(events.flatMap(({ command_id }) => command_id ?? []))].toSorted()
 }
 
-async function listHeld(sql: Sql, workspaceId: string, commandIds: readonly string[]): Promise<ReadonlySet<string>> {
+/** Those of the given commands that a hold names. */
+export async function listHeld(
+  sql: Sql,
+  workspaceId: string,
+  commandIds: readonly string[],
+): Promise<ReadonlySet<string>> {
   if (commandIds.length === 0) return new Set()
   return new Set([
     ...(await listCommandsOfHeldArtifacts(sql, workspaceId, commandIds)),
