@@ -3,8 +3,8 @@
  * name first, the manifest last, and the folder is flushed. Lines without a manifest are nobody's.
  */
 import { createHash } from 'node:crypto'
-import { mkdir, open, rename } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { mkdir, open, rename, rm } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { createGzip } from 'node:zlib'
 import { point } from '../points.ts'
@@ -19,26 +19,26 @@ export async function writeArchive(
   draft: ArchiveDraft,
   lines: readonly string[],
 ): Promise<ArchiveManifest> {
-  const linesPath = join(folder, draft.file)
-  const manifestPath = join(folder, manifestFileOf(draft.file))
-  await mkdir(dirname(linesPath), { recursive: true, mode: 0o700 })
-  const { sha256, bytes } = await writeLines(`${linesPath}${PART_SUFFIX}`, lines)
-  const manifest: ArchiveManifest = {
-    ...draft,
-    format: 1,
-    event_count: lines.length,
-    sha256,
-    content_bytes: bytes,
+  const linesPath = resolve(folder, draft.file)
+  const manifestPath = resolve(folder, manifestFileOf(draft.file))
+  const made = await mkdir(dirname(linesPath), { recursive: true, mode: 0o700 })
+  try {
+    const { sha256, bytes } = await writeLines(`${linesPath}${PART_SUFFIX}`, lines)
+    const counts = { event_count: lines.length, sha256, content_bytes: bytes }
+    const manifest: ArchiveManifest = { ...draft, format: 1, ...counts }
+    await writeFlushed(`${manifestPath}${PART_SUFFIX}`, `${JSON.stringify(manifest, null, 2)}\n`)
+    await pass('history.lines_written')
+    await rename(`${linesPath}${PART_SUFFIX}`, linesPath)
+    await pass('history.lines_named')
+    await rename(`${manifestPath}${PART_SUFFIX}`, manifestPath)
+    await flushFolders(dirname(linesPath), made === undefined ? resolve(folder) : dirname(resolve(made)))
+    await pass('history.file_named')
+    return manifest
+  } catch (error) {
+    // A disk that is full would stay so until the next run.
+    for (const path of [linesPath, manifestPath]) await rm(`${path}${PART_SUFFIX}`, { force: true }).catch(() => {})
+    throw error
   }
-  await writeFlushed(`${manifestPath}${PART_SUFFIX}`, `${JSON.stringify(manifest, null, 2)}\n`)
-  await pass('history.lines_written')
-  await rename(`${linesPath}${PART_SUFFIX}`, linesPath)
-  await pass('history.lines_named')
-  await rename(`${manifestPath}${PART_SUFFIX}`, manifestPath)
-  await flushFolder(dirname(linesPath))
-  await flushFolder(folder)
-  await pass('history.file_named')
-  return manifest
 }
 
 async function pass(name: Parameters<typeof point>[0]): Promise<void> {
@@ -83,12 +83,15 @@ async function writeFlushed(path: string, text: string): Promise<void> {
   }
 }
 
-/** A name is on the disk only when its folder is. */
-async function flushFolder(path: string): Promise<void> {
-  const folder = await open(path, 'r')
-  try {
-    await folder.sync()
-  } finally {
-    await folder.close()
+/** A name is on the disk only when its folder is, and so on up to the last one that was there before. */
+async function flushFolders(from: string, upTo: string): Promise<void> {
+  for (let path = from; ; path = dirname(path)) {
+    const folder = await open(path, 'r')
+    try {
+      await folder.sync()
+    } finally {
+      await folder.close()
+    }
+    if (path === upTo) return
   }
 }
