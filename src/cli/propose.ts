@@ -22,7 +22,9 @@ export function addPropose(program: Command, cli: Cli): void {
     .command('propose')
     .argument('<tool>', 'a task that is open to agents: its name, its slug or its function')
     .argument('[-]', 'read the payload from standard input')
-    .description('propose a tool call as an agent; exits 0 if it was allowed, 65 if denied, 75 if it waits')
+    .description(
+      'propose a tool call as an agent; exits 0 if it was allowed, 65 if it was denied or failed, 75 if it waits',
+    )
     .requiredOption('--reason <text>', 'why; shown to whoever has to approve it')
     .option('--payload <json>', 'the payload, as a JSON object')
     .option('--file <file>', 'the payload, from a file')
@@ -44,20 +46,22 @@ Examples:
         const body = { tool_name: tool, payload: payload.value ?? {}, reason, risk_level: risk, idempotency_key: key }
         const proposed = await askServer<Proposed>(cli, 'POST', '/agent-actions', fieldsOf(body))
         if (!proposed.ok) return proposed
+        // Without --json the id alone, so that a script can keep it.
         if (isJson(program)) cli.terminal.out(`${JSON.stringify(proposed.value)}\n`)
-        else say(cli, proposed.value)
-        return judgeDecision(proposed.value)
+        else cli.terminal.out(`${proposed.value.command_id}\n`)
+        const judged = judgeDecision(proposed.value)
+        if (judged.ok && !isJson(program)) cli.terminal.err(`${showLine(proposed.value.message)}\n`)
+        return judged
       }),
     )
 }
 
-/** The id alone on standard output, so that a script can keep it. */
-function say({ terminal }: Cli, { command_id: id, decision, message }: Proposed): void {
-  terminal.out(`${id}\n`)
-  if (decision === 'allow' || decision === 'route') terminal.err(`${showLine(message)}\n`)
-}
+const endedInVain = ['failed', 'cancelled', 'expired', 'compensated']
 
-/** Zero only for what was allowed: a script must not go on while somebody is still to be asked. */
+/**
+ * Zero only for what was allowed: a script must not go on while somebody is still to be asked. Where a key had made the proposal
+ * before, it may be over by now, whoever had to be asked for it.
+ */
 export function judgeDecision({
   decision,
   command_id: id,
@@ -66,6 +70,12 @@ export function judgeDecision({
   status,
 }: Proposed): Decision<undefined> {
   const facts = { command_id: id, approval_id, decision, status }
+  if (status === 'succeeded') return accept(undefined)
+  if (decision !== 'deny' && endedInVain.includes(status))
+    return refuse('cli.command.not_succeeded', message, {
+      hint: `\`concord why ${id}\` says how it came to that.`,
+      facts,
+    })
   switch (decision) {
     case 'allow':
     case 'route':

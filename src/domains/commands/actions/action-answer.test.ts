@@ -13,6 +13,7 @@ const standing = (more: Partial<Standing>): Standing => ({
   decision: null,
   reasons: null,
   missing: null,
+  is_archived: false,
   ...more,
 })
 const gate = (status: string, approval_id = 'a1') => ({ approval_id, status, approver: 'role:data-owner' })
@@ -56,4 +57,14 @@ test('an open question goes before one that is answered', () => {
     decideAnswer(standing({ decision: 'require_approval' }), [gate('approved', 'first')]).approvalId,
     'first',
   )
+})
+
+test('what was decided so long ago that it is archived is neither open nor denied', () => {
+  const old = (more: Partial<Standing>) => decideAnswer(standing({ is_archived: true, ...more }), [])
+  const done = old({ status: 'succeeded', result: { sent: 1 } })
+  assert.deepEqual([done.decision, done.output], [null, { sent: 1 }])
+  assert.equal(done.message, 'What was decided about it is in the archive. It is succeeded.')
+  const failed = old({ status: 'failed', error_class: 'provider_error' as never, error: 'the mail bounced' })
+  assert.deepEqual([failed.decision, failed.reasons], [null, []])
+  assert.equal(decideAnswer(standing({ status: 'cancelled' }), []).message, 'It was never decided. It is cancelled.')
 })

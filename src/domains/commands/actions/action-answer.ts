@@ -2,13 +2,13 @@
 import { showActor } from '#domains/approvals'
 import type { CommandState } from '#kernel/machines/command'
 import type { PolicyDecision } from '#kernel/policy/rule'
-import type { Standing } from './find-decision.ts'
+import { isDecided, type Standing } from './find-decision.ts'
 
 /** A question to people that holds the command back. */
 export type Gate = { readonly approval_id: string; readonly status: string; readonly approver: string }
 
 export type ActionAnswer = {
-  /** Null: not decided within the time that a request is held. */
+  /** Null: not decided within the time that a request is held, given up before that, or so long ago that it is archived. */
   readonly decision: PolicyDecision | null
   readonly approvalId: string | null
   readonly status: CommandState
@@ -31,9 +31,10 @@ export function decideAnswer(standing: Standing, gates: readonly Gate[]): Action
 }
 
 /** A contract may ask for an approval where policy would have let it through: then a person decides all the same. */
-function decisionOf({ decision, status }: Standing, gates: readonly Gate[]): PolicyDecision | null {
+function decisionOf({ decision, status, is_archived }: Standing, gates: readonly Gate[]): PolicyDecision | null {
   if (decision === 'allow' || decision === 'route') return gates.length > 0 ? 'require_approval' : decision
   if (decision !== null) return decision
+  if (is_archived) return null
   // Before policy could be asked: what the contract needs is not there, or makes no sense.
   if (status === 'waiting_for_input') return 'require_more_input'
   return status === 'failed' ? 'deny' : null
@@ -41,15 +42,17 @@ function decisionOf({ decision, status }: Standing, gates: readonly Gate[]): Pol
 
 function say(
   decision: PolicyDecision | null,
-  { status, error, missing }: Standing,
+  standing: Standing,
   reasons: readonly string[],
   gates: readonly Gate[],
 ): string {
+  const { status, error, missing, is_archived } = standing
   const why = reasons.join(' ')
   const stands = `It is ${status.replaceAll('_', ' ')}${error === null ? '' : `: ${error}`}.`
   switch (decision) {
     case null:
-      return `It is on record and not decided yet. ${stands}`
+      if (is_archived) return `What was decided about it is in the archive. ${stands}`
+      return isDecided(standing) ? `It was never decided. ${stands}` : `It is on record and not decided yet. ${stands}`
     case 'deny':
       return `Denied. ${why}`.trim()
     case 'require_more_input':

@@ -34,7 +34,8 @@ export const proposeActionBody = z
       .meta({ example: 'medium', description: "The tool's own level unless given; it can only be raised." }),
     idempotency_key: z.string().optional().meta({
       example: 'run-17:step-3',
-      description: 'The same key again is the same proposal. Kept apart from the keys of others.',
+      description:
+        'The same key again, whichever agent of the workspace sends it, is the same proposal. Kept apart from the keys of other requests.',
     }),
   })
   .meta({ id: 'ProposeAction', description: 'What an agent would like to do.' })
@@ -43,7 +44,8 @@ export const actionView = z
   .object({
     decision: z.enum(policyDecisions).nullable().meta({
       example: 'require_approval',
-      description: 'What was decided; null when that took longer than a request is held.',
+      description:
+        'What was decided; null when that took longer than a request is held, or is in the archive: `message` says which.',
     }),
     command_id: z.string().meta({ example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170' }),
     approval_id: z.string().nullable().meta({

@@ -14,12 +14,16 @@ export type Standing = {
   readonly decision: PolicyDecision | null
   readonly reasons: readonly string[] | null
   readonly missing: readonly string[] | null
+  /** Events of it are in files: that there is none here says nothing. */
+  readonly is_archived: boolean
 }
 
 /** $1 command, $2 workspace. The question that policy was asked stands in the same event and is not needed here. */
 const findStanding = statement<Standing>(
   'commands_find_standing',
-  `select c.status, c.error, c.error_class, c.result, p.payload->>'decision' as decision, p.payload->'reasons' as reasons, i.payload->'missing_fields' as missing
+  `select c.status, c.error, c.error_class, c.result, p.payload->>'decision' as decision, p.payload->'reasons' as reasons, i.payload->'missing_fields' as missing,
+  c.completed_at is not null and exists (select from concord.history_archives as h
+    where h.workspace_id = c.workspace_id and h.command_ids @> array[c.command_id]) as is_archived
 from concord.commands as c
 left join lateral (select e.payload from concord.domain_events as e
   where e.command_id = c.command_id and e.event_type = 'policy_evaluated' order by e.seq desc limit 1) as p on true

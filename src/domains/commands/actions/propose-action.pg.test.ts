@@ -211,6 +211,11 @@ describe('what agents propose', () => {
     assert.equal(taken.ok ? '' : taken.code, 'key_reserved')
   })
 
+  test('a key that could not be told from another is refused before it gets its prefix', async () => {
+    for (const idempotencyKey of ['', ' step-1', 'step\u200b-1'])
+      assert.equal(await codeOf({ toolName: 'publish_note', idempotencyKey }), 'key_characters', idempotencyKey)
+  })
+
   test('an answer is never guessed: a proposal that nobody drives is on record and undecided', async () => {
     room.woken.length = 0
     const by = { ...actingFor(writer, TRACE), principal: writer }

@@ -5,6 +5,7 @@
 import { listApprovals } from '#domains/approvals'
 import type { Principal } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
+import { parseIdempotencyKey } from '#kernel/idempotency-key'
 import { actionKey } from '#kernel/key-template'
 import type { RiskLevel } from '#kernel/policy/risk'
 import { accept, type Decision } from '#kernel/refusal'
@@ -57,11 +58,17 @@ export async function proposeAction(
   const tool = findTool(world.catalog, toolName)
   if (!tool.ok) return rejectRequest(world, agent, { workspaceId, taskName: toolName, ingress: 'agent_action' }, tool)
   const { spec } = tool.value
+  // Before it gets its prefix, behind which an empty one would be a key like any other.
+  const key = idempotencyKey === undefined ? accept(undefined) : parseIdempotencyKey(idempotencyKey)
+  if (!key.ok) {
+    const refusal = { ...key, path: 'idempotency_key' }
+    return rejectRequest(world, agent, { workspaceId, taskName: spec.name, ingress: 'agent_action' }, refusal)
+  }
   const submitted = await submitCommand(world, agent, {
     workspaceId,
     taskName: spec.name,
     payload,
-    idempotencyKey: idempotencyKey === undefined ? undefined : actionKey(idempotencyKey),
+    idempotencyKey: key.value === undefined ? undefined : actionKey(key.value),
     ingress: 'agent_action',
     requestId,
     runAs: 'agent',
