@@ -1,6 +1,13 @@
 /** The audit of a workspace and its counts. */
 import { createRoute, z } from '@hono/zod-openapi'
-import { type CommandWorld, countCommands, eventView, listAudit, toEventView } from '#domains/commands'
+import {
+  type CommandWorld,
+  countArchiveFiles,
+  countCommands,
+  eventView,
+  listAudit,
+  toEventView,
+} from '#domains/commands'
 import { idField } from '#domains/identity'
 import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
@@ -8,6 +15,18 @@ import { readPage } from './read-page.ts'
 import { workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { jsonAnswer, newRouter, pageFields, pageOf, problems, queryOf, refused } from './route-kit.ts'
+
+/** A page of the audit never looks as if it were all there was. */
+export function auditPageOf(id: string) {
+  const archived_files = z.int().meta({
+    description:
+      'Files of the archive with events of the named command, or without one of everything here, that are no longer in the database. ' +
+      '`concord history` reads them.',
+  })
+  return pageOf(eventView, `${id}Rows`)
+    .extend({ archived_files })
+    .meta({ id, description: 'One page, and whether the archive holds more.' })
+}
 
 const getAudit = createRoute({
   method: 'get',
@@ -25,7 +44,7 @@ const getAudit = createRoute({
       event_type: z.string().max(100).optional().meta({ example: 'policy_evaluated' }),
     }),
   },
-  responses: { 200: jsonAnswer(pageOf(eventView, 'AuditPage'), 'A page of the audit.'), ...problems(400, 422) },
+  responses: { 200: jsonAnswer(auditPageOf('AuditPage'), 'A page of the audit.'), ...problems(400, 422) },
 })
 
 const counts = z.record(z.string(), z.int())
@@ -63,7 +82,10 @@ export function auditRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Pick
         view: toEventView,
         position: ({ seq }) => seq,
       })
-      return page.ok ? c.json(page.value, 200) : refused(c, page)
+      if (!page.ok) return refused(c, page)
+      // After the page: what was moved before it was read has its row by now.
+      const archived_files = await countArchiveFiles(deps.db, workspaceId, commandId)
+      return c.json({ ...page.value, archived_files }, 200)
     })
     .openapi(getStats, async (c) => {
       const { commands, errors, effects_open } = await countCommands(

@@ -13,6 +13,7 @@ import { openRoomOn, type TestRoom } from '#test/commands'
 import { oldWorld, untilVisible } from '#test/history'
 import { accepted, TRACE } from '#test/tenant'
 import type { Api } from './api.ts'
+import { auditRoutes } from './audit-routes.ts'
 import { commandRoutes } from './command-routes.ts'
 import type { ApiEnv } from './request-context.ts'
 
@@ -24,6 +25,7 @@ describe('the API after the history was archived', () => {
   let room: TestRoom
   let folder: string
   let files: readonly string[]
+  let orgFiles: number
   let id: string
   let other: string
 
@@ -31,8 +33,8 @@ describe('the API after the history was archived', () => {
     api = await openTestApi({ defaultWorkspace: 'main' })
     room = openRoomOn(api.world, api.ours)
     // The router's exact type says nothing more here and is too deep for the compiler to add up.
-    const routes: Hono<ApiEnv> = commandRoutes(api.deps, room.world)
-    app = api.with({ extraRoutes: (router) => void router.route('/', routes) })
+    const routes: Hono<ApiEnv>[] = [commandRoutes(api.deps, room.world), auditRoutes(api.deps, room.world)]
+    app = api.with({ extraRoutes: (router) => routes.forEach((each) => void router.route('/', each)) })
     folder = await mkdtemp(join(tmpdir(), 'concord-history-'))
     id = await room.submit({ subject: 'old', steps: ['connector.hotel.book_a'] })
     assert.equal(await room.settle(id), 'succeeded')
@@ -42,6 +44,8 @@ describe('the API after the history was archived', () => {
     const moved = accepted(await archiveHistory(world, { endedBefore, traceId: TRACE }))
     await owner.close()
     files = moved.files.filter((each) => each.workspaceId === api.ours.workspace.id).map(({ file }) => file)
+    orgFiles = moved.files.filter((each) => each.workspaceId === api.ours.orgId).length
+    assert.ok(orgFiles > 0)
     other = await room.submit({ subject: 'new', steps: ['connector.hotel.book_a'] })
     assert.equal(await room.settle(other), 'succeeded')
   })
@@ -73,6 +77,18 @@ describe('the API after the history was archived', () => {
     assert.equal((await read<{ archived_note: unknown }>(`/commands/${fresh}/explanation`)).archived_note, null)
     const foreign = await get(`/commands/${shown}/events`, api.theirs.people.reader.key)
     assert.equal(foreign.status, 404)
+  })
+
+  test('[PER-09] the audit says that there is more than it shows, of a command and of the workspace', async () => {
+    type Audit = { items: unknown[]; archived_files: number }
+    const old = await read<Audit>(`/audit?command_id=${encodeId('command', id)}`)
+    assert.deepEqual(old, { items: [], next_cursor: null, archived_files: 1 })
+    assert.equal((await read<Audit>(`/audit?command_id=${encodeId('command', other)}`)).archived_files, 0)
+    assert.equal((await read<Audit>('/audit')).archived_files, files.length)
+    const org = (await (await get('/org/audit', api.ours.people.admin.key)).json()) as Audit
+    assert.equal(org.archived_files, orgFiles)
+    const foreign = await get(`/audit?command_id=${encodeId('command', id)}`, api.theirs.people.reader.key)
+    assert.equal(((await foreign.json()) as Audit).archived_files, 0)
   })
 
   test('[PER-09] a stream from before the archived stretch is refused with 410, and goes on when the reader says so', async () => {

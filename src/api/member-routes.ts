@@ -1,8 +1,9 @@
 /** Who may enter a workspace, and the record of the whole organisation: for its administrators. */
 import { createRoute, z } from '@hono/zod-openapi'
-import { eventView, listAudit, toEventView } from '#domains/commands'
+import { countArchiveFiles, listAudit, toEventView } from '#domains/commands'
 import { addMember, addMemberBody, changedView, decideUnbound, removeMember } from '#domains/identity'
 import type { ApiDeps } from './api-deps.ts'
+import { auditPageOf } from './audit-routes.ts'
 import { openPageCursors } from './page-cursor.ts'
 import { readPage } from './read-page.ts'
 import { principalOf } from './request-context.ts'
@@ -14,7 +15,6 @@ import {
   jsonBody,
   newRouter,
   pageFields,
-  pageOf,
   problems,
   queryOf,
   refused,
@@ -56,7 +56,7 @@ const getOrgAudit = createRoute({
   request: {
     query: queryOf({ ...pageFields, event_type: z.string().max(100).optional().meta({ example: 'api_key_created' }) }),
   },
-  responses: { 200: jsonAnswer(pageOf(eventView, 'OrgAuditPage'), 'A page of the audit.'), ...problems(400, 422) },
+  responses: { 200: jsonAnswer(auditPageOf('OrgAuditPage'), 'A page of the audit.'), ...problems(400, 422) },
 })
 
 export function memberRoutes(deps: ApiDeps) {
@@ -85,6 +85,7 @@ export function memberRoutes(deps: ApiDeps) {
         view: toEventView,
         position: ({ seq }) => seq,
       })
-      return page.ok ? c.json(page.value, 200) : refused(c, page)
+      if (!page.ok) return refused(c, page)
+      return c.json({ ...page.value, archived_files: await countArchiveFiles(deps.db, principal.orgId) }, 200)
     })
 }

@@ -100,7 +100,7 @@ export {
   archiveHistory,
   type ArchiveHistory,
 } from './history/archive-history.ts'
-export { countArchived, listArchivesOf, type StoredArchive } from './history/archive-repository.ts'
+export { countArchived, countArchiveFiles, listArchivesOf, type StoredArchive } from './history/archive-repository.ts'
 export { type CommandHistory, readHistory, type ToldHistoryEvent } from './history/read-history.ts'
 export { type ArchiveFinding, type ArchiveState, verifyHistory } from './history/verify-history.ts'
 export type { HistoryWorld } from './history/world.ts'

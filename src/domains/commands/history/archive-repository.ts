@@ -27,6 +27,16 @@ export async function countArchived(sql: Sql): Promise<{ readonly files: number;
   return row ?? { files: 0, events: 0 }
 }
 
+/** For one request, behind both walls: the files of a workspace, or those with events of one of its commands. */
+export async function countArchiveFiles(db: Db, workspaceId: string, commandId?: string): Promise<number> {
+  const text = `select count(*)::integer as files from concord.history_archives as h
+where h.workspace_id = $1 and ($2::uuid is null or h.command_ids @> array[$2::uuid])`
+  const [row] = await scoped(db, workspaceId).read((tx) =>
+    tx.query<{ files: number }>(text, [workspaceId, commandId ?? null]),
+  )
+  return row?.files ?? 0
+}
+
 /** The files with events of a command, oldest first; none: its whole history is in the table. */
 const ofCommandSql = statement<StoredArchive>(
   'history_archives_of_command',
