@@ -41,6 +41,7 @@ export function askPolicy(
       name: spec.name,
       risk_level: risk,
       connector_requirements: spec.connector_requirements,
+      notification_required: spec.notification_required,
       approval_required: spec.approval_required || type.approval.required,
       required_inputs: spec.required_inputs,
       metadata: spec.metadata,

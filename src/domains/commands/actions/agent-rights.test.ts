@@ -47,6 +47,16 @@ const catalog = accepted(
           metadata: { data_roles: ['finance'] },
         }),
       ),
+      defineTask({
+        name: 'tell',
+        description: 'd',
+        command_type: 'x',
+        function_name: 'x',
+        ingress_types: ['user_request', 'agent_action'],
+        async_required: true,
+        notification_required: true,
+        policy_checks: ['permission', 'data_safety'],
+      }),
     ],
     anyHost,
   ),
@@ -96,4 +106,25 @@ test('[SEC-07] whatever is asked under whatever rule, the answer to an agent is 
     }),
     { numRuns: 2_000 },
   )
+})
+
+test('an agent that would tell somebody about a customer asks, wherever it says that the notice goes', () => {
+  const task = catalog.tasks.get('tell') ?? assert.fail()
+  const decide = (run_as: 'user' | 'agent', payload: object) => {
+    const context = { user_id: '1', run_as, metadata: { role: 'writer', org_roles: [] } }
+    const command = {
+      command_id: 'c',
+      command_type: 'x',
+      requested_by: 'user:1',
+      ingress: 'agent_action',
+      payload,
+      context,
+    }
+    // The parts of a row that a question is made of.
+    return askPolicy(task, command as unknown as StoredCommand, {}).result.decision
+  }
+  assert.equal(decide('agent', { customer: 'Ada', destination: 'internal' }), 'require_approval')
+  assert.equal(decide('agent', { customer: 'Ada' }), 'require_approval')
+  assert.equal(decide('agent', { note: 'n' }), 'allow')
+  assert.equal(decide('user', { customer: 'Ada', destination: 'internal' }), 'allow')
 })

@@ -149,5 +149,7 @@ test('[SEC-05] a tool of agents that sends, tells, remembers or publishes withou
     assert.deepEqual(findings(effect, 'user_request', ['permission']), [], effect)
   }
   assert.ok(findings('connector.crm.sync', 'agent_action', ['permission']).includes('agent_data_safety'))
+  // A rule about something else is none about the data.
+  assert.ok(findings('memory.write', 'agent_action', ['cancellation_policy_disclosed']).includes('agent_data_safety'))
   assert.deepEqual(findings('work.think', 'agent_action', ['permission']), [])
 })

@@ -44,9 +44,10 @@ const risk = rule('risk', 'risk', ({ task }) => {
 
 const isOutside = (input: PolicyInput) => externalSharing.decide(input)?.decision === 'require_approval'
 
-/** Where a tool that calls another system sends something is the agent's own word; that it calls one is the contract's. */
+/** Where a tool that calls another system or notifies sends something is the agent's own word; that it does is the contract's. */
 const isHandedOver = ({ context, task }: PolicyInput) =>
-  context['run_as'] === 'agent' && listOf(task['connector_requirements']).length > 0
+  context['run_as'] === 'agent' &&
+  (listOf(task['connector_requirements']).length > 0 || task['notification_required'] === true)
 
 /** Customer data never goes to outside addresses; anything that is not public needs consent. */
 const dataSafety = rule('data_safety', 'data_safety', (input) => {
@@ -125,7 +126,7 @@ const paymentTokenRequired = rule('payment_token_required', 'cost', (input) => {
   }
 })
 
-const cancellationPolicyDisclosed = rule('cancellation_policy_disclosed', 'data_safety', (input) => {
+const cancellationPolicyDisclosed = rule('cancellation_policy_disclosed', 'approval_requirement', (input) => {
   const summary = payloadOf(input)['cancellation_policy_summary']
   if (typeof summary === 'string' && summary.trim() !== '') return allow
   return {
