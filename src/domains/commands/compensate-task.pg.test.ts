@@ -83,7 +83,7 @@ describe('compensation that an agent proposes', () => {
     const [row] = await room.rows<{ result: object }>('select result from concord.commands where command_id = $1', [
       again.command.command_id,
     ])
-    assert.deepEqual(row?.result, { command_id: target, status: 'compensated' })
+    assert.deepEqual(row?.result, { command_id: encodeId('command', target), status: 'compensated' })
     for (const type of ['command_created', 'policy_evaluated', 'plan_created', 'effect_executed'])
       assert.ok((await eventsOf(again.command.command_id)).includes(type), type)
     assert.equal((await undo(target)).decision, 'deny', 'nothing is left to undo')
@@ -118,7 +118,7 @@ describe('compensation that an agent proposes', () => {
     assert.deepEqual([await room.statusOf(target), undone().length], ['failed', before])
   })
 
-  test('[EFF-30] a walk that halts fails the command that asked for it, and says why', async () => {
+  test('a walk that halts fails the command that asked for it, and says why', async () => {
     const target = await aFailed(BOOK_A)
     const { command } = await undo(target)
     room.provider.failing.add('hotel.cancel_a')
@@ -136,7 +136,7 @@ describe('compensation that an agent proposes', () => {
     assert.ok((await eventsOf(target)).includes('compensation_drift'))
   })
 
-  test('[EFF-30] asked a second time, after a crash in the middle, it begins no second walk and waits for the first', async () => {
+  test('asked a second time, after a crash in the middle, it begins no second walk and waits for the first', async () => {
     const target = await aFailed(BOOK_A)
     const { definition } = room.catalog.effects.get('command.compensate') ?? assert.fail('no effect')
     const call = {
@@ -152,7 +152,7 @@ describe('compensation that an agent proposes', () => {
     await assert.rejects(run, isWait)
     await assert.rejects(run, isWait)
     assert.equal(await room.settle(target), 'compensated')
-    assert.deepEqual(await run(), { command_id: target, status: 'compensated' })
+    assert.deepEqual(await run(), { command_id: encodeId('command', target), status: 'compensated' })
     const begun = (await eventsOf(target)).filter((type) => type === 'compensation_started')
     assert.equal(begun.length, 1)
   })

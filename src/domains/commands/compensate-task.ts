@@ -74,7 +74,8 @@ async function compensate(world: CommandWorld, call: EffectCall): Promise<JsonOb
   const found = await findCase(world.db, workspaceId, commandId)
   // A repeat after a crash: the walk has begun, or is over.
   if (found?.command.status === 'compensating') throw new EffectPending(commandId, 'compensated')
-  if (found?.command.status === 'compensated') return { command_id: commandId, status: 'compensated' }
+  if (found?.command.status === 'compensated')
+    return { command_id: encodeId('command', commandId), status: 'compensated' }
   const lost = planCompensation(found?.effects ?? []).steps.find(
     ({ compensation: name }) => !world.catalog.undos.has(name),
   )

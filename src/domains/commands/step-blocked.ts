@@ -1,4 +1,5 @@
 /** A command that waits for another one which one of its effects set going: blocked until that one ends, then on with its result. */
+import { encodeId } from '#kernel/ids'
 import { isUuid } from '#kernel/uuid'
 import { KernelFault } from '#kernel/errors'
 import { findAwaited, insertWait } from './command-repository.ts'
@@ -60,7 +61,10 @@ export async function settleAwaited(
   const isBlocked = turn.command.status === 'blocked'
   const wanted = readBackOf(effect).wanted ?? 'succeeded'
   if (child?.status === wanted) {
-    const result = wanted === 'succeeded' ? (child.result ?? {}) : { command_id: commandId, status: child.status }
+    const result =
+      wanted === 'succeeded'
+        ? (child.result ?? {})
+        : { command_id: encodeId('command', commandId), status: child.status }
     draft.moveEffect(
       effect,
       'succeeded',
