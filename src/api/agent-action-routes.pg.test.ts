@@ -62,7 +62,7 @@ describe('POST /agent-actions', () => {
     )
   })
 
-  test('[API-04] the same key is the same proposal, answered with 200 and the same decision', async () => {
+  test('the same key is the same proposal, answered with 200 and the same decision', async () => {
     const first = await door.propose(OUTSIDE, { idempotency_key: 'step-1' })
     const again = await door.propose(OUTSIDE, { idempotency_key: 'step-1' })
     assert.deepEqual([first.status, again.status], [202, 200])
@@ -77,7 +77,7 @@ describe('POST /agent-actions', () => {
     assert.equal(taken.body['code'], 'key_reserved')
   })
 
-  test('[API-04] what cannot be proposed is refused with its code and leaves an audit event and no command', async () => {
+  test('what cannot be proposed is refused with its code and leaves an audit event and no command', async () => {
     const commands = await door.count('commands')
     const refused: [object, string][] = [
       [{ tool_name: 'Work' }, '403 commands.tool.forbidden'],

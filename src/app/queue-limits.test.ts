@@ -113,6 +113,6 @@ describe('limits of queues', () => {
     ['no terms at all', { environments: { staging: 3 } }, /^"app\.project\.invalid: .*must be an object/],
     ['a list of environments', { environments: [] }, /^"app\.project\.invalid: environments must be an object/],
   ] as const)
-    test(`[OQ-10] ${what} stops the start and says where`, () =>
+    test(`${what} stops the start and says where`, () =>
       assert.match(JSON.stringify(within('staging', sources)), expected))
 })

@@ -41,7 +41,7 @@ describe('a project in several environments', () => {
     await rm(folder, { recursive: true, force: true })
   })
 
-  test('[OQ-10] an environment that the project does not have, or that is no name, stops the start with what to do', async () => {
+  test('an environment that the project does not have, or that is no name, stops the start with what to do', async () => {
     const start = (name: string) =>
       runConcord(['--json', 'up'], { env: { ...env, CONCORD_ENVIRONMENT: name }, cwd: folder })
     const unknown = await start('stagin')

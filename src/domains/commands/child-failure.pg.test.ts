@@ -103,7 +103,7 @@ describe('a child that ends badly', () => {
       )
     ).map(({ said }) => said)
 
-  test('[CAN-12] a step that is marked cancels its command when its child fails; one that is not fails it', async () => {
+  test('a step that is marked cancels its command when its child fails; one that is not fails it', async () => {
     const marked = await run('Parent', { levels: 1, marked: true, child: 'deny' })
     assert.equal(await pathOf(marked), 'validated queued running blocked cancelling cancelled')
     assert.deepEqual(await effectsOf(marked), [`${BOOK} succeeded`, 'command.child failed', `${LATER} planned`])
@@ -125,13 +125,13 @@ describe('a child that ends badly', () => {
     assert.match(await pathOf(good), /blocked running succeeded$/)
   })
 
-  test('[CAN-12] under compensate_then_stop what the command had done is undone on its way out', async () => {
+  test('under compensate_then_stop what the command had done is undone on its way out', async () => {
     const id = await run('Undoing Parent', { levels: 1, marked: true, child: 'deny' })
     assert.equal(await pathOf(id), 'validated queued running blocked cancelling compensating compensated cancelled')
     assert.ok((await effectsOf(id)).includes('compensation.hotel.cancel_a succeeded'))
   })
 
-  test('[CAN-12] it climbs as far as the steps are marked: three levels are cancelled by the failure of the lowest', async () => {
+  test('it climbs as far as the steps are marked: three levels are cancelled by the failure of the lowest', async () => {
     const top = await run('Parent', { levels: 3, marked: true, child: 'deny' })
     assert.equal(await room.statusOf(top), 'cancelled')
     const below = await room.rows<{ status: string }>(
@@ -147,7 +147,7 @@ describe('a child that ends badly', () => {
     )
   })
 
-  test('[CAN-12] a child that a person cancels takes its marked parent with it', async () => {
+  test('a child that a person cancels takes its marked parent with it', async () => {
     room.woken.length = 0
     const id = await room.submit({ levels: 1, marked: true, child: 'require_approval' }, { taskName: 'Parent' })
     assert.equal(await room.settle(id), 'blocked')
