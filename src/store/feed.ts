@@ -99,7 +99,7 @@ type ArchivedBehind = { readonly events: number | null; readonly files: number }
 
 function compileArchivedBehind({ archive, tenant }: Pick<Feed<unknown>, 'archive' | 'tenant'>) {
   if (archive === undefined) return undefined
-  const text = `select sum(a.event_count)::integer as events, count(*)::integer as files from ${archive} as a
+  const text = `select sum(a.event_count)::float8 as events, count(*)::integer as files from ${archive} as a
 where (a.last_xid, a.last_seq) > ($1::xid8, $2::bigint) and ($3::uuid is null or a.${tenant} = $3)`
   return statement<ArchivedBehind>(statementName(`feed_archived_${archive}`, text), text)
 }
