@@ -1,12 +1,18 @@
 /** Agents at the door of the commands room: with whose rights they act, what they hold, and that nothing happens beside the path. */
 import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
 import type { Principal } from '#domains/identity'
+import { openDb } from '#store'
 import { agentTools, propose, type Proposal } from '#test/agent-tools'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
+import { oldWorld, untilVisible } from '#test/history'
 import { accepted, TRACE } from '#test/tenant'
 import { fireSchedule } from '../fire-schedule.ts'
+import { archiveHistory } from '../history/archive-history.ts'
 import { submitCommand } from '../submit-command.ts'
 import { explainCommand } from '../explain-command.ts'
 import { getCase } from '../command-repository.ts'
@@ -234,6 +240,22 @@ describe('what agents propose', () => {
         )[0]?.command_id ?? '',
       ),
     )
+  })
+
+  test('a proposal from long ago is answered from its row, and says that its decision is in the archive', async () => {
+    const action = { toolName: 'publish_note', payload: { subject: 'old' }, idempotencyKey: 'long-ago' }
+    const first = await ask(action)
+    assert.equal(await room.settle(first.command.command_id), 'succeeded')
+    const folder = await mkdtemp(join(tmpdir(), 'concord-history-'))
+    const owner = openDb({ url: room.db.config.url, poolMax: 2 })
+    const { endedBefore, ...world } = oldWorld(owner, folder)
+    await untilVisible(owner)
+    accepted(await archiveHistory(world, { endedBefore, traceId: TRACE }))
+    await owner.close()
+    await rm(folder, { recursive: true })
+    const again = await ask(action)
+    assert.deepEqual([first.decision, again.isNew, again.decision], ['allow', false, null])
+    assert.equal(again.message, 'What was decided about it is in the archive. It is succeeded.')
   })
 
   test('what was proposed breaks no promise of the room', async () => {
