@@ -98,6 +98,17 @@ export function agentTools(): readonly Definition[] {
       policy_checks: ['permission', 'data_access'],
       metadata: { data_roles: ['finance'] },
     }),
+    // Whoever asks may answer: for people, a second look at what they do.
+    defineCommandType({
+      name: 'confirm_note',
+      description: 'Looks, after a second look.',
+      payload: subject,
+      side_effects: ['work.look'],
+      approval: { required: true, approver: 'role:owner', self_decision_allowed: true },
+      ...contract,
+    }),
+    defineFunction({ name: 'confirm_note', plan: () => [{ effect_type: 'work.look', payload: {} }] }),
+    toolOf('Confirm Note', 'confirm_note', ['permission']),
     // Its function reaches for a connector that its contract does not name.
     defineCommandType({
       name: 'sneak',

@@ -31,7 +31,8 @@ export function planAsks({ task, command, course, content, riskLevel }: AskInput
       afterApproval: 'The command is carried out as shown.',
     },
     riskLevel,
-    selfDecisionAllowed: approval.self_decision_allowed,
+    // An agent has the key of its requester, and would confirm itself.
+    selfDecisionAllowed: approval.self_decision_allowed && command.context.run_as !== 'agent',
     ...(approval.expires_in_minutes === null ? {} : { expiresInMinutes: approval.expires_in_minutes }),
   }))
 }

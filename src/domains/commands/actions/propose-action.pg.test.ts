@@ -185,6 +185,23 @@ describe('what agents propose', () => {
     )
   })
 
+  test('[SEC-07] what a person may confirm alone an agent with that person’s key may not: somebody else is asked', async () => {
+    const owner = { ...writer, orgRoles: ['owner'] }
+    const decide = async (commandId: string, by: Principal) => {
+      const terms = { workspaceId, approvalId: await pendingOf(room, commandId), traceId: TRACE }
+      const decided = await decideApproval(room.approvals, by, { ...terms, decision: 'approved', reason: 'so' })
+      return decided.ok ? 'approved' : decided.code
+    }
+    const person = await room.submit({ subject: 's' }, { taskName: 'Confirm Note' })
+    assert.equal(await room.settle(person), 'waiting_for_approval')
+    assert.equal(await decide(person, owner), 'approved')
+    const { command, decision } = await ask({ toolName: 'confirm_note' }, owner)
+    assert.equal(decision, 'require_approval')
+    assert.equal(await decide(command.command_id, owner), 'self_approval')
+    const { principal: admin } = room.tenant.people.admin
+    assert.equal(await decide(command.command_id, { ...admin, orgRoles: ['owner'] }), 'approved')
+  })
+
   test('every path of today is a command that policy was asked about: a rule that denies all stops each of them', async () => {
     const calls = room.provider.calls.length
     const stopped = [
