@@ -136,7 +136,7 @@ function addVerify(history: Command, program: Command, cli: Cli): void {
         if (!checked.ok) return checked
         if (isJson(program)) terminal.out(`${JSON.stringify({ files: checked.value })}\n`)
         else sayVerified(terminal, checked.value)
-        return judge(checked.value)
+        return judgeFindings(checked.value, terminal.stop.aborted)
       }),
     )
 }
@@ -152,9 +152,13 @@ function sayVerified(terminal: Terminal, findings: readonly ArchiveFinding[]): v
   terminal.out(formatTable(['state', 'file', 'found'], rows))
 }
 
-function judge(findings: readonly ArchiveFinding[]): Decision<undefined> {
+/** Stopped before its end, it has not looked at every file. */
+export function judgeFindings(findings: readonly ArchiveFinding[], isStopped: boolean): Decision<undefined> {
   const bad = findings.filter(({ state }) => state === 'missing' || state === 'damaged')
-  if (bad.length === 0) return accept(undefined)
+  if (bad.length === 0) {
+    if (!isStopped) return accept(undefined)
+    return refuse('cli.wait.ended', 'you stopped the check before its end', { hint: 'run it again' })
+  }
   return refuse('history.unwell', `${counted(bad.length, 'file')} of the archive cannot be trusted`, {
     path: bad[0]?.file ?? '',
     hint: 'bring them back from a copy, or set CONCORD_HISTORY_FOLDER to where the archive lies',
