@@ -1,6 +1,6 @@
 /** What moves, what stays, what is said about it, and that nobody is left without an answer afterwards. */
 import assert from 'node:assert/strict'
-import { readFile, writeFile } from 'node:fs/promises'
+import { readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, beforeEach, describe, test } from 'node:test'
 import { domainFeed, openDb, readArchive, readFeed, verifyArchive, writeArchive } from '#store'
@@ -289,6 +289,14 @@ values (gen_random_uuid(), $1, $2, 'report', $3, 'ready', 'user:ada', $4, 'text/
       { endedBefore: history.world.now(), traceId: TRACE },
     )
     assert.equal(await codeOf(nowhere), 'history.file.unwritable')
+    // A name that leads to itself cannot even be listed.
+    const circle = join(history.folder, 'circle')
+    await symlink(circle, circle)
+    const lost = { ...history.world, folder: circle }
+    assert.equal(
+      await codeOf(archiveHistory(lost, { endedBefore: history.world.now(), traceId: TRACE })),
+      'history.file.unwritable',
+    )
     assert.deepEqual(await history.inTable(), written)
     const holder = await history.owner.connect('holder')
     await holder.query('select pg_advisory_lock(29389342173524601)')

@@ -6,6 +6,7 @@ import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { archiveFileOf, type Db, point, sqlStateOf, verifyArchive, writeArchive } from '#store'
 import { finishInterrupted } from './finish-interrupted.ts'
+import { refuseFolder } from './refuse-folder.ts'
 import { deleteArchived, refuseStranger } from './delete-archived.ts'
 import { bytesOf, listWorkspacesWithHistory, type ScannedEvent, scanHistory } from './scan-history.ts'
 import type { HistoryWorld } from './world.ts'
@@ -153,7 +154,7 @@ async function movePart(
     const lines = events.map(({ line }) => line ?? '')
     await writeArchive(world.folder, draft, lines)
   } catch (error) {
-    return refuseWrite(error, world.folder)
+    return refuseFolder(error, world.folder)
   }
   const verified = await verifyArchive(world.folder, file)
   if (!verified.ok) return verified
@@ -169,13 +170,4 @@ function byPlace(a: ScannedEvent, b: ScannedEvent): number {
   const [ax, bx] = [BigInt(a.xid), BigInt(b.xid)]
   if (ax !== bx) return ax < bx ? -1 : 1
   return BigInt(a.seq) < BigInt(b.seq) ? -1 : 1
-}
-
-function refuseWrite(error: unknown, folder: string) {
-  const { code, message } = error as NodeJS.ErrnoException
-  if (code === undefined) throw error
-  return refuse('history.file.unwritable', `the archive cannot be written: ${message}`, {
-    path: folder,
-    hint: 'make room, or set CONCORD_HISTORY_FOLDER to a folder of yours; nothing was deleted',
-  })
 }

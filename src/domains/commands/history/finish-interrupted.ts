@@ -4,6 +4,7 @@ import { listArchiveFolder, removeLeftovers, verifyArchive } from '#store'
 import { listArchives } from './archive-repository.ts'
 import type { ArchivedFile } from './archive-history.ts'
 import { deleteArchived } from './delete-archived.ts'
+import { refuseFolder } from './refuse-folder.ts'
 import type { HistoryWorld } from './world.ts'
 
 /** A whole file that fits no longer stays where it is: `verifyHistory` tells of it, and a person decides. */
@@ -11,11 +12,17 @@ export async function finishInterrupted(
   world: HistoryWorld,
   traceId: string,
 ): Promise<Decision<readonly ArchivedFile[]>> {
-  const there = await listArchiveFolder(world.folder)
-  await removeLeftovers(world.folder, there)
+  let files: readonly string[]
+  try {
+    const there = await listArchiveFolder(world.folder)
+    await removeLeftovers(world.folder, there)
+    files = there.files
+  } catch (error) {
+    return refuseFolder(error, world.folder)
+  }
   const known = new Set((await listArchives(world.db)).map(({ file }) => file))
   const finished: ArchivedFile[] = []
-  for (const file of there.files) {
+  for (const file of files) {
     if (known.has(file)) continue
     const verified = await verifyArchive(world.folder, file)
     if (!verified.ok) continue
