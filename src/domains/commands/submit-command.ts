@@ -1,5 +1,4 @@
 /** Takes a request in: one statement writes the command and its audit event, and nothing answers "accepted" before it is committed. */
-import { encodeId } from '#kernel/ids'
 import { decideIdempotencyKey } from '#kernel/idempotency-key'
 import { decideKeyOwner } from '#kernel/key-template'
 import type { JsonObject } from '#kernel/json-value'
@@ -16,6 +15,7 @@ import { checkSecrets } from '#kernel/data-class'
 import { commandLog } from './events.ts'
 import { findTask } from './find-task.ts'
 import { type DependsOn, insertWithMore } from './insert-command.ts'
+import { explainLong, explainReused, madeBy } from './key-refusal.ts'
 import { failMalformed, runInline } from './run-inline.ts'
 import { type Acting, type CommandWorld, processOf } from './world.ts'
 
@@ -102,7 +102,10 @@ export async function submitCommand(
     throw error
   })
   if (!opened.ok || !opened.value.inserted) spot?.release()
-  if (!opened.ok) return opened.code === 'key_reused' ? rejectRequest(world, by, input, showFirst(opened)) : opened
+  if (!opened.ok)
+    return opened.code === 'key_reused'
+      ? rejectRequest(world, by, input, explainReused(opened, madeBy(task.key, input.idempotencyKey)))
+      : opened
   const stop = point('commands.submitted')
   if (stop) await stop
   const { inserted, row: stored } = opened.value
@@ -150,7 +153,7 @@ function checkRequest({ catalog }: CommandWorld, input: SubmitCommand): Decision
   const secrets = checkSecrets(input.payload, task.type.fields)
   if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
   const key = decideIdempotencyKey(task.key, input.idempotencyKey, input.payload)
-  if (!key.ok) return key
+  if (!key.ok) return explainLong(key, madeBy(task.key, input.idempotencyKey))
   if (key.value !== undefined) {
     const owned = decideKeyOwner(key.value, input.ingress)
     if (!owned.ok) return { ...owned, path: 'idempotency_key' }
@@ -195,12 +198,6 @@ function fingerprintOf({ dependsOn, cancellationMode }: SubmitCommand) {
     propagateCancellation ?? true,
   ])
   return { cancellation_mode: cancellationMode ?? null, depends_on: parents }
-}
-
-/** The id of the first request is shown to those who may see it: everybody of its workspace. */
-function showFirst(refusal: Refusal): Refusal {
-  const first = refusal.facts?.['first']
-  return typeof first === 'string' ? { ...refusal, facts: { command_id: encodeId('command', first) } } : refusal
 }
 
 /** No command, but a record: who asked for what, and why it was turned away. Never the payload. */
