@@ -16,6 +16,7 @@ import { commandLog } from './events.ts'
 import { findTask } from './find-task.ts'
 import { type DependsOn, insertWithMore } from './insert-command.ts'
 import { explainLong, explainReused, madeBy } from './key-refusal.ts'
+import { validatePayload } from './validate-payload.ts'
 import { failMalformed, runInline } from './run-inline.ts'
 import { type Acting, type CommandWorld, processOf } from './world.ts'
 
@@ -152,7 +153,7 @@ function checkRequest({ catalog }: CommandWorld, input: SubmitCommand): Decision
   if (!guarded.ok) return { ...guarded, path: guarded.path === undefined ? 'payload' : `payload.${guarded.path}` }
   const secrets = checkSecrets(input.payload, task.type.fields)
   if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
-  const key = decideIdempotencyKey(task.key, input.idempotencyKey, input.payload)
+  const key = decideKey(task, input)
   if (!key.ok) return explainLong(key, madeBy(task.key, input.idempotencyKey))
   if (key.value !== undefined) {
     const owned = decideKeyOwner(key.value, input.ingress)
@@ -161,6 +162,13 @@ function checkRequest({ catalog }: CommandWorld, input: SubmitCommand): Decision
       return refuse('commands.payload.secret', 'The key looks like a credential.', { path: 'idempotency_key' })
   }
   return accept({ task, key: key.value, mode: mode.value })
+}
+
+/** What makes no sense gets no key that the contract would make of it: it would stand in the way of the request as it was meant. */
+function decideKey(task: CompiledTask, { idempotencyKey, payload }: SubmitCommand): Decision<string | undefined> {
+  const key = decideIdempotencyKey(task.key, idempotencyKey, payload)
+  if (!key.ok || key.value === undefined || idempotencyKey !== undefined) return key
+  return validatePayload(task.type, task.spec, payload).t === 'malformed' ? accept(undefined) : key
 }
 
 export function decideMode(asked: string | undefined): Decision<CancellationMode | undefined> {
