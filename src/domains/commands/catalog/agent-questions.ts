@@ -3,7 +3,6 @@
  * answers stand in the task's metadata, under `agent` or `swarm`; each gap has the question's name. Pure.
  */
 import { quote } from '#kernel/refusal'
-import { joinStrategies } from '#store/schema/agents'
 import type { CommandType } from './definitions.ts'
 import { type CatalogFinding, finding } from './finding.ts'
 import type { TaskSpec } from './task-spec.ts'
@@ -25,6 +24,20 @@ export const agenticQuestions = {
 } as const satisfies Readonly<Record<string, Form>>
 export type AgenticQuestion = keyof typeof agenticQuestions
 
+/** As many as there are ways to make one result of many. */
+const joins = [
+  'all_success',
+  'first_success',
+  'quorum',
+  'coordinator_synthesis',
+  'evaluator_selection',
+  'human_review',
+  'best_of_n',
+  'map_reduce',
+  'consensus',
+  'ranked_review',
+] as const
+
 export const swarmQuestions = {
   parent_command: 'text',
   agent_or_function: ['agent', 'function'],
@@ -39,7 +52,7 @@ export const swarmQuestions = {
   memory_per_agent: 'each',
   memory_writers: 'names',
   artifacts_per_agent: 'each',
-  join: joinStrategies,
+  join: joins,
   approval_steps: 'names',
   cancellation_rules: 'text',
   compensation_rules: 'text',
