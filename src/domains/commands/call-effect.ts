@@ -56,13 +56,17 @@ export async function callWithin<T>(
   }
 }
 
-/** Settles only when the turn is lost. */
+/**
+ * Settles only when the turn is lost. A renewal that fails says nothing about that: whoever gave the call up for it would hand the row on
+ * while the deed is under way, and the next one, who asks and finds nothing yet, would do it again.
+ */
 async function watchTurn(turn: Turn, ended: AbortSignal): Promise<{ t: 'lost' }> {
   for (;;) {
     await turn.world.sleep(turn.leaseMs / 3, ended)
     if (ended.aborted) return new Promise(() => {})
-    const [row] = await turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, turn.leaseMs])
-    if (!row) {
+    const renewing = turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, turn.leaseMs])
+    const rows = await renewing.catch(() => undefined)
+    if (rows?.length === 0) {
       turn.isLost = true
       return { t: 'lost' }
     }

@@ -33,6 +33,6 @@ export async function commitAndGoOn(
   if (isOurs) {
     const effects = applyWrite(found.effects, write, touched)
     tx.afterCommit(() => offer.start({ command, effects, hasParents: found.hasParents }))
-  } else await world.wake(processOf(commandId), { tx })
+  } else await world.wake(processOf(commandId), { tx, ...(queue === undefined ? {} : { queue }) })
   return written
 }
