@@ -6,7 +6,7 @@ import type { Decision } from '#kernel/refusal'
 import type { Tx } from '#store'
 import type { HeldCase } from './command-repository.ts'
 import type { WriteDraft } from './draft-write.ts'
-import { taskOf } from './task-of.ts'
+import { queueOf } from './task-of.ts'
 import { applyWrite } from './turn.ts'
 import { type CommandWorld, processOf } from './world.ts'
 import { commitWrite, type WriteResult } from './write-lane.ts'
@@ -19,7 +19,7 @@ export async function commitAndGoOn(
   draft: WriteDraft,
 ): Promise<Decision<WriteResult>> {
   const { command_id: commandId } = found.command
-  const queue = taskOf({ world, command: found.command })?.queue
+  const { queue } = queueOf({ world, command: found.command })
   // What a person has ended, or asked for more about, goes nowhere now.
   const goes = draft.status !== found.command.status && !draft.isEnd
   const offer = goes && queue !== undefined ? world.spot?.offer(queue) : undefined

@@ -1,7 +1,7 @@
 /** Wakes what was due long ago and has no living turn: the only thing in this room that looks for work, and only for work that was lost. */
 import { point, statement } from '#store'
 import type { StoredCommand } from './command-row.ts'
-import { taskOf } from './task-of.ts'
+import { queueOf } from './task-of.ts'
 import { type CommandWorld, processOf } from './world.ts'
 
 type Overdue = Pick<StoredCommand, 'command_id' | 'task_name' | 'command_type'>
@@ -30,10 +30,8 @@ export async function reconcileCommands(world: Reconciling, graceMs = GRACE_MS):
   return rows.length
 }
 
-/** The runtime may never have heard of it: a turn on the spot died. So it is told the queue, whose limits hold for it. */
 async function rewake(world: Reconciling, command: Overdue): Promise<void> {
   const stop = point('commands.reconciling')
   if (stop) await stop
-  const queue = taskOf({ world, command })?.queue
-  await world.wake(processOf(command.command_id), queue === undefined ? {} : { queue })
+  await world.wake(processOf(command.command_id), queueOf({ world, command }))
 }

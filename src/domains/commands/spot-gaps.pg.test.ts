@@ -9,6 +9,7 @@ import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 import { addDependency } from './add-dependency.ts'
 import { openApprovalOwner } from './approval-owner.ts'
+import { cancelCommand } from './cancel-command.ts'
 import { openDrive } from './drive-command.ts'
 import { reconcileCommands } from './reconcile-commands.ts'
 import { openSpotTurns, type SpotTurns } from './spot-turns.ts'
@@ -66,12 +67,12 @@ describe('gaps around a turn on the spot', () => {
     (await room.rows<{ turn_until: Date }>(`select turn_until from concord.commands where command_id = $1`, [id]))[0]
       ?.turn_until
   /** What happens inside the next calls of the provider, one after the other. */
-  function during(...happens: (() => Promise<void>)[]): void {
+  function during(...happens: ((signal: AbortSignal) => Promise<void>)[]): void {
     const call = room.provider.call.bind(room.provider)
     room.provider.call = async (...args) => {
       const next = happens.shift()
       if (happens.length === 0) room.provider.call = call
-      await next?.()
+      await next?.(args[1].signal)
       return call(...args)
     }
   }
@@ -89,6 +90,21 @@ describe('gaps around a turn on the spot', () => {
     const id = await submit({ subject: 's', steps: ['connector.ticket.open'] })
     await until(async () => free === 1)
     assert.deepEqual([await room.statusOf(id), wakes], ['succeeded', []])
+  })
+
+  test('renewals that fail for as long as the turn lives tell the call to stop; what it answers then still counts', async () => {
+    free = 1
+    let told: AbortSignal | undefined
+    interrupt = async (name) => {
+      if (name === 'commands_renew_turn') throw new Error('the connection broke')
+    }
+    during(async (signal) => {
+      told = signal
+      await until(() => signal.aborted)
+    })
+    const id = await submit({ subject: 's', steps: ['connector.ticket.open'] })
+    await until(() => free === 1)
+    assert.deepEqual([await room.statusOf(id), wakes, told?.aborted], ['succeeded', [], true])
   })
 
   test('every write gives the turn its whole time again, so that what is called right after it is called within it', async () => {
@@ -187,7 +203,7 @@ describe('gaps around a turn on the spot', () => {
     for (const each of [parentId, id]) assert.equal(await room.settle(each), 'succeeded')
   })
 
-  test('[RUN-08] whoever finds no place, and whoever finds a dead turn, wakes the command into the queue of its task', async () => {
+  test('[RUN-08] an answer without a place, the reconciler and a cancel wake the command into the queue of its task', async () => {
     const queue = queueOf('Work')
     assert.ok(queue !== undefined)
     free = 1
@@ -211,6 +227,8 @@ describe('gaps around a turn on the spot', () => {
       wakes.filter(({ id }) => id === gated),
       [{ id: gated, queue }],
     )
-    assert.equal(await room.settle(gated), 'succeeded')
+    wakes.length = 0
+    accepted(await cancelCommand(world, by(), { workspaceId: room.tenant.workspace.id, commandId: gated }))
+    assert.deepEqual(wakes, [{ id: gated, queue }])
   })
 })
