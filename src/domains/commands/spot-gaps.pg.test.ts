@@ -203,7 +203,7 @@ describe('gaps around a turn on the spot', () => {
     for (const each of [parentId, id]) assert.equal(await room.settle(each), 'succeeded')
   })
 
-  test('[RUN-08] an answer without a place, the reconciler and a cancel wake the command into the queue of its task', async () => {
+  test('an answer without a place, the reconciler and a cancel wake the command into the queue of its task', async () => {
     const queue = queueOf('Work')
     assert.ok(queue !== undefined)
     free = 1
