@@ -2,6 +2,7 @@
 import { parseArgs } from 'node:util'
 import { cutPower } from './cut-power.ts'
 import { faultScheduler, whyNoStrace } from './fault-scheduler.ts'
+import { freezeServer } from './freeze-server.ts'
 import { killAtPoints } from './kill-points.ts'
 import { killPostmaster } from './kill-postmaster.ts'
 import { killScheduler } from './kill-scheduler.ts'
@@ -46,6 +47,7 @@ const stories: Readonly<Record<string, Story>> = {
       }),
   },
   postmaster: { rounds: 20, run: (kills, { seed, onRound: onKill }) => killPostmaster({ kills, seed, onKill }) },
+  freeze: { rounds: 1, run: (times, { seed }) => freezeServer({ rounds: times, seed }) },
   workers: { rounds: 1, run: (times, { seed }) => shareWork({ rounds: times, seed }) },
   scheduler: { rounds: 3_000, run: (kills, round) => killScheduler({ kills, ...round }) },
   'scheduler-calls': {

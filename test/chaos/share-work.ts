@@ -2,10 +2,10 @@
  * Two workers on one database. They share the load; one is killed and the other goes on; one is frozen in the middle of a call,
  * another takes its turns over, and when it thaws nothing of what it still wants to write is accepted.
  */
-import { readFile } from 'node:fs/promises'
 import { openChance } from '#test/chance'
 import type { ConcordProcess } from '#test/concord-process'
 import { until } from '#test/until'
+import { eventsOf, heldBy, isFrozen } from './frozen.ts'
 import { type House, kill, openHouse } from './house.ts'
 import { judge, type Verdict, waitForRest } from './judge.ts'
 import { invitePeople } from './people.ts'
@@ -104,24 +104,4 @@ async function turnsOf({ db }: House, { child }: ConcordProcess): Promise<number
     [String(child.pid)],
   )
   return row?.count ?? 0
-}
-
-async function isFrozen({ child }: ConcordProcess): Promise<boolean> {
-  const stat = await readFile(`/proc/${child.pid}/stat`, 'utf8').catch(() => '')
-  return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T')
-}
-
-async function heldBy({ db }: House): Promise<readonly string[]> {
-  const rows = await db.query<{ id: string }>(
-    `select distinct e.command_id as id from concord.domain_effects as e where e.status = 'executing' and e.run_after is null`,
-  )
-  return rows.map(({ id }) => id)
-}
-
-async function eventsOf({ db }: House, ids: readonly string[]): Promise<ReadonlyMap<string, number>> {
-  const rows = await db.query<{ id: string; count: number }>(
-    `select command_id as id, count(*)::int as count from concord.domain_events where command_id = any($1::uuid[]) group by 1`,
-    [ids],
-  )
-  return new Map(rows.map(({ id, count }) => [id, count]))
 }

@@ -1,0 +1,21 @@
+/** A server frozen in its own turns: others finish what it began, and its late words count for nothing. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { freezeServer } from './freeze-server.ts'
+
+/** About fifteen seconds alone on two cores; a machine that does a dozen other things besides must not fail it. */
+const PATIENT_MS = 900_000
+
+test('[RUN-08] [CMD-20] a server frozen in turns that no runtime knows of: a worker takes them over, and what the thawed one writes late is refused', {
+  timeout: PATIENT_MS,
+}, async (t) => {
+  const seed = process.env['CONCORD_CHAOS_SEED'] ?? 'spot'
+  const report = await freezeServer({ rounds: 1, seed })
+  t.diagnostic(JSON.stringify({ replay: `npm run chaos -- freeze --rounds 1 --seed ${seed}`, ...report }))
+  const { lost, doubled, phantom, restless, broken, stale } = report
+  assert.deepEqual(
+    { lost, doubled, phantom, restless, broken, stale },
+    { lost: [], doubled: [], phantom: [], restless: [], broken: [], stale: [] },
+  )
+  assert.ok(report.onTheSpot > 0, `of ${report.held} held commands ${report.onTheSpot} had begun on the spot`)
+})
