@@ -25,7 +25,11 @@ export async function commitAndGoOn(
   const offer = goes && queue !== undefined ? world.spot?.offer(queue) : undefined
   if (offer) draft.take(offer)
   const write = draft.done()
-  const written = await commitWrite(tx, write)
+  const written = await commitWrite(tx, write).catch((error: unknown) => {
+    // It may be tried again at once, and then needs the place.
+    offer?.release()
+    throw error
+  })
   const isOurs = offer !== undefined && written.ok && written.value.command.turn_token === offer.token
   if (!isOurs) offer?.release()
   if (!written.ok) return written

@@ -12,6 +12,7 @@ import { openApprovalOwner } from './approval-owner.ts'
 import { cancelCommand } from './cancel-command.ts'
 import { openDrive } from './drive-command.ts'
 import { reconcileCommands } from './reconcile-commands.ts'
+import { retryCommand } from './retry-command.ts'
 import { openSpotTurns, type SpotTurns } from './spot-turns.ts'
 import { submitCommand } from './submit-command.ts'
 import { actingFor, type CommandWorld } from './world.ts'
@@ -201,6 +202,29 @@ describe('gaps around a turn on the spot', () => {
     assert.deepEqual(wakes, [{ id, queue: queueOf('Work') }])
     assert.equal(await room.settle(id), 'queued')
     for (const each of [parentId, id]) assert.equal(await room.settle(each), 'succeeded')
+  })
+
+  test('a write that breaks gives its place back at once, and the transaction that is tried again finds it', async () => {
+    free = 1
+    room.provider.modes.push('refuse')
+    const failed = await submit({ subject: 's', steps: ['connector.hotel.book_a'] })
+    await becomes(failed, 'failed')
+    await until(() => free === 1)
+    let breaks = 1
+    const broken: Db['transaction'] = (work, opening) =>
+      room.db.transaction((tx) => {
+        const run: typeof tx.run = async (statement, values) => {
+          if (statement.name.startsWith('commands_write') && breaks-- > 0)
+            await tx.query(`do $$ begin raise exception using errcode = 'deadlock_detected'; end $$`)
+          return tx.run(statement, values)
+        }
+        return work(Object.assign(Object.create(tx) as typeof tx, { run }))
+      }, opening)
+    const again = { ...world, db: Object.assign(Object.create(room.db) as Db, { transaction: broken }) }
+    accepted(await retryCommand(again, by(), { workspaceId: room.tenant.workspace.id, commandId: failed }))
+    await becomes(failed, 'succeeded')
+    assert.deepEqual(wakes, [])
+    await until(() => free === 1)
   })
 
   test('an answer without a place, the reconciler and a cancel wake the command into the queue of its task', async () => {
