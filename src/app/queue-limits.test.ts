@@ -100,6 +100,11 @@ describe('limits of queues', () => {
       /^"app\.setting\.invalid: .*did you mean staging\?/,
     ],
     [
+      'an environment of a project that declares none',
+      { environments: undefined },
+      /^"app\.setting\.invalid: .*environments: \{ staging: \{\} \}/,
+    ],
+    [
       'a mistake in another environment',
       { environments: { ...environments, far: { queues: { agent_run: {} } } } },
       /^"app\.project\.invalid: .*environment far .*did you mean agent_runs\?/,

@@ -21,6 +21,8 @@ export type LimitSources = {
   readonly variable?: string | undefined
 }
 
+/** A name that nobody has declared would be one that no worker takes the work of. */
+const DECLARE = 'leave the variable out, or declare it: environments: { staging: {} } in concord.config.ts'
 const FIELDS = ['concurrency', 'perWorker', 'rate', 'priority'] as const
 const EXAMPLE = '{"connector_calls":{"concurrency":20,"rate":{"turns":100,"perMs":1000}}}'
 
@@ -62,13 +64,13 @@ function findTerms({ environments = {}, environmentName }: LimitSources): Decisi
     if (!checked.ok) return checked
   }
   const known = Object.keys(environments)
-  if (environmentName === undefined || known.length === 0) return accept({})
+  if (environmentName === undefined) return accept({})
   const terms = environments[environmentName]
   if (isRecord(terms)) return accept(terms['queues'] ?? {})
   const guess = nearest(environmentName, known)
   return refuse('app.setting.invalid', `the project has no environment ${quote(environmentName)}`, {
     path: 'CONCORD_ENVIRONMENT',
-    hint: guess ? `did you mean ${guess}?` : `the environments are ${known.join(', ')}`,
+    hint: guess ? `did you mean ${guess}?` : known.length > 0 ? `the environments are ${known.join(', ')}` : DECLARE,
   })
 }
 

@@ -27,6 +27,8 @@ export type RunningServer = {
   readonly taskNames: readonly string[]
   /** The file whose jobs it does, if any. */
   readonly schedulerFile: string | undefined
+  /** The environment whose turns alone it takes, if it was named. */
+  readonly environmentName: string | undefined
   close(): Promise<void>
 }
 
@@ -95,6 +97,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       schemaVersion,
       taskNames: [...base.value.work.commands.catalog.tasks.keys()],
       schedulerFile,
+      environmentName: config.environmentName,
       close,
     })
   })

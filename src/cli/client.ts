@@ -82,7 +82,7 @@ function findKey(config: Config, address: string): Decision<string> {
   } catch {
     return refuse('cli.key.missing', `no API key: CONCORD_KEY is not set and ${file} cannot be read`, {
       path: 'CONCORD_KEY',
-      hint: 'run the command in the folder where `concord up` runs, or set CONCORD_KEY',
+      hint: 'run the command in the folder where `concord up` runs, or set CONCORD_HOME to its data folder, or CONCORD_KEY',
     })
   }
 }

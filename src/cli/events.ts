@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import { accept, type Decision } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { type Client, openClient } from './client.ts'
+import { shortJson } from './command-view.ts'
 import { withHint } from './next-hint.ts'
 import type { Cli } from './program.ts'
 import { readServerEvents, type ServerEvent } from './server-events.ts'
@@ -77,9 +78,8 @@ function show(terminal: Terminal, event: ServerEvent, json: boolean): void {
   if (json) return terminal.out(`${JSON.stringify({ cursor: event.id, ...(JSON.parse(event.data) as object) })}\n`)
   const color = colorsOf(terminal)
   const row = JSON.parse(event.data) as { event_type: string; actor: string; created_at: string; payload: unknown }
-  const payload = JSON.stringify(row.payload)
   terminal.out(
-    `${color.dim(row.created_at)}  ${color.bold(showLine(row.event_type))}  ${showLine(row.actor)}  ${color.dim(showLine(payload).slice(0, 160))}\n`,
+    `${color.dim(row.created_at)}  ${color.bold(showLine(row.event_type))}  ${showLine(row.actor)}  ${color.dim(shortJson(row.payload))}\n`,
   )
 }
 

@@ -6,6 +6,7 @@ import { decodeId } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { isJson } from './ask-server.ts'
+import { shortJson } from './command-view.ts'
 import type { Cli } from './program.ts'
 import { formatTable, type Terminal } from './terminal.ts'
 
@@ -84,6 +85,8 @@ function sayArchived(terminal: Terminal, moved: ArchivedHistory, isDryRun: boole
     terminal.out(`${counted(passedOver, 'event')} stay: their commands were changed meanwhile; run it again\n`)
 }
 
+const LISTED = '`concord commands list` shows the ids of commands'
+
 function addShow(history: Command, program: Command, cli: Cli): void {
   const { terminal } = cli
   history
@@ -93,13 +96,12 @@ function addShow(history: Command, program: Command, cli: Cli): void {
     .action(
       cli.handle(async (id: string) => {
         const commandId = decodeId('command', id)
-        if (!commandId.ok)
-          return { ...commandId, path: '<id>', hint: '`concord commands list` shows the ids of commands' }
+        if (!commandId.ok) return { ...commandId, path: '<id>', hint: LISTED }
         const config = configOf(terminal)
         if (!config.ok) return config
         const { showHistory } = await import('#app/history')
         const told = await showHistory(config.value, commandId.value)
-        if (!told.ok) return told
+        if (!told.ok) return told.code === 'commands.command.not_found' ? { ...told, path: '<id>', hint: LISTED } : told
         if (isJson(program)) terminal.out(`${JSON.stringify(told.value)}\n`)
         else sayHistory(terminal, told.value)
         return accept(undefined)
@@ -109,9 +111,7 @@ function addShow(history: Command, program: Command, cli: Cli): void {
 
 function sayHistory(terminal: Terminal, { archived, events }: HistoryView): void {
   const rows = events.map(({ created_at, event_type, actor, payload, file }) =>
-    [created_at, event_type, actor, file === null ? 'database' : 'archive', JSON.stringify(payload).slice(0, 120)].map(
-      showLine,
-    ),
+    [created_at, event_type, actor, file === null ? 'database' : 'archive', shortJson(payload, 120)].map(showLine),
   )
   terminal.out(formatTable(['when', 'event', 'by', 'from', 'what'], rows))
   for (const { file, archived_at } of archived) terminal.out(`archived ${archived_at} in ${showLine(file)}\n`)

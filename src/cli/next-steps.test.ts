@@ -11,21 +11,34 @@ import { nextSteps, programName } from './next-steps.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 const address = 'http://127.0.0.1:7420'
+const home = '/srv/concord data'
 
 test('they go all the way: submit and wait, why, the artifact, the inbox', () => {
-  const lines = nextSteps({ environment: {}, folder: ROOT }, { address, taskNames: ['Generate Report'] })
+  const lines = nextSteps({ environment: {}, folder: ROOT }, { address, home, taskNames: ['Generate Report'] })
   const verbs = lines.slice(1).map((line) => /^\.\/concord ([a-z-]+(?: list| get)?)/.exec(line)?.[1])
   assert.deepEqual(verbs, ['task-types', 'submit', 'why', 'artifacts list', 'artifacts get', 'inbox', 'events'])
   assert.match(lines[2] ?? '', /"Generate Report" --payload '\{.*\}' --wait$/)
 })
 
 test('a project without that task is not sent to it; another port is said', () => {
-  const lines = nextSteps({ environment: { CONCORD_PORT: '8000' }, folder: ROOT }, { address, taskNames: ['Pay'] })
+  const lines = nextSteps(
+    { environment: { CONCORD_PORT: '8000' }, folder: ROOT },
+    { address, home, taskNames: ['Pay'] },
+  )
   assert.equal(
     lines.some((line) => line.includes('submit')),
     false,
   )
-  assert.equal(lines[1], `CONCORD_URL=${address} ./concord task-types`)
+  assert.equal(lines[0], `export CONCORD_URL=${address}`)
+  assert.equal(lines[2], './concord task-types')
+})
+
+test('another data folder is said too: the key of the command line lies there', () => {
+  const [first] = nextSteps({ environment: { CONCORD_HOME: 'x' }, folder: ROOT }, { address, home, taskNames: [] })
+  assert.equal(first, `export CONCORD_HOME='${home}'`)
+  const environment = { CONCORD_HOME: 'x', CONCORD_PORT: '8000' }
+  const [both] = nextSteps({ environment, folder: ROOT }, { address, home: '/srv/a', taskNames: [] })
+  assert.equal(both, `export CONCORD_URL=${address} CONCORD_HOME=/srv/a`)
 })
 
 test('the name of the program: of this checkout, of a checkout elsewhere, of a package', () => {

@@ -72,7 +72,7 @@ export function judgeDecision({
       return accept(undefined)
     case 'deny':
       return refuse('cli.command.not_succeeded', message, {
-        hint: `\`concord why ${id}\` says which rule denied it.`,
+        hint: `\`concord why ${id}\` says by whom: a rule, or the contract of the payload.`,
         facts,
       })
     case 'require_approval':

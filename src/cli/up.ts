@@ -35,7 +35,7 @@ export function addUp(program: Command, cli: Cli): void {
 }
 
 function announce(terminal: Terminal, server: RunningServer, json: boolean): void {
-  const { address, home, database, keyFile, schemaVersion, schedulerFile } = server
+  const { address, home, database, keyFile, schemaVersion, schedulerFile, environmentName } = server
   if (json) {
     terminal.out(
       `${JSON.stringify({
@@ -46,6 +46,7 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
         key_file: keyFile,
         schema_version: schemaVersion,
         scheduler_file: schedulerFile ?? null,
+        environment: environmentName ?? null,
       })}\n`,
     )
     return
@@ -59,6 +60,7 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
       `  database  ${database}`,
       `  key       ${keyFile}`,
       ...(schedulerFile === undefined ? [] : [`  jobs      ${schedulerFile}`]),
+      ...(environmentName === undefined ? [] : [`  takes     only the work of the environment ${environmentName}`]),
       '',
       'Next, in another terminal of this folder:',
       ...nextSteps(terminal, server).map((line) => `  ${line}`),

@@ -54,6 +54,7 @@ describe('a project in several environments', () => {
 
   test('[OQ-10] in staging the limits of staging hold, and every turn of a command waits under a name of staging', async () => {
     server = await serveConcord({ env: { ...env, CONCORD_ENVIRONMENT: 'staging' }, cwd: folder })
+    assert.equal(server.environment, 'staging')
     const key = (await readFile(server.keyFile, 'utf8')).trim()
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
     outside.hold('print')

@@ -58,6 +58,9 @@ test('[PER-09] old history is counted, moved, told and verified from the command
   assert.ok(told.every(({ file }) => file !== null))
   assert.match((await concord(['history', 'show', shown])).out, /command_created[\s\S]*archive[\s\S]*archived .* in /)
   assert.equal((await concord(['history', 'show', 'cmd_1'])).code, 65)
+  const unknown = await concord(['history', 'show', `cmd_${'0'.repeat(32)}`])
+  assert.equal(unknown.code, 65)
+  assert.match(unknown.err, /no such command[\s\S]*concord commands list/)
 
   assert.equal((await concord(['history', 'verify'])).code, 0)
   const doctor = await concord(['doctor', '--deep'])

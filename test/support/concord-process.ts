@@ -78,7 +78,11 @@ export function runConcord(args: readonly string[], options?: ConcordOptions): P
   return spawnConcord(args, options).ended
 }
 
-export type Served = ConcordProcess & { readonly address: string; readonly keyFile: string }
+export type Served = ConcordProcess & {
+  readonly address: string
+  readonly keyFile: string
+  readonly environment: string | null
+}
 
 /** `concord up --json` until it says that it is ready. */
 export async function serveConcord(options: ConcordOptions): Promise<Served> {
@@ -86,8 +90,9 @@ export async function serveConcord(options: ConcordOptions): Promise<Served> {
   const ready = JSON.parse(await started.line((text) => text.includes('"ready":true'))) as {
     address: string
     key_file: string
+    environment: string | null
   }
-  return { ...started, address: ready.address, keyFile: ready.key_file }
+  return { ...started, address: ready.address, keyFile: ready.key_file, environment: ready.environment }
 }
 
 export async function freePort(): Promise<string> {

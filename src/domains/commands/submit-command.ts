@@ -1,5 +1,4 @@
 /** Takes a request in: one statement writes the command and its audit event, and nothing answers "accepted" before it is committed. */
-import { encodeId } from '#kernel/ids'
 import { decideIdempotencyKey } from '#kernel/idempotency-key'
 import { decideKeyOwner } from '#kernel/key-template'
 import type { JsonObject } from '#kernel/json-value'
@@ -16,6 +15,8 @@ import { checkSecrets } from '#kernel/data-class'
 import { commandLog } from './events.ts'
 import { findTask } from './find-task.ts'
 import { type DependsOn, insertWithMore } from './insert-command.ts'
+import { explainLong, explainReused, madeBy } from './key-refusal.ts'
+import { validatePayload } from './validate-payload.ts'
 import { failMalformed, runInline } from './run-inline.ts'
 import { type Acting, type CommandWorld, processOf } from './world.ts'
 
@@ -102,7 +103,10 @@ export async function submitCommand(
     throw error
   })
   if (!opened.ok || !opened.value.inserted) spot?.release()
-  if (!opened.ok) return opened.code === 'key_reused' ? rejectRequest(world, by, input, showFirst(opened)) : opened
+  if (!opened.ok)
+    return opened.code === 'key_reused'
+      ? rejectRequest(world, by, input, explainReused(opened, madeBy(task.key, input.idempotencyKey)))
+      : opened
   const stop = point('commands.submitted')
   if (stop) await stop
   const { inserted, row: stored } = opened.value
@@ -149,8 +153,8 @@ function checkRequest({ catalog }: CommandWorld, input: SubmitCommand): Decision
   if (!guarded.ok) return { ...guarded, path: guarded.path === undefined ? 'payload' : `payload.${guarded.path}` }
   const secrets = checkSecrets(input.payload, task.type.fields)
   if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
-  const key = decideIdempotencyKey(task.key, input.idempotencyKey, input.payload)
-  if (!key.ok) return key
+  const key = decideKey(task, input)
+  if (!key.ok) return explainLong(key, madeBy(task.key, input.idempotencyKey))
   if (key.value !== undefined) {
     const owned = decideKeyOwner(key.value, input.ingress)
     if (!owned.ok) return { ...owned, path: 'idempotency_key' }
@@ -158,6 +162,13 @@ function checkRequest({ catalog }: CommandWorld, input: SubmitCommand): Decision
       return refuse('commands.payload.secret', 'The key looks like a credential.', { path: 'idempotency_key' })
   }
   return accept({ task, key: key.value, mode: mode.value })
+}
+
+/** What makes no sense gets no key that the contract would make of it: it would stand in the way of the request as it was meant. */
+function decideKey(task: CompiledTask, { idempotencyKey, payload }: SubmitCommand): Decision<string | undefined> {
+  const key = decideIdempotencyKey(task.key, idempotencyKey, payload)
+  if (!key.ok || key.value === undefined || idempotencyKey !== undefined) return key
+  return validatePayload(task.type, task.spec, payload).t === 'malformed' ? accept(undefined) : key
 }
 
 export function decideMode(asked: string | undefined): Decision<CancellationMode | undefined> {
@@ -195,12 +206,6 @@ function fingerprintOf({ dependsOn, cancellationMode }: SubmitCommand) {
     propagateCancellation ?? true,
   ])
   return { cancellation_mode: cancellationMode ?? null, depends_on: parents }
-}
-
-/** The id of the first request is shown to those who may see it: everybody of its workspace. */
-function showFirst(refusal: Refusal): Refusal {
-  const first = refusal.facts?.['first']
-  return typeof first === 'string' ? { ...refusal, facts: { command_id: encodeId('command', first) } } : refusal
 }
 
 /** No command, but a record: who asked for what, and why it was turned away. Never the payload. */

@@ -197,6 +197,19 @@ describe('submit', () => {
     assert.equal(fired.isNew, true)
   })
 
+  test('what makes no sense takes no key that the contract would make of it; a key that was sent stays taken', async () => {
+    const subject = randomKey()
+    const wrong = { subject, steps: 'no list' }
+    const first = accepted(await send({ taskName: 'Booking', payload: wrong }))
+    assert.deepEqual([first.command.status, first.command.idempotency_key], ['failed', null])
+    const meant = accepted(await send({ taskName: 'Booking', payload: { subject } }))
+    assert.deepEqual([meant.isNew, meant.command.idempotency_key], [true, `booking:${subject}`])
+    const idempotencyKey = randomKey()
+    accepted(await send({ taskName: 'Booking', payload: wrong, idempotencyKey }))
+    const again = await send({ taskName: 'Booking', payload: { subject }, idempotencyKey })
+    assert.equal(again.ok ? '' : again.code, 'key_reused')
+  })
+
   test('[SCD-05] a schedule that fires twice makes one command', async () => {
     const spec = { name: 'nightly', command_type: 'work', cron: '0 3 * * *', queue: 'scheduled_maintenance' }
     const firing = {

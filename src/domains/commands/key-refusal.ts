@@ -1,0 +1,27 @@
+/** Refusals about a key in the words of whoever sent it; who sent none is told which fields of the payload the contract made it of. */
+import type { KeyContract } from '#kernel/idempotency-key'
+import { encodeId } from '#kernel/ids'
+import type { Refusal } from '#kernel/refusal'
+
+const OWN_KEY = 'Send an idempotency_key of your own if this is a request of its own.'
+
+/** The template behind a key that nobody sent. */
+export function madeBy(contract: KeyContract, sent: string | undefined): string | undefined {
+  return sent === undefined ? contract.template?.text : undefined
+}
+
+/** The id of the first request is shown to those who may see it: everybody of its workspace. */
+export function explainReused(refusal: Refusal, template: string | undefined): Refusal {
+  const first = refusal.facts?.['first']
+  if (typeof first !== 'string') return refusal
+  const commandId = encodeId('command', first)
+  const shown = { ...refusal, facts: { command_id: commandId } }
+  if (template === undefined) return shown
+  const reason = `${commandId} has the same key, which its contract makes: ${template}; the rest of the request differs`
+  return { ...shown, reason, hint: OWN_KEY }
+}
+
+export function explainLong(refusal: Refusal, template: string | undefined): Refusal {
+  if (refusal.code !== 'key_too_long' || template === undefined) return refusal
+  return { ...refusal, reason: `${refusal.reason}; the contract makes it: ${template}`, hint: OWN_KEY }
+}
