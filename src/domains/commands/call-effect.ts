@@ -20,6 +20,11 @@ export class TurnLost extends Error {}
 /** What the signal of a call says once the call has ended: a word, since an error of its own per call would cost 8 µs. */
 export const CALL_OVER = 'the call has ended'
 
+/** The database was away for as long as the turn lives: by now another process may have taken it over. */
+const UNRENEWED = 'the turn could not be renewed'
+/** Renewals in the life of a turn. */
+const RENEWALS = 3
+
 const ERROR_CHARS_MAX = 500
 
 /** The turn is renewed while the call lasts; when it is lost the call is told to stop and its answer is not used. */
@@ -48,7 +53,7 @@ export async function callWithin<T>(
     }),
   )
   try {
-    return await Promise.race([answer, late, watchTurn(turn, ended.signal)])
+    return await Promise.race([answer, late, watchTurn(turn, ended.signal, () => stop.abort(UNRENEWED))])
   } finally {
     turn.signal.removeEventListener('abort', lost)
     stop.abort(CALL_OVER)
@@ -56,16 +61,24 @@ export async function callWithin<T>(
   }
 }
 
-/** Settles only when the turn is lost. */
-async function watchTurn(turn: Turn, ended: AbortSignal): Promise<{ t: 'lost' }> {
+/**
+ * Settles only when the turn is lost. A renewal that fails says nothing about that: whoever gave the call up for it would hand the row on
+ * while the deed is under way, and the next one, who asks and finds nothing yet, would do it again. When none of them got through, the call
+ * is told to stop, and its answer is waited for all the same.
+ */
+async function watchTurn(turn: Turn, ended: AbortSignal, giveUp: () => void): Promise<{ t: 'lost' }> {
+  let missed = 0
   for (;;) {
-    await turn.world.sleep(turn.leaseMs / 3, ended)
+    await turn.world.sleep(turn.leaseMs / RENEWALS, ended)
     if (ended.aborted) return new Promise(() => {})
-    const [row] = await turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, turn.leaseMs])
-    if (!row) {
+    const renewing = turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, turn.leaseMs])
+    const rows = await renewing.catch(() => undefined)
+    if (rows?.length === 0) {
       turn.isLost = true
       return { t: 'lost' }
     }
+    missed = rows ? 0 : missed + 1
+    if (missed >= RENEWALS) giveUp()
   }
 }
 

@@ -9,7 +9,7 @@ import { decideCancel, decideForce, decideMayCancel } from './decide-cancel.ts'
 import { draftWrite } from './draft-write.ts'
 import { awaitedOf } from './step-blocked.ts'
 import { decideMode } from './submit-command.ts'
-import { taskOf } from './task-of.ts'
+import { queueOf, taskOf } from './task-of.ts'
 import { type Acting, type CommandWorld, processOf } from './world.ts'
 import { commitWrite } from './write-lane.ts'
 
@@ -68,7 +68,7 @@ export async function cancelCommand(
       }
       await cancelApprovals(tx, world.newId, { actor: by.actor, traceId: by.traceId }, closed)
     }
-    if (way.t !== 'nothing') await world.wake(processOf(command.command_id), { tx })
+    if (way.t !== 'nothing') await world.wake(processOf(command.command_id), { tx, ...queueOf({ world, command }) })
     const stop = point('commands.cancel_written')
     if (stop) await stop
     return accept({

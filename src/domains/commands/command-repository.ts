@@ -65,8 +65,8 @@ export async function keepTurn(
   return command && readHeld(sql, command)
 }
 
-/** When the time of a living turn on the spot runs out; undefined where there is none. */
-export async function findSpotTurn(sql: Sql, commandId: string): Promise<Date | undefined> {
+/** When the time of a turn on the spot runs out, null where it has given the row back; undefined: ended, or a later turn has it. */
+export async function findSpotTurn(sql: Sql, commandId: string): Promise<Date | null | undefined> {
   const [held] = await sql.run(findSpotTurnStatement, [commandId, LOWEST_SPOT_TOKEN])
   return held?.turn_until
 }

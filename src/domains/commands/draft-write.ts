@@ -15,8 +15,11 @@ export type Payload = Readonly<Record<string, unknown>>
 export type Who = { readonly actor: string; readonly kind: ConcordActor }
 export type NewEffect = Omit<StoredEffect, 'error' | 'error_class' | 'run_after' | 'read_back' | 'created_at'>
 
-/** Held: the turn's token must stand on the row. Free: nobody may have a turn. Any: the status alone decides. */
-export type Hold = { readonly held: string } | 'free' | 'any'
+/**
+ * Held: the turn's token must stand on the row, and the turn has its whole time again from this write on: what it calls right after it is
+ * called within that time. Free: nobody may have a turn. Any: the status alone decides.
+ */
+export type Hold = { readonly held: string; readonly leaseMs?: number } | 'free' | 'any'
 
 export type WriteEvent = {
   readonly event_id: string

@@ -52,11 +52,13 @@ export async function driveTurn(turn: Turn): Promise<Next> {
 
 /**
  * Ended, unknown, or in the hands of a later turn: there is nothing to do. A turn on the spot goes on by itself and sees whatever we were
- * woken for at its next write; if it has died, its time runs out.
+ * woken for at its next write; if it has died, its time runs out. One that has ended since we asked for the row has not seen it: its last
+ * write may be older than the wake.
  */
 async function nextOfHeld({ db }: CommandWorld, commandId: string): Promise<Next> {
   const until = await findSpotTurn(db, commandId)
-  return until ? { t: 'wait', until } : { t: 'done' }
+  if (until === undefined) return { t: 'done' }
+  return until === null ? { t: 'again' } : { t: 'wait', until }
 }
 
 async function takeStep(turn: Turn): Promise<StepEnd> {

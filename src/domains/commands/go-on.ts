@@ -6,7 +6,7 @@ import type { Decision } from '#kernel/refusal'
 import type { Tx } from '#store'
 import type { HeldCase } from './command-repository.ts'
 import type { WriteDraft } from './draft-write.ts'
-import { taskOf } from './task-of.ts'
+import { queueOf } from './task-of.ts'
 import { applyWrite } from './turn.ts'
 import { type CommandWorld, processOf } from './world.ts'
 import { commitWrite, type WriteResult } from './write-lane.ts'
@@ -19,13 +19,17 @@ export async function commitAndGoOn(
   draft: WriteDraft,
 ): Promise<Decision<WriteResult>> {
   const { command_id: commandId } = found.command
-  const queue = taskOf({ world, command: found.command })?.queue
+  const { queue } = queueOf({ world, command: found.command })
   // What a person has ended, or asked for more about, goes nowhere now.
   const goes = draft.status !== found.command.status && !draft.isEnd
   const offer = goes && queue !== undefined ? world.spot?.offer(queue) : undefined
   if (offer) draft.take(offer)
   const write = draft.done()
-  const written = await commitWrite(tx, write)
+  const written = await commitWrite(tx, write).catch((error: unknown) => {
+    // It may be tried again at once, and then needs the place.
+    offer?.release()
+    throw error
+  })
   const isOurs = offer !== undefined && written.ok && written.value.command.turn_token === offer.token
   if (!isOurs) offer?.release()
   if (!written.ok) return written
@@ -33,6 +37,6 @@ export async function commitAndGoOn(
   if (isOurs) {
     const effects = applyWrite(found.effects, write, touched)
     tx.afterCommit(() => offer.start({ command, effects, hasParents: found.hasParents }))
-  } else await world.wake(processOf(commandId), { tx })
+  } else await world.wake(processOf(commandId), { tx, ...(queue === undefined ? {} : { queue }) })
   return written
 }

@@ -12,6 +12,7 @@ import { retryCommand } from './retry-command.ts'
 import { isSpotToken, spotToken } from './spot-token.ts'
 import { openSpotTurns, type SpotTurns } from './spot-turns.ts'
 import { submitCommand } from './submit-command.ts'
+import { supplyInput } from './supply-input.ts'
 import { actingFor, type CommandWorld } from './world.ts'
 
 describe('turns on the spot', () => {
@@ -202,7 +203,17 @@ describe('turns on the spot', () => {
     const by = actingFor(room.tenant.people.writer.principal, TRACE)
     accepted(await retryCommand(world, by, { workspaceId: room.tenant.workspace.id, commandId: failed }))
     await becomes(failed, 'succeeded')
+    await until(() => free === 1)
     assert.deepEqual([room.woken, taken], [[], 4])
+    const asks = await submit({ steps: ['connector.hotel.book_a'] })
+    await becomes(asks, 'waiting_for_input')
+    // Until when it waits is the runtime's business.
+    await until(() => free === 1 && room.woken.length === 1)
+    accepted(
+      await supplyInput(world, by, { workspaceId: room.tenant.workspace.id, commandId: asks, input: { subject: 's' } }),
+    )
+    await becomes(asks, 'succeeded')
+    assert.deepEqual([room.woken, taken], [[asks], 6])
     assert.deepEqual(await historyFaults(room), [])
   })
 
@@ -236,12 +247,26 @@ describe('turns on the spot', () => {
     await own.close(5_000)
     assert.equal(await room.statusOf(id), 'succeeded')
     assert.equal(own.offer('concord_default'), undefined)
+    const other = openSpotTurns(room.world, () => ({ begin: () => () => {}, release: () => {} }))
+    const call = room.provider.call.bind(room.provider)
+    room.provider.call = async (...args) => {
+      room.provider.call = call
+      await until(() => args[1].signal.aborted)
+      return call(...args)
+    }
+    const cut = await submitWith(other)
+    await becomes(cut, 'running')
+    room.woken.length = 0
+    await other.close(0)
+    await until(() => room.woken.includes(cut))
+    assert.equal((await rowOf(cut))?.turn_token, null)
+    assert.equal(await room.settle(cut), 'succeeded')
   })
 
   async function submitWith(own: SpotTurns): Promise<string> {
     const kept = world
     world = { ...room.world, spot: own }
-    const id = await submit({ subject: 's', steps: ['connector.hotel.book_a'] })
+    const id = await submit({ subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] })
     world = kept
     return id
   }

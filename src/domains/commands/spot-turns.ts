@@ -52,9 +52,8 @@ export function openSpotTurns(world: CommandWorld, offerPlace: Places): SpotTurn
     looked = new Set(underWay.keys())
     if (tokens.length === 0) return
     const ids = tokens.map((token) => underWay.get(token)?.commandId)
-    const kept = await world.db.run(renewTurns, [ids, tokens, SPOT_TURN_MS])
-    const still = new Set(kept.map(({ turn_token }) => turn_token))
-    for (const token of tokens) if (!still.has(token)) underWay.get(token)?.lost.abort('the turn is lost')
+    const gone = await world.db.run(renewTurns, [ids, tokens, SPOT_TURN_MS])
+    for (const { turn_token } of gone) underWay.get(turn_token)?.lost.abort('the turn is lost')
   }
 
   function start(token: string, queue: string, found: HeldCase, leave: () => void): void {
@@ -72,9 +71,11 @@ export function openSpotTurns(world: CommandWorld, offerPlace: Places): SpotTurn
     try {
       const begun = point('commands.spot_begun')
       if (begun) await begun
-      const turn = `turn:command:${commandId}:0`
-      const next = await driveTurn(openTurn(world, { token, turn, signal }, found, world.now()))
-      await hand(commandId, token, queue, next)
+      const fence = { token, turn: `turn:command:${commandId}:0`, signal }
+      const turn = openTurn(world, fence, found, world.now())
+      const next = await driveTurn(turn)
+      // Who has the row now, and whether anybody has, is not known here: a dependency takes it and gives it to nobody.
+      await hand(commandId, token, queue, turn.isLost ? { t: 'again' } : next)
     } catch {
       // Its failures are counted where turns are given: the next one is the runtime's, and meets the same.
       await hand(commandId, token, queue, { t: 'again' }).catch(() => {})

@@ -57,8 +57,8 @@ export function openTurn(
 }
 
 export function draftOf(turn: Turn): WriteDraft {
-  const { world, command, token } = turn
-  return draftWrite(command, { held: token }, { at: world.now(), newId: world.newId })
+  const { world, command, token, leaseMs } = turn
+  return draftWrite(command, { held: token, leaseMs }, { at: world.now(), newId: world.newId })
 }
 
 /** True: written, and the turn knows it. False: the row had moved; the turn has read it again, or is lost. */

@@ -33,6 +33,7 @@ function sendWrites(sql: Sql, writes: readonly Write[]): Promise<Written[]> {
     from_status: from,
     status: to,
     token: typeof hold === 'object' ? hold.held : null,
+    keeps_ms: (typeof hold === 'object' && hold.leaseMs) || null,
     is_free: hold === 'free',
     releases,
     takes: takes?.token ?? null,

@@ -31,19 +31,33 @@ export const keepTurn = statement<StoredCommand>(
   returning ${columnsOf('c')}`,
 )
 
-/** $1 command, $2 the lowest token of a turn on the spot. When the turn that has the command will be over unless it is renewed. */
-export const findSpotTurn = statement<{ readonly turn_until: Date }>(
+/**
+ * $1 command, $2 the lowest token of a turn on the spot. When the turn that has the command will be over unless it is renewed; null where it
+ * has just ended.
+ */
+export const findSpotTurn = statement<{ readonly turn_until: Date | null }>(
   'commands_find_spot_turn',
   `select c.turn_until from concord.commands as c
-  where c.command_id = $1::uuid and c.turn_token >= $2::uuid and c.turn_until >= statement_timestamp() and c.completed_at is null`,
+  where c.command_id = $1::uuid and (c.turn_token is null or c.turn_token >= $2::uuid) and c.completed_at is null`,
 )
 
-/** $1 commands, $2 tokens, $3 ms. All turns on the spot of one process at once. */
+/**
+ * $1 commands, $2 tokens, $3 ms. All turns on the spot of one process at once; gives those that are lost. A row that somebody holds is left
+ * for the next time: waiting for it would keep the others from being renewed, and their writes waiting too.
+ */
 export const renewTurns = statement<{ readonly turn_token: string }>(
   'commands_renew_turns',
-  `update concord.commands as c
-set turn_until = greatest(c.turn_until, statement_timestamp() + make_interval(secs => $3::double precision / 1000))
-where c.command_id = any($1::uuid[]) and c.turn_token = any($2::uuid[]) returning c.turn_token`,
+  `with ours as materialized (
+  select c.command_id from concord.commands as c
+  where c.command_id = any($1::uuid[]) and c.turn_token = any($2::uuid[]) for no key update skip locked
+), renewed as (
+  update concord.commands as c
+  set turn_until = greatest(c.turn_until, statement_timestamp() + make_interval(secs => $3::double precision / 1000))
+  where c.command_id = any(array(select o.command_id from ours as o))
+)
+select t.turn_token from unnest($2::uuid[]) as t(turn_token)
+where t.turn_token not in (
+  select c.turn_token from concord.commands as c where c.command_id = any($1::uuid[]) and c.turn_token is not null)`,
 )
 
 /** $1 command, $2 token. Given up by its own holder: the next one need not wait for its time to run out. */

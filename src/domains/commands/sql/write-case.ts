@@ -64,6 +64,7 @@ const moved = `, moved as (
     updated_at = w.at,
     turn_token = case when w.releases then null when ${takes} then w.takes else c.turn_token end,
     turn_until = case when w.releases then null when ${takes} then statement_timestamp() + make_interval(secs => w.takes_ms / 1000)
+      when w.keeps_ms is not null then greatest(c.turn_until, statement_timestamp() + make_interval(secs => w.keeps_ms / 1000))
       else c.turn_until end,
     ${assign(patched, 'w.set', 'c')}
   from w
@@ -127,7 +128,8 @@ function textOf({ plans, touches, moves }: Parts): string {
   return [
     `with w as materialized (
   select * from jsonb_to_recordset($1::jsonb)
-    as w(n integer, id uuid, workspace_id uuid, from_status text, status text, token uuid, is_free boolean, releases boolean, takes uuid,
+    as w(n integer, id uuid, workspace_id uuid, from_status text, status text, token uuid, keeps_ms double precision,
+      is_free boolean, releases boolean, takes uuid,
       takes_ms double precision, at timestamptz, set jsonb)
 )`,
     moved,
