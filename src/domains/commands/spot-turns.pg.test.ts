@@ -94,7 +94,7 @@ describe('turns on the spot', () => {
     assert.deepEqual(room.woken, [])
   })
 
-  test('[RUN-08] its process dies before the first step: the reconciler finds it when its time has run out, and not before', async () => {
+  test('its process dies before the first step: the reconciler finds it when its time has run out, and not before', async () => {
     const died = { ...room.world, spot: { ...spot, offer: () => ({ ...offered(), start: () => {} }) } }
     const offered = () => ({ token: spotToken(room.world.newId()), leaseMs: 60_000, release: () => {} })
     const by = actingFor(room.tenant.people.writer.principal, TRACE)
