@@ -1,5 +1,6 @@
 /** `swarm_runs` and `agent_runs`, as migration 0004 makes them. */
 import { integer, jsonb, numeric, text, uuid } from 'drizzle-orm/pg-core'
+import type { JoinStrategy } from '#kernel/join-strategy'
 import type { AgentRunState } from '#kernel/machines/agent-run'
 import type { SwarmRunState } from '#kernel/machines/swarm-run'
 import { at, type JsonObject } from './columns.ts'
@@ -7,20 +8,6 @@ import { concord } from './concord-schema.ts'
 
 export const executionModes = ['sequential', 'parallel', 'competitive', 'review_driven', 'hierarchical'] as const
 export type ExecutionMode = (typeof executionModes)[number]
-
-export const joinStrategies = [
-  'all_success',
-  'first_success',
-  'quorum',
-  'coordinator_synthesis',
-  'evaluator_selection',
-  'human_review',
-  'best_of_n',
-  'map_reduce',
-  'consensus',
-  'ranked_review',
-] as const
-export type JoinStrategy = (typeof joinStrategies)[number]
 
 export const swarmRuns = concord.table('swarm_runs', {
   swarmRunId: uuid('swarm_run_id').primaryKey(),

@@ -2,6 +2,7 @@
  * The questions that an agentic task and a swarm have to answer before they are registered, beside the twelve of every task. The
  * answers stand in the task's metadata, under `agent` or `swarm`; each gap has the question's name. Pure.
  */
+import { joinStrategies } from '#kernel/join-strategy'
 import { quote } from '#kernel/refusal'
 import type { CommandType } from './definitions.ts'
 import { type CatalogFinding, finding } from './finding.ts'
@@ -24,20 +25,6 @@ export const agenticQuestions = {
 } as const satisfies Readonly<Record<string, Form>>
 export type AgenticQuestion = keyof typeof agenticQuestions
 
-/** As many as there are ways to make one result of many. */
-const joins = [
-  'all_success',
-  'first_success',
-  'quorum',
-  'coordinator_synthesis',
-  'evaluator_selection',
-  'human_review',
-  'best_of_n',
-  'map_reduce',
-  'consensus',
-  'ranked_review',
-] as const
-
 export const swarmQuestions = {
   parent_command: 'text',
   agent_or_function: ['agent', 'function'],
@@ -52,7 +39,7 @@ export const swarmQuestions = {
   memory_per_agent: 'each',
   memory_writers: 'names',
   artifacts_per_agent: 'each',
-  join: joins,
+  join: joinStrategies,
   approval_steps: 'names',
   cancellation_rules: 'text',
   compensation_rules: 'text',
