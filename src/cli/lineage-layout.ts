@@ -17,9 +17,13 @@ export type Lineage = {
 /** Down, up, down and up again are enough for pictures that a person still reads. */
 const PASSES = 4
 
+type Depths = ReadonlyMap<string, number>
+
 /** Columns from left to right, each from top to bottom. */
-export function layerNodes({ nodes, edges }: Pick<Lineage, 'nodes' | 'edges'>): readonly (readonly LineageNode[])[] {
-  const depth = depthsOf(nodes, edges)
+export function layerNodes(
+  { nodes, edges }: Pick<Lineage, 'nodes' | 'edges'>,
+  depth: Depths = depthsOf(nodes, edges),
+): readonly (readonly LineageNode[])[] {
   const columns: LineageNode[][] = []
   for (const node of nodes.toSorted((a, b) => (a.id < b.id ? -1 : 1)))
     (columns[depth.get(node.id) ?? 0] ??= []).push(node)
@@ -37,29 +41,34 @@ export function layerNodes({ nodes, edges }: Pick<Lineage, 'nodes' | 'edges'>): 
 
 /**
  * The same lineage with a way point in every column that an edge passes, so that a line has a place of its own between the
- * boxes instead of running through them. Way points have no label and the kind `way`.
+ * boxes instead of running through them. Way points have no label and the kind `way`. The depths come with it: measured
+ * again with the way points in place, a node could move to another column and its lines lose their ways.
  */
 export function layWays(lineage: Lineage): {
   readonly lineage: Lineage
   readonly ways: ReadonlyMap<string, readonly string[]>
+  readonly depth: Depths
 } {
-  const depth = depthsOf(lineage.nodes, lineage.edges)
+  const depth = new Map(depthsOf(lineage.nodes, lineage.edges))
   const nodes = [...lineage.nodes]
   const ways = new Map<string, readonly string[]>()
   const edges = lineage.edges.flatMap((edge) => {
     const [start, end] = [depth.get(edge.from), depth.get(edge.to)]
     if (start === undefined || end === undefined || end - start < 2) return [edge]
     const points = Array.from({ length: end - start - 1 }, (_, step) => `${edge.from} ${edge.to} ${step}`)
-    for (const id of points) nodes.push({ id, kind: 'way', label: '', status: null, version: null })
+    for (const [step, id] of points.entries()) {
+      nodes.push({ id, kind: 'way', label: '', status: null, version: null })
+      depth.set(id, start + step + 1)
+    }
     ways.set(`${edge.from} ${edge.to}`, points)
     const stops = [edge.from, ...points, edge.to]
     return stops.slice(1).map((to, step) => ({ from: stops[step] ?? '', to, how: edge.how }))
   })
-  return { lineage: { ...lineage, nodes, edges }, ways }
+  return { lineage: { ...lineage, nodes, edges }, ways, depth }
 }
 
 /** The longest way from anything that came from nothing; a circle, which no honest lineage has, ends at the number of nodes. */
-function depthsOf(nodes: readonly LineageNode[], edges: readonly LineageEdge[]): ReadonlyMap<string, number> {
+function depthsOf(nodes: readonly LineageNode[], edges: readonly LineageEdge[]): Depths {
   const depth = new Map(nodes.map(({ id }) => [id, 0]))
   for (let round = 0; round < nodes.length; round++) {
     let isDone = true

@@ -50,6 +50,14 @@ function pointsOf(d: string): (readonly [number, number])[] {
 const isInside = ({ x, y, width, height }: Box, [px, py]: readonly [number, number]) =>
   px > x + 0.01 && px < x + width - 0.01 && py > y + 0.01 && py < y + height - 0.01
 
+const sourceBesideAChain = [
+  [3, 4],
+  [0, 2],
+  [2, 3],
+  [1, 3],
+  [1, 4],
+] as const
+
 test('whatever the lineage, no line goes through a box, no box over another or over the edge of the picture', () => {
   const anyLineage = fc.integer({ min: 1, max: 14 }).chain((count) =>
     fc
@@ -84,7 +92,8 @@ test('whatever the lineage, no line goes through a box, no box over another or o
       for (const point of lines.flat())
         for (const box of boxes) assert.ok(!isInside(box, point), `a line at ${point.join(' ')} is in a box`)
     }),
-    { numRuns: 200 },
+    // A source whose long line moved it a column to the left, away from its short one: found once in a thousand runs.
+    { numRuns: 500, examples: [[aLineage(5, sourceBesideAChain)]] },
   )
 })
 

@@ -13,8 +13,8 @@ const TIP = 4
 type Place = { readonly x: number; readonly y: number; readonly width: number; readonly height: number }
 
 export function drawSvg(lineage: Lineage): string {
-  const { lineage: laid, ways } = layWays(lineage)
-  const { places, width, height } = placeColumns(layerNodes(laid))
+  const { lineage: laid, ways, depth } = layWays(lineage)
+  const { places, width, height } = placeColumns(layerNodes(laid, depth))
   const lines = lineage.edges.flatMap(({ from, to, how }) => {
     const stops = [from, ...(ways.get(`${from} ${to}`) ?? []), to].flatMap((id) => places.get(id) ?? [])
     if (stops.length < 2) return []
