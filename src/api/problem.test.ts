@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type RefusalKind, refusalCodes } from '#kernel/refusal-codes'
 import { refuse } from '#kernel/refusal'
+import { refusalHints } from '#kernel/refusal-hints'
 import { judgeFault } from './fault.ts'
-import { problemResponse, statusOf } from './problem.ts'
+import { problemResponse, statusOf, toProblem } from './problem.ts'
 
 const ids = { traceId: 'trace_1', requestId: 'req_1' }
 
@@ -55,6 +56,13 @@ test('a problem says what, where, what next, and under which ids', async () => {
     trace_id: 'trace_1',
     request_id: 'req_1',
   })
+})
+
+test('a problem that does not say what next has the next step of its code', () => {
+  for (const code of Object.keys(refusalCodes)) {
+    const { hint } = toProblem(refuse(code as keyof typeof refusalCodes, 'No.'), ids)
+    assert.equal(hint, refusalHints[code as keyof typeof refusalCodes], code)
+  }
 })
 
 test('what a caller must wait for comes with Retry-After, and a missing credential with the scheme', () => {

@@ -1,6 +1,7 @@
 /** Turns a refusal into the one error form of the API: RFC 9457 problem details with a stable code and both request ids. */
 import { kindOf, type RefusalKind } from '#kernel/refusal-codes'
 import type { Refusal } from '#kernel/refusal'
+import { hintOf } from '#kernel/refusal-hints'
 
 type Standing = { readonly status: number; readonly title: string }
 
@@ -33,7 +34,7 @@ export type ProblemDetail = {
   readonly code: string
   readonly detail: string
   readonly path?: string
-  readonly hint?: string
+  readonly hint: string
 }
 
 export type Problem = {
@@ -43,7 +44,7 @@ export type Problem = {
   readonly detail: string
   readonly code: string
   readonly path?: string
-  readonly hint?: string
+  readonly hint: string
   readonly facts?: Readonly<Record<string, unknown>>
   readonly errors?: readonly ProblemDetail[]
   readonly trace_id: string
@@ -66,7 +67,7 @@ export function toProblem(refusal: Refusal, ids: RequestIds, errors?: readonly P
     detail: refusal.reason,
     code: refusal.code,
     ...(refusal.path === undefined ? {} : { path: refusal.path }),
-    ...(refusal.hint === undefined ? {} : { hint: refusal.hint }),
+    hint: hintOf(refusal),
     ...(refusal.facts === undefined ? {} : { facts: refusal.facts }),
     ...(errors === undefined || errors.length < 2 ? {} : { errors }),
     trace_id: ids.traceId,

@@ -52,12 +52,10 @@ const problemShape = z
     detail: z.string().meta({ example: 'There is no such workspace.', description: 'What was wrong.' }),
     code: z.string().meta({ example: 'workspace_unknown', description: 'Stable; switch on this.' }),
     path: z.string().optional().meta({ example: 'payload.items[2].price', description: 'Where.' }),
-    hint: z.string().optional().meta({ example: 'GET /workspaces lists yours.', description: 'What to do next.' }),
+    hint: z.string().meta({ example: 'GET /workspaces lists yours.', description: 'What to do next.' }),
     facts: z.record(z.string(), z.unknown()).optional().meta({ description: 'The same for machines.' }),
     errors: z
-      .array(
-        z.object({ code: z.string(), detail: z.string(), path: z.string().optional(), hint: z.string().optional() }),
-      )
+      .array(z.object({ code: z.string(), detail: z.string(), path: z.string().optional(), hint: z.string() }))
       .optional()
       .meta({ description: 'All findings, when there is more than one.' }),
     trace_id: z.string().meta({ example: 'trace_4bf92f3577b34da6a3ce929d0e0e4736' }),

@@ -66,6 +66,14 @@ test('missing, mistyped and out of range are told apart', () => {
   ])
 })
 
+test('each finding says what to send instead', () => {
+  assert.equal(first({})[2], 'Add it; it is of the type string.')
+  assert.equal(first({ task_name: 'x', items: [{ price: 1 }] })[2], 'Add it; it is one of: EUR, USD.')
+  assert.equal(first({ task_name: 'x', priority: 0 })[2], 'Send at least 1.')
+  assert.equal(first({ task_name: 'x', items: [{ price: 11, currency: 'EUR' }] })[2], 'Send at most 10.')
+  for (const error of explain({ priority: 0, zzz: 1 }).errors) assert.ok(error.hint, error.code)
+})
+
 test('what makes no sense decides the status before what is not allowed', () => {
   const { refusal, errors } = explain({ bogus: 1, owner_id: '{nonsense}' })
   assert.equal(refusal.code, 'id_format')

@@ -4,6 +4,7 @@ import { nameOfType, refusalOfIssue } from '#domains/identity'
 import { formatPath, type JsonStep } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { quote, type Refusal, refuse } from '#kernel/refusal'
+import { hintOf } from '#kernel/refusal-hints'
 import { kindOf } from '#kernel/refusal-codes'
 import type { ProblemDetail } from './problem.ts'
 import { namesAt } from './schema-names.ts'
@@ -38,11 +39,11 @@ export function explainIssues(issues: readonly Issue[], input: unknown, schema: 
   const first = findings.find((finding) => kindOf(finding.code) === 'malformed') ?? findings[0]
   return {
     refusal: first ?? refuse('api.field.value', 'The request does not have the form that this route takes.'),
-    errors: findings.map(({ code, reason, path, hint }) => ({
-      code,
-      detail: reason,
-      ...(path === undefined ? {} : { path }),
-      ...(hint === undefined ? {} : { hint }),
+    errors: findings.map((finding) => ({
+      code: finding.code,
+      detail: finding.reason,
+      ...(finding.path === undefined ? {} : { path: finding.path }),
+      hint: hintOf(finding),
     })),
   }
 }
@@ -56,7 +57,7 @@ function explain(issue: Issue, input: unknown, schema: unknown): Refusal[] {
     case 'unrecognized_keys':
       return issue.keys.map((key) => explainUnknown(key, steps, namesAt(schema, steps)))
     case 'invalid_type':
-      if (valueAt(input, steps) === undefined) return [refuse('api.field.missing', `\`${path}\` is missing.`, { path })]
+      if (valueAt(input, steps) === undefined) return [refuseMissing(path, `of the type ${nameOfType(issue.expected)}`)]
       return [
         refuse('api.field.type', `\`${path}\` is not of the type ${nameOfType(issue.expected)}.`, {
           path,
@@ -64,12 +65,13 @@ function explain(issue: Issue, input: unknown, schema: unknown): Refusal[] {
         }),
       ]
     case 'invalid_value':
-      if (valueAt(input, steps) === undefined) return [refuse('api.field.missing', `\`${path}\` is missing.`, { path })]
+      if (valueAt(input, steps) === undefined) return [refuseMissing(path, `one of: ${issue.values.join(', ')}`)]
       return [refuseValue(path, issue.values.map(String))]
     case 'too_small':
       return [
         refuse('api.field.value', `\`${path}\` is too small or too short.`, {
           path,
+          hint: `Send at least ${issue.minimum}${unitOf(issue.origin)}.`,
           facts: { minimum: Number(issue.minimum) },
         }),
       ]
@@ -77,6 +79,7 @@ function explain(issue: Issue, input: unknown, schema: unknown): Refusal[] {
       return [
         refuse('api.field.value', `\`${path}\` is too large or too long.`, {
           path,
+          hint: `Send at most ${issue.maximum}${unitOf(issue.origin)}.`,
           facts: { maximum: Number(issue.maximum) },
         }),
       ]
@@ -105,6 +108,16 @@ function explainUnknown(key: string, steps: readonly JsonStep[], known: readonly
     path,
     ...(guess.hint === undefined ? { hint: `Known fields: ${known.join(', ') || 'none'}.` } : guess),
   })
+}
+
+function refuseMissing(path: string, what: string): Refusal {
+  return refuse('api.field.missing', `\`${path}\` is missing.`, { path, hint: `Add it; it is ${what}.` })
+}
+
+/** What zod counts. */
+function unitOf(origin: string): string {
+  if (origin === 'string') return ' characters'
+  return origin === 'array' || origin === 'set' ? ' items' : ''
 }
 
 function refuseValue(path: string, allowed: readonly string[]): Refusal {

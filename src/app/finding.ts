@@ -1,5 +1,6 @@
 /** One thing that `concord doctor` looked at: how it is, and what to do about it. */
 import type { Refusal } from '#kernel/refusal'
+import { hintOf } from '#kernel/refusal-hints'
 
 export type Finding = {
   readonly check: string
@@ -9,10 +10,5 @@ export type Finding = {
 }
 
 export function broken(check: string, refusal: Refusal): Finding {
-  return {
-    check,
-    state: 'broken',
-    found: refusal.reason,
-    ...(refusal.hint === undefined ? {} : { next: refusal.hint }),
-  }
+  return { check, state: 'broken', found: refusal.reason, next: hintOf(refusal) }
 }

@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import type { Scheduler } from '#app/scheduler'
 import { accept, type Refusal } from '#kernel/refusal'
+import { hintOf } from '#kernel/refusal-hints'
 import { showText } from '#kernel/visible-text'
 import { isJson } from './ask-server.ts'
 import { type FileFlag, fileOption, type Jobs, readId, withJobs } from './jobs-file.ts'
@@ -50,5 +51,5 @@ export async function printLog(cli: Cli, scheduler: Scheduler, jobs: Jobs, wante
 
 function hinted(refusal: Refusal): Refusal {
   if (refusal.code !== 'scheduler.log.not_found') return refusal
-  return { ...refusal, hint: `${refusal.hint ?? ''} (\`concord jobs show\`, or --follow)` }
+  return { ...refusal, hint: `${hintOf(refusal)} (\`concord jobs show\`, or --follow)` }
 }

@@ -1,6 +1,7 @@
 /** Every refusal of the server ends with the command line's own next step: the server cannot know the name of a verb. */
 import type { Refusal } from '#kernel/refusal'
 import type { RefusalCode } from '#kernel/refusal-codes'
+import { refusalHints } from '#kernel/refusal-hints'
 
 const TASKS = '`concord task-types` lists the tasks and their payloads.'
 const TOOLS =
@@ -66,10 +67,10 @@ function whereToLook(path: string): string {
 export function withHint(refusal: Refusal, path: string): Refusal {
   const own = refusal.code === 'row.not_found' ? whereToLook(path) : hints[refusal.code]
   if (own === undefined) return refusal
-  // What the server says in terms of its routes is of no use here.
-  const said =
-    refusal.hint !== undefined && !/^(GET|POST|DELETE) \//.test(refusal.hint)
-      ? `${refusal.hint.replace(/[^.?!]$/, '$&.')} `
-      : ''
-  return { ...refusal, hint: said + own }
+  return { ...refusal, hint: isOfUse(refusal) ? `${refusal.hint?.replace(/[^.?!]$/, '$&.')} ${own}` : own }
+}
+
+/** What the server says in terms of its routes, or of any such refusal, is of no use beside what we know ourselves. */
+function isOfUse({ code, hint }: Refusal): boolean {
+  return hint !== undefined && hint !== refusalHints[code] && !/^(GET|POST|DELETE) \//.test(hint)
 }

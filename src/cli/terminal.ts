@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import { createColors } from 'picocolors'
 import type { Environment } from '#app/config'
 import type { Refusal } from '#kernel/refusal'
+import { hintOf } from '#kernel/refusal-hints'
 import { showLine, showText } from '#kernel/visible-text'
 
 export type Terminal = {
@@ -24,14 +25,14 @@ export function colorsOf(terminal: Terminal) {
 /** A refusal for a person: what, where, what to do. For a machine: the same as one JSON line. */
 export function showRefusal(terminal: Terminal, refusal: Refusal, json: boolean): void {
   if (json) {
-    const { code, reason, path, hint, facts } = refusal
-    terminal.err(`${JSON.stringify({ error: { code, message: reason, path, hint, facts } })}\n`)
+    const { code, reason, path, facts } = refusal
+    terminal.err(`${JSON.stringify({ error: { code, message: reason, path, hint: hintOf(refusal), facts } })}\n`)
     return
   }
   const color = colorsOf(terminal)
   terminal.err(`${color.red('error')} ${showText(refusal.reason)}\n`)
   if (refusal.path !== undefined) terminal.err(`  where  ${showLine(refusal.path)}\n`)
-  if (refusal.hint !== undefined) terminal.err(`  next   ${showText(refusal.hint)}\n`)
+  terminal.err(`  next   ${showText(hintOf(refusal))}\n`)
   terminal.err(`  code   ${refusal.code}\n`)
 }
 

@@ -1,5 +1,6 @@
 /** The door of the kernel: everything another project may use, by name. */
 export { accept, type Accepted, type Decision, quote, type Refusal, refuse } from './refusal.ts'
+export { hintOf, refusalHints } from './refusal-hints.ts'
 export { isRefusalCode, kindOf, type RefusalCode, refusalCodes, type RefusalKind } from './refusal-codes.ts'
 export { KernelFault } from './errors.ts'
 export { type Clock, type NewId, type Random } from './clock.ts'
