@@ -5,7 +5,6 @@
  * node bench/commands.ts [--rounds 5] [--seconds 1.5] [--peers]
  */
 import { randomUUID } from 'node:crypto'
-import { parseArgs } from 'node:util'
 import { statement } from '#store'
 import { openBareDbos, serveBareDbos } from './harness/bare-dbos.ts'
 import { openLeaseQueue } from './harness/lease-queue.ts'
@@ -14,8 +13,9 @@ import { median, runLoop, type Sample } from './harness/closed-loop.ts'
 import { openCommandHouse } from './harness/command-house.ts'
 import { type Case, compare, printResults, type Result } from './harness/compare.ts'
 import { openBenchServer } from './harness/server.ts'
+import { readFlags } from '../scripts/read-flags.ts'
 
-const { values: options } = parseArgs({
+const { values: options } = readFlags({
   options: {
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '1.5' },

@@ -6,7 +6,6 @@
  */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import {
   type Connectors,
@@ -19,8 +18,9 @@ import {
 import { uuidV7Generator } from '#kernel/uuid'
 import { type Db, statement } from '#store'
 import { openBenchServer } from './harness/server.ts'
+import { readFlags } from '../scripts/read-flags.ts'
 
-const { values: options } = parseArgs({
+const { values: options } = readFlags({
   options: { rounds: { type: 'string', default: '20' }, calls: { type: 'string', default: '20' } },
 })
 const [ROUNDS, CALLS] = [Number(options.rounds), Number(options.calls)]

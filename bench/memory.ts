@@ -5,15 +5,15 @@
  * node bench/memory.ts [--records 100000] [--rounds 5] [--seconds 1]
  */
 import { randomBytes, randomUUID } from 'node:crypto'
-import { parseArgs } from 'node:util'
 import { openMemory, type SearchMemory, searchMemory } from '#domains/memory'
 import { uuidV7Generator } from '#kernel/uuid'
 import { statement } from '#store'
 import { runLoop } from './harness/closed-loop.ts'
 import { type Case, compare, printResults } from './harness/compare.ts'
 import { openBenchServer } from './harness/server.ts'
+import { readFlags } from '../scripts/read-flags.ts'
 
-const { values: options } = parseArgs({
+const { values: options } = readFlags({
   options: {
     records: { type: 'string', default: '100000' },
     rounds: { type: 'string', default: '5' },

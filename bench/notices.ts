@@ -5,14 +5,14 @@
  * node bench/notices.ts [--rounds 5] [--seconds 1.5]
  */
 import { randomBytes } from 'node:crypto'
-import { parseArgs } from 'node:util'
 import { uuidV7Generator } from '#kernel/uuid'
 import { openLane, openNotices, type Sql, statement } from '#store'
 import { runLoop } from './harness/closed-loop.ts'
 import { type Case, compare, printResults } from './harness/compare.ts'
 import { openBenchServer } from './harness/server.ts'
+import { readFlags } from '../scripts/read-flags.ts'
 
-const { values: options } = parseArgs({
+const { values: options } = readFlags({
   options: { rounds: { type: 'string', default: '5' }, seconds: { type: 'string', default: '1.5' } },
 })
 const ROUNDS = Number(options.rounds)

@@ -7,7 +7,6 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { createInterface } from 'node:readline'
-import { parseArgs } from 'node:util'
 import type { Next } from '#runtime'
 import { createDbosRuntime } from '#runtime/dbos'
 import { type Db, openDb, statement, type Tx } from '#store'
@@ -15,8 +14,9 @@ import { openBareDbos, serveBareDbos } from './harness/bare-dbos.ts'
 import { median, runLoop, type Sample } from './harness/closed-loop.ts'
 import { type Case, compare, printResults, type Result } from './harness/compare.ts'
 import { openBenchServer } from './harness/server.ts'
+import { readFlags } from '../scripts/read-flags.ts'
 
-const { values: options } = parseArgs({
+const { values: options } = readFlags({
   options: {
     rounds: { type: 'string', default: '5' },
     seconds: { type: 'string', default: '1.5' },

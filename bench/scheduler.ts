@@ -12,10 +12,18 @@ import { DatabaseSync } from 'node:sqlite'
 import { claimNext, finishRun, openScheduler, recover, type Scheduler } from '#domains/scheduler'
 import type { Decision } from '#kernel/refusal'
 import { uuidV7Generator } from '#kernel/uuid'
+import { readFlags } from '../scripts/read-flags.ts'
 import { openSqlitePeers } from './harness/sqlite-peers.ts'
 import { BARE_TABLE, BODY, mean, median, runSlices, SAME_SETTINGS, type SliceCase, warmUp } from './harness/slices.ts'
 
-const isQuick = process.argv.includes('--quick')
+const { values: options } = readFlags({
+  options: {
+    quick: { type: 'boolean', default: false },
+    peers: { type: 'boolean', default: false },
+    'start-up': { type: 'string' },
+  },
+})
+const isQuick = options.quick
 const PER_CASE = isQuick ? 600 : 4_000
 const DEEP = isQuick ? 50_000 : 1_000_000
 /** The page cache of SQLite is full after 60,000; from there on the process is flat. */
@@ -114,7 +122,7 @@ async function run(folder: string): Promise<void> {
   const deep = aDispatch('dispatch, deep', await open(deepFile), 1)
   const tens = await aFilledFile(join(folder, 'ten.db'), SHALLOW * 10)
   const ten = aDispatch('dispatch of ten', await open(tens, 10), 10)
-  const peers = process.argv.includes('--peers') ? await openSqlitePeers(folder, SHALLOW) : []
+  const peers = options.peers ? await openSqlitePeers(folder, SHALLOW) : []
   warmUp(bare, WARM_UP.bare)
   for (const each of [shallow, deep, ...peers]) warmUp(each, WARM_UP.dispatch)
   warmUp(ten, WARM_UP.dispatch / 10)
@@ -154,8 +162,7 @@ async function run(folder: string): Promise<void> {
   )
 }
 
-const startUpAt = process.argv.indexOf('--start-up')
-if (startUpAt > 0) await startUp(process.argv[startUpAt + 1] ?? '')
+if (options['start-up'] !== undefined) await startUp(options['start-up'])
 else {
   const folder = mkdtempSync(join(tmpdir(), 'concord-bench-'))
   try {

@@ -4,11 +4,11 @@
  *
  * node --expose-gc bench/soak.ts [--commands 100000] [--in-flight 64]
  */
-import { parseArgs } from 'node:util'
 import { openCommandHouse } from './harness/command-house.ts'
 import { openBenchServer } from './harness/server.ts'
+import { readFlags } from '../scripts/read-flags.ts'
 
-const { values: options } = parseArgs({
+const { values: options } = readFlags({
   options: { commands: { type: 'string', default: '100000' }, 'in-flight': { type: 'string', default: '64' } },
 })
 const [total, inFlight] = [Number(options.commands), Number(options['in-flight'])]

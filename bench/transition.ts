@@ -5,7 +5,6 @@
  * node bench/transition.ts [--rounds 5] [--seconds 1.5]
  */
 import { randomBytes, randomUUID } from 'node:crypto'
-import { parseArgs } from 'node:util'
 import { eq, sql as raw } from 'drizzle-orm'
 import { pgSchema, text, timestamp, uuid, jsonb } from 'drizzle-orm/pg-core'
 import { commandMachine } from '#kernel/machines/index'
@@ -14,8 +13,9 @@ import { type Db, domainEventLog, openTransitionLane, statement, storedMachine, 
 import { runLoop } from './harness/closed-loop.ts'
 import { type Case, compare, printResults } from './harness/compare.ts'
 import { openBenchServer } from './harness/server.ts'
+import { readFlags } from '../scripts/read-flags.ts'
 
-const { values: options } = parseArgs({
+const { values: options } = readFlags({
   options: { rounds: { type: 'string', default: '5' }, seconds: { type: 'string', default: '1.5' } },
 })
 const ROUNDS = Number(options.rounds)

@@ -5,12 +5,12 @@
  * node bench/workers.ts [--commands 400] [--latency 20,500] [--workers 1,2]
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
 import { openChance } from '#test/chance'
 import { type House, kill, openHouse } from '../test/chaos/house.ts'
 import { invitePeople } from '../test/chaos/people.ts'
+import { readFlags } from '../scripts/read-flags.ts'
 
-const { values: options } = parseArgs({
+const { values: options } = readFlags({
   options: {
     commands: { type: 'string', default: '400' },
     latency: { type: 'string', default: '20,500' },

@@ -17,12 +17,12 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
 import { openLedger } from './vendor/ledger.ts'
 import { findRooms, listOffers } from './vendor/offers.ts'
 import { type Operation, planTrouble, type Trouble } from './vendor/trouble.ts'
+import { readFlags } from '../scripts/read-flags.ts'
 
-const { values: given } = parseArgs({
+const { values: given } = readFlags({
   options: {
     port: { type: 'string', default: '0' },
     ledger: { type: 'string', default: ':memory:' },

@@ -7,7 +7,9 @@ import { chmodSync, copyFileSync, existsSync, globSync, mkdirSync, readFileSync,
 import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Doors, rewriteDoors } from './build/rewrite-doors.ts'
+import { readFlags } from './read-flags.ts'
 
+readFlags({})
 const root = fileURLToPath(new URL('../', import.meta.url))
 const source = join(root, 'src')
 const output = join(root, 'dist')

@@ -1,9 +1,9 @@
 /** `npm run draw` writes docs/machines from the kernel's tables; `-- --check` writes nothing and exits 1 naming what is stale. */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
-import { parseArgs } from 'node:util'
 import { allMachines } from '#kernel/machines/index'
 import { DRAWN, renderAll } from './draw-machine.ts'
+import { readFlags } from './read-flags.ts'
 
 async function readDrawn(folder: string): Promise<Map<string, string>> {
   await mkdir(folder, { recursive: true })
@@ -13,7 +13,7 @@ async function readDrawn(folder: string): Promise<Map<string, string>> {
   )
 }
 
-const { values } = parseArgs({
+const { values } = readFlags({
   options: { check: { type: 'boolean', default: false }, into: { type: 'string', default: 'docs/machines' } },
 })
 const folder = path.resolve(import.meta.dirname, '..', values.into)

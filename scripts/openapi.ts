@@ -2,6 +2,9 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { createApi, describeApi } from '#api'
 import { openDb } from '#store'
+import { readFlags } from './read-flags.ts'
+
+const { values: flags } = readFlags({ options: { check: { type: 'boolean', default: false } } })
 
 const file = new URL('../openapi.json', import.meta.url)
 const manifest = new URL('../package.json', import.meta.url)
@@ -44,7 +47,7 @@ async function describe(): Promise<string> {
 }
 
 const text = await describe()
-if (!process.argv.includes('--check')) {
+if (!flags.check) {
   await writeFile(file, text)
 } else if ((await readFile(file, 'utf8').catch(() => '')) !== text) {
   process.stderr.write('openapi.json is not what the routes say: run `node scripts/openapi.ts` and commit it\n')

@@ -8,7 +8,9 @@ import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { checkPackage, type Manifest } from './build/check-package.ts'
+import { readFlags } from './read-flags.ts'
 
+readFlags({})
 const root = fileURLToPath(new URL('../', import.meta.url))
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Manifest
 const hadOutput = existsSync(join(root, 'dist'))

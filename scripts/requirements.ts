@@ -11,17 +11,17 @@
  * Citing an id that does not exist is exit 1 always.
  */
 import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs'
-import { parseArgs } from 'node:util'
 import pc from 'picocolors'
 import { renderOpen, renderTally, renderTroubles } from './requirements/report.ts'
 import { parseResults, resultsFile, type TestResult } from './requirements/results.ts'
 import { parseRows, type Row, roomOrder } from './requirements/rows.ts'
 import { type RoomTally, type Tally, tally } from './requirements/tally.ts'
 import { citationsInSource } from './requirements/titles.ts'
+import { readFlags } from './read-flags.ts'
 
 const ledger = 'docs/requirements'
 
-const { values: options } = parseArgs({
+const { values: options } = readFlags({
   options: {
     json: { type: 'boolean', default: false },
     open: { type: 'boolean', default: false },

@@ -10,11 +10,12 @@ import { migrateUp } from '../src/store/migrate.ts'
 import { readCatalogue } from '../src/store/migrate/catalogue.ts'
 import { loadMigrations } from '../src/store/migrate/migration-file.ts'
 import { drawSchema, firstDifference } from '../src/store/migrate/picture.ts'
+import { readFlags } from './read-flags.ts'
 import { inDatabase, onTestServer, testServerUrl } from '../test/support/postgres.ts'
 
 const dumpFile = new URL('../src/store/schema.sql', import.meta.url)
 const checksumsFile = new URL('../src/store/migrations/checksums.json', import.meta.url)
-const isCheck = process.argv.includes('--check')
+const { values: flags } = readFlags({ options: { check: { type: 'boolean', default: false } } })
 
 async function drawMigrated(): Promise<string> {
   const name = `concord_schema_${process.pid}`
@@ -50,10 +51,10 @@ async function settle(file: URL, before: string, now: string): Promise<boolean> 
   const difference = firstDifference(before, now)
   if (difference === undefined) return true
   const name = file.pathname.split('/').slice(-3).join('/')
-  if (isCheck) process.stderr.write(`${name} is out of date, ${difference}\n`)
+  if (flags.check) process.stderr.write(`${name} is out of date, ${difference}\n`)
   else await writeFile(file, now)
-  if (!isCheck) process.stdout.write(`${name} written\n`)
-  return !isCheck
+  if (!flags.check) process.stdout.write(`${name} written\n`)
+  return !flags.check
 }
 
 const frozenText = await readOr(checksumsFile, '{}\n')

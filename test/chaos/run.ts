@@ -1,5 +1,4 @@
 /** `npm run chaos -- [story] --rounds 1000 --seed x`: the long form of the fault tests, with a report. */
-import { parseArgs } from 'node:util'
 import { cutPower } from './cut-power.ts'
 import { faultScheduler, whyNoStrace } from './fault-scheduler.ts'
 import { freezeServer } from './freeze-server.ts'
@@ -12,8 +11,9 @@ import { killWork } from './kill-work.ts'
 import { whyNoPowerCut } from './loop-disk.ts'
 import type { Kill } from './path-points.ts'
 import { shareWork } from './share-work.ts'
+import { readFlags } from '../../scripts/read-flags.ts'
 
-const { values, positionals } = parseArgs({
+const { values, positionals } = readFlags({
   allowPositionals: true,
   options: {
     rounds: { type: 'string' },
