@@ -4,8 +4,7 @@ import type { RefusalCode } from '#kernel/refusal-codes'
 import { refusalHints } from '#kernel/refusal-hints'
 
 const TASKS = '`concord task-types` lists the tasks and their payloads.'
-const TOOLS =
-  '`concord task-types` lists the tasks; tools are those whose ingress_types name agent_action (--json shows them).'
+const TOOLS = '`concord task-types` lists the tasks and says which are open to agents.'
 const MOVES = '`concord commands show <id>` says what can happen now, and who can do it.'
 const INBOX = '`concord inbox` lists what waits for you.'
 const ELSEWHERE = 'CONCORD_WORKSPACE chooses the workspace.'

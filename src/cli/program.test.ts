@@ -39,6 +39,16 @@ describe('usage', () => {
     [['keys', 'revke', 'x'], /Did you mean revoke/],
     [['keys', 'create'], /--name/],
     [['keys', 'create', '--name', 'x', '--roel', 'y'], /Did you mean --role/],
+    [
+      ['keys', 'create', '--nmae', 'x'],
+      /unknown option '--nmae'\n {2}next {3}Did you mean --name\? `concord keys create --help`/,
+    ],
+    [['keys', 'create', '--nmae=x'], /unknown option '--nmae'/],
+    [['propose', 'x', '--raeson', 'y'], /Did you mean --reason/],
+    [
+      ['submit'],
+      /missing required argument 'task'\n {2}next {3}`concord submit --help` shows how\.\n {2}code {3}cli\.usage/,
+    ],
     [['keys', 'create', '--name'], /argument missing/],
     [['migrate', 'down', '--to', 'abc', '--yes'], /number of a migration/],
     [['migrate', 'down', '--to', '3'], /add --yes/],
@@ -51,6 +61,21 @@ describe('usage', () => {
       assert.equal(out, '')
     })
   }
+
+  test('a usage mistake is JSON where JSON was asked for', async () => {
+    const { code, err } = await run(['keys', 'create', '--nmae', 'x', '--json'])
+    assert.equal(code, 64)
+    const { error } = JSON.parse(err) as { error: { code: string; message: string; hint: string } }
+    assert.deepEqual([error.code, error.message], ['cli.usage', "unknown option '--nmae'"])
+    assert.match(error.hint, /--name/)
+  })
+
+  test('help goes before a mistake, and a negative number is no flag', async () => {
+    const { code, out } = await run(['keys', 'create', '--nmae', 'x', '--help'])
+    assert.equal(code, 0)
+    assert.match(out, /Usage: concord keys create/)
+    assert.doesNotMatch((await run(['jobs', 'show', '-5'])).err, /unknown option/)
+  })
 
   test('help and version exit 0', async () => {
     assert.equal((await run(['--help'])).code, 0)

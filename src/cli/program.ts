@@ -1,5 +1,5 @@
 /** The command tree of `concord`: one noun per file; usage mistakes exit 64 and name the nearest right word. */
-import { Command, CommanderError } from 'commander'
+import { type Command, CommanderError } from 'commander'
 import { version } from '#app/version'
 import type { Decision } from '#kernel/refusal'
 import { addApprove } from './approve.ts'
@@ -30,6 +30,7 @@ import { addSubmit } from './submit.ts'
 import { addTaskTypes } from './task-types.ts'
 import { showRefusal, type Terminal } from './terminal.ts'
 import { addUp } from './up.ts'
+import { HouseCommand, UsageMistake } from './usage.ts'
 import { addWhy } from './why.ts'
 import { addWorker } from './worker.ts'
 
@@ -44,13 +45,12 @@ export type Cli = {
 
 export function createProgram(terminal: Terminal): { program: Command; exitCode: () => number } {
   let exitCode = 0
-  const program = new Command('concord')
+  const program = new HouseCommand('concord')
     .description('Runs the work of people, agents and jobs under contract.')
     .version(version, '-v, --version', 'print the version')
     .option('--json', 'answer in JSON, for machines (may stand anywhere)')
     .configureOutput({ writeOut: terminal.out, writeErr: terminal.err, getOutHasColors: () => terminal.isTty })
     .showSuggestionAfterError()
-    .showHelpAfterError('(add --help to see how)')
     .exitOverride()
   const cli: Cli = {
     terminal,
@@ -102,6 +102,10 @@ export async function runProgram(args: readonly string[], terminal: Terminal): P
     await program.parseAsync(jsonFirst(args), { from: 'user' })
     return exitCode()
   } catch (error) {
+    if (error instanceof UsageMistake) {
+      showRefusal(terminal, error.refusal, program.opts()['json'] === true)
+      return exitCodeOf(error.refusal)
+    }
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 64
     terminal.err(`error ${error instanceof Error ? error.message : String(error)}\n  code   internal_error\n`)
     return 70

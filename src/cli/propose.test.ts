@@ -61,6 +61,24 @@ describe('propose', () => {
     }
   })
 
+  test('what waits for people is no error, and says who answers, and how', async () => {
+    const waiting = answer('require_approval', {
+      approval_id: APPROVAL_ID,
+      status: 'waiting_for_approval',
+      message: 'role:data-owner must agree.',
+    })
+    const open = { approval_id: APPROVAL_ID, approver: 'role:data-owner', approver_name: null, may_decide: false }
+    const yours = { ...open, approver: 'user:1', may_decide: true }
+    const listed = `GET /approvals?command_id=${COMMAND_ID}&status=pending`
+    const { code, err } = await runAgainst({ [POST]: waiting, [listed]: { items: [open, yours] } }, propose)
+    assert.equal(code, 75)
+    const how = `\`concord approve ${APPROVAL_ID}\` or \`concord deny ${APPROVAL_ID} --reason "…"\`.`
+    assert.equal(
+      err,
+      `waits role:data-owner must agree.\n  next   role:data-owner answers with ${how}\n         You answer with ${how}\n  code   cli.command.waiting\n`,
+    )
+  })
+
   test('--json gives the document of the server', async () => {
     const asked = answer('require_approval', { approval_id: APPROVAL_ID })
     const { code, out } = await runAgainst({ [POST]: asked }, [...propose, '--json'])

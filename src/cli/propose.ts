@@ -7,6 +7,7 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, isJson } from './ask-server.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
 import type { Cli } from './program.ts'
+import { withWhoAnswers } from './who-answers.ts'
 
 type Proposed = {
   readonly decision: PolicyDecision | null
@@ -51,7 +52,8 @@ Examples:
         else cli.terminal.out(`${proposed.value.command_id}\n`)
         const judged = judgeDecision(proposed.value)
         if (judged.ok && !isJson(program)) cli.terminal.err(`${showLine(proposed.value.message)}\n`)
-        return judged
+        if (judged.ok || proposed.value.status !== 'waiting_for_approval') return judged
+        return withWhoAnswers(cli, judged, proposed.value.command_id)
       }),
     )
 }

@@ -8,6 +8,7 @@ import { followCommand, judgeRest } from './follow-command.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
 import type { Cli, Outcome } from './program.ts'
 import { colorsOf } from './terminal.ts'
+import { withWhoAnswers } from './who-answers.ts'
 
 type Submitted = { readonly command_id: string; readonly status: string }
 type SubmitOptions = JsonFlags & { key?: string; wait?: boolean; timeout?: number }
@@ -72,7 +73,9 @@ async function waitFor(
   if (!rested.ok) return rested
   if (json) terminal.out(`${JSON.stringify(rested.value)}\n`)
   else if (rested.value.result !== null) terminal.out(`result  ${shortJson(rested.value.result, 2_000)}\n`)
-  return judgeRest(rested.value)
+  const judged = judgeRest(rested.value)
+  if (judged.ok || rested.value.status !== 'waiting_for_approval') return judged
+  return withWhoAnswers(cli, judged, commandId)
 }
 
 function parseTimeout(text: string): number {

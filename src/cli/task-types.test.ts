@@ -8,6 +8,7 @@ const refund = {
   description: 'Sends money back.',
   risk_level: 'high',
   approval_required: true,
+  ingress_types: ['user_request', 'agent_action'],
   required_inputs: ['why'],
   payload_schema: {
     type: 'object',
@@ -16,12 +17,16 @@ const refund = {
   },
 }
 
-test('each task has its risk, whether somebody is asked, and an example', async () => {
-  const answers = { 'GET /task-types': { items: [refund, { ...refund, task_name: 'Echo', approval_required: false }] } }
+test('each task has its risk, whether somebody is asked, whether agents may ask for it, and an example', async () => {
+  const answers = {
+    'GET /task-types': {
+      items: [refund, { ...refund, task_name: 'Echo', approval_required: false, ingress_types: ['user_request'] }],
+    },
+  }
   const { code, out } = await runAgainst(answers, ['task-types'])
   assert.equal(code, 0)
-  assert.match(out, /Refund Order +high +always +\{"order":"<order>","why":"<why>"\}\n/)
-  assert.match(out, /Echo +high +by policy/)
+  assert.match(out, /Refund Order +high +always +may ask +\{"order":"<order>","why":"<why>"\}\n/)
+  assert.match(out, /Echo +high +by policy +- +\{/)
   assert.deepEqual(JSON.parse((await runAgainst(answers, ['task-types', '--json'])).out), answers['GET /task-types'])
 })
 

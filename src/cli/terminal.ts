@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import { createColors } from 'picocolors'
 import type { Environment } from '#app/config'
 import type { Refusal } from '#kernel/refusal'
+import type { RefusalCode } from '#kernel/refusal-codes'
 import { hintOf } from '#kernel/refusal-hints'
 import { showLine, showText } from '#kernel/visible-text'
 
@@ -22,6 +23,9 @@ export function colorsOf(terminal: Terminal) {
   return createColors(terminal.isTty && terminal.environment['NO_COLOR'] === undefined)
 }
 
+/** What only waits, or goes on without us, has not gone wrong; scripts still see by the exit code that it is not done. */
+const WAITING: readonly RefusalCode[] = ['cli.command.waiting', 'cli.wait.ended']
+
 /** A refusal for a person: what, where, what to do. For a machine: the same as one JSON line. */
 export function showRefusal(terminal: Terminal, refusal: Refusal, json: boolean): void {
   if (json) {
@@ -30,9 +34,10 @@ export function showRefusal(terminal: Terminal, refusal: Refusal, json: boolean)
     return
   }
   const color = colorsOf(terminal)
-  terminal.err(`${color.red('error')} ${showText(refusal.reason)}\n`)
+  const label = WAITING.includes(refusal.code) ? color.yellow('waits') : color.red('error')
+  terminal.err(`${label} ${showText(refusal.reason)}\n`)
   if (refusal.path !== undefined) terminal.err(`  where  ${showLine(refusal.path)}\n`)
-  terminal.err(`  next   ${showText(hintOf(refusal))}\n`)
+  terminal.err(`  next   ${showText(hintOf(refusal)).replaceAll('\n', '\n         ')}\n`)
   terminal.err(`  code   ${refusal.code}\n`)
 }
 

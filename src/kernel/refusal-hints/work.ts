@@ -86,7 +86,7 @@ export const workHints = {
   'commands.plan.invalid': 'Mend the function of the task in the project; its plan breaks the contract.',
   'commands.dependency.not_found': 'Name each command once, by an id of this workspace.',
   'commands.webhook.source_unknown': 'Look at the address: its last part names the webhook in the project.',
-  'commands.tool.unknown': 'GET /task-types lists the tasks; those open to agents have `open_to_agents`.',
+  'commands.tool.unknown': 'GET /task-types lists the tasks; for agents are those whose `ingress_types` name agent_action.',
   'commands.tool.forbidden': 'Take a task that is open to agents; GET /task-types shows which.',
   'commands.tool.ambiguous': 'Use the full name of the task; GET /task-types lists them.',
   // the history and its archive

@@ -1,0 +1,48 @@
+/** A command whose usage mistakes are refusals like all others: what, the nearest right word, where the help is. */
+import { Command } from 'commander'
+import { nearest } from '#kernel/nearest'
+import { type Refusal, refuse } from '#kernel/refusal'
+
+/** Thrown through the parser, which knows no other way out. */
+export class UsageMistake extends Error {
+  override name = 'UsageMistake'
+  readonly refusal: Refusal
+  constructor(refusal: Refusal) {
+    super(refusal.reason)
+    this.refusal = refusal
+  }
+}
+
+export class HouseCommand extends Command {
+  override createCommand(name?: string): HouseCommand {
+    return new HouseCommand(name)
+  }
+
+  /** The parser would report a missing option first, and send those who mistyped it on the wrong track. */
+  override parseOptions(args: string[]): ReturnType<Command['parseOptions']> {
+    const parsed = super.parseOptions(args)
+    const [flag] = parsed.unknown
+    const isLeaf = this.commands.length === 0
+    const wantsHelp = parsed.unknown.some((each) => each === '-h' || each === '--help')
+    if (isLeaf && flag?.startsWith('-') && !wantsHelp) this.#refuseOption(flag.replace(/=.*$/s, ''))
+    return parsed
+  }
+
+  #refuseOption(flag: string): never {
+    const known = [this, ...ancestorsOf(this)].flatMap(({ options }) => options.flatMap(({ long }) => long ?? []))
+    const guess = flag.startsWith('--') ? nearest(flag, [...known, '--help']) : undefined
+    this.error(`error: unknown option '${flag}'${guess === undefined ? '' : `\n(Did you mean ${guess}?)`}`)
+  }
+
+  override error(message: string): never {
+    const [said = '', guess] = message.replace(/^error: /, '').split('\n')
+    const path = [this, ...ancestorsOf(this)].map((command) => command.name()).toReversed()
+    const help = `\`${path.join(' ')} --help\` shows how.`
+    const hint = guess === undefined ? help : `${guess.replace(/^\(|\)$/g, '')} ${help}`
+    throw new UsageMistake(refuse('cli.usage', said, { hint }))
+  }
+}
+
+function ancestorsOf(command: Command): Command[] {
+  return command.parent ? [command.parent, ...ancestorsOf(command.parent)] : []
+}

@@ -1,0 +1,20 @@
+/** Says of a command that waits for people who they are and how each of them answers. */
+import type { Refusal } from '#kernel/refusal'
+import { showLine } from '#kernel/visible-text'
+import { askServer } from './ask-server.ts'
+import { type Page, queryOf } from './command-view.ts'
+import type { ApprovalView } from './inbox.ts'
+import type { Cli } from './program.ts'
+
+/** Where the server does not tell, the hint stays as it was: it is right, only less exact. */
+export async function withWhoAnswers(cli: Cli, waiting: Refusal, commandId: string): Promise<Refusal> {
+  const path = `/approvals${queryOf({ command_id: commandId, status: 'pending' })}`
+  const listed = await askServer<Page<ApprovalView>>(cli, 'GET', path)
+  if (!listed.ok || listed.value.items.length === 0) return waiting
+  return { ...waiting, hint: listed.value.items.map(sayHow).join('\n') }
+}
+
+function sayHow({ approval_id: id, approver, approver_name, may_decide }: ApprovalView): string {
+  const who = may_decide ? 'You answer' : `${showLine(approver_name ?? approver)} answers`
+  return `${who} with \`concord approve ${id}\` or \`concord deny ${id} --reason "…"\`.`
+}
