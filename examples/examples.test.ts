@@ -8,11 +8,15 @@ import { promisify } from 'node:util'
 
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('..', import.meta.url))
-const guide = await readFile(new URL('../docs/guides/first-commands.md', import.meta.url), 'utf8')
+const guides = await Promise.all(
+  ['first-commands', 'keep-history'].map((name) =>
+    readFile(new URL(`../docs/guides/${name}.md`, import.meta.url), 'utf8'),
+  ),
+)
 
-/** The block of the guide that stands under ```text output=<program>. */
+/** The block of a guide that stands under ```text output=<program>. */
 function shown(program: string): string {
-  const [, after = ''] = guide.split(`\`\`\`text output=${program}\n`)
+  const [, after = ''] = guides.join('').split(`\`\`\`text output=${program}\n`)
   const [block = ''] = after.split('```')
   assert.notEqual(block, '', `the guide shows nothing of ${program}`)
   return block
@@ -40,5 +44,8 @@ describe('the examples', () => {
   })
   test('[EXM-10] examples/05-plan-a-trip.ts prints what the guide shows', async () => {
     assert.equal(await printed('examples/05-plan-a-trip.ts'), shown('examples/05-plan-a-trip.ts'))
+  })
+  test('[PER-09] examples/06-keep-history.ts prints what the guide shows', async () => {
+    assert.equal(await printed('examples/06-keep-history.ts'), shown('examples/06-keep-history.ts'))
   })
 })

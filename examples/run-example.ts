@@ -35,6 +35,8 @@ export type Stage = Desk &
 export type ExampleSettings = Partial<Pick<VendorSettings, 'seed' | 'trouble' | 'paper'>> & {
   /** How far the clock of the schedules is ahead. */
   readonly scheduleAheadMs?: () => number
+  /** How long ago the story happens. */
+  readonly agoMs?: number
 }
 
 /** Seconds become tenths: nobody who tries an example wants to wait as long as a vendor deserves. */
@@ -60,7 +62,7 @@ export async function runExample(settings: ExampleSettings, story: (stage: Stage
 }
 
 async function open(settings: ExampleSettings, closers: (() => Promise<unknown>)[]): Promise<Stage> {
-  const { seed = 1, trouble = 0, paper = 'ready', scheduleAheadMs } = settings
+  const { seed = 1, trouble = 0, paper = 'ready', scheduleAheadMs, agoMs = 0 } = settings
   const folder = await mkdtemp(join(tmpdir(), 'concord-example-'))
   closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 }))
   // Under root the database runs as somebody else, who must be able to pass.
@@ -73,7 +75,7 @@ async function open(settings: ExampleSettings, closers: (() => Promise<unknown>)
   const vendor = await startVendor({ ledger: join(folder, 'vendor.sqlite'), seed, trouble, paper })
   closers.push(() => vendor.close())
 
-  const now = () => new Date()
+  const now = () => new Date(Date.now() - agoMs)
   const world = { db, now, randomBytes, random: Math.random, newId: uuidV7Generator(now, randomBytes) }
   const company = await openCompany(world)
   const catalog = exampleCatalog({ vendorUrl: vendor.url, folder, backoffSeconds: BACKOFF_SECONDS })

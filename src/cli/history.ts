@@ -60,6 +60,10 @@ function parseDays(text: string): Decision<number> {
 
 const counted = (count: number, noun: string) => `${count} ${noun}${count === 1 ? '' : 's'}`
 
+function sizeOf(bytes: number): string {
+  return bytes < 1_048_576 ? `${(bytes / 1_024).toFixed(1)} KiB` : `${(bytes / 1_048_576).toFixed(1)} MiB`
+}
+
 function sayProgress(terminal: Terminal, isDryRun: boolean, { events, files }: ArchivedHistory): void {
   const text = isDryRun
     ? `${counted(events, 'event')} counted`
@@ -76,8 +80,7 @@ function archivedJson({ events, bytes, files, held, finished, passedOver }: Arch
 function sayArchived(terminal: Terminal, moved: ArchivedHistory, isDryRun: boolean): void {
   const { events, files, held, finished, passedOver, bytes } = moved
   if (terminal.isTty && events > 0) terminal.err('\n')
-  if (isDryRun)
-    terminal.out(`${counted(events, 'event')} would move, ${(bytes / 1_048_576).toFixed(1)} MiB before compression\n`)
+  if (isDryRun) terminal.out(`${counted(events, 'event')} would move, ${sizeOf(bytes)} before compression\n`)
   else terminal.out(`${counted(events, 'event')} moved into ${counted(files.length, 'file')}\n`)
   if (held > 0) terminal.out(`${counted(held, 'event')} stay: a hold names their commands\n`)
   if (finished > 0) terminal.out(`${counted(finished, 'file')} of a run that was cut short finished\n`)
@@ -148,7 +151,8 @@ function sayVerified(terminal: Terminal, findings: readonly ArchiveFinding[]): v
   terminal.out(`${counted(whole.length, 'file')} with ${counted(events, 'event')} as they were written\n`)
   const rest = findings.filter(({ state }) => state !== 'whole')
   if (rest.length === 0) return
-  const rows = rest.map(({ state, file, found }) => [state, file, found ?? ''].map(showLine))
+  // The file stands in the column before.
+  const rows = rest.map(({ state, file, found }) => [state, file, (found ?? '').replace(`${file} `, '')].map(showLine))
   terminal.out(formatTable(['state', 'file', 'found'], rows))
 }
 
