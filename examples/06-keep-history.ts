@@ -76,7 +76,8 @@ await runExample({ agoMs: YEAR_AND_DAY_MS }, async (stage) => {
   // The first is of the organisation, which is older than its workspace. Its last eight bytes are its check sum and its length.
   const damaged = join(history, files.toSorted()[0] ?? '')
   const bytes = await readFile(damaged)
-  await writeFile(damaged, bytes.with(-8, (bytes.at(-8) ?? 0) ^ 1))
+  const at = bytes.length - 8
+  await writeFile(damaged, bytes.with(at, (bytes[at] ?? 0) ^ 1))
   console.log('The folder is copied. Then a bit of one file flips.')
   concord(75, 'history', 'verify')
   await cp(join(folder, 'copy'), history, { recursive: true })

@@ -21,6 +21,7 @@ import { memoryForgetRoutes } from './memory-forget-routes.ts'
 import { memoryRoutes } from './memory-routes.ts'
 import { describeApi, type OpenApiDocument } from './openapi.ts'
 import { memberRoutes } from './member-routes.ts'
+import { notificationRoutes } from './notification-routes.ts'
 import { peopleRoutes } from './people-routes.ts'
 import { rateLimit } from './rate-limit.ts'
 import { referenceRoutes } from './reference-routes.ts'
@@ -100,7 +101,7 @@ function mountWork(app: Api, deps: ApiDeps, work: GovernedWork): void {
     ...(artifacts ? [artifactRoutes(deps, commands, artifacts)] : []),
     ...(schedules ? [scheduleRoutes(deps, schedules)] : []),
     auditRoutes(deps, commands),
-    ...(connectors ? [connectorRoutes({ ...deps, connectors })] : []),
+    ...(connectors ? [connectorRoutes({ ...deps, connectors }), notificationRoutes(deps)] : []),
     webhookRoutes(commands, webhooks),
     ...(memory
       ? [

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
 import { type Connectors, defineConnector, openConnectors, openSecrets, succeeded } from '#domains/connectors'
+import { encodeId } from '#kernel/ids'
 import { call, openTestApi, type TestApi } from '#test/api'
 import { aCommand } from '#test/concord-rows'
 import { realSleep } from '#test/connectors'
@@ -10,6 +11,7 @@ import { insertRow } from '#test/store-rows'
 import { accepted } from '#test/tenant'
 import type { Api } from './api.ts'
 import { connectorRoutes } from './connector-routes.ts'
+import { notificationRoutes } from './notification-routes.ts'
 
 const desk = defineConnector({
   connector_id: 'help-desk',
@@ -50,7 +52,8 @@ describe('the routes of the connectors room', () => {
     const { db, now, newId } = api.world
     connectors = accepted(openConnectors([desk], { db, now, newId, sleep: realSleep, secrets: openSecrets({}) }))
     const mount = connectorRoutes({ db, now, newId, cursorKey: api.deps.cursorKey, connectors })
-    app = api.with({ extraRoutes: (other) => void other.route('/', mount) })
+    const inbox = notificationRoutes({ db, now })
+    app = api.with({ extraRoutes: (other) => void other.route('/', mount).route('/', inbox) })
     for (const { workspace } of [api.ours, api.theirs]) {
       const { command_id } = await aCommand(db, workspace.id, 'running')
       for (let count = 0; count < 3; count += 1)
@@ -161,26 +164,81 @@ describe('the routes of the connectors room', () => {
     assert.deepEqual(await (await get(path)).json(), { items: [] })
   })
 
-  test('[CON-05] an app notification is in the inbox of its recipient, in its workspace, and in no other', async () => {
-    const { reader, writer } = api.ours.people
+  /** In both workspaces, to the same person; the id of ours. */
+  async function sendToReader(): Promise<{ readonly ours: string; readonly theirs: string }> {
+    const ids: string[] = []
     for (const { workspace } of [api.ours, api.theirs]) {
       const { command_id } = await aCommand(api.world.db, workspace.id, 'running')
+      const connector_invocation_id = api.world.newId()
       await insertRow(api.world.db, 'concord.connector_invocations', {
-        connector_invocation_id: api.world.newId(),
+        connector_invocation_id,
         workspace_id: workspace.id,
         command_id,
         connector_name: 'notification',
         operation: 'send_app_notification',
         status: 'succeeded',
         completed_at: api.world.now(),
-        request_payload: { recipient: `user:${reader.principal.userId}`, subject: workspace.id, text: 'Hello' },
+        request_payload: {
+          recipient: `user:${api.ours.people.reader.principal.userId}`,
+          subject: workspace.id,
+          text: 'Hello',
+        },
       })
+      ids.push(encodeId('connector_invocation', connector_invocation_id))
     }
-    const inbox = (await (await get('/notifications')).json()) as { items: { subject: string }[] }
+    const [ours = '', theirs = ''] = ids
+    return { ours, theirs }
+  }
+  type Notice = { notification_id: string; subject: string; read_at: string | null }
+  const inbox = async (query = '') =>
+    ((await (await get(`/notifications${query}`)).json()) as { items: Notice[] }).items
+
+  test('[CON-05] an app notification is in the inbox of its recipient, in its workspace, and in no other', async () => {
+    const { ours } = await sendToReader()
+    const items = await inbox()
     assert.deepEqual(
-      inbox.items.map(({ subject }) => subject),
-      [api.ours.workspace.id],
+      items.map(({ notification_id, subject, read_at }) => [notification_id, subject, read_at]),
+      [[ours, api.ours.workspace.id, null]],
     )
-    assert.deepEqual(await (await call(app, '/notifications', { key: writer.key })).json(), { items: [] })
+    assert.deepEqual(await (await call(app, '/notifications', { key: api.ours.people.writer.key })).json(), {
+      items: [],
+    })
+  })
+
+  test('[CON-05] reading marks a message once, for its reader alone, and never one of another workspace', async () => {
+    const { reader, writer } = api.ours.people
+    const { ours, theirs } = await sendToReader()
+    const read = (id: string, key = reader.key) => call(app, `/notifications/${id}/read`, { key, method: 'POST' })
+    for (const [id, key] of [
+      [theirs, reader.key],
+      [ours, writer.key],
+    ] as const) {
+      const refused = await read(id, key)
+      assert.deepEqual(
+        [refused.status, ((await refused.json()) as { code: string }).code],
+        [404, 'connectors.notification.not_found'],
+      )
+    }
+    assert.equal((await read('inv_nonsense')).status, 400)
+    const answers = await Promise.all([read(ours), read(ours), read(ours)])
+    const times = await Promise.all(answers.map(async (answer) => ((await answer.json()) as Notice).read_at))
+    assert.ok(times[0])
+    assert.deepEqual(new Set(times), new Set([times[0]]))
+    const unread = async () => (await inbox('?unread=true')).map(({ notification_id }) => notification_id)
+    assert.ok(!(await unread()).includes(ours))
+    assert.equal((await inbox()).find(({ notification_id }) => notification_id === ours)?.read_at, times[0])
+
+    const more = await sendToReader()
+    const before = (await unread()).length
+    assert.ok((await unread()).includes(more.ours))
+    const all = () => call(app, '/notifications/read', { key: reader.key, method: 'POST' })
+    assert.deepEqual(await (await all()).json(), { marked: before })
+    assert.deepEqual(await (await all()).json(), { marked: 0 })
+    assert.deepEqual(await unread(), [])
+    const [stored] = await api.world.db.query<{ count: string }>(
+      'select count(*) from concord.notification_reads where workspace_id = $1',
+      [api.theirs.workspace.id],
+    )
+    assert.equal(stored?.count, '0')
   })
 })

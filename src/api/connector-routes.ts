@@ -10,16 +10,12 @@ import {
   invocationView,
   listDefinitions,
   listInvocations,
-  listNotifications,
-  notificationView,
   toConnectorDetailView,
   toConnectorView,
   toDefinitionView,
   toInvocationView,
-  toNotificationView,
 } from '#domains/connectors'
 import { idField } from '#domains/identity'
-import { encodeId } from '#kernel/ids'
 import { didYouMean } from '#kernel/nearest'
 import { quote, refuse } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
@@ -135,20 +131,6 @@ const postApprove = createRoute({
   responses: { 200: jsonAnswer(definitionView, 'The definition, approved.'), ...problems(404, 409, ...bodyProblems) },
 })
 
-const getNotifications = createRoute({
-  method: 'get',
-  path: '/notifications',
-  operationId: 'listNotifications',
-  summary: 'What was sent to you in the app, newest first',
-  tags: ['connectors'],
-  ...needs('reader'),
-  request: { query: queryOf({ limit: pageFields.limit }) },
-  responses: {
-    200: jsonAnswer(z.object({ items: z.array(notificationView) }).meta({ id: 'NotificationList' }), 'The messages.'),
-    ...problems(422),
-  },
-})
-
 export type ConnectorDeps = Pick<ApiDeps, 'cursorKey' | 'db' | 'now' | 'newId'> & { readonly connectors: Connectors }
 
 export function connectorRoutes({ db, cursorKey, now, newId, connectors }: ConnectorDeps) {
@@ -193,13 +175,6 @@ export function connectorRoutes({ db, cursorKey, now, newId, connectors }: Conne
       })
       const next_cursor = page.next ? cursors.seal(scope, page.next) : null
       return c.json({ items: page.items.map(toInvocationView), next_cursor }, 200)
-    })
-    .openapi(getNotifications, async (c) => {
-      const { userId, externalId, email } = principalOf(c)
-      const recipients = [`user:${userId}`, encodeId('user', userId), externalId, ...(email === null ? [] : [email])]
-      const limit = limitOf(c.req.valid('query'))
-      const items = await listNotifications(db, { workspaceId: workspaceOf(c).id, recipients, limit })
-      return c.json({ items: items.map(toNotificationView) }, 200)
     })
     .openapi(getDefinitions, async (c) => {
       const id = c.req.valid('param').connector_id

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { describeDuration } from '#kernel/duration'
 import { showLine } from '#kernel/visible-text'
-import { askServer, showAnswer } from './ask-server.ts'
+import { askServer, isJson, showAnswer } from './ask-server.ts'
 import { addPaging, type Page, queryOf, shortJson } from './command-view.ts'
 import type { Cli } from './program.ts'
 import { colorsOf, type Terminal } from './terminal.ts'
@@ -33,6 +33,8 @@ export type ApprovalView = {
   readonly expires_at: string | null
 }
 
+const UNREAD_MAX = 500
+
 type InboxOptions = { all?: boolean; limit: number; cursor?: string }
 
 export function addInbox(program: Command, cli: Cli): void {
@@ -45,13 +47,23 @@ export function addInbox(program: Command, cli: Cli): void {
       cli.handle(async ({ all, limit, cursor }: InboxOptions) => {
         const path = `/approvals${queryOf({ mine: all === true ? undefined : 'true', limit, cursor })}`
         const listed = await askServer<Page<ApprovalView>>(cli, 'GET', path)
+        const unread = listed.ok && !isJson(program) ? await countUnread(cli) : 0
         return showAnswer(cli, program, listed, ({ items, next_cursor }) => {
+          if (unread > 0)
+            terminal.err(`unread messages: ${unread}; \`concord notifications list --unread\` shows them\n`)
           if (items.length === 0) return terminal.err(all === true ? 'Nothing waits.\n' : 'Nothing waits for you.\n')
           terminal.out(items.map((item) => formatApproval(terminal, item, Date.now())).join('\n'))
           if (next_cursor !== null) terminal.err(`there are more: add --cursor ${showLine(next_cursor)}\n`)
         })
       }),
     )
+}
+
+/** As far as the server tells; who looks for decisions should not miss what was only told to them. */
+async function countUnread(cli: Cli): Promise<number> {
+  const path = `/notifications${queryOf({ limit: UNREAD_MAX, unread: 'true' })}`
+  const unread = await askServer<{ items: readonly unknown[] }>(cli, 'GET', path)
+  return unread.ok ? unread.value.items.length : 0
 }
 
 export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs: number): string {

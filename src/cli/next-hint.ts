@@ -26,6 +26,7 @@ const hints: Partial<Record<RefusalCode, string>> = {
   'commands.command.moved': MOVES,
   'commands.retry.exhausted': '`concord why <id>` says what went wrong; submit it again when that is mended.',
   'commands.action.not_allowed': MOVES,
+  'connectors.notification.not_found': `\`concord notifications list\` shows yours. ${ELSEWHERE}`,
   mode_reserved: 'Use --mode graceful or --mode compensate_then_stop.',
   approval_decided: INBOX,
   approval_expired: INBOX,

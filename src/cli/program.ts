@@ -19,6 +19,7 @@ import { addJobs } from './jobs.ts'
 import { addKeys } from './keys.ts'
 import { addMemory } from './memory.ts'
 import { addMigrate } from './migrate.ts'
+import { addNotifications } from './notifications.ts'
 import { addPeople } from './people.ts'
 import { addPropose } from './propose.ts'
 import { addReservations } from './reservations.ts'
@@ -71,6 +72,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
     addCommands,
     addWhy,
     addInbox,
+    addNotifications,
     addApprove,
     addCancel,
     addRetry,

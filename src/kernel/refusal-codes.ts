@@ -340,6 +340,7 @@ export const refusalCodes = {
   'connectors.definition.changed': 'conflict',
   'connectors.definition.unreadable': 'invalid',
   'connectors.definition.unavailable': 'unavailable',
+  'connectors.notification.not_found': 'not_found',
 
   // memory: writing, reading, consent, holds, forgetting
   'memory.record.not_found': 'not_found',

@@ -358,6 +358,7 @@ create table concord.connector_invocations (
   error_class             concord.error_class,
   workspace_id            uuid                                not null,
   constraint connector_invocations_pk PRIMARY KEY (connector_invocation_id),
+  constraint connector_invocations_workspace_uq UNIQUE (workspace_id, connector_invocation_id),
   constraint connector_invocations_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint connector_invocations_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
   constraint connector_invocations_completed_at_ck CHECK ((((status)::text = 'started'::text) = (completed_at IS NULL))),
@@ -365,7 +366,7 @@ create table concord.connector_invocations (
 ) with (fillfactor=80);
 CREATE INDEX connector_invocations_command_ix ON concord.connector_invocations USING btree (command_id);
 CREATE INDEX connector_invocations_limits_ix ON concord.connector_invocations USING btree (connector_name, created_at);
-CREATE INDEX connector_invocations_list_ix ON concord.connector_invocations USING btree (workspace_id, connector_name, connector_invocation_id);
+CREATE INDEX connector_invocations_list_ix ON concord.connector_invocations USING btree (connector_name, workspace_id, connector_invocation_id);
 alter table concord.connector_invocations enable row level security, force row level security;
 create policy connector_invocations_app on concord.connector_invocations as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
 create policy connector_invocations_engine on concord.connector_invocations as permissive for all to concord_engine using (true) with check (true);
@@ -752,6 +753,22 @@ create policy memory_records_engine on concord.memory_records as permissive for 
 grant insert, select, update on concord.memory_records to concord_app;
 grant insert, select, update on concord.memory_records to concord_engine;
 comment on column concord.memory_records.fact_key is 'What the fact is about, within its subject and scope; one active record each.';
+
+create table concord.notification_reads (
+  connector_invocation_id uuid                not null,
+  user_id                 uuid                not null,
+  read_at                 concord.finite_time not null,
+  workspace_id            uuid                not null,
+  constraint notification_reads_pk PRIMARY KEY (connector_invocation_id, user_id),
+  constraint notification_reads_invocation_fk FOREIGN KEY (workspace_id, connector_invocation_id) REFERENCES concord.connector_invocations(workspace_id, connector_invocation_id),
+  constraint notification_reads_user_fk FOREIGN KEY (user_id) REFERENCES identity.users(id)
+);
+alter table concord.notification_reads enable row level security, force row level security;
+create policy notification_reads_app on concord.notification_reads as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy notification_reads_engine on concord.notification_reads as permissive for all to concord_engine using (true) with check (true);
+grant insert, select on concord.notification_reads to concord_app;
+grant insert, select on concord.notification_reads to concord_engine;
+comment on column concord.notification_reads.connector_invocation_id is 'The call that sent the message.';
 
 create table concord.swarm_runs (
   swarm_run_id             uuid                     not null,

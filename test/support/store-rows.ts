@@ -34,7 +34,8 @@ export type World = Readonly<
     | 'artifact'
     | 'memory'
     | 'summary'
-    | 'candidate',
+    | 'candidate'
+    | 'invocation',
     string
   >
 >
@@ -54,6 +55,7 @@ export const aWorldOf = (ids: Partial<World> = {}): World => ({
   summary: randomUUID(),
   candidate: randomUUID(),
   artifact: randomUUID(),
+  invocation: randomUUID(),
   ...ids,
 })
 
@@ -269,6 +271,12 @@ export const rowsOf = {
     status: 'started',
     request_payload: {},
   }),
+  'concord.notification_reads': ({ workspace, invocation, user }: World) => ({
+    workspace_id: workspace,
+    connector_invocation_id: invocation,
+    user_id: user,
+    read_at: '2026-05-01Z',
+  }),
   'concord.connector_definitions': ({ workspace }: World) => ({
     workspace_id: workspace,
     connector_name: 'mail',
@@ -306,7 +314,8 @@ export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise
   for (const table of tableNames.filter((name) => /memory_(?!records|candidates)/.test(name))) await put(table)
   await put('concord.artifacts', { artifact_id: world.artifact })
   await put('schedules.command_schedules')
-  await put('concord.connector_invocations')
+  await put('concord.connector_invocations', { connector_invocation_id: world.invocation })
+  await put('concord.notification_reads')
   await put('concord.connector_definitions')
   return world
 }

@@ -74,7 +74,14 @@ export { type InvocationPage, type ListInvocations, listInvocations } from './li
 export { type Connectors, openConnectors } from './open-connectors.ts'
 export { mcpConnector } from './mcp/mcp-connector.ts'
 export type { HttpServer, McpConnectorInput, McpToolTerms, StdioServer } from './mcp/mcp-settings.ts'
-export { listNotifications, notificationView, toNotificationView } from './notify/list-notifications.ts'
+export {
+  type Inbox,
+  listNotifications,
+  notificationView,
+  readAllNotifications,
+  readNotification,
+  toNotificationView,
+} from './notify/app-inbox.ts'
 export { notificationConnector } from './notify/notification-connector.ts'
 export type {
   EmailChannel,

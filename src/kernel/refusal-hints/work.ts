@@ -86,7 +86,8 @@ export const workHints = {
   'commands.plan.invalid': 'Mend the function of the task in the project; its plan breaks the contract.',
   'commands.dependency.not_found': 'Name each command once, by an id of this workspace.',
   'commands.webhook.source_unknown': 'Look at the address: its last part names the webhook in the project.',
-  'commands.tool.unknown': 'GET /task-types lists the tasks; for agents are those whose `ingress_types` name agent_action.',
+  'commands.tool.unknown':
+    'GET /task-types lists the tasks; for agents are those whose `ingress_types` name agent_action.',
   'commands.tool.forbidden': 'Take a task that is open to agents; GET /task-types shows which.',
   'commands.tool.ambiguous': 'Use the full name of the task; GET /task-types lists them.',
   // the history and its archive
@@ -131,6 +132,7 @@ export const workHints = {
   'connectors.definition.changed': 'Look at it again, then approve that one.',
   'connectors.definition.unreadable': 'Ask whoever runs that server to mend it; until then the tool stays closed.',
   'connectors.definition.unavailable': 'Check that the provider answers, then ask again.',
+  'connectors.notification.not_found': 'GET /notifications lists what was sent to you in this workspace.',
   // memory: writing, reading, consent, holds, forgetting
   'memory.record.not_found': 'GET /memory finds what is remembered.',
   'memory.candidate.not_found': 'GET /memory/candidates lists what was proposed.',

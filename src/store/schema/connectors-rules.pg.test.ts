@@ -101,3 +101,23 @@ breakEveryRule(
     },
   ],
 )
+
+const reads = 'concord.notification_reads'
+
+breakEveryRule(
+  [reads],
+  [
+    { constraint: 'notification_reads_pk', table: reads, by: {} },
+    {
+      constraint: 'notification_reads_invocation_fk',
+      table: reads,
+      by: ({ elsewhere }) => ({ connector_invocation_id: elsewhere.invocation }),
+    },
+    {
+      constraint: 'notification_reads_user_fk',
+      table: reads,
+      by: { user_id: '00000000-0000-4000-8000-000000000000' },
+    },
+    { constraint: 'finite_time_ck', table: reads, by: { read_at: 'infinity', user_id: null } },
+  ],
+)

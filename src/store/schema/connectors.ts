@@ -26,6 +26,18 @@ export const connectorInvocations = concord.table('connector_invocations', {
   workspaceId: uuid('workspace_id').notNull(),
 })
 
+/** As migration 0016 makes it. */
+export const notificationReads = concord.table(
+  'notification_reads',
+  {
+    connectorInvocationId: uuid('connector_invocation_id').notNull(),
+    userId: uuid('user_id').notNull(),
+    readAt: at('read_at').notNull(),
+    workspaceId: uuid('workspace_id').notNull(),
+  },
+  (table) => [primaryKey({ columns: [table.connectorInvocationId, table.userId] })],
+)
+
 /** As migration 0013 makes it. */
 export const connectorDefinitions = concord.table(
   'connector_definitions',

@@ -2,7 +2,14 @@
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
-import { checkConnector, listNotifications, messageIdOf, notificationConnector, type SlackChannel } from '../index.ts'
+import {
+  checkConnector,
+  listNotifications,
+  messageIdOf,
+  notificationConnector,
+  readNotification,
+  type SlackChannel,
+} from '../index.ts'
 import { openTestGate, type TestGate, testSecrets } from '#test/connectors'
 import { type MisbehavingApi, openMisbehavingApi } from '#test/misbehaving-api'
 import { type MisbehavingMail, openMisbehavingMail } from '#test/misbehaving-mail'
@@ -55,14 +62,26 @@ describe('notifications', () => {
     await send('send_app_notification', 'ada', {}, 'app-1')
     await send('send_app_notification', 'ada', { subject: 'Second' }, 'app-2')
     await send('send_app_notification', 'bob', {}, 'app-3')
-    const asked = { workspaceId: gate.world.workspace, recipients: ['ada'], limit: 10 }
-    const inbox = await listNotifications(gate.db, asked)
+    const ada = { workspaceId: gate.world.workspace, userId: gate.world.user, recipients: ['ada'] }
+    const inbox = await listNotifications(gate.db, ada, { limit: 10 })
     assert.deepEqual(
       inbox.map(({ subject, text }) => [subject, text]),
       [
         ['Second', message.text],
         ['Grüße', message.text],
       ],
+    )
+    const [newest] = inbox
+    assert.ok(newest)
+    const first = new Date('2026-05-01T09:00:00Z')
+    for (const at of [first, new Date('2026-05-02T09:00:00Z')]) {
+      const read = await readNotification(gate.db, ada, newest.connector_invocation_id, at)
+      assert.deepEqual([read.ok, read.ok && read.value.read_at], [true, first])
+    }
+    const unread = await listNotifications(gate.db, ada, { limit: 10, onlyUnread: true })
+    assert.deepEqual(
+      unread.map(({ subject }) => subject),
+      ['Grüße'],
     )
   })
 

@@ -1,0 +1,100 @@
+/** The inbox in the app: what was sent to whoever asks, and that they have read it. Everybody reaches their own alone. */
+import { createRoute, z } from '@hono/zod-openapi'
+import {
+  type Inbox,
+  listNotifications,
+  notificationView,
+  readAllNotifications,
+  readNotification,
+  toNotificationView,
+} from '#domains/connectors'
+import { encodeId } from '#kernel/ids'
+import type { ApiDeps } from './api-deps.ts'
+import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
+import { needs } from './route-access.ts'
+import {
+  bodyProblems,
+  idParam,
+  jsonAnswer,
+  limitOf,
+  newRouter,
+  pageFields,
+  problems,
+  queryOf,
+  refused,
+} from './route-kit.ts'
+
+const getNotifications = createRoute({
+  method: 'get',
+  path: '/notifications',
+  operationId: 'listNotifications',
+  summary: 'What was sent to you in the app, newest first',
+  tags: ['connectors'],
+  ...needs('reader'),
+  request: {
+    query: queryOf({
+      limit: pageFields.limit,
+      unread: z
+        .enum(['true', 'false'])
+        .optional()
+        .meta({ example: 'true', description: 'Only what you have not read.' }),
+    }),
+  },
+  responses: {
+    200: jsonAnswer(z.object({ items: z.array(notificationView) }).meta({ id: 'NotificationList' }), 'The messages.'),
+    ...problems(422),
+  },
+})
+
+const postRead = createRoute({
+  method: 'post',
+  path: '/notifications/{notification_id}/read',
+  operationId: 'readNotification',
+  summary: 'Say that you have read a message; once is enough, and the first time stands',
+  tags: ['connectors'],
+  ...needs('reader'),
+  request: {
+    query: queryOf({}),
+    params: z.object({ notification_id: idParam('connector_invocation', 'inv_0197f3b2c4d57a8e9b0c1d2e3f405171') }),
+  },
+  responses: { 200: jsonAnswer(notificationView, 'The message.'), ...problems(404, ...bodyProblems) },
+})
+
+const postReadAll = createRoute({
+  method: 'post',
+  path: '/notifications/read',
+  operationId: 'readAllNotifications',
+  summary: 'Say that you have read everything that was sent to you here',
+  tags: ['connectors'],
+  ...needs('reader'),
+  request: { query: queryOf({}) },
+  responses: {
+    200: jsonAnswer(
+      z.object({ marked: z.int().meta({ example: 3 }) }).meta({ id: 'NotificationsRead' }),
+      'How many you had not read before.',
+    ),
+    ...problems(...bodyProblems),
+  },
+})
+
+/** A message is sent to a name; these are the names of whoever asks. */
+function inboxOf(c: ApiContext): Inbox {
+  const { userId, externalId, email } = principalOf(c)
+  const recipients = [`user:${userId}`, encodeId('user', userId), externalId, ...(email === null ? [] : [email])]
+  return { workspaceId: workspaceOf(c).id, userId, recipients }
+}
+
+export function notificationRoutes({ db, now }: Pick<ApiDeps, 'db' | 'now'>) {
+  return newRouter()
+    .openapi(getNotifications, async (c) => {
+      const query = c.req.valid('query')
+      const page = { limit: limitOf(query), onlyUnread: query.unread === 'true' }
+      const items = await listNotifications(db, inboxOf(c), page)
+      return c.json({ items: items.map(toNotificationView) }, 200)
+    })
+    .openapi(postReadAll, async (c) => c.json({ marked: await readAllNotifications(db, inboxOf(c), now()) }, 200))
+    .openapi(postRead, async (c) => {
+      const read = await readNotification(db, inboxOf(c), c.req.valid('param').notification_id, now())
+      return read.ok ? c.json(toNotificationView(read.value), 200) : refused(c, read)
+    })
+}

@@ -1,0 +1,65 @@
+/** What was sent to somebody in the app, newest first, and what of it they have read. */
+import { z } from 'zod'
+import { encodeId } from '#kernel/ids'
+import { formatInstant } from '#kernel/instant'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import type { Sql } from '#store'
+import { listNotificationsSql, type StoredNotification } from '../sql/list-notifications.ts'
+import { markNotificationsReadSql } from '../sql/mark-notifications-read.ts'
+
+export const notificationView = z
+  .object({
+    notification_id: z
+      .string()
+      .meta({ example: 'inv_0197f3b2c4d57a8e9b0c1d2e3f405171', description: 'The call that sent it.' }),
+    command_id: z.string(),
+    subject: z.string(),
+    text: z.string(),
+    created_at: z.string().meta({ format: 'date-time' }),
+    read_at: z.string().nullable().meta({ format: 'date-time', description: 'When you read it first; null: not yet.' }),
+  })
+  .meta({ id: 'Notification', description: 'A message in the app.' })
+
+/** Whose inbox: the person, and every name under which a message may have been sent to them. */
+export type Inbox = { readonly workspaceId: string; readonly userId: string; readonly recipients: readonly string[] }
+
+export function listNotifications(
+  sql: Sql,
+  inbox: Inbox,
+  page: { readonly limit: number; readonly onlyUnread?: boolean },
+): Promise<readonly StoredNotification[]> {
+  const { workspaceId, recipients, userId } = inbox
+  return sql.run(listNotificationsSql, [workspaceId, recipients, userId, page.limit, page.onlyUnread === true, null])
+}
+
+/** Reading it again changes nothing: the first time stands. */
+export async function readNotification(
+  sql: Sql,
+  { workspaceId, recipients, userId }: Inbox,
+  notificationId: string,
+  at: Date,
+): Promise<Decision<StoredNotification>> {
+  await sql.run(markNotificationsReadSql, [workspaceId, recipients, userId, notificationId, at])
+  const [read] = await sql.run(listNotificationsSql, [workspaceId, recipients, userId, 1, false, notificationId])
+  return read ? accept(read) : refuse('connectors.notification.not_found', 'No such message was sent to you here.')
+}
+
+/** How many of them were new. */
+export async function readAllNotifications(
+  sql: Sql,
+  { workspaceId, recipients, userId }: Inbox,
+  at: Date,
+): Promise<number> {
+  return (await sql.run(markNotificationsReadSql, [workspaceId, recipients, userId, null, at])).length
+}
+
+export function toNotificationView(row: StoredNotification): z.infer<typeof notificationView> {
+  return {
+    notification_id: encodeId('connector_invocation', row.connector_invocation_id),
+    command_id: encodeId('command', row.command_id),
+    subject: row.subject,
+    text: row.text,
+    created_at: formatInstant(row.created_at),
+    read_at: row.read_at === null ? null : formatInstant(row.read_at),
+  }
+}
