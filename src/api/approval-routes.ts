@@ -22,6 +22,7 @@ import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   idParam,
@@ -36,15 +37,18 @@ import {
   refused,
 } from './route-kit.ts'
 
+const reads = headOf('approvals', needs('reader'))
+const writes = headOf('approvals', needs('writer'))
+
 const APPROVAL_ID = 'appr_0197f3b2c4d57a8e9b0c1d2e3f405165'
 
 const getApprovals = createRoute({
-  method: 'get',
-  path: '/approvals',
-  operationId: 'listApprovals',
-  summary: 'What waits for a decision, by deadline; or what was decided, newest first',
-  tags: ['approvals'],
-  ...needs('reader'),
+  ...reads(
+    'get',
+    '/approvals',
+    'listApprovals',
+    'What waits for a decision, by deadline; or what was decided, newest first',
+  ),
   request: {
     query: queryOf({
       ...pageFields,
@@ -71,23 +75,18 @@ const getApprovals = createRoute({
 })
 
 const getOneApproval = createRoute({
-  method: 'get',
-  path: '/approvals/{approval_id}',
-  operationId: 'getApproval',
-  summary: 'One approval with everything needed to decide',
-  tags: ['approvals'],
-  ...needs('reader'),
+  ...reads('get', '/approvals/{approval_id}', 'getApproval', 'One approval with everything needed to decide'),
   request: { query: queryOf({}), params: z.object({ approval_id: idParam('approval', APPROVAL_ID) }) },
   responses: { 200: jsonAnswer(approvalDetailView, 'The approval.'), ...problems(400, 404, 422) },
 })
 
 const postResolve = createRoute({
-  method: 'post',
-  path: '/approvals/{approval_id}/resolve',
-  operationId: 'decideApproval',
-  summary: 'Decide: once, in time, as one of those who were asked',
-  tags: ['approvals'],
-  ...needs('writer'),
+  ...writes(
+    'post',
+    '/approvals/{approval_id}/resolve',
+    'decideApproval',
+    'Decide: once, in time, as one of those who were asked',
+  ),
   request: {
     query: queryOf({}),
     params: z.object({ approval_id: idParam('approval', APPROVAL_ID) }),

@@ -25,6 +25,7 @@ import { answerContent } from './artifact-content.ts'
 import { openPageCursors } from './page-cursor.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   idParam,
@@ -39,16 +40,19 @@ import {
   refused,
 } from './route-kit.ts'
 
+const reads = headOf('artifacts', needs('reader'))
+const writes = headOf('artifacts', needs('writer'))
+
 const params = z.object({ artifact_id: idParam('artifact', 'art_0197f3b2c4d57a8e9b0c1d2e3f405180') })
-const one = { tags: ['artifacts'], ...needs('reader'), request: { query: queryOf({}), params } }
+const request = { query: queryOf({}), params }
 
 const getArtifacts = createRoute({
-  method: 'get',
-  path: '/artifacts',
-  operationId: 'listArtifacts',
-  summary: 'What was produced, newest first, as far as you may see it; the archive only by its status',
-  tags: ['artifacts'],
-  ...needs('reader'),
+  ...reads(
+    'get',
+    '/artifacts',
+    'listArtifacts',
+    'What was produced, newest first, as far as you may see it; the archive only by its status',
+  ),
   request: {
     query: queryOf({
       ...pageFields,
@@ -65,22 +69,21 @@ const getArtifacts = createRoute({
 })
 
 const getOne = createRoute({
-  method: 'get',
-  path: '/artifacts/{artifact_id}',
-  operationId: 'getArtifact',
-  summary: 'One artifact',
-  ...one,
+  ...reads('get', '/artifacts/{artifact_id}', 'getArtifact', 'One artifact'),
+  request,
   responses: { 200: jsonAnswer(artifactView, 'The artifact.'), ...problems(400, 404, 422) },
 })
 
 const file = { content: { 'application/octet-stream': { schema: z.string().meta({ format: 'binary' }) } } }
 
 const getContent = createRoute({
-  method: 'get',
-  path: '/artifacts/{artifact_id}/content',
-  operationId: 'openContent',
-  summary: 'The content as a file, checked against its checksum; one `Range` of bytes is honoured',
-  ...one,
+  ...reads(
+    'get',
+    '/artifacts/{artifact_id}/content',
+    'openContent',
+    'The content as a file, checked against its checksum; one `Range` of bytes is honoured',
+  ),
+  request,
   responses: {
     200: { ...file, description: 'The content, under its own content type.' },
     206: { ...file, description: 'The part of it that was asked for.' },
@@ -89,33 +92,25 @@ const getContent = createRoute({
 })
 
 const getLineage = createRoute({
-  method: 'get',
-  path: '/artifacts/{artifact_id}/lineage',
-  operationId: 'readLineage',
-  summary: 'What it was made from and what was made from it',
-  ...one,
+  ...reads('get', '/artifacts/{artifact_id}/lineage', 'readLineage', 'What it was made from and what was made from it'),
+  request,
   responses: { 200: jsonAnswer(lineageView, 'The picture as nodes and edges.'), ...problems(400, 404, 422) },
 })
 
 const postPublish = createRoute({
-  method: 'post',
-  path: '/artifacts/{artifact_id}/publish',
-  operationId: 'publishArtifact',
-  summary: 'Ask to publish it: a command like any other, with its policy and, outside the house, its approval',
-  tags: ['artifacts'],
-  ...needs('writer'),
+  ...writes(
+    'post',
+    '/artifacts/{artifact_id}/publish',
+    'publishArtifact',
+    'Ask to publish it: a command like any other, with its policy and, outside the house, its approval',
+  ),
   request: { query: queryOf({}), params, body: jsonBody(publishBody, 'Where to') },
   responses: { 202: jsonAnswer(submittedView, 'The command.'), ...problems(404, 409, ...bodyProblems) },
 })
 
 const move = <V extends string>(verb: V, operationId: string, summary: string, role: 'writer' | 'admin') =>
   createRoute({
-    method: 'post',
-    path: `/artifacts/{artifact_id}/${verb}`,
-    operationId,
-    summary,
-    tags: ['artifacts'],
-    ...needs(role),
+    ...headOf('artifacts', needs(role))('post', `/artifacts/{artifact_id}/${verb}`, operationId, summary),
     request: { query: queryOf({}), params, body: jsonBody(reasonBody, summary) },
     responses: { 200: jsonAnswer(artifactView, 'The artifact after it.'), ...problems(404, 409, ...bodyProblems) },
   })

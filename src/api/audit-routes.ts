@@ -14,7 +14,10 @@ import { openPageCursors } from './page-cursor.ts'
 import { readPage } from './read-page.ts'
 import { workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import { jsonAnswer, newRouter, pageFields, pageOf, problems, queryOf, refused } from './route-kit.ts'
+
+const reads = headOf('audit', needs('reader'))
 
 /** A page of the audit never looks as if it were all there was. */
 export function auditPageOf(id: string) {
@@ -29,12 +32,7 @@ export function auditPageOf(id: string) {
 }
 
 const getAudit = createRoute({
-  method: 'get',
-  path: '/audit',
-  operationId: 'listAudit',
-  summary: 'Who asked, what was decided, what was done, what failed: newest first',
-  tags: ['audit'],
-  ...needs('reader'),
+  ...reads('get', '/audit', 'listAudit', 'Who asked, what was decided, what was done, what failed: newest first'),
   request: {
     query: queryOf({
       ...pageFields,
@@ -49,12 +47,12 @@ const getAudit = createRoute({
 
 const counts = z.record(z.string(), z.int())
 const getStats = createRoute({
-  method: 'get',
-  path: '/stats',
-  operationId: 'countCommands',
-  summary: 'How the commands of the last 30 days stand, by status and by error class',
-  tags: ['audit'],
-  ...needs('reader'),
+  ...reads(
+    'get',
+    '/stats',
+    'countCommands',
+    'How the commands of the last 30 days stand, by status and by error class',
+  ),
   request: { query: queryOf({}) },
   responses: {
     200: jsonAnswer(

@@ -41,6 +41,7 @@ import { openPageCursors } from './page-cursor.ts'
 import { readPage } from './read-page.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   idParam,
@@ -54,16 +55,19 @@ import {
   refused,
 } from './route-kit.ts'
 
+const writes = headOf('commands', needs('writer'))
+const reads = headOf('commands', needs('reader'))
+
 const params = z.object({ command_id: idParam('command', 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170') })
 const EVENTS_MAX = 1_000
 
 const postCommand = createRoute({
-  method: 'post',
-  path: '/commands',
-  operationId: 'submitCommand',
-  summary: 'Ask for one governed thing; the answer comes as soon as it is on record',
-  tags: ['commands'],
-  ...needs('writer'),
+  ...writes(
+    'post',
+    '/commands',
+    'submitCommand',
+    'Ask for one governed thing; the answer comes as soon as it is on record',
+  ),
   request: { query: queryOf({}), body: jsonBody(submitCommandBody, 'What is asked for') },
   responses: {
     200: jsonAnswer(submittedView, 'The command that this key had made before.'),
@@ -73,12 +77,7 @@ const postCommand = createRoute({
 })
 
 const getCommands = createRoute({
-  method: 'get',
-  path: '/commands',
-  operationId: 'listCommands',
-  summary: 'The commands of the workspace, newest first',
-  tags: ['commands'],
-  ...needs('reader'),
+  ...reads('get', '/commands', 'listCommands', 'The commands of the workspace, newest first'),
   request: {
     query: queryOf({ ...pageFields, status: commandStatus.optional(), task_name: z.string().max(200).optional() }),
   },
@@ -86,12 +85,12 @@ const getCommands = createRoute({
 })
 
 const getCommand = createRoute({
-  method: 'get',
-  path: '/commands/{command_id}',
-  operationId: 'getCommand',
-  summary: 'One command: where it stands, what came of it, and what can happen next',
-  tags: ['commands'],
-  ...needs('reader'),
+  ...reads(
+    'get',
+    '/commands/{command_id}',
+    'getCommand',
+    'One command: where it stands, what came of it, and what can happen next',
+  ),
   request: { query: queryOf({}), params },
   responses: { 200: jsonAnswer(commandView, 'The command.'), ...problems(400, 404, 422) },
 })
@@ -104,12 +103,7 @@ const action = <P extends string, B extends z.ZodType, A extends z.ZodType>(
   answer: A,
 ) =>
   createRoute({
-    method: 'post',
-    path: `/commands/{command_id}/${verb}`,
-    operationId,
-    summary,
-    tags: ['commands'],
-    ...needs('writer'),
+    ...writes('post', `/commands/{command_id}/${verb}`, operationId, summary),
     request: { query: queryOf({}), params, body: jsonBody(body, summary) },
     responses: { 200: jsonAnswer(answer, 'The command after it.'), ...problems(404, 409, ...bodyProblems) },
   })
@@ -135,23 +129,18 @@ const eventPage = pageOf(eventView, 'DomainEventPage').extend({ archived: archiv
   description: 'One page, and the files that hold what is no longer in the database.',
 })
 const getEvents = createRoute({
-  method: 'get',
-  path: '/commands/{command_id}/events',
-  operationId: 'listCommandEvents',
-  summary: 'What happened to a command, in order',
-  tags: ['commands'],
-  ...needs('reader'),
+  ...reads('get', '/commands/{command_id}/events', 'listCommandEvents', 'What happened to a command, in order'),
   request: { query: queryOf(pageFields), params },
   responses: { 200: jsonAnswer(eventPage, 'A page of events.'), ...problems(400, 404, 422) },
 })
 
 const getEffects = createRoute({
-  method: 'get',
-  path: '/commands/{command_id}/effects',
-  operationId: 'listCommandEffects',
-  summary: 'What a command does to the outside world, in the order of its plan',
-  tags: ['commands'],
-  ...needs('reader'),
+  ...reads(
+    'get',
+    '/commands/{command_id}/effects',
+    'listCommandEffects',
+    'What a command does to the outside world, in the order of its plan',
+  ),
   request: { query: queryOf({}), params },
   responses: {
     200: jsonAnswer(z.object({ items: z.array(effectView) }).meta({ id: 'EffectList' }), 'Its effects.'),
@@ -160,12 +149,12 @@ const getEffects = createRoute({
 })
 
 const getExplanation = createRoute({
-  method: 'get',
-  path: '/commands/{command_id}/explanation',
-  operationId: 'explainCommand',
-  summary: 'Why a command is where it is: who asked, which rule decided, who approved, what was done',
-  tags: ['commands'],
-  ...needs('reader'),
+  ...reads(
+    'get',
+    '/commands/{command_id}/explanation',
+    'explainCommand',
+    'Why a command is where it is: who asked, which rule decided, who approved, what was done',
+  ),
   request: { query: queryOf({}), params },
   responses: { 200: jsonAnswer(explanationView, 'The chain, in plain words.'), ...problems(400, 404, 422) },
 })

@@ -22,6 +22,7 @@ import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
 import { principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   jsonAnswer,
@@ -35,15 +36,13 @@ import {
   refused,
 } from './route-kit.ts'
 
+const reads = headOf('connectors', needs('reader'))
+const administers = headOf('connectors', needs('admin'))
+
 const connectorId = z.string().min(1).max(100).meta({ example: 'hotel_booking' })
 
 const getConnectors = createRoute({
-  method: 'get',
-  path: '/connectors',
-  operationId: 'listConnectors',
-  summary: 'The connectors of this installation',
-  tags: ['connectors'],
-  ...needs('reader'),
+  ...reads('get', '/connectors', 'listConnectors', 'The connectors of this installation'),
   request: { query: queryOf({}) },
   responses: {
     200: jsonAnswer(z.object({ items: z.array(connectorView) }).meta({ id: 'ConnectorList' }), 'The connectors.'),
@@ -52,23 +51,18 @@ const getConnectors = createRoute({
 })
 
 const getOneConnector = createRoute({
-  method: 'get',
-  path: '/connectors/{connector_id}',
-  operationId: 'getConnector',
-  summary: 'One connector with the contract of every operation',
-  tags: ['connectors'],
-  ...needs('reader'),
+  ...reads('get', '/connectors/{connector_id}', 'getConnector', 'One connector with the contract of every operation'),
   request: { query: queryOf({}), params: z.object({ connector_id: connectorId }) },
   responses: { 200: jsonAnswer(connectorDetailView, 'The connector.'), ...problems(404, 422) },
 })
 
 const getInvocations = createRoute({
-  method: 'get',
-  path: '/connectors/{connector_id}/invocations',
-  operationId: 'listInvocations',
-  summary: 'The calls of a connector in this workspace, newest first',
-  tags: ['connectors'],
-  ...needs('reader'),
+  ...reads(
+    'get',
+    '/connectors/{connector_id}/invocations',
+    'listInvocations',
+    'The calls of a connector in this workspace, newest first',
+  ),
   request: {
     query: queryOf({
       ...pageFields,
@@ -90,34 +84,34 @@ const getInvocations = createRoute({
 const definitionList = z.object({ items: z.array(definitionView) }).meta({ id: 'ConnectorDefinitionList' })
 
 const getDefinitions = createRoute({
-  method: 'get',
-  path: '/connectors/{connector_id}/definitions',
-  operationId: 'listConnectorDefinitions',
-  summary: 'What a provider that describes itself said last, and what of it is approved',
-  tags: ['connectors'],
-  ...needs('reader'),
+  ...reads(
+    'get',
+    '/connectors/{connector_id}/definitions',
+    'listConnectorDefinitions',
+    'What a provider that describes itself said last, and what of it is approved',
+  ),
   request: { query: queryOf({}), params: z.object({ connector_id: connectorId }) },
   responses: { 200: jsonAnswer(definitionList, 'The definitions.'), ...problems(404, 422) },
 })
 
 const postCheck = createRoute({
-  method: 'post',
-  path: '/connectors/{connector_id}/definitions/check',
-  operationId: 'checkConnectorDefinitions',
-  summary: 'Ask the provider what it says about itself now; none of its operations is called',
-  tags: ['connectors'],
-  ...needs('admin'),
+  ...administers(
+    'post',
+    '/connectors/{connector_id}/definitions/check',
+    'checkConnectorDefinitions',
+    'Ask the provider what it says about itself now; none of its operations is called',
+  ),
   request: { query: queryOf({}), params: z.object({ connector_id: connectorId }) },
   responses: { 200: jsonAnswer(definitionList, 'The definitions.'), ...problems(404, ...bodyProblems, 503) },
 })
 
 const postApprove = createRoute({
-  method: 'post',
-  path: '/connectors/{connector_id}/definitions/{operation}/approve',
-  operationId: 'approveConnectorDefinition',
-  summary: 'Approve the definition of an operation, named by the hash that was shown',
-  tags: ['connectors'],
-  ...needs('admin'),
+  ...administers(
+    'post',
+    '/connectors/{connector_id}/definitions/{operation}/approve',
+    'approveConnectorDefinition',
+    'Approve the definition of an operation, named by the hash that was shown',
+  ),
   request: {
     query: queryOf({}),
     params: z.object({ connector_id: connectorId, operation: connectorId }),

@@ -23,6 +23,7 @@ import { openPageCursors } from './page-cursor.ts'
 import { readPage } from './read-page.ts'
 import { principalOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   idParam,
@@ -36,24 +37,17 @@ import {
   refused,
 } from './route-kit.ts'
 
+const reads = headOf('identity', needs('reader', 'org'))
+const administers = headOf('identity', needs('admin', 'org'))
+
 const getMe = createRoute({
-  method: 'get',
-  path: '/me',
-  operationId: 'describeMe',
-  summary: 'Who am I, and what may I do?',
-  tags: ['identity'],
-  ...needs('reader', 'org'),
+  ...reads('get', '/me', 'describeMe', 'Who am I, and what may I do?'),
   request: { query: queryOf({}) },
   responses: { 200: jsonAnswer(meView, 'You.'), ...problems(422) },
 })
 
 const getWorkspaces = createRoute({
-  method: 'get',
-  path: '/workspaces',
-  operationId: 'listWorkspaces',
-  summary: 'The workspaces that you may enter, by short name',
-  tags: ['identity'],
-  ...needs('reader', 'org'),
+  ...reads('get', '/workspaces', 'listWorkspaces', 'The workspaces that you may enter, by short name'),
   request: { query: queryOf(pageFields) },
   responses: {
     200: jsonAnswer(pageOf(workspaceView, 'WorkspacePage'), 'A page of workspaces.'),
@@ -62,45 +56,30 @@ const getWorkspaces = createRoute({
 })
 
 const postWorkspace = createRoute({
-  method: 'post',
-  path: '/workspaces',
-  operationId: 'createWorkspace',
-  summary: 'Create a workspace that you own',
-  tags: ['identity'],
-  ...needs('admin', 'org'),
+  ...administers('post', '/workspaces', 'createWorkspace', 'Create a workspace that you own'),
   request: { query: queryOf({}), body: jsonBody(createWorkspaceBody, 'The workspace') },
   responses: { 201: jsonAnswer(workspaceView, 'The new workspace.'), ...problems(404, 409, ...bodyProblems) },
 })
 
 const getKeys = createRoute({
-  method: 'get',
-  path: '/keys',
-  operationId: 'listApiKeys',
-  summary: 'The API keys of your organisation, newest first, without their secrets',
-  tags: ['identity'],
-  ...needs('admin', 'org'),
+  ...administers(
+    'get',
+    '/keys',
+    'listApiKeys',
+    'The API keys of your organisation, newest first, without their secrets',
+  ),
   request: { query: queryOf(pageFields) },
   responses: { 200: jsonAnswer(pageOf(apiKeyView, 'ApiKeyPage'), 'A page of keys.'), ...problems(400, 422) },
 })
 
 const postKey = createRoute({
-  method: 'post',
-  path: '/keys',
-  operationId: 'createApiKey',
-  summary: 'Create an API key; the answer shows it once',
-  tags: ['identity'],
-  ...needs('admin', 'org'),
+  ...administers('post', '/keys', 'createApiKey', 'Create an API key; the answer shows it once'),
   request: { query: queryOf({}), body: jsonBody(createApiKeyBody, 'The key') },
   responses: { 201: jsonAnswer(createdApiKeyView, 'The key with its secret.'), ...problems(404, ...bodyProblems) },
 })
 
 const deleteKey = createRoute({
-  method: 'delete',
-  path: '/keys/{key_id}',
-  operationId: 'revokeApiKey',
-  summary: 'Revoke an API key at once',
-  tags: ['identity'],
-  ...needs('admin', 'org'),
+  ...administers('delete', '/keys/{key_id}', 'revokeApiKey', 'Revoke an API key at once'),
   request: {
     query: queryOf({}),
     params: z.object({ key_id: idParam('api_key', 'key_0197f3b2c4d57a8e9b0c1d2e3f405164') }),

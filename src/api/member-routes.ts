@@ -8,6 +8,7 @@ import { openPageCursors } from './page-cursor.ts'
 import { readPage } from './read-page.ts'
 import { principalOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   idParam,
@@ -20,25 +21,29 @@ import {
   refused,
 } from './route-kit.ts'
 
+const administers = headOf('identity', needs('admin', 'org'))
+const audits = headOf('audit', needs('admin', 'org'))
+
 const params = z.object({ workspace: idParam('workspace', 'ws_0197f3b2c4d57a8e9b0c1d2e3f405162') })
-const administers = { tags: ['identity'], ...needs('admin', 'org') }
 
 const postMember = createRoute({
-  method: 'post',
-  path: '/workspaces/{workspace}/members',
-  operationId: 'addMember',
-  summary: 'Let somebody enter a workspace: they get its access role',
-  ...administers,
+  ...administers(
+    'post',
+    '/workspaces/{workspace}/members',
+    'addMember',
+    'Let somebody enter a workspace: they get its access role',
+  ),
   request: { query: queryOf({}), params, body: jsonBody(addMemberBody, 'The person') },
   responses: { 200: jsonAnswer(changedView, 'Whether they were out.'), ...problems(404, 409, ...bodyProblems) },
 })
 
 const deleteMember = createRoute({
-  method: 'delete',
-  path: '/workspaces/{workspace}/members/{user_id}',
-  operationId: 'removeMember',
-  summary: 'Let somebody enter a workspace no more: they lose its access role',
-  ...administers,
+  ...administers(
+    'delete',
+    '/workspaces/{workspace}/members/{user_id}',
+    'removeMember',
+    'Let somebody enter a workspace no more: they lose its access role',
+  ),
   request: {
     query: queryOf({}),
     params: params.extend({ user_id: idParam('user', 'user_0197f3b2c4d57a8e9b0c1d2e3f405163') }),
@@ -47,12 +52,12 @@ const deleteMember = createRoute({
 })
 
 const getOrgAudit = createRoute({
-  method: 'get',
-  path: '/org/audit',
-  operationId: 'listOrgAudit',
-  summary: 'People, roles and unbound keys of your organisation: who changed what, newest first',
-  tags: ['audit'],
-  ...needs('admin', 'org'),
+  ...audits(
+    'get',
+    '/org/audit',
+    'listOrgAudit',
+    'People, roles and unbound keys of your organisation: who changed what, newest first',
+  ),
   request: {
     query: queryOf({ ...pageFields, event_type: z.string().max(100).optional().meta({ example: 'api_key_created' }) }),
   },

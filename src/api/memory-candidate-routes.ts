@@ -30,6 +30,7 @@ import { actIn, viewerOf } from './memory-reader.ts'
 import { openPageCursors } from './page-cursor.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   idParam,
@@ -45,38 +46,29 @@ import {
 } from './route-kit.ts'
 
 const params = z.object({ memory_candidate_id: idParam('memory_candidate', CANDIDATE_ID) })
-const about = { tags: ['memory'] }
+const reads = headOf('memory', needs('reader'))
+const writes = headOf('memory', needs('writer'))
 
 const getCandidates = createRoute({
-  method: 'get',
-  path: '/memory/candidates',
-  operationId: 'listMemoryCandidates',
-  summary: 'What was proposed for memory, newest first',
-  ...about,
-  ...needs('reader'),
+  ...reads('get', '/memory/candidates', 'listMemoryCandidates', 'What was proposed for memory, newest first'),
   request: { query: queryOf({ ...pageFields, status: candidateStatus.optional() }) },
   responses: { 200: jsonAnswer(pageOf(candidateView, 'MemoryCandidatePage'), 'A page.'), ...problems(400, 404, 422) },
 })
 
 const getOneCandidate = createRoute({
-  method: 'get',
-  path: '/memory/candidates/{memory_candidate_id}',
-  operationId: 'getMemoryCandidate',
-  summary: 'One candidate with what its subject agreed to',
-  ...about,
-  ...needs('reader'),
+  ...reads(
+    'get',
+    '/memory/candidates/{memory_candidate_id}',
+    'getMemoryCandidate',
+    'One candidate with what its subject agreed to',
+  ),
   request: { query: queryOf({}), params },
   responses: { 200: jsonAnswer(candidateDetailView, 'The candidate.'), ...problems(400, 404, 422) },
 })
 
 const decision = (verb: 'approve' | 'reject', operationId: string, summary: string) =>
   ({
-    method: 'post',
-    path: `/memory/candidates/{memory_candidate_id}/${verb}`,
-    operationId,
-    summary,
-    ...about,
-    ...needs('writer'),
+    ...writes('post', `/memory/candidates/{memory_candidate_id}/${verb}`, operationId, summary),
     request: { query: queryOf({}), params, body: jsonBody(decideCandidateBody, 'The reason') },
     responses: { 200: jsonAnswer(candidateDetailView, 'The candidate.'), ...problems(404, 409, ...bodyProblems) },
   }) as const
@@ -84,34 +76,29 @@ const postApprove = createRoute(decision('approve', 'approveMemoryCandidate', 'S
 const postReject = createRoute(decision('reject', 'rejectMemoryCandidate', 'Say no: the same as in the inbox'))
 
 const getConsents = createRoute({
-  method: 'get',
-  path: '/memory/consents',
-  operationId: 'listMemoryConsents',
-  summary: 'Who agreed to what, standing or taken back',
-  ...about,
-  ...needs('reader'),
+  ...reads('get', '/memory/consents', 'listMemoryConsents', 'Who agreed to what, standing or taken back'),
   request: { query: queryOf({ limit: pageFields.limit, subject: subjectField().optional() }) },
   responses: { 200: jsonAnswer(consentListView, 'Consents.'), ...problems(400, 404, 422) },
 })
 
 const postConsent = createRoute({
-  method: 'post',
-  path: '/memory/consents',
-  operationId: 'grantMemoryConsent',
-  summary: 'Agree that something of a kind may be remembered about a subject',
-  ...about,
-  ...needs('writer'),
+  ...writes(
+    'post',
+    '/memory/consents',
+    'grantMemoryConsent',
+    'Agree that something of a kind may be remembered about a subject',
+  ),
   request: { query: queryOf({}), body: jsonBody(grantConsentBody, 'What is agreed to') },
   responses: { 201: jsonAnswer(consentView, 'The consent.'), ...problems(404, 409, ...bodyProblems) },
 })
 
 const postRevoke = createRoute({
-  method: 'post',
-  path: '/memory/consents/{memory_consent_id}/revoke',
-  operationId: 'revokeMemoryConsent',
-  summary: 'Take a consent back; what is remembered stays until it is forgotten',
-  ...about,
-  ...needs('writer'),
+  ...writes(
+    'post',
+    '/memory/consents/{memory_consent_id}/revoke',
+    'revokeMemoryConsent',
+    'Take a consent back; what is remembered stays until it is forgotten',
+  ),
   request: { query: queryOf({}), params: z.object({ memory_consent_id: idParam('memory_consent', CONSENT_ID) }) },
   responses: { 200: jsonAnswer(consentView, 'The consent.'), ...problems(400, 404, 409, 422) },
 })

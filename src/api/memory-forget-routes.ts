@@ -25,72 +25,65 @@ import {
 import { actIn } from './memory-reader.ts'
 import { principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import { bodyProblems, idParam, jsonAnswer, jsonBody, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
-const about = { tags: ['memory'] }
+const reads = headOf('memory', needs('reader'))
+const writes = headOf('memory', needs('writer'))
+const administers = headOf('memory', needs('admin'))
 
 const postPreview = createRoute({
-  method: 'post',
-  path: '/memory/forget/preview',
-  operationId: 'previewForget',
-  summary: 'Everything that forgetting a subject would erase, without what it says; nothing is changed',
-  ...about,
-  ...needs('writer'),
+  ...writes(
+    'post',
+    '/memory/forget/preview',
+    'previewForget',
+    'Everything that forgetting a subject would erase, without what it says; nothing is changed',
+  ),
   request: { query: queryOf({}), body: jsonBody(previewForgetBody, 'Whom it would be about') },
   responses: { 200: jsonAnswer(forgetPreviewView, 'What is known.'), ...problems(404, ...bodyProblems) },
 })
 
 const postForget = createRoute({
-  method: 'post',
-  path: '/memory/forget',
-  operationId: 'requestForget',
-  summary: 'Ask to erase everything about a subject; it happens after an approval',
-  ...about,
-  ...needs('writer'),
+  ...writes(
+    'post',
+    '/memory/forget',
+    'requestForget',
+    'Ask to erase everything about a subject; it happens after an approval',
+  ),
   request: { query: queryOf({}), body: jsonBody(forgetBody, 'Whom to forget') },
   responses: { 202: jsonAnswer(erasureView, 'The request.'), ...problems(404, 409, ...bodyProblems) },
 })
 
 const getOneErasure = createRoute({
-  method: 'get',
-  path: '/memory/erasures/{memory_erasure_id}',
-  operationId: 'getMemoryErasure',
-  summary: 'A request to forget, and its certificate once it was carried out',
-  ...about,
-  ...needs('reader'),
+  ...reads(
+    'get',
+    '/memory/erasures/{memory_erasure_id}',
+    'getMemoryErasure',
+    'A request to forget, and its certificate once it was carried out',
+  ),
   request: { query: queryOf({}), params: z.object({ memory_erasure_id: idParam('memory_erasure', ERASURE_ID) }) },
   responses: { 200: jsonAnswer(erasureView, 'The erasure.'), ...problems(400, 404, 422) },
 })
 
 const getHolds = createRoute({
-  method: 'get',
-  path: '/memory/holds',
-  operationId: 'listMemoryHolds',
-  summary: 'The holds on a subject, standing or released',
-  ...about,
-  ...needs('reader'),
+  ...reads('get', '/memory/holds', 'listMemoryHolds', 'The holds on a subject, standing or released'),
   request: { query: queryOf({ subject: subjectField() }) },
   responses: { 200: jsonAnswer(holdListView, 'Holds.'), ...problems(400, 404, 422) },
 })
 
 const postHold = createRoute({
-  method: 'post',
-  path: '/memory/holds',
-  operationId: 'placeMemoryHold',
-  summary: 'Keep what is known about a subject, whoever asks to forget it',
-  ...about,
-  ...needs('admin'),
+  ...administers(
+    'post',
+    '/memory/holds',
+    'placeMemoryHold',
+    'Keep what is known about a subject, whoever asks to forget it',
+  ),
   request: { query: queryOf({}), body: jsonBody(placeHoldBody, 'What must be kept') },
   responses: { 201: jsonAnswer(holdView, 'The hold.'), ...problems(404, ...bodyProblems) },
 })
 
 const postRelease = createRoute({
-  method: 'post',
-  path: '/memory/holds/{memory_hold_id}/release',
-  operationId: 'releaseMemoryHold',
-  summary: 'End a hold',
-  ...about,
-  ...needs('admin'),
+  ...administers('post', '/memory/holds/{memory_hold_id}/release', 'releaseMemoryHold', 'End a hold'),
   request: { query: queryOf({}), params: z.object({ memory_hold_id: idParam('memory_hold', HOLD_ID) }) },
   responses: { 200: jsonAnswer(holdView, 'The hold.'), ...problems(400, 404, 422) },
 })

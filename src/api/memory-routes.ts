@@ -19,6 +19,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { readerOf } from './memory-reader.ts'
 import { principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   idParam,
@@ -32,16 +33,19 @@ import {
   refused,
 } from './route-kit.ts'
 
+const reads = headOf('memory', needs('reader'))
+const writes = headOf('memory', needs('writer'))
+
 const label = (example: string, description: string) =>
   z.string().min(1).max(200).optional().meta({ example, description })
 
 const getMemory = createRoute({
-  method: 'get',
-  path: '/memory',
-  operationId: 'searchMemory',
-  summary: 'What is remembered: by subject, task type, connector or text; the read is recorded',
-  tags: ['memory'],
-  ...needs('reader'),
+  ...reads(
+    'get',
+    '/memory',
+    'searchMemory',
+    'What is remembered: by subject, task type, connector or text; the read is recorded',
+  ),
   request: {
     query: queryOf({
       limit: pageFields.limit,
@@ -56,23 +60,18 @@ const getMemory = createRoute({
 })
 
 const getOneMemory = createRoute({
-  method: 'get',
-  path: '/memory/records/{memory_id}',
-  operationId: 'readMemory',
-  summary: 'One memory, in whatever state; the read is recorded',
-  tags: ['memory'],
-  ...needs('reader'),
+  ...reads('get', '/memory/records/{memory_id}', 'readMemory', 'One memory, in whatever state; the read is recorded'),
   request: { query: queryOf({}), params: z.object({ memory_id: idParam('memory', MEMORY_ID) }) },
   responses: { 200: jsonAnswer(memoryView, 'The memory.'), ...problems(400, 404, 422) },
 })
 
 const postMemory = createRoute({
-  method: 'post',
-  path: '/memory',
-  operationId: 'proposeMemory',
-  summary: 'Propose something to remember: written at once, put to a person, or refused',
-  tags: ['memory'],
-  ...needs('writer'),
+  ...writes(
+    'post',
+    '/memory',
+    'proposeMemory',
+    'Propose something to remember: written at once, put to a person, or refused',
+  ),
   request: { query: queryOf({}), body: jsonBody(proposeMemoryBody, 'What to remember') },
   responses: { 202: jsonAnswer(proposedView, 'The candidate.'), ...problems(404, 409, ...bodyProblems) },
 })

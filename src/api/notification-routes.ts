@@ -12,6 +12,7 @@ import { encodeId } from '#kernel/ids'
 import type { ApiDeps } from './api-deps.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   idParam,
@@ -24,13 +25,10 @@ import {
   refused,
 } from './route-kit.ts'
 
+const reads = headOf('connectors', needs('reader'))
+
 const getNotifications = createRoute({
-  method: 'get',
-  path: '/notifications',
-  operationId: 'listNotifications',
-  summary: 'What was sent to you in the app, newest first',
-  tags: ['connectors'],
-  ...needs('reader'),
+  ...reads('get', '/notifications', 'listNotifications', 'What was sent to you in the app, newest first'),
   request: {
     query: queryOf({
       limit: pageFields.limit,
@@ -47,12 +45,12 @@ const getNotifications = createRoute({
 })
 
 const postRead = createRoute({
-  method: 'post',
-  path: '/notifications/{notification_id}/read',
-  operationId: 'readNotification',
-  summary: 'Say that you have read a message; once is enough, and the first time stands',
-  tags: ['connectors'],
-  ...needs('reader'),
+  ...reads(
+    'post',
+    '/notifications/{notification_id}/read',
+    'readNotification',
+    'Say that you have read a message; once is enough, and the first time stands',
+  ),
   request: {
     query: queryOf({}),
     params: z.object({ notification_id: idParam('connector_invocation', 'inv_0197f3b2c4d57a8e9b0c1d2e3f405171') }),
@@ -61,12 +59,12 @@ const postRead = createRoute({
 })
 
 const postReadAll = createRoute({
-  method: 'post',
-  path: '/notifications/read',
-  operationId: 'readAllNotifications',
-  summary: 'Say that you have read everything that was sent to you here',
-  tags: ['connectors'],
-  ...needs('reader'),
+  ...reads(
+    'post',
+    '/notifications/read',
+    'readAllNotifications',
+    'Say that you have read everything that was sent to you here',
+  ),
   request: { query: queryOf({}) },
   responses: {
     200: jsonAnswer(

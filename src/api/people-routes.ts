@@ -38,6 +38,7 @@ import { openPageCursors } from './page-cursor.ts'
 import { readPage } from './read-page.ts'
 import { principalOf } from './request-context.ts'
 import { needs, needsNothing } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   idParam,
@@ -51,26 +52,21 @@ import {
   refused,
 } from './route-kit.ts'
 
+const administers = headOf('identity', needs('admin', 'org'))
+const reads = headOf('identity', needs('reader', 'org'))
+const open = headOf('identity', needsNothing())
+
 const USER_ID = 'user_0197f3b2c4d57a8e9b0c1d2e3f405163'
 const params = z.object({ user_id: idParam('user', USER_ID) })
-const administers = { tags: ['identity'], ...needs('admin', 'org') }
 
 const getPeople = createRoute({
-  method: 'get',
-  path: '/people',
-  operationId: 'listPeople',
-  summary: 'The people of your organisation, newest first',
-  ...administers,
+  ...administers('get', '/people', 'listPeople', 'The people of your organisation, newest first'),
   request: { query: queryOf(pageFields) },
   responses: { 200: jsonAnswer(pageOf(personView, 'PersonPage'), 'A page of people.'), ...problems(400, 422) },
 })
 
 const postPerson = createRoute({
-  method: 'post',
-  path: '/people',
-  operationId: 'invitePerson',
-  summary: 'Bring somebody in; the answer shows their invitation once',
-  ...administers,
+  ...administers('post', '/people', 'invitePerson', 'Bring somebody in; the answer shows their invitation once'),
   request: { query: queryOf({}), body: jsonBody(invitePersonBody, 'The person') },
   responses: { 201: jsonAnswer(invitedPersonView, 'The new person.'), ...problems(404, 409, ...bodyProblems) },
 })
@@ -84,11 +80,7 @@ const change = <V extends string, B extends z.ZodType, A extends z.ZodType>(
   answer: A,
 ) =>
   createRoute({
-    method: 'post',
-    path: `/people/{user_id}/${verb}`,
-    operationId,
-    summary,
-    ...administers,
+    ...administers('post', `/people/{user_id}/${verb}`, operationId, summary),
     request: { query: queryOf({}), params, body: jsonBody(body, summary) },
     responses: { 200: jsonAnswer(answer, 'The person after it.'), ...problems(404, 409, ...bodyProblems) },
   })
@@ -119,11 +111,7 @@ const postInvite = change(
 )
 
 const deleteOrgRole = createRoute({
-  method: 'delete',
-  path: '/people/{user_id}/org-roles/{org_role}',
-  operationId: 'takeOrgRole',
-  summary: 'Take an org role from somebody',
-  ...administers,
+  ...administers('delete', '/people/{user_id}/org-roles/{org_role}', 'takeOrgRole', 'Take an org role from somebody'),
   request: {
     query: queryOf({}),
     params: params.extend({ org_role: parsedField(parseSlug).meta({ type: 'string', example: 'finance' }) }),
@@ -132,33 +120,19 @@ const deleteOrgRole = createRoute({
 })
 
 const getOrgRoles = createRoute({
-  method: 'get',
-  path: '/org-roles',
-  operationId: 'listOrgRoles',
-  summary: 'The org roles of your organisation, by short name',
-  tags: ['identity'],
-  ...needs('reader', 'org'),
+  ...reads('get', '/org-roles', 'listOrgRoles', 'The org roles of your organisation, by short name'),
   request: { query: queryOf(pageFields) },
   responses: { 200: jsonAnswer(pageOf(orgRoleView, 'OrgRolePage'), 'A page of roles.'), ...problems(400, 422) },
 })
 
 const postOrgRoles = createRoute({
-  method: 'post',
-  path: '/org-roles',
-  operationId: 'createOrgRole',
-  summary: 'Create an org role',
-  ...administers,
+  ...administers('post', '/org-roles', 'createOrgRole', 'Create an org role'),
   request: { query: queryOf({}), body: jsonBody(createOrgRoleBody, 'The role') },
   responses: { 201: jsonAnswer(orgRoleView, 'The new role.'), ...problems(404, 409, ...bodyProblems) },
 })
 
 const postRedeem = createRoute({
-  method: 'post',
-  path: '/invitations/redeem',
-  operationId: 'redeemInvitation',
-  summary: 'Exchange an invitation, once, for your first key',
-  tags: ['identity'],
-  ...needsNothing(),
+  ...open('post', '/invitations/redeem', 'redeemInvitation', 'Exchange an invitation, once, for your first key'),
   request: { query: queryOf({}), body: jsonBody(redeemBody, 'The invitation') },
   responses: { 201: jsonAnswer(createdApiKeyView, 'Your key.'), ...problems(...bodyProblems) },
 })

@@ -3,7 +3,10 @@ import { createRoute, z } from '@hono/zod-openapi'
 import type { OpenApiDocument } from './openapi.ts'
 import { referencePage } from './reference-page.ts'
 import { needsNothing } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import { jsonAnswer, newRouter } from './route-kit.ts'
+
+const open = headOf('server', needsNothing())
 
 const landingView = z
   .object({
@@ -14,12 +17,7 @@ const landingView = z
   .meta({ id: 'Landing', description: 'Where to go from here.' })
 
 const getLanding = createRoute({
-  method: 'get',
-  path: '/',
-  operationId: 'describeServer',
-  summary: 'What this server is, and where to go from here',
-  tags: ['server'],
-  ...needsNothing(),
+  ...open('get', '/', 'describeServer', 'What this server is, and where to go from here'),
   responses: {
     200: jsonAnswer(landingView, 'The server.'),
     302: { description: 'Browsers are sent to the reference.' },
@@ -27,22 +25,12 @@ const getLanding = createRoute({
 })
 
 const getOpenApi = createRoute({
-  method: 'get',
-  path: '/openapi.json',
-  operationId: 'describeApi',
-  summary: 'This description',
-  tags: ['server'],
-  ...needsNothing(),
+  ...open('get', '/openapi.json', 'describeApi', 'This description'),
   responses: { 200: jsonAnswer(z.record(z.string(), z.unknown()), 'OpenAPI 3.1.') },
 })
 
 const getReference = createRoute({
-  method: 'get',
-  path: '/reference',
-  operationId: 'showReference',
-  summary: 'The API reference for people',
-  tags: ['server'],
-  ...needsNothing(),
+  ...open('get', '/reference', 'showReference', 'The API reference for people'),
   responses: { 200: { description: 'A page.', content: { 'text/html': { schema: z.string() } } } },
 })
 

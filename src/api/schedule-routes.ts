@@ -22,6 +22,7 @@ import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
 import { principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   idParam,
@@ -35,6 +36,9 @@ import {
   queryOf,
   refused,
 } from './route-kit.ts'
+
+const reads = headOf('schedules', needs('reader'))
+const writes = headOf('schedules', needs('writer'))
 
 const OCCURRENCES_MAX = 100
 
@@ -65,12 +69,12 @@ const occurrences = parsedField(parseOccurrences)
   })
 
 const getSchedules = createRoute({
-  method: 'get',
-  path: '/schedules',
-  operationId: 'listSchedules',
-  summary: 'The schedules of the workspace, by name, with their next due times and last firings',
-  tags: ['schedules'],
-  ...needs('reader'),
+  ...reads(
+    'get',
+    '/schedules',
+    'listSchedules',
+    'The schedules of the workspace, by name, with their next due times and last firings',
+  ),
   request: { query: queryOf({ ...pageFields, occurrences }) },
   responses: {
     200: jsonAnswer(pageOf(scheduleView, 'SchedulePage'), 'A page of schedules.'),
@@ -79,12 +83,7 @@ const getSchedules = createRoute({
 })
 
 const postSchedule = createRoute({
-  method: 'post',
-  path: '/schedules',
-  operationId: 'createSchedule',
-  summary: 'Have a command asked for by the clock, with your rights',
-  tags: ['schedules'],
-  ...needs('writer'),
+  ...writes('post', '/schedules', 'createSchedule', 'Have a command asked for by the clock, with your rights'),
   request: { query: queryOf({}), body: jsonBody(createScheduleBody, 'What, and when') },
   responses: {
     200: jsonAnswer(scheduleView, 'The same schedule was there already.'),
@@ -94,34 +93,19 @@ const postSchedule = createRoute({
 })
 
 const getOneSchedule = createRoute({
-  method: 'get',
-  path: '/schedules/{schedule_id}',
-  operationId: 'getSchedule',
-  summary: 'One schedule, with its counts',
-  tags: ['schedules'],
-  ...needs('reader'),
+  ...reads('get', '/schedules/{schedule_id}', 'getSchedule', 'One schedule, with its counts'),
   request: { query: queryOf({ occurrences }), params },
   responses: { 200: jsonAnswer(scheduleDetailView, 'The schedule.'), ...problems(400, 404, 422) },
 })
 
 const patchSchedule = createRoute({
-  method: 'patch',
-  path: '/schedules/{schedule_id}',
-  operationId: 'changeSchedule',
-  summary: 'Change a schedule, or switch it on or off',
-  tags: ['schedules'],
-  ...needs('writer'),
+  ...writes('patch', '/schedules/{schedule_id}', 'changeSchedule', 'Change a schedule, or switch it on or off'),
   request: { query: queryOf({}), params, body: jsonBody(changeScheduleBody, 'What shall be different') },
   responses: { 200: jsonAnswer(scheduleView, 'The schedule as it is now.'), ...problems(404, 409, ...bodyProblems) },
 })
 
 const deleteSchedule = createRoute({
-  method: 'delete',
-  path: '/schedules/{schedule_id}',
-  operationId: 'removeSchedule',
-  summary: 'End a schedule; what it asked for goes on',
-  tags: ['schedules'],
-  ...needs('writer'),
+  ...writes('delete', '/schedules/{schedule_id}', 'removeSchedule', 'End a schedule; what it asked for goes on'),
   request: { query: queryOf({}), params },
   responses: { 204: { description: 'It fires no more.' }, ...problems(400, 404, 409, 422) },
 })

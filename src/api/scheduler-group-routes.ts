@@ -13,6 +13,7 @@ import {
 } from '#domains/scheduler'
 import { openPageCursors } from './page-cursor.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   jsonAnswer,
@@ -35,35 +36,33 @@ import {
   withFace,
 } from './scheduler-face.ts'
 
-const tags = ['scheduler']
-const reads = { tags, ...needs('reader', 'org') }
-const writes = { tags, ...needs('writer', 'org') }
+const reads = headOf('scheduler', needs('reader', 'org'))
+const writes = headOf('scheduler', needs('writer', 'org'))
+
 const query = queryOf({})
 
 const getGroups = createRoute({
-  method: 'get',
-  path: '/scheduler/groups',
-  operationId: 'listSchedulerGroups',
-  summary: 'Groups of jobs, newest first',
-  ...reads,
+  ...reads('get', '/scheduler/groups', 'listSchedulerGroups', 'Groups of jobs, newest first'),
   request: { query: queryOf(schedulerPage) },
   responses: { 200: jsonAnswer(pageOf(groupView, 'SchedulerGroupPage'), 'A page.'), ...problems(400, 404, 422) },
 })
 const postGroup = createRoute({
-  method: 'post',
-  path: '/scheduler/groups',
-  operationId: 'submitSchedulerGroup',
-  summary: 'Queue several jobs that belong together: all or none',
-  ...writes,
+  ...writes(
+    'post',
+    '/scheduler/groups',
+    'submitSchedulerGroup',
+    'Queue several jobs that belong together: all or none',
+  ),
   request: { query, body: jsonBody(submitGroupBody, 'The group') },
   responses: { 201: jsonAnswer(submittedGroupView, 'The group and its jobs.'), ...problems(404, ...bodyProblems) },
 })
 const getGroup = createRoute({
-  method: 'get',
-  path: '/scheduler/groups/{group_id}',
-  operationId: 'readSchedulerGroup',
-  summary: 'One group, its status and how far its members are',
-  ...reads,
+  ...reads(
+    'get',
+    '/scheduler/groups/{group_id}',
+    'readSchedulerGroup',
+    'One group, its status and how far its members are',
+  ),
   request: { query, params: groupParam },
   responses: { 200: jsonAnswer(groupView, 'The group.'), ...problems(400, 404, 422) },
 })

@@ -27,6 +27,7 @@ import {
 import { accept, type Decision } from '#kernel/refusal'
 import { openPageCursors } from './page-cursor.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   idParam,
@@ -50,7 +51,9 @@ import {
   withFace,
 } from './scheduler-face.ts'
 
-const tags = ['scheduler']
+const reads = headOf('scheduler', needs('reader', 'org'))
+const writes = headOf('scheduler', needs('writer', 'org'))
+
 const jobPage = pageOf(jobView, 'SchedulerJobPage')
 const chainView = jobReportView
   .extend({ chain: z.array(jobReportView).meta({ description: 'From the original to its newest retry.' }) })
@@ -60,24 +63,19 @@ const cancelledView = jobReportView
   .meta({ id: 'SchedulerCancelledJob' })
 
 const postJob = createRoute({
-  method: 'post',
-  path: '/scheduler/jobs',
-  operationId: 'submitSchedulerJob',
-  summary: 'Put a job at the end of its priority',
-  description: 'A type whose jobs name their own command needs an administrator.',
-  tags,
-  ...needs('writer', 'org'),
+  ...writes(
+    'post',
+    '/scheduler/jobs',
+    'submitSchedulerJob',
+    'Put a job at the end of its priority',
+    'A type whose jobs name their own command needs an administrator.',
+  ),
   request: { query: queryOf({}), body: jsonBody(submitJobBody, 'The job') },
   responses: { 201: jsonAnswer(jobView, 'The queued job.'), ...problems(404, 409, ...bodyProblems) },
 })
 
 const getJobs = createRoute({
-  method: 'get',
-  path: '/scheduler/jobs',
-  operationId: 'listSchedulerJobs',
-  summary: 'Jobs, newest first',
-  tags,
-  ...needs('reader', 'org'),
+  ...reads('get', '/scheduler/jobs', 'listSchedulerJobs', 'Jobs, newest first'),
   request: {
     query: queryOf({
       ...schedulerPage,
@@ -91,67 +89,52 @@ const getJobs = createRoute({
 })
 
 const getQueue = createRoute({
-  method: 'get',
-  path: '/scheduler/queue',
-  operationId: 'listSchedulerQueue',
-  summary: 'What waits, in the order of dispatch',
-  tags,
-  ...needs('reader', 'org'),
+  ...reads('get', '/scheduler/queue', 'listSchedulerQueue', 'What waits, in the order of dispatch'),
   request: { query: queryOf(schedulerPage) },
   responses: { 200: jsonAnswer(jobPage, 'A page of the queue.'), ...problems(400, 404, 409, 422) },
 })
 
 const getJob = createRoute({
-  method: 'get',
-  path: '/scheduler/jobs/{job_id}',
-  operationId: 'readSchedulerJob',
-  summary: 'One job, its run, and the chain of its retries',
-  tags,
-  ...needs('reader', 'org'),
+  ...reads('get', '/scheduler/jobs/{job_id}', 'readSchedulerJob', 'One job, its run, and the chain of its retries'),
   request: { query: queryOf({}), params: jobParam },
   responses: { 200: jsonAnswer(chainView, 'The job.'), ...problems(400, 404, 422) },
 })
 
 const patchJob = createRoute({
-  method: 'patch',
-  path: '/scheduler/jobs/{job_id}',
-  operationId: 'changeSchedulerJob',
-  summary: 'Change the params or the priority of a job that waits',
-  tags,
-  ...needs('writer', 'org'),
+  ...writes(
+    'patch',
+    '/scheduler/jobs/{job_id}',
+    'changeSchedulerJob',
+    'Change the params or the priority of a job that waits',
+  ),
   request: { query: queryOf({}), params: jobParam, body: jsonBody(changeJobBody, 'What changes') },
   responses: { 200: jsonAnswer(jobView, 'The job.'), ...problems(404, 409, ...bodyProblems) },
 })
 
 const postMove = createRoute({
-  method: 'post',
-  path: '/scheduler/jobs/{job_id}/move',
-  operationId: 'placeSchedulerJob',
-  summary: 'Change the place of a job that waits',
-  tags,
-  ...needs('writer', 'org'),
+  ...writes('post', '/scheduler/jobs/{job_id}/move', 'placeSchedulerJob', 'Change the place of a job that waits'),
   request: { query: queryOf({}), params: jobParam, body: jsonBody(placeJobBody, 'Where to') },
   responses: { 200: jsonAnswer(jobView, 'The job in its new place.'), ...problems(404, 409, ...bodyProblems) },
 })
 
 const postCancel = createRoute({
-  method: 'post',
-  path: '/scheduler/jobs/{job_id}/cancel',
-  operationId: 'cancelSchedulerJob',
-  summary: 'Take a job out of the queue, or end it if it runs; it is not repeated',
-  tags,
-  ...needs('writer', 'org'),
+  ...writes(
+    'post',
+    '/scheduler/jobs/{job_id}/cancel',
+    'cancelSchedulerJob',
+    'Take a job out of the queue, or end it if it runs; it is not repeated',
+  ),
   request: { query: queryOf({}), params: jobParam },
   responses: { 200: jsonAnswer(cancelledView, 'The job.'), ...problems(404, 409, ...bodyProblems) },
 })
 
 const postRetry = createRoute({
-  method: 'post',
-  path: '/scheduler/jobs/{job_id}/retry',
-  operationId: 'retrySchedulerJob',
-  summary: 'Do a failed, skipped or cancelled job once more, as a new job',
-  tags,
-  ...needs('writer', 'org'),
+  ...writes(
+    'post',
+    '/scheduler/jobs/{job_id}/retry',
+    'retrySchedulerJob',
+    'Do a failed, skipped or cancelled job once more, as a new job',
+  ),
   request: { query: queryOf({}), params: jobParam },
   responses: { 201: jsonAnswer(jobView, 'The new job.'), ...problems(404, 409, ...bodyProblems) },
 })

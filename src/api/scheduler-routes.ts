@@ -15,6 +15,7 @@ import { accept, type Decision } from '#kernel/refusal'
 import type { ApiLimits } from './api-deps.ts'
 import type { ApiEnv } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import { jsonAnswer, newRouter, problems, queryOf, refused } from './route-kit.ts'
 import { findFace, type SchedulerDeps, type SchedulerFace, withFace } from './scheduler-face.ts'
 import { schedulerGroupRoutes } from './scheduler-group-routes.ts'
@@ -24,7 +25,8 @@ import { schedulerScheduleRoutes } from './scheduler-schedule-routes.ts'
 import { schedulerSlotRoutes } from './scheduler-slot-routes.ts'
 import { schedulerTemplateRoutes } from './scheduler-template-routes.ts'
 
-const tags = ['scheduler']
+const reads = headOf('scheduler', needs('reader', 'org'))
+const administers = headOf('scheduler', needs('admin', 'org'))
 
 const statusView = z
   .object({
@@ -39,22 +41,12 @@ const statusView = z
   .meta({ id: 'SchedulerStatus' })
 
 const getStatus = createRoute({
-  method: 'get',
-  path: '/scheduler',
-  operationId: 'describeScheduler',
-  summary: 'How the scheduler of this server is',
-  tags,
-  ...needs('reader', 'org'),
+  ...reads('get', '/scheduler', 'describeScheduler', 'How the scheduler of this server is'),
   request: { query: queryOf({}) },
   responses: { 200: jsonAnswer(statusView, 'How it is.'), ...problems(404, 422) },
 })
 const getCheck = createRoute({
-  method: 'get',
-  path: '/scheduler/check',
-  operationId: 'checkScheduler',
-  summary: 'Ask the file every question whose answer must be empty',
-  tags,
-  ...needs('admin', 'org'),
+  ...administers('get', '/scheduler/check', 'checkScheduler', 'Ask the file every question whose answer must be empty'),
   request: { query: queryOf({}) },
   responses: { 200: jsonAnswer(selfCheckView, 'What was found.'), ...problems(404, 409, 422) },
 })

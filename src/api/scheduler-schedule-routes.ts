@@ -17,6 +17,7 @@ import {
 } from '#domains/scheduler'
 import { accept } from '#kernel/refusal'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   jsonAnswer,
@@ -30,26 +31,18 @@ import {
 } from './route-kit.ts'
 import { bodyOf, mayRun, scheduleParam, type SchedulerDeps, withFace } from './scheduler-face.ts'
 
-const tags = ['scheduler']
-const reads = { tags, ...needs('reader', 'org') }
-const writes = { tags, ...needs('writer', 'org') }
+const reads = headOf('scheduler', needs('reader', 'org'))
+const writes = headOf('scheduler', needs('writer', 'org'))
+
 const query = queryOf({})
 
 const getSchedules = createRoute({
-  method: 'get',
-  path: '/scheduler/schedules',
-  operationId: 'listSchedulerSchedules',
-  summary: 'All schedules and when they come next',
-  ...reads,
+  ...reads('get', '/scheduler/schedules', 'listSchedulerSchedules', 'All schedules and when they come next'),
   request: { query },
   responses: { 200: jsonAnswer(pageOf(scheduleView, 'SchedulerSchedulePage'), 'All of them.'), ...problems(404, 422) },
 })
 const postSchedule = createRoute({
-  method: 'post',
-  path: '/scheduler/schedules',
-  operationId: 'createSchedulerSchedule',
-  summary: 'Let a template come back at its times',
-  ...writes,
+  ...writes('post', '/scheduler/schedules', 'createSchedulerSchedule', 'Let a template come back at its times'),
   request: { query, body: jsonBody(scheduleBody, 'The schedule') },
   responses: { 201: jsonAnswer(scheduleView, 'The schedule.'), ...problems(404, 409, ...bodyProblems) },
 })
@@ -60,39 +53,33 @@ const scheduleReportView = z
   })
   .meta({ id: 'SchedulerScheduleReport' })
 const getSchedule = createRoute({
-  method: 'get',
-  path: '/scheduler/schedules/{schedule_id}',
-  operationId: 'readSchedulerSchedule',
-  summary: 'One schedule and what became of its newest due times',
-  ...reads,
+  ...reads(
+    'get',
+    '/scheduler/schedules/{schedule_id}',
+    'readSchedulerSchedule',
+    'One schedule and what became of its newest due times',
+  ),
   request: { query, params: scheduleParam },
   responses: { 200: jsonAnswer(scheduleReportView, 'The schedule.'), ...problems(400, 404, 422) },
 })
 const patchSchedule = createRoute({
-  method: 'patch',
-  path: '/scheduler/schedules/{schedule_id}',
-  operationId: 'changeSchedulerSchedule',
-  summary: 'Change a schedule, from now on',
-  ...writes,
+  ...writes('patch', '/scheduler/schedules/{schedule_id}', 'changeSchedulerSchedule', 'Change a schedule, from now on'),
   request: { query, params: scheduleParam, body: jsonBody(changeScheduleBody, 'What changes') },
   responses: { 200: jsonAnswer(scheduleView, 'The schedule.'), ...problems(404, 409, ...bodyProblems) },
 })
 const dropSchedule = createRoute({
-  method: 'delete',
-  path: '/scheduler/schedules/{schedule_id}',
-  operationId: 'deleteSchedulerSchedule',
-  summary: 'End a schedule; the jobs it made stay',
-  ...writes,
+  ...writes(
+    'delete',
+    '/scheduler/schedules/{schedule_id}',
+    'deleteSchedulerSchedule',
+    'End a schedule; the jobs it made stay',
+  ),
   request: { query, params: scheduleParam },
   responses: { 200: jsonAnswer(scheduleView, 'The schedule, ended.'), ...problems(404, ...bodyProblems) },
 })
 const switchTo = (verb: 'enable' | 'disable', operationId: string, summary: string) =>
   createRoute({
-    method: 'post',
-    path: `/scheduler/schedules/{schedule_id}/${verb}` as const,
-    operationId,
-    summary,
-    ...writes,
+    ...writes('post', `/scheduler/schedules/{schedule_id}/${verb}` as const, operationId, summary),
     request: { query, params: scheduleParam },
     responses: { 200: jsonAnswer(scheduleView, 'The schedule.'), ...problems(404, 409, ...bodyProblems) },
   })
@@ -103,11 +90,7 @@ const timesView = z
   .object({ timezone: z.string(), times: z.array(z.string().meta({ format: 'date-time' })) })
   .meta({ id: 'SchedulerTimes' })
 const getNext = createRoute({
-  method: 'get',
-  path: '/scheduler/schedules/{schedule_id}/next',
-  operationId: 'nextSchedulerTimes',
-  summary: 'The next times of a schedule',
-  ...reads,
+  ...reads('get', '/scheduler/schedules/{schedule_id}/next', 'nextSchedulerTimes', 'The next times of a schedule'),
   request: {
     query: queryOf({
       count: parsedField(parseLimit)

@@ -20,6 +20,7 @@ import { type Decision, refuse } from '#kernel/refusal'
 import { openPageCursors } from './page-cursor.ts'
 import { type ApiContext, principalOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import {
   bodyProblems,
   jsonAnswer,
@@ -43,9 +44,9 @@ import {
   withFace,
 } from './scheduler-face.ts'
 
-const tags = ['scheduler']
-const reads = { tags, ...needs('reader', 'org') }
-const writes = { tags, ...needs('writer', 'org') }
+const reads = headOf('scheduler', needs('reader', 'org'))
+const writes = headOf('scheduler', needs('writer', 'org'))
+
 const query = queryOf({})
 
 const WAIT_MAX_MS = 60_000
@@ -69,11 +70,12 @@ const renewRequest = reserveBody.pick({ expires_in: true }).meta({ id: 'RenewSch
 const directRequest = directJobBody.extend({ wait: waitField }).meta({ id: 'RunSchedulerJobDirectly' })
 
 const getReservations = createRoute({
-  method: 'get',
-  path: '/scheduler/reservations',
-  operationId: 'listSchedulerReservations',
-  summary: 'Reservations of the slot for direct executions, newest first',
-  ...reads,
+  ...reads(
+    'get',
+    '/scheduler/reservations',
+    'listSchedulerReservations',
+    'Reservations of the slot for direct executions, newest first',
+  ),
   request: { query: queryOf(schedulerPage) },
   responses: {
     200: jsonAnswer(pageOf(reservationView, 'SchedulerReservationPage'), 'A page.'),
@@ -81,41 +83,44 @@ const getReservations = createRoute({
   },
 })
 const postReservation = createRoute({
-  method: 'post',
-  path: '/scheduler/reservations',
-  operationId: 'reserveSchedulerSlot',
-  summary: 'Keep the queue from starting anything until you release it or time passes',
-  ...writes,
+  ...writes(
+    'post',
+    '/scheduler/reservations',
+    'reserveSchedulerSlot',
+    'Keep the queue from starting anything until you release it or time passes',
+  ),
   request: { query, body: jsonBody(reserveRequest, 'Who, and for how long') },
   responses: { 201: jsonAnswer(reservationView, 'Yours.'), ...problems(404, 409, ...bodyProblems) },
 })
 const postRenew = createRoute({
-  method: 'post',
-  path: '/scheduler/reservations/{reservation_id}/renew',
-  operationId: 'renewSchedulerReservation',
-  summary: 'Keep a reservation for longer; it is never made shorter',
-  ...writes,
+  ...writes(
+    'post',
+    '/scheduler/reservations/{reservation_id}/renew',
+    'renewSchedulerReservation',
+    'Keep a reservation for longer; it is never made shorter',
+  ),
   request: { query, params: reservationParam, body: jsonBody(renewRequest, 'For how long, or nothing') },
   responses: { 200: jsonAnswer(reservationView, 'The reservation.'), ...problems(404, 409, ...bodyProblems) },
 })
 const postRelease = createRoute({
-  method: 'post',
-  path: '/scheduler/reservations/{reservation_id}/release',
-  operationId: 'releaseSchedulerReservation',
-  summary: 'Let the queue go on',
-  ...writes,
+  ...writes(
+    'post',
+    '/scheduler/reservations/{reservation_id}/release',
+    'releaseSchedulerReservation',
+    'Let the queue go on',
+  ),
   request: { query, params: reservationParam },
   responses: { 200: jsonAnswer(reservationView, 'The reservation.'), ...problems(404, 409, ...bodyProblems) },
 })
 const postDirect = createRoute({
-  method: 'post',
-  path: '/scheduler/direct_runs',
-  operationId: 'runSchedulerJobDirectly',
-  summary: 'Run one job now, before everything that waits',
-  description:
+  ...writes(
+    'post',
+    '/scheduler/direct_runs',
+    'runSchedulerJobDirectly',
+    'Run one job now, before everything that waits',
     'It starts when nothing else is in flight; GET the job, or follow its log, to see how it goes. What does not get its slot ' +
-    'within `wait` (10s unless said otherwise) is cancelled.',
-  ...writes,
+      'within `wait` (10s unless said otherwise) is cancelled.',
+  ),
   request: { query, body: jsonBody(directRequest, 'The work') },
   responses: { 202: jsonAnswer(jobView, 'Accepted; the queue waits for it.'), ...problems(404, 409, ...bodyProblems) },
 })

@@ -14,65 +14,52 @@ import {
 } from '#domains/scheduler'
 import { accept, quote, refuse } from '#kernel/refusal'
 import { needs } from './route-access.ts'
+import { headOf } from './route-head.ts'
 import { bodyProblems, jsonAnswer, jsonBody, newRouter, pageOf, problems, queryOf, refused } from './route-kit.ts'
 import { bodyOf, mayRun, type SchedulerDeps, templateParam, withFace } from './scheduler-face.ts'
 
-const tags = ['scheduler']
-const reads = { tags, ...needs('reader', 'org') }
-const writes = { tags, ...needs('writer', 'org') }
+const reads = headOf('scheduler', needs('reader', 'org'))
+const writes = headOf('scheduler', needs('writer', 'org'))
+
 const query = queryOf({})
 
 const getTypes = createRoute({
-  method: 'get',
-  path: '/scheduler/job_types',
-  operationId: 'listSchedulerJobTypes',
-  summary: 'The registered kinds of work',
-  ...reads,
+  ...reads('get', '/scheduler/job_types', 'listSchedulerJobTypes', 'The registered kinds of work'),
   request: { query },
   responses: { 200: jsonAnswer(pageOf(jobTypeView, 'SchedulerJobTypePage'), 'All of them.'), ...problems(404, 422) },
 })
 const getTemplates = createRoute({
-  method: 'get',
-  path: '/scheduler/templates',
-  operationId: 'listSchedulerTemplates',
-  summary: 'All templates, by name',
-  ...reads,
+  ...reads('get', '/scheduler/templates', 'listSchedulerTemplates', 'All templates, by name'),
   request: { query },
   responses: { 200: jsonAnswer(pageOf(templateView, 'SchedulerTemplatePage'), 'All of them.'), ...problems(404, 422) },
 })
 const postTemplate = createRoute({
-  method: 'post',
-  path: '/scheduler/templates',
-  operationId: 'createSchedulerTemplate',
-  summary: 'Name a job type with params and a priority',
-  ...writes,
+  ...writes('post', '/scheduler/templates', 'createSchedulerTemplate', 'Name a job type with params and a priority'),
   request: { query, body: jsonBody(templateBody, 'The template') },
   responses: { 201: jsonAnswer(templateView, 'The template.'), ...problems(404, 409, ...bodyProblems) },
 })
 const getTemplate = createRoute({
-  method: 'get',
-  path: '/scheduler/templates/{template_id}',
-  operationId: 'readSchedulerTemplate',
-  summary: 'One template',
-  ...reads,
+  ...reads('get', '/scheduler/templates/{template_id}', 'readSchedulerTemplate', 'One template'),
   request: { query, params: templateParam },
   responses: { 200: jsonAnswer(templateView, 'The template.'), ...problems(400, 404, 422) },
 })
 const patchTemplate = createRoute({
-  method: 'patch',
-  path: '/scheduler/templates/{template_id}',
-  operationId: 'changeSchedulerTemplate',
-  summary: 'Change a template; jobs that were made from it keep what they got',
-  ...writes,
+  ...writes(
+    'patch',
+    '/scheduler/templates/{template_id}',
+    'changeSchedulerTemplate',
+    'Change a template; jobs that were made from it keep what they got',
+  ),
   request: { query, params: templateParam, body: jsonBody(changeTemplateBody, 'What changes') },
   responses: { 200: jsonAnswer(templateView, 'The template.'), ...problems(404, 409, ...bodyProblems) },
 })
 const deleteTemplate = createRoute({
-  method: 'delete',
-  path: '/scheduler/templates/{template_id}',
-  operationId: 'archiveSchedulerTemplate',
-  summary: 'Put a template away that no schedule uses',
-  ...writes,
+  ...writes(
+    'delete',
+    '/scheduler/templates/{template_id}',
+    'archiveSchedulerTemplate',
+    'Put a template away that no schedule uses',
+  ),
   request: { query, params: templateParam },
   responses: { 200: jsonAnswer(templateView, 'The template.'), ...problems(404, 409, ...bodyProblems) },
 })
