@@ -11,6 +11,7 @@ import { type BadBearers, openBadBearers } from './bad-bearers.ts'
 import { bodyGuard } from './body-guard.ts'
 import { authentication, authorization } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
+import { commandStoryRoutes } from './command-story-routes.ts'
 import { connectorRoutes } from './connector-routes.ts'
 import { eventRoutes } from './event-routes.ts'
 import { judgeFault } from './fault.ts'
@@ -96,6 +97,7 @@ function mountWork(app: Api, deps: ApiDeps, work: GovernedWork): void {
   const routers: readonly Hono<ApiEnv>[] = [
     taskTypeRoutes(commands),
     commandRoutes(deps, commands),
+    commandStoryRoutes(deps, commands),
     agentActionRoutes(commands),
     approvalRoutes({ ...deps, approvals }),
     ...(artifacts ? [artifactRoutes(deps, commands, artifacts)] : []),

@@ -7,6 +7,7 @@ import { openRoomOn, type TestRoom } from '#test/commands'
 import type { Api } from './api.ts'
 import { auditRoutes } from './audit-routes.ts'
 import { commandRoutes } from './command-routes.ts'
+import { commandStoryRoutes } from './command-story-routes.ts'
 import { taskTypeRoutes } from './task-type-routes.ts'
 import { webhookPath, webhookRoutes } from './webhook-routes.ts'
 
@@ -34,6 +35,7 @@ describe('commands over HTTP', () => {
       extraRoutes: (router) => {
         for (const routes of [
           commandRoutes(api.deps, room.world),
+          commandStoryRoutes(api.deps, room.world),
           taskTypeRoutes(room.world),
           auditRoutes(api.deps, room.world),
           webhookRoutes(room.world, [source]),

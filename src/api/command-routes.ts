@@ -1,23 +1,15 @@
-/** Submit, look at, answer, stop and repeat commands, and ask why they are where they are: the routes of the commands room. */
+/** Submit, look at, answer, stop and repeat commands. */
 import { createRoute, z } from '@hono/zod-openapi'
 import {
   actingFor,
-  actorsOf,
-  archivedView,
   cancelBody,
   cancelCommand,
   cancelledView,
   commandStatus,
   commandView,
   type CommandWorld,
-  effectView,
-  eventView,
-  explainCommand,
-  explanationView,
   getCase,
   inputBody,
-  listArchivesOf,
-  listCommandEvents,
   listCommands,
   retryBody,
   retryCommand,
@@ -26,14 +18,9 @@ import {
   submitCommandBody,
   submittedView,
   supplyInput,
-  taskOf,
-  toArchivedView,
   toCommandView,
-  toEffectView,
-  toEventView,
-  toExplanationView,
 } from '#domains/commands'
-import { listEdits, personIdsOf } from '#domains/approvals'
+import { personIdsOf } from '#domains/approvals'
 import { listNames } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import type { ApiDeps } from './api-deps.ts'
@@ -58,8 +45,7 @@ import {
 const writes = headOf('commands', needs('writer'))
 const reads = headOf('commands', needs('reader'))
 
-const params = z.object({ command_id: idParam('command', 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170') })
-const EVENTS_MAX = 1_000
+export const commandParams = z.object({ command_id: idParam('command', 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170') })
 
 const postCommand = createRoute({
   ...writes(
@@ -91,7 +77,7 @@ const getCommand = createRoute({
     'getCommand',
     'One command: where it stands, what came of it, and what can happen next',
   ),
-  request: { query: queryOf({}), params },
+  request: { query: queryOf({}), params: commandParams },
   responses: { 200: jsonAnswer(commandView, 'The command.'), ...problems(400, 404, 422) },
 })
 
@@ -104,7 +90,7 @@ const action = <P extends string, B extends z.ZodType, A extends z.ZodType>(
 ) =>
   createRoute({
     ...writes('post', `/commands/{command_id}/${verb}`, operationId, summary),
-    request: { query: queryOf({}), params, body: jsonBody(body, summary) },
+    request: { query: queryOf({}), params: commandParams, body: jsonBody(body, summary) },
     responses: { 200: jsonAnswer(answer, 'The command after it.'), ...problems(404, 409, ...bodyProblems) },
   })
 
@@ -123,41 +109,6 @@ const postRetry = action(
   retryBody,
   commandView,
 )
-
-const eventPage = pageOf(eventView, 'DomainEventPage').extend({ archived: archivedView }).meta({
-  id: 'CommandEventPage',
-  description: 'One page, and the files that hold what is no longer in the database.',
-})
-const getEvents = createRoute({
-  ...reads('get', '/commands/{command_id}/events', 'listCommandEvents', 'What happened to a command, in order'),
-  request: { query: queryOf(pageFields), params },
-  responses: { 200: jsonAnswer(eventPage, 'A page of events.'), ...problems(400, 404, 422) },
-})
-
-const getEffects = createRoute({
-  ...reads(
-    'get',
-    '/commands/{command_id}/effects',
-    'listCommandEffects',
-    'What a command does to the outside world, in the order of its plan',
-  ),
-  request: { query: queryOf({}), params },
-  responses: {
-    200: jsonAnswer(z.object({ items: z.array(effectView) }).meta({ id: 'EffectList' }), 'Its effects.'),
-    ...problems(400, 404, 422),
-  },
-})
-
-const getExplanation = createRoute({
-  ...reads(
-    'get',
-    '/commands/{command_id}/explanation',
-    'explainCommand',
-    'Why a command is where it is: who asked, which rule decided, who approved, what was done',
-  ),
-  request: { query: queryOf({}), params },
-  responses: { 200: jsonAnswer(explanationView, 'The chain, in plain words.'), ...problems(400, 404, 422) },
-})
 
 export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: CommandWorld) {
   const cursors = openPageCursors(deps.cursorKey)
@@ -233,40 +184,5 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
       const asked = { ...c.req.valid('json'), ...named(c, c.req.valid('param').command_id) }
       const retried = await retryCommand(world, acting(c), asked)
       return retried.ok ? c.json(await show(c, retried.value), 200) : refused(c, retried)
-    })
-    .openapi(getEvents, async (c) => {
-      const { command_id: commandId } = c.req.valid('param')
-      const workspaceId = workspaceOf(c).id
-      const found = await find(c, commandId)
-      if (!found.ok) return refused(c, found)
-      const page = await readPage(cursors, c.req.valid('query'), {
-        scope: ['listCommandEvents', workspaceId, commandId],
-        read: (afterSeq, limit) => listCommandEvents(deps.db, workspaceId, commandId, { afterSeq, limit }),
-        view: toEventView,
-        position: ({ seq }) => seq,
-      })
-      if (!page.ok) return refused(c, page)
-      // After the page: what was moved before it was read has its row by now.
-      const archived = toArchivedView(await listArchivesOf(deps.db, workspaceId, commandId))
-      return c.json({ ...page.value, archived }, 200)
-    })
-    .openapi(getEffects, async (c) => {
-      const found = await find(c, c.req.valid('param').command_id)
-      return found.ok ? c.json({ items: found.value.effects.map(toEffectView) }, 200) : refused(c, found)
-    })
-    .openapi(getExplanation, async (c) => {
-      const { command_id: commandId } = c.req.valid('param')
-      const found = await find(c, commandId)
-      if (!found.ok) return refused(c, found)
-      const events = await listCommandEvents(deps.db, workspaceOf(c).id, commandId, {
-        afterSeq: null,
-        limit: EVENTS_MAX,
-      })
-      const edits = await listEdits(deps.db, named(c, commandId))
-      const names = await listNames(deps.db, principalOf(c).orgId, actorsOf(found.value, events, edits))
-      const task = taskOf({ world, command: found.value.command })
-      const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task }
-      const archives = await listArchivesOf(deps.db, workspaceOf(c).id, commandId)
-      return c.json(toExplanationView(commandId, explainCommand(found.value, events, facts), archives), 200)
     })
 }

@@ -11,6 +11,7 @@ import { accepted, TRACE } from '#test/tenant'
 import type { Api } from './api.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { commandRoutes } from './command-routes.ts'
+import { commandStoryRoutes } from './command-story-routes.ts'
 import type { ApiEnv } from './request-context.ts'
 
 type Step = { kind: string; by: string; by_name: string | null; text: string }
@@ -30,6 +31,7 @@ describe('the explanation', () => {
         // The routers' exact types say nothing more here and are too deep for the compiler to add up.
         const routers: readonly Hono<ApiEnv>[] = [
           commandRoutes(api.deps, world),
+          commandStoryRoutes(api.deps, world),
           approvalRoutes({ ...api.deps, approvals: room.approvals }),
         ]
         for (const each of routers) router.route('/', each)

@@ -15,6 +15,7 @@ import { accepted, TRACE } from '#test/tenant'
 import type { Api } from './api.ts'
 import { auditRoutes } from './audit-routes.ts'
 import { commandRoutes } from './command-routes.ts'
+import { commandStoryRoutes } from './command-story-routes.ts'
 import type { ApiEnv } from './request-context.ts'
 
 type Archived = readonly { readonly file: string; readonly sha256: string; readonly archived_at: string }[]
@@ -33,7 +34,11 @@ describe('the API after the history was archived', () => {
     api = await openTestApi({ defaultWorkspace: 'main' })
     room = openRoomOn(api.world, api.ours)
     // The router's exact type says nothing more here and is too deep for the compiler to add up.
-    const routes: Hono<ApiEnv>[] = [commandRoutes(api.deps, room.world), auditRoutes(api.deps, room.world)]
+    const routes: Hono<ApiEnv>[] = [
+      commandRoutes(api.deps, room.world),
+      commandStoryRoutes(api.deps, room.world),
+      auditRoutes(api.deps, room.world),
+    ]
     app = api.with({ extraRoutes: (router) => routes.forEach((each) => void router.route('/', each)) })
     folder = await mkdtemp(join(tmpdir(), 'concord-history-'))
     id = await room.submit({ subject: 'old', steps: ['connector.hotel.book_a'] })

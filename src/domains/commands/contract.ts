@@ -7,21 +7,16 @@ import { formatInstant } from '#kernel/instant'
 import { statesOf } from '#kernel/machine'
 import { type CommandState, commandMachine } from '#kernel/machines/command'
 import { nameOfActor, showActor } from '#domains/approvals'
-import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
+import type { Catalog } from './catalog/open-catalog.ts'
 import type { CommandCase, StoredEffect } from './command-row.ts'
 import { redactPayload } from '#kernel/data-class'
-import type { Explanation, HistoryEvent } from './explain-command.ts'
-import type { StoredArchive } from './history/archive-repository.ts'
+import type { HistoryEvent } from './explain-command.ts'
 import { nextMoves } from './next-moves.ts'
 import { describeStanding } from './standing.ts'
 import { taskOf } from './task-of.ts'
+import { name, time } from './view-fields.ts'
 
 const COMMAND_ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
-const time = (description: string) =>
-  z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
-
-const name = (description: string) => z.string().nullable().meta({ example: 'local:dora', description })
-
 // The machine's own list, in its order; zod wants to see that it is not empty.
 const states = statesOf(commandMachine) as [CommandState, ...CommandState[]]
 export const commandStatus = z.enum(states).meta({ id: 'CommandStatus', example: 'succeeded' })
@@ -139,60 +134,6 @@ export const eventView = z
   })
   .meta({ id: 'DomainEvent', description: 'One fact, written with the change that made it.' })
 
-export const archivedView = z
-  .array(
-    z.object({
-      file: z.string().meta({ description: 'Below the folder of the archive.' }),
-      sha256: z.string().meta({ description: 'Of its lines, before compression.' }),
-      archived_at: time('When its events left the database.'),
-    }),
-  )
-  .meta({
-    id: 'ArchivedHistory',
-    description:
-      'Files with events of this command that are no longer in the database; empty: all of them are. `concord history show` reads both.',
-  })
-
-export const explanationView = z
-  .object({
-    summary: z.string(),
-    archived: archivedView,
-    archived_note: z
-      .string()
-      .nullable()
-      .meta({ description: 'Where the rest of the story is, and what to do to read it.' }),
-    chain: z.array(
-      z.object({
-        kind: z.string(),
-        at: time('When.'),
-        by: z.string(),
-        by_name: name('What people call them.'),
-        text: z.string(),
-        event_id: z.string(),
-      }),
-    ),
-  })
-  .meta({ id: 'Explanation', description: 'Why it is where it is, in plain words.' })
-
-export const taskTypeView = z
-  .object({
-    task_name: z.string(),
-    description: z.string(),
-    command_type: z.string(),
-    version: z.string(),
-    risk_level: z.string(),
-    ingress_types: z.array(z.string()),
-    required_inputs: z.array(z.string()),
-    policy_checks: z.array(z.string()),
-    approval_required: z.boolean(),
-    idempotency_required: z.boolean(),
-    side_effects: z.array(z.string()),
-    cancellable_by: z.array(z.string()),
-    primitives: z.array(z.string()),
-    payload_schema: z.record(z.string(), z.unknown()),
-  })
-  .meta({ id: 'TaskType', description: 'Something that can be asked for, with its contract.' })
-
 const reason = z
   .string()
   .max(500)
@@ -292,51 +233,5 @@ export function toEventView(event: StoredEvent): z.infer<typeof eventView> {
     trace_id: event.trace_id,
     payload: { ...event.payload },
     created_at: formatInstant(event.created_at),
-  }
-}
-
-export function toArchivedView(archives: readonly StoredArchive[]): z.infer<typeof archivedView> {
-  return archives.map(({ file, sha256, archived_at }) => ({ file, sha256, archived_at: formatInstant(archived_at) }))
-}
-
-/** The chain tells what is in the database; the note says that there is more, and where. */
-export function toExplanationView(
-  commandId: string,
-  { summary, chain }: Explanation,
-  archives: readonly StoredArchive[],
-): z.infer<typeof explanationView> {
-  return {
-    summary,
-    archived: toArchivedView(archives),
-    archived_note: archives.length === 0 ? null : sayArchived(commandId, archives),
-    chain: chain.map((step) => ({ ...step, at: formatInstant(step.at), event_id: encodeId('event', step.event_id) })),
-  }
-}
-
-function sayArchived(commandId: string, archives: readonly StoredArchive[]): string {
-  const files = archives.length === 1 ? 'a file' : `${archives.length} files`
-  const shown = encodeId('command', commandId)
-  return `Its history was moved into ${files} of the archive; \`concord history show ${shown}\` reads it where the files are.`
-}
-
-export function toTaskTypeView(
-  { spec, type, policyNames }: CompiledTask,
-  primitives: readonly string[],
-): z.infer<typeof taskTypeView> {
-  return {
-    task_name: spec.name,
-    description: spec.description,
-    command_type: type.name,
-    version: type.version,
-    risk_level: spec.risk_level,
-    ingress_types: [...spec.ingress_types],
-    required_inputs: [...spec.required_inputs],
-    policy_checks: [...policyNames],
-    approval_required: spec.approval_required || type.approval.required,
-    idempotency_required: type.idempotency.required,
-    side_effects: [...type.side_effects],
-    cancellable_by: [...type.cancellable_by],
-    primitives: [...primitives],
-    payload_schema: z.toJSONSchema(type.payload, { io: 'input', unrepresentable: 'any' }),
   }
 }

@@ -69,26 +69,22 @@ export {
   redactPayload,
 } from '#kernel/data-class'
 export {
-  archivedView,
   cancelBody,
   cancelledView,
   commandStatus,
   commandView,
   effectView,
   eventView,
-  explanationView,
   inputBody,
   retryBody,
   submitCommandBody,
   submittedView,
-  taskTypeView,
-  toArchivedView,
   toCommandView,
   toEffectView,
   toEventView,
-  toExplanationView,
-  toTaskTypeView,
 } from './contract.ts'
+export { archivedView, explanationView, toArchivedView, toExplanationView } from './explanation-view.ts'
+export { taskTypeView, toTaskTypeView } from './task-type-view.ts'
 export { openDrive } from './drive-command.ts'
 export { type CommandEventType, commandEventPurposes, commandLog } from './events.ts'
 export { actorsOf, type ExplainedStep, type Explanation, explainCommand, type StoryFacts } from './explain-command.ts'

@@ -7,7 +7,7 @@ import { readBackOf, type StoredEffect } from './command-row.ts'
 import type { AwaitedEnd } from './catalog/effect-definition.ts'
 import type { ExecutionPlan } from './plan.ts'
 import type { EffectEnd } from './record-outcome.ts'
-import type { StepEnd } from './step-intake.ts'
+import type { StepEnd } from './end-failed.ts'
 import { commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
 import { bySystem, byWorker } from './world.ts'
 

@@ -4,7 +4,7 @@ import { judgeDependencies } from './dependencies.ts'
 import { beginInto, markBegun } from './begin-effect.ts'
 import { nextStep } from './next-step.ts'
 import { replanInto } from './plan-effects.ts'
-import { endFailed, type StepEnd } from './step-intake.ts'
+import { endFailed, type StepEnd } from './end-failed.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
 import { bySystem, byWorker } from './world.ts'
 

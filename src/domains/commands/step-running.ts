@@ -12,7 +12,7 @@ import { lookUp, recordFailed } from './settle-attempt.ts'
 import type { WriteDraft } from './draft-write.ts'
 import { nextStep } from './next-step.ts'
 import { type EffectEnd, recordUnknown } from './record-outcome.ts'
-import { endFailed, type StepEnd } from './step-intake.ts'
+import { endFailed, type StepEnd } from './end-failed.ts'
 import { taskOf } from './task-of.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
 

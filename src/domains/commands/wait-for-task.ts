@@ -2,7 +2,7 @@
 import { quote } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import type { StoredCommand } from './command-row.ts'
-import type { StepEnd } from './step-intake.ts'
+import type { StepEnd } from './end-failed.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
 
 /** A worker with another catalog may come at any time; nobody else tells that the task is back. */

@@ -1,0 +1,66 @@
+/** How a command is explained to callers, and where the part of its history lies that has left the database. */
+import { z } from 'zod'
+import { encodeId } from '#kernel/ids'
+import { formatInstant } from '#kernel/instant'
+import type { Explanation } from './explain-command.ts'
+import type { StoredArchive } from './history/archive-repository.ts'
+import { name, time } from './view-fields.ts'
+
+export const archivedView = z
+  .array(
+    z.object({
+      file: z.string().meta({ description: 'Below the folder of the archive.' }),
+      sha256: z.string().meta({ description: 'Of its lines, before compression.' }),
+      archived_at: time('When its events left the database.'),
+    }),
+  )
+  .meta({
+    id: 'ArchivedHistory',
+    description:
+      'Files with events of this command that are no longer in the database; empty: all of them are. `concord history show` reads both.',
+  })
+
+export const explanationView = z
+  .object({
+    summary: z.string(),
+    archived: archivedView,
+    archived_note: z
+      .string()
+      .nullable()
+      .meta({ description: 'Where the rest of the story is, and what to do to read it.' }),
+    chain: z.array(
+      z.object({
+        kind: z.string(),
+        at: time('When.'),
+        by: z.string(),
+        by_name: name('What people call them.'),
+        text: z.string(),
+        event_id: z.string(),
+      }),
+    ),
+  })
+  .meta({ id: 'Explanation', description: 'Why it is where it is, in plain words.' })
+
+export function toArchivedView(archives: readonly StoredArchive[]): z.infer<typeof archivedView> {
+  return archives.map(({ file, sha256, archived_at }) => ({ file, sha256, archived_at: formatInstant(archived_at) }))
+}
+
+/** The chain tells what is in the database; the note says that there is more, and where. */
+export function toExplanationView(
+  commandId: string,
+  { summary, chain }: Explanation,
+  archives: readonly StoredArchive[],
+): z.infer<typeof explanationView> {
+  return {
+    summary,
+    archived: toArchivedView(archives),
+    archived_note: archives.length === 0 ? null : sayArchived(commandId, archives),
+    chain: chain.map((step) => ({ ...step, at: formatInstant(step.at), event_id: encodeId('event', step.event_id) })),
+  }
+}
+
+function sayArchived(commandId: string, archives: readonly StoredArchive[]): string {
+  const files = archives.length === 1 ? 'a file' : `${archives.length} files`
+  const shown = encodeId('command', commandId)
+  return `Its history was moved into ${files} of the archive; \`concord history show ${shown}\` reads it where the files are.`
+}
