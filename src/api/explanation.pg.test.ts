@@ -142,6 +142,6 @@ describe('the explanation', () => {
 
     assert.equal(await room.settle(id), 'succeeded')
     assert.deepEqual(await listParked(room.db, 10), [])
-    assert.equal((await storyOf(id)).summary, 'Work is succeeded.')
+    assert.equal((await storyOf(id)).summary, 'Work has succeeded.')
   })
 })

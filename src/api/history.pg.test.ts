@@ -71,7 +71,7 @@ describe('the API after the history was archived', () => {
     const story = await read<{ summary: string; archived: Archived; archived_note: string | null }>(
       `/commands/${shown}/explanation`,
     )
-    assert.match(story.summary, /is succeeded\.$/)
+    assert.match(story.summary, /has succeeded\.$/)
     assert.equal(story.archived.length, 1)
     assert.match(story.archived_note ?? '', new RegExp(`concord history show ${shown}`))
 

@@ -4,11 +4,11 @@ import { decodeId } from '#kernel/ids'
 import { type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, pathOf, showAnswer } from './ask-server.ts'
-import { wordsOf } from './command-view.ts'
+import { sayStatus } from './command-view.ts'
 import type { ApprovalView } from './inbox.ts'
 import { parseNamed } from './json-source.ts'
 import type { Cli, Outcome } from './program.ts'
-import { colorsOf, type Terminal } from './terminal.ts'
+import type { Terminal } from './terminal.ts'
 
 type ResolvedView = ApprovalView & { readonly next: string }
 
@@ -84,7 +84,7 @@ function say(terminal: Terminal, asked: string, approval: ResolvedView): void {
     }
     return
   }
-  terminal.out(`${id} is ${colorsOf(terminal).bold(wordsOf(status))}\n`)
+  terminal.out(`${id} ${sayStatus(status)}\n`)
   terminal.err(`${whatNow[next] ?? 'others have to agree'}; ${why}`)
 }
 

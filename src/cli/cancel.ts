@@ -1,7 +1,7 @@
 /** `concord cancel`: stops a command; what it did stays done or is undone, as its mode says. */
 import type { Command } from 'commander'
 import { askServer, fieldsOf, pathOf, showAnswer } from './ask-server.ts'
-import { type CommandView, wordsOf } from './command-view.ts'
+import { type CommandView, wordsOf, sayStatus } from './command-view.ts'
 import type { Cli } from './program.ts'
 import { colorsOf } from './terminal.ts'
 
@@ -25,7 +25,7 @@ export function addCancel(program: Command, cli: Cli): void {
           const { terminal } = cli
           const stands = colorsOf(terminal).bold(wordsOf(status))
           if (!changed) terminal.out(`${id} was ${stands} already; nothing was changed\n`)
-          else terminal.out(`${id} is ${stands}\n`)
+          else terminal.out(`${id} ${sayStatus(status)}\n`)
           if (status === 'cancelling' || status === 'compensating')
             terminal.err(`it ends what is under way; \`concord commands show ${id}\` says when it is done\n`)
         })

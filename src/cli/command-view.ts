@@ -6,6 +6,7 @@ import { type CommandState, commandMachine } from '#kernel/machines/command'
 import { didYouMean } from '#kernel/nearest'
 import { parsePageLimit } from '#kernel/page-limit'
 import { quote } from '#kernel/refusal'
+import { sayState } from '#kernel/say-state'
 import { showLine } from '#kernel/visible-text'
 import { withShownIds } from './shown-ids.ts'
 
@@ -43,6 +44,11 @@ export function nameOf({ task_name, command_type }: Pick<CommandView, 'task_name
 
 export function wordsOf(status: string): string {
   return showLine(status).replaceAll('_', ' ')
+}
+
+/** The end of a sentence about it: "has failed", "is waiting for approval". */
+export function sayStatus(status: string): string {
+  return sayState(showLine(status))
 }
 
 /** The status and, where it did not go well, of what kind the mistake was: a refusal that was cancelled later is still one. */

@@ -109,7 +109,7 @@ describe('commands show', () => {
     const answers = { [`GET ${PATH}`]: failed, [`GET ${PATH}/effects`]: { items: [effect, undo] } }
     const { code, out, err } = await runAgainst(answers, ['commands', 'show', COMMAND_ID])
     assert.equal(code, 0, err)
-    assert.match(out, /^Refund Order is failed\n/)
+    assert.match(out, /^Refund Order has failed\n/)
     assert.match(out, /error +the card was refused \(validation_error\)\n/)
     assert.match(out, /run +2\n/)
     assert.match(out, /retry +requester, admin +Run it again; what succeeded is kept\. +concord retry cmd_0197/)

@@ -11,7 +11,7 @@ import {
   parseStatus,
   queryOf,
   standingOf,
-  wordsOf,
+  sayStatus,
 } from './command-view.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
 import type { Cli } from './program.ts'
@@ -80,7 +80,7 @@ export function addCommands(program: Command, cli: Cli): void {
           return refuse('cli.usage', 'there is nothing to give', { path: '--payload', hint: `add --payload '{…}'` })
         }
         const supplied = await askServer<CommandView>(cli, 'POST', path.value, { input: input.value })
-        return showAnswer(cli, program, supplied, ({ status }) => terminal.out(`${id} is ${wordsOf(status)}\n`))
+        return showAnswer(cli, program, supplied, ({ status }) => terminal.out(`${id} ${sayStatus(status)}\n`))
       }),
     )
 }

@@ -74,12 +74,15 @@ async function follow(
   return accept(undefined)
 }
 
+/** As wide as most types are: a stream does not know what is still to come. */
+const TYPE_CHARS = 20
+
 function show(terminal: Terminal, event: ServerEvent, json: boolean): void {
   if (json) return terminal.out(`${JSON.stringify({ cursor: event.id, ...(JSON.parse(event.data) as object) })}\n`)
   const color = colorsOf(terminal)
   const row = JSON.parse(event.data) as { event_type: string; actor: string; created_at: string; payload: unknown }
   terminal.out(
-    `${color.dim(row.created_at)}  ${color.bold(showLine(row.event_type))}  ${showLine(row.actor)}  ${color.dim(shortJson(row.payload))}\n`,
+    `${color.dim(row.created_at)}  ${color.bold(showLine(row.event_type).padEnd(TYPE_CHARS))}  ${showLine(row.actor)}  ${color.dim(shortJson(row.payload))}\n`,
   )
 }
 

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { kindOf } from '#kernel/refusal-codes'
 import { openClient } from './client.ts'
-import { type CommandView, isAtRest, nameOf, wordsOf } from './command-view.ts'
+import { type CommandView, isAtRest, nameOf, sayStatus } from './command-view.ts'
 import { withHint } from './next-hint.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -51,7 +51,7 @@ function isPassing(refusal: Refusal): boolean {
 }
 
 function waitEnded({ commandId, timeoutMs }: Follow, last: string | undefined, isStopped: boolean): Refusal {
-  const stands = last === undefined ? 'the server did not answer' : `it is ${wordsOf(last)}`
+  const stands = last === undefined ? 'the server did not answer' : `it ${sayStatus(last)}`
   const why = isStopped ? 'you stopped waiting' : `the wait of ${timeoutMs} ms is over`
   return refuse('cli.wait.ended', `${why}, and ${stands}; it goes on without you`, {
     hint: `\`concord commands show ${commandId}\` says where it stands; --timeout sets how long to wait.`,
@@ -64,7 +64,7 @@ export function judgeRest(command: CommandView): Decision<undefined> {
   const { command_id: id, status, error, error_class, next } = command
   if (status === 'succeeded') return accept(undefined)
   const facts = { command_id: id, status, error_class }
-  const reason = `${nameOf(command)} is ${wordsOf(status)}${error === null ? '' : `: ${error}`}`
+  const reason = `${nameOf(command)} ${sayStatus(status)}${error === null ? '' : `: ${error}`}`
   if (status === 'waiting_for_input') {
     const hint = `\`concord why ${id}\` says what is missing; \`concord commands input ${id} --payload '{…}'\` gives it.`
     return refuse('cli.command.waiting', reason, { hint, facts })

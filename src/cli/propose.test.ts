@@ -50,7 +50,7 @@ describe('propose', () => {
       [null, { message: 'It is on record and not decided yet.' }, 75, /not decided yet/],
       ['require_approval', { status: 'succeeded', message: 'role:chief was asked.' }, 0, /was asked/],
       ['require_approval', { status: 'failed', message: 'role:chief was asked.' }, 65, /concord why cmd_/],
-      ['allow', { status: 'failed', message: 'Allowed. It is failed.' }, 65, /concord why cmd_/],
+      ['allow', { status: 'failed', message: 'Allowed. It has failed.' }, 65, /concord why cmd_/],
       [null, { status: 'succeeded', message: 'What was decided is in the archive.' }, 0, /in the archive/],
       [null, { status: 'failed', message: 'What was decided is in the archive.' }, 65, /in the archive/],
     ]

@@ -1,9 +1,8 @@
 /** `concord retry`: runs a failed command again; what succeeded is kept. */
 import type { Command } from 'commander'
 import { askServer, fieldsOf, pathOf, showAnswer } from './ask-server.ts'
-import { type CommandView, wordsOf } from './command-view.ts'
+import { type CommandView, sayStatus } from './command-view.ts'
 import type { Cli } from './program.ts'
-import { colorsOf } from './terminal.ts'
 
 export function addRetry(program: Command, cli: Cli): void {
   program
@@ -21,7 +20,7 @@ export function addRetry(program: Command, cli: Cli): void {
         const retried = await askServer<CommandView>(cli, 'POST', path.value, fieldsOf({ reason: options.reason }))
         return showAnswer(cli, program, retried, ({ status, attempt }) => {
           const { terminal } = cli
-          terminal.out(`${id} is ${colorsOf(terminal).bold(wordsOf(status))}, run ${attempt}\n`)
+          terminal.out(`${id} ${sayStatus(status)}, run ${attempt}\n`)
           terminal.err(`\`concord commands show ${id}\` says where it stands\n`)
         })
       }),

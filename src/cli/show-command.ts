@@ -1,6 +1,6 @@
 /** One command on a page for people: where it stands, what can happen now, what it did to the outside world. */
 import { showLine, showText } from '#kernel/visible-text'
-import { type CommandView, nameOf, shortJson, wordsOf } from './command-view.ts'
+import { type CommandView, nameOf, shortJson, wordsOf, sayStatus } from './command-view.ts'
 import { colorsOf, formatTable, type Terminal } from './terminal.ts'
 
 export type EffectView = {
@@ -29,7 +29,7 @@ export function formatCommand(terminal: Terminal, command: CommandView, effects:
           `${showText(command.error)}${command.error_class === null ? '' : ` (${showLine(command.error_class)})`}`,
         ],
   ]
-  const head = `${color.bold(nameOf(command))} is ${color.bold(wordsOf(command.status))}\n`
+  const head = `${color.bold(nameOf(command))} ${color.bold(sayStatus(command.status))}\n`
   const facts = lines.map((line) => (line ? `  ${line[0].padEnd(8)}  ${line[1]}\n` : '')).join('')
   return head + facts + formatNext(command) + formatEffects(effects)
 }

@@ -78,7 +78,7 @@ describe('commands from the terminal', () => {
     assert.equal(again.out.split('\n')[0], commandId, 'the same key is the same command')
     assert.match(again.out, /result +\{"paid":"80\.00"\}/)
     const why = await concord('why', commandId)
-    assert.match(why.out, /^Refund Order is succeeded\.\n/)
+    assert.match(why.out, /^Refund Order has succeeded\.\n/)
     assert.match(
       why.out,
       /trigger[\s\S]*policy[\s\S]*finance_agrees[\s\S]*Money leaves the house[\s\S]*approval[\s\S]*within the budget[\s\S]*effect[\s\S]*refund\.pay was done[\s\S]*outcome/,

@@ -2,6 +2,7 @@
 import { encodeId } from '#kernel/ids'
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { sayState } from '#kernel/say-state'
 import { statement } from '#store'
 import { lockCase, refuseMissing } from './command-repository.ts'
 import { draftWrite } from './draft-write.ts'
@@ -74,7 +75,7 @@ export async function addDependency(world: CommandWorld, by: Acting, input: AddD
     const child = await lockCase(tx, workspaceId, childId)
     if (!child) return refuseMissing()
     if (!WAITS.has(child.command.status)) {
-      return refuse('commands.command.moved', `It is ${child.command.status}; it waits for nothing any more.`)
+      return refuse('commands.command.moved', `It ${sayState(child.command.status)}; it waits for nothing any more.`)
     }
     const edges = await tx.run(listAncestry, [parentId, childId])
     if (edges.length > 0) {

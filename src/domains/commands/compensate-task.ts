@@ -8,6 +8,7 @@ import { decodeId, encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/rule'
 import { quote } from '#kernel/refusal'
+import { sayState } from '#kernel/say-state'
 import { defineCommandType, defineFunction, type Definition, definePolicy } from './catalog/definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
 import { defineTask } from './catalog/task-spec.ts'
@@ -51,7 +52,7 @@ export function decideCompensation({ command, context }: PolicyInput): PolicyAns
   const { role } = factsOf(context['metadata'])
   if (role !== 'admin' && requested_by !== command['requested_by'])
     return deny('Only the requester of a command and administrators may have it undone.')
-  if (status !== 'failed') return deny(`Only a failed command is undone; this one is ${String(status)}.`)
+  if (status !== 'failed') return deny(`Only a failed command is undone; this one ${sayState(String(status))}.`)
   if (undoable === 0) return deny('Nothing that it did can be undone.')
   if (role === 'admin' && context['run_as'] === 'user') return { decision: 'allow' }
   return {

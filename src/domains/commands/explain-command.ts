@@ -2,6 +2,7 @@
 import { type ApprovalEdit, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
 import type { Names } from '#domains/identity'
 import type { FieldClasses } from '#kernel/data-class'
+import { sayState } from '#kernel/say-state'
 import type { CommandCase } from './command-row.ts'
 import { sayEdit } from './explain-edits.ts'
 import { sayTaskGone } from './wait-for-task.ts'
@@ -163,7 +164,7 @@ function sayEnd(payload: HistoryEvent['payload']): ReturnType<Say> {
   if (!['succeeded', 'failed', 'cancelled', 'expired', 'compensated', 'blocked'].includes(to)) return undefined
   return {
     kind: 'outcome',
-    text: `It is ${to}${because(payload['error'] ?? payload['error_class'] ?? payload['reason'])}.`,
+    text: `It ${sayState(to)}${because(payload['error'] ?? payload['error_class'] ?? payload['reason'])}.`,
   }
 }
 
@@ -216,7 +217,7 @@ export function explainCommand(
   const had = command.status === 'cancelled' ? ', after it had failed: ' : ': '
   const why = error === null ? '' : `${had}${error}`
   return {
-    summary: `${command.task_name ?? command.command_type} is ${command.status.replaceAll('_', ' ')}${why}.`,
+    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}.`,
     chain,
   }
 }

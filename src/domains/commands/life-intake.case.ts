@@ -132,7 +132,7 @@ export function intakeStories(): void {
     const { summary, chain } = explainCommand(found, events)
     assert.match(summary, /is cancelled, after it had failed: /)
     assert.ok(summary.includes(error))
-    assert.ok(chain.some(({ text }) => text.startsWith('It is failed') && text.includes(error)))
+    assert.ok(chain.some(({ text }) => text.startsWith('It has failed') && text.includes(error)))
     assert.ok(chain.some(({ kind }) => kind === 'cancellation'))
   })
 

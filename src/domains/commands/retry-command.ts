@@ -1,6 +1,7 @@
 /** Decisions after a failure: another run that keeps what succeeded, or the walk back through it. */
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { sayState } from '#kernel/say-state'
 import { point } from '#store'
 import type { CommandCase, StoredCommand } from './command-row.ts'
 import { reasonOf } from './cancel-command.ts'
@@ -24,9 +25,13 @@ const FINAL = ['policy_denied', 'approval_rejected', 'malformed_payload', 'permi
 /** `max_attempts` of the task bounds the runs of a command, the first one included. */
 export function decideRetryRun({ command }: Pick<CommandCase, 'command'>, maxAttempts: number): Decision<number> {
   if (command.status !== 'failed') {
-    return refuse('commands.command.not_failed', `Only a failed command runs again; this one is ${command.status}.`, {
-      facts: { status: command.status },
-    })
+    return refuse(
+      'commands.command.not_failed',
+      `Only a failed command runs again; this one ${sayState(command.status)}.`,
+      {
+        facts: { status: command.status },
+      },
+    )
   }
   if (command.plan === null || FINAL.includes(command.error_class ?? '')) {
     return refuse('commands.command.not_failed', 'This failure is an answer, not a mishap: submit a new command.', {
@@ -74,9 +79,13 @@ export function compensateCommand(
 ): Promise<Decision<StoredCommand>> {
   return afterFailure(world, by, input, 'compensating', ({ command }, draft) => {
     if (command.status !== 'failed') {
-      return refuse('commands.command.not_failed', `Only a failed command is undone; this one is ${command.status}.`, {
-        facts: { status: command.status },
-      })
+      return refuse(
+        'commands.command.not_failed',
+        `Only a failed command is undone; this one ${sayState(command.status)}.`,
+        {
+          facts: { status: command.status },
+        },
+      )
     }
     if (by.kind !== 'operator' && by.kind !== 'system')
       return refuse('commands.action.not_allowed', 'Undoing a failed command is for operators.')

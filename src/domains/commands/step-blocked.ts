@@ -2,6 +2,7 @@
 import { encodeId } from '#kernel/ids'
 import { isUuid } from '#kernel/uuid'
 import { KernelFault } from '#kernel/errors'
+import { sayState } from '#kernel/say-state'
 import { findAwaited, insertWait } from './command-repository.ts'
 import { readBackOf, type StoredEffect } from './command-row.ts'
 import type { AwaitedEnd } from './catalog/effect-definition.ts'
@@ -77,7 +78,7 @@ export async function settleAwaited(
     return undefined
   }
   const errorClass = child?.error_class ?? 'internal_error'
-  const error = `the command it waited for is ${child?.status ?? 'gone'}: ${child?.error ?? ''}`
+  const error = `the command it waited for ${sayState(child?.status ?? 'gone')}: ${child?.error ?? ''}`
   draft.moveEffect(
     effect,
     'failed',

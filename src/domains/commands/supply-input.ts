@@ -7,6 +7,7 @@ import type { StoredCommand } from './command-row.ts'
 import { lockCase, refuseMissing } from './command-repository.ts'
 import { payloadHash } from './content.ts'
 import { checkSecrets } from '#kernel/data-class'
+import { sayState } from '#kernel/say-state'
 import { decideMayCancel } from './decide-cancel.ts'
 import { draftWrite, type Who } from './draft-write.ts'
 import { commitAndGoOn } from './go-on.ts'
@@ -36,7 +37,7 @@ export async function supplyInput(
       return refuse('commands.action.not_allowed', 'Only the requester and administrators may add input.')
     const deadline = inputDeadline(found.effects)
     if (command.status !== 'waiting_for_input' || (deadline !== null && deadline <= world.now())) {
-      const reason = `This command does not wait for input; it is ${command.status}.`
+      const reason = `This command does not wait for input; it ${sayState(command.status)}.`
       const refusal = refuse('commands.command.not_waiting', reason, { facts: { status: command.status } })
       return recordRefusal(tx, world, by, command, 'validated', refusal)
     }

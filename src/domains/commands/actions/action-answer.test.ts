@@ -52,7 +52,7 @@ test('an open question goes before one that is answered', () => {
   const asked = decideAnswer(standing({ decision: 'require_approval' }), gates)
   assert.deepEqual([asked.approvalId, asked.message], ['second', 'role:data-owner must agree. It is validated.'])
   const answered = decideAnswer(standing({ decision: 'escalate', status: 'succeeded' }), [gate('approved')])
-  assert.equal(answered.message, 'role:data-owner was asked. It is succeeded.')
+  assert.equal(answered.message, 'role:data-owner was asked. It has succeeded.')
   assert.equal(
     decideAnswer(standing({ decision: 'require_approval' }), [gate('approved', 'first')]).approvalId,
     'first',
@@ -63,7 +63,7 @@ test('what was decided so long ago that it is archived is neither open nor denie
   const old = (more: Partial<Standing>) => decideAnswer(standing({ is_archived: true, ...more }), [])
   const done = old({ status: 'succeeded', result: { sent: 1 } })
   assert.deepEqual([done.decision, done.output], [null, { sent: 1 }])
-  assert.equal(done.message, 'What was decided about it is in the archive. It is succeeded.')
+  assert.equal(done.message, 'What was decided about it is in the archive. It has succeeded.')
   const failed = old({ status: 'failed', error_class: 'provider_error' as never, error: 'the mail bounced' })
   assert.deepEqual([failed.decision, failed.reasons], [null, []])
   assert.equal(decideAnswer(standing({ status: 'cancelled' }), []).message, 'It was never decided. It is cancelled.')

@@ -2,6 +2,7 @@
 import { showActor } from '#domains/approvals'
 import type { CommandState } from '#kernel/machines/command'
 import type { PolicyDecision } from '#kernel/policy/rule'
+import { sayState } from '#kernel/say-state'
 import { isDecided, type Standing } from './find-decision.ts'
 
 /** A question to people that holds the command back. */
@@ -48,7 +49,7 @@ function say(
 ): string {
   const { status, error, missing, is_archived } = standing
   const why = reasons.join(' ')
-  const stands = `It is ${status.replaceAll('_', ' ')}${error === null ? '' : `: ${error}`}.`
+  const stands = `It ${sayState(status)}${error === null ? '' : `: ${error}`}.`
   switch (decision) {
     case null:
       if (is_archived) return `What was decided about it is in the archive. ${stands}`

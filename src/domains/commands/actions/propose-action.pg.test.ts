@@ -272,7 +272,7 @@ describe('what agents propose', () => {
     await rm(folder, { recursive: true })
     const again = await ask(action)
     assert.deepEqual([first.decision, again.isNew, again.decision], ['allow', false, null])
-    assert.equal(again.message, 'What was decided about it is in the archive. It is succeeded.')
+    assert.equal(again.message, 'What was decided about it is in the archive. It has succeeded.')
   })
 
   test('what was proposed breaks no promise of the room', async () => {
