@@ -69,6 +69,8 @@ test('missing, mistyped and out of range are told apart', () => {
 test('each finding says what to send instead', () => {
   assert.equal(first({})[2], 'Add it; it is of the type string.')
   assert.equal(first({ task_name: 'x', items: [{ price: 1 }] })[2], 'Add it; it is one of: EUR, USD.')
+  assert.equal(first({ task_name: 'x', items: [{ price: 1, currency: 'EURO' }] })[2], 'Did you mean `EUR`?')
+  assert.equal(first({ task_name: 'x', items: [{ price: 1, currency: 'GBP' }] })[2], 'Send one of them.')
   assert.equal(first({ task_name: 'x', priority: 0 })[2], 'Send at least 1.')
   assert.equal(first({ task_name: 'x', items: [{ price: 11, currency: 'EUR' }] })[2], 'Send at most 10.')
   for (const error of explain({ priority: 0, zzz: 1 }).errors) assert.ok(error.hint, error.code)

@@ -66,7 +66,7 @@ function explain(issue: Issue, input: unknown, schema: unknown): Refusal[] {
       ]
     case 'invalid_value':
       if (valueAt(input, steps) === undefined) return [refuseMissing(path, `one of: ${issue.values.join(', ')}`)]
-      return [refuseValue(path, issue.values.map(String))]
+      return [refuseValue(path, valueAt(input, steps), issue.values.map(String))]
     case 'too_small':
       return [
         refuse('api.field.value', `\`${path}\` is too small or too short.`, {
@@ -120,8 +120,13 @@ function unitOf(origin: string): string {
   return origin === 'array' || origin === 'set' ? ' items' : ''
 }
 
-function refuseValue(path: string, allowed: readonly string[]): Refusal {
-  return refuse('api.field.value', `\`${path}\` must be one of: ${allowed.join(', ')}.`, { path, facts: { allowed } })
+function refuseValue(path: string, value: unknown, allowed: readonly string[]): Refusal {
+  return refuse('api.field.value', `\`${path}\` must be one of: ${allowed.join(', ')}.`, {
+    path,
+    hint: 'Send one of them.',
+    ...(typeof value === 'string' ? didYouMean(value, allowed) : {}),
+    facts: { allowed },
+  })
 }
 
 function valueAt(input: unknown, steps: readonly JsonStep[]): unknown {

@@ -2,7 +2,8 @@
 import type { Command } from 'commander'
 import type { JobReport, Scheduler, StoredJob } from '#app/scheduler'
 import { describeDuration } from '#kernel/duration'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { didYouMean } from '#kernel/nearest'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { fieldsOf } from './ask-server.ts'
 import { findTemplate } from './job-templates.ts'
@@ -110,9 +111,10 @@ function listWanted(scheduler: Scheduler, jobs: Jobs, flags: ListFlags): Decisio
     })
   }
   if (flags.state !== undefined && state === undefined) {
-    return refuse('cli.usage', 'there is no such state', {
+    return refuse('cli.usage', `there is no state ${quote(flags.state)}`, {
       path: '--state',
       hint: `Use ${jobs.jobFilters.join(', ')}.`,
+      ...didYouMean(flags.state, jobs.jobFilters),
     })
   }
   const page = fieldsOf({ limit: flags.limit }) as { limit?: number }

@@ -121,7 +121,10 @@ function addProposing(memory: Command, program: Command, cli: Cli): void {
           const path = `/memory/candidates${queryOf({ status, limit, cursor })}`
           const listed = await askServer<Page<CandidateView>>(cli, 'GET', path)
           return showAnswer(cli, program, listed, ({ items, next_cursor }) => {
-            if (items.length === 0) return terminal.err('Nothing was proposed.\n')
+            if (items.length === 0)
+              return terminal.err(
+                status === undefined ? 'Nothing was proposed.\n' : 'Nothing that was proposed has this status.\n',
+              )
             terminal.out(items.map((item) => formatCandidate(terminal, item)).join('\n'))
             if (next_cursor !== null) terminal.err(`there are more: add --cursor ${next_cursor}\n`)
           })

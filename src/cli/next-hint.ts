@@ -42,7 +42,7 @@ const hints: Partial<Record<RefusalCode, string>> = {
   cursor_archived:
     'Add --skip-archived to get what is left; `concord history show <id>` tells the history of a command from the archive.',
   unauthenticated: 'Set CONCORD_KEY to a key of this server.',
-  workspace_unknown: ELSEWHERE,
+  workspace_unknown: 'Set CONCORD_WORKSPACE to the id or the short name of a workspace of yours, or leave it out.',
   'identity.role.insufficient': '`concord keys create --role <role>` makes a key that may, from one that may.',
 }
 
@@ -70,7 +70,7 @@ export function withHint(refusal: Refusal, path: string): Refusal {
   return { ...refusal, hint: isOfUse(refusal) ? `${refusal.hint?.replace(/[^.?!]$/, '$&.')} ${own}` : own }
 }
 
-/** What the server says in terms of its routes, or of any such refusal, is of no use beside what we know ourselves. */
+/** What the server says in terms of routes and headers, or of any such refusal, is of no use beside what we know ourselves. */
 function isOfUse({ code, hint }: Refusal): boolean {
-  return hint !== undefined && hint !== refusalHints[code] && !/^(GET|POST|DELETE) \//.test(hint)
+  return hint !== undefined && hint !== refusalHints[code] && !/^((GET|POST|PATCH|DELETE) \/|Send )/.test(hint)
 }

@@ -82,7 +82,16 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
     addMemory,
   ]
   const jobs = [addJobs, addJobGroups, addJobTemplates, addSchedules, addReservations, addScheduler]
-  for (const add of [...house, ...work, ...jobs]) add(program, cli)
+  // Said here, it belongs to the first group; left to the parser, it would have one of its own.
+  program.commandsGroup('Run the service:').helpCommand('help [command]', 'show the help of a command')
+  for (const [heading, nouns] of [
+    ['Run the service:', house],
+    ['Ask for work, decide, look:', work],
+    ['Jobs of this machine, without a server:', jobs],
+  ] as const) {
+    program.commandsGroup(heading)
+    for (const add of nouns) add(program, cli)
+  }
   program.addHelpText(
     'after',
     '\nExamples:\n  $ concord up\n  $ concord keys create --name ci --role writer\n  $ concord submit "Generate Report" --file report.json --wait\n  $ concord inbox\n  $ concord events tail\n',

@@ -99,7 +99,7 @@ function tableOf(rows: readonly StoredReservation[], { toReservationView }: Jobs
       .map((row) => [
         row.reservation_id,
         showLine(row.reserved_by),
-        row.status,
+        row.status.toLowerCase(),
         row.reserved_at,
         row.ended_at ?? row.expires_at,
       ]),

@@ -8,10 +8,15 @@ import type { Cli } from './program.ts'
 
 /** Where the server does not tell, the hint stays as it was: it is right, only less exact. */
 export async function withWhoAnswers(cli: Cli, waiting: Refusal, commandId: string): Promise<Refusal> {
+  const lines = await listWhoAnswers(cli, commandId)
+  return lines.length === 0 ? waiting : { ...waiting, hint: lines.join('\n') }
+}
+
+/** One line for each who is asked and has not answered. */
+export async function listWhoAnswers(cli: Cli, commandId: string): Promise<string[]> {
   const path = `/approvals${queryOf({ command_id: commandId, status: 'pending' })}`
   const listed = await askServer<Page<ApprovalView>>(cli, 'GET', path)
-  if (!listed.ok || listed.value.items.length === 0) return waiting
-  return { ...waiting, hint: listed.value.items.map(sayHow).join('\n') }
+  return listed.ok ? listed.value.items.map(sayHow) : []
 }
 
 function sayHow({ approval_id: id, approver, approver_name, may_decide }: ApprovalView): string {

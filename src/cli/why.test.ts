@@ -1,7 +1,7 @@
 /** Why: the summary and the chain, one line per step, drawn by nobody but us. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { COMMAND_ID, runAgainst } from '#test/recorded-server'
+import { APPROVAL_ID, COMMAND_ID, runAgainst } from '#test/recorded-server'
 
 const explanation = {
   summary: 'Refund Order is waiting for approval.',
@@ -33,6 +33,23 @@ test('the chain is told in order, and text cannot draw outside its line', async 
   assert.match(lines[3] ?? '', /trigger +local:ana +local:ana asked for Refund Order\.$/)
   assert.match(lines[4] ?? '', /policy +system +Policy said\\u\{202e\} no\\u\{a\}really\.$/)
   assert.equal(lines.length, 5)
+})
+
+test('while somebody is asked, it ends with who answers and how', async () => {
+  const last = {
+    kind: 'approval',
+    at: '2026-05-01T10:00:02.000Z',
+    by: 'system',
+    text: 'role:a was asked.',
+    event_id: 'e',
+  }
+  const asking = { ...explanation, chain: [...explanation.chain, last] }
+  const open = { approval_id: APPROVAL_ID, approver: 'role:a', approver_name: null, may_decide: false }
+  const listed = `GET /approvals?command_id=${COMMAND_ID}&status=pending`
+  const { out } = await runAgainst({ [GET]: asking, [listed]: { items: [open] } }, ['why', COMMAND_ID])
+  assert.match(out, new RegExp(`\\n\\nrole:a answers with \`concord approve ${APPROVAL_ID}\` or .*\\n$`))
+  const silent = await runAgainst({ [GET]: asking }, ['why', COMMAND_ID])
+  assert.deepEqual([silent.code, silent.err], [0, ''])
 })
 
 test('--json is the explanation as it came', async () => {

@@ -1,9 +1,10 @@
 /** `concord why`: why a command is where it is, from who asked to how it ended, in plain words. */
 import type { Command } from 'commander'
 import { showLine } from '#kernel/visible-text'
-import { askServer, pathOf, showAnswer } from './ask-server.ts'
+import { askServer, isJson, pathOf, showAnswer } from './ask-server.ts'
 import type { Cli } from './program.ts'
 import { colorsOf, formatTable } from './terminal.ts'
+import { listWhoAnswers } from './who-answers.ts'
 
 type Explanation = {
   readonly summary: string
@@ -17,6 +18,11 @@ type Explanation = {
   }[]
 }
 
+/** The last thing that happened is a question or an answer: somebody may still be asked. */
+function isAsking({ chain }: Explanation): boolean {
+  return chain.at(-1)?.kind === 'approval'
+}
+
 export function addWhy(program: Command, cli: Cli): void {
   program
     .command('why <id>')
@@ -27,12 +33,14 @@ export function addWhy(program: Command, cli: Cli): void {
         const path = pathOf('command', id, '/explanation')
         if (!path.ok) return path
         const explained = await askServer<Explanation>(cli, 'GET', path.value)
+        const asked = explained.ok && !isJson(program) && isAsking(explained.value) ? await listWhoAnswers(cli, id) : []
         return showAnswer(cli, program, explained, ({ summary, archived_note, chain }) => {
           cli.terminal.out(`${colorsOf(cli.terminal).bold(showLine(summary))}\n`)
           if (archived_note) cli.terminal.out(`\n${showLine(archived_note)}\n`)
           if (chain.length === 0) return
           const rows = chain.map(({ kind, at, by, by_name, text }) => [at, kind, by_name ?? by, text].map(showLine))
           cli.terminal.out(`\n${formatTable(['when', 'step', 'by', 'what'], rows)}`)
+          if (asked.length > 0) cli.terminal.out(`\n${asked.join('\n')}\n`)
         })
       }),
     )
