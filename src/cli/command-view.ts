@@ -8,7 +8,7 @@ import { parsePageLimit } from '#kernel/page-limit'
 import { quote } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { showLine } from '#kernel/visible-text'
-import { withShownIds } from './shown-ids.ts'
+import { withShownIds } from '#kernel/shown-ids'
 
 export type NextMove = { readonly action: string; readonly by: readonly string[]; readonly what: string }
 

@@ -80,7 +80,12 @@ function archivedJson({ events, bytes, files, held, finished, passedOver }: Arch
 function sayArchived(terminal: Terminal, moved: ArchivedHistory, isDryRun: boolean): void {
   const { events, files, held, finished, passedOver, bytes } = moved
   if (terminal.isTty && events > 0) terminal.err('\n')
-  if (isDryRun) terminal.out(`${counted(events, 'event')} would move, ${sizeOf(bytes)} before compression\n`)
+  if (isDryRun)
+    terminal.out(
+      events === 0
+        ? 'Nothing would move: nothing is so old\n'
+        : `${counted(events, 'event')} would move, ${sizeOf(bytes)} before compression\n`,
+    )
   else terminal.out(`${counted(events, 'event')} moved into ${counted(files.length, 'file')}\n`)
   if (held > 0) terminal.out(`${counted(held, 'event')} stay: a hold names their commands\n`)
   if (finished > 0) terminal.out(`${counted(finished, 'file')} of a run that was cut short finished\n`)
@@ -148,6 +153,7 @@ function sayVerified(terminal: Terminal, findings: readonly ArchiveFinding[]): v
   if (terminal.isTty && findings.length > 0) terminal.err('\n')
   const whole = findings.filter(({ state }) => state === 'whole')
   const events = whole.reduce((sum, finding) => sum + (finding.events ?? 0), 0)
+  if (findings.length === 0) return terminal.out('Nothing is archived yet\n')
   terminal.out(`${counted(whole.length, 'file')} with ${counted(events, 'event')} as they were written\n`)
   const rest = findings.filter(({ state }) => state !== 'whole')
   if (rest.length === 0) return
