@@ -59,7 +59,7 @@ describe('commands from the terminal', () => {
 
   test('[APR-20] what one person asks for, another finds in the inbox and approves; why tells the chain', async () => {
     const tasks = await concord('task-types')
-    assert.match(tasks.out, /Refund Order +low +by policy +\{"order":"<order>","amount":"<amount>"\}/)
+    assert.match(tasks.out, /Refund Order +low +by policy +- +\{"order":"<order>","amount":"<amount>"\}/)
     const { commandId, approvalId } = await ask('first')
     const inbox = await asFinance('inbox')
     assert.match(inbox.out, /"amount":"80\.00"/)
