@@ -16,6 +16,8 @@ export const approvalEventTypes = {
   approval_decided: 'audit',
   approval_expired: 'audit',
   approval_cancelled: 'audit',
+  /** An operator gave the turns that notify, remind and expire it another chance. */
+  approval_resumed: 'audit',
 } as const
 export type ApprovalEventType = keyof typeof approvalEventTypes
 

@@ -4,6 +4,7 @@ import type { Names } from '#domains/identity'
 import type { FieldClasses } from '#kernel/data-class'
 import type { CommandCase } from './command-row.ts'
 import { sayEdit } from './explain-edits.ts'
+import { ABORT_TOKEN } from './spot-token.ts'
 import { sayTaskGone } from './wait-for-task.ts'
 
 export type HistoryEvent = {
@@ -25,6 +26,7 @@ export type ExplainedStep = {
     | 'retry'
     | 'cancellation'
     | 'compensation'
+    | 'abort'
     | 'outcome'
   readonly at: Date
   readonly by: string
@@ -134,6 +136,14 @@ const says: Readonly<Record<string, Say>> = {
     kind: 'outcome',
     text: `It was put aside, since its row makes no sense: ${text(payload['reason'])}.`,
   }),
+  command_aborted: ({ payload }) => ({
+    kind: 'abort',
+    text: `An operator stopped it: it gets no more turns until it is resumed${because(payload['reason'])}.`,
+  }),
+  command_resumed: ({ payload }) => ({
+    kind: 'abort',
+    text: `An operator let it go on${because(payload['reason'])}.`,
+  }),
   status_changed: ({ payload }) => sayEnd(payload),
 }
 
@@ -165,6 +175,11 @@ function sayEnd(payload: HistoryEvent['payload']): ReturnType<Say> {
     kind: 'outcome',
     text: `It is ${to}${because(payload['error'] ?? payload['error_class'] ?? payload['reason'])}.`,
   }
+}
+
+function sayAborted({ turn_token, completed_at }: CommandCase['command']): string {
+  if (turn_token !== ABORT_TOKEN || completed_at !== null) return ''
+  return ', and an operator has stopped it (`concord stuck resume` lets it go on)'
 }
 
 /** Everybody whom the story names, to look their names up once. */
@@ -216,7 +231,7 @@ export function explainCommand(
   const had = command.status === 'cancelled' ? ', after it had failed: ' : ': '
   const why = error === null ? '' : `${had}${error}`
   return {
-    summary: `${command.task_name ?? command.command_type} is ${command.status.replaceAll('_', ' ')}${why}.`,
+    summary: `${command.task_name ?? command.command_type} is ${command.status.replaceAll('_', ' ')}${why}${sayAborted(command)}.`,
     chain,
   }
 }
