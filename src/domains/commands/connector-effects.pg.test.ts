@@ -273,7 +273,7 @@ describe('connector operations as effects', () => {
     assert.equal(drift.length, 0)
   })
 
-  test('[CON-19] an HTTP connector with the same contract takes the place of the one in memory: nothing above it changes', async () => {
+  test('[CON-19] [ERR-06] an HTTP connector with the same contract takes the place of the one in memory: nothing above it changes', async () => {
     const api = await openMisbehavingApi()
     const over = { input: z.strictObject({ id: z.string() }), output: z.looseObject({}) }
     const real = httpConnector({
@@ -291,6 +291,7 @@ describe('connector operations as effects', () => {
           output: z.looseObject({ id: z.string() }),
           side_effect_class: 'keyed',
           idempotency: { required: true, key_template: 'ticket:{title}' },
+          backoff_seconds: [0],
         },
         {
           ...over,
@@ -310,6 +311,27 @@ describe('connector operations as effects', () => {
     const id = await other.submit({ steps: [open('phone')] }, { taskName: 'Help' })
     assert.equal(await other.settle(id), 'succeeded')
     assert.deepEqual([...api.done.keys()], ['ticket:phone'])
+    // Asked to wait by an answer of the provider, the next attempt waits as long, although the policy would come back at once.
+    for (const [mode, waitS] of [
+      ['rate_limited', 7],
+      ['overloaded', 120],
+    ] as const) {
+      api.mode = mode
+      const slowed = await other.submit({ steps: [open(mode)] }, { taskName: 'Help' })
+      const from = other.clock.now().getTime()
+      assert.equal(await other.settle(slowed), 'running')
+      const [effect] = await other.rows<{ run_after: Date }>(
+        'select run_after from concord.domain_effects where command_id = $1',
+        [slowed],
+      )
+      const [told] = await other.rows<{ asked: number }>(
+        `select (payload->'asked_to_wait_ms')::int as asked from concord.domain_events
+         where command_id = $1 and event_type = 'retry_scheduled'`,
+        [slowed],
+      )
+      assert.ok((effect?.run_after.getTime() ?? 0) >= from + waitS * 1_000)
+      assert.equal(told?.asked, waitS * 1_000)
+    }
     await other.close()
     await api.close()
   })
