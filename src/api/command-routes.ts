@@ -33,7 +33,7 @@ import {
   toEventView,
   toExplanationView,
 } from '#domains/commands'
-import { listEdits, personIdsOf } from '#domains/approvals'
+import { findBlocked, findPending, listEdits, personIdsOf } from '#domains/approvals'
 import { listNames } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import type { ApiDeps } from './api-deps.ts'
@@ -276,7 +276,9 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
       const edits = await listEdits(deps.db, named(c, commandId))
       const names = await listNames(deps.db, principalOf(c).orgId, actorsOf(found.value, events, edits))
       const task = taskOf({ world, command: found.value.command })
-      const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task }
+      const pending = await findPending(deps.db, named(c, commandId))
+      const blocked = [...(await findBlocked(deps.db, pending)).values()]
+      const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, blocked }
       const archives = await listArchivesOf(deps.db, workspaceOf(c).id, commandId)
       return c.json(toExplanationView(commandId, explainCommand(found.value, events, facts), archives), 200)
     })

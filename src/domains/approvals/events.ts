@@ -11,6 +11,8 @@ export const approvalEventTypes = {
   approval_notice_failed: 'event',
   approval_reminded: 'audit',
   approval_escalated: 'audit',
+  /** Nobody, or too few, can decide as things are; the administrators of the workspace are told. */
+  approval_blocked: 'audit',
   /** One of several persons agreed, and more are needed. */
   approval_voted: 'audit',
   approval_decided: 'audit',
