@@ -34,6 +34,7 @@ import { type MemoryWorld, openMemory } from '#domains/memory'
 import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleWorld } from '#domains/schedules'
 import { encodeId, textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
+import { SCHEDULES_MAX } from '#kernel/schedule'
 import { capabilitiesOf, inEnvironment, queuesIn, type Runtime, semanticQueues } from '#runtime'
 import { createDbosRuntime } from '#runtime/dbos'
 import type { Db } from '#store'
@@ -72,6 +73,8 @@ export type WorkOptions = {
   readonly environmentName?: string | undefined
   /** JSON, over the queues of the project. */
   readonly queues?: string | undefined
+  /** How many schedules people may keep in one workspace; 1,000. */
+  readonly schedulesMax?: number
   /** Beside the inbox. */
   readonly channels?: readonly NoticeChannel[]
   /** How far the clock of the schedules is ahead, for tests. */
@@ -170,6 +173,7 @@ export async function openWork(
     commands: commands.world,
     runtime,
     defaultWorkspace: options.defaultWorkspace,
+    schedulesMax: options.schedulesMax ?? SCHEDULES_MAX,
     newIds: () => ({ traceId: newTraceId(), requestId: textId('request', world.randomBytes(16)) }),
   }
   const channels = [appChannel, ...(options.channels ?? [])]

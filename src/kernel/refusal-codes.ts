@@ -217,6 +217,7 @@ export const refusalCodes = {
   'schedules.command_type.not_scheduled': 'invalid',
   'schedules.payload.invalid': 'invalid',
   'schedules.queue.unknown': 'invalid',
+  'schedules.schedule.too_many': 'conflict',
 
   // scheduler
   'scheduler.file.locked': 'conflict',

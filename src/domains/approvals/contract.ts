@@ -72,11 +72,9 @@ export const approvalView = z
     decided_by_name: text('local:dora', 'What people call who decided.').nullable(),
     decision_reason: text('Within the budget.', 'The reason that was given, or why it was closed.').nullable(),
     superseded_by: text(APPROVAL_ID, 'The approval that took its place.').nullable(),
-    blocked_by: blockedView
-      .nullable()
-      .meta({
-        description: 'Why nobody, or too few, can decide it as things are; null: somebody can. It goes with its cause.',
-      }),
+    blocked_by: blockedView.nullable().meta({
+      description: 'Why nobody, or too few, can decide it as things are; null: somebody can. It goes with its cause.',
+    }),
   })
   .meta({ id: 'Approval', description: 'One question to a person, answered once.' })
 
