@@ -11,6 +11,7 @@ import {
 import { archiveArtifacts, type ArtifactWorld, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
 import {
   artifactFacts,
+  checkConnectorAccess,
   checkShapes,
   COMMAND_KIND,
   type CommandWorld,
@@ -143,6 +144,8 @@ export async function openWork(
     queues: Object.keys(semanticQueues),
   })
   if (!catalog.ok) return catalog
+  const access = checkConnectorAccess(catalog.value, project.connectorAccess ?? {})
+  if (!access.ok) return access
   for (const { message } of catalog.value.warnings) log.warn({}, message)
   const newTraceId = () => textId('trace', world.randomBytes(16))
   const notify: Notify = (tx, { approval }) => runtime.wake({ kind: APPROVAL_KIND, id: approval.approval_id }, { tx })
@@ -150,6 +153,7 @@ export async function openWork(
     db,
     ...world,
     catalog: catalog.value,
+    connectorAccess: project.connectorAccess,
     artifacts,
     facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),

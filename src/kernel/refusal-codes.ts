@@ -293,6 +293,7 @@ export const refusalCodes = {
   'commands.plan.invalid': 'invalid',
   'commands.dependency.not_found': 'not_found',
   'commands.webhook.source_unknown': 'not_found',
+  'commands.connector_access.invalid': 'configuration',
   // what agents propose
   'commands.tool.unknown': 'not_found',
   'commands.tool.forbidden': 'forbidden',

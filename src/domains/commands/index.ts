@@ -170,6 +170,7 @@ export { type Acting, actingFor, COMMAND_KIND, type CommandWorld } from './world
 export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
 export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
 export { abortCommand, type Operating, type OperatorAct, resumeCommand } from './abort-command.ts'
+export { checkConnectorAccess, type ConnectorAccess, type ConnectorGrant } from './connector-access.ts'
 export { listParked, type ParkedCommand } from './wait-for-task.ts'
 export { readYaml } from './yaml/read-yaml.ts'
 export { loadConnector, loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'
