@@ -87,7 +87,7 @@ const getConsents = createRoute({
   method: 'get',
   path: '/memory/consents',
   operationId: 'listMemoryConsents',
-  summary: 'Who agreed to what, standing or taken back',
+  summary: 'Who agreed to what, standing or taken back; those of other users are for administrators and data owners',
   ...about,
   ...needs('reader'),
   request: { query: queryOf({ limit: pageFields.limit, subject: subjectField().optional() }) },
@@ -174,6 +174,7 @@ export function memoryCandidateRoutes({ approvals, memory, cursorKey }: MemoryCa
       const items = await listConsents(memory.db, {
         workspaceId: workspaceOf(c).id,
         subject,
+        viewer: viewerOf(c),
         limit: limitOf({ limit }),
       })
       return c.json({ items: items.map(toConsentView) }, 200)
