@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createDbosRuntime } from '#runtime/dbos'
+import { openChance } from '#test/chance'
 import { freshDatabase, openTestDb, type TestDb } from '#test/database'
 import { type CaseRows, openCaseStore } from '#test/runtime-case-store'
 import { aRuntimeWorker, type RuntimeWorker } from '#test/runtime-worker'
@@ -112,6 +113,7 @@ test('[RUN-08] while workers are killed and replaced, no fact is left unseen', a
   const workers = [await aWorker(), await aWorker()]
   const ids = Array.from({ length: 12 }, (_, index) => `p${index}`)
   const FACTS = 25
+  const chance = openChance('facts')
   try {
     const killing = (async () => {
       for (let kill = 0; kill < 3; kill++) {
@@ -129,7 +131,7 @@ test('[RUN-08] while workers are killed and replaced, no fact is left unseen', a
             await tx.write(`${id}:facts`, [...facts, fact])
             await client.wake({ kind: 'job', id }, { tx })
           })
-          await sleep(Math.random() * 120)
+          await sleep(chance.whole(120))
         }
       }),
     )
