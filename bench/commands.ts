@@ -2,7 +2,7 @@
  * Governed commands beside bare commits, bare DBOS workflows and a lease queue written by hand: the goals G1 to G5 and G10 in one
  * run, on one Postgres, every commit flushed.
  *
- * node bench/commands.ts [--rounds 5] [--seconds 1.5] [--peers]
+ * node bench/commands.ts [--rounds 5] [--seconds 1.5] [--peers] [--only 'approval|update alone']
  */
 import { randomUUID } from 'node:crypto'
 import { parseArgs } from 'node:util'
@@ -21,6 +21,8 @@ const { values: options } = parseArgs({
     seconds: { type: 'string', default: '1.5' },
     bare: { type: 'string' },
     peers: { type: 'boolean', default: false },
+    /** Only the rows whose name it matches; goals that lack one are left out. */
+    only: { type: 'string', default: '' },
     quick: { type: 'boolean', default: false },
   },
 })
@@ -102,7 +104,9 @@ async function runBench(): Promise<void> {
     return async () => void (await bareDb.run(moveFact, [id]))
   }
 
-  const results = await compare(cases, options.quick ? 1 : Number(options.rounds))
+  const wanted = new RegExp(options.only, 'u')
+  const chosen = cases.filter(({ name }) => wanted.test(name))
+  const results = await compare(chosen, options.quick ? 1 : Number(options.rounds))
   printResults(results)
   printGoals(results)
   dbos.end()
@@ -138,5 +142,6 @@ function printGoals(results: readonly Result[]): void {
     ],
   ]
   console.log()
-  for (const [name, value] of rows) console.log(`${value.toFixed(2).padStart(8)}  ${name}`)
+  for (const [name, value] of rows.filter((row) => !Number.isNaN(row[1])))
+    console.log(`${value.toFixed(2).padStart(8)}  ${name}`)
 }

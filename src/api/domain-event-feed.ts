@@ -2,6 +2,7 @@
 import { encodeId, type IdKind } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept } from '#kernel/refusal'
+import { withShownTarget } from '#kernel/shown-ids'
 import {
   type Db,
   domainFeed,
@@ -41,7 +42,7 @@ function toStreamedEvent(row: DomainFeedRow & { readonly cursor: string }): Stre
       actor: row.actor,
       trace_id: row.trace_id,
       created_at: formatInstant(row.created_at),
-      payload: row.payload,
+      payload: withShownTarget(row.payload),
     },
   }
 }

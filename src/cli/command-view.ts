@@ -7,7 +7,7 @@ import { didYouMean } from '#kernel/nearest'
 import { parsePageLimit } from '#kernel/page-limit'
 import { quote } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
-import { withShownIds } from './shown-ids.ts'
+import { withShownIds } from '#kernel/shown-ids'
 
 export type NextMove = { readonly action: string; readonly by: readonly string[]; readonly what: string }
 

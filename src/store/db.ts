@@ -39,6 +39,8 @@ export interface Tx extends Sql {
   readonly inTransaction: true
   /** Called once after the commit, never after a rollback: for what only hurries things along, such as a wake. */
   afterCommit(work: () => void): void
+  /** Called once when it came to nothing, or nobody knows what became of it: for what was set aside in the hope of a commit. */
+  afterRollback(work: () => void): void
 }
 
 export interface Db extends Sql {
@@ -46,6 +48,11 @@ export interface Db extends Sql {
   readonly pool: pg.Pool
   /** `opening` replaces `begin`: one or more statements without parameters, sent as one round trip. */
   transaction<T>(work: (tx: Tx) => Promise<T>, opening?: string): Promise<T>
+  /**
+   * A transaction that starts from what `look` reads or locks, sent along with its `begin`: one round trip for all of it. Nothing but
+   * that: a `begin` that was cancelled at that very moment would leave it outside of any transaction, where a write would stand alone.
+   */
+  transactionFrom<Seen, T>(look: (tx: Tx) => Promise<Seen>, work: (tx: Tx, seen: Seen) => Promise<T>): Promise<T>
   /** A connection of one's own (LISTEN, advisory locks, lanes); the caller ends it. */
   connect(applicationName?: string): Promise<pg.Client>
   close(): Promise<void>
@@ -96,6 +103,8 @@ export function openDb(config: DbConfig): Db {
   const pool = new pg.Pool({
     ...clientConfig(config),
     max: config.poolMax ?? 10,
+    // What one transaction asks without waiting in between goes in one round trip; answered in its order all the same.
+    pipeline: true,
     idleTimeoutMillis: 30_000,
     // Asked of every new connection before anybody gets it; one round trip in its life.
     verify: callbackify((client: pg.PoolClient) => checkRole(client, config.role)),
@@ -107,7 +116,16 @@ export function openDb(config: DbConfig): Db {
   return Object.assign(sqlOn(pool), {
     config,
     pool,
-    transaction: <T>(work: (tx: Tx) => Promise<T>, opening?: string) => inTransaction(pool, work, opening),
+    transaction: <T>(work: (tx: Tx) => Promise<T>, opening = 'begin') =>
+      inTransaction(pool, async (client, tx) => {
+        await client.query(opening)
+        return work(tx)
+      }),
+    transactionFrom: <Seen, T>(look: (tx: Tx) => Promise<Seen>, work: (tx: Tx, seen: Seen) => Promise<T>) =>
+      inTransaction(pool, async (client, tx) => {
+        const [, seen] = await Promise.all([client.query('begin'), look(tx)])
+        return work(tx, seen)
+      }),
     async connect(applicationName?: string) {
       const client = new pg.Client(clientConfig({ ...config, ...(applicationName ? { applicationName } : {}) }))
       client.on('error', onError)
@@ -124,20 +142,19 @@ export function openDb(config: DbConfig): Db {
   })
 }
 
-async function inTransaction<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>, opening = 'begin'): Promise<T> {
+/** `run` opens the transaction and does the work. */
+async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClient, tx: Tx) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     const client = await pool.connect()
     let broken: Error | undefined
+    const committed: (() => void)[] = []
+    const undone: (() => void)[] = []
     try {
-      await client.query(opening)
-      const hurried: (() => void)[] = []
-      const afterCommit = (later: () => void) => void hurried.push(later)
-      const tx: Tx = Object.assign(sqlOn(client), { inTransaction: true as const, afterCommit })
-      const value = await work(tx)
+      const value = await run(client, txOn(client, committed, undone))
       const { command } = await client.query('commit')
       // A transaction with a failed statement answers COMMIT with ROLLBACK, and without an error.
       if (command !== 'COMMIT') throw new KernelFault('store.transaction.rolled_back', 'a failed statement was ignored')
-      hurry(hurried)
+      callEach(committed)
       return value
     } catch (error) {
       // A connection that still owes an answer would make the rollback wait as long again.
@@ -147,6 +164,7 @@ async function inTransaction<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>, ope
           broken = fault
         })
       }
+      callEach(undone)
       if (attempt < TRANSACTION_ATTEMPTS && outcomeOf(error) === 'again') continue
       throw error
     } finally {
@@ -155,8 +173,16 @@ async function inTransaction<T>(pool: pg.Pool, work: (tx: Tx) => Promise<T>, ope
   }
 }
 
-/** The commit stands, whatever these do: what they would have hurried along happens a little later without them. */
-function hurry(works: readonly (() => void)[]): void {
+function txOn(client: pg.PoolClient, committed: (() => void)[], undone: (() => void)[]): Tx {
+  return Object.assign(sqlOn(client), {
+    inTransaction: true as const,
+    afterCommit: (work: () => void) => void committed.push(work),
+    afterRollback: (work: () => void) => void undone.push(work),
+  })
+}
+
+/** The end stands, whatever these do: what they would have hurried along happens a little later without them. */
+function callEach(works: readonly (() => void)[]): void {
   for (const work of works) {
     try {
       work()

@@ -74,6 +74,7 @@ describe('an agent', () => {
 
   test('[API-04] it proposes to publish outside the house; the owner of the data is asked, agrees, and it is done', async () => {
     const { artifact_id, checksum } = report
+    assert.match(artifact_id, /^art_[0-9a-f]{32}$/)
     const payload = { artifact_id, checksum, destination: 'external:finance@example.com' }
     const reason = 'Finance asked for the revenue of May.'
     const { status, body } = await propose({ tool_name: 'publish_report', payload, reason })

@@ -55,7 +55,7 @@ export type ApprovalRoom = {
   /** The requester, and somebody who holds the org role `finance`. */
   readonly requester: Decider
   readonly approver: Decider
-  /** What the owner was told, in order. */
+  /** What the owner was told and the commit kept, in order. */
   readonly told: Resolution[]
   /** The same room with another owner. */
   with(owner: Partial<ApprovalOwner>): ApprovalWorld
@@ -88,7 +88,7 @@ export async function openApprovalRoom(options: TestDbOptions = {}): Promise<App
         resolution.approval.command_id,
         resolution.next,
       ])
-      told.push(resolution)
+      tx.afterCommit(() => void told.push(resolution))
     },
   }
   const world: ApprovalWorld = { db, newId, types: approvalTypes, owner }

@@ -5,7 +5,7 @@ import { accept, type Decision } from '#kernel/refusal'
 import type { Tx } from '#store'
 import { findDatabaseTime, type Locked, saveVote } from './approval-repository.ts'
 import type { Decider } from './approver.ts'
-import { type NextStep, refuseClosed, type Vote } from './decide-vote.ts'
+import { applyVote, type NextStep, refuseClosed, type Vote } from './decide-vote.ts'
 import { appendApprovalEvent } from './events.ts'
 import { settleApproval } from './settle-approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
@@ -32,23 +32,26 @@ export async function castBallot(
   { approval, vote, locked, by }: Omit<Ballot, 'decider'>,
   more: Readonly<Record<string, unknown>> = {},
 ): Promise<Decision<Decided>> {
-  const saved = await saveVote(tx, approval, vote)
-  // The row is locked and was judged a moment ago, so only its deadline can have passed in between.
-  if (!saved) return refuseClosed(approval, await findDatabaseTime(tx)) ?? unsettled(approval)
+  const voted = applyVote(approval, vote, locked.at)
+  const isFinal = voted.status !== 'pending'
   const payload = {
     decision: vote.decision,
     reason: vote.reason,
-    approved_by: saved.approved_by,
-    approvals_required: saved.approvals_required,
+    approved_by: voted.approved_by,
+    approvals_required: voted.approvals_required,
     from: approval.status,
-    to: saved.status,
+    to: voted.status,
     ...more,
   }
-  const isFinal = saved.status !== 'pending'
   const type = isFinal ? 'approval_decided' : 'approval_voted'
-  const at = saved.decided_at ?? locked.at
-  await appendApprovalEvent(tx, world.newId, { type, approval: saved, by, actorKind: 'approver', at, payload })
-  const next = isFinal ? await settleApproval(tx, world, saved, { ...locked, at }, by) : 'wait'
+  // One round trip: the rows are locked, so what the vote makes of them is known before it is written.
+  const [saved, , next] = await Promise.all([
+    saveVote(tx, approval, vote),
+    appendApprovalEvent(tx, world.newId, { type, approval, by, actorKind: 'approver', at: locked.at, payload }),
+    isFinal ? settleApproval(tx, world, voted, locked, by) : ('wait' as const),
+  ])
+  // Judged a moment ago under the lock, so only its deadline can have passed in between; what went along goes with it.
+  if (!saved) return refuseClosed(approval, await findDatabaseTime(tx)) ?? unsettled(approval)
   return accept({ approval: saved, next })
 }
 

@@ -7,7 +7,7 @@ import { type ApprovalState, approvalMachine } from '#kernel/machines/approval'
 import { transition } from '#store'
 import fc from 'fast-check'
 import { saveExpired, saveVote, storedApproval } from './approval-repository.ts'
-import { type Tally, tallyVote } from './decide-vote.ts'
+import { applyVote } from './decide-vote.ts'
 import { type DecisionValue, decisionValues, stateOfDecision, type StoredApproval } from './stored-approval.ts'
 
 describe('one vote, one statement', () => {
@@ -18,7 +18,7 @@ describe('one vote, one statement', () => {
   after(() => room.close())
 
   const cast = (approval: StoredApproval, person: string, decision: DecisionValue) =>
-    room.world.db.transaction((tx) => saveVote(tx, approval, { person, decision, reason: null }))
+    room.world.db.transaction((tx) => saveVote(tx, approval, { person, decision, reason: 'why' }))
 
   async function inState(status: ApprovalState): Promise<StoredApproval> {
     const approval = await room.ask()
@@ -111,13 +111,17 @@ describe('one vote, one statement', () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 2, max: 4 }), votes, async (required, list) => {
         const approval = await room.ask({ approvalType: 'two_of_them', approvalsRequired: required })
-        let tally: Tally = { status: 'pending', approved_by: [], approvals_required: required }
+        let foreseen = approval
         for (const { person, decision } of list) {
           await cast(approval, person, decision)
-          if (tally.status === 'pending') tally = tallyVote(tally, { person, decision })
+          const isCounted =
+            foreseen.status === 'pending' && !(decision === 'approved' && foreseen.approved_by.includes(person))
+          if (isCounted) foreseen = applyVote(foreseen, { person, decision, reason: 'why' }, approval.created_at)
         }
-        const { status, approved_by } = await room.read(approval)
-        assert.deepEqual({ status, approved_by }, { status: tally.status, approved_by: tally.approved_by })
+        // When it was decided is the database's to say.
+        const { decided_at, ...row } = await room.read(approval)
+        const { decided_at: at, ...rest } = foreseen
+        assert.deepEqual([row, decided_at === null], [rest, at === null])
       }),
       { numRuns: 60 },
     )

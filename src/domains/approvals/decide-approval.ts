@@ -28,10 +28,10 @@ export async function decideApproval(
   decider: Decider,
   input: DecideApproval,
 ): Promise<Decision<Decided>> {
-  const decided = await orNothing(world.db, async (tx) => {
-    const known = await findApproval(tx, input.workspaceId, input.approvalId)
-    if (!known) return refuse('row.not_found', 'there is no such approval')
-    const { payloadHash, ...locked } = await lockSubject(tx, world, known)
+  const known = await findApproval(world.db, input.workspaceId, input.approvalId)
+  if (!known) return refuse('row.not_found', 'there is no such approval')
+  const look = (tx: Tx) => lockSubject(tx, world, known)
+  const decided = await orNothing(world.db, look, async (tx, { payloadHash, ...locked }) => {
     const approval =
       locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
     const vote = decideVote(approval, decider, input, locked.at)
@@ -65,10 +65,14 @@ class Refused extends Error {
 }
 
 /** A transaction whose refusal leaves nothing behind, whatever the owner wrote before it said no. */
-async function orNothing<T>(db: Db, work: (tx: Tx) => Promise<Decision<T>>): Promise<Decision<T>> {
+async function orNothing<Seen, T>(
+  db: Db,
+  look: (tx: Tx) => Promise<Seen>,
+  work: (tx: Tx, seen: Seen) => Promise<Decision<T>>,
+): Promise<Decision<T>> {
   try {
-    return await db.transaction(async (tx) => {
-      const decision = await work(tx)
+    return await db.transactionFrom(look, async (tx, seen) => {
+      const decision = await work(tx, seen)
       if (!decision.ok) throw new Refused(decision)
       return decision
     })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { aContent, type ApprovalRoom, openApprovalRoom } from '#test/approvals'
+import { countRoundTrips } from '#test/round-trips'
 import { accepted, TRACE } from '#test/tenant'
 import { type Decision, type Refusal } from '#kernel/refusal'
 import { openDb } from '#store'
@@ -44,6 +45,14 @@ describe('what a decision is bound to', () => {
     assert.equal(refusalOf(await decideApproval(moved, room.approver, input)).code, 'payload_changed')
     assert.equal((await room.read(approval)).status, 'pending')
     accepted(await room.decide(approval, room.approver, 'approved', { payloadHash: approval.payload_hash }))
+  })
+
+  test('an answer is four round trips: what it is about, the locks, everything that it writes, the commit', async () => {
+    const warm = await room.ask()
+    const approval = await room.ask()
+    accepted(await room.decide(warm, room.approver, 'approved'))
+    const trips = await countRoundTrips(room.world.db, () => room.decide(approval, room.approver, 'approved'))
+    assert.deepEqual([trips, await wroteOf(approval)], [4, 'run_command'])
   })
 
   test('[APR-15] a flag in the payload opens nothing: only the row says approved, and only for its content', async () => {

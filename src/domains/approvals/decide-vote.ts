@@ -134,6 +134,13 @@ export function tallyVote(tally: Tally, { person, decision }: Pick<Vote, 'person
   return { ...tally, approved_by, status: approved_by.length >= tally.approvals_required ? 'approved' : tally.status }
 }
 
+/** The row as the vote leaves it. */
+export function applyVote(approval: StoredApproval, vote: Vote, at: Date): StoredApproval {
+  const voted = { ...approval, ...tallyVote(approval, vote) }
+  if (voted.status === 'pending') return voted
+  return { ...voted, decided_at: at, decided_by: vote.person, decision_reason: vote.reason }
+}
+
 /** What the asking room does now; `wait` while others have not answered yet. */
 export type NextStep = 'wait' | ResumeStep
 

@@ -28,7 +28,10 @@ export type Resolution = {
   readonly at: Date
 }
 
-/** The room whose command waits. All three run in the transaction of the answer: one commit, or none. */
+/**
+ * The room whose command waits. All three run in the transaction of the answer: one commit, or none. They write there and nowhere else,
+ * since the answer may still come to nothing: its deadline passes while they are at it.
+ */
 export type ApprovalOwner = {
   /**
    * Locks the command (`for no key update`) before any approval of it, and says the hash of what would run now. Cancelling

@@ -12,6 +12,7 @@ import {
 import { findCase as findCaseStatement, lockCase as lockCaseStatement } from './sql/find-case.ts'
 import { listParents as listParentsStatement } from './sql/list-parents.ts'
 import {
+  type AroundRow,
   type EffectJson,
   findSpotTurn as findSpotTurnStatement,
   keepTurn as keepTurnStatement,
@@ -73,7 +74,10 @@ export async function findSpotTurn(sql: Sql, commandId: string): Promise<Date | 
 
 /** The row is held, so nobody adds or changes an effect between the two statements and is still able to write. */
 async function readHeld(sql: Sql, command: StoredCommand): Promise<HeldCase> {
-  const [around] = await sql.run(readAround, [command.command_id])
+  return heldCase(command, await sql.run(readAround, [command.command_id]))
+}
+
+function heldCase(command: StoredCommand, [around]: readonly AroundRow[]): HeldCase {
   return { command, effects: (around?.effects ?? []).map(effectOf), hasParents: around?.has_parents ?? false }
 }
 
@@ -85,8 +89,12 @@ export async function findCase(sql: Sql, workspaceId: string, commandId: string)
 
 export async function lockCase(tx: Tx, workspaceId: string, commandId: string): Promise<HeldCase | undefined> {
   if (!isUuid(commandId)) return undefined
-  const [command] = await tx.run(lockCaseStatement, [commandId, workspaceId])
-  return command && readHeld(tx, command)
+  // Both in one round trip; the second begins when the first has its lock, and sees what was committed before it.
+  const [[command], around] = await Promise.all([
+    tx.run(lockCaseStatement, [commandId, workspaceId]),
+    tx.run(readAround, [commandId]),
+  ])
+  return command && heldCase(command, around)
 }
 
 export async function getCase(sql: Sql, workspaceId: string, commandId: string): Promise<Decision<CommandCase>> {

@@ -1,5 +1,6 @@
 /** The shapes that cross the edge of this room: what callers send, and what they get to see. No runtime fields among them. */
 import type { JsonObject } from '#kernel/json-value'
+import { handedOnIds, withShownIds, withShownTarget } from '#kernel/shown-ids'
 import { z } from 'zod'
 import { idField, type Names } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
@@ -243,7 +244,7 @@ export function toCommandView(
     ingress: command.ingress,
     // JSON from a jsonb column.
     payload: redactPayload(command.payload, task?.type.fields ?? {}, 'pii'),
-    result: command.result ?? null,
+    result: withShownIds(command.result ?? null, handedOnIds),
     error: command.error,
     error_class: command.error_class,
     cancellation_mode: command.cancellation_mode,
@@ -271,7 +272,7 @@ export function toEffectView(effect: StoredEffect): z.infer<typeof effectView> {
     idempotency_key: effect.idempotency_key,
     attempt: effect.attempt,
     max_attempts: effect.max_attempts,
-    result: effect.result ?? null,
+    result: withShownIds(effect.result ?? null, handedOnIds),
     error: effect.error,
     error_class: effect.error_class,
     compensates_effect_id: of === null ? null : encodeId('effect', of),
@@ -290,7 +291,7 @@ export function toEventView(event: StoredEvent): z.infer<typeof eventView> {
     purpose: event.purpose,
     actor: showActor(event.actor),
     trace_id: event.trace_id,
-    payload: { ...event.payload },
+    payload: withShownTarget(event.payload),
     created_at: formatInstant(event.created_at),
   }
 }

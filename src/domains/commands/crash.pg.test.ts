@@ -44,10 +44,13 @@ function mortal(world: CommandWorld, provider: FakeProvider): CommandWorld {
     return value
   }
   const db: Db = new Proxy(world.db, {
-    get: (target, name) =>
-      name === 'transaction'
-        ? (work: Parameters<Db['transaction']>[0], opening?: string) => around(() => target.transaction(work, opening))
-        : Reflect.get(target, name, target),
+    get: (target, name) => {
+      if (name === 'transaction')
+        return (...asked: Parameters<Db['transaction']>) => around(() => target.transaction(...asked))
+      if (name === 'transactionFrom')
+        return (...asked: Parameters<Db['transactionFrom']>) => around(() => target.transactionFrom(...asked))
+      return Reflect.get(target, name, target)
+    },
   })
   return {
     ...world,

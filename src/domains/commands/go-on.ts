@@ -35,6 +35,7 @@ export async function commitAndGoOn(
   if (!written.ok) return written
   const { command, touched } = written.value
   if (isOurs) {
+    tx.afterRollback(() => offer.release())
     const effects = applyWrite(found.effects, write, touched)
     tx.afterCommit(() => offer.start({ command, effects, hasParents: found.hasParents }))
   } else await world.wake(processOf(commandId), { tx, ...(queue === undefined ? {} : { queue }) })

@@ -41,11 +41,10 @@ export function nextMoves(found: CommandCase, type: CommandType | undefined, max
   if (command.status === 'blocked' && !unknown)
     moves.push({ action: 'wait', by: ['concord'], what: 'It waits for the command that it set going.' })
   if (decideCancel(found).t !== 'nothing') {
-    const undone =
-      command.cancellation_mode === 'compensate_then_stop'
-        ? 'Stop it and undo what it did.'
-        : 'Stop it; what was done stays done.'
-    moves.push({ action: 'cancel', by: type?.cancellable_by ?? ['requester', 'admin'], what: undone })
+    const stop = command.completed_at === null ? 'Stop it' : 'Close it for good'
+    const rest =
+      command.cancellation_mode === 'compensate_then_stop' ? ' and undo what it did.' : '; what was done stays done.'
+    moves.push({ action: 'cancel', by: type?.cancellable_by ?? ['requester', 'admin'], what: stop + rest })
   }
   if (decideRetryRun(found, maxAttempts).ok)
     moves.push({ action: 'retry', by: ['requester', 'admin'], what: 'Run it again; what succeeded is kept.' })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
 import type { WakeOptions } from '#runtime'
-import type { Db } from '#store'
+import type { Db, Tx } from '#store'
 import { decider, nextFence, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
@@ -204,28 +204,38 @@ describe('gaps around a turn on the spot', () => {
     for (const each of [parentId, id]) assert.equal(await room.settle(each), 'succeeded')
   })
 
-  test('a write that breaks gives its place back at once, and the transaction that is tried again finds it', async () => {
-    free = 1
-    room.provider.modes.push('refuse')
-    const failed = await submit({ subject: 's', steps: ['connector.hotel.book_a'] })
-    await becomes(failed, 'failed')
-    await until(() => free === 1)
-    let breaks = 1
-    const broken: Db['transaction'] = (work, opening) =>
+  const deadlock = (tx: Tx) => tx.query(`do $$ begin raise exception using errcode = 'deadlock_detected'; end $$`)
+  const breaking: Readonly<Record<string, (breakNow: (tx: Tx) => Promise<void>) => Db['transaction']>> = {
+    'a write that breaks': (breakNow) => (work, opening) =>
       room.db.transaction((tx) => {
-        const run: typeof tx.run = async (statement, values) => {
-          if (statement.name.startsWith('commands_write') && breaks-- > 0)
-            await tx.query(`do $$ begin raise exception using errcode = 'deadlock_detected'; end $$`)
+        const run: Tx['run'] = async (statement, values) => {
+          if (statement.name.startsWith('commands_write')) await breakNow(tx)
           return tx.run(statement, values)
         }
-        return work(Object.assign(Object.create(tx) as typeof tx, { run }))
-      }, opening)
-    const again = { ...world, db: Object.assign(Object.create(room.db) as Db, { transaction: broken }) }
-    accepted(await retryCommand(again, by(), { workspaceId: room.tenant.workspace.id, commandId: failed }))
-    await becomes(failed, 'succeeded')
-    assert.deepEqual(wakes, [])
-    await until(() => free === 1)
-  })
+        return work(Object.assign(Object.create(tx) as Tx, { run }))
+      }, opening),
+    'a transaction that breaks after its write': (breakNow) => (work, opening) =>
+      room.db.transaction(async (tx) => {
+        const value = await work(tx)
+        await breakNow(tx)
+        return value
+      }, opening),
+  }
+  for (const [what, breakAt] of Object.entries(breaking))
+    test(`${what} gives its place back at once, and the transaction that is tried again finds it`, async () => {
+      free = 1
+      room.provider.modes.push('refuse')
+      const failed = await submit({ subject: 's', steps: ['connector.hotel.book_a'] })
+      await becomes(failed, 'failed')
+      await until(() => free === 1)
+      let breaks = 1
+      const transaction = breakAt(async (tx) => void (breaks-- > 0 && (await deadlock(tx))))
+      const again = { ...world, db: Object.assign(Object.create(room.db) as Db, { transaction }) }
+      accepted(await retryCommand(again, by(), { workspaceId: room.tenant.workspace.id, commandId: failed }))
+      await becomes(failed, 'succeeded')
+      assert.deepEqual(wakes, [])
+      await until(() => free === 1)
+    })
 
   test('an answer without a place, the reconciler and a cancel wake the command into the queue of its task', async () => {
     const queue = queueOf('Work')

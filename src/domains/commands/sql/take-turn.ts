@@ -67,8 +67,10 @@ export const dropTurn = statement<{ readonly command_id: string }>(
 where c.command_id = $1::uuid and c.turn_token = $2::uuid returning c.command_id`,
 )
 
+export type AroundRow = { readonly effects: readonly EffectJson[]; readonly has_parents: boolean }
+
 /** $1 command. Only for whoever holds the row: its turn or its lock. */
-export const readAround = statement<{ readonly effects: readonly EffectJson[]; readonly has_parents: boolean }>(
+export const readAround = statement<AroundRow>(
   'commands_read_around',
   `select coalesce((select jsonb_agg(to_jsonb(e) order by e.declaration_order, e.created_at)
     from concord.domain_effects as e where e.command_id = $1::uuid), '[]') as effects,

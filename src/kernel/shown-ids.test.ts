@@ -1,8 +1,7 @@
 /** Ids inside JSON look as they do everywhere else, and everything that is no id stays. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { shortJson } from './command-view.ts'
-import { shownId, withShownIds } from './shown-ids.ts'
+import { handedOnIds, shownId, withShownIds, withShownTarget } from './shown-ids.ts'
 
 const UUID = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405170'
 const HEX = UUID.replaceAll('-', '')
@@ -14,7 +13,6 @@ test('a UUID under the name of a kind gets its prefix, also deep inside', () => 
     n: 1,
     none: null,
   })
-  assert.equal(shortJson({ artifact_id: UUID }), `{"artifact_id":"art_${HEX}"}`)
 })
 
 test('what is prefixed already, is no UUID, or names no kind of ours stays as it is', () => {
@@ -22,4 +20,21 @@ test('what is prefixed already, is no UUID, or names no kind of ours stays as it
   assert.deepEqual(withShownIds(same), same)
   assert.equal(shownId('memory', UUID), `mem_${HEX}`)
   assert.equal(shownId('stored_memory', UUID), UUID)
+})
+
+test('in a result only what effects have from Concord is ours', () => {
+  const result = { artifact_id: UUID, nested: [{ domain_effect_id: UUID }], user_id: UUID, job_id: UUID }
+  assert.deepEqual(withShownIds(result, handedOnIds), {
+    artifact_id: `art_${HEX}`,
+    nested: [{ domain_effect_id: `eff_${HEX}` }],
+    user_id: UUID,
+    job_id: UUID,
+  })
+})
+
+test('the target of an event is shown by its type', () => {
+  const shown = withShownTarget({ target_type: 'approval', target_id: UUID, command_id: UUID, n: 1 })
+  assert.deepEqual(shown, { target_type: 'approval', target_id: `appr_${HEX}`, command_id: `cmd_${HEX}`, n: 1 })
+  const none = { target_type: 'request', target_id: null }
+  assert.deepEqual(withShownTarget(none), none)
 })

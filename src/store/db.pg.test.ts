@@ -1,0 +1,120 @@
+/** Transactions as the pool gives them: round trips that are shared, what a failure leaves behind, and who is told of the end. */
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, describe, test } from 'node:test'
+import { openTestDb, type TestDb } from '#test/database'
+import { countRoundTrips } from '#test/round-trips'
+import { statement } from './statement.ts'
+
+const insertFact = statement<{ readonly id: number }>('test_insert_fact', 'insert into facts values ($1) returning id')
+const listFacts = statement<{ readonly id: number }>('test_list_facts', 'select id from facts order by id')
+const breakIt = (sqlstate: string) => `do $$ begin raise exception using errcode = '${sqlstate}'; end $$`
+
+describe('transactions', () => {
+  let opened: TestDb
+  before(async () => {
+    opened = await openTestDb({ migrated: false })
+    await opened.db.query('create table facts (id int primary key)')
+  })
+  beforeEach(async () => void (await opened.db.query('truncate facts')))
+  after(() => opened.close())
+
+  const facts = async () => (await opened.db.run(listFacts)).map(({ id }) => id)
+
+  test('what is asked without waiting in between is one round trip, done and answered in its order', async () => {
+    const { db } = opened
+    let answers: unknown
+    const trips = await countRoundTrips(db, () =>
+      db.transaction(async (tx) => {
+        answers = await Promise.all([
+          tx.run(insertFact, [1]),
+          tx.run(listFacts),
+          tx.run(insertFact, [2]),
+          tx.run(listFacts),
+        ])
+      }),
+    )
+    assert.deepEqual(answers, [[{ id: 1 }], [{ id: 1 }], [{ id: 2 }], [{ id: 1 }, { id: 2 }]])
+    // The begin, the four together, the commit.
+    assert.equal(trips, 3)
+  })
+
+  test('what a transaction looks at first goes along with its begin', async () => {
+    const { db } = opened
+    await db.run(insertFact, [1])
+    const trips = await countRoundTrips(db, () =>
+      db.transactionFrom(
+        (tx) => tx.run(listFacts),
+        async (tx, seen) => tx.run(insertFact, [seen.length + 1]),
+      ),
+    )
+    assert.deepEqual(await facts(), [1, 2])
+    assert.equal(trips, 3)
+  })
+
+  test('one statement that fails takes along those that were sent with it, and the connection serves the next one', async () => {
+    const { db } = opened
+    const late = statement<{ readonly n: number }>('test_after_fault', 'select 7 as n')
+    await assert.rejects(
+      db.transaction((tx) => Promise.all([tx.run(insertFact, [1]), tx.query(breakIt('22000')), tx.run(late)])),
+      { code: '22000' },
+    )
+    assert.deepEqual(await facts(), [])
+    // Its first use fell into the transaction that had failed already: no connection may think that it knows it.
+    const ways = Array.from({ length: 12 }, () => db.transaction((tx) => tx.run(late)))
+    assert.deepEqual(new Set((await Promise.all(ways)).map(([row]) => row?.n)), new Set([7]))
+  })
+
+  test('a look that fails keeps the work from beginning; one that may be tried again is', async () => {
+    const { db } = opened
+    await assert.rejects(
+      db.transactionFrom(
+        (tx) => tx.query(breakIt('22000')),
+        async () => assert.fail('it began'),
+      ),
+      { code: '22000' },
+    )
+    let looks = 0
+    const answer = await db.transactionFrom(
+      async (tx) => ((looks += 1) === 1 ? tx.query(breakIt('40P01')) : tx.run(listFacts)),
+      async (tx) => tx.run(insertFact, [looks]),
+    )
+    assert.deepEqual([answer, await facts()], [[{ id: 2 }], [2]])
+  })
+
+  test('the end is told to whoever waits for it: a commit to some, every undoing to the others', async () => {
+    const { db } = opened
+    const told: string[] = []
+    let attempts = 0
+    await db.transaction(async (tx) => {
+      const attempt = (attempts += 1)
+      tx.afterCommit(() => void told.push(`kept ${attempt}`))
+      tx.afterRollback(() => void told.push(`undone ${attempt}`))
+      await tx.run(insertFact, [attempt])
+      if (attempt === 1) await tx.query(breakIt('40001'))
+    })
+    assert.deepEqual([told, await facts()], [['undone 1', 'kept 2'], [2]])
+    await assert.rejects(
+      db.transaction(async (tx) => {
+        tx.afterRollback(() => void told.push('undone'))
+        throw new Error('no')
+      }),
+      /no/,
+    )
+    assert.deepEqual(told.slice(2), ['undone'])
+  })
+
+  test('a transaction whose connection is cut at its commit counts as undone: nobody knows', async () => {
+    const { db } = opened
+    const told: string[] = []
+    await assert.rejects(
+      db.transaction(async (tx) => {
+        tx.afterCommit(() => void told.push('kept'))
+        tx.afterRollback(() => void told.push('undone'))
+        const [row] = await tx.query<{ pid: number }>('select pg_backend_pid() as pid')
+        await db.query('select pg_terminate_backend($1)', [row?.pid])
+        await tx.run(insertFact, [9])
+      }),
+    )
+    assert.deepEqual([told, await facts()], [['undone'], []])
+  })
+})
