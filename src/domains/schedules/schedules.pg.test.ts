@@ -6,6 +6,7 @@ import { accepted, aPerson, aTenant, TRACE } from '#test/tenant'
 import { changeSchedule, removeSchedule } from './change-schedule.ts'
 import { createSchedule, type CreateSchedule } from './create-schedule.ts'
 import { getSchedule, listSchedules } from './read-schedules.ts'
+import { recordResumedSchedule } from './record-resumed.ts'
 import { syncSchedules } from './sync-schedules.ts'
 
 describe('making, changing and ending schedules', () => {
@@ -41,6 +42,29 @@ describe('making, changing and ending schedules', () => {
       [name],
     )
   const known = (scheduleId: string) => world().runtime.describeSchedule(`csched_${scheduleId.replaceAll('-', '')}`)
+
+  test('[EVT-06] an operator who gives a schedule, or one firing of it, another chance is on record there', async () => {
+    const schedule = await made({ name: 'resumed' })
+    const name = `csched_${schedule.schedule_id.replaceAll('-', '')}`
+    const by = { actor: 'operator:root', traceId: TRACE }
+    const { newId, now } = world().commands
+    const resume = (process: { kind: string; id: string }) =>
+      bench.opened.db.transaction((tx) =>
+        recordResumedSchedule(tx, { newId, now }, by, { process, why: 'failing', reason: 'mended' }),
+      )
+    const firing = { kind: 'schedule_firing', id: `schedule:${name}:2026-05-01T02:30:00.000Z` }
+    assert.equal(await resume({ kind: 'schedule', id: name }), true)
+    assert.equal(await resume(firing), true)
+    assert.equal(await resume({ kind: 'schedule', id: 'nobody' }), false)
+    const told = (await events('resumed')).filter(({ event_type }) => event_type === 'schedule_resumed')
+    assert.deepEqual(
+      told.map(({ actor, purpose, payload }) => [actor, purpose, payload['target_id'], payload['due_at']]),
+      [
+        ['operator:root', 'audit', schedule.schedule_id, null],
+        ['operator:root', 'audit', schedule.schedule_id, '2026-05-01T02:30:00.000Z'],
+      ],
+    )
+  })
 
   test('fifty who make a schedule at once do not pass the limit of the workspace; the same again, removing, and others are as ever', async () => {
     const limited = { ...world(), schedulesMax: 3 }
