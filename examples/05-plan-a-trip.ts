@@ -11,7 +11,7 @@ const likes = { quiet: true, breakfast: true, price_max_usd: 200 }
 const stay = { check_in_date: '2026-06-01', check_out_date: '2026-06-04' }
 
 await runExample(settings, async (stage) => {
-  const { company, remember, consent, recall, submit, reachStatus, asked, answer, cancel, vendor, db } = stage
+  const { company, remember, consent, recall, submit, reachStatus, asked, answer, vendor, db } = stage
   const { ana, ben } = company.people
   /** Asks for a task and waits for its end; what came of it. */
   const done = async <T>(task: string, payload: object): Promise<T> => {
@@ -22,14 +22,10 @@ await runExample(settings, async (stage) => {
   const troubles = async (operation: string) =>
     (await vendor.books()).calls.filter((call) => call.operation === operation).map(({ trouble }) => trouble)
 
-  const early = granted(await remember(ana, likes))
-  await reachStatus(early.command.command_id, 'waiting_for_approval')
+  const early = await remember(ana, likes)
+  assert.equal(early.ok ? 'kept' : early.code, 'memory.consent.missing')
   assert.deepEqual(granted(await recall(ana)), {})
-  console.log(
-    'Ana says what she likes. She has not consented that it is kept, so the owner of the data would be asked.',
-  )
-  granted(await cancel(ana, early.command.command_id, 'I would rather consent myself.'))
-  await reachStatus(early.command.command_id, 'cancelled')
+  console.log('Ana says what she likes. She has not consented that it is kept, so it is not.')
   granted(await consent(ana))
   const kept = granted(await remember(ana, likes))
   await reachStatus(kept.command.command_id, 'succeeded')

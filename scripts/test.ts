@@ -4,10 +4,13 @@
  *   npm test                                            everything
  *   npm test -- src/kernel/machine.test.ts              some files, or a glob in quotes
  *   npm test -- --test-name-pattern='illegal'           some titles (not recorded: it is no full account of a file)
+ *   npm test -- --property-runs=20 'src/kernel/*.test.ts'   every property with 20 times the runs that it asks for
+ *   CONCORD_PROPERTY_SEED=7 npm test                    properties from this seed; CI has one of its own, elsewhere it is random
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
+import { planProperties } from '../test/support/property-plan.ts'
 import { formatResult, mergeResults, parseResults, resultsFile } from './requirements/results.ts'
 import { planTestRun } from './requirements/test-run.ts'
 
@@ -25,9 +28,13 @@ const plan = planTestRun(process.argv.slice(2), {
   reporterDestination: fresh,
   ...(existsSync(globalSetup) ? { globalSetup } : {}),
 })
+const env = { ...process.env, ...plan.env }
+const properties = planProperties(env)
+console.log(properties.says)
+if (!properties.ok) process.exit(64)
 
 mkdirSync(dirname(resultsFile), { recursive: true })
-const child = spawn(process.execPath, plan.args, { stdio: 'inherit' })
+const child = spawn(process.execPath, plan.args, { stdio: 'inherit', env })
 let interrupted: NodeJS.Signals | undefined
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop(signal))
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
@@ -39,6 +39,15 @@ describe('plan of a test run', () => {
     assert.equal(plan('--quiet-limit=5').records, 'everything')
   })
 
+  test('more runs of every property are ours to give, and take more time', () => {
+    const { args, env, quietMs } = plan('--property-runs=20')
+    assert.deepEqual(env, { CONCORD_PROPERTY_RUNS: '20' })
+    assert.ok(!args.some((arg) => arg.startsWith('--property-runs')))
+    assert.ok(args.includes('--test-timeout=6000000'))
+    assert.equal(quietMs, 20 * plan().quietMs)
+    assert.deepEqual(plan().env, {})
+  })
+
   test('a limit given by hand replaces ours', () => {
     assert.ok(!plan('--test-concurrency=1').args.includes('--test-concurrency=2'))
   })
@@ -49,14 +58,21 @@ describe('a real run', () => {
   after(() => rmSync(home, { recursive: true, force: true }))
   const script = new URL('../test.ts', import.meta.url).pathname
 
-  const run = (body: string, ...flags: string[]) => {
+  const run = (body: string, ...flags: string[]) => runIn({}, body, ...flags)
+  const runIn = (more: Record<string, string>, body: string, ...flags: string[]) => {
     writeFileSync(join(home, 'package.json'), '{"type":"module"}')
     writeFileSync(join(home, 'one.test.ts'), `import { describe, test } from 'node:test'\n${body}\n`)
     // The inner runner must not believe that it is a child of the outer one.
-    const { NODE_TEST_CONTEXT: _, ...env } = process.env
+    const {
+      NODE_TEST_CONTEXT: _,
+      CI: _ci,
+      CONCORD_PROPERTY_SEED: _seed,
+      CONCORD_PROPERTY_RUNS: _runs,
+      ...env
+    } = process.env
     const { status, stdout } = spawnSync(process.execPath, [script, ...flags, 'one.test.ts'], {
       cwd: home,
-      env,
+      env: { ...env, ...more },
       encoding: 'utf8',
     })
     const results = parseResults(readFileSync(join(home, '.test-results/tests.jsonl'), 'utf8'))
@@ -93,9 +109,47 @@ describe('a real run', () => {
   })
 
   test('a file that stays open after its tests ends the run with exit code 1, and what had ended is kept', () => {
-    const { status, results } = run(`test('good', () => {})\nsetInterval(() => {}, 1000)`, '--quiet-limit=1500')
-    assert.equal(status, 1)
-    assert.ok(results.some(([title, outcome]) => title === 'good' && outcome === 'passed'))
+    // A busy machine may need longer than a short limit to come to the test at all.
+    const isKept = [1_500, 10_000, 60_000].some((limitMs) => {
+      const { status, results } = run(`test('good', () => {})\nsetInterval(() => {}, 1000)`, `--quiet-limit=${limitMs}`)
+      assert.equal(status, 1)
+      return results.some(([title, outcome]) => title === 'good' && outcome === 'passed')
+    })
+    assert.ok(isKept)
+  })
+
+  test('in CI properties meet the same values every time, elsewhere others; the seed is printed and can be set', () => {
+    symlinkSync(new URL('../../node_modules', import.meta.url).pathname, join(home, 'node_modules'))
+    const body = `
+      import fc from 'fast-check'
+      import { appendFileSync, writeFileSync } from 'node:fs'
+      writeFileSync('drawn', '')
+      test('draws', () => {
+        fc.assert(fc.property(fc.integer(), (n) => appendFileSync('drawn', n + ' ')), { numRuns: 30 })
+      })`
+    const drawn = (env: Record<string, string>, ...flags: string[]) => {
+      const { status, stdout } = runIn(env, body, ...flags)
+      assert.equal(status, 0, stdout)
+      const seed = /^properties: CONCORD_PROPERTY_SEED=(-?\d+)/.exec(stdout)?.[1]
+      return { seed, values: readFileSync(join(home, 'drawn'), 'utf8').trim().split(' ') }
+    }
+    const first = drawn({ CI: 'true' })
+    assert.equal(first.values.length, 30)
+    assert.deepEqual(drawn({ CI: 'true' }), first)
+    assert.deepEqual(drawn({ CONCORD_PROPERTY_SEED: first.seed ?? 'none' }), first)
+    const free = drawn({})
+    assert.equal(free.seed, undefined)
+    assert.notDeepEqual(free.values, first.values)
+    assert.notDeepEqual(drawn({ CI: 'true', CONCORD_PROPERTY_SEED: 'random' }).values, first.values)
+    const harder = drawn({ CI: 'true' }, '--property-runs=4').values
+    assert.equal(harder.length, 120)
+    assert.equal(drawn({}, '--property-runs=2').values.length, 60)
+  })
+
+  test('a seed that is none ends the run before a test starts', () => {
+    const { status, stdout } = runIn({ CONCORD_PROPERTY_SEED: 'seven' }, `test('good', () => {})`)
+    assert.equal(status, 64)
+    assert.equal(stdout, 'CONCORD_PROPERTY_SEED=seven: give a whole number of 32 bits, or random\n')
   })
 
   test('a file that cannot be loaded makes exit code 1', () => {

@@ -1,5 +1,7 @@
 /** Decides how node's test runner is called: which files, which reporters, which limits. */
 const reporter = new URL('../../test/support/proof-reporter.ts', import.meta.url).href
+/** Seed and number of runs of the properties; every process that runs a test file loads it first. */
+const properties = new URL('../../test/support/properties.ts', import.meta.url).href
 
 export const testPatterns = [
   'src/**/*.test.ts',
@@ -21,6 +23,8 @@ export type TestRun = {
   readonly records: 'everything' | 'some files' | 'nothing'
   /** How long no test may end before the run is given up. `--quiet-limit=<ms>` sets another. */
   readonly quietMs: number
+  /** What the processes of the test files must find in their environment. */
+  readonly env: Readonly<Record<string, string>>
 }
 
 export type TestRunSettings = { readonly reporterDestination: string; readonly globalSetup?: string }
@@ -32,11 +36,14 @@ const narrowing = /^--test-(name-pattern|skip-pattern|only|shard)\b/
 export function planTestRun(extra: readonly string[], settings: TestRunSettings): TestRun {
   const flags: string[] = []
   const files: string[] = []
-  let quiet = quietMs
+  let quiet: number | undefined
+  let times = 1
   for (let at = 0; at < extra.length; at++) {
     const word = extra[at] ?? ''
     const limit = /^--quiet-limit=(\d+)$/.exec(word)?.[1]
+    const runs = /^--property-runs=([1-9]\d*)$/.exec(word)?.[1]
     if (limit !== undefined) quiet = Number(limit)
+    else if (runs !== undefined) times = Number(runs)
     else if (!word.startsWith('-')) files.push(word)
     else {
       flags.push(word)
@@ -50,10 +57,11 @@ export function planTestRun(extra: readonly string[], settings: TestRunSettings)
   const has = (name: string) => flags.some((flag) => flag === name || flag.startsWith(`${name}=`))
   return {
     args: [
+      `--import=${properties}`,
       '--test',
       ...(settings.globalSetup === undefined ? [] : [`--test-global-setup=${settings.globalSetup}`]),
       ...(has('--test-concurrency') ? [] : [`--test-concurrency=${concurrency}`]),
-      ...(has('--test-timeout') ? [] : [`--test-timeout=${timeoutMs}`]),
+      ...(has('--test-timeout') ? [] : [`--test-timeout=${timeoutMs * times}`]),
       ...(has('--test-reporter') ? [] : ['--test-reporter=spec', '--test-reporter-destination=stdout']),
       `--test-reporter=${reporter}`,
       `--test-reporter-destination=${settings.reporterDestination}`,
@@ -61,6 +69,7 @@ export function planTestRun(extra: readonly string[], settings: TestRunSettings)
       ...(files.length > 0 ? files : testPatterns),
     ],
     records: flags.some((flag) => narrowing.test(flag)) ? 'nothing' : files.length > 0 ? 'some files' : 'everything',
-    quietMs: quiet,
+    quietMs: quiet ?? quietMs * times,
+    env: times === 1 ? {} : { CONCORD_PROPERTY_RUNS: String(times) },
   }
 }

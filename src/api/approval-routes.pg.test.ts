@@ -85,6 +85,34 @@ describe('the routes of the approvals room', () => {
     return (await response.json()) as T
   }
 
+  test('[APR-20] what nobody can decide says so to whoever reads it, and is in the inbox of administrators until somebody can', async () => {
+    const approval = await ask({ approver: 'role:auditors' })
+    const { admin, reader } = api.ours.people
+    const shown = async () => (await read<ApprovalDetailView>(`/approvals/${approval.id}`, reader)).blocked_by
+    const blocked = await shown()
+    assert.deepEqual([blocked?.code, blocked?.possible, blocked?.required], ['role_without_members', 0, 1])
+    assert.match(blocked?.hint ?? '', /concord people grant <name> auditors/)
+    const inboxOf = async (person: TestPerson, limit = 100) => {
+      const { items } = await read<Page<ApprovalView>>(`/approvals?mine=true&limit=${limit}`, person)
+      return items.filter(({ approval_id }) => approval_id === approval.id).map(({ may_decide }) => may_decide)
+    }
+    assert.deepEqual([await inboxOf(admin), await inboxOf(finance)], [[false], []])
+    // Page by page, with others in between that are not the administrator's.
+    await ask({ expiresInMinutes: 1 })
+    const seen: string[] = []
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const more: string = cursor === '' ? '' : `&cursor=${cursor}`
+      const page: Page<ApprovalView> = await read(`/approvals?mine=true&limit=1${more}`, admin)
+      assert.ok(page.items.length <= 1)
+      seen.push(...page.items.map(({ approval_id }) => approval_id))
+      cursor = page.next_cursor
+    }
+    assert.deepEqual(seen, [approval.id])
+    await anOrgRole(api.world, api.ours.orgId, 'auditors', [finance])
+    assert.equal(await shown(), null)
+    assert.deepEqual([await inboxOf(admin), await inboxOf(finance)], [[], [true]])
+  })
+
   test('[SUP-12] the packet names its requester as every other field does, with the prefix of a person', async () => {
     const { id } = await ask()
     const view = await read<ApprovalDetailView>(`/approvals/${id}`, finance)

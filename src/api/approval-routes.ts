@@ -6,6 +6,7 @@ import {
   type ApprovalWorld,
   approvalView,
   decideApproval,
+  findBlocked,
   getApproval,
   listApprovals,
   personsNamed,
@@ -52,10 +53,10 @@ const getApprovals = createRoute({
   request: {
     query: queryOf({
       ...pageFields,
-      mine: z
-        .enum(['true', 'false'])
-        .optional()
-        .meta({ example: 'true', description: 'Only what you can decide now.' }),
+      mine: z.enum(['true', 'false']).optional().meta({
+        example: 'true',
+        description: 'Only what you can decide now; for administrators also what nobody can (`blocked_by`).',
+      }),
       status: z
         .union([approvalStatus, z.literal('all')])
         .optional()
@@ -102,8 +103,10 @@ export type ApprovalDeps = Pick<ApiDeps, 'cursorKey'> & { readonly approvals: Ap
 
 export function approvalRoutes({ approvals: world, cursorKey }: ApprovalDeps) {
   const cursors = openPageCursors(cursorKey)
-  const namesFor = (c: ApiContext, shown: readonly StoredApproval[]) =>
-    listNames(world.db, principalOf(c).orgId, personsNamed(shown))
+  const around = async (c: ApiContext, shown: readonly StoredApproval[]) => ({
+    names: await listNames(world.db, principalOf(c).orgId, personsNamed(shown)),
+    blocked: await findBlocked(world.db, shown),
+  })
   return newRouter()
     .openapi(getApprovals, async (c) => {
       const [principal, workspace, query] = [principalOf(c), workspaceOf(c), c.req.valid('query')]
@@ -116,21 +119,22 @@ export function approvalRoutes({ approvals: world, cursorKey }: ApprovalDeps) {
       const page = await listApprovals(world.db, principal, {
         workspaceId: workspace.id,
         mine,
+        // Who can change who may decide is told what nobody can.
+        alsoBlocked: mine && principal.role === 'admin',
         status,
         approvalType: query.approval_type,
         commandId: query.command_id,
         after: after?.value,
         limit: limitOf(query),
       })
-      const names = await namesFor(c, page.items)
-      const items = page.items.map((approval) => toApprovalView(approval, principal, names))
+      const more = await around(c, page.items)
+      const items = page.items.map((approval) => toApprovalView(approval, principal, more))
       return c.json({ items, next_cursor: page.next ? cursors.seal(scope, page.next) : null }, 200)
     })
     .openapi(getOneApproval, async (c) => {
       const found = await getApproval(world.db, workspaceOf(c).id, c.req.valid('param').approval_id)
       if (!found.ok) return refused(c, found)
-      const names = await namesFor(c, [found.value])
-      return c.json(toApprovalDetailView(found.value, principalOf(c), names), 200)
+      return c.json(toApprovalDetailView(found.value, principalOf(c), await around(c, [found.value])), 200)
     })
     .openapi(postResolve, async (c) => {
       const principal = principalOf(c)
@@ -147,6 +151,6 @@ export function approvalRoutes({ approvals: world, cursorKey }: ApprovalDeps) {
       })
       if (!decided.ok) return refused(c, decided)
       const { approval, next } = decided.value
-      return c.json(toResolvedApprovalView(approval, principal, await namesFor(c, [approval]), next), 200)
+      return c.json(toResolvedApprovalView(approval, principal, await around(c, [approval]), next), 200)
     })
 }

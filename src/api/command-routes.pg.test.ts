@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { signDelivery } from '#domains/commands'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { openRoomOn, type TestRoom } from '#test/commands'
+import { anOrgRole } from '#test/tenant'
 import type { Api } from './api.ts'
 import { auditRoutes } from './audit-routes.ts'
 import { commandRoutes } from './command-routes.ts'
@@ -144,6 +145,8 @@ describe('commands over HTTP', () => {
   })
 
   test('the explanation is the chain from trigger to outcome; events and effects page', async () => {
+    // Somebody can decide, or the story would say that nobody can.
+    await anOrgRole(api.world, api.ours.orgId, 'owner', [api.ours.people.admin])
     const { command_id } = await submit({
       task_name: 'Work',
       payload: { subject: 's', steps: ['connector.hotel.book_a'], decide: 'require_approval' },

@@ -1,6 +1,6 @@
 /** The story of a command: what happened to it, what it did outside, and why it is where it is. */
 import { createRoute, z } from '@hono/zod-openapi'
-import { listEdits } from '#domains/approvals'
+import { findBlocked, findPending, listEdits } from '#domains/approvals'
 import {
   actorsOf,
   archivedView,
@@ -102,7 +102,9 @@ export function commandStoryRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, worl
       const edits = await listEdits(deps.db, { workspaceId: workspaceOf(c).id, commandId })
       const names = await listNames(deps.db, principalOf(c).orgId, actorsOf(found.value, events, edits))
       const task = taskOf({ world, command: found.value.command })
-      const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task }
+      const pending = await findPending(deps.db, { workspaceId: workspaceOf(c).id, commandId })
+      const blocked = [...(await findBlocked(deps.db, pending)).values()]
+      const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, blocked }
       const archives = await listArchivesOf(deps.db, workspaceOf(c).id, commandId)
       return c.json(toExplanationView(commandId, explainCommand(found.value, events, facts), archives), 200)
     })

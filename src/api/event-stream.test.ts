@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { until } from '#test/until'
 import { frameOf, type StreamedEvent, streamEvents } from './event-stream.ts'
 
 const anEvent = (number: number): StreamedEvent => ({ cursor: `${number}.1`, type: 'thing_happened', data: { number } })
@@ -77,8 +78,7 @@ test('leaving ends the source and is told once', async () => {
   await reader.read()
   await reader.read()
   await reader.cancel()
-  await new Promise((resolve) => setTimeout(resolve, 10))
-  assert.equal(seen.ended, true)
+  await until(() => seen.ended && closed > 0, 'its end')
   assert.equal(closed, 1)
 })
 

@@ -7,7 +7,7 @@ import { type CommandWorld, listParked, openDrive } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import { call, openTestApi, type TestApi } from '#test/api'
 import { decider, nextFence, openRoomOn, pendingOf, type TestRoom } from '#test/commands'
-import { accepted, TRACE } from '#test/tenant'
+import { accepted, anOrgRole, TRACE } from '#test/tenant'
 import type { Api } from './api.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { commandRoutes } from './command-routes.ts'
@@ -63,6 +63,17 @@ describe('the explanation', () => {
         traceId: TRACE,
       }),
     )
+
+  test('a command that waits for somebody who is not there says so, with what to do, until there is somebody', async () => {
+    const id = await room.submit({ subject: 's', decide: 'require_approval' })
+    assert.equal(await room.settle(id), 'waiting_for_approval')
+    assert.match(
+      (await storyOf(id)).summary,
+      /waiting for approval\. Nobody can decide it now: Nobody who may decide here has the role owner\. To do: give somebody the role: concord people grant/,
+    )
+    await anOrgRole(api.world, api.ours.orgId, 'owner', [api.ours.people.admin])
+    assert.doesNotMatch((await storyOf(id)).summary, /Nobody can decide/)
+  })
 
   test('[APR-15] an edit of the approver is told: who, which field, from what to what; a secret only by its class', async () => {
     const id = await room.submit({ subject: 'before', api_key: 'vault://team/one', decide: 'require_approval' })

@@ -76,7 +76,12 @@ const postApprove = createRoute(decision('approve', 'approveMemoryCandidate', 'S
 const postReject = createRoute(decision('reject', 'rejectMemoryCandidate', 'Say no: the same as in the inbox'))
 
 const getConsents = createRoute({
-  ...reads('get', '/memory/consents', 'listMemoryConsents', 'Who agreed to what, standing or taken back'),
+  ...reads(
+    'get',
+    '/memory/consents',
+    'listMemoryConsents',
+    'Who agreed to what, standing or taken back; those of other users are for administrators and data owners',
+  ),
   request: { query: queryOf({ limit: pageFields.limit, subject: subjectField().optional() }) },
   responses: { 200: jsonAnswer(consentListView, 'Consents.'), ...problems(400, 404, 422) },
 })
@@ -161,6 +166,7 @@ export function memoryCandidateRoutes({ approvals, memory, cursorKey }: MemoryCa
       const items = await listConsents(memory.db, {
         workspaceId: workspaceOf(c).id,
         subject,
+        viewer: viewerOf(c),
         limit: limitOf({ limit }),
       })
       return c.json({ items: items.map(toConsentView) }, 200)

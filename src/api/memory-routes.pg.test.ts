@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openAuthenticator } from '#domains/identity'
+import { encodeId } from '#kernel/ids'
 import { call, outcomeOf } from '#test/api'
 import { type MemoryRoom, openMemoryRoom } from '#test/memory'
 import { anOrgRole, aPerson, aTenant, type Tenant } from '#test/tenant'
@@ -206,6 +207,16 @@ describe('memory routes', () => {
     const foreign = await send('POST', '/memory/consents', of(reader.principal.userId))
     assert.equal(await outcomeOf(foreign), '403 memory.consent.not_yours')
     await ask('POST', '/memory/consents', of(writer.principal.userId))
+    // That somebody agreed is that person's own matter too: for themselves, administrators and data owners.
+    const { admin } = room.tenant.people
+    const seenBy = async (key: string) => {
+      const { items } = await ask('GET', `/memory/consents?limit=100`, undefined, key)
+      return items.filter(({ subject }) => subject === `user:${encodeId('user', writer.principal.userId)}`).length
+    }
+    assert.deepEqual(
+      [await seenBy(writer.key), await seenBy(admin.key), await seenBy(owner), await seenBy(reader.key)],
+      [1, 1, 1, 0],
+    )
     const own = await ask('POST', '/memory', aBody(`user:${writer.principal.userId}`))
     assert.equal(own['status'], 'accepted')
     const path = `/memory/records/${String(own['memory_id'])}`

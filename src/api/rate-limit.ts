@@ -5,7 +5,8 @@ import type { Clock } from '#kernel/clock'
 import { answerProblem, type ApiEnv } from './request-context.ts'
 
 export type Rate = { readonly ratePerMinute: number; readonly rateBurst: number }
-export type Bucket = { readonly tokens: number; readonly atMs: number }
+/** In parts of a token, of which every millisecond adds `ratePerMinute`: whole numbers, so that no time that was told is a hair too short. */
+export type Bucket = { readonly parts: number; readonly atMs: number }
 export type Taken = {
   readonly allowed: boolean
   readonly bucket: Bucket
@@ -13,18 +14,20 @@ export type Taken = {
   readonly fullInS: number
 }
 
+const TOKEN = 60_000
+
 /** Takes one token if there is one; a clock that moves back adds none. */
 export function takeToken(bucket: Bucket | undefined, { ratePerMinute, rateBurst }: Rate, nowMs: number): Taken {
-  const perMs = ratePerMinute / 60_000
+  const full = rateBurst * TOKEN
   const sinceMs = bucket ? Math.max(0, nowMs - bucket.atMs) : 0
-  const filled = bucket ? Math.min(rateBurst, bucket.tokens + sinceMs * perMs) : rateBurst
-  const allowed = filled >= 1
-  const tokens = allowed ? filled - 1 : filled
+  const filled = bucket ? Math.min(full, bucket.parts + sinceMs * ratePerMinute) : full
+  const allowed = filled >= TOKEN
+  const parts = allowed ? filled - TOKEN : filled
   return {
     allowed,
-    bucket: { tokens, atMs: nowMs },
-    retryAfterS: allowed ? 0 : Math.ceil((1 - filled) / perMs / 1_000),
-    fullInS: Math.ceil((rateBurst - tokens) / perMs / 1_000),
+    bucket: { parts, atMs: nowMs },
+    retryAfterS: allowed ? 0 : Math.ceil((TOKEN - filled) / ratePerMinute / 1_000),
+    fullInS: Math.ceil((full - parts) / ratePerMinute / 1_000),
   }
 }
 
@@ -43,7 +46,7 @@ export function rateLimit(rate: Rate, now: Clock): MiddlewareHandler<ApiEnv> {
     if (buckets.size >= BUCKETS_MAX && !buckets.has(name)) forgetFull(buckets, rate, nowMs)
     buckets.set(name, taken.bucket)
     c.header('ratelimit-policy', policy)
-    c.header('ratelimit', `"key";r=${Math.floor(taken.bucket.tokens)};t=${taken.fullInS}`)
+    c.header('ratelimit', `"key";r=${Math.floor(taken.bucket.parts / TOKEN)};t=${taken.fullInS}`)
     if (taken.allowed) return next()
     return answerProblem(
       c,
@@ -57,7 +60,7 @@ export function rateLimit(rate: Rate, now: Clock): MiddlewareHandler<ApiEnv> {
 
 function forgetFull(buckets: Map<string, Bucket>, rate: Rate, nowMs: number): void {
   for (const [name, bucket] of buckets) {
-    const filled = bucket.tokens + ((nowMs - bucket.atMs) * rate.ratePerMinute) / 60_000
-    if (filled >= rate.rateBurst) buckets.delete(name)
+    const filled = bucket.parts + (nowMs - bucket.atMs) * rate.ratePerMinute
+    if (filled >= rate.rateBurst * TOKEN) buckets.delete(name)
   }
 }

@@ -39,6 +39,15 @@ describe('settings', () => {
     })
   }
 
+  test('the limit of schedules has a default and bounds', () => {
+    const config = read({ CONCORD_SCHEDULES_MAX: '5' })
+    assert.ok(config.ok && config.value.schedulesMax === 5)
+    for (const wrong of ['0', '100001', 'many']) {
+      const refused = read({ CONCORD_SCHEDULES_MAX: wrong })
+      assert.ok(!refused.ok && refused.code === 'app.setting.invalid' && refused.path === 'CONCORD_SCHEDULES_MAX')
+    }
+  })
+
   test('a value outside a closed list names the list', () => {
     const config = read({ CONCORD_LOG_LEVEL: 'loud' })
     assert.ok(!config.ok)

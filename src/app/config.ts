@@ -12,7 +12,13 @@ export type Config = Parsed
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** Variables that belong to Concord's own test runs; known here so that they are not taken for typing mistakes. */
-const TEST_VARIABLES = new Set(['CONCORD_PROOF', 'CONCORD_CHAOS_SEED', 'CONCORD_FAULTS_COVER'])
+const TEST_VARIABLES = new Set([
+  'CONCORD_PROOF',
+  'CONCORD_CHAOS_SEED',
+  'CONCORD_PROPERTY_SEED',
+  'CONCORD_PROPERTY_RUNS',
+  'CONCORD_FAULTS_COVER',
+])
 
 /** Names that other programs use for the same thing. */
 const OTHER_NAMES: Readonly<Record<string, string>> = { CONCORD_API_KEY: 'CONCORD_KEY', CONCORD_TOKEN: 'CONCORD_KEY' }

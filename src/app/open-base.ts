@@ -46,6 +46,7 @@ function workOptionsOf(config: Config, { now }: World): Omit<WorkOptions, 'artif
     defaultWorkspace: config.workspace ?? config.defaultWorkspace,
     queues,
     environmentName,
+    schedulesMax: config.schedulesMax,
     channels: url === undefined ? [] : [webhookChannel({ url, secret, fetch, now })],
   }
 }

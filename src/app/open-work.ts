@@ -11,6 +11,7 @@ import {
 import { archiveArtifacts, type ArtifactWorld, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
 import {
   artifactFacts,
+  checkConnectorAccess,
   checkShapes,
   COMMAND_KIND,
   type CommandWorld,
@@ -34,6 +35,7 @@ import { type MemoryWorld, openMemory } from '#domains/memory'
 import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleWorld } from '#domains/schedules'
 import { encodeId, textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
+import { SCHEDULES_MAX } from '#kernel/schedule'
 import { capabilitiesOf, inEnvironment, queuesIn, type Runtime, semanticQueues } from '#runtime'
 import { createDbosRuntime } from '#runtime/dbos'
 import type { Db } from '#store'
@@ -72,6 +74,8 @@ export type WorkOptions = {
   readonly environmentName?: string | undefined
   /** JSON, over the queues of the project. */
   readonly queues?: string | undefined
+  /** How many schedules people may keep in one workspace; 1,000. */
+  readonly schedulesMax?: number
   /** Beside the inbox. */
   readonly channels?: readonly NoticeChannel[]
   /** How far the clock of the schedules is ahead, for tests. */
@@ -140,6 +144,8 @@ export async function openWork(
     queues: Object.keys(semanticQueues),
   })
   if (!catalog.ok) return catalog
+  const access = checkConnectorAccess(catalog.value, project.connectorAccess ?? {})
+  if (!access.ok) return access
   for (const { message } of catalog.value.warnings) log.warn({}, message)
   const newTraceId = () => textId('trace', world.randomBytes(16))
   const notify: Notify = (tx, { approval }) => runtime.wake({ kind: APPROVAL_KIND, id: approval.approval_id }, { tx })
@@ -147,6 +153,7 @@ export async function openWork(
     db,
     ...world,
     catalog: catalog.value,
+    connectorAccess: project.connectorAccess,
     artifacts,
     facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
@@ -170,6 +177,7 @@ export async function openWork(
     commands: commands.world,
     runtime,
     defaultWorkspace: options.defaultWorkspace,
+    schedulesMax: options.schedulesMax ?? SCHEDULES_MAX,
     newIds: () => ({ traceId: newTraceId(), requestId: textId('request', world.randomBytes(16)) }),
   }
   const channels = [appChannel, ...(options.channels ?? [])]

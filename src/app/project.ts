@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { ArtifactType } from '#domains/artifacts'
-import type { Definition, WebhookSource } from '#domains/commands'
+import type { ConnectorAccess, Definition, WebhookSource } from '#domains/commands'
 import type { ConnectorDefinition, SecretSources } from '#domains/connectors'
 import type { MemoryDeps } from '#domains/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -22,6 +22,8 @@ export type Project = {
   readonly environments?: Readonly<Record<string, EnvironmentTerms>>
   /** Doors to other systems; each of their operations is an effect that the catalog may name. */
   readonly connectors?: readonly ConnectorDefinition[]
+  /** Connectors that are not for everybody, by name: for members of org roles, in workspaces, or both. Their tasks ask `connector_scope`. */
+  readonly connectorAccess?: ConnectorAccess
   /** Where `vault://` and `keyring://` references lead; `env://` and `file://` are there already. */
   readonly secrets?: SecretSources
 }

@@ -1,6 +1,7 @@
 /** Every environment variable Concord reads, in one table: name, meaning, default, how it is parsed. */
 import { parseDuration } from '#kernel/duration'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { SCHEDULES_MAX } from '#kernel/schedule'
 import { decideEnvironment } from '#runtime'
 
 export type Setting<T> = {
@@ -198,6 +199,12 @@ export const settings = {
     'CONCORD_QUEUES',
     'limits of queues as JSON, over those of the project',
     '{"connector_calls":{"concurrency":20}}',
+  ),
+  schedulesMax: integer(
+    'CONCORD_SCHEDULES_MAX',
+    'how many schedules people may keep in one workspace',
+    [1, 100_000],
+    SCHEDULES_MAX,
   ),
   notifyUrl: address(
     'CONCORD_NOTIFY_URL',

@@ -1,13 +1,20 @@
-/** For operators: what gets no more turns by itself, and another chance for it. Opens the database for just that long. */
-import { encodeId } from '#kernel/ids'
+/**
+ * For operators: what gets no more turns by itself, another chance for it, and the order to stop. Opens the database for just that long.
+ * Every act is recorded in the transaction that makes it.
+ */
+import { APPROVAL_KIND, recordResumedApproval } from '#domains/approvals'
+import { abortCommand, COMMAND_KIND, listParked, type Operating, resumeCommand } from '#domains/commands'
+import { FIRING_KIND, recordResumedSchedule } from '#domains/schedules'
+import { decodeId, encodeId, textId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { COMMAND_KIND, listParked } from '#domains/commands'
-import type { Process, Runtime } from '#runtime'
+import { isUuid } from '#kernel/uuid'
+import { type Process, type Runtime, SCHEDULE_KIND } from '#runtime'
 import { createDbosRuntime } from '#runtime/dbos'
-import { type Db, openDb } from '#store'
+import { type Db, openDb, type Tx } from '#store'
 import type { Config } from './config.ts'
 import { openLog } from './log.ts'
 import { openStore } from './open-store.ts'
+import { realWorld } from './world.ts'
 
 export type StuckWork = {
   readonly kind: string
@@ -24,8 +31,15 @@ export function listStuckWork(config: Config): Promise<Decision<readonly StuckWo
   return withRuntime(config, async (runtime, db) => accept((await listAll(runtime, db)).map(({ work }) => work)))
 }
 
+/** Who says so, as the record will show it: `operator:` and the name of the login on this machine. */
+export type ByOperator = { readonly actor: string; readonly reason: string }
+
 /** All of them, or the one with this id; what was given another chance comes back. */
-export function resumeWork(config: Config, id: string | undefined): Promise<Decision<readonly StuckWork[]>> {
+export function resumeWork(
+  config: Config,
+  id: string | undefined,
+  by: ByOperator,
+): Promise<Decision<readonly StuckWork[]>> {
   return withRuntime(config, async (runtime, db) => {
     const all = await listAll(runtime, db)
     const chosen = all.filter(({ work, process }) => id === undefined || work.id === id || process.id === id)
@@ -35,9 +49,51 @@ export function resumeWork(config: Config, id: string | undefined): Promise<Deci
         hint: '`concord stuck` lists what is',
       })
     }
-    // Somebody else may have been faster: then it is not stuck any more, which is all that was asked for.
-    for (const { process, isParked } of chosen) await (isParked ? runtime.wake(process) : runtime.resume(process))
+    const operating = operatingOn(runtime)
+    for (const found of chosen) await db.transaction((tx) => resumeOne(operating, tx, found, by))
     return accept(chosen.map(({ work }) => work))
+  })
+}
+
+type OperatingHere = Operating & { readonly traceId: string }
+
+function operatingOn(runtime: Runtime): OperatingHere {
+  const { now, newId, randomBytes } = realWorld()
+  return { runtime, now, newId, traceId: textId('trace', randomBytes(16)) }
+}
+
+/** Somebody else may have been faster: then it is not stuck any more, which is all that was asked for. */
+async function resumeOne(
+  operating: OperatingHere,
+  tx: Tx,
+  { work: { why }, process, isParked }: Found,
+  { actor, reason }: ByOperator,
+): Promise<void> {
+  const { traceId, newId, runtime } = operating
+  const by = { actor, traceId }
+  if (process.kind === COMMAND_KIND) {
+    const act = { commandId: process.id, ...by, reason, why, isParked }
+    if (await resumeCommand(operating, tx, act)) return
+  }
+  // Something whose owner is gone has nobody's record to stand in.
+  if (!(await runtime.resume(process, { tx })).ok) return
+  if (process.kind === APPROVAL_KIND) await recordResumedApproval(tx, newId, by, { id: process.id, why, reason })
+  if (process.kind === FIRING_KIND || process.kind === SCHEDULE_KIND)
+    await recordResumedSchedule(tx, operating, by, { process, why, reason })
+}
+
+/** No turn has the command from here on, wherever it runs; what its effects have done stays done, and nothing is undone. */
+export function abortWork(config: Config, id: string, { actor, reason }: ByOperator): Promise<Decision<StuckWork>> {
+  return withRuntime(config, async (runtime, db) => {
+    const commandId = isUuid(id) ? accept(id) : decodeId('command', id)
+    if (!commandId.ok) return commandId
+    const operating = operatingOn(runtime)
+    const act = { commandId: commandId.value, actor, traceId: operating.traceId, reason }
+    const aborted = await db.transaction((tx) => abortCommand(operating, tx, act))
+    if (!aborted.ok) return aborted
+    const since = operating.now().toISOString()
+    const shown = encodeId('command', commandId.value)
+    return accept({ kind: COMMAND_KIND, id: shown, why: 'aborted', detail: reason, since })
   })
 }
 

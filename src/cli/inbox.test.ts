@@ -54,6 +54,19 @@ describe('inbox', () => {
     assert.match(text, /concord approve appr_\S+ --reason/)
   })
 
+  test('what nobody can decide says why and what to do', () => {
+    const blocked_by = {
+      code: 'role_without_members',
+      reason: 'Nobody has it.',
+      hint: 'grant it.',
+      possible: 0,
+      required: 1,
+    } as const
+    const text = shown({ may_decide: false, blocked_by })
+    assert.match(text, /blocked +Nobody has it\. \(role_without_members\)\n +to do +grant it\./)
+    assert.doesNotMatch(shown({}), /blocked/)
+  })
+
   test('--all asks for everything, and says for whom the others wait', async () => {
     const page = { items: [anApprovalView({ may_decide: false })], next_cursor: null }
     const { out } = await runAgainst({ 'GET /approvals?limit=50': page }, ['inbox', '--all'])

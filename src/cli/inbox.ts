@@ -31,6 +31,8 @@ export type ApprovalView = {
     readonly hidden_characters?: readonly string[]
   }
   readonly expires_at: string | null
+  /** Left out by a server that is older. */
+  readonly blocked_by?: { readonly code: string; readonly reason: string; readonly hint: string } | null
 }
 
 const UNREAD_MAX = 500
@@ -84,6 +86,8 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
     ['until', deadlineOf(approval.expires_at, nowMs)],
     approval.approvals_required > 1 ? ['so far', soFar(approval)] : undefined,
     ['command', approval.command_id],
+    approval.blocked_by ? ['blocked', `${said(approval.blocked_by.reason)} (${approval.blocked_by.code})`] : undefined,
+    approval.blocked_by ? ['to do', said(approval.blocked_by.hint)] : undefined,
     may_decide
       ? ['next', `concord approve ${id}${reason} | concord deny ${id} --reason "…"`]
       : ['waits for', showLine(approval.approver_name ?? approver)],

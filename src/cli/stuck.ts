@@ -1,4 +1,5 @@
-/** `concord stuck`: work that gets no more turns by itself, why, and `concord stuck resume`, which gives it another chance. */
+/** `concord stuck`: work that gets no more turns by itself, why; `resume` gives it another chance, `abort` takes a command from every turn. */
+import { userInfo } from 'node:os'
 import type { Command } from 'commander'
 import { readConfig } from '#app/config'
 import type { StuckWork } from '#app/stuck-work'
@@ -36,17 +37,44 @@ export function addStuck(program: Command, cli: Cli): void {
     .description('give stuck work another chance, with all its counts at zero')
     .argument('[id]', 'one of `concord stuck`')
     .option('--all', 'all of it')
+    .option('--reason <text>', 'for the record', 'resumed by an operator')
     .addHelpText('after', '\nExample:\n  $ concord stuck resume cmd_0197f3b2c4d57a8e9b0c1d2e3f405166\n')
     .action(
-      cli.handle(async (id: string | undefined, options: { all?: boolean }) => {
+      cli.handle(async (id: string | undefined, options: { all?: boolean; reason: string }) => {
         if ((id === undefined) === (options.all !== true)) {
           return refuse('cli.usage', 'say which one, or --all', { hint: '`concord stuck` lists them' })
         }
         const config = readConfig(terminal.environment, terminal.folder)
         if (!config.ok) return config
         const { resumeWork } = await import('#app/stuck-work')
-        const resumed = await resumeWork(config.value, id)
+        const resumed = await resumeWork(config.value, id, { actor: operator(), reason: options.reason })
         return resumed.ok ? show(resumed.value, 'Nothing was stuck.') : resumed
       }),
     )
+  stuck
+    .command('abort')
+    .description(
+      'take a command from every turn, also one under way, until it is resumed; nothing is undone (`concord cancel` undoes)',
+    )
+    .argument('<id>', 'of the command')
+    .requiredOption('--reason <text>', 'for the record')
+    .addHelpText(
+      'after',
+      '\nExample:\n  $ concord stuck abort cmd_0197f3b2c4d57a8e9b0c1d2e3f405166 --reason "the provider books twice"\n',
+    )
+    .action(
+      cli.handle(async (id: string, { reason }: { reason: string }) => {
+        if (reason.trim() === '') return refuse('cli.usage', '--reason is empty', { hint: 'say why, for the record' })
+        const config = readConfig(terminal.environment, terminal.folder)
+        if (!config.ok) return config
+        const { abortWork } = await import('#app/stuck-work')
+        const aborted = await abortWork(config.value, id, { actor: operator(), reason })
+        return aborted.ok ? show([aborted.value], '') : aborted
+      }),
+    )
+}
+
+/** Whoever can reach the database: the login on this machine is all that is known of them. */
+function operator(): string {
+  return `operator:${userInfo().username}`
 }

@@ -177,7 +177,7 @@ export {
   type StopReason,
   tightenLimit,
 } from './retry.ts'
-export { type Backoff, delayAfter } from './retry-backoff.ts'
+export { ASKED_WAIT_MAX_MS, type Backoff, boundedWait, delayAfter } from './retry-backoff.ts'
 export {
   compensationPolicy,
   flowRetry,

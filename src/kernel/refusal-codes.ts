@@ -217,6 +217,7 @@ export const refusalCodes = {
   'schedules.command_type.not_scheduled': 'invalid',
   'schedules.payload.invalid': 'invalid',
   'schedules.queue.unknown': 'invalid',
+  'schedules.schedule.too_many': 'conflict',
 
   // scheduler
   'scheduler.file.locked': 'conflict',
@@ -292,6 +293,7 @@ export const refusalCodes = {
   'commands.plan.invalid': 'invalid',
   'commands.dependency.not_found': 'not_found',
   'commands.webhook.source_unknown': 'not_found',
+  'commands.connector_access.invalid': 'configuration',
   // what agents propose
   'commands.tool.unknown': 'not_found',
   'commands.tool.forbidden': 'forbidden',

@@ -19,6 +19,28 @@ export function delayAfter(backoff: Backoff, attempt: number, random: Random): n
   return Math.round(jitter === 0 ? full : full * (1 - jitter * random()))
 }
 
+/** The longest wait that somebody else's word can bring about, unless the settings themselves wait longer. */
+export const ASKED_WAIT_MAX_MS = 3_600_000
+
+/** What the other side asked for, in whole milliseconds; a word that is no time counts as none. */
+export function boundedWait(backoff: Backoff, askedMs: number | undefined): number {
+  if (askedMs === undefined || !(askedMs > 0)) return 0
+  return Math.min(Math.ceil(askedMs), Math.max(ASKED_WAIT_MAX_MS, longestDelay(backoff.delay)))
+}
+
+function longestDelay(delay: Backoff['delay']): number {
+  switch (delay.kind) {
+    case 'none':
+      return 0
+    case 'fixed':
+      return delay.ms
+    case 'list':
+      return Math.max(0, ...delay.ms)
+    case 'exponential':
+      return delay.capMs
+  }
+}
+
 function fullDelay(delay: Backoff['delay'], attempt: number): number {
   switch (delay.kind) {
     case 'none':

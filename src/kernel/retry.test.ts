@@ -11,6 +11,7 @@ import {
   type RetrySettings,
   tightenLimit,
 } from './retry.ts'
+import { ASKED_WAIT_MAX_MS } from './retry-backoff.ts'
 import { flowRetry, missionRetry, missionRetryOf, outboxRetry, schedulerRetry } from './retry-settings.ts'
 
 const half = () => 0.5
@@ -67,6 +68,30 @@ describe('the rule', () => {
               why: 'not_retryable',
             })
         }
+      }),
+    )
+  })
+
+  test('who asks to be left alone is: at least as long as asked, at most an hour or what the settings wait themselves', () => {
+    const waits = { ...missionRetry, limit: { attempts: 9 }, retryable: failureClasses } satisfies RetrySettings
+    const after = (askedToWaitMs: number | undefined, settings: RetrySettings = waits) => {
+      const decision = decideRetry(settings, { attempt: 1, errorClass: 'rate_limited', random: half, askedToWaitMs })
+      assert.ok(decision.retry)
+      return decision.delayMs
+    }
+    assert.deepEqual([after(undefined), after(7_000), after(120_000)], [10_000, 10_000, 120_000])
+    assert.deepEqual([after(-5), after(Number.NaN), after(0.2)], [10_000, 10_000, 10_000])
+    assert.equal(after(Number.POSITIVE_INFINITY), ASKED_WAIT_MAX_MS)
+    const patient = { ...waits, backoff: { delay: { kind: 'list', ms: [0, 7_200_000] } } } satisfies RetrySettings
+    assert.deepEqual([after(9e9, patient), after(250.5, patient)], [7_200_000, 251])
+    fc.assert(
+      fc.property(someSettings, attempts, chance, fc.nat(), (settings, attempt, random, askedToWaitMs) => {
+        const failed = { attempt, errorClass: 'rate_limited', random: () => random } as const
+        const [plain, asked] = [decideRetry(settings, failed), decideRetry(settings, { ...failed, askedToWaitMs })]
+        // A wait never decides whether there is another attempt.
+        if (!plain.retry || !asked.retry) return assert.deepEqual(asked, plain)
+        assert.ok(asked.delayMs >= Math.max(plain.delayMs, Math.min(askedToWaitMs, ASKED_WAIT_MAX_MS)))
+        assert.ok(asked.delayMs <= Math.max(plain.delayMs, askedToWaitMs))
       }),
     )
   })

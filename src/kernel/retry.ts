@@ -2,7 +2,7 @@
 import type { Random } from './clock.ts'
 import { KernelFault } from './errors.ts'
 import { type FailureClass, isRetryable } from './error-classes.ts'
-import { type Backoff, delayAfter } from './retry-backoff.ts'
+import { type Backoff, boundedWait, delayAfter } from './retry-backoff.ts'
 
 /** Three retries are four attempts. The two words are two types, so that no number can be read as the other one. */
 export type RetryLimit = { readonly retries: number } | { readonly attempts: number }
@@ -19,6 +19,8 @@ export type FailedAttempt = {
   readonly attempt: number
   readonly errorClass: FailureClass
   readonly random: Random
+  /** The other side asked to be left alone for so long: the next attempt waits at least that long, within bounds. */
+  readonly askedToWaitMs?: number | undefined
 }
 
 export type RetryDecision =
@@ -29,12 +31,14 @@ export type RetryDecision =
 export type StopReason = 'not_retryable' | 'not_listed' | 'exhausted'
 
 export function decideRetry(settings: RetrySettings, failed: FailedAttempt): RetryDecision {
-  const { attempt, errorClass, random } = failed
+  const { attempt, errorClass, random, askedToWaitMs } = failed
   assertAttempt(attempt)
   if (!isRetryable(errorClass)) return { retry: false, why: 'not_retryable' }
   if (!settings.retryable.includes(errorClass)) return { retry: false, why: 'not_listed' }
   if (attempt >= attemptsAllowed(settings.limit)) return { retry: false, why: 'exhausted' }
-  return { retry: true, delayMs: delayAfter(settings.backoff, attempt, random), nextAttempt: attempt + 1 }
+  const { backoff } = settings
+  const delayMs = Math.max(delayAfter(backoff, attempt, random), boundedWait(backoff, askedToWaitMs))
+  return { retry: true, delayMs, nextAttempt: attempt + 1 }
 }
 
 /** How many times the work may run in all. */

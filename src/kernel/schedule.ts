@@ -19,6 +19,9 @@ export const DEFAULT_CATCH_UPS_MAX = 96
 /** How long after its due time a firing may start at most. */
 export const SCHEDULE_JITTER_MAX_MS = 3_600_000
 
+/** How many schedules people may keep in one workspace, unless the installation says otherwise: a thousand is a busy team, a million a mistake. */
+export const SCHEDULES_MAX = 1_000
+
 export type DueSchedule = {
   readonly name: string
   /** The newest due time already decided, fired or missed. */

@@ -78,7 +78,7 @@ export function inEnvironment(runtime: Runtime, environment: string | undefined)
       return view && shown(view)
     },
     stuck: (options) => runtime.stuck(options),
-    resume: (process) => runtime.resume(process),
-    abort: (process, reason) => runtime.abort(process, reason),
+    resume: (process, options) => runtime.resume(process, options),
+    abort: (process, reason, options) => runtime.abort(process, reason, options),
   }
 }

@@ -52,6 +52,11 @@ export type WakeOptions = {
   readonly partition?: string
 }
 
+export type OperatorOptions = {
+  /** The transaction that records the act: both commit or neither does. */
+  readonly tx?: JoinableTx
+}
+
 export type ScheduleSpec = {
   readonly name: string
   /** Five fields. */
@@ -136,7 +141,10 @@ export interface Runtime {
   /** For operators: what gets no more turns by itself, oldest first. */
   stuck(options?: { readonly limit?: number }): Promise<readonly StuckProcess[]>
   /** For operators: a turn at once, with all counts at zero. */
-  resume(process: Process): Promise<Decision<void>>
-  /** For operators: no more turns, no compensation. The turn under way is fenced off; `resume` takes it back. */
-  abort(process: Process, reason: string): Promise<void>
+  resume(process: Process, options?: OperatorOptions): Promise<Decision<void>>
+  /**
+   * For operators: no more turns, no compensation. The turn under way is fenced off; `resume` takes it back. What the caller gives by
+   * himself (`offerPlace`) is his to stop, on his rows, in the same transaction.
+   */
+  abort(process: Process, reason: string, options?: OperatorOptions): Promise<void>
 }

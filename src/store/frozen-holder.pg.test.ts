@@ -1,10 +1,11 @@
 /** A worker stops for longer than its lease, another takes its rows over, and it comes back: none of its writes is accepted. */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { aWorkspace, leasedCommand, newId, someCommands } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
 import { proofSize } from '#test/proof-size'
@@ -13,6 +14,8 @@ import { claimLapsed } from './claim.ts'
 const FREEZES = proofSize(4, 50)
 const ROWS = 20
 const LEASE_MS = 200
+const askPs = async (pid: number) =>
+  (await promisify(execFile)('ps', ['-o', 'stat=', '-p', String(pid)]).catch(() => ({ stdout: '' }))).stdout
 const child = fileURLToPath(new URL('../../test/support/lease-child.ts', import.meta.url))
 
 describe('a frozen holder', { skip: process.platform === 'win32' ? 'no process can be stopped there' : false }, () => {
@@ -24,7 +27,7 @@ describe('a frozen holder', { skip: process.platform === 'win32' ? 'no process c
   after(() => opened.close())
 
   async function isFrozen(pid: number): Promise<boolean> {
-    if (process.platform !== 'linux') return sleep(1_500).then(() => true)
+    if (process.platform !== 'linux') return (await askPs(pid)).startsWith('T')
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
     return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T')
   }

@@ -4,6 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { aWorkspace, by, events, newId } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
 import { flakyDb } from '#test/flaky-db'
+import { until } from '#test/until'
 import type { EventDraft } from './events.ts'
 import { openInsertLane } from './lane-inserts.ts'
 import { insertOnce, onceTable } from './once.ts'
@@ -120,20 +121,23 @@ describe('insertOnce', () => {
 
   test('the winner that commits after our statement began is found by a second look', async () => {
     const row = aRow('gap')
-    let release: (() => void) | undefined
-    const held = new Promise<void>((resolve) => {
-      release = resolve
-    })
+    const [inserted, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const winner = opened.db.transaction(async (tx) => {
       const answer = await insertOnce(tx, commands, row)
-      await held
+      inserted.resolve()
+      await held.promise
       return answer
     })
-    // The loser waits for the winner's row lock inside its one statement, whose snapshot is older than the commit.
-    await opened.db.query('select pg_sleep(0.05)')
+    await inserted.promise
     const loser = insertOnce(opened.db, commands, aRow('gap'))
-    await opened.db.query('select pg_sleep(0.05)')
-    release?.()
+    // The loser waits for the winner's row lock inside its one statement, whose snapshot is older than the commit.
+    await until(async () => {
+      const waiting = await opened.db.query(
+        `select 1 from pg_locks join pg_stat_activity using (pid) where datname = current_database() and not granted`,
+      )
+      return waiting.length === 1
+    })
+    held.resolve()
     const [first, second] = await Promise.all([winner, loser])
     assert.ok(first.ok && second.ok)
     assert.deepEqual([first.value.inserted, second.value.inserted], [true, false])

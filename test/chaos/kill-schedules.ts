@@ -66,11 +66,13 @@ export async function killSchedules({ rounds, seed }: { rounds: number; seed: st
         `select c.idempotency_key as key, c.status, (select count(*) from concord.domain_effects e where e.command_id = c.command_id) as effects
            from concord.commands c where c.command_type = 'tick' order by 1`,
       )
+    // Judged as they were at rest: the next minute may begin at any moment.
+    let all = await rows()
     await until(async () => {
-      const all = await rows()
+      all = await rows()
       return all.some(({ key }) => dueOf(key) >= last.getTime()) && all.every(({ status }) => status === 'succeeded')
     }, 'rest')
-    return { rounds, kills, planned, ...judge(await rows()) }
+    return { rounds, kills, planned, ...judge(all) }
   } finally {
     for (const worker of workers) worker.child.kill('SIGKILL')
     await Promise.all(workers.map(({ gone }) => gone))

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createDbosRuntime } from '#runtime/dbos'
+import { openChance } from '#test/chance'
 import { freshDatabase, openTestDb, type TestDb } from '#test/database'
 import { type CaseRows, openCaseStore } from '#test/runtime-case-store'
 import { aRuntimeWorker, type RuntimeWorker } from '#test/runtime-worker'
@@ -46,25 +47,33 @@ describe('worker processes', () => {
     }
   }
 
-  /** Work that one of the two is doing. */
-  async function startSomewhere(
+  /**
+   * Work in the middle of which one of the two was frozen. Where it had ended before that, as on a busy machine, or where the
+   * frozen one has a transaction open, for which the other would have to wait, it is other work.
+   */
+  async function freezeInWork(
     name: string,
     of: number,
-  ): Promise<{ held: string; victim: RuntimeWorker; other: RuntimeWorker }> {
+  ): Promise<{ held: string; from: Steps; victim: RuntimeWorker; other: RuntimeWorker }> {
     for (let count = 0; ; count++) {
-      const id = `${name}-${count}`
-      await start(id, of)
-      const { by } = await reach(id, ({ step }) => step > 0)
+      const held = `${name}-${count}`
+      await start(held, of)
+      const { by } = await reach(held, ({ step }) => step > 0)
       const victim = workers.find(({ pid }) => pid === by[0])
       const other = workers.find(({ pid }) => pid !== by[0])
-      if (victim && other) return { held: id, victim, other }
+      victim?.signal('SIGSTOP')
+      const [row] = await opened.db.query<{ isFree: boolean }>(
+        'select pg_try_advisory_xact_lock(hashtextextended($1, 1)) as "isFree"',
+        [store.prefix + held],
+      )
+      const from = await store.read<Steps>(held)
+      if (victim && other && row?.isFree && from && from.step < of) return { held, from, victim, other }
+      victim?.signal('SIGCONT')
     }
   }
 
   test('[RUN-08] a worker that is frozen loses its turn to the other; when it comes back, its write is refused', async (t) => {
-    const { held, victim, other } = await startSomewhere('frozen', 40)
-    victim.signal('SIGSTOP')
-    const from = await store.read<Steps>(held)
+    const { held, from, victim, other } = await freezeInWork('frozen', 40)
     const frozenAt = performance.now()
     const taken = await reach(held, ({ by }) => by.at(-1) === other.pid)
     t.diagnostic(`taken over ${Math.round(performance.now() - frozenAt)} ms after SIGSTOP`)
@@ -74,7 +83,7 @@ describe('worker processes', () => {
     // One after the other and none twice: the steps of the first, then only those of the second.
     assert.equal(end.by.length, 40)
     const change = end.by.indexOf(other.pid)
-    assert.ok(change >= (from?.step ?? 0) && change <= taken.by.length)
+    assert.ok(change >= from.step && change <= taken.by.length)
     assert.ok(
       end.by.slice(change).every((pid) => pid === other.pid),
       'the frozen worker wrote after the other',
@@ -82,7 +91,7 @@ describe('worker processes', () => {
   })
 
   test('[RUN-08] what a killed worker was doing goes on in the other', async (t) => {
-    const { held, victim, other } = await startSomewhere('killed', 40)
+    const { held, victim, other } = await freezeInWork('killed', 40)
     await victim.kill()
     const killedAt = performance.now()
     await reach(held, ({ by }) => by.at(-1) === other.pid)
@@ -104,6 +113,7 @@ test('[RUN-08] while workers are killed and replaced, no fact is left unseen', a
   const workers = [await aWorker(), await aWorker()]
   const ids = Array.from({ length: 12 }, (_, index) => `p${index}`)
   const FACTS = 25
+  const chance = openChance('facts')
   try {
     const killing = (async () => {
       for (let kill = 0; kill < 3; kill++) {
@@ -121,7 +131,7 @@ test('[RUN-08] while workers are killed and replaced, no fact is left unseen', a
             await tx.write(`${id}:facts`, [...facts, fact])
             await client.wake({ kind: 'job', id }, { tx })
           })
-          await sleep(Math.random() * 120)
+          await sleep(chance.whole(120))
         }
       }),
     )

@@ -1,7 +1,7 @@
 /** What cannot go on by itself is stopped, seen, and goes on when an operator says so. */
 import assert from 'node:assert/strict'
 import type { Next } from '#runtime'
-import { type AddCase, aGate, note } from './runtime-bench.case.ts'
+import { type AddCase, aGate, type CaseTx, note } from './runtime-bench.case.ts'
 
 const done: Next = { t: 'done' }
 
@@ -122,5 +122,29 @@ export function stuckCases(add: AddCase): void {
     assert.deepEqual(await store.read('p'), ['turn'])
     await runtime.resume({ kind: 'job', id: 'p' })
     await bench.reach(async () => (await store.read<string[]>('p'))?.length === 2)
+  })
+
+  add('an operator acts in the transaction of the record: both are there, or neither', async (open) => {
+    const { runtime, store } = await open((made) => made.register('job', async () => done))
+    const process = { kind: 'job', id: 'q' }
+    const inVain = async (act: (tx: CaseTx) => Promise<unknown>) => {
+      const undone = store.transaction(async (tx) => {
+        await act(tx)
+        throw new Error('the record failed')
+      })
+      await assert.rejects(undone, /the record failed/)
+    }
+    await inVain((tx) => runtime.abort(process, 'no', { tx }))
+    assert.equal(await runtime.describe(process), undefined)
+    await store.transaction((tx) => runtime.abort(process, 'yes', { tx }))
+    assert.equal((await runtime.stuck()).find(({ id }) => id === 'q')?.detail, 'yes')
+    await inVain((tx) => runtime.resume(process, { tx }))
+    assert.equal((await runtime.describe(process))?.state, 'stuck')
+    await store.transaction(async (tx) => {
+      const resumed = await runtime.resume(process, { tx })
+      assert.ok(resumed.ok)
+    })
+    const again = await store.transaction((tx) => runtime.resume(process, { tx }))
+    assert.ok(!again.ok && again.code === 'runtime.process.not_stuck')
   })
 }

@@ -1,7 +1,7 @@
 /** Work that took down its worker ten times waits for an operator, who sees it, and gives it another chance. */
 import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
@@ -102,4 +102,57 @@ test('an approved command whose task left the catalog is listed by stuck and cou
   const found = await login.query(line, ['command', commandId])
   await login.close()
   assert.deepEqual(found, [{ state: 'queued' }])
+})
+
+test('an abort takes a command from every turn and is on record with the login of its operator, as is the resume', async (t) => {
+  const database = await openTestDb({ role: 'concord_engine' })
+  const home = await mkdtemp(join(tmpdir(), 'concord-abort-'))
+  const clock = aWorld(database.db)
+  const room = openRoomOn(clock, await aTenant(clock))
+  t.after(async () => {
+    await room.close()
+    await database.close()
+    await rm(home, { recursive: true, force: true })
+  })
+  const env = { CONCORD_HOME: home, DATABASE_URL: database.url, CONCORD_UNSAFE_TEST: '1', CONCORD_LOG_LEVEL: 'error' }
+  const concord = (...args: string[]) => runConcord(args, { env })
+  const commandId = await room.submit({ subject: 's' })
+  const id = encodeId('command', commandId)
+  assert.equal((await concord('stuck', 'abort', id)).code, 64)
+  assert.equal((await concord('stuck', 'abort', id, '--reason', ' ')).code, 64)
+  const aborted = await concord('stuck', 'abort', id, '--reason', 'the provider is down')
+  assert.equal(aborted.code, 0, aborted.err)
+  assert.match(aborted.out, new RegExp(`${id} +command +aborted`))
+  assert.equal(await room.settle(commandId), 'created')
+  const { items } = JSON.parse((await concord('--json', 'stuck')).out) as Listed
+  assert.deepEqual(
+    items.map(({ why, detail }) => [why, detail]),
+    [['aborted', 'the provider is down']],
+  )
+  assert.equal((await concord('stuck', 'resume', '--all', '--reason', 'up again')).code, 0)
+  assert.equal(await room.settle(commandId), 'succeeded')
+  const told = await room.rows(
+    `select event_type as type, actor, payload->>'reason' as reason from concord.domain_events
+     where command_id = $1 and event_type in ('command_aborted', 'command_resumed') order by seq`,
+    [commandId],
+  )
+  const actor = `operator:${userInfo().username}`
+  assert.deepEqual(told, [
+    { type: 'command_aborted', actor, reason: 'the provider is down' },
+    { type: 'command_resumed', actor, reason: 'up again' },
+  ])
+  // The turns of an approval are its own, and so is the record of their resume.
+  const gated = await room.submit({ subject: 's', decide: 'require_approval' })
+  await room.settle(gated)
+  const approvalId = await pendingOf(room, gated)
+  await database.db.query('select runtime.abort($1, $2, $3)', ['approval', approvalId, 'a test'])
+  assert.equal((await concord('stuck', 'resume', approvalId)).code, 0)
+  const resumed = await room.rows(
+    `select actor, payload->>'why' as why from concord.domain_events where event_type = 'approval_resumed' and command_id = $1`,
+    [gated],
+  )
+  assert.deepEqual(resumed, [{ actor, why: 'aborted' }])
+  const ended = await concord('stuck', 'abort', id, '--reason', 'too late')
+  assert.equal(ended.code, 75)
+  assert.match(ended.err, /commands\.command\.moved/)
 })

@@ -15,7 +15,7 @@ import type { By } from '../../src/domains/identity/index.ts'
 import type { Tx } from '../../src/store/db.ts'
 import { aCommand, newId } from './concord-rows.ts'
 import { openTestDb, type TestDb, type TestDbOptions } from './database.ts'
-import { accepted, aPerson, aTenant, aWorld, type Tenant, type TestPerson, TRACE } from './tenant.ts'
+import { accepted, anOrgRole, aPerson, aTenant, aWorld, type Tenant, type TestPerson, TRACE } from './tenant.ts'
 
 export const approvalTypes = openApprovalTypes([
   defineApprovalType({
@@ -80,6 +80,7 @@ export async function openApprovalRoom(options: TestDbOptions = {}): Promise<App
   const [ours, theirs] = [await aTenant(identity), await aTenant(identity)]
   const people: TestPerson[] = []
   for (let index = 0; index < 10; index++) people.push(await aPerson(identity, ours, 'writer', `member-${index}`))
+  await anOrgRole(identity, ours.orgId, 'finance', people)
   const told: Resolution[] = []
   const owner: ApprovalOwner = {
     async onResolved(tx: Tx, resolution) {

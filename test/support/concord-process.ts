@@ -1,5 +1,6 @@
 /** Runs the real `concord` program in a process of its own, with a home of its own, and can kill it at any moment. */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 
@@ -95,10 +96,18 @@ export async function serveConcord(options: ConcordOptions): Promise<Served> {
   return { ...started, address: ready.address, keyFile: ready.key_file, environment: ready.environment }
 }
 
+/**
+ * A port that nobody listens on, below those that the system gives to connections: a server that comes late, or is killed and comes
+ * back, finds it as free as before.
+ */
 export async function freePort(): Promise<string> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await new Promise((resolve) => probe.once('listening', resolve))
-  const address = probe.address()
-  await new Promise((resolve) => probe.close(resolve))
-  return String(typeof address === 'object' && address ? address.port : 0)
+  for (;;) {
+    const port = 20_000 + randomInt(12_000)
+    const probe = createServer()
+    const isFree = await new Promise<boolean>((resolve) => {
+      probe.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true))
+    })
+    if (isFree) await new Promise((resolve) => probe.close(resolve))
+    if (isFree) return String(port)
+  }
 }

@@ -25,7 +25,7 @@ test('every caller has a database of its own, and it is gone after close', async
 })
 
 test('a client that is not given back fails the close, and the database is dropped all the same', async () => {
-  const opened = await openTestDb({ migrated: false })
+  const opened = await openTestDb({ migrated: false, leaveMs: 500 })
   const client = await opened.db.pool.connect()
   await assert.rejects(opened.close(), /1 taken from the pool and not given back/)
   client.release(true)
@@ -33,7 +33,7 @@ test('a client that is not given back fails the close, and the database is dropp
 })
 
 test('another pool on the same database fails the close and is named', async () => {
-  const opened = await openTestDb({ migrated: false })
+  const opened = await openTestDb({ migrated: false, leaveMs: 500 })
   const stranger = new pg.Client({ connectionString: opened.url, application_name: 'forgotten-pool' })
   stranger.on('error', () => {})
   await stranger.connect()

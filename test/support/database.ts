@@ -21,10 +21,12 @@ export type TestDb = {
 export type TestDbOptions = Omit<Partial<DbConfig>, 'url'> & {
   /** False gives an empty database, for tests of the migrations themselves. */
   readonly migrated?: boolean
+  /** How long `close` waits for connections that are about to end. */
+  readonly leaveMs?: number
 }
 
-/** Longer than a backend needs to notice that its client has left. */
-const LEAVE_MS = 2_000
+/** Longer than a backend needs to notice that its client has left, and a client to come in, however busy the machine is. */
+const PATIENCE_MS = 90_000
 const openNow = new Set<TestDb>()
 let template: Promise<string> | undefined
 let count = 0
@@ -36,20 +38,24 @@ function templateName(): Promise<string> {
 }
 
 /** A database until `close()`; one left open at the end of the file fails the file. */
-export async function openTestDb({ migrated = true, ...config }: TestDbOptions = {}): Promise<TestDb> {
+export async function openTestDb({
+  migrated = true,
+  leaveMs = PATIENCE_MS,
+  ...config
+}: TestDbOptions = {}): Promise<TestDb> {
   const source = migrated ? await templateName() : 'template1'
   const name = `${TEST_DATABASE_PREFIX}${process.pid}_${++count}_${randomBytes(4).toString('hex')}`
   // Copying files: 13 ms against 100 ms for the strategy that logs, on a server that does not flush.
   await onTestServer((client) => client.query(`create database ${name} template ${source} strategy file_copy`))
   const url = inDatabase(await testServerUrl(), name)
-  const db = openDb({ poolMax: 4, applicationName: 'concord-test', ...config, url })
+  const db = openDb({ poolMax: 4, applicationName: 'concord-test', connectTimeoutMs: PATIENCE_MS, ...config, url })
   let closing: Promise<void> | undefined
   const opened: TestDb = {
     db,
     url,
     name,
     close() {
-      closing ??= closeAndDrop(db, name).finally(() => openNow.delete(opened))
+      closing ??= closeAndDrop(db, name, leaveMs).finally(() => openNow.delete(opened))
       return closing
     },
   }
@@ -64,22 +70,22 @@ export async function freshDatabase(t: TestContext, options: TestDbOptions = {})
   return opened
 }
 
-async function closeAndDrop(db: Db, name: string): Promise<void> {
-  const leaks = await findLeaks(db, name)
+async function closeAndDrop(db: Db, name: string, leaveMs: number): Promise<void> {
+  const leaks = await findLeaks(db, name, leaveMs)
   // After a leak `close` would wait for the forgotten client for ever; dropping by force ends its connection.
   if (leaks.length === 0 && !db.pool.ended) await db.close()
-  const strangers = leaks.length > 0 ? leaks : await listConnections(name, LEAVE_MS)
+  const strangers = leaks.length > 0 ? leaks : await listConnections(name, leaveMs)
   await onTestServer((client) => client.query(`drop database if exists ${name} with (force)`))
   if (leaks.length > 0) db.pool.end().catch(() => {})
   if (strangers.length > 0) throw new Error(`connections left open to ${name}: ${strangers.join(', ')}`)
 }
 
 /** Clients taken from the pool and never given back. */
-async function findLeaks(db: Db, name: string): Promise<string[]> {
+async function findLeaks(db: Db, name: string, leaveMs: number): Promise<string[]> {
   for (let waitedMs = 0; ; waitedMs += 25) {
     const taken = db.pool.totalCount - db.pool.idleCount
     if (db.pool.ended || taken === 0) return []
-    if (waitedMs >= LEAVE_MS)
+    if (waitedMs >= leaveMs)
       return [`${taken} taken from the pool and not given back`, ...(await listConnections(name))]
     await wait(25)
   }

@@ -80,7 +80,7 @@ const sleep = (ms: number, signal: AbortSignal) =>
 
 export async function openMemoryRoom(deps: Partial<MemoryDeps> = {}): Promise<MemoryRoom> {
   // A thousand callers wait for eight connections; on a busy machine the last of them waits long.
-  const opened = await openTestDb({ role: 'concord_engine', poolMax: 8, connectTimeoutMs: 90_000 })
+  const opened = await openTestDb({ role: 'concord_engine', poolMax: 8 })
   const { db } = opened
   const clock = aWorld(db)
   const tenant = await aTenant(clock)

@@ -18,6 +18,7 @@ export type ApiMode =
   | 'compressed'
   | 'unauthorized'
   | 'rate_limited'
+  | 'overloaded'
   | 'echo'
   | 'echo_error'
   | 'echo_redirect'
@@ -137,6 +138,8 @@ function answer(api: Books, request: IncomingMessage, response: ServerResponse, 
       return send(401, { error: headers })
     case 'rate_limited':
       return send(429, { error: 'slow down' }, { 'retry-after': '7' })
+    case 'overloaded':
+      return send(503, { error: 'come back later' }, { 'retry-after': '120' })
     case 'echo':
       return send(
         200,

@@ -157,6 +157,7 @@ export function anApprovalView(more: Partial<ApprovalView> = {}): ApprovalView {
     decided_by_name: null,
     decision_reason: null,
     superseded_by: null,
+    blocked_by: null,
     ...more,
   }
 }

@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createDbosRuntime } from '../../src/runtime/dbos/index.ts'
 import { inEnvironment, type Next, queuesIn } from '../../src/runtime/index.ts'
 import { openDb } from '../../src/store/db.ts'
+import { openChance } from './chance.ts'
 import { caseRowsOn } from './runtime-case-store.ts'
 import type { RuntimeWorkerOptions } from './runtime-worker.ts'
 
@@ -54,10 +55,11 @@ if (drive === 'steps') {
 }
 
 if (drive === 'facts') {
+  const chance = openChance('a worker')
   runtime.register('job', async (id, { token }) => {
     const seen = (await rows.read<number[]>(`${id}:facts`))?.length ?? 0
     // Between reading and writing lies the moment in which a wake must not get lost.
-    await sleep(Math.random() * 20)
+    await sleep(chance.whole(20))
     await rows.transaction(async (tx) => {
       if (await tx.fence(`${id}:seen`, token)) await tx.write(`${id}:seen`, seen)
     })

@@ -1,4 +1,4 @@
-/** The governed path as a process opens it, on a database of its own, with a clock of the schedules that the test moves. */
+/** The governed path as a process opens it, on a database of its own, with a clock of the schedules that the test alone moves. */
 import { randomBytes } from 'node:crypto'
 import { openLog } from '../../src/app/log.ts'
 import { type OpenedWork, openWork, type WorkOptions } from '../../src/app/open-work.ts'
@@ -58,22 +58,27 @@ export type ScheduleBench = {
   close(): Promise<void>
 }
 
+const HOUR_MS = 3_600_000
+/** A moment after the next full hour: nothing is due before the test says that time has passed, whenever and however slowly it runs. */
+const afterTheHour = () => new Date(Math.ceil(Date.now() / HOUR_MS) * HOUR_MS + 5_000)
+
 export async function openScheduleBench(
   options: Partial<WorkOptions> = {},
   project: Partial<Project> = {},
+  startAt = afterTheHour(),
 ): Promise<ScheduleBench> {
   const opened = await openTestDb({ role: 'concord_engine', poolMax: 6 })
   const { db } = opened
   const identity = { ...aWorld(db), now: () => new Date() }
   const [tenant, other] = [await aTenant(identity), await aTenant(identity)]
-  let aheadMs = 0
+  let clockMs = startAt.getTime()
   const start = async (definitions: readonly Definition[] = tickDefinitions, more = project) => {
     const world = { ...identity, random: Math.random, randomBytes: (count: number) => randomBytes(count) }
     const work = accepted(
       await openWork(db, world, { ...more, catalog: definitions }, openLog('silent'), {
         artifacts: noArtifacts(db, world),
         defaultWorkspace: tenant.workspace.id,
-        scheduleAheadMs: () => aheadMs,
+        scheduleAheadMs: () => clockMs - Date.now(),
         ...options,
       }),
     )
@@ -100,7 +105,7 @@ export async function openScheduleBench(
       return work
     },
     async pass(ms) {
-      aheadMs += ms
+      clockMs += ms
       const rows = await db.query<{ schedule_id: string }>(
         'select schedule_id from schedules.command_schedules where removed_at is null',
       )
@@ -117,7 +122,7 @@ export async function openScheduleBench(
         )
         return views.every((view) => (view?.openCount ?? 0) === 0)
       }, 'rest'),
-    now: () => new Date(Date.now() + aheadMs),
+    now: () => new Date(clockMs),
     commands,
     shipped: async (type) => (await listed()).filter(({ command_type }) => command_type === type),
     async reach(count) {

@@ -8,7 +8,9 @@ import { approvalMachine } from '#kernel/machines/approval'
 import type { Names } from '#domains/identity'
 import { type Decider, isAgent, isAsked, nameOfActor, personIdsOf, personOf, showActor } from './approver.ts'
 import { askedContract } from './asked-contract.ts'
+import { blockCodes } from './decide-reach.ts'
 import type { NextStep } from './decide-vote.ts'
+import type { BlockedApprovals } from './find-blocked.ts'
 import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
 
 const APPROVAL_ID = 'appr_0197f3b2c4d57a8e9b0c1d2e3f405165'
@@ -22,6 +24,16 @@ const time = (description: string) =>
 const json = (description: string) => z.record(z.string(), z.unknown()).meta({ description })
 
 export const approvalStatus = z.enum(statesOf(approvalMachine)).meta({ id: 'ApprovalStatus', example: 'pending' })
+
+const blockedView = z
+  .object({
+    code: z.enum(blockCodes).meta({ example: 'role_without_members', description: 'Stable.' }),
+    reason: text('Nobody who may decide here has the role finance.', 'What is wrong.'),
+    hint: text('give somebody the role: concord people grant <name> finance.', 'What to do about it.'),
+    possible: z.int().meta({ example: 0, description: 'How many persons could still approve.' }),
+    required: z.int().meta({ example: 1, description: 'How many more approvals are needed.' }),
+  })
+  .meta({ id: 'ApprovalBlocked', description: 'Why an open approval cannot be decided.' })
 
 export const approvalView = z
   .object({
@@ -60,6 +72,9 @@ export const approvalView = z
     decided_by_name: text('local:dora', 'What people call who decided.').nullable(),
     decision_reason: text('Within the budget.', 'The reason that was given, or why it was closed.').nullable(),
     superseded_by: text(APPROVAL_ID, 'The approval that took its place.').nullable(),
+    blocked_by: blockedView.nullable().meta({
+      description: 'Why nobody, or too few, can decide it as things are; null: somebody can. It goes with its cause.',
+    }),
   })
   .meta({ id: 'Approval', description: 'One question to a person, answered once.' })
 
@@ -113,7 +128,10 @@ export function personsNamed(approvals: readonly StoredApproval[]): readonly str
   )
 }
 
-export function toApprovalView(approval: StoredApproval, viewer: Decider, names: Names): ApprovalView {
+/** What a view says beside the row, looked up once for a whole answer. */
+export type Around = { readonly names: Names; readonly blocked: BlockedApprovals }
+
+export function toApprovalView(approval: StoredApproval, viewer: Decider, { names, blocked }: Around): ApprovalView {
   const named = (actor: string) => nameOfActor(actor, names)
   const contract = askedContract(approval)
   const person = personOf(viewer)
@@ -147,19 +165,20 @@ export function toApprovalView(approval: StoredApproval, viewer: Decider, names:
     decided_by_name: approval.decided_by === null ? null : named(approval.decided_by),
     decision_reason: approval.decision_reason,
     superseded_by: orNull(approval.superseded_by, (id) => encodeId('approval', id)),
+    blocked_by: blocked.get(approval.approval_id) ?? null,
   }
 }
 
-export function toApprovalDetailView(approval: StoredApproval, viewer: Decider, names: Names): ApprovalDetailView {
+export function toApprovalDetailView(approval: StoredApproval, viewer: Decider, around: Around): ApprovalDetailView {
   const args: JsonObject = approval.request_payload.arguments ?? {}
-  return { ...toApprovalView(approval, viewer, names), arguments: { ...args }, ui: { ...askedContract(approval).ui } }
+  return { ...toApprovalView(approval, viewer, around), arguments: { ...args }, ui: { ...askedContract(approval).ui } }
 }
 
 export function toResolvedApprovalView(
   approval: StoredApproval,
   viewer: Decider,
-  names: Names,
+  around: Around,
   next: NextStep,
 ): ResolvedApprovalView {
-  return { ...toApprovalView(approval, viewer, names), next }
+  return { ...toApprovalView(approval, viewer, around), next }
 }

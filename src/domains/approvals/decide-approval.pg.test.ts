@@ -95,7 +95,7 @@ describe('deciding', () => {
     )
     assert.equal(refusalOf(await room.decide(approval, room.approver, 'approved')).code, 'approval_expired')
     await room.world.db.query(
-      `update concord.approvals set expires_at = statement_timestamp() + interval '10 s' where approval_id = $1`,
+      `update concord.approvals set expires_at = statement_timestamp() + interval '1 hour' where approval_id = $1`,
       [approval.approval_id],
     )
     accepted(await room.decide(approval, room.approver, 'approved'))

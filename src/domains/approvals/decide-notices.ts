@@ -11,7 +11,12 @@ export type DueNotice = { readonly notice: NoticeName; readonly channel: string;
 export type NoticePlan = { readonly deliver: readonly DueNotice[]; readonly retryAt: Date | null }
 
 /** Of several reminders only the newest is worth telling. */
-export function planNotices(records: readonly NoticeRecord[], channels: readonly string[], now: Date): NoticePlan {
+export function planNotices(
+  records: readonly NoticeRecord[],
+  channels: readonly string[],
+  now: Date,
+  isBlocked = false,
+): NoticePlan {
   const reminders = records
     .filter(({ event_type }) => event_type === 'approval_reminded')
     .map(({ payload }) => Number(payload['reminder']))
@@ -19,6 +24,7 @@ export function planNotices(records: readonly NoticeRecord[], channels: readonly
     'requested',
     ...(reminders.length > 0 ? ([`reminder:${Math.max(...reminders)}`] as const) : []),
     ...(records.some(({ event_type }) => event_type === 'approval_escalated') ? (['escalation'] as const) : []),
+    ...(isBlocked ? (['blocked'] as const) : []),
   ]
   const deliver: DueNotice[] = []
   const later: Date[] = []

@@ -8,7 +8,7 @@ import { appendApprovalEventOnce } from './events.ts'
 import { recordNotified } from './remind-approvers.ts'
 import { listNoticeRecords } from './sql/list-notice-records.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { ApprovalWorld, NoticeChannel } from './world.ts'
+import type { ApprovalWorld, BlockedNotice, NoticeChannel } from './world.ts'
 
 export type ApprovalDriveWorld = ApprovalWorld & {
   readonly channels: readonly NoticeChannel[]
@@ -20,10 +20,11 @@ export type ApprovalDriveWorld = ApprovalWorld & {
 export async function readDueNotices(
   { db, channels }: ApprovalDriveWorld,
   { command_id, approval_id }: StoredApproval,
+  isBlocked: boolean,
 ) {
   const records = await db.run(listNoticeRecords, [command_id, approval_id])
   const names = channels.map(({ name }) => name)
-  return planNotices(records, names, await findDatabaseTime(db))
+  return planNotices(records, names, await findDatabaseTime(db), isBlocked)
 }
 
 /** One attempt of one channel; how it went is recorded either way. */
@@ -31,13 +32,13 @@ export async function deliverNotice(
   world: ApprovalDriveWorld,
   approval: StoredApproval,
   { notice, channel: name, attempt }: DueNotice,
-  traceId: string,
-  signal: AbortSignal,
+  { traceId, signal, blocked }: { traceId: string; signal: AbortSignal; blocked: BlockedNotice | undefined },
 ): Promise<void> {
   const channel = world.channels.find((each) => each.name === name)
   if (!channel) return
   try {
-    await channel.deliver({ id: `${approval.approval_id}:${notice}`, notice, approval, signal })
+    const told = notice === 'blocked' ? { blocked } : {}
+    await channel.deliver({ id: `${approval.approval_id}:${notice}`, notice, approval, signal, ...told })
   } catch (error) {
     await recordFailure(world, approval, { notice, channel: name, attempt, error, traceId })
     return

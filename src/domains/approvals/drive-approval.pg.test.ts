@@ -5,9 +5,11 @@ import { after, before, beforeEach, describe, test } from 'node:test'
 import { checkDelivery } from '#test/signature'
 import type { Next } from '#runtime'
 import { type ApprovalRoom, by, openApprovalRoom } from '#test/approvals'
-import { accepted, TRACE } from '#test/tenant'
+import { accepted, anOrgRole, aPerson, aWorld, TRACE } from '#test/tenant'
+import { encodeId } from '#kernel/ids'
 import { openApprovalDrive } from './drive-approval.ts'
-import { appChannel, webhookChannel } from './notice-channels.ts'
+import { findBlocked } from './find-blocked.ts'
+import { appChannel, noticeBody, webhookChannel } from './notice-channels.ts'
 import { requestApproval } from './request-approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import type { ApprovalNotice, ApprovalOwner, NoticeChannel } from './world.ts'
@@ -164,6 +166,50 @@ describe('the turns of an approval', () => {
     assert.deepEqual(await turn(approval), { t: 'done' })
     assert.deepEqual(heard, [])
     assert.deepEqual(await turn({ ...approval, approval_id: '00000000-0000-7000-8000-000000000009' }), { t: 'done' })
+  })
+
+  test('[APR-06] what nobody can decide is on record once, told on every channel to the administrators, and clears by itself', async () => {
+    const bodies: ReturnType<typeof noticeBody>[] = []
+    const listening: NoticeChannel = {
+      name: 'listening',
+      deliver: (delivery) => (bodies.push(noticeBody(delivery)), Promise.resolve()),
+    }
+    const approval = await room.ask({ approver: 'role:treasury' })
+    const drive = driveOf([appChannel, listening])
+    for (let turns = 0; turns < 3; turns++) await turn(approval, drive)
+    const events = (await room.eventsOf(approval)).filter(({ type }) => type === 'approval_blocked')
+    const admin = `user:${room.ours.people.admin.principal.userId}`
+    assert.deepEqual(
+      events.map(({ payload, purpose }) => [purpose, payload['code'], payload['admins']]),
+      [['audit', 'role_without_members', [admin]]],
+    )
+    assert.deepEqual(
+      bodies.map(({ type, blocked_by }) => [type, blocked_by?.code]),
+      [
+        ['approval.requested', undefined],
+        ['approval.blocked', 'role_without_members'],
+      ],
+    )
+    assert.deepEqual(bodies[1]?.admins, [encodeId('user', admin.slice('user:'.length))])
+    const isBlocked = async () => (await findBlocked(room.world.db, [await room.read(approval)])).size === 1
+    assert.equal(await isBlocked(), true)
+    const person = await aPerson(aWorld(room.world.db), room.ours, 'writer', 'treasurer')
+    await anOrgRole(aWorld(room.world.db), room.ours.orgId, 'treasury', [person])
+    assert.equal(await isBlocked(), false)
+    // Gone, a reader, or shut out of the workspace: the same question, the same answer again.
+    const { userId } = person.principal
+    for (const [change, back] of [
+      ['deactivated_at = now()', 'deactivated_at = null'],
+      [`role = 'reader'`, `role = 'writer'`],
+    ]) {
+      await room.world.db.query(`update identity.users set ${change} where id = $1`, [userId])
+      assert.equal(await isBlocked(), true, change)
+      await room.world.db.query(`update identity.users set ${back} where id = $1`, [userId])
+      assert.equal(await isBlocked(), false, back)
+    }
+    assert.equal((await room.read(approval)).status, 'pending')
+    accepted(await room.decide(approval, { ...person.principal, orgRoles: ['treasury'] }, 'approved'))
+    assert.equal(await isBlocked(), false)
   })
 
   test('[APR-06] the webhook is signed as Concord itself checks it, names the approval and none of its arguments', async () => {

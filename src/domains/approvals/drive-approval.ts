@@ -8,6 +8,7 @@ import { findDatabaseTime, findApprovalOfTurn } from './approval-repository.ts'
 import { earliest, nextApprovalTime } from './decide-notices.ts'
 import { type ApprovalDriveWorld, deliverNotice, readDueNotices } from './deliver-notices.ts'
 import { expireApprovals } from './expire-approvals.ts'
+import { noteBlocked } from './note-blocked.ts'
 import { escalateApprovals, remindApprovers } from './remind-approvers.ts'
 import type { Notify } from './world.ts'
 
@@ -30,10 +31,13 @@ export function openApprovalDrive(world: ApprovalDriveWorld): Drive {
     throwFirst((await remindApprovers(world, nobody, sweep)).failed)
     const approval = await findApprovalOfTurn(world.db, approvalId)
     if (approval?.status !== 'pending') return done
-    const plan = await readDueNotices(world, approval)
-    for (const due of plan.deliver) await deliverNotice(world, approval, due, sweep.traceId, signal)
+    const blocked = await noteBlocked(world, approval, sweep.traceId)
+    const isBlocked = blocked !== undefined
+    const plan = await readDueNotices(world, approval, isBlocked)
+    const { traceId } = sweep
+    for (const due of plan.deliver) await deliverNotice(world, approval, due, { traceId, signal, blocked })
     const now = await findDatabaseTime(world.db)
-    const { deliver, retryAt } = await readDueNotices(world, approval)
+    const { deliver, retryAt } = await readDueNotices(world, approval, isBlocked)
     if (deliver.length > 0) return { t: 'again' }
     return { t: 'wait', until: earliest([retryAt, nextApprovalTime(approval, now)]) }
   }

@@ -35,6 +35,8 @@ export {
   toApprovalView,
   toResolvedApprovalView,
 } from './contract.ts'
+export { blockCodes, type BlockCode, type Blocked } from './decide-reach.ts'
+export { type BlockedApprovals, findBlocked } from './find-blocked.ts'
 export { type DecideApproval, decideApproval } from './decide-approval.ts'
 export { type Answer, decideVote, type NextStep, nextStep, type Tally, tallyVote, type Vote } from './decide-vote.ts'
 export type { ApprovalDriveWorld } from './deliver-notices.ts'
@@ -53,6 +55,7 @@ export {
   remindApprovers,
 } from './remind-approvers.ts'
 export { appChannel, noticeBody, webhookChannel, type WebhookNotices } from './notice-channels.ts'
+export { recordResumedApproval } from './record-resumed.ts'
 export { type Requested, requestApproval } from './request-approval.ts'
 export { buildPacket, type PacketFacts, type PacketItem, packetItems } from './review-packet.ts'
 export {

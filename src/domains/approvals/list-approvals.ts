@@ -2,6 +2,7 @@
 import { type Db, scoped } from '#store'
 import type { ApprovalState } from '#kernel/machines/approval'
 import { type Decider, personOf, refsOf, rolesOf } from './approver.ts'
+import { findBlocked } from './find-blocked.ts'
 import { listHistory } from './sql/list-history.ts'
 import { listInbox } from './sql/list-inbox.ts'
 import type { StoredApproval } from './stored-approval.ts'
@@ -10,6 +11,8 @@ export type ListApprovals = {
   readonly workspaceId: string
   /** Only what this person can decide now; open ones only. */
   readonly mine?: boolean
+  /** And what nobody can decide as things are: for those who can change that. */
+  readonly alsoBlocked?: boolean
   /** `pending` goes by deadline, everything else newest first. */
   readonly status?: ApprovalState | 'all'
   readonly approvalType?: string | undefined
@@ -27,6 +30,7 @@ export type ApprovalPage = {
 
 export function listApprovals(db: Db, decider: Decider, query: ListApprovals): Promise<ApprovalPage> {
   const { status = 'pending' } = query
+  if (query.mine && query.alsoBlocked) return readOwnAndBlocked(db, decider, query)
   return status === 'pending' || query.mine ? readInbox(db, decider, query) : readHistory(db, query, status)
 }
 
@@ -50,6 +54,26 @@ async function readInbox(db: Db, decider: Decider, query: ListApprovals): Promis
   const page = rows.slice(0, query.limit)
   const last = rows.length > query.limit ? page.at(-1) : undefined
   return { items: page, next: last && [last.deadline, last.approval_id] }
+}
+
+/** Open approvals are looked through by deadline; a page may be short, and then says where the next one starts. */
+const LOOKED_AT_MAX = 1_000
+
+async function readOwnAndBlocked(db: Db, decider: Decider, query: ListApprovals): Promise<ApprovalPage> {
+  const items: StoredApproval[] = []
+  let after = query.after
+  for (let looked = 0; looked < LOOKED_AT_MAX; ) {
+    const part = { ...query, after, limit: query.limit - items.length }
+    const page = await readInbox(db, decider, { ...part, mine: false })
+    const blocked = await findBlocked(db, page.items)
+    // Asked from the same place on, so that one rule says what is somebody's.
+    const own = new Set((await readInbox(db, decider, part)).items.map(({ approval_id: id }) => id))
+    looked += page.items.length
+    items.push(...page.items.filter(({ approval_id: id }) => own.has(id) || blocked.has(id)))
+    after = page.next
+    if (after === undefined || items.length >= query.limit) break
+  }
+  return { items, next: after }
 }
 
 async function readHistory(db: Db, query: ListApprovals, status: ApprovalState | 'all'): Promise<ApprovalPage> {

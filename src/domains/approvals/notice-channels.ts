@@ -46,7 +46,7 @@ export function webhookChannel({ url, secret, fetch: call, now }: WebhookNotices
   }
 }
 
-export function noticeBody({ notice, approval }: Pick<Delivery, 'notice' | 'approval'>) {
+export function noticeBody({ notice, approval, blocked }: Pick<Delivery, 'notice' | 'approval' | 'blocked'>) {
   const id = encodeId('approval', approval.approval_id)
   return {
     type: `approval.${notice.startsWith('reminder') ? 'reminder' : notice}`,
@@ -64,5 +64,6 @@ export function noticeBody({ notice, approval }: Pick<Delivery, 'notice' | 'appr
     created_at: approval.created_at.toISOString(),
     expires_at: approval.expires_at?.toISOString() ?? null,
     path: `/approvals/${id}`,
+    ...(blocked ? { blocked_by: blocked.blocked, admins: blocked.admins.map(showActor) } : {}),
   }
 }

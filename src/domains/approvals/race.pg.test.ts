@@ -59,10 +59,10 @@ describe('races', () => {
     const wins = new Map<string, number>()
     await runAll(open, async (approval, index) => {
       const ref = { workspaceId: approval.workspace_id, commandId: approval.command_id }
-      // The deadline falls into the race, so that each of the four can be first.
+      // The deadline falls into the race, so that each of the four can be first; a ninth of them is in time on any machine.
       await room.world.db.query(
         `update concord.approvals set expires_at = statement_timestamp() + make_interval(secs => $2) where approval_id = $1`,
-        [approval.approval_id, (index % 8) / 1_000],
+        [approval.approval_id, index % 9 === 8 ? 3_600 : (index % 9) / 1_000],
       )
       const ways = [
         async () => ((await room.decide(approval, first, 'approved')).ok ? 1 : 0),

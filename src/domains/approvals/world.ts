@@ -5,6 +5,7 @@ import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import type { Db, Tx } from '#store'
 import type { ApprovalRequest } from './approval-request.ts'
+import type { Blocked } from './decide-reach.ts'
 import type { NextStep } from './decide-vote.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import type { ApprovalTypes } from './type-registry.ts'
@@ -63,14 +64,19 @@ export type Notify = (tx: Tx, notice: ApprovalNotice) => Promise<void>
 /** At most so many, or one approval alone. */
 export type Sweep = { readonly limit?: number; readonly traceId: string; readonly approvalId?: string | null }
 
-/** What is told about an approval: that it was asked, one of its reminders (`reminder:2`), or that it went to the next role. */
-export type NoticeName = 'requested' | `reminder:${number}` | 'escalation'
+/** What is told about an approval: that it was asked, one of its reminders (`reminder:2`), that it went to the next role, or that nobody can decide. */
+export type NoticeName = 'requested' | `reminder:${number}` | 'escalation' | 'blocked'
+
+/** What is told when nobody can decide, and to whom: those who can change that. */
+export type BlockedNotice = { readonly blocked: Blocked; readonly admins: readonly string[] }
 
 export type Delivery = {
   /** The same for every attempt: a receiver knows a repeat by it. */
   readonly id: string
   readonly notice: NoticeName
   readonly approval: StoredApproval
+  /** With the notice `blocked`. */
+  readonly blocked?: BlockedNotice | undefined
   readonly signal: AbortSignal
 }
 

@@ -87,8 +87,10 @@ export function failureOf(error: unknown): AttemptFailure {
   const text = error instanceof Error ? error.message : 'the handler threw something that is no error'
   // Providers like to repeat the credential that they did not like.
   const message = redactText(text).slice(0, ERROR_CHARS_MAX)
-  if (error instanceof EffectFailure)
-    return { errorClass: classifyError(error.errorClass), message, happened: error.happened }
+  if (error instanceof EffectFailure) {
+    const { happened, retryAfterMs } = error
+    return { errorClass: classifyError(error.errorClass), message, happened, retryAfterMs }
+  }
   return { errorClass: 'internal_error', message, happened: 'unknown' }
 }
 

@@ -19,7 +19,7 @@ import {
   readAround,
   takeTurn as takeTurnStatement,
 } from './sql/take-turn.ts'
-import { LOWEST_SPOT_TOKEN } from './spot-token.ts'
+import { ABORT_TOKEN, LOWEST_SPOT_TOKEN } from './spot-token.ts'
 
 /** A case whose row is held, so that it can be acted upon. */
 export type HeldCase = CommandCase & {
@@ -66,9 +66,9 @@ export async function keepTurn(
   return command && readHeld(sql, command)
 }
 
-/** When the time of a turn on the spot runs out, null where it has given the row back; undefined: ended, or a later turn has it. */
+/** When the time of a turn on the spot runs out, null where it has given the row back; undefined: ended, aborted, or a later turn has it. */
 export async function findSpotTurn(sql: Sql, commandId: string): Promise<Date | null | undefined> {
-  const [held] = await sql.run(findSpotTurnStatement, [commandId, LOWEST_SPOT_TOKEN])
+  const [held] = await sql.run(findSpotTurnStatement, [commandId, LOWEST_SPOT_TOKEN, ABORT_TOKEN])
   return held?.turn_until
 }
 

@@ -3,137 +3,16 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { z } from 'zod'
 import { decideApproval } from '#domains/approvals'
-import {
-  type ConnectorCall,
-  type ConnectorDefinition,
-  ConnectorFailure,
-  type ConnectorResult,
-  type Connectors,
-  defineConnector,
-  failed,
-  httpConnector,
-  openConnectors,
-  openSecrets,
-  succeeded,
-} from '#domains/connectors'
-import { errorClasses } from '#kernel/error-classes'
-import type { JsonObject } from '#kernel/json-value'
+import { type Connectors, failed, httpConnector, openConnectors, openSecrets } from '#domains/connectors'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { realSleep } from '#test/connectors'
+import { Desk, deskCatalog, deskConnector } from '#test/help-desk'
 import { openMisbehavingApi } from '#test/misbehaving-api'
 import { accepted, TRACE } from '#test/tenant'
 import { connectorDefinitions } from './catalog/connector-effects.ts'
-import { defineCommandType, defineFunction, type Definition } from './catalog/definitions.ts'
 import type { EffectCall } from './catalog/effect-definition.ts'
-import { defineTask } from './catalog/task-spec.ts'
 import { withoutArtifacts } from './effect-artifacts.ts'
 import { compensateCommand } from './retry-command.ts'
-
-/** A help desk: keeps tickets by the key under which they were opened, and breaks where it is told to. */
-class Desk {
-  readonly tickets = new Map<string, { id: string; open: boolean }>()
-  readonly seen: ConnectorCall[] = []
-  readonly troubles: ('lost_before' | 'lost_after')[] = []
-  refusedTitle = ''
-
-  async call(call: ConnectorCall): Promise<ConnectorResult> {
-    this.seen.push(call)
-    const { capability, input, context } = call
-    if (capability === 'find_ticket') return succeeded({ ticket: this.tickets.get(input['key'] as string) ?? null })
-    if (capability === 'close_ticket') {
-      for (const ticket of this.tickets.values()) if (ticket.id === input['id']) ticket.open = false
-      return succeeded({ closed: input['id'] ?? null })
-    }
-    const trouble = this.troubles.shift()
-    if (input['title'] === this.refusedTitle) throw new ConnectorFailure('validation_error', 'no such queue', 'no')
-    if (trouble === 'lost_before') throw new ConnectorFailure('transient_connector_error', 'connection lost', 'unknown')
-    const key = context.idempotency_key ?? ''
-    const ticket = { id: `T${this.tickets.size + 1}`, open: true }
-    this.tickets.set(key, ticket)
-    if (trouble === 'lost_after') throw new ConnectorFailure('transient_connector_error', 'connection lost', 'unknown')
-    return succeeded({ id: ticket.id })
-  }
-}
-
-function deskConnector(desk: Desk): ConnectorDefinition {
-  const ids = { input: z.strictObject({ id: z.string() }), output: z.looseObject({}) }
-  return defineConnector({
-    connector_type: 'desk',
-    name: 'desk',
-    description: 'A help desk.',
-    operations: [
-      {
-        name: 'open_ticket',
-        description: 'Opens a ticket.',
-        input: z.strictObject({ title: z.string() }),
-        output: z.strictObject({ id: z.string() }),
-        side_effect_class: 'queryable',
-        idempotency: { required: true, key_template: 'ticket:{title}' },
-        read_back: { operation: 'find_ticket', input: { key: '{key}' }, found: 'ticket', result: 'ticket' },
-        compensation: { operation: 'close_ticket', input: { id: '{output.id}' } },
-        backoff_seconds: [0],
-      },
-      {
-        name: 'find_ticket',
-        description: 'Looks a ticket up.',
-        input: z.strictObject({ key: z.string() }),
-        output: z.strictObject({ ticket: z.nullable(z.strictObject({ id: z.string(), open: z.boolean() })) }),
-        side_effect_class: 'none',
-      },
-      { name: 'close_ticket', description: 'Closes a ticket.', ...ids, side_effect_class: 'keyed' },
-      {
-        name: 'delete_ticket',
-        description: 'Deletes a ticket.',
-        ...ids,
-        side_effect_class: 'opaque',
-        approval_required: true,
-      },
-    ],
-    open: () => ({
-      name: 'desk',
-      connector_type: 'desk',
-      capabilities: () => ['open_ticket', 'find_ticket', 'close_ticket', 'delete_ticket'],
-      call: (call) => desk.call(call),
-    }),
-  })
-}
-
-const contract = {
-  error_classes: errorClasses,
-  cancellable_by: ['requester', 'admin'] as const,
-  audit: ['command_created', 'policy_evaluated'],
-}
-
-function deskCatalog(): readonly Definition[] {
-  const effects = ['open_ticket', 'delete_ticket'].map((name) => `connector.desk.${name}`)
-  return [
-    defineFunction({
-      name: 'help',
-      plan: ({ steps }) => steps as unknown as readonly { effect_type: string; payload: JsonObject }[],
-    }),
-    defineCommandType({
-      name: 'help',
-      description: 'Asks the help desk.',
-      payload: z.strictObject({
-        steps: z.array(z.strictObject({ effect_type: z.string(), payload: z.looseObject({}) })),
-      }),
-      side_effects: effects,
-      cancellation_mode: 'compensate_then_stop',
-      approval: { approver: 'role:approver' },
-      ...contract,
-    }),
-    defineTask({
-      name: 'Help',
-      description: 'Help.',
-      command_type: 'help',
-      function_name: 'help',
-      ingress_types: ['user_request'],
-      async_required: true,
-      connector_requirements: ['desk'],
-      policy_checks: ['permission'],
-    }),
-  ]
-}
 
 describe('connector operations as effects', () => {
   let room: TestRoom
@@ -273,7 +152,7 @@ describe('connector operations as effects', () => {
     assert.equal(drift.length, 0)
   })
 
-  test('[CON-19] an HTTP connector with the same contract takes the place of the one in memory: nothing above it changes', async () => {
+  test('[CON-19] [ERR-06] an HTTP connector with the same contract takes the place of the one in memory: nothing above it changes', async () => {
     const api = await openMisbehavingApi()
     const over = { input: z.strictObject({ id: z.string() }), output: z.looseObject({}) }
     const real = httpConnector({
@@ -291,6 +170,7 @@ describe('connector operations as effects', () => {
           output: z.looseObject({ id: z.string() }),
           side_effect_class: 'keyed',
           idempotency: { required: true, key_template: 'ticket:{title}' },
+          backoff_seconds: [0],
         },
         {
           ...over,
@@ -310,6 +190,27 @@ describe('connector operations as effects', () => {
     const id = await other.submit({ steps: [open('phone')] }, { taskName: 'Help' })
     assert.equal(await other.settle(id), 'succeeded')
     assert.deepEqual([...api.done.keys()], ['ticket:phone'])
+    // Asked to wait by an answer of the provider, the next attempt waits as long, although the policy would come back at once.
+    for (const [mode, waitS] of [
+      ['rate_limited', 7],
+      ['overloaded', 120],
+    ] as const) {
+      api.mode = mode
+      const slowed = await other.submit({ steps: [open(mode)] }, { taskName: 'Help' })
+      const from = other.clock.now().getTime()
+      assert.equal(await other.settle(slowed), 'running')
+      const [effect] = await other.rows<{ run_after: Date }>(
+        'select run_after from concord.domain_effects where command_id = $1',
+        [slowed],
+      )
+      const [told] = await other.rows<{ asked: number }>(
+        `select (payload->'asked_to_wait_ms')::int as asked from concord.domain_events
+         where command_id = $1 and event_type = 'retry_scheduled'`,
+        [slowed],
+      )
+      assert.ok((effect?.run_after.getTime() ?? 0) >= from + waitS * 1_000)
+      assert.equal(told?.asked, waitS * 1_000)
+    }
     await other.close()
     await api.close()
   })

@@ -230,13 +230,28 @@ describe('a process that dies', () => {
   test('[EFF-25] a repeat that says "not done" settles nothing while an earlier attempt was cut', async () => {
     plan.dieAt = Number.POSITIVE_INFINITY
     const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a'] })
+    const before = room.provider.calls.length
     room.provider.modes.push('crash_after', 'refuse')
     assert.equal(await live(id), 'blocked')
+    assert.equal(room.provider.calls.length - before, 2, 'a definite no is not asked for again')
+    assert.equal(await live(id), 'blocked')
+    assert.equal(room.provider.calls.length - before, 2)
     const [row] = await room.rows<{ status: string; idempotency_key: string }>(
       `select status, idempotency_key from concord.domain_effects where command_id = $1`,
       [id],
     )
     assert.deepEqual([row?.status, room.provider.applied.get(row?.idempotency_key ?? '')], ['executing', 1])
+  })
+
+  test('[EFF-25] [ERR-02] a definite no after a cut call is final where the provider can be asked: looked up, not done, failed, never again', async () => {
+    plan.dieAt = Number.POSITIVE_INFINITY
+    const id = await room.submit({ subject: 's', steps: ['connector.ticket.open'] })
+    const before = room.provider.calls.length
+    room.provider.modes.push('crash_before', 'refuse')
+    assert.equal(await live(id), 'failed')
+    assert.equal(room.provider.calls.length - before, 2)
+    const approvals = await room.rows(`select 1 from concord.approvals where command_id = $1`, [id])
+    assert.deepEqual(approvals, [])
   })
 
   test('a turn that nobody renewed is open to any token; one that lives is open to later ones only', async () => {

@@ -9,6 +9,8 @@ export type AttemptFailure = {
   readonly message: string
   /** `no` only if it is certain that nothing was done. */
   readonly happened: 'no' | 'unknown'
+  /** The provider asked to be left alone for so long. */
+  readonly retryAfterMs?: number | undefined
 }
 
 export type AfterFailure =
@@ -22,10 +24,10 @@ export type AfterFailure =
 export function decideAfterFailure(
   effectClass: EffectClass,
   settings: RetrySettings,
-  { errorClass, happened }: AttemptFailure,
+  { errorClass, happened, retryAfterMs }: AttemptFailure,
   { attempt, random }: { readonly attempt: number; readonly random: Random },
 ): AfterFailure {
-  const retry = decideRetry(settings, { attempt, errorClass, random })
+  const retry = decideRetry(settings, { attempt, errorClass, random, askedToWaitMs: retryAfterMs })
   if (happened === 'no' || effectClass === 'read')
     return retry.retry ? { t: 'retry', delayMs: retry.delayMs } : { t: 'fail' }
   switch (effectClass) {

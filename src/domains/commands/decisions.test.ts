@@ -239,6 +239,14 @@ test('[POL-07] [SEC-09] [EXM-08] what the shipped rules say', () => {
       'allow',
     ],
     [['connector_scope'], { facts: { connector_scopes: [] }, task: { connector_requirements: ['mail'] } }, 'deny'],
+    [
+      ['connector_scope'],
+      { facts: { connector_scopes: ['mail'] }, task: { connector_requirements: ['mail'] } },
+      'allow',
+    ],
+    // Nobody told: nothing is granted.
+    [['connector_scope'], { task: { connector_requirements: ['mail'] } }, 'deny'],
+    [['connector_scope'], { task: { connector_requirements: [] } }, 'allow'],
     [['payment_token_required'], {}, 'require_more_input'],
     [['cancellation_policy_disclosed'], {}, 'require_more_input'],
     [['approval_required_for_booking'], { payload: { user_explicitly_approved: true } }, 'require_approval'],

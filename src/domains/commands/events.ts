@@ -27,6 +27,8 @@ const commandEventTypes = {
   dependency_satisfied: 'event',
   webhook_received: 'audit',
   command_quarantined: 'audit',
+  command_aborted: 'audit',
+  command_resumed: 'audit',
   history_archived: 'audit',
 } as const
 

@@ -1,10 +1,11 @@
 /** Why a command is where it is, as a chain in plain words: who asked, which rule decided, who approved, what was done, how it ended. Pure. */
-import { type ApprovalEdit, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
+import { type ApprovalEdit, type Blocked, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
 import type { Names } from '#domains/identity'
 import type { FieldClasses } from '#kernel/data-class'
 import { sayState } from '#kernel/say-state'
 import type { CommandCase } from './command-row.ts'
 import { sayEdit } from './explain-edits.ts'
+import { ABORT_TOKEN } from './spot-token.ts'
 import { sayTaskGone } from './wait-for-task.ts'
 
 export type HistoryEvent = {
@@ -26,6 +27,7 @@ export type ExplainedStep = {
     | 'retry'
     | 'cancellation'
     | 'compensation'
+    | 'abort'
     | 'outcome'
   readonly at: Date
   readonly by: string
@@ -44,6 +46,8 @@ export type StoryFacts = {
   /** The classes of the payload's fields; undefined when its task is not in the catalog. */
   readonly fields?: FieldClasses | undefined
   readonly isTaskGone?: boolean
+  /** Why nobody can decide an approval that it waits for, and what to do. */
+  readonly blocked?: readonly Pick<Blocked, 'reason' | 'hint'>[]
 }
 
 type Say = (
@@ -83,6 +87,10 @@ const says: Readonly<Record<string, Say>> = {
   approval_decided: ({ payload, actor }, _, who) => ({
     kind: 'approval',
     text: `The answer of ${who(actor)} was ${text(payload['decision'] ?? payload['to']).replaceAll('_', ' ')}${because(payload['reason'])}.`,
+  }),
+  approval_blocked: ({ payload }) => ({
+    kind: 'approval',
+    text: `Nobody could decide then${because(payload['reason'])}; the administrators were told.`,
   }),
   approval_expired: () => ({ kind: 'approval', text: 'Nobody answered in time.' }),
   plan_created: ({ payload }) => ({
@@ -135,6 +143,14 @@ const says: Readonly<Record<string, Say>> = {
     kind: 'outcome',
     text: `It was put aside, since its row makes no sense: ${text(payload['reason'])}.`,
   }),
+  command_aborted: ({ payload }) => ({
+    kind: 'abort',
+    text: `An operator stopped it: it gets no more turns until it is resumed${because(payload['reason'])}.`,
+  }),
+  command_resumed: ({ payload }) => ({
+    kind: 'abort',
+    text: `An operator let it go on${because(payload['reason'])}.`,
+  }),
   status_changed: ({ payload }) => sayEnd(payload),
 }
 
@@ -168,6 +184,17 @@ function sayEnd(payload: HistoryEvent['payload']): ReturnType<Say> {
   }
 }
 
+function sayAborted({ turn_token, completed_at }: CommandCase['command']): string {
+  if (turn_token !== ABORT_TOKEN || completed_at !== null) return ''
+  return ', and an operator has stopped it (`concord stuck resume` lets it go on)'
+}
+
+function sayBlocked(blocked: NonNullable<StoryFacts['blocked']>): string {
+  return blocked
+    .map(({ reason, hint }) => `. Nobody can decide it now: ${reason} To do: ${hint.replace(/\.$/, '')}`)
+    .join('')
+}
+
 /** Everybody whom the story names, to look their names up once. */
 export function actorsOf(
   { command }: CommandCase,
@@ -188,7 +215,7 @@ export function actorsOf(
 export function explainCommand(
   found: CommandCase,
   events: readonly HistoryEvent[],
-  { names = new Map(), edits = [], fields, isTaskGone = false }: StoryFacts = {},
+  { names = new Map(), edits = [], fields, isTaskGone = false, blocked = [] }: StoryFacts = {},
 ): Explanation {
   const who = (actor: unknown) => nameOfActor(text(actor), names) ?? showActor(text(actor))
   const stepOf = (event: HistoryEvent, actor: string, said: NonNullable<ReturnType<Say>>): ExplainedStep => ({
@@ -217,7 +244,7 @@ export function explainCommand(
   const had = command.status === 'cancelled' ? ', after it had failed: ' : ': '
   const why = error === null ? '' : `${had}${error}`
   return {
-    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}.`,
+    summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayAborted(command)}${sayBlocked(blocked)}.`,
     chain,
   }
 }

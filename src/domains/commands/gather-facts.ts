@@ -2,9 +2,13 @@
 import { KernelFault } from '#kernel/errors'
 import { statement } from '#store'
 import type { StoredCommand } from './command-row.ts'
+import { findConnectorScopes } from './connector-access.ts'
 import type { CommandWorld } from './world.ts'
 
-export type FactSource = (world: Pick<CommandWorld, 'db' | 'now'>, command: StoredCommand) => Promise<unknown>
+export type FactSource = (
+  world: Pick<CommandWorld, 'db' | 'now' | 'catalog' | 'connectorAccess'>,
+  command: StoredCommand,
+) => Promise<unknown>
 export type FactSources = Readonly<Record<string, FactSource>>
 
 const countRecent = statement<{ readonly count: number }>(
@@ -27,6 +31,7 @@ export const builtInFacts: FactSources = {
     ])
     return row?.count ?? 0
   },
+  connector_scopes: findConnectorScopes,
   /** Where nobody keeps consents, nobody has given one. */
   memory_consent: () => Promise.resolve(false),
 }

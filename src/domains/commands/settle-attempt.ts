@@ -8,6 +8,7 @@ import { haltInto } from './halt-compensation.ts'
 import { type EffectEnd, recordDone, recordUnknown } from './record-outcome.ts'
 import { recordPending } from './step-blocked.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
+import { boundedWait } from '#kernel/retry-backoff'
 import { point } from '#store'
 import { byWorker } from './world.ts'
 
@@ -90,7 +91,7 @@ async function recordRetry(
   return isWritten ? { t: 'wait', until } : { t: turn.isLost ? 'lost' : 'on' }
 }
 
-/** What travels with every failed attempt: attempt, max_attempts, run_after, last_error, error_class. */
+/** What travels with every failed attempt: attempt, max_attempts, run_after, last_error, error_class, and how long the provider asked to wait. */
 function contractOf(effect: StoredEffect, failure: AttemptFailure, runAfter: Date | null) {
   return {
     effect_type: effect.effect_type,
@@ -100,6 +101,7 @@ function contractOf(effect: StoredEffect, failure: AttemptFailure, runAfter: Dat
     last_error: failure.message,
     error_class: failure.errorClass,
     happened: failure.happened,
+    ...(failure.retryAfterMs === undefined ? {} : { asked_to_wait_ms: failure.retryAfterMs }),
   }
 }
 
@@ -120,7 +122,8 @@ export async function lookUp(
   if (outcome.t === 'pending') return recordPending(turn, effect, outcome)
   if (outcome.t === 'failed') {
     if (effect.attempt >= effect.max_attempts) return recordUnknown(turn, effect, outcome.failure)
-    return recordRetry(turn, effect, { ...outcome.failure, happened: 'unknown' }, LOOK_AGAIN_MS)
+    const delayMs = Math.max(LOOK_AGAIN_MS, boundedWait(deed.retry.backoff, outcome.failure.retryAfterMs))
+    return recordRetry(turn, effect, { ...outcome.failure, happened: 'unknown' }, delayMs)
   }
   if (outcome.value.found) {
     const result = asResult(outcome.value.result)

@@ -1,6 +1,6 @@
 /**
- * The token of a turn on the spot. It is above every number that a runtime gives out, so that no turn of a runtime takes the row while
- * this one is alive; and it is nobody else's, so that this one never takes a row back.
+ * The tokens that are no runtime's. That of a turn on the spot is above every number that a runtime gives out, so that no turn of a runtime
+ * takes the row while this one is alive; and it is nobody else's, so that this one never takes a row back.
  */
 import { hexOfUuid, uuidOfHex } from '#kernel/uuid'
 import { KernelFault } from '#kernel/errors'
@@ -14,6 +14,9 @@ export function spotToken(id: string): string {
   return token
 }
 
+/** On a row that an operator has taken from every turn: above every token there is, and no turn ever bears it. */
+export const ABORT_TOKEN = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+
 export function isSpotToken(token: string): boolean {
-  return token >= LOWEST_SPOT_TOKEN
+  return token >= LOWEST_SPOT_TOKEN && token < ABORT_TOKEN
 }

@@ -8,6 +8,7 @@ import type { Db, InsertLane } from '#store'
 import type { ApprovalTypes, Notify } from '#domains/approvals'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-row.ts'
+import type { ConnectorAccess } from './connector-access.ts'
 import type { FactSources } from './gather-facts.ts'
 import type { SpotTurns } from './spot-turns.ts'
 import type { WriteLane } from './write-lane.ts'
@@ -27,6 +28,8 @@ export type CommandWorld = {
   /** Left out: every turn is the runtime's. */
   readonly spot?: SpotTurns
   readonly facts: FactSources
+  /** Which connectors are not for everybody; left out: none is. */
+  readonly connectorAccess?: ConnectorAccess | undefined
   /** Left out: effects of this process cannot write artifacts. */
   readonly artifacts?: ArtifactWorld
   /** Told whenever a turn finds that its command cannot go on, since its task is not in the catalog. */

@@ -28,7 +28,7 @@ function counted(
         input: z.strictObject({}),
         output: z.looseObject({}),
         side_effect_class: 'none',
-        timeout_ms: 5_000,
+        timeout_ms: 60_000,
       },
     ],
     open: () => ({ name: 'counted', connector_type: 'counted', capabilities: () => ['do'], call: work }),

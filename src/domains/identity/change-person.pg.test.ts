@@ -102,7 +102,8 @@ describe('people', () => {
       }
       const made = accepted(await createApiKey(half, bearer, TRACE, { name: 'second', role: 'reader' }))
       ended = inviteAgain(world, admin(), TRACE, userId).finally(() => (isOver = true))
-      const waits = 'select 1 from pg_locks where not granted'
+      const waits =
+        'select 1 from pg_locks join pg_stat_activity using (pid) where datname = current_database() and not granted'
       await until(async () => isOver || (await opened.db.query(waits)).length > 0)
       return made.key
     })

@@ -64,6 +64,7 @@ export {
 } from './resolve-workspace.ts'
 export { revokeApiKey } from './revoke-api-key.ts'
 export type { IdentityProvider } from './verify-token.ts'
+export { type ActivePerson, listActive, type NamedPersons } from './list-active.ts'
 export { type By, byPrincipal, bySystem, type IdentityWorld } from './world.ts'
 export {
   addMemberBody,

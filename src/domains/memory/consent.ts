@@ -120,6 +120,7 @@ const listConsentsSql = statement<StoredConsent>(
   'memory_list_consents',
   `select * from concord.memory_consents
 where workspace_id = $1 and ($2::text is null or (subject_type = $2 and subject_id = $3))
+  and ($5::text is null or subject_type <> 'user' or subject_id = $5 or granted_by = 'user:' || $5)
 order by granted_at desc, memory_consent_id limit $4`,
 )
 
@@ -128,8 +129,16 @@ export function listConsents(
   {
     workspaceId,
     subject,
+    viewer,
     limit,
-  }: { readonly workspaceId: string; readonly subject?: Subject | undefined; readonly limit: number },
+  }: {
+    readonly workspaceId: string
+    readonly subject?: Subject | undefined
+    /** Who looks, unless they look after everybody's memory: of another user's consents they learn nothing (M6). */
+    readonly viewer: string | undefined
+    readonly limit: number
+  },
 ): Promise<readonly StoredConsent[]> {
-  return sql.run(listConsentsSql, [workspaceId, subject?.subject_type ?? null, subject?.subject_id ?? null, limit])
+  const [type, id] = [subject?.subject_type ?? null, subject?.subject_id ?? null]
+  return sql.run(listConsentsSql, [workspaceId, type, id, limit, viewer ?? null])
 }

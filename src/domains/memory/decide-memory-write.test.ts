@@ -67,6 +67,17 @@ const table: readonly (readonly [string, Partial<MemoryWriteFacts>, string])[] =
   ['[MEM-07] over already', { expires_at: at }, 'reject'],
   ['[MEM-19] a secret', { sensitivity: 'secret' }, 'reject'],
   ['[MEM-21] fits its schema', { schema }, 'write'],
+  ['[MEM-21] a schema that requires a consent, and none stands', { schema, has_consent: false }, 'reject'],
+  [
+    '[MEM-21] known already, under a schema that requires a consent which was taken back',
+    { schema, has_consent: false, conflict: { ...rival, is_same: true } },
+    'reject',
+  ],
+  [
+    '[MEM-21] a schema that requires none: a person decides, as ever',
+    { schema: { ...schema, consent: { required: false } }, has_consent: false },
+    'ask',
+  ],
   ['[MEM-21] another subject type', { schema, subject_type: 'team' }, 'reject'],
   ['[MEM-21] a scope outside its visibility', { schema, scope: 'project' }, 'reject'],
   ['[MEM-21] a schema that asks', { schema: { ...schema, write_policy: 'approval' } }, 'ask'],

@@ -63,7 +63,17 @@ function findRefusal(facts: MemoryWriteFacts): Extract<MemoryWriteDecision, { t:
     schema.subject_type === facts.subject_type &&
     schema.memory_types.includes(facts.memory_type) &&
     schema.visibility.includes(facts.scope)
-  return fits ? undefined : no('memory.schema.mismatch', `Subject, type or scope do not fit ${schema.name}.`)
+  if (!fits) return no('memory.schema.mismatch', `Subject, type or scope do not fit ${schema.name}.`)
+  return lacksConsent(facts) ? no('memory.consent.missing', sayConsentMissing(schema)) : undefined
+}
+
+/** Where the schema requires it, nobody's yes stands in for the subject's own. */
+export function lacksConsent({ schema, has_consent }: Pick<MemoryWriteFacts, 'schema' | 'has_consent'>): boolean {
+  return schema?.consent.required === true && !has_consent
+}
+
+export function sayConsentMissing({ name }: Pick<MemorySchema, 'name'>): string {
+  return `${name} is kept by consent only, and none of its subject stands.`
 }
 
 /** All of them, so that a person sees the whole case. */

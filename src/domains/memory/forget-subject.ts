@@ -28,7 +28,7 @@ export async function previewForget(
   const lineage = await findLineage(world.db, workspaceId, subject)
   const items: KnownItem[] = []
   for (const room of world.forgettables) items.push(...(await room.list(world.db, lineage)))
-  const consents = await listConsents(world.db, { workspaceId, subject, limit: CONSENTS_MAX })
+  const consents = await listConsents(world.db, { workspaceId, subject, viewer: undefined, limit: CONSENTS_MAX })
   const standing = await listStandingHolds(world.db, lineage)
   const own = await listHolds(world.db, workspaceId, subject)
   const holds = [...new Map([...standing, ...own].map((hold) => [hold.memory_hold_id, hold])).values()]

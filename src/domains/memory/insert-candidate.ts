@@ -2,6 +2,8 @@
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { eventIdOf, statement, type Tx } from '#store'
 import type { CheckedMemory } from './check-proposal.ts'
+import { hasConsent } from './consent.ts'
+import { lacksConsent, sayConsentMissing } from './decide-memory-write.ts'
 import { type Act, type MemoryFact, tellMemory } from './events.ts'
 import { shareSubjects, subjectsOf } from './hold.ts'
 import { candidateColumns, type StoredCandidate } from './memory-row.ts'
@@ -31,7 +33,7 @@ returning ${candidateColumns}`,
 
 export async function insertCandidate(
   tx: Tx,
-  { newId, store }: Pick<MemoryWorld, 'newId' | 'store'>,
+  { newId, store, schemas }: Pick<MemoryWorld, 'newId' | 'store' | 'schemas'>,
   act: Act,
   { workspaceId, candidateId, commandId, memory, agent }: NewCandidate,
 ): Promise<Decision<StoredCandidate>> {
@@ -46,6 +48,13 @@ export async function insertCandidate(
   if (found.some((source) => source === undefined || source.status === 'deleted'))
     return refuse('memory.source.not_found', 'A memory that it names is not there.', { path: 'derived_from' })
   const m = memory
+  const schema = m.schema_name === null ? null : (schemas.find(m.schema_name) ?? null)
+  // At the door: what may not be kept is not stored as a candidate either.
+  if (schema && lacksConsent({ schema, has_consent: await hasConsent(tx, workspaceId, m, act.at) }))
+    return refuse('memory.consent.missing', sayConsentMissing(schema), {
+      path: 'schema_name',
+      hint: `Have it recorded first: concord memory consent grant --subject <kind:id> --type ${m.memory_type} --scope ${m.scope}`,
+    })
   const who = [workspaceId, commandId, agent?.agentRunId ?? null, m.subject_type, m.subject_id, m.scope, m.memory_type]
   const what = [m.content, m.confidence, m.expires_at, act.actor, m.sensitivity, act.at, m.fact_key]
   const ways = [m.schema_name, m.task_type, m.connector, m.derived_from, m.supersedes]

@@ -53,7 +53,7 @@ export async function getCandidate(
 ): Promise<Decision<ShownCandidate>> {
   const candidate = await findCandidate(sql, workspaceId, candidateId)
   if (!candidate || !isShown(candidate, viewer)) return refuseNoCandidate()
-  const consents = await listConsents(sql, { workspaceId, subject: candidate, limit: CONSENTS_MAX })
+  const consents = await listConsents(sql, { workspaceId, subject: candidate, viewer: undefined, limit: CONSENTS_MAX })
   const { memory_type, scope } = candidate
   return accept({
     candidate,

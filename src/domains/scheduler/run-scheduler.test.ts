@@ -1,6 +1,6 @@
 /** The running loop with real child processes: outcomes, limits, what a child sees, and how the loop stops. */
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { listJobs, readJob } from './list-jobs.ts'
@@ -81,12 +81,14 @@ describe('a child process', () => {
   })
 
   test('a time limit ends it with all its children, also when it does not listen', async () => {
-    const run = await runOne('trap "" TERM; sleep 600 & echo $! ; wait; sleep 600', {
-      timeout: '150ms',
-      kill_after: '100ms',
-    })
-    assert.deepEqual([run.status, run.error_class], ['FAILED', 'timeout'])
-    const pid = Number(logOf(run).split('\n')[0])
+    let pid = 0
+    // On a busy machine a shell may not come to its first line in a short time; then it gets a longer one.
+    for (const timeout of ['150ms', '2s', '30s']) {
+      const run = await runOne('trap "" TERM; sleep 600 & echo $! ; wait; sleep 600', { timeout, kill_after: '100ms' })
+      assert.deepEqual([run.status, run.error_class], ['FAILED', 'timeout'])
+      pid = Number(logOf(run).split('\n')[0])
+      if (pid > 0) break
+    }
     assert.ok(pid > 0)
     assert.equal(openProcessTable().startOf(pid), null)
   })
@@ -235,9 +237,9 @@ test('done again by a person, it is a new job; the old one and its verdict stay'
 })
 
 test('[SCH-101] [SCH-103] a direct execution runs with the queue held back, and renews its reservation', async () => {
-  const scheduler = aRealScheduler([aShellType('sleep 0.3')])
+  const folder = aFolder()
+  const scheduler = aRealScheduler([aShellType(`until [ -e ${folder}/renewed ]; do sleep 0.02; done`)])
   const queued = must(submitJob(scheduler, { job_type: 'story' }))
-  const short = { ...scheduler, settings: { ...scheduler.settings, reservationMs: 60 } }
   scheduler.recovery.isDone = true
   const world = {
     handlers: {},
@@ -245,19 +247,22 @@ test('[SCH-101] [SCH-103] a direct execution runs with the queue held back, and 
     folder: '.',
     runFolder: runFolderOf(scheduler.db.file) ?? '',
     table: openProcessTable(),
-    wait,
+    // The first third of its five minutes has passed at once: the job goes on, so the reservation is renewed.
+    wait: (ms: number, signal: AbortSignal) => wait(ms === scheduler.settings.reservationMs / 3 ? 10 : ms, signal),
   }
   const options = {
     world,
     reservedBy: 'test',
-    timeoutMs: 1_000,
+    timeoutMs: 60_000,
     stop: new AbortController().signal,
     alert: () => assert.fail('an alert'),
   }
-  const { run, job } = must(await runDirect(short, { job_type: 'story' }, options))
+  const running = runDirect(scheduler, { job_type: 'story' }, options)
+  await until(() => rowsOf(scheduler, 'direct_reservations').some((row) => row['renewed_at'] !== null), 'a renewal')
+  writeFileSync(join(folder, 'renewed'), '')
+  const { run, job } = must(await running)
   assert.equal(run.status, 'COMPLETED')
   const [reservation] = rowsOf(scheduler, 'direct_reservations')
   assert.deepEqual([reservation?.['status'], job.reservation_id], ['RELEASED', reservation?.['reservation_id']])
-  assert.notEqual(reservation?.['renewed_at'], null)
   assert.equal(must(readJob(scheduler, queued.job_id)).job.status, 'QUEUED')
 })

@@ -29,13 +29,12 @@ const HOUR = 3_600_000
 const at = (hours: number) => START + hours * HOUR
 
 type More = Partial<Parameters<typeof createSchedule>[1]>
+let serial = 0
 function aSchedule(scheduler: TestScheduler, more: More = {}) {
   const template_id = must(
-    createTemplate(scheduler, { name: `t${Math.random()}`, job_type: 'story', params: { a: 1, b: 2 } }),
+    createTemplate(scheduler, { name: `t${++serial}`, job_type: 'story', params: { a: 1, b: 2 } }),
   ).template_id
-  return must(
-    createSchedule(scheduler, { template_id, name: `s${Math.random()}`, cron_expression: '0 * * * *', ...more }),
-  )
+  return must(createSchedule(scheduler, { template_id, name: `s${serial}`, cron_expression: '0 * * * *', ...more }))
 }
 const outcomes = (scheduler: TestScheduler) =>
   must(fireDueSchedules(scheduler)).map(({ outcome, due_at }) => [outcome, due_at])

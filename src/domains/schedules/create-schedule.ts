@@ -8,7 +8,13 @@ import { scoped } from '#store'
 import { arrangeSchedule } from './arrange-schedule.ts'
 import { decideTerms, type ScheduleTerms } from './decide-schedule.ts'
 import { appendScheduleEvent } from './events.ts'
-import { findScheduleByName, insertSchedule, type NewSchedule } from './schedule-repository.ts'
+import {
+  countPersonSchedules,
+  findScheduleByName,
+  insertSchedule,
+  lockScheduleCount,
+  type NewSchedule,
+} from './schedule-repository.ts'
 import type { StoredSchedule } from './stored-schedule.ts'
 import { FIRING_QUEUE, type ScheduleWorld } from './world.ts'
 
@@ -52,13 +58,16 @@ export async function createSchedule(
     created_at: at,
   }
   const made = await scoped(db, workspaceId).transaction(async (tx): Promise<Decision<CreatedSchedule>> => {
-    const schedule = await insertSchedule(tx, row)
+    await lockScheduleCount(tx, workspaceId)
+    const isFull = (await countPersonSchedules(tx, workspaceId)) >= world.schedulesMax
+    const schedule = isFull ? undefined : await insertSchedule(tx, row)
     if (schedule) {
       const fact = { type: 'schedule_created', schedule, actor, actorKind: 'user', traceId, at } as const
       await appendScheduleEvent(tx, newId(), fact)
       return accept({ schedule, isNew: true })
     }
     const there = await findScheduleByName(tx, workspaceId, input.name)
+    if (!there && isFull) return refuseFull(world.schedulesMax)
     return there && isSame(there, wanted) ? accept({ schedule: there, isNew: false }) : refuseName(input.name)
   })
   if (!made.ok) return made
@@ -76,5 +85,12 @@ function refuseName(name: string): Decision<never> {
   return refuse('schedules.schedule.name_taken', `There is another schedule called ${quote(name)}.`, {
     path: 'name',
     hint: 'Choose another name, or change that one.',
+  })
+}
+
+function refuseFull(max: number): Decision<never> {
+  return refuse('schedules.schedule.too_many', `This workspace has ${max} schedules, and may have no more.`, {
+    hint: 'Remove one that is not needed (`concord command-schedules list`, `remove`), or raise CONCORD_SCHEDULES_MAX.',
+    facts: { limit: max },
   })
 }

@@ -7,6 +7,8 @@ export const scheduleEventTypes = {
   schedule_changed: 'audit',
   schedule_removed: 'audit',
   schedule_firing_refused: 'audit',
+  /** An operator gave it, or one firing of it, another chance. */
+  schedule_resumed: 'audit',
 } as const
 export type ScheduleEventType = keyof typeof scheduleEventTypes
 

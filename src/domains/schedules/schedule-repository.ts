@@ -61,6 +61,22 @@ export type NewSchedule = Omit<
   'updated_at' | 'removed_at' | 'last_due_at' | 'last_command_id' | 'last_refusal'
 >
 
+/** One at a time per workspace until the commit: inserts that cannot see each other would pass the limit together. */
+export async function lockScheduleCount(tx: Tx, workspaceId: string): Promise<void> {
+  await tx.query(`select pg_advisory_xact_lock(hashtextextended('schedules.command_schedules:' || $1::text, 0))`, [
+    workspaceId,
+  ])
+}
+
+/** What people keep, switched on or off. Under the lock of `lockScheduleCount`. */
+export async function countPersonSchedules(tx: Tx, workspaceId: string): Promise<number> {
+  const [row] = await tx.query<{ count: number }>(
+    `select count(*)::int as count from ${TABLE} where workspace_id = $1 and origin = 'person' and removed_at is null`,
+    [workspaceId],
+  )
+  return row?.count ?? 0
+}
+
 /** Nothing comes back when the name is taken: the index decides, not a look before. */
 export async function insertSchedule(tx: Tx, row: NewSchedule): Promise<StoredSchedule | undefined> {
   const columns = Object.keys(row)

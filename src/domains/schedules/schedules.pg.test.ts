@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Principal } from '#domains/identity'
 import { openScheduleBench, type ScheduleBench } from '#test/schedules'
-import { accepted, aPerson, TRACE } from '#test/tenant'
+import { accepted, aPerson, aTenant, TRACE } from '#test/tenant'
 import { changeSchedule, removeSchedule } from './change-schedule.ts'
 import { createSchedule, type CreateSchedule } from './create-schedule.ts'
 import { getSchedule, listSchedules } from './read-schedules.ts'
+import { recordResumedSchedule } from './record-resumed.ts'
 import { syncSchedules } from './sync-schedules.ts'
 
 describe('making, changing and ending schedules', () => {
@@ -41,6 +42,62 @@ describe('making, changing and ending schedules', () => {
       [name],
     )
   const known = (scheduleId: string) => world().runtime.describeSchedule(`csched_${scheduleId.replaceAll('-', '')}`)
+
+  test('[EVT-06] an operator who gives a schedule, or one firing of it, another chance is on record there', async () => {
+    const schedule = await made({ name: 'resumed' })
+    const name = `csched_${schedule.schedule_id.replaceAll('-', '')}`
+    const by = { actor: 'operator:root', traceId: TRACE }
+    const { newId, now } = world().commands
+    const resume = (process: { kind: string; id: string }) =>
+      bench.opened.db.transaction((tx) =>
+        recordResumedSchedule(tx, { newId, now }, by, { process, why: 'failing', reason: 'mended' }),
+      )
+    const firing = { kind: 'schedule_firing', id: `schedule:${name}:2026-05-01T02:30:00.000Z` }
+    assert.equal(await resume({ kind: 'schedule', id: name }), true)
+    assert.equal(await resume(firing), true)
+    assert.equal(await resume({ kind: 'schedule', id: 'nobody' }), false)
+    const told = (await events('resumed')).filter(({ event_type }) => event_type === 'schedule_resumed')
+    assert.deepEqual(
+      told.map(({ actor, purpose, payload }) => [actor, purpose, payload['target_id'], payload['due_at']]),
+      [
+        ['operator:root', 'audit', schedule.schedule_id, null],
+        ['operator:root', 'audit', schedule.schedule_id, '2026-05-01T02:30:00.000Z'],
+      ],
+    )
+  })
+
+  test('fifty who make a schedule at once do not pass the limit of the workspace; the same again, removing, and others are as ever', async () => {
+    const limited = { ...world(), schedulesMax: 3 }
+    const { workspace, people } = await aTenant(bench.identity)
+    const asked = (name: string) => ({
+      name,
+      command_type: 'tick',
+      cron: '30 2 * * *',
+      workspaceId: workspace.id,
+      traceId: TRACE,
+    })
+    const make = (name: string) => createSchedule(limited, people.writer.principal, asked(name))
+    const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => make(`crowd ${index}`)))
+    const refusals = answers.filter((answer) => !answer.ok)
+    assert.equal(refusals.length, 47)
+    for (const refusal of refusals) {
+      assert.ok(!refusal.ok && refusal.code === 'schedules.schedule.too_many' && /remove/i.test(refusal.hint ?? ''))
+    }
+    const count = `select count(*)::int as count from schedules.command_schedules
+      where workspace_id = $1 and origin = 'person' and removed_at is null`
+    assert.deepEqual(await bench.opened.db.query(count, [workspace.id]), [{ count: 3 }])
+    const [kept] = answers.flatMap((answer) => (answer.ok ? [answer.value.schedule] : []))
+    assert.ok(kept)
+    assert.equal(accepted(await make(kept.name)).isNew, false)
+    // Switched off it still counts, removed it does not; and another workspace has its own.
+    const mine = { workspaceId: workspace.id, scheduleId: kept.schedule_id, traceId: TRACE }
+    accepted(await changeSchedule(limited, people.writer.principal, { ...mine, change: { enabled: false } }))
+    assert.equal((await make('one more')).ok, false)
+    accepted(await removeSchedule(limited, people.writer.principal, mine))
+    assert.equal(accepted(await make('one more')).isNew, true)
+    assert.equal((await make('too many')).ok, false)
+    accepted(await create({ name: 'elsewhere' }))
+  })
 
   test('[SCD-01] what was left out has its usual value, and the runtime keeps the due times', async () => {
     const { schedule, isNew } = accepted(await create({ name: 'usual' }))

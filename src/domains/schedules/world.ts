@@ -9,6 +9,8 @@ export type ScheduleWorld = {
   readonly runtime: ScheduleRuntime
   /** Id or short name: where schedules of the catalog run that name no workspace. */
   readonly defaultWorkspace: string
+  /** How many schedules people may keep in one workspace; those of the catalog do not count. */
+  readonly schedulesMax: number
   readonly newIds: () => { readonly traceId: string; readonly requestId: string }
 }
 

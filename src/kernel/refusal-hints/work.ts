@@ -58,6 +58,7 @@ export const workHints = {
   'schedules.command_type.not_scheduled': 'Its task must name scheduled_trigger among its ingress_types.',
   'schedules.payload.invalid': 'Give what the task takes; a firing has nobody to ask.',
   'schedules.queue.unknown': 'Name a queue that the project declares.',
+  'schedules.schedule.too_many': 'Remove one that is not needed any more; GET /schedules lists them.',
   // commands: the catalog, submit, life, webhooks, YAML forms
   task_unknown: 'GET /task-types lists them.',
   ingress_not_allowed: 'Take a task whose `ingress_types` name this way in; GET /task-types shows them.',
@@ -86,6 +87,7 @@ export const workHints = {
   'commands.plan.invalid': 'Mend the function of the task in the project; its plan breaks the contract.',
   'commands.dependency.not_found': 'Name each command once, by an id of this workspace.',
   'commands.webhook.source_unknown': 'Look at the address: its last part names the webhook in the project.',
+  'commands.connector_access.invalid': DEFINITION,
   'commands.tool.unknown':
     'GET /task-types lists the tasks; for agents are those whose `ingress_types` name agent_action.',
   'commands.tool.forbidden': 'Take a task that is open to agents; GET /task-types shows which.',

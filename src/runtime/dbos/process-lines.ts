@@ -1,6 +1,6 @@
 /** The lines of processes as operators see them: what is open, what is stuck, and the two things that can be done about it. */
 import { checkProcess, type Process, type ProcessView, type StuckProcess } from '#runtime'
-import type { Db } from '#store'
+import type { Db, Sql } from '#store'
 
 export async function findLine(pool: Db, { kind, id }: Process): Promise<ProcessView | undefined> {
   const [row] = await pool.query<Omit<ProcessView, 'turn'> & { turn: string }>(
@@ -21,14 +21,14 @@ export function listStuck(pool: Db, limit: number): Promise<StuckProcess[]> {
 }
 
 /** The queue in which its turn waits; undefined when it is not stuck. */
-export async function resumeProcess(pool: Db, { kind, id }: Process): Promise<string | undefined> {
-  const [row] = await pool.query<{ queue: string }>('select queue from runtime.resume($1, $2)', [kind, id])
+export async function resumeProcess(sql: Sql, { kind, id }: Process): Promise<string | undefined> {
+  const [row] = await sql.query<{ queue: string }>('select queue from runtime.resume($1, $2)', [kind, id])
   return row?.queue
 }
 
 const REASON_LENGTH_MAX = 2_000
 
-export async function abortProcess(pool: Db, process: Process, reason: string): Promise<void> {
+export async function abortProcess(sql: Sql, process: Process, reason: string): Promise<void> {
   checkProcess(process)
-  await pool.query('select runtime.abort($1, $2, $3)', [process.kind, process.id, reason.slice(0, REASON_LENGTH_MAX)])
+  await sql.query('select runtime.abort($1, $2, $3)', [process.kind, process.id, reason.slice(0, REASON_LENGTH_MAX)])
 }

@@ -20,7 +20,7 @@ import { abortProcess, findLine, listStuck, resumeProcess } from './process-line
 import { dbosProfile } from './profile.ts'
 import { openScheduleRows } from './schedule-rows.ts'
 import type { Kind } from './turns.ts'
-import { openWaker } from './waker.ts'
+import { openWaker, sqlOf } from './waker.ts'
 import { defaultTimes, openWorker, type Worker, type WorkerTimes } from './worker.ts'
 
 export type DbosOptions = {
@@ -207,17 +207,21 @@ export function createDbosRuntime(options: DbosOptions): DbosRuntime {
     unschedule: async (name) => current().schedules.delete(name),
     describeSchedule: async (name) => current().schedules.find(name),
     stuck: async ({ limit = 100 } = {}) => listStuck(current().pool, limit),
-    async resume(process) {
+    async resume(process, { tx } = {}) {
       const { pool, worker } = current()
-      const queue = await resumeProcess(pool, process)
+      const queue = await resumeProcess(tx ? sqlOf(tx) : pool, process)
       if (queue === undefined) return refuse('runtime.process.not_stuck', `${process.kind} ${process.id} is not stuck`)
-      worker?.nudge(queue)
+      // Without word of the commit the queue's own clock finds it.
+      if (tx) tx.afterCommit?.(() => worker?.nudge(queue))
+      else worker?.nudge(queue)
       return accept(undefined)
     },
-    async abort(process, reason) {
+    async abort(process, reason, { tx } = {}) {
       const { pool, worker } = current()
-      await abortProcess(pool, process, reason)
-      await worker?.turns.checkOwnership()
+      await abortProcess(tx ? sqlOf(tx) : pool, process, reason)
+      // Turns of other workers, and of this one without word of the commit, are told with the next beat.
+      if (tx) tx.afterCommit?.(() => void worker?.turns.checkOwnership().catch(onError))
+      else await worker?.turns.checkOwnership()
     },
   }
 }

@@ -62,18 +62,24 @@ describe('the safety of turns', () => {
     const denied = /permission denied/
     await assert.rejects(opened.db.query('select * from "dbos".workflow_status'), denied)
     await assert.rejects(opened.db.query('select * from runtime.processes'), denied)
-    await assert.rejects(opened.db.query(`select runtime.abort('job', 'x', 'no')`), denied)
     await assert.rejects(opened.db.query(`select * from runtime.begin_turn('job', 'x', 1, 1)`), denied)
     await assert.rejects(
       opened.db.query(`select "dbos".enqueue_workflow('concord.turn.v1', 'concord_default')`),
       denied,
     )
-    // As a request, inside its transaction, it may wake all the same.
+    // As a request, inside its transaction, it may wake all the same, and nothing else: to abort and to resume are an operator's.
     await opened.db.transaction(async (tx) => {
       await tx.query('set local role concord_app')
       await runtime.wake({ kind: 'job', id: 'asked' }, { tx })
     })
     await reach(() => turns.includes('asked'))
+    for (const act of [`runtime.abort('job', 'asked', 'no')`, `runtime.resume('job', 'asked')`]) {
+      const asRequest = opened.db.transaction(async (tx) => {
+        await tx.query('set local role concord_app')
+        await tx.query(`select ${act}`)
+      })
+      await assert.rejects(asRequest, denied)
+    }
   })
 
   test('a turn that the engine brings too early, by a clock that is ahead, waits for the clock of the store', async () => {

@@ -9,6 +9,7 @@ import {
   bookFailure,
   bookResume,
   bookWake,
+  type Failed,
   type Next,
   type TurnLine,
   turnName,
@@ -63,6 +64,12 @@ type Stored = Omit<TurnLine, 'dueAt' | 'againAt' | 'turn' | 'fence'> & {
 /** Times by half an hour: the two sides never look at the clock in the same millisecond. */
 function rounded(time: Date | null, now: Date): number | null {
   return time === null ? null : Math.max(0, Math.round((time.getTime() - now.getTime()) / (HOUR_MS / 2)))
+}
+
+/** The pause after a failure is shorter than a busy machine may need for the next move; with an hour more it is over for neither side. */
+const LENGTHEN = `update runtime.processes set due_at = due_at + interval '1 hour' where kind = $1 and id = $2`
+function lengthened({ outcome, line }: Exclude<Failed, { outcome: 'stale' }>): TurnLine | null {
+  return outcome === 'queued' && line ? { ...line, dueAt: new Date(line.dueAt.getTime() + HOUR_MS) } : line
 }
 
 describe('the book of turns in the database', () => {
@@ -122,8 +129,9 @@ describe('the book of turns in the database', () => {
         const fence = step.isOld ? (line?.fence ?? 0) - 1 : (line?.fence ?? 0)
         const failure = { why: 'failing', detail: 'a bug', failuresMax: FAILURES_MAX } as const
         const failed = bookFailure(line, { ...failure, fence, now, newTurn })
-        if (failed.outcome !== 'stale') line = failed.line
+        if (failed.outcome !== 'stale') line = lengthened(failed)
         const [row] = await db.run(failTurn, [...key, fenceOf.get(fence) ?? -1, 'failing', 'a bug', FAILURES_MAX])
+        if (row?.outcome === 'delayed') await db.query(LENGTHEN, key)
         told = [failed.outcome, row?.outcome === 'delayed' ? 'queued' : row?.outcome]
       } else if (step.move === 'resume') {
         const booked = bookResume(line, now, newTurn)

@@ -131,7 +131,7 @@ export function openWaker(
 }
 
 /** The port knows a transaction only by its mark; here it has to be one of the store. */
-function sqlOf(tx: JoinableTx): Sql {
+export function sqlOf(tx: JoinableTx): Sql {
   if (typeof (tx as Partial<Sql>).run === 'function') return tx as JoinableTx & Sql
   throw new KernelFault('runtime.wake.tx', 'the transaction is not one of the store')
 }

@@ -5,7 +5,8 @@
 import type { Random } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
 import { accept, refuse } from '#kernel/refusal'
-import type { Next, Runtime, ScheduleView } from '../port.ts'
+import type { JoinableTx, Next, Runtime, ScheduleView } from '../port.ts'
+import { checkProcess } from '../process.ts'
 import type { RuntimeProfile } from '../profile.ts'
 import { decideQueue, decideQueueNames, DEFAULT_QUEUE, type QueueSpec, semanticQueues } from '../queues.ts'
 import { decideSchedule, nextFiringAt, planSchedule, SCHEDULE_KIND } from '../schedule-process.ts'
@@ -155,9 +156,7 @@ export function openReferenceRuntime({
     },
     async wake(process, { tx, ...options } = {}) {
       ledger.check(process, options)
-      if (!tx) return ledger.wake(process, options)
-      if (!tx.afterCommit) throw new KernelFault('reference.wake.tx', 'the transaction is not one of the memory store')
-      tx.afterCommit(() => ledger.wake(process, options))
+      within(tx, () => ledger.wake(process, options))
     },
     // Every turn of the simulation is given by its seed.
     offerPlace: () => undefined,
@@ -177,14 +176,27 @@ export function openReferenceRuntime({
     unschedule: async (name) => ledger.schedules.delete(name),
     describeSchedule: async (name) => viewOf(name),
     stuck: async ({ limit = 100 } = {}) => ledger.stuck(limit),
-    async resume(process) {
-      if (ledger.resume(process)) return accept(undefined)
-      return refuse('runtime.process.not_stuck', `${process.kind} ${process.id} is not stuck`)
+    async resume(process, { tx } = {}) {
+      if (ledger.describe(process)?.state !== 'stuck') {
+        return refuse('runtime.process.not_stuck', `${process.kind} ${process.id} is not stuck`)
+      }
+      within(tx, () => void ledger.resume(process))
+      return accept(undefined)
     },
-    async abort(process, reason) {
-      ledger.abort(process, reason)
-      workers.lose(process)
+    async abort(process, reason, { tx } = {}) {
+      checkProcess(process)
+      within(tx, () => {
+        ledger.abort(process, reason)
+        workers.lose(process)
+      })
     },
   }
   return runtime
+}
+
+/** At once, or with the commit that it belongs to. */
+function within(tx: JoinableTx | undefined, work: () => void): void {
+  if (!tx) return work()
+  if (!tx.afterCommit) throw new KernelFault('reference.wake.tx', 'the transaction is not one of the memory store')
+  tx.afterCommit(work)
 }

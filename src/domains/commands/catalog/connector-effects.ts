@@ -125,6 +125,7 @@ function outputOf({ ok, output, error }: ConnectorResult): JsonValue {
     error?.error_class ?? 'internal_error',
     error?.message ?? 'it failed',
     error?.happened ?? 'unknown',
+    error?.retry_after_ms,
   )
 }
 

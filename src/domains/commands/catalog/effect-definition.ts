@@ -61,12 +61,15 @@ export class EffectFailure extends Error {
   readonly errorClass: ErrorClass
   /** Whether the deed may have happened all the same. */
   readonly happened: 'no' | 'unknown'
+  /** The provider asked to be left alone for so long. */
+  readonly retryAfterMs: number | undefined
 
-  constructor(errorClass: ErrorClass, message: string, happened?: 'no' | 'unknown') {
+  constructor(errorClass: ErrorClass, message: string, happened?: 'no' | 'unknown', retryAfterMs?: number) {
     super(message)
     this.name = 'EffectFailure'
     this.errorClass = errorClass
     this.happened = happened ?? defaultHappened(errorClass)
+    this.retryAfterMs = retryAfterMs
   }
 }
 

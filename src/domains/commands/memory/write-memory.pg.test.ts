@@ -47,6 +47,43 @@ describe('write_memory', () => {
     (await room.rows<{ status: string }>('select status from concord.commands where command_id = $1', [commandId]))[0]
       ?.status
 
+  test('[MEM-21] under a schema that requires a consent nothing is kept without it: not as a candidate, not by a yes, not after it was taken back', async (t) => {
+    const schema = {
+      name: 'customer.seats',
+      subject_type: 'customer',
+      memory_types: ['preference'],
+      visibility: ['user'],
+      consent: { required: true },
+      expiration: { after_days: 30 },
+      supersession: 'supersede',
+      retrieval: ['subject'],
+      write_policy: 'approval',
+    } as const
+    const own = await openMemoryRoom({ schemas: [schema] })
+    t.after(() => own.close())
+    const preference = aPreference({ schema_name: schema.name })
+    const refused = await own.propose(preference)
+    assert.ok(!refused.ok && refused.code === 'memory.consent.missing')
+    assert.match(refused.hint ?? '', /concord memory consent grant .*--type preference --scope user/)
+    const counts = `select (select count(*) from concord.memory_candidates)::int as candidates,
+      (select count(*) from concord.commands)::int as commands`
+    assert.deepEqual(await own.rows(counts), [{ candidates: 0, commands: 0 }], 'nothing is half-written')
+    const consentId = await own.consent(preference)
+    const waiting = accepted(await own.propose(preference))
+    assert.equal(await own.settle(waiting.command.command_id), 'waiting_for_approval')
+    const revoked = { workspaceId: own.workspaceId, consentId }
+    accepted(await revokeConsent(own.memory, anAct(own.clock.now()), revoked))
+    assert.equal(await own.answer(waiting, 'approved'), 'failed')
+    const [command] = await own.rows<{ error: string }>('select error from concord.commands where command_id = $1', [
+      waiting.command.command_id,
+    ])
+    assert.match(command?.error ?? '', /kept by consent only/)
+    assert.deepEqual(await own.rows('select 1 from concord.memory_records'), [])
+    await own.consent(preference)
+    const again = accepted(await own.propose({ ...preference, content: { seat: 'window' } }))
+    assert.equal(await own.answer(again, 'approved'), 'succeeded')
+  })
+
   test('[MEM-04] [MEM-12] [MEM-13] with consent a sure preference is written at once, in the request itself', async () => {
     const preference = aPreference()
     await room.consent(preference)

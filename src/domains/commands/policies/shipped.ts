@@ -108,11 +108,13 @@ const dataAccess = rule('data_access', 'data_access', (input) => {
     : deny('The requester may not read this data.')
 })
 
-/** Having a credential for a connector does not mean that a user may use it: the task names it, or it is not called. */
+/**
+ * Having a credential for a connector does not mean that a user may use it: what the project grants is a fact. A task calls nothing but
+ * what its `connector_requirements` name, so these are all that has to be asked for; without the fact none of them is granted.
+ */
 const connectorScope = rule('connector_scope', 'connector_scope', (input) => {
-  const allowed = factsOf(input.context['facts'])['connector_scopes']
-  if (allowed === undefined) return allow
-  const missing = listOf(input.task['connector_requirements']).filter((name) => !listOf(allowed).includes(name))
+  const allowed = listOf(factsOf(input.context['facts'])['connector_scopes'])
+  const missing = listOf(input.task['connector_requirements']).filter((name) => !allowed.includes(name))
   return missing.length === 0 ? allow : deny(`No access to ${missing.join(', ')}.`)
 })
 
@@ -165,7 +167,7 @@ export const shippedPolicies: readonly PolicyDefinition[] = [
   definePolicy(approvalRequirement),
   definePolicy(rate, { facts: ['commands_last_hour'] }),
   definePolicy(dataAccess),
-  definePolicy(connectorScope),
+  definePolicy(connectorScope, { facts: ['connector_scopes'] }),
   definePolicy(paymentTokenRequired),
   definePolicy(cancellationPolicyDisclosed),
   definePolicy(approvalRequiredForBooking),

@@ -32,13 +32,14 @@ export const keepTurn = statement<StoredCommand>(
 )
 
 /**
- * $1 command, $2 the lowest token of a turn on the spot. When the turn that has the command will be over unless it is renewed; null where it
+ * $1 command, $2 the lowest token of a turn on the spot, $3 the one of an abort, which is above all of them. When the turn that has the command will be over unless it is renewed; null where it
  * has just ended.
  */
 export const findSpotTurn = statement<{ readonly turn_until: Date | null }>(
   'commands_find_spot_turn',
   `select c.turn_until from concord.commands as c
-  where c.command_id = $1::uuid and (c.turn_token is null or c.turn_token >= $2::uuid) and c.completed_at is null`,
+  where c.command_id = $1::uuid and (c.turn_token is null or (c.turn_token >= $2::uuid and c.turn_token < $3::uuid))
+    and c.completed_at is null`,
 )
 
 /**

@@ -10,6 +10,7 @@
  */
 import { statement, type Statement } from '#store'
 import { columnsOf, type StoredCommand } from '../command-row.ts'
+import { ABORT_TOKEN } from '../spot-token.ts'
 
 const patched = {
   payload: `w.set->'payload'`,
@@ -46,6 +47,9 @@ const assign = (columns: Readonly<Record<string, string>>, set: string, row: str
 /** A turn begins with the write where none is alive on the row. */
 const takes = `w.takes is not null and (c.turn_token is null or c.turn_until < statement_timestamp())`
 
+/** What an operator took from every turn stays so, whatever others write meanwhile; only a resume gives it back. */
+const isAborted = `c.turn_token = '${ABORT_TOKEN}'`
+
 /** Says "not ended" in a way that does not tempt the planner to the index of all open commands. */
 export const isOpen = `coalesce(c.completed_at, 'infinity') = 'infinity'`
 
@@ -62,8 +66,8 @@ const moved = `, moved as (
   update concord.commands as c set
     status = coalesce(w.status, c.status),
     updated_at = w.at,
-    turn_token = case when w.releases then null when ${takes} then w.takes else c.turn_token end,
-    turn_until = case when w.releases then null when ${takes} then statement_timestamp() + make_interval(secs => w.takes_ms / 1000)
+    turn_token = case when ${isAborted} then c.turn_token when w.releases then null when ${takes} then w.takes else c.turn_token end,
+    turn_until = case when ${isAborted} then c.turn_until when w.releases then null when ${takes} then statement_timestamp() + make_interval(secs => w.takes_ms / 1000)
       when w.keeps_ms is not null then greatest(c.turn_until, statement_timestamp() + make_interval(secs => w.keeps_ms / 1000))
       else c.turn_until end,
     ${assign(patched, 'w.set', 'c')}

@@ -4,6 +4,7 @@ import type { Clock } from '#kernel/clock'
 import { type CallContext, ConnectorFailure } from '../connector.ts'
 import type { ConnectorAuth } from '../define-connector.ts'
 import type { HttpSigning } from './http-settings.ts'
+import { retryAfterMs } from './read-answer.ts'
 import type { HttpAnswer, HttpRequest } from './send-request.ts'
 
 export type HttpAuth = ConnectorAuth & HttpSigning
@@ -90,10 +91,14 @@ export function openAuthorizer(
 }
 
 /** Nothing was done yet when a token cannot be had. */
-function readToken({ status, body }: HttpAnswer, nowMs: number): { readonly value: string; readonly untilMs: number } {
-  if (status === 429) throw new ConnectorFailure('rate_limited', 'the token server asks to slow down', 'no')
+function readToken(
+  { status, headers, body }: HttpAnswer,
+  nowMs: number,
+): { readonly value: string; readonly untilMs: number } {
+  const waitMs = retryAfterMs(headers['retry-after'])
+  if (status === 429) throw new ConnectorFailure('rate_limited', 'the token server asks to slow down', 'no', waitMs)
   if (status >= 500)
-    throw new ConnectorFailure('transient_connector_error', `the token server answered ${status}`, 'no')
+    throw new ConnectorFailure('transient_connector_error', `the token server answered ${status}`, 'no', waitMs)
   if (status !== 200) throw new ConnectorFailure('permission_denied', `the token server answered ${status}`, 'no')
   try {
     const given = JSON.parse(body.toString('utf8')) as { access_token?: unknown; expires_in?: unknown }

@@ -82,7 +82,8 @@ function openHttp(terms: HttpTerms, tools: ConnectorTools): Connector {
       })
     } catch (error) {
       // The operation itself has not been sent yet.
-      if (error instanceof ConnectorFailure) throw new ConnectorFailure(error.errorClass, error.message, 'no')
+      if (error instanceof ConnectorFailure)
+        throw new ConnectorFailure(error.errorClass, error.message, 'no', error.retryAfterMs)
       throw error
     }
   }

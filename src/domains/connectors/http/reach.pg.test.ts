@@ -39,7 +39,7 @@ function fetcher(name: string, port: number, reach: Partial<Reach>): ConnectorDe
         input: z.strictObject({ url: z.string() }),
         output: z.strictObject({ status: z.int(), text: z.string() }),
         side_effect_class: 'none',
-        timeout_ms: 5_000,
+        timeout_ms: 60_000,
       },
     ],
   })

@@ -50,11 +50,11 @@ export function failureOfStatus({ status, headers }: Pick<HttpAnswer, 'status' |
     default:
       return status >= 400 && status < 500
         ? new ConnectorFailure('validation_error', said, 'no')
-        : new ConnectorFailure('transient_connector_error', said, 'unknown')
+        : new ConnectorFailure('transient_connector_error', said, 'unknown', retryAfterMs(headers['retry-after']))
   }
 }
 
 /** Seconds only: a date would be read against a clock that is not the provider's. */
-function retryAfterMs(header: string | readonly string[] | undefined): number | undefined {
+export function retryAfterMs(header: string | readonly string[] | undefined): number | undefined {
   return typeof header === 'string' && /^\d{1,5}$/.test(header) ? Number(header) * 1_000 : undefined
 }

@@ -46,13 +46,17 @@ describe('postgres connector', () => {
     await target.db.query(`grant create, usage on schema public to ${writer}`)
     gate = await openGateOn(
       opened.db,
-      ['reader', 'writer'].map((name) =>
+      [
+        ['reader', 'reader', 60_000] as const,
+        ['writer', 'writer', 60_000] as const,
+        ['hurried', 'reader', 2_000] as const,
+      ].map(([name, secret, timeout_ms]) =>
         postgresConnector({
           name,
           description: 'A database.',
-          secret_ref: `vault://${name}`,
+          secret_ref: `vault://${secret}`,
           rows_max: 10,
-          timeout_ms: 2_000,
+          timeout_ms,
           output_max_bytes: 65_536,
         }),
       ),
@@ -97,7 +101,7 @@ describe('postgres connector', () => {
   })
 
   test('time and size have their limits', async () => {
-    const slow = await gate.call('reader', 'run_sql', { sql: 'select pg_sleep(30)' })
+    const slow = await gate.call('hurried', 'run_sql', { sql: 'select pg_sleep(30)' })
     assert.deepEqual([slow.error?.error_class, slow.error?.happened], ['timeout', 'no'])
     const large = await gate.call('reader', 'run_sql', { sql: `select repeat('x', 100000000)` })
     assert.equal(large.ok, false)

@@ -202,7 +202,7 @@ end
 $$;
 
 create or replace function runtime.resume(p_kind text, p_id text) returns table (turn bigint, queue text)
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   r runtime.processes;
 begin
@@ -218,7 +218,7 @@ $$;
 
 -- The turn that is queued or under way finds itself stale; a wake that comes later finds the process aborted.
 create or replace function runtime.abort(p_kind text, p_id text, p_detail text) returns void
-language sql as $$
+language sql security definer set search_path = pg_catalog, pg_temp as $$
   insert into runtime.processes as p (kind, id, state, turn, due_at, fence, why, detail, queue, priority)
   values (p_kind, p_id, 'aborted', 0, clock_timestamp(), nextval('runtime.fence_numbers'), 'aborted', p_detail, 'concord_default', 0)
   on conflict (kind, id) do update set state = 'aborted', again_at = null, why = 'aborted', detail = excluded.detail,

@@ -1,5 +1,6 @@
 -- The service acts as concord_engine, a request as concord_app; neither may touch the engine's tables or this schema's. They may wake,
--- inside a transaction of theirs: the function runs with the owner's rights and does that one thing. Everything else goes over the
+-- inside a transaction of theirs: the function runs with the owner's rights and does that one thing. An operator's abort and resume are
+-- recorded in the transaction that makes them, so the service may call these two, and a request may not. Everything else goes over the
 -- adapter's own connections.
 revoke all on all functions in schema runtime from public;
 do $grants$
@@ -9,6 +10,9 @@ begin
   for v_role in select rolname from pg_roles where rolname in ('concord_engine', 'concord_app') loop
     execute format('grant usage on schema runtime to %I', v_role);
     execute format('grant execute on function runtime.wake to %I', v_role);
+    if v_role = 'concord_engine' then
+      execute format('grant execute on function runtime.abort, runtime.resume to %I', v_role);
+    end if;
   end loop;
 end
 $grants$;

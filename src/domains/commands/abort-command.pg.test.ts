@@ -1,0 +1,133 @@
+/** An operator's abort: it reaches every turn, stays until it is taken back, and is on record with the change. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { decideApproval } from '#domains/approvals'
+import type { Runtime } from '#runtime'
+import { decider, historyFaults, nextFence, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
+import { openOperatorRuntime } from '#test/operator-runtime'
+import { accepted, TRACE } from '#test/tenant'
+import { until } from '#test/until'
+import { abortCommand, type Operating, resumeCommand } from './abort-command.ts'
+import { addDependency } from './add-dependency.ts'
+import { openApprovalOwner } from './approval-owner.ts'
+import { openDrive } from './drive-command.ts'
+import { reconcileCommands } from './reconcile-commands.ts'
+import { openSpotTurns, type SpotTurns } from './spot-turns.ts'
+import { submitCommand } from './submit-command.ts'
+import { actingFor, type CommandWorld } from './world.ts'
+
+const BOOK = 'connector.hotel.book_a'
+
+describe('an operator aborts', () => {
+  let room: TestRoom
+  let runtime: Runtime
+  let spot: SpotTurns
+  let world: CommandWorld
+  let operating: Operating
+  before(async () => {
+    room = await openTestRoom()
+    runtime = await openOperatorRuntime(room.db)
+    spot = openSpotTurns(room.world, () => ({ begin: () => () => {}, release: () => {} }))
+    world = { ...room.world, spot }
+    operating = { newId: room.world.newId, now: room.world.now, runtime }
+  })
+  after(async () => {
+    await spot.close(1_000)
+    await runtime.close()
+    await room.close()
+  })
+
+  const by = { actor: 'operator:root', traceId: TRACE, reason: 'it books twice' }
+  const abort = (commandId: string) => room.db.transaction((tx) => abortCommand(operating, tx, { ...by, commandId }))
+  const resume = (commandId: string) =>
+    room.db.transaction((tx) =>
+      resumeCommand(operating, tx, { ...by, reason: 'mended', commandId, why: 'aborted', isParked: false }),
+    )
+  const eventsOf = (id: string) =>
+    room.rows<{ event_type: string; actor: string; reason: string }>(
+      `select event_type, actor, payload->>'reason' as reason from concord.domain_events
+       where command_id = $1 and event_type in ('command_aborted', 'command_resumed') and purpose = 'audit' and trace_id = $2
+         and payload @> jsonb_build_object('target_type', 'command', 'target_id', command_id) order by seq`,
+      [id, TRACE],
+    )
+  const submit = async (payload: Record<string, unknown>) => {
+    const asking = actingFor(room.tenant.people.writer.principal, TRACE)
+    const asked = { workspaceId: room.tenant.workspace.id, taskName: 'Work', payload: payload as never }
+    const made = await submitCommand(world, asking, { ...asked, ingress: 'user_request', requestId: 'req_abort' })
+    return accepted(made).command.command_id
+  }
+  const becomes = (id: string, status: string) => until(async () => (await room.statusOf(id)) === status)
+
+  test('[EVT-06] a call on the spot is told to stop, its late answer is not written, and nobody goes on until the resume', async () => {
+    const call = room.provider.call.bind(room.provider)
+    let told = false
+    room.provider.call = async (name, effect, isKeyed) => {
+      room.provider.call = call
+      const [row] = await room.rows<{ id: string }>(
+        `select command_id as id from concord.commands where status = 'running'`,
+      )
+      accepted(await abort(row?.id ?? ''))
+      await until(() => effect.signal.aborted)
+      told = true
+      return call(name, effect, isKeyed)
+    }
+    const id = await submit({ subject: 's', steps: [BOOK, 'connector.hotel.book_b'] })
+    await until(() => told)
+    const effects = `select status from concord.domain_effects where command_id = $1 order by declaration_order`
+    await until(async () => room.woken.includes(id))
+    assert.deepEqual(await room.rows(effects, [id]), [{ status: 'executing' }, { status: 'planned' }])
+    // A turn of the runtime does not take it, and the reconciler leaves it alone.
+    assert.deepEqual(await openDrive(room.world)(id, nextFence()), { t: 'done' })
+    room.woken.length = 0
+    await reconcileCommands({ ...room.world, now: () => new Date(room.clock.now().getTime() + 60_000) })
+    assert.equal(room.woken.includes(id), false)
+    assert.equal(await room.statusOf(id), 'running')
+    const stuck = (await runtime.stuck()).find((each) => each.id === id)
+    assert.deepEqual([stuck?.why, stuck?.detail], ['aborted', by.reason])
+    await resume(id)
+    assert.equal((await runtime.describe({ kind: 'command', id }))?.state, 'queued')
+    assert.equal(await room.settle(id), 'succeeded')
+    assert.deepEqual([...room.provider.applied.values()], [1, 1])
+    assert.deepEqual(await eventsOf(id), [
+      { event_type: 'command_aborted', actor: by.actor, reason: by.reason },
+      { event_type: 'command_resumed', actor: by.actor, reason: 'mended' },
+    ])
+    assert.deepEqual(await historyFaults(room), [])
+  })
+
+  test('an answer that comes meanwhile is kept and begins nothing, and a dependency gives nothing back', async () => {
+    const id = await submit({ subject: 's', steps: [BOOK], decide: 'require_approval' })
+    const parent = await room.submit({ subject: 's' })
+    await becomes(id, 'waiting_for_approval')
+    accepted(await abort(id))
+    const asking = actingFor(room.tenant.people.writer.principal, TRACE)
+    const edge = { workspaceId: room.tenant.workspace.id, childId: id, parentId: parent }
+    accepted(await addDependency(world, asking, edge))
+    const approvals = { ...room.approvals, owner: openApprovalOwner(world) }
+    const answer = { workspaceId: edge.workspaceId, approvalId: await pendingOf(room, id), decision: 'approved' }
+    accepted(await decideApproval(approvals, decider(room), { ...answer, reason: 'yes', traceId: TRACE }))
+    assert.equal(await room.statusOf(id), 'approved')
+    await room.settle(parent)
+    assert.deepEqual(await openDrive(room.world)(id, nextFence()), { t: 'done' })
+    assert.equal(await room.statusOf(id), 'approved')
+    await resume(id)
+    assert.equal(await room.settle(id), 'succeeded')
+  })
+
+  test('row, line and record are one commit; what has ended is refused with what to do', async () => {
+    const id = await submit({ subject: 's', steps: [BOOK], decide: 'require_approval' })
+    await becomes(id, 'waiting_for_approval')
+    const undone = room.db.transaction(async (tx) => {
+      accepted(await abortCommand(operating, tx, { ...by, commandId: id }))
+      throw new Error('the record failed')
+    })
+    await assert.rejects(undone, /the record failed/)
+    assert.deepEqual([await eventsOf(id), await runtime.describe({ kind: 'command', id })], [[], undefined])
+    const done = await submit({ subject: 's', steps: [BOOK] })
+    await becomes(done, 'succeeded')
+    const refused = await abort(done)
+    assert.ok(!refused.ok && refused.code === 'commands.command.moved' && refused.hint?.startsWith('concord why cmd_'))
+    const missing = await abort('0197f3b2-c4d5-7a8e-9b0c-1d2e3f405166')
+    assert.ok(!missing.ok && missing.code === 'commands.command.not_found')
+  })
+})

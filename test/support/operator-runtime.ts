@@ -1,0 +1,10 @@
+/** The default runtime as an operator opens it: it gives no turns, and shows, stops and resumes those of others. */
+import { createDbosRuntime, type DbosRuntime } from '../../src/runtime/dbos/index.ts'
+import type { Db } from '../../src/store/db.ts'
+import { accepted } from './tenant.ts'
+
+export async function openOperatorRuntime(db: Db): Promise<DbosRuntime> {
+  const runtime = createDbosRuntime({ db, works: false })
+  accepted(await runtime.open())
+  return runtime
+}

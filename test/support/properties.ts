@@ -1,0 +1,18 @@
+/**
+ * Loaded before every test file (`--import`): puts fast-check with the planned seed and number of runs in the place of fast-check
+ * where a test imports it. Files without a property pay nothing.
+ */
+import { registerHooks } from 'node:module'
+import { planProperties } from './property-plan.ts'
+
+const planned = new URL('./planned-fast-check.ts', import.meta.url).href
+
+const plan = planProperties(process.env)
+if (!plan.ok) throw new Error(plan.says)
+if (plan.seed !== undefined || plan.times !== 1)
+  registerHooks({
+    resolve: (specifier, context, nextResolve) =>
+      specifier === 'fast-check' && context.parentURL !== planned
+        ? { url: planned, shortCircuit: true }
+        : nextResolve(specifier, context),
+  })
