@@ -20,7 +20,7 @@ test('one that is still stopping says where to look; one that had ended says tha
   assert.match((await runAgainst(stopping, cancel)).err, /concord commands show cmd_/)
   const ended = await runAgainst({ [POST]: { ...aCommandView({ status: 'succeeded' }), changed: false } }, cancel)
   assert.equal(ended.code, 0)
-  assert.match(ended.out, /was succeeded already; nothing was changed/)
+  assert.match(ended.out, /has succeeded already; nothing was changed/)
 })
 
 test('a mode that is not there exits 65 and names those that are', async () => {

@@ -1,9 +1,8 @@
 /** `concord cancel`: stops a command; what it did stays done or is undone, as its mode says. */
 import type { Command } from 'commander'
 import { askServer, fieldsOf, pathOf, showAnswer } from './ask-server.ts'
-import { type CommandView, wordsOf, sayStatus } from './command-view.ts'
+import { type CommandView, sayStatus } from './command-view.ts'
 import type { Cli } from './program.ts'
-import { colorsOf } from './terminal.ts'
 
 export function addCancel(program: Command, cli: Cli): void {
   program
@@ -23,8 +22,7 @@ export function addCancel(program: Command, cli: Cli): void {
         const cancelled = await askServer<CommandView & { changed: boolean }>(cli, 'POST', path.value, body)
         return showAnswer(cli, program, cancelled, ({ status, changed }) => {
           const { terminal } = cli
-          const stands = colorsOf(terminal).bold(wordsOf(status))
-          if (!changed) terminal.out(`${id} was ${stands} already; nothing was changed\n`)
+          if (!changed) terminal.out(`${id} ${sayStatus(status)} already; nothing was changed\n`)
           else terminal.out(`${id} ${sayStatus(status)}\n`)
           if (status === 'cancelling' || status === 'compensating')
             terminal.err(`it ends what is under way; \`concord commands show ${id}\` says when it is done\n`)
