@@ -29,8 +29,8 @@ for (const latencyMs of numbers(options.latency)) {
   const people = invitePeople(house, openChance('bench'))
   const server = await house.serve({ works: false })
   try {
-    for (const workers of numbers(options.workers)) {
-      const rate = await measure(workers, `${latencyMs}-${workers}`)
+    for (const [index, workers] of numbers(options.workers).entries()) {
+      const rate = await measure(workers, `${latencyMs}-${index}`)
       console.log(
         `effect of ${latencyMs} ms, ${workers} worker${workers === 1 ? '' : 's'}: ${rate.toFixed(0)} commands/s`,
       )

@@ -4,7 +4,16 @@ import { access, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Refusal } from '#kernel/refusal'
 import { countArchived, findBrokenInvariants, invariantCount, listParked } from '#domains/commands'
-import { migrationStatus, openCheckedDb, openDb, readServerFacts } from '#store'
+import {
+  type ConnectionRoom,
+  MAKE_ROOM,
+  migrationStatus,
+  openCheckedDb,
+  openDb,
+  readConnectionRoom,
+  readServerFacts,
+  sayCrowded,
+} from '#store'
 import { adminKeyFile } from './admin-key.ts'
 import { type Config, serverAddress } from './config.ts'
 import { checkScheduler } from './examine-scheduler.ts'
@@ -81,12 +90,14 @@ async function checkDatabase(config: Config, deep: boolean): Promise<Finding[]> 
     const db = await openCheckedDb({ url: store.value.url, poolMax: 1 }, { unsafeForTests: config.unsafeTest === '1' })
     if (!db.ok) return [broken('database', db)]
     const facts = await readServerFacts(db.value)
+    const room = await readConnectionRoom(db.value)
     await db.value.close()
     const kept = `fsync ${facts.fsync}, full_page_writes ${facts.fullPageWrites}, synchronous_commit ${facts.synchronousCommit}`
     const status = await migrationStatus(store.value.url)
     return [
       { check: 'database', state: 'well', found: store.value.label },
       { check: 'durability', state: facts.fsync === 'on' ? 'well' : 'note', found: kept },
+      connectionFinding(room, config.poolMax),
       status.ok ? schemaFinding(status.value) : broken('schema', status),
       ...(await checkStuck(store.value.url)),
       ...(deep && status.ok && status.value.pending.length === 0 ? await checkRecords(store.value.url, config) : []),
@@ -94,6 +105,13 @@ async function checkDatabase(config: Config, deep: boolean): Promise<Finding[]> 
   } finally {
     await store.value.close()
   }
+}
+
+function connectionFinding(room: ConnectionRoom, poolMax: number): Finding {
+  const crowded = sayCrowded(room, poolMax)
+  if (crowded === undefined)
+    return { check: 'connections', state: 'well', found: `${room.used} of ${room.usable} in use` }
+  return { check: 'connections', state: 'note', found: crowded, next: MAKE_ROOM }
 }
 
 /** Work that took its worker down too often, or failed too often, waits for a person. */

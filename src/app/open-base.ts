@@ -1,7 +1,7 @@
 /** What a server and a worker both stand on: project, telemetry, database, schema, and the governed path. */
 import { webhookChannel } from '#domains/approvals'
 import { accept, type Decision } from '#kernel/refusal'
-import { type Db, migrateUp, openDb } from '#store'
+import { type Db, explainConnect, MAKE_ROOM, migrateUp, openDb, readConnectionRoom, sayCrowded } from '#store'
 import type { Closers } from './closers.ts'
 import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
@@ -38,6 +38,8 @@ export type Base = {
 
 /** The role that the service's connections act as; see docs/decisions/0008-two-database-roles.md. */
 const ENGINE_ROLE = 'concord_engine'
+/** With none of its own a process would take turns that it cannot carry out. */
+const POOL_MIN = 2
 
 function workOptionsOf(config: Config, { now }: World): Omit<WorkOptions, 'artifacts'> {
   const { notifyUrl: url, notifySecret = '', queues, environmentName } = config
@@ -76,9 +78,12 @@ export async function openBase(
     url,
     role: ENGINE_ROLE,
     poolMax: config.poolMax,
+    poolMin: POOL_MIN,
     onConnectionError: (error) => log.warn({ err: error }, 'lost a database connection'),
   })
   closers.add(() => db.close())
+  const held = await holdConnections(db, database, config, log)
+  if (!held.ok) return held
 
   onProgress('starting the runtime')
   const artifacts = openArtifacts(db, world, config, project.value)
@@ -93,4 +98,16 @@ export async function openBase(
   closers.add(() => work.value.close())
   const schemaVersion = migrated.value.version
   return accept({ db, url, database, schemaVersion, project: project.value, telemetry, work: work.value })
+}
+
+/** Takes what it cannot be without, and says so where the server may not have the rest. */
+async function holdConnections(db: Db, where: string, { poolMax }: Config, log: Log): Promise<Decision<void>> {
+  try {
+    const [room] = await Promise.all(Array.from({ length: POOL_MIN }, () => readConnectionRoom(db)))
+    const crowded = room && sayCrowded(room, poolMax)
+    if (crowded !== undefined) log.warn({ next: MAKE_ROOM }, crowded)
+    return accept(undefined)
+  } catch (error) {
+    return explainConnect(error, where)
+  }
 }

@@ -8,12 +8,15 @@ import pg from 'pg'
 import { KernelFault } from '#kernel/errors'
 import { checkRole, clientConfigFor } from './client-config.ts'
 import { isSilence, outcomeOf } from './faults.ts'
+import { connectPatiently, PatientPool } from './patient-pool.ts'
 import type { Statement } from './statement.ts'
 
 export type DbConfig = {
   readonly url: string
   /** 8–16 is enough for two cores: more connections add latency and little else. */
   readonly poolMax?: number
+  /** So many are kept once they are there, however long nobody needs them: a full server would not give them back. */
+  readonly poolMin?: number
   readonly statementTimeoutMs?: number
   readonly queryTimeoutMs?: number
   readonly idleInTransactionTimeoutMs?: number
@@ -59,10 +62,11 @@ export interface Db extends Sql {
 }
 
 const TRANSACTION_ATTEMPTS = 5
+const CONNECT_WITHIN_MS = 5_000
 
 function clientConfig(config: DbConfig): pg.ClientConfig {
   return clientConfigFor(config.url, {
-    connectionTimeoutMillis: config.connectTimeoutMs ?? 5_000,
+    connectionTimeoutMillis: config.connectTimeoutMs ?? CONNECT_WITHIN_MS,
     // A half-open connection answers nothing for ever; this is what ends the wait (measured: 501 ms at 500).
     query_timeout: config.queryTimeoutMs ?? 35_000,
     keepAlive: true,
@@ -100,9 +104,10 @@ export function sqlOn(queryable: Queryable): Sql {
 
 export function openDb(config: DbConfig): Db {
   const onError = config.onConnectionError ?? (() => {})
-  const pool = new pg.Pool({
+  const pool = new PatientPool({
     ...clientConfig(config),
     max: config.poolMax ?? 10,
+    min: config.poolMin ?? 0,
     // What one transaction asks without waiting in between goes in one round trip; answered in its order all the same.
     pipeline: true,
     idleTimeoutMillis: 30_000,
@@ -127,9 +132,11 @@ export function openDb(config: DbConfig): Db {
         return work(tx, seen)
       }),
     async connect(applicationName?: string) {
-      const client = new pg.Client(clientConfig({ ...config, ...(applicationName ? { applicationName } : {}) }))
-      client.on('error', onError)
-      await client.connect()
+      const own = clientConfig({ ...config, ...(applicationName ? { applicationName } : {}) })
+      const client = await connectPatiently(
+        () => connectOnce(own, onError),
+        config.connectTimeoutMs ?? CONNECT_WITHIN_MS,
+      )
       try {
         await checkRole(client, config.role)
       } catch (error) {
@@ -140,6 +147,13 @@ export function openDb(config: DbConfig): Db {
     },
     close: () => pool.end(),
   })
+}
+
+async function connectOnce(config: pg.ClientConfig, onError: (error: Error) => void): Promise<pg.Client> {
+  const client = new pg.Client(config)
+  client.on('error', onError)
+  await client.connect()
+  return client
 }
 
 /** `run` opens the transaction and does the work. */

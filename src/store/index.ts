@@ -12,6 +12,8 @@ export {
 } from './claim.ts'
 export { type DatabaseUrl, maskDatabaseUrl, parseDatabaseUrl } from './database-url.ts'
 export { type Db, type DbConfig, openDb, type Sql, type Tx } from './db.ts'
+export { explainConnect } from './connect-refusal.ts'
+export { type ConnectionRoom, MAKE_ROOM, readConnectionRoom, sayCrowded } from './connection-room.ts'
 export { checkServer, type DurabilityRules, readServerFacts, type ServerFacts } from './durability.ts'
 export { findPortHolder } from './embedded/port.ts'
 export { type EmbeddedOptions, type EmbeddedPostgres, openEmbeddedPostgres } from './embedded/server.ts'

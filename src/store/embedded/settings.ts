@@ -14,7 +14,8 @@ export function sharedBuffersMb(memoryBytes: number): number {
 export function birthSettings(memoryBytes: number): Settings {
   return {
     shared_buffers: `${sharedBuffersMb(memoryBytes)}MB`,
-    max_connections: '100',
+    // A process takes up to 35: a server and several workers must fit.
+    max_connections: '300',
     wal_compression: 'pglz',
     max_wal_size: '1GB',
     // A forgotten transaction would hold back vacuum and every event feed; each pool sets a shorter limit of its own.

@@ -1,0 +1,65 @@
+/** A server that has no connection left: whoever asks waits for one, and hears what the server said when none comes. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { openTestDb, type TestDb } from '#test/database'
+import { type Db, openDb } from './db.ts'
+import { statement } from './statement.ts'
+
+const nap = statement<{ readonly n: number }>('test_nap', 'select $1::int as n from pg_sleep(0.01)')
+
+describe('a login that may have two connections', () => {
+  let opened: TestDb
+  let url: string
+  const role = 'concord_test_narrow'
+  before(async () => {
+    opened = await openTestDb({ migrated: false })
+    await opened.db.query(`drop role if exists ${role}`)
+    await opened.db.query(`create role ${role} login password 'narrow' connection limit 2`)
+    const narrow = new URL(opened.url)
+    narrow.username = role
+    narrow.password = 'narrow'
+    url = narrow.href
+  })
+  after(async () => {
+    await opened.db.query(`drop role if exists ${role}`)
+    await opened.close()
+  })
+
+  async function withDb(connectTimeoutMs: number, work: (db: Db) => Promise<void>): Promise<void> {
+    const db = openDb({ url, poolMax: 8, connectTimeoutMs })
+    try {
+      await work(db)
+    } finally {
+      await db.close()
+    }
+  }
+
+  test('forty statements and transactions at once through a pool of eight all come to their turn', () =>
+    withDb(90_000, async (db) => {
+      const asked = Array.from({ length: 40 }, (_, n) =>
+        n % 2 === 0 ? db.run(nap, [n]) : db.transaction((tx) => tx.run(nap, [n])),
+      )
+      const answers = (await Promise.all(asked)).map(([row]) => row?.n)
+      assert.deepEqual(
+        answers,
+        Array.from({ length: 40 }, (_, n) => n),
+      )
+    }))
+
+  test('a connection of one’s own waits until another one ends', () =>
+    withDb(90_000, async (db) => {
+      const [first, second] = [await db.connect(), await db.connect()]
+      const third = db.connect()
+      await first.end()
+      await second.end()
+      await (await third).end()
+    }))
+
+  test('where none comes in time, the answer is the server’s', () =>
+    withDb(50, async (db) => {
+      const held = [await db.connect(), await db.connect()]
+      await assert.rejects(db.run(nap, [1]), { code: '53300' })
+      await assert.rejects(db.connect(), { code: '53300' })
+      for (const client of held) await client.end()
+    }))
+})
