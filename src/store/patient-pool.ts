@@ -3,6 +3,7 @@
  * worker too many would fail and wait for longer each time, with its own pool half idle (measured: the last of 400 commands 35 s late).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { callbackify } from 'node:util'
 import pg from 'pg'
 import { sqlStateOf } from './faults.ts'
 
@@ -39,11 +40,11 @@ export class PatientPool extends pg.Pool {
   override connect(): Promise<pg.PoolClient>
   override connect(callback: Connected): void
   override connect(callback?: Connected): Promise<pg.PoolClient> | void {
-    const connected = connectPatiently(() => super.connect(), this.#withinMs)
-    if (!callback) return connected
-    connected.then(
-      (client) => callback(undefined, client, client.release),
-      (error: Error) => callback(error, undefined, () => {}),
-    )
+    const connect = () => connectPatiently(() => super.connect(), this.#withinMs)
+    if (!callback) return connect()
+    callbackify(connect)((error, client) => {
+      const failed = error ?? undefined
+      callback(failed, failed ? undefined : client, failed ? () => {} : client.release)
+    })
   }
 }
