@@ -57,10 +57,12 @@ export async function killAtPoints({ rounds, seed, only, onKill = () => {} }: Po
   }
   try {
     for (let round = 0; round < rounds; round++) {
+      // First, while nothing waits: behind what earlier kills left, what is asked for queues up and nothing begins on the spot.
+      for (const group of spots) note(await site.killWorkingServer(group))
       // The server takes no turns here, so the worker has all of them.
       for (const group of requests) note(await site.killBoth(group, []))
       for (const group of turns) note(await site.killBoth([], group))
-      for (const group of [...turns, ...spots]) note(await site.killWorkingServer(group))
+      for (const group of turns) note(await site.killWorkingServer(group))
     }
     // A machine that was too busy to bring enough of them to the point in time gets another try, for that point alone.
     for (let tries = 1; tries < TRIES_MAX; tries++) {
