@@ -1,7 +1,8 @@
 /** A connection that one lane owns: opened when first needed, thrown away when it breaks, planned for batches. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import { type Db, type Sql, sqlOn } from './db.ts'
+import type { Db } from './db.ts'
+import { type Sql, sqlOn } from './sql-on.ts'
 
 /**
  * A batch of 1 and a batch of 500 share one prepared statement, and its plan must not depend on how full the table was
