@@ -57,6 +57,11 @@ export type OperatorOptions = {
   readonly tx?: JoinableTx
 }
 
+export type AbortOptions = OperatorOptions & {
+  /** Where it waits when it is resumed, if the runtime has never heard of it; otherwise it stays where it was. */
+  readonly queue?: string
+}
+
 export type ScheduleSpec = {
   readonly name: string
   /** Five fields. */
@@ -146,5 +151,5 @@ export interface Runtime {
    * For operators: no more turns, no compensation. The turn under way is fenced off; `resume` takes it back. What the caller gives by
    * himself (`offerPlace`) is his to stop, on his rows, in the same transaction.
    */
-  abort(process: Process, reason: string, options?: OperatorOptions): Promise<void>
+  abort(process: Process, reason: string, options?: AbortOptions): Promise<void>
 }
