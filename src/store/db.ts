@@ -7,6 +7,7 @@ import pg from 'pg'
 import { checkRole, clientConfigFor } from './client-config.ts'
 import { connectPatiently, PatientPool } from './patient-pool.ts'
 import { type Sql, sqlOn } from './sql-on.ts'
+import { together } from './together.ts'
 import { inTransaction, type Tx } from './transaction.ts'
 
 export type { Sql, Tx }
@@ -88,7 +89,7 @@ export function openDb(config: DbConfig): Db {
       }),
     transactionFrom: <Seen, T>(look: (tx: Tx) => Promise<Seen>, work: (tx: Tx, seen: Seen) => Promise<T>) =>
       inTransaction(pool, async (client, tx) => {
-        const [, seen] = await Promise.all([client.query('begin'), look(tx)])
+        const [, seen] = await together([client.query('begin'), look(tx)])
         return work(tx, seen)
       }),
     async connect(applicationName?: string) {
