@@ -75,7 +75,7 @@ describe('transactions', () => {
       const first = tx.query(breakIt('40P01'))
       const second = tx.run(insertFact, [1])
       // What failed only because of the other is heard of before it.
-      const slow = async () => (await Promise.allSettled([second]), await first)
+      const slow = async () => (await Promise.allSettled([first, second]), await first)
       await Promise.all([slow(), second])
     })
     assert.deepEqual([attempts, await facts()], [2, [2]])
