@@ -39,8 +39,8 @@ export interface Db extends Sql {
    * that: a `begin` that was cancelled at that very moment would leave it outside of any transaction, where a write would stand alone.
    */
   transactionFrom<Seen, T>(look: (tx: Tx) => Promise<Seen>, work: (tx: Tx, seen: Seen) => Promise<T>): Promise<T>
-  /** A connection of one's own (LISTEN, advisory locks, lanes); the caller ends it. */
-  connect(applicationName?: string): Promise<pg.Client>
+  /** A connection of one's own (LISTEN, advisory locks, lanes); the caller ends it. `patienceMs`: how long a full server is waited for. */
+  connect(applicationName?: string, patienceMs?: number): Promise<pg.Client>
   close(): Promise<void>
 }
 
@@ -92,12 +92,9 @@ export function openDb(config: DbConfig): Db {
         const [, seen] = await together([client.query('begin'), look(tx)])
         return work(tx, seen)
       }),
-    async connect(applicationName?: string) {
+    async connect(applicationName?: string, patienceMs = config.connectTimeoutMs ?? CONNECT_WITHIN_MS) {
       const own = clientConfig({ ...config, ...(applicationName ? { applicationName } : {}) })
-      const client = await connectPatiently(
-        () => connectOnce(own, onError),
-        config.connectTimeoutMs ?? CONNECT_WITHIN_MS,
-      )
+      const client = await connectPatiently(() => connectOnce(own, onError), patienceMs)
       try {
         await checkRole(client, config.role)
       } catch (error) {
