@@ -39,6 +39,8 @@ export interface JoinableTx {
   readonly inTransaction: true
   /** Called once after a successful commit, never after a rollback. Where it is missing a turn starts a few ms later. */
   readonly afterCommit?: (work: () => void) => void
+  /** Called once when it came to nothing. Where it is missing a place that was kept for a turn is free a few seconds later. */
+  readonly afterRollback?: (work: () => void) => void
 }
 
 export type WakeOptions = {
