@@ -8,7 +8,7 @@ import { FIRING_KIND, recordResumedSchedule } from '#domains/schedules'
 import { decodeId, encodeId, textId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { isUuid } from '#kernel/uuid'
-import { type Process, type Runtime, SCHEDULE_KIND } from '#runtime'
+import { inEnvironment, type Process, type Runtime, SCHEDULE_KIND } from '#runtime'
 import { createDbosRuntime } from '#runtime/dbos'
 import { type Db, openDb, type Tx } from '#store'
 import type { Config } from './config.ts'
@@ -134,7 +134,7 @@ async function withRuntime<T>(
   const store = await openStore(config, openLog(config.logLevel ?? 'error'))
   if (!store.ok) return store
   const db = openDb({ url: store.value.url, role: 'concord_engine', poolMax: 1 })
-  const runtime = createDbosRuntime({ db, works: false })
+  const runtime = inEnvironment(createDbosRuntime({ db, works: false }), config.environmentName)
   try {
     const opened = await runtime.open()
     return opened.ok ? await work(runtime, db) : opened

@@ -38,6 +38,22 @@ test('[OQ-10] without an environment nothing is renamed', () => {
   assert.equal(inEnvironment(runtime, undefined), runtime)
 })
 
+test('[OQ-10] what is aborted before it ever had a turn comes back in a queue that workers of its environment take', async () => {
+  const engine = openReferenceRuntime({ random: () => 0.5 })
+  const { queues, only } = queuesIn('staging', {})
+  for (const [name, spec] of Object.entries(queues)) await engine.defineQueue(name, spec)
+  const runtime = inEnvironment(engine, 'staging')
+  const [one, other] = [
+    { kind: 'job', id: 'one' },
+    { kind: 'job', id: 'other' },
+  ]
+  await runtime.abort(one, 'stop')
+  await runtime.abort(other, 'stop', { queue: 'connector_calls' })
+  const found = [await engine.describe(one), await engine.describe(other)].map((view) => view?.queue ?? '')
+  assert.deepEqual(found, ['staging__concord_default', 'staging__connector_calls'])
+  assert.ok(found.every((name) => only?.includes(name)))
+})
+
 for (const name of ['', 'Staging', 'my_staging', '1st', 'a'.repeat(33), 'x y'])
   test(`${JSON.stringify(name)} is no environment`, () => {
     const decided = decideEnvironment(name)

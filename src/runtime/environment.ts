@@ -79,6 +79,7 @@ export function inEnvironment(runtime: Runtime, environment: string | undefined)
     },
     stuck: (options) => runtime.stuck(options),
     resume: (process, options) => runtime.resume(process, options),
-    abort: (process, reason, options) => runtime.abort(process, reason, options),
+    abort: (process, reason, { queue = DEFAULT_QUEUE, ...options } = {}) =>
+      runtime.abort(process, reason, { ...options, queue: inside(queue) }),
   }
 }

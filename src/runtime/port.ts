@@ -39,6 +39,8 @@ export interface JoinableTx {
   readonly inTransaction: true
   /** Called once after a successful commit, never after a rollback. Where it is missing a turn starts a few ms later. */
   readonly afterCommit?: (work: () => void) => void
+  /** Called once when it came to nothing. Where it is missing a place that was kept for a turn is free a few seconds later. */
+  readonly afterRollback?: (work: () => void) => void
 }
 
 export type WakeOptions = {
@@ -55,6 +57,11 @@ export type WakeOptions = {
 export type OperatorOptions = {
   /** The transaction that records the act: both commit or neither does. */
   readonly tx?: JoinableTx
+}
+
+export type AbortOptions = OperatorOptions & {
+  /** Where it waits when it is resumed, if the runtime has never heard of it; otherwise it stays where it was. */
+  readonly queue?: string
 }
 
 export type ScheduleSpec = {
@@ -146,5 +153,5 @@ export interface Runtime {
    * For operators: no more turns, no compensation. The turn under way is fenced off; `resume` takes it back. What the caller gives by
    * himself (`offerPlace`) is his to stop, on his rows, in the same transaction.
    */
-  abort(process: Process, reason: string, options?: OperatorOptions): Promise<void>
+  abort(process: Process, reason: string, options?: AbortOptions): Promise<void>
 }

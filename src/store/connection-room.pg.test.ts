@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { freshDatabase } from '#test/database'
+import { openDb } from './db.ts'
 import { connectionsOf, readConnectionRoom, sayCrowded } from './connection-room.ts'
 
 test('a server says how many connections there are and how many are taken', async (t) => {
@@ -10,6 +11,16 @@ test('a server says how many connections there are and how many are taken', asyn
   assert.ok(before.used >= 1 && before.used < before.usable)
   const [row] = await db.query<{ max: number }>(`select current_setting('max_connections')::int as max`)
   assert.ok(before.usable < (row?.max ?? 0), 'some are kept for the superuser')
+})
+
+test('the role of the service, which may not look into the sessions of others, counts them all the same', async (t) => {
+  const { url } = await freshDatabase(t)
+  const db = openDb({ url, role: 'concord_engine', poolMax: 1 })
+  const held = await Promise.all(Array.from({ length: 5 }, () => db.connect()))
+  const { used } = await readConnectionRoom(db)
+  for (const client of held) await client.end()
+  await db.close()
+  assert.ok(used >= 6, `${used} in use`)
 })
 
 test('what is left must be enough for the pool of one process and what it has beside it', () => {

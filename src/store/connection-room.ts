@@ -15,11 +15,13 @@ export function connectionsOf(poolMax: number): number {
   return poolMax + BESIDE_POOL
 }
 
+/** The kind of somebody else's session is hidden from a role that may not look into it; that there is one, and whose, is not. */
 export async function readConnectionRoom(sql: Sql): Promise<ConnectionRoom> {
   const [row] = await sql.query<ConnectionRoom>(
     `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
          - current_setting('reserved_connections')::int as usable,
-       (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as used`,
+       (select count(*)::int from pg_stat_activity
+         where usesysid is not null and coalesce(backend_type, 'client backend') = 'client backend') as used`,
   )
   return row ?? { usable: 0, used: 0 }
 }

@@ -66,6 +66,37 @@ describe('transactions', () => {
     assert.deepEqual(new Set((await Promise.all(ways)).map(([row]) => row?.n)), new Set([7]))
   })
 
+  test('of statements that fail together the first one says why, whoever passes it on first: a deadlock is tried again', async () => {
+    const { db } = opened
+    let attempts = 0
+    await db.transaction(async (tx) => {
+      attempts += 1
+      if (attempts > 1) return void (await tx.run(insertFact, [attempts]))
+      const first = tx.query(breakIt('40P01'))
+      const second = tx.run(insertFact, [1])
+      // What failed only because of the other is heard of before it.
+      const slow = async () => (await Promise.allSettled([first, second]), await first)
+      await Promise.all([slow(), second])
+    })
+    assert.deepEqual([attempts, await facts()], [2, [2]])
+  })
+
+  test('whoever is still at it when the transaction has ended writes nothing, neither alone nor into somebody else’s', async () => {
+    const { db } = opened
+    for (const end of ['rollback', 'commit'] as const) {
+      const over = Promise.withResolvers<void>()
+      let late: Promise<unknown> = Promise.resolve()
+      const ended = db.transaction(async (tx) => {
+        late = over.promise.then(() => tx.run(insertFact, [1]))
+        await (end === 'commit' ? tx.run(listFacts) : Promise.all([tx.query(breakIt('22000')), late]))
+      })
+      await (end === 'commit' ? ended : assert.rejects(ended, { code: '22000' }))
+      over.resolve()
+      await assert.rejects(late, { code: 'store.transaction.over' })
+      assert.deepEqual(await facts(), [], end)
+    }
+  })
+
   test('a part that fails on its own leaves no later statement of another part behind the rollback', async () => {
     const { db } = opened
     const slow = async (tx: Tx) => {

@@ -3,14 +3,14 @@
  * named statements for what is hot, Drizzle for what is not, and transactions that retry what Postgres asks to retry.
  */
 import { callbackify } from 'node:util'
-import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres'
 import pg from 'pg'
-import { KernelFault } from '#kernel/errors'
 import { checkRole, clientConfigFor } from './client-config.ts'
-import { isSilence, outcomeOf } from './faults.ts'
 import { connectPatiently, PatientPool } from './patient-pool.ts'
-import type { Statement } from './statement.ts'
+import { type Sql, sqlOn } from './sql-on.ts'
 import { together } from './together.ts'
+import { inTransaction, type Tx } from './transaction.ts'
+
+export type { Sql, Tx }
 
 export type DbConfig = {
   readonly url: string
@@ -29,24 +29,6 @@ export type DbConfig = {
   readonly onConnectionError?: (error: Error) => void
 }
 
-export interface Sql {
-  /** Runs a named prepared statement and returns its rows. */
-  run<Row>(statement: Statement<Row>, values?: readonly unknown[]): Promise<Row[]>
-  /** Runs plain SQL, unprepared: for cold paths and tests. */
-  query<Row extends object = Record<string, unknown>>(text: string, values?: readonly unknown[]): Promise<Row[]>
-  /** The query builder on the same connection. */
-  readonly drizzle: NodePgDatabase
-}
-
-/** A transaction in progress. Functions that take a `Tx` never begin or end one. */
-export interface Tx extends Sql {
-  readonly inTransaction: true
-  /** Called once after the commit, never after a rollback: for what only hurries things along, such as a wake. */
-  afterCommit(work: () => void): void
-  /** Called once when it came to nothing, or nobody knows what became of it: for what was set aside in the hope of a commit. */
-  afterRollback(work: () => void): void
-}
-
 export interface Db extends Sql {
   readonly config: DbConfig
   readonly pool: pg.Pool
@@ -57,12 +39,11 @@ export interface Db extends Sql {
    * that: a `begin` that was cancelled at that very moment would leave it outside of any transaction, where a write would stand alone.
    */
   transactionFrom<Seen, T>(look: (tx: Tx) => Promise<Seen>, work: (tx: Tx, seen: Seen) => Promise<T>): Promise<T>
-  /** A connection of one's own (LISTEN, advisory locks, lanes); the caller ends it. */
-  connect(applicationName?: string): Promise<pg.Client>
+  /** A connection of one's own (LISTEN, advisory locks, lanes); the caller ends it. `patienceMs`: how long a full server is waited for. */
+  connect(applicationName?: string, patienceMs?: number): Promise<pg.Client>
   close(): Promise<void>
 }
 
-const TRANSACTION_ATTEMPTS = 5
 const CONNECT_WITHIN_MS = 5_000
 
 function clientConfig(config: DbConfig): pg.ClientConfig {
@@ -80,27 +61,6 @@ function clientConfig(config: DbConfig): pg.ClientConfig {
       ...(config.role === undefined ? {} : { role: config.role }),
     },
   })
-}
-
-type Queryable = pg.Pool | pg.PoolClient | pg.Client
-
-/** Sends statements over a pool or one connection; the query builder is made when somebody asks for it. */
-export function sqlOn(queryable: Queryable): Sql {
-  let builder: NodePgDatabase | undefined
-  return {
-    get drizzle() {
-      builder ??= drizzle({ client: queryable })
-      return builder
-    },
-    async run<Row>(statement: Statement<Row>, values: readonly unknown[] = []) {
-      const result = await queryable.query({ name: statement.name, text: statement.text, values: [...values] })
-      return result.rows as Row[]
-    },
-    async query<Row extends object>(text: string, values: readonly unknown[] = []) {
-      const result = await queryable.query(text, [...values])
-      return result.rows as Row[]
-    },
-  }
 }
 
 export function openDb(config: DbConfig): Db {
@@ -132,12 +92,9 @@ export function openDb(config: DbConfig): Db {
         const [, seen] = await together([client.query('begin'), look(tx)])
         return work(tx, seen)
       }),
-    async connect(applicationName?: string) {
+    async connect(applicationName?: string, patienceMs = config.connectTimeoutMs ?? CONNECT_WITHIN_MS) {
       const own = clientConfig({ ...config, ...(applicationName ? { applicationName } : {}) })
-      const client = await connectPatiently(
-        () => connectOnce(own, onError),
-        config.connectTimeoutMs ?? CONNECT_WITHIN_MS,
-      )
+      const client = await connectPatiently(() => connectOnce(own, onError), patienceMs)
       try {
         await checkRole(client, config.role)
       } catch (error) {
@@ -155,54 +112,4 @@ async function connectOnce(config: pg.ClientConfig, onError: (error: Error) => v
   client.on('error', onError)
   await client.connect()
   return client
-}
-
-/** `run` opens the transaction and does the work. */
-async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClient, tx: Tx) => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    const client = await pool.connect()
-    let broken: Error | undefined
-    const committed: (() => void)[] = []
-    const undone: (() => void)[] = []
-    try {
-      const value = await run(client, txOn(client, committed, undone))
-      const { command } = await client.query('commit')
-      // A transaction with a failed statement answers COMMIT with ROLLBACK, and without an error.
-      if (command !== 'COMMIT') throw new KernelFault('store.transaction.rolled_back', 'a failed statement was ignored')
-      callEach(committed)
-      return value
-    } catch (error) {
-      // A connection that still owes an answer would make the rollback wait as long again.
-      if (isSilence(error)) broken = error
-      else {
-        await client.query('rollback').catch((fault: Error) => {
-          broken = fault
-        })
-      }
-      callEach(undone)
-      if (attempt < TRANSACTION_ATTEMPTS && outcomeOf(error) === 'again') continue
-      throw error
-    } finally {
-      client.release(broken)
-    }
-  }
-}
-
-function txOn(client: pg.PoolClient, committed: (() => void)[], undone: (() => void)[]): Tx {
-  return Object.assign(sqlOn(client), {
-    inTransaction: true as const,
-    afterCommit: (work: () => void) => void committed.push(work),
-    afterRollback: (work: () => void) => void undone.push(work),
-  })
-}
-
-/** The end stands, whatever these do: what they would have hurried along happens a little later without them. */
-function callEach(works: readonly (() => void)[]): void {
-  for (const work of works) {
-    try {
-      work()
-    } catch (error) {
-      process.emitWarning(error instanceof Error ? error : String(error))
-    }
-  }
 }

@@ -1,7 +1,9 @@
 /** A connection that one lane owns: opened when first needed, thrown away when it breaks, planned for batches. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
-import { type Db, type Sql, sqlOn } from './db.ts'
+import type { Db } from './db.ts'
+import { isFull } from './patient-pool.ts'
+import { type Sql, sqlOn } from './sql-on.ts'
 
 /**
  * A batch of 1 and a batch of 500 share one prepared statement, and its plan must not depend on how full the table was
@@ -26,8 +28,8 @@ export type LaneConnection = {
 export function laneConnection(db: Db, name: string, settings = laneSettings): LaneConnection {
   let current: { readonly client: pg.Client; readonly sql: Sql } | undefined
 
-  async function connect(): Promise<{ client: pg.Client; sql: Sql }> {
-    const client = await db.connect(name)
+  async function connect(patienceMs: number | undefined): Promise<{ client: pg.Client; sql: Sql }> {
+    const client = await db.connect(name, patienceMs)
     // The server may end an idle connection; the next batch then opens a new one.
     const forget = () => {
       if (current?.client === client) current = undefined
@@ -42,9 +44,10 @@ export function laneConnection(db: Db, name: string, settings = laneSettings): L
     async open(withinMs = CONNECT_WITHIN_MS) {
       for (let waitedMs = 0; current === undefined; waitedMs += CONNECT_PAUSE_MS) {
         try {
-          current = await connect()
+          current = await connect(withinMs === 0 ? 0 : undefined)
         } catch (error) {
-          if (waitedMs >= withinMs) throw error
+          // A full server has been waited for by then, as long as everybody waits for it.
+          if (waitedMs >= withinMs || isFull(error)) throw error
           await sleep(CONNECT_PAUSE_MS)
         }
       }

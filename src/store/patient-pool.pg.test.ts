@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
 import { type Db, openDb } from './db.ts'
+import { laneConnection } from './lane-connection.ts'
 import { statement } from './statement.ts'
 
 const nap = statement<{ readonly n: number }>('test_nap', 'select $1::int as n from pg_sleep(0.01)')
@@ -53,6 +54,24 @@ describe('a login that may have two connections', () => {
       await first.end()
       await second.end()
       await (await third).end()
+    }))
+
+  test('a lane that has another connection to write with does not wait for one more', { timeout: 90_000 }, () =>
+    withDb(600_000, async (db) => {
+      const held = [await db.connect(), await db.connect()]
+      await assert.rejects(laneConnection(db, 'test-lane').open(0), { code: '53300' })
+      for (const client of held) await client.end()
+    }),
+  )
+
+  test('a lane without any waits once as long as everybody does, and then says so', () =>
+    withDb(50, async (db) => {
+      const held = [await db.connect(), await db.connect()]
+      let asked = 0
+      const connect: Db['connect'] = (...args) => ((asked += 1), db.connect(...args))
+      await assert.rejects(laneConnection({ ...db, connect }, 'test-lane').open(), { code: '53300' })
+      assert.equal(asked, 1)
+      for (const client of held) await client.end()
     }))
 
   test('where none comes in time, the answer is the server’s', () =>

@@ -9,6 +9,10 @@ import { sqlStateOf } from './faults.ts'
 
 /** `too_many_connections`: of the server, of the database or of the role. Nothing was asked yet, so asking again is harmless. */
 const FULL = '53300'
+export function isFull(error: unknown): boolean {
+  return sqlStateOf(error) === FULL
+}
+
 const PAUSE_MS = 25
 const PAUSE_MS_MAX = 400
 
@@ -19,7 +23,7 @@ export async function connectPatiently<T>(connect: () => Promise<T>, withinMs: n
     try {
       return await connect()
     } catch (error) {
-      if (sqlStateOf(error) !== FULL || waitedMs >= withinMs) throw error
+      if (!isFull(error) || waitedMs >= withinMs) throw error
       await sleep(pauseMs)
       waitedMs += pauseMs
     }

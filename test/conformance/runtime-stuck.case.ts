@@ -147,4 +147,19 @@ export function stuckCases(add: AddCase): void {
     const again = await store.transaction((tx) => runtime.resume(process, { tx }))
     assert.ok(!again.ok && again.code === 'runtime.process.not_stuck')
   })
+
+  add(
+    'what is aborted without ever having had a turn waits in the queue that is named; what has a queue stays there',
+    async (open) => {
+      const { runtime } = await open((made) => made.register('job', async () => done))
+      const [fresh, known] = [
+        { kind: 'job', id: 'fresh' },
+        { kind: 'job', id: 'known' },
+      ]
+      await runtime.wake(known, { queue: 'compensations', delayMs: 3_600_000 })
+      for (const process of [fresh, known]) await runtime.abort(process, 'stop', { queue: 'connector_calls' })
+      const queues = [await runtime.describe(fresh), await runtime.describe(known)].map((view) => view?.queue)
+      assert.deepEqual(queues, ['connector_calls', 'compensations'])
+    },
+  )
 }

@@ -93,6 +93,16 @@ test('an approved command whose task left the catalog is listed by stuck and cou
   )
   assert.match(items[0]?.detail ?? '', /its task .?Work.? is not in the catalog/)
   assert.match((await concord('--json', 'doctor', '--deep')).out, /"check":"work","state":"broken","found":"1 stuck"/)
+  // Stopped by an operator as well it is one thing, which is resumed once.
+  assert.equal((await concord('stuck', 'abort', id, '--reason', 'while its task is away')).code, 0)
+  const twice = JSON.parse((await concord('--json', 'stuck')).out) as Listed
+  assert.deepEqual(
+    twice.items.map((item) => [item.id, item.why]),
+    [[id, 'aborted']],
+  )
+  assert.equal((await concord('stuck', 'resume', id)).code, 0)
+  const told = `select 1 from concord.domain_events where command_id = $1 and event_type = 'command_resumed'`
+  assert.equal((await room.rows(told, [commandId])).length, 1)
   const resumed = await concord('stuck', 'resume', id)
   assert.equal(resumed.code, 0, resumed.err)
   assert.match(resumed.out, new RegExp(`${id} +command +task_gone`))
@@ -114,8 +124,8 @@ test('an abort takes a command from every turn and is on record with the login o
     await database.close()
     await rm(home, { recursive: true, force: true })
   })
-  const env = { CONCORD_HOME: home, DATABASE_URL: database.url, CONCORD_UNSAFE_TEST: '1', CONCORD_LOG_LEVEL: 'error' }
-  const concord = (...args: string[]) => runConcord(args, { env })
+  const base = { CONCORD_HOME: home, DATABASE_URL: database.url, CONCORD_UNSAFE_TEST: '1', CONCORD_LOG_LEVEL: 'error' }
+  const concord = (...args: string[]) => runConcord(args, { env: { ...base, CONCORD_ENVIRONMENT: 'staging' } })
   const commandId = await room.submit({ subject: 's' })
   const id = encodeId('command', commandId)
   assert.equal((await concord('stuck', 'abort', id)).code, 64)
@@ -124,6 +134,11 @@ test('an abort takes a command from every turn and is on record with the login o
   assert.equal(aborted.code, 0, aborted.err)
   assert.match(aborted.out, new RegExp(`${id} +command +aborted`))
   assert.equal(await room.settle(commandId), 'created')
+  const login = openDb({ url: database.url, poolMax: 1 })
+  const lines = await login.query('select queue from runtime.processes where id = $1', [commandId])
+  await login.close()
+  // No worker of this environment takes a queue without its name.
+  assert.deepEqual(lines, [{ queue: 'staging__concord_default' }])
   const { items } = JSON.parse((await concord('--json', 'stuck')).out) as Listed
   assert.deepEqual(
     items.map(({ why, detail }) => [why, detail]),

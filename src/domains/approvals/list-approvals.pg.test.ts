@@ -103,6 +103,35 @@ describe('the inbox', () => {
     })
   }
 
+  test('a short page among many that are somebody else’s is a few looks, and all pages together are everything once', async () => {
+    const { admin } = room.ours.people
+    const mine = { mine: true, alsoBlocked: true } as const
+    // Thirty for the members of a role between those that nobody can decide.
+    const blocked: StoredApproval[] = []
+    for (let minutes = 1; minutes <= 32; minutes++) {
+      const isBlocked = minutes === 16 || minutes === 32
+      const asked = await room.ask({ expiresInMinutes: minutes, approver: isBlocked ? 'role:nobody' : 'role:finance' })
+      if (isBlocked) blocked.push(asked)
+    }
+    const whole = await list(admin.principal, mine)
+    for (const { approval_id: id } of blocked) assert.equal(whole.filter((each) => each === id).length, 1)
+    let looks = 0
+    const looked = () => void (looks += 1)
+    const seen: string[] = []
+    room.world.db.pool.on('acquire', looked)
+    for (let next: readonly string[] | undefined | null = null; next !== undefined; ) {
+      const from: Partial<ListApprovals> = next === null ? {} : { after: next }
+      const query = { workspaceId: room.ours.workspace.id, limit: 1, ...mine, ...from }
+      const page = await listApprovals(room.world.db, admin.principal, query)
+      assert.ok(page.items.length <= 1)
+      seen.push(...idsOf(page.items))
+      next = page.next
+    }
+    room.world.db.pool.off('acquire', looked)
+    assert.deepEqual(seen, whole)
+    assert.ok(looks <= 3 * (whole.length + 1), `${looks} looks for ${whole.length} rows`)
+  })
+
   test('[SEC-08] another tenant sees nothing: not in its lists, not by id, and an absent id reads the same', async () => {
     const approval = await room.ask()
     const stranger = { ...room.theirs.people.admin.principal, orgRoles: ['finance'] }

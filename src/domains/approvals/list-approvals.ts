@@ -4,7 +4,7 @@ import type { ApprovalState } from '#kernel/machines/approval'
 import { type Decider, personOf, refsOf, rolesOf } from './approver.ts'
 import { findBlocked } from './find-blocked.ts'
 import { listHistory } from './sql/list-history.ts'
-import { listInbox } from './sql/list-inbox.ts'
+import { type InboxRow, listInbox } from './sql/list-inbox.ts'
 import type { StoredApproval } from './stored-approval.ts'
 
 export type ListApprovals = {
@@ -35,6 +35,18 @@ export function listApprovals(db: Db, decider: Decider, query: ListApprovals): P
 }
 
 async function readInbox(db: Db, decider: Decider, query: ListApprovals): Promise<ApprovalPage> {
+  const { rows, isLast } = await readRows(db, decider, query)
+  const last = isLast ? undefined : rows.at(-1)
+  return { items: rows, next: last && positionOf(last) }
+}
+
+function positionOf({ deadline, approval_id }: InboxRow): readonly string[] {
+  return [deadline, approval_id]
+}
+
+type Rows = { readonly rows: readonly InboxRow[]; readonly isLast: boolean }
+
+async function readRows(db: Db, decider: Decider, query: ListApprovals): Promise<Rows> {
   const [deadline = null, approvalId = null] = query.after ?? []
   const rows = await scoped(db, query.workspaceId).read((tx) =>
     tx.run(listInbox, [
@@ -51,27 +63,29 @@ async function readInbox(db: Db, decider: Decider, query: ListApprovals): Promis
       query.limit + 1,
     ]),
   )
-  const page = rows.slice(0, query.limit)
-  const last = rows.length > query.limit ? page.at(-1) : undefined
-  return { items: page, next: last && [last.deadline, last.approval_id] }
+  return { rows: rows.slice(0, query.limit), isLast: rows.length <= query.limit }
 }
 
-/** Open approvals are looked through by deadline; a page may be short, and then says where the next one starts. */
-const LOOKED_AT_MAX = 1_000
+/** Open approvals are looked through by deadline, so many at a time however few are wanted; a page may be short, and then says where the next one starts. */
+const LOOKED_AT_ONCE = 200
+const LOOKS_MAX = 5
 
 async function readOwnAndBlocked(db: Db, decider: Decider, query: ListApprovals): Promise<ApprovalPage> {
   const items: StoredApproval[] = []
   let after = query.after
-  for (let looked = 0; looked < LOOKED_AT_MAX; ) {
-    const part = { ...query, after, limit: query.limit - items.length }
-    const page = await readInbox(db, decider, { ...part, mine: false })
-    const blocked = await findBlocked(db, page.items)
+  for (let looks = 0; looks < LOOKS_MAX; looks++) {
+    const part = { ...query, after, limit: LOOKED_AT_ONCE }
+    const { rows, isLast } = await readRows(db, decider, { ...part, mine: false })
+    const blocked = await findBlocked(db, rows)
     // Asked from the same place on, so that one rule says what is somebody's.
-    const own = new Set((await readInbox(db, decider, part)).items.map(({ approval_id: id }) => id))
-    looked += page.items.length
-    items.push(...page.items.filter(({ approval_id: id }) => own.has(id) || blocked.has(id)))
-    after = page.next
-    if (after === undefined || items.length >= query.limit) break
+    const own = new Set((await readRows(db, decider, part)).rows.map(({ approval_id: id }) => id))
+    const found = rows.filter(({ approval_id: id }) => own.has(id) || blocked.has(id))
+    const fitting = found.slice(0, query.limit - items.length)
+    items.push(...fitting)
+    const last = fitting.length < found.length ? fitting.at(-1) : rows.at(-1)
+    after = last && positionOf(last)
+    if (isLast && fitting.length === found.length) return { items, next: undefined }
+    if (items.length >= query.limit) break
   }
   return { items, next: after }
 }

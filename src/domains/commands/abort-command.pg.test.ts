@@ -84,6 +84,10 @@ describe('an operator aborts', () => {
     assert.equal(await room.statusOf(id), 'running')
     const stuck = (await runtime.stuck()).find((each) => each.id === id)
     assert.deepEqual([stuck?.why, stuck?.detail], ['aborted', by.reason])
+    // All its turns were on the spot, so the runtime had never heard of it: it comes back behind the limits of its plan.
+    const [plan] = await room.rows(`select plan->>'queue' as queue from concord.commands where command_id = $1`, [id])
+    assert.deepEqual(plan, { queue: 'connector_calls' })
+    assert.equal((await runtime.describe({ kind: 'command', id }))?.queue, 'connector_calls')
     await resume(id)
     assert.equal((await runtime.describe({ kind: 'command', id }))?.state, 'queued')
     assert.equal(await room.settle(id), 'succeeded')
@@ -127,6 +131,11 @@ describe('an operator aborts', () => {
     await becomes(done, 'succeeded')
     const refused = await abort(done)
     assert.ok(!refused.ok && refused.code === 'commands.command.moved' && refused.hint?.startsWith('concord why cmd_'))
+    const secret = `sk_live_${'a1'.repeat(10)}`
+    const told = { ...by, commandId: id, reason: `it sends ${secret}` }
+    accepted(await room.db.transaction((tx) => abortCommand(operating, tx, told)))
+    const line = (await runtime.stuck()).find((each) => each.id === id)
+    assert.deepEqual([line?.detail, (await eventsOf(id))[0]?.reason], Array(2).fill('it sends [redacted key]'))
     const missing = await abort('0197f3b2-c4d5-7a8e-9b0c-1d2e3f405166')
     assert.ok(!missing.ok && missing.code === 'commands.command.not_found')
   })

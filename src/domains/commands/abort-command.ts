@@ -26,13 +26,15 @@ export type OperatorAct = {
 }
 
 type Acted = Pick<StoredCommand, 'command_id' | 'workspace_id' | 'status'>
+/** Where its plan says that its turns wait; null before there is one. */
+type Aborted = Acted & { readonly queue: string | null }
 
 /** $1 command, $2 the token. Also where a cancel still has to be finished after everything was undone. */
-const abortTurns = statement<Acted>(
+const abortTurns = statement<Aborted>(
   'commands_abort_turns',
   `update concord.commands as c set turn_token = $2::uuid, turn_until = '9999-12-31T00:00:00Z'
 where c.command_id = $1::uuid and (c.completed_at is null or (c.status = 'compensated' and c.cancellation_requested))
-returning c.command_id, c.workspace_id, c.status`,
+returning c.command_id, c.workspace_id, c.status, c.plan->>'queue' as queue`,
 )
 
 /** $1 command, $2 the token. Gives the row back to whoever comes first. */
@@ -54,7 +56,10 @@ export async function abortCommand(world: Operating, tx: Tx, act: OperatorAct): 
   const [row] = await tx.run(abortTurns, [act.commandId, ABORT_TOKEN])
   if (!row) return refuseEnded(tx, act.commandId)
   await record(world, tx, 'command_aborted', row, act)
-  await world.runtime.abort(processOf(act.commandId), act.reason, { tx })
+  // A command whose turns were all on the spot is new to the runtime: without its queue a resume would lead past its limits.
+  const { queue } = row
+  const options = queue === null ? { tx } : { tx, queue }
+  await world.runtime.abort(processOf(act.commandId), sayReason(act), options)
   return accept(row)
 }
 
@@ -84,21 +89,27 @@ async function refuseEnded(tx: Tx, commandId: string): Promise<Decision<never>> 
 
 const REASON_CHARS_MAX = 500
 
+/** Free words go onto the line and into the record; a secret among them does not. */
+function sayReason({ reason }: Pick<OperatorAct, 'reason'>): string {
+  return redactText(reason).slice(0, REASON_CHARS_MAX)
+}
+
 async function record(
   { newId, now }: Operating,
   tx: Tx,
   type: 'command_aborted' | 'command_resumed',
   { command_id, workspace_id, status }: Acted,
-  { actor, traceId, reason }: OperatorAct,
+  act: OperatorAct,
   more: Readonly<Record<string, unknown>> = {},
 ): Promise<void> {
   const payload = {
     target_type: 'command',
     target_id: command_id,
     status,
-    reason: redactText(reason).slice(0, REASON_CHARS_MAX),
+    reason: sayReason(act),
     ...more,
   }
+  const { actor, traceId } = act
   const event = { eventId: newId(), type, payload, actor, actorKind: 'operator', traceId, at: now() }
   await appendEvents(tx, commandLog, [{ ...event, links: { workspace_id, command_id } }])
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { openConnectors, openSecrets } from '#domains/connectors'
+import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { openTestRoom } from '#test/commands'
 import { realSleep } from '#test/connectors'
@@ -56,6 +57,11 @@ test('[CON-17] [POL-11] the credential is there, and still only members of the g
     desk.seen.slice(before).map(({ input }) => input['title']),
     ['open to all', 'a member', 'here'],
   )
+  // By its id, as people see it and as the row has it.
+  for (const name of [encodeId('workspace', workspace.id), workspace.id]) {
+    access = { desk: { workspaces: [name] } }
+    assert.equal(await ask(`here, by ${name}`), 'succeeded', name)
+  }
   const [denied] = await own.rows<{ error: string; scopes: unknown }>(
     `select c.error, e.payload->'input'->'context'->'facts'->'connector_scopes' as scopes
      from concord.commands c join concord.domain_events e on e.command_id = c.command_id and e.event_type = 'policy_evaluated'

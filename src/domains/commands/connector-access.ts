@@ -2,6 +2,7 @@
  * Whose commands may use which connector: what the project grants, read when policy is asked (`connector_scopes`, for the rule
  * `connector_scope`). A connector that nobody restricted is there for everybody who may act; having its credential says nothing.
  */
+import { encodeId } from '#kernel/ids'
 import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { Sql } from '#store'
@@ -11,7 +12,7 @@ import type { StoredCommand } from './command-row.ts'
 export type ConnectorGrant = {
   /** Members of one of these org roles; left out: everybody who may act. */
   readonly org_roles?: readonly string[]
-  /** Workspaces by id or short name; left out: all. */
+  /** Workspaces by id or short name (which counts in every organisation); left out: all. */
   readonly workspaces?: readonly string[]
 }
 /** By the name of the connector. */
@@ -57,7 +58,7 @@ export async function findConnectorScopes(
   return decideConnectorScopes(namesIn(catalog), connectorAccess, {
     role: metadata['role'],
     orgRoles: Array.isArray(roles) ? roles.map(String) : [],
-    workspaceNames: [workspace_id, ...(workspace ? [workspace.slug] : [])],
+    workspaceNames: [workspace_id, encodeId('workspace', workspace_id), ...(workspace ? [workspace.slug] : [])],
   })
 }
 

@@ -227,7 +227,7 @@ describe('a process that dies', () => {
     })
   }
 
-  test('[EFF-25] a repeat that says "not done" settles nothing while an earlier attempt was cut', async () => {
+  test('[EFF-06] a repeat that says "not done" settles nothing while an earlier attempt was cut', async () => {
     plan.dieAt = Number.POSITIVE_INFINITY
     const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a'] })
     const before = room.provider.calls.length
@@ -243,7 +243,7 @@ describe('a process that dies', () => {
     assert.deepEqual([row?.status, room.provider.applied.get(row?.idempotency_key ?? '')], ['executing', 1])
   })
 
-  test('[EFF-25] [ERR-02] a definite no after a cut call is final where the provider can be asked: looked up, not done, failed, never again', async () => {
+  test('[EFF-06] [ERR-02] a definite no after a cut call is final where the provider can be asked: looked up, not done, failed, never again', async () => {
     plan.dieAt = Number.POSITIVE_INFINITY
     const id = await room.submit({ subject: 's', steps: ['connector.ticket.open'] })
     const before = room.provider.calls.length

@@ -3,6 +3,7 @@ import { quote } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import type { StoredCommand } from './command-row.ts'
 import type { StepEnd } from './end-failed.ts'
+import { ABORT_TOKEN } from './spot-token.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
 
 /** A worker with another catalog may come at any time; nobody else tells that the task is back. */
@@ -23,13 +24,14 @@ export async function waitForTask(turn: Turn): Promise<StepEnd> {
 
 export type ParkedCommand = { readonly command_id: string; readonly error: string; readonly since: Date }
 
-/** $1 limit. An approved command has an error only while its task is gone; it stands still since the last yes. */
+/** $1 limit. An approved command has an error only while its task is gone; it stands still since the last yes. One that an operator has stopped is the runtime's to list. */
 const listParkedRows = statement<ParkedCommand>(
   'commands_list_parked',
   `select c.command_id, c.error, coalesce((select max(a.decided_at) from concord.approvals as a
           where a.workspace_id = c.workspace_id and a.command_id = c.command_id), c.updated_at) as since
      from concord.commands as c
     where c.completed_at is null and c.status = 'approved' and c.error is not null
+      and c.turn_token is distinct from '${ABORT_TOKEN}'
     order by c.command_id limit $1`,
 )
 

@@ -2,11 +2,14 @@
 import type { By } from '#domains/identity'
 import type { Clock, NewId } from '#kernel/clock'
 import { decodeId } from '#kernel/ids'
+import { redactText } from '#kernel/secret-shapes'
 import type { Process } from '#runtime'
 import type { Tx } from '#store'
 import { appendScheduleEvent } from './events.ts'
 import { findScheduleOfFiring } from './schedule-repository.ts'
 import { parseFiring } from './stored-schedule.ts'
+
+const REASON_CHARS_MAX = 500
 
 /** False: there is no such schedule, so there is nobody whose record it would be. */
 export async function recordResumedSchedule(
@@ -20,7 +23,11 @@ export async function recordResumedSchedule(
   const scheduleId = firing?.scheduleId ?? (named.ok ? named.value : undefined)
   const schedule = scheduleId === undefined ? undefined : await findScheduleOfFiring(tx, scheduleId)
   if (!schedule) return false
-  const payload = { why, reason, due_at: firing?.dueAt.toISOString() ?? null }
+  const payload = {
+    why,
+    reason: redactText(reason).slice(0, REASON_CHARS_MAX),
+    due_at: firing?.dueAt.toISOString() ?? null,
+  }
   const said = { type: 'schedule_resumed', schedule, ...by, actorKind: 'operator', at: now(), payload } as const
   await appendScheduleEvent(tx, newId(), said)
   return true

@@ -47,10 +47,11 @@ describe('making, changing and ending schedules', () => {
     const schedule = await made({ name: 'resumed' })
     const name = `csched_${schedule.schedule_id.replaceAll('-', '')}`
     const by = { actor: 'operator:root', traceId: TRACE }
+    const SECRET = `sk_live_${'a1'.repeat(10)}`
     const { newId, now } = world().commands
     const resume = (process: { kind: string; id: string }) =>
       bench.opened.db.transaction((tx) =>
-        recordResumedSchedule(tx, { newId, now }, by, { process, why: 'failing', reason: 'mended' }),
+        recordResumedSchedule(tx, { newId, now }, by, { process, why: 'failing', reason: `mended with ${SECRET}` }),
       )
     const firing = { kind: 'schedule_firing', id: `schedule:${name}:2026-05-01T02:30:00.000Z` }
     assert.equal(await resume({ kind: 'schedule', id: name }), true)
@@ -64,6 +65,7 @@ describe('making, changing and ending schedules', () => {
         ['operator:root', 'audit', schedule.schedule_id, '2026-05-01T02:30:00.000Z'],
       ],
     )
+    assert.deepEqual(new Set(told.map(({ payload }) => payload['reason'])), new Set(['mended with [redacted key]']))
   })
 
   test('fifty who make a schedule at once do not pass the limit of the workspace; the same again, removing, and others are as ever', async () => {

@@ -9,7 +9,7 @@ import { type EngineLog, loggerOf } from './engine.ts'
 import { migrateEngine } from './internals.ts'
 
 /** Raised with every change of the files below; an older program leaves a newer installation alone. */
-export const INSTALLED_VERSION = 2
+export const INSTALLED_VERSION = 3
 const FILES = ['tables.sql', 'engine.sql', 'functions.sql', 'grants.sql'] as const
 const LOCK = 'concord.runtime.launch'
 const RETRY_MS = 25

@@ -1,5 +1,5 @@
 /** The lines of processes as operators see them: what is open, what is stuck, and the two things that can be done about it. */
-import { checkProcess, type Process, type ProcessView, type StuckProcess } from '#runtime'
+import { checkProcess, DEFAULT_QUEUE, type Process, type ProcessView, type StuckProcess } from '#runtime'
 import type { Db, Sql } from '#store'
 
 export async function findLine(pool: Db, { kind, id }: Process): Promise<ProcessView | undefined> {
@@ -28,7 +28,9 @@ export async function resumeProcess(sql: Sql, { kind, id }: Process): Promise<st
 
 const REASON_LENGTH_MAX = 2_000
 
-export async function abortProcess(sql: Sql, process: Process, reason: string): Promise<void> {
+/** `queue` is for a process that has no line yet. */
+export async function abortProcess(sql: Sql, process: Process, reason: string, queue = DEFAULT_QUEUE): Promise<void> {
   checkProcess(process)
-  await sql.query('select runtime.abort($1, $2, $3)', [process.kind, process.id, reason.slice(0, REASON_LENGTH_MAX)])
+  const detail = reason.slice(0, REASON_LENGTH_MAX)
+  await sql.query('select runtime.abort($1, $2, $3, $4)', [process.kind, process.id, detail, queue])
 }

@@ -216,9 +216,9 @@ export function createDbosRuntime(options: DbosOptions): DbosRuntime {
       else worker?.nudge(queue)
       return accept(undefined)
     },
-    async abort(process, reason, { tx } = {}) {
+    async abort(process, reason, { tx, queue } = {}) {
       const { pool, worker } = current()
-      await abortProcess(tx ? sqlOf(tx) : pool, process, reason)
+      await abortProcess(tx ? sqlOf(tx) : pool, process, reason, queue)
       // Turns of other workers, and of this one without word of the commit, are told with the next beat.
       if (tx) tx.afterCommit?.(() => void worker?.turns.checkOwnership().catch(onError))
       else await worker?.turns.checkOwnership()

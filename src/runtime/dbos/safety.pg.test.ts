@@ -82,6 +82,19 @@ describe('the safety of turns', () => {
     }
   })
 
+  test('the place of a turn that a rolled-back transaction wanted to start is free again at once', async () => {
+    const queue = 'registry_lifecycle'
+    const undone = opened.db.transaction(async (tx) => {
+      for (let n = 0; n < 4; n++) await runtime.wake({ kind: 'job', id: `undone-${n}` }, { tx, queue })
+      throw new Error('it came to nothing')
+    })
+    await assert.rejects(undone, /it came to nothing/)
+    // The queue has four places in one worker.
+    const places = Array.from({ length: 4 }, () => runtime.offerPlace(queue))
+    for (const place of places) place?.release()
+    assert.equal(places.filter((place) => place !== undefined).length, 4)
+  })
+
   test('a turn that the engine brings too early, by a clock that is ahead, waits for the clock of the store', async () => {
     await runtime.wake({ kind: 'job', id: 'early' }, { delayMs: 3_600_000 })
     const view = await runtime.describe({ kind: 'job', id: 'early' })

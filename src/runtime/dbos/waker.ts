@@ -123,8 +123,10 @@ export function openWaker(
       if (!row || row.outcome !== 'started') place?.release()
       if (!row) return
       if (tx === undefined) tell(process, row, queue, place)
-      else if (tx.afterCommit) tx.afterCommit(() => tell(process, row, queue, place))
-      else if (row.outcome === 'delayed') tell(process, row, queue, undefined)
+      else if (tx.afterCommit) {
+        tx.afterCommit(() => tell(process, row, queue, place))
+        tx.afterRollback?.(() => place?.release())
+      } else if (row.outcome === 'delayed') tell(process, row, queue, undefined)
       else for (const ms of LOOK_AFTER_MS) setTimeout(() => tell(process, row, queue, undefined), ms).unref()
     },
   }

@@ -29,7 +29,7 @@ export type Ledger = {
   end(process: Process, fence: number, next: Next): void
   fail(process: Process, failure: Pick<Failure, 'fence' | 'why' | 'detail' | 'failuresMax'>): void
   resume(process: Process): boolean
-  abort(process: Process, reason: string): void
+  abort(process: Process, reason: string, queue?: string): void
   describe(process: Process): ProcessView | undefined
   stuck(limit: number): readonly StuckProcess[]
   openFirings(schedule: string): number
@@ -112,12 +112,12 @@ export function openLedger(
       if (booked) save(process, booked.line)
       return booked !== null
     },
-    abort(process, reason) {
+    abort(process, reason, queue = DEFAULT_QUEUE) {
       checkProcess(process)
       const wish = {
         now: now(),
         at: now(),
-        queue: DEFAULT_QUEUE,
+        queue,
         priority: 0,
         partition: null,
         moves: false,

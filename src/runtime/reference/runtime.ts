@@ -183,10 +183,10 @@ export function openReferenceRuntime({
       within(tx, () => void ledger.resume(process))
       return accept(undefined)
     },
-    async abort(process, reason, { tx } = {}) {
+    async abort(process, reason, { tx, queue } = {}) {
       checkProcess(process)
       within(tx, () => {
-        ledger.abort(process, reason)
+        ledger.abort(process, reason, queue)
         workers.lose(process)
       })
     },

@@ -54,7 +54,8 @@ export function failureOfStatus({ status, headers }: Pick<HttpAnswer, 'status' |
   }
 }
 
-/** Seconds only: a date would be read against a clock that is not the provider's. */
+/** Seconds only: a date would be read against a clock that is not the provider's. How much of a long time counts is for whoever waits to say. */
 export function retryAfterMs(header: string | readonly string[] | undefined): number | undefined {
-  return typeof header === 'string' && /^\d{1,5}$/.test(header) ? Number(header) * 1_000 : undefined
+  if (typeof header !== 'string' || !/^\d+$/.test(header)) return undefined
+  return Math.min(Number.MAX_SAFE_INTEGER, Number(header) * 1_000)
 }

@@ -217,10 +217,12 @@ end
 $$;
 
 -- The turn that is queued or under way finds itself stale; a wake that comes later finds the process aborted.
-create or replace function runtime.abort(p_kind text, p_id text, p_detail text) returns void
+-- p_queue is for a process that has never had a turn of the engine: where it waits when it is resumed.
+drop function if exists runtime.abort(text, text, text);
+create or replace function runtime.abort(p_kind text, p_id text, p_detail text, p_queue text default 'concord_default') returns void
 language sql security definer set search_path = pg_catalog, pg_temp as $$
   insert into runtime.processes as p (kind, id, state, turn, due_at, fence, why, detail, queue, priority)
-  values (p_kind, p_id, 'aborted', 0, clock_timestamp(), nextval('runtime.fence_numbers'), 'aborted', p_detail, 'concord_default', 0)
+  values (p_kind, p_id, 'aborted', 0, clock_timestamp(), nextval('runtime.fence_numbers'), 'aborted', p_detail, p_queue, 0)
   on conflict (kind, id) do update set state = 'aborted', again_at = null, why = 'aborted', detail = excluded.detail,
     fence = excluded.fence, changed_at = clock_timestamp();
 $$;
