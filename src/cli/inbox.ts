@@ -76,7 +76,9 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
   const reason = reason_required.includes('approved') ? ' --reason "…"' : ''
   const lines: (readonly [string, string] | undefined)[] = [
     ['risk', said(packet.risk_level)],
-    ['asked by', `${showLine(approval.requested_by_name ?? approval.requested_by)}: ${said(packet.why)}`],
+    ['asked by', showLine(approval.requested_by_name ?? approval.requested_by)],
+    // Who asked did not say this: it is why a person is needed.
+    ['because', said(packet.why)],
     ['rule', said(packet.policy)],
     ['affects', (packet.affected ?? []).map(showLine).join(', ')],
     ['with', shortJson(action?.arguments ?? {}, 2_000)],

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { refuse } from '#kernel/refusal'
 import { refusalHints } from '#kernel/refusal-hints'
 import type { RefusalCode } from '#kernel/refusal-codes'
+import { memoryPath } from './memory-view.ts'
 import { withHint } from './next-hint.ts'
 
 const ROUTE = /\b(?:GET|POST|PATCH|DELETE) \//
@@ -24,6 +25,17 @@ test('the id that was named stands in the command to type next', () => {
   const refusal = refuse('commands.command.not_failed', 'Only a failed command runs again.')
   assert.match(withHint(refusal, `/commands/${ID}/retry`).hint ?? '', new RegExp(`concord commands show ${ID}\``))
   assert.match(withHint(refusal, '/commands').hint ?? '', /concord commands show <id>/)
+})
+
+test('a mistyped id of memory names the list that has it', () => {
+  for (const [kind, place, verb] of [
+    ['memory', 'records', 'concord memory search'],
+    ['memory_consent', 'consents', 'concord memory consent list'],
+    ['memory_erasure', 'erasures', 'request to forget'],
+  ] as const) {
+    const path = memoryPath(kind, place, 'foo')
+    assert.ok(!path.ok && path.hint?.includes(verb))
+  }
 })
 
 test('what the server says of the case itself is kept, before our own', () => {

@@ -74,13 +74,18 @@ const lists: readonly (readonly [string, string])[] = [
   ['/memory/candidates', '`concord memory candidates` shows what was proposed.'],
   ['/memory/consents', '`concord memory consent list` shows the consents.'],
   ['/memory/holds', '`concord memory hold list` shows the holds.'],
-  ['/memory', '`concord memory search` finds what is remembered.'],
+  ['/memory/records', '`concord memory search` finds what is remembered.'],
   ['/schedules', '`concord command-schedules list` shows those of this workspace.'],
 ]
 
+/** Which verb lists what lies at a path. */
+export function listOf(path: string): string | undefined {
+  return lists.find(([prefix]) => path.startsWith(prefix))?.[1]
+}
+
 function whereToLook(path: string): string {
-  const list = lists.find(([prefix]) => path.startsWith(prefix))
-  return list === undefined ? ELSEWHERE : `${list[1]} ${ELSEWHERE}`
+  const list = listOf(path)
+  return list === undefined ? ELSEWHERE : `${list} ${ELSEWHERE}`
 }
 
 /** `path` is what the server was asked for. */

@@ -37,7 +37,7 @@ export class HouseCommand extends Command {
   /** A noun without its verb, or no word at all: people are shown the help; a program gets a refusal it can read. */
   override help(context?: HelpContext | ((text: string) => string)): never {
     const root = [this, ...ancestorsOf(this)].at(-1)
-    const isMistake = typeof context === 'object' && context.error === true
+    const isMistake = typeof context === 'object' && context.error
     if (isMistake && root?.opts()['json'] === true) this.error(`'${this.name()}' needs a command after it`)
     if (typeof context === 'function') return super.help(context)
     return super.help(context)
