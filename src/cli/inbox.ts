@@ -52,7 +52,9 @@ export function addInbox(program: Command, cli: Cli): void {
         const unread = listed.ok && !isJson(program) ? await countUnread(cli) : 0
         return showAnswer(cli, program, listed, ({ items, next_cursor }) => {
           if (unread > 0)
-            terminal.err(`unread messages: ${unread}; \`concord notifications list --unread\` shows them\n`)
+            terminal.err(
+              `unread messages: ${unread}${unread === UNREAD_MAX ? ' or more' : ''}; \`concord notifications list --unread\` shows them\n`,
+            )
           if (items.length === 0) return terminal.err(all === true ? 'Nothing waits.\n' : 'Nothing waits for you.\n')
           terminal.out(items.map((item) => formatApproval(terminal, item, Date.now())).join('\n'))
           if (next_cursor !== null) terminal.err(`there are more: add --cursor ${showLine(next_cursor)}\n`)
