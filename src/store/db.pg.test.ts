@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
 import { countRoundTrips } from '#test/round-trips'
+import type { Tx } from './db.ts'
 import { statement } from './statement.ts'
+import { together } from './together.ts'
 
 const insertFact = statement<{ readonly id: number }>('test_insert_fact', 'insert into facts values ($1) returning id')
 const listFacts = statement<{ readonly id: number }>('test_list_facts', 'select id from facts order by id')
@@ -62,6 +64,19 @@ describe('transactions', () => {
     // Its first use fell into the transaction that had failed already: no connection may think that it knows it.
     const ways = Array.from({ length: 12 }, () => db.transaction((tx) => tx.run(late)))
     assert.deepEqual(new Set((await Promise.all(ways)).map(([row]) => row?.n)), new Set([7]))
+  })
+
+  test('a part that fails on its own leaves no later statement of another part behind the rollback', async () => {
+    const { db } = opened
+    const slow = async (tx: Tx) => {
+      await tx.query('select pg_sleep(0.05)')
+      await tx.run(insertFact, [7])
+    }
+    await assert.rejects(
+      db.transaction((tx) => together([slow(tx), Promise.reject(new Error('of our own making'))])),
+      /of our own making/,
+    )
+    assert.deepEqual(await facts(), [])
   })
 
   test('a look that fails keeps the work from beginning; one that may be tried again is', async () => {

@@ -10,6 +10,7 @@ import { checkRole, clientConfigFor } from './client-config.ts'
 import { isSilence, outcomeOf } from './faults.ts'
 import { connectPatiently, PatientPool } from './patient-pool.ts'
 import type { Statement } from './statement.ts'
+import { together } from './together.ts'
 
 export type DbConfig = {
   readonly url: string
@@ -128,7 +129,7 @@ export function openDb(config: DbConfig): Db {
       }),
     transactionFrom: <Seen, T>(look: (tx: Tx) => Promise<Seen>, work: (tx: Tx, seen: Seen) => Promise<T>) =>
       inTransaction(pool, async (client, tx) => {
-        const [, seen] = await Promise.all([client.query('begin'), look(tx)])
+        const [, seen] = await together([client.query('begin'), look(tx)])
         return work(tx, seen)
       }),
     async connect(applicationName?: string) {

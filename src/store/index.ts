@@ -74,6 +74,7 @@ export {
 export { point, type PointName, pointNames } from './points.ts'
 export { defineLookup, type Lookup, type Scope, scoped } from './scoped.ts'
 export { statement, type Statement } from './statement.ts'
+export { together } from './together.ts'
 export {
   type LogBinding,
   type Moved,

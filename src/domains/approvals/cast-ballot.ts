@@ -2,7 +2,7 @@
 import type { By } from '#domains/identity'
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision } from '#kernel/refusal'
-import type { Tx } from '#store'
+import { together, type Tx } from '#store'
 import { findDatabaseTime, type Locked, saveVote } from './approval-repository.ts'
 import type { Decider } from './approver.ts'
 import { applyVote, type NextStep, refuseClosed, type Vote } from './decide-vote.ts'
@@ -45,7 +45,7 @@ export async function castBallot(
   }
   const type = isFinal ? 'approval_decided' : 'approval_voted'
   // One round trip: the rows are locked, so what the vote makes of them is known before it is written.
-  const [saved, , next] = await Promise.all([
+  const [saved, , next] = await together([
     saveVote(tx, approval, vote),
     appendApprovalEvent(tx, world.newId, { type, approval, by, actorKind: 'approver', at: locked.at, payload }),
     isFinal ? settleApproval(tx, world, voted, locked, by) : ('wait' as const),

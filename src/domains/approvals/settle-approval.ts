@@ -1,6 +1,6 @@
 /** What follows from an answer, in its transaction: the others are closed if it ends them, and the owner acts. */
 import type { By } from '#domains/identity'
-import type { Tx } from '#store'
+import { together, type Tx } from '#store'
 import { type Locked, lockQuestions, saveCancelled } from './approval-repository.ts'
 import { type NextStep, nextStep } from './decide-vote.ts'
 import type { StoredApproval } from './stored-approval.ts'
@@ -13,7 +13,7 @@ export async function lockSubject(
   approval: StoredApproval,
 ): Promise<Locked & { readonly payloadHash?: string }> {
   // Sent in this order, in one round trip: the second waits in the database until the first has its lock.
-  const [command, locked] = await Promise.all([owner.lockCommand?.(tx, approval), lockQuestions(tx, approval)])
+  const [command, locked] = await together([owner.lockCommand?.(tx, approval), lockQuestions(tx, approval)])
   return command && approval.domain_effect_id === null ? { ...locked, payloadHash: command.payloadHash } : locked
 }
 

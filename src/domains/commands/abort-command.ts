@@ -4,6 +4,7 @@
  */
 import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
+import { sayState } from '#kernel/say-state'
 import { redactText } from '#kernel/secret-shapes'
 import { appendEvents, statement, type Tx } from '#store'
 import { refuseMissing } from './command-repository.ts'
@@ -76,7 +77,7 @@ export async function resumeCommand(
 async function refuseEnded(tx: Tx, commandId: string): Promise<Decision<never>> {
   const [row] = await tx.run(findStatus, [commandId])
   if (!row) return refuseMissing()
-  return refuse('commands.command.moved', `It is ${row.status} and gets no more turns anyway.`, {
+  return refuse('commands.command.moved', `It ${sayState(row.status)} and gets no more turns anyway.`, {
     hint: `concord why ${encodeId('command', commandId)}`,
   })
 }

@@ -1,7 +1,7 @@
 /** Reads commands and their effects; the only place that knows how effects travel inside a row. */
 import { isUuid } from '#kernel/uuid'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { Sql, Tx } from '#store'
+import { type Sql, together, type Tx } from '#store'
 import type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
 import type { ParentFact } from './dependencies.ts'
 import {
@@ -90,7 +90,7 @@ export async function findCase(sql: Sql, workspaceId: string, commandId: string)
 export async function lockCase(tx: Tx, workspaceId: string, commandId: string): Promise<HeldCase | undefined> {
   if (!isUuid(commandId)) return undefined
   // Both in one round trip; the second begins when the first has its lock, and sees what was committed before it.
-  const [[command], around] = await Promise.all([
+  const [[command], around] = await together([
     tx.run(lockCaseStatement, [commandId, workspaceId]),
     tx.run(readAround, [commandId]),
   ])

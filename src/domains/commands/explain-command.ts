@@ -95,7 +95,7 @@ const says: Readonly<Record<string, Say>> = {
   approval_expired: () => ({ kind: 'approval', text: 'Nobody answered in time.' }),
   plan_created: ({ payload }) => ({
     kind: 'plan',
-    text: `It was planned in ${text(payload['steps'])} steps, ${text(payload['execution_mode']).replaceAll('_', ' ')}.`,
+    text: `It was planned in ${text(payload['steps'])} ${payload['steps'] === 1 ? 'step' : 'steps'}, ${text(payload['execution_mode']).replaceAll('_', ' ')}.`,
   }),
   effect_executed: ({ payload }) => ({
     kind: isUndo(payload) ? 'compensation' : 'effect',
