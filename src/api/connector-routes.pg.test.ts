@@ -52,7 +52,7 @@ describe('the routes of the connectors room', () => {
     const { db, now, newId } = api.world
     connectors = accepted(openConnectors([desk], { db, now, newId, sleep: realSleep, secrets: openSecrets({}) }))
     const mount = connectorRoutes({ db, now, newId, cursorKey: api.deps.cursorKey, connectors })
-    const inbox = notificationRoutes({ db, now })
+    const inbox = notificationRoutes({ db, now, cursorKey: api.deps.cursorKey })
     app = api.with({ extraRoutes: (other) => void other.route('/', mount).route('/', inbox) })
     for (const { workspace } of [api.ours, api.theirs]) {
       const { command_id } = await aCommand(db, workspace.id, 'running')
@@ -202,7 +202,32 @@ describe('the routes of the connectors room', () => {
     )
     assert.deepEqual(await (await call(app, '/notifications', { key: api.ours.people.writer.key })).json(), {
       items: [],
+      next_cursor: null,
     })
+  })
+
+  test('an inbox is paged: every message once, and a cursor opens no other list', async () => {
+    for (let sent = 0; sent < 3; sent++) await sendToReader()
+    const whole = (await inbox()).map(({ notification_id }) => notification_id)
+    assert.ok(whole.length >= 3)
+    const seen: string[] = []
+    let cursor: string | null = null
+    do {
+      const query: string = cursor === null ? '' : `&cursor=${cursor}`
+      const answer = await get(`/notifications?limit=2${query}`)
+      const page = (await answer.json()) as { items: Notice[]; next_cursor: string | null }
+      assert.ok(page.items.length <= 2)
+      seen.push(...page.items.map(({ notification_id }) => notification_id))
+      if (page.next_cursor !== null) {
+        const borrowed = [
+          get(`/notifications?limit=2&unread=true&cursor=${page.next_cursor}`),
+          call(app, `/notifications?cursor=${page.next_cursor}`, { key: api.ours.people.writer.key }),
+        ]
+        for (const refused of await Promise.all(borrowed)) assert.equal(refused.status, 400)
+      }
+      cursor = page.next_cursor
+    } while (cursor !== null)
+    assert.deepEqual(seen, whole)
   })
 
   test('[CON-05] reading marks a message once, for its reader alone, and never one of another workspace', async () => {

@@ -10,6 +10,8 @@ import {
 } from '#domains/connectors'
 import { encodeId } from '#kernel/ids'
 import type { ApiDeps } from './api-deps.ts'
+import { openPageCursors } from './page-cursor.ts'
+import { readPage } from './read-page.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
@@ -17,9 +19,9 @@ import {
   bodyProblems,
   idParam,
   jsonAnswer,
-  limitOf,
   newRouter,
   pageFields,
+  pageOf,
   problems,
   queryOf,
   refused,
@@ -31,7 +33,7 @@ const getNotifications = createRoute({
   ...reads('get', '/notifications', 'listNotifications', 'What was sent to you in the app, newest first'),
   request: {
     query: queryOf({
-      limit: pageFields.limit,
+      ...pageFields,
       unread: z
         .enum(['true', 'false'])
         .optional()
@@ -39,8 +41,8 @@ const getNotifications = createRoute({
     }),
   },
   responses: {
-    200: jsonAnswer(z.object({ items: z.array(notificationView) }).meta({ id: 'NotificationList' }), 'The messages.'),
-    ...problems(422),
+    200: jsonAnswer(pageOf(notificationView, 'NotificationPage'), 'A page of messages.'),
+    ...problems(400, 422),
   },
 })
 
@@ -82,13 +84,19 @@ function inboxOf(c: ApiContext): Inbox {
   return { workspaceId: workspaceOf(c).id, userId, recipients }
 }
 
-export function notificationRoutes({ db, now }: Pick<ApiDeps, 'db' | 'now'>) {
+export function notificationRoutes({ db, now, cursorKey }: Pick<ApiDeps, 'db' | 'now' | 'cursorKey'>) {
+  const cursors = openPageCursors(cursorKey)
   return newRouter()
     .openapi(getNotifications, async (c) => {
       const query = c.req.valid('query')
-      const page = { limit: limitOf(query), onlyUnread: query.unread === 'true' }
-      const items = await listNotifications(db, inboxOf(c), page)
-      return c.json({ items: items.map(toNotificationView) }, 200)
+      const [inbox, onlyUnread] = [inboxOf(c), query.unread === 'true']
+      const page = await readPage(cursors, query, {
+        scope: ['listNotifications', inbox.workspaceId, inbox.userId, String(onlyUnread)],
+        read: (before, limit) => listNotifications(db, inbox, { limit, onlyUnread, before }),
+        view: toNotificationView,
+        position: ({ connector_invocation_id }) => connector_invocation_id,
+      })
+      return page.ok ? c.json(page.value, 200) : refused(c, page)
     })
     .openapi(postReadAll, async (c) => c.json({ marked: await readAllNotifications(db, inboxOf(c), now()) }, 200))
     .openapi(postRead, async (c) => {

@@ -7,7 +7,7 @@ import { explainIssues } from './validation.ts'
 
 const item = z.strictObject({ price: z.number().max(10), currency: z.enum(['EUR', 'USD']) })
 const shape = z.strictObject({
-  task_name: z.string(),
+  task_name: z.string().min(1),
   priority: z.int().min(1).optional(),
   items: z.array(item).optional(),
   owner_id: idField('user').optional(),
@@ -72,6 +72,7 @@ test('each finding says what to send instead', () => {
   assert.equal(first({ task_name: 'x', items: [{ price: 1, currency: 'EURO' }] })[2], 'Did you mean `EUR`?')
   assert.equal(first({ task_name: 'x', items: [{ price: 1, currency: 'GBP' }] })[2], 'Send one of them.')
   assert.equal(first({ task_name: 'x', priority: 0 })[2], 'Send at least 1.')
+  assert.equal(first({ task_name: '' })[2], 'Send at least 1 character.')
   assert.equal(first({ task_name: 'x', items: [{ price: 11, currency: 'EUR' }] })[2], 'Send at most 10.')
   for (const error of explain({ priority: 0, zzz: 1 }).errors) assert.ok(error.hint, error.code)
 })

@@ -71,7 +71,7 @@ function explain(issue: Issue, input: unknown, schema: unknown): Refusal[] {
       return [
         refuse('api.field.value', `\`${path}\` is too small or too short.`, {
           path,
-          hint: `Send at least ${issue.minimum}${unitOf(issue.origin)}.`,
+          hint: `Send at least ${issue.minimum}${unitOf(issue.origin, issue.minimum)}.`,
           facts: { minimum: Number(issue.minimum) },
         }),
       ]
@@ -79,7 +79,7 @@ function explain(issue: Issue, input: unknown, schema: unknown): Refusal[] {
       return [
         refuse('api.field.value', `\`${path}\` is too large or too long.`, {
           path,
-          hint: `Send at most ${issue.maximum}${unitOf(issue.origin)}.`,
+          hint: `Send at most ${issue.maximum}${unitOf(issue.origin, issue.maximum)}.`,
           facts: { maximum: Number(issue.maximum) },
         }),
       ]
@@ -115,9 +115,9 @@ function refuseMissing(path: string, what: string): Refusal {
 }
 
 /** What zod counts. */
-function unitOf(origin: string): string {
-  if (origin === 'string') return ' characters'
-  return origin === 'array' || origin === 'set' ? ' items' : ''
+function unitOf(origin: string, count: number | bigint): string {
+  const unit = origin === 'string' ? 'character' : origin === 'array' || origin === 'set' ? 'item' : undefined
+  return unit === undefined ? '' : ` ${unit}${Number(count) === 1 ? '' : 's'}`
 }
 
 function refuseValue(path: string, value: unknown, allowed: readonly string[]): Refusal {

@@ -24,7 +24,7 @@ describe('inbox', () => {
     assert.equal(code, 0, err)
     for (const said of [
       /^Refund an order\. {2}appr_0197/,
-      /asked by +local:ana: It came back\./,
+      /asked by +local:ana\n +because +It came back\./,
       /affects +order 17/,
       /rule +cost/,
       /with +\{"amount":"80\.00"\}/,

@@ -52,7 +52,9 @@ export function addInbox(program: Command, cli: Cli): void {
         const unread = listed.ok && !isJson(program) ? await countUnread(cli) : 0
         return showAnswer(cli, program, listed, ({ items, next_cursor }) => {
           if (unread > 0)
-            terminal.err(`unread messages: ${unread}; \`concord notifications list --unread\` shows them\n`)
+            terminal.err(
+              `unread messages: ${unread}${unread === UNREAD_MAX ? ' or more' : ''}; \`concord notifications list --unread\` shows them\n`,
+            )
           if (items.length === 0) return terminal.err(all === true ? 'Nothing waits.\n' : 'Nothing waits for you.\n')
           terminal.out(items.map((item) => formatApproval(terminal, item, Date.now())).join('\n'))
           if (next_cursor !== null) terminal.err(`there are more: add --cursor ${showLine(next_cursor)}\n`)
@@ -76,7 +78,9 @@ export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs
   const reason = reason_required.includes('approved') ? ' --reason "…"' : ''
   const lines: (readonly [string, string] | undefined)[] = [
     ['risk', said(packet.risk_level)],
-    ['asked by', `${showLine(approval.requested_by_name ?? approval.requested_by)}: ${said(packet.why)}`],
+    ['asked by', showLine(approval.requested_by_name ?? approval.requested_by)],
+    // Who asked did not say this: it is why a person is needed.
+    ['because', said(packet.why)],
     ['rule', said(packet.policy)],
     ['affects', (packet.affected ?? []).map(showLine).join(', ')],
     ['with', shortJson(action?.arguments ?? {}, 2_000)],

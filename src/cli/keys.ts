@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { accept, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
-import { openClient } from './client.ts'
+import { askServer } from './ask-server.ts'
 import type { Cli } from './program.ts'
 import { colorsOf, formatTable } from './terminal.ts'
 
@@ -33,9 +33,7 @@ export function addKeys(program: Command, cli: Cli): void {
     .addHelpText('after', '\nExample:\n  $ concord keys create --name nightly-import --role writer\n')
     .action(
       cli.handle(async (options: { name: string; role: string; workspace?: string; expires?: string }) => {
-        const client = openClient(terminal)
-        if (!client.ok) return client
-        const made = await client.value.call<KeyView & { key: string }>('POST', '/keys', {
+        const made = await askServer<KeyView & { key: string }>(cli, 'POST', '/keys', {
           name: options.name,
           role: options.role,
           ...(options.workspace === undefined ? {} : { workspace_id: options.workspace }),
@@ -56,9 +54,7 @@ export function addKeys(program: Command, cli: Cli): void {
     .description('list the keys of the organisation, never their secrets')
     .action(
       cli.handle(async () => {
-        const client = openClient(terminal)
-        if (!client.ok) return client
-        const listed = await client.value.call<{ items: KeyView[] }>('GET', '/keys?limit=500')
+        const listed = await askServer<{ items: KeyView[] }>(cli, 'GET', '/keys?limit=500')
         if (!listed.ok) return listed
         if (json()) terminal.out(`${JSON.stringify(listed.value)}\n`)
         else
@@ -77,9 +73,7 @@ export function addKeys(program: Command, cli: Cli): void {
         if (options.yes !== true) {
           return refuse('cli.confirmation_missing', `revoking ${id} cannot be undone`, { hint: 'add --yes' })
         }
-        const client = openClient(terminal)
-        if (!client.ok) return client
-        const revoked = await client.value.call<KeyView>('DELETE', `/keys/${encodeURIComponent(id)}`)
+        const revoked = await askServer<KeyView>(cli, 'DELETE', `/keys/${encodeURIComponent(id)}`)
         if (!revoked.ok) return revoked
         if (json()) terminal.out(`${JSON.stringify({ key_id: id, revoked: true })}\n`)
         else terminal.out(`${colorsOf(terminal).green('revoked')} ${id}\n`)

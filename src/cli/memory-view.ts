@@ -3,6 +3,7 @@ import { decodeId, type IdKind } from '#kernel/ids'
 import { accept, type Decision, quote } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { shortJson, wordsOf } from './command-view.ts'
+import { listOf } from './next-hint.ts'
 import { colorsOf, type Terminal } from './terminal.ts'
 
 type Said = {
@@ -123,5 +124,6 @@ export function formatCounts(counts: Readonly<Record<string, number>>): string {
 export function memoryPath(kind: IdKind, place: string, id: string, verb = ''): Decision<string> {
   const decoded = decodeId(kind, id)
   if (decoded.ok) return accept(`/memory/${place}/${encodeURIComponent(id)}${verb}`)
-  return { ...decoded, reason: `${quote(id)} is not the id of a ${kind.replaceAll('_', ' ')}`, path: '<id>' }
+  const hint = listOf(`/memory/${place}`) ?? 'The request to forget gave it.'
+  return { ...decoded, reason: `${quote(id)} is not the id of a ${kind.replaceAll('_', ' ')}`, path: '<id>', hint }
 }

@@ -7,6 +7,7 @@ const TASKS = '`concord task-types` lists the tasks and their payloads.'
 const TOOLS = '`concord task-types` lists the tasks and says which are open to agents.'
 const MOVES = '`concord commands show <id>` says what can happen now, and who can do it.'
 const INBOX = '`concord inbox` lists what waits for you.'
+const USAGE = '`--help` after the command shows what it takes.'
 const ELSEWHERE = 'CONCORD_WORKSPACE chooses the workspace.'
 
 const hints: Partial<Record<RefusalCode, string>> = {
@@ -41,6 +42,25 @@ const hints: Partial<Record<RefusalCode, string>> = {
   decision_value: INBOX,
   cursor_archived:
     'Add --skip-archived to get what is left; `concord history show <id>` tells the history of a command from the archive.',
+  'connectors.connector.not_found': '`concord connectors list` shows them.',
+  'schedules.schedule.not_found': `\`concord command-schedules list\` shows those of this workspace. ${ELSEWHERE}`,
+  'schedules.command_type.unknown': TASKS,
+  'schedules.schedule.too_many': 'Remove one that is not needed any more; `concord command-schedules list` shows them.',
+  'memory.record.not_found': `\`concord memory search\` finds what is remembered. ${ELSEWHERE}`,
+  'memory.candidate.not_found': `\`concord memory candidates\` shows what was proposed. ${ELSEWHERE}`,
+  'memory.candidate.nothing_pending': '`concord memory candidates` shows what became of it.',
+  'memory.consent.not_found': `\`concord memory consent list\` shows the consents. ${ELSEWHERE}`,
+  'memory.hold.not_found': `\`concord memory hold list\` shows the holds. ${ELSEWHERE}`,
+  'memory.forget.nothing_known': 'Look at how the subject is written: `concord memory search` shows it.',
+  'identity.user.not_found': '`concord people list` shows everybody.',
+  'identity.user.external_id_taken':
+    '`concord people list` shows who is here already; --again makes them a new invitation.',
+  'identity.org_role.not_found': 'Add --create to make the role, or use one that `concord people list` shows.',
+  'identity.key.not_found': '`concord keys list` shows yours.',
+  'api.field.missing': USAGE,
+  'api.field.value': USAGE,
+  unknown_field: USAGE,
+  'api.route.not_found': 'Use the command line of the server’s version; `concord doctor` says which that is.',
   unauthenticated: 'Set CONCORD_KEY to a key of this server.',
   workspace_unknown: 'Set CONCORD_WORKSPACE to the id or the short name of a workspace of yours, or leave it out.',
   'identity.role.insufficient': '`concord keys create --role <role>` makes a key that may, from one that may.',
@@ -54,20 +74,31 @@ const lists: readonly (readonly [string, string])[] = [
   ['/memory/candidates', '`concord memory candidates` shows what was proposed.'],
   ['/memory/consents', '`concord memory consent list` shows the consents.'],
   ['/memory/holds', '`concord memory hold list` shows the holds.'],
-  ['/memory', '`concord memory search` finds what is remembered.'],
+  ['/memory/records', '`concord memory search` finds what is remembered.'],
   ['/schedules', '`concord command-schedules list` shows those of this workspace.'],
 ]
 
+/** Which verb lists what lies at a path. */
+export function listOf(path: string): string | undefined {
+  return lists.find(([prefix]) => path.startsWith(prefix))?.[1]
+}
+
 function whereToLook(path: string): string {
-  const list = lists.find(([prefix]) => path.startsWith(prefix))
-  return list === undefined ? ELSEWHERE : `${list[1]} ${ELSEWHERE}`
+  const list = listOf(path)
+  return list === undefined ? ELSEWHERE : `${list} ${ELSEWHERE}`
 }
 
 /** `path` is what the server was asked for. */
 export function withHint(refusal: Refusal, path: string): Refusal {
-  const own = refusal.code === 'row.not_found' ? whereToLook(path) : hints[refusal.code]
-  if (own === undefined) return refusal
+  const known = refusal.code === 'row.not_found' ? whereToLook(path) : hints[refusal.code]
+  if (known === undefined) return refusal
+  const own = known.replaceAll('<id>', idIn(path) ?? '<id>')
   return { ...refusal, hint: isOfUse(refusal) ? `${refusal.hint?.replace(/[^.?!]$/, '$&.')} ${own}` : own }
+}
+
+/** Whoever named it need not put it together again. */
+function idIn(path: string): string | undefined {
+  return /^\/(?:commands|approvals)\/([a-z]+_[0-9a-f]{32})(?:\/|$)/.exec(path)?.[1]
 }
 
 /** What the server says in terms of routes and headers, or of any such refusal, is of no use beside what we know ourselves. */

@@ -16,17 +16,17 @@ const read = { ...message, read_at: '2026-05-31T10:00:00.000Z' }
 
 describe('notifications', () => {
   test('what is unread is marked as such', async () => {
-    const { code, out } = await runAgainst({ 'GET /notifications?limit=50': { items: [message, read] } }, [
-      'notifications',
-      'list',
-    ])
-    assert.equal(code, 0)
+    const { code, out, err } = await runAgainst(
+      { 'GET /notifications?limit=50': { items: [message, read], next_cursor: 'c1' } },
+      ['notifications', 'list'],
+    )
+    assert.deepEqual([code, err], [0, 'there are more: add --cursor c1\n'])
     assert.equal(
       out,
       `The report is there  ${ID}\n  Revenue of May.\n  sent 2026-05-31T09:00:00.000Z, unread, by ${COMMAND_ID}\n\n` +
         `The report is there  ${ID}\n  Revenue of May.\n  sent 2026-05-31T09:00:00.000Z, read 2026-05-31T10:00:00.000Z, by ${COMMAND_ID}\n`,
     )
-    const none = await runAgainst({ 'GET /notifications?limit=50&unread=true': { items: [] } }, [
+    const none = await runAgainst({ 'GET /notifications?limit=50&unread=true': { items: [], next_cursor: null } }, [
       'notifications',
       'list',
       '--unread',

@@ -4,7 +4,7 @@ import { decodeId } from '#kernel/ids'
 import { accept, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, isJson, showAnswer } from './ask-server.ts'
-import { parseLimit, queryOf } from './command-view.ts'
+import { addPaging, type Page, queryOf } from './command-view.ts'
 import type { Cli, Outcome } from './program.ts'
 import { colorsOf, type Terminal } from './terminal.ts'
 
@@ -27,20 +27,19 @@ export function addNotifications(program: Command, cli: Cli): void {
 
 function addList(notifications: Command, program: Command, cli: Cli): void {
   const { terminal } = cli
-  notifications
-    .command('list')
+  addPaging(notifications.command('list'))
     .description('what was sent to you, newest first')
     .option('--unread', 'only what you have not read')
-    .option('--limit <number>', 'how many at most, 1 to 500', parseLimit, 50)
     .addHelpText('after', '\nExample:\n  $ concord notifications list --unread\n')
     .action(
-      cli.handle(async ({ unread, limit }: { unread?: boolean; limit: number }) => {
-        const path = `/notifications${queryOf({ limit, unread: unread === true ? 'true' : undefined })}`
-        const listed = await askServer<{ items: readonly NotificationView[] }>(cli, 'GET', path)
-        return showAnswer(cli, program, listed, ({ items }) => {
+      cli.handle(async ({ unread, limit, cursor }: { unread?: boolean; limit: number; cursor?: string }) => {
+        const path = `/notifications${queryOf({ limit, cursor, unread: unread === true ? 'true' : undefined })}`
+        const listed = await askServer<Page<NotificationView>>(cli, 'GET', path)
+        return showAnswer(cli, program, listed, ({ items, next_cursor }) => {
           if (items.length === 0)
             terminal.err(unread === true ? 'You have read everything.\n' : 'Nothing was sent to you.\n')
           else terminal.out(items.map((item) => formatNotification(terminal, item)).join('\n'))
+          if (next_cursor !== null) terminal.err(`there are more: add --cursor ${showLine(next_cursor)}\n`)
         })
       }),
     )

@@ -19,7 +19,7 @@ before(async () => {
 })
 after(() => rm(folder, { recursive: true, force: true }))
 
-async function run(args: readonly string[], environment: Record<string, string> = {}) {
+async function run(args: readonly string[], environment: Record<string, string> = {}, instead: Partial<Terminal> = {}) {
   const text = { out: '', err: '' }
   const terminal: Terminal = {
     out: (line) => (text.out += line),
@@ -29,6 +29,7 @@ async function run(args: readonly string[], environment: Record<string, string> 
     isTty: false,
     stdin: () => Readable.from([]),
     stop: new AbortController().signal,
+    ...instead,
   }
   return { code: await runProgram(args, terminal), ...text }
 }
@@ -68,6 +69,36 @@ describe('usage', () => {
     const { error } = JSON.parse(err) as { error: { code: string; message: string; hint: string } }
     assert.deepEqual([error.code, error.message], ['cli.usage', "unknown option '--nmae'"])
     assert.match(error.hint, /--name/)
+  })
+
+  test('a noun without its verb shows the help to people, and a refusal to programs', async () => {
+    for (const args of [[], ['keys'], ['memory', 'consent']]) {
+      const shown = await run(args)
+      assert.deepEqual([shown.code, shown.out], [64, ''])
+      assert.match(shown.err, /^Usage: concord/)
+      const { code, err, out } = await run([...args, '--json'])
+      assert.deepEqual([code, out], [64, ''])
+      const { error } = JSON.parse(err) as { error: { code: string; hint: string } }
+      assert.deepEqual(
+        [error.code, error.hint],
+        ['cli.usage', `\`${['concord', ...args].join(' ')} --help\` shows how.`],
+      )
+    }
+  })
+
+  test('a fault is JSON where JSON was asked for, and names a next step', async () => {
+    // A folder that is no text is a fault of whoever calls this, and nothing that a person could type.
+    const broken = { folder: undefined as unknown as string }
+    for (const args of [['doctor'], ['doctor', '--json']]) {
+      const { code, err } = await run(args, {}, broken)
+      assert.equal(code, 70)
+      assert.match(err, /concord doctor/)
+      if (args.includes('--json')) assert.match(err, /^\{"error":\{"code":"internal_error"/)
+    }
+  })
+
+  test('the help of a noun has no heading of the program', async () => {
+    assert.doesNotMatch((await run(['keys', '--help'])).out, /Run the service/)
   })
 
   test('help goes before a mistake, and a negative number is no flag', async () => {

@@ -1,7 +1,7 @@
 /** The command tree of `concord`: one noun per file; usage mistakes exit 64 and name the nearest right word. */
 import { type Command, CommanderError } from 'commander'
 import { version } from '#app/version'
-import type { Decision } from '#kernel/refusal'
+import { type Decision, refuse } from '#kernel/refusal'
 import { addApprove } from './approve.ts'
 import { addArtifacts } from './artifacts.ts'
 import { addCancel } from './cancel.ts'
@@ -44,6 +44,16 @@ export type Cli = {
   handle<Args extends unknown[]>(work: (...args: Args) => Promise<Outcome>): (...args: Args) => Promise<void>
 }
 
+const HELP = ['help [command]', 'show the help of a command'] as const
+
+/** A noun would inherit the one of the program, and with it a heading that is not its own. */
+function giveOwnHelp(command: Command): void {
+  for (const noun of command.commands.filter(({ commands }) => commands.length > 0)) {
+    noun.helpCommand(...HELP)
+    giveOwnHelp(noun)
+  }
+}
+
 export function createProgram(terminal: Terminal): { program: Command; exitCode: () => number } {
   let exitCode = 0
   const program = new HouseCommand('concord')
@@ -83,7 +93,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
   ]
   const jobs = [addJobs, addJobGroups, addJobTemplates, addSchedules, addReservations, addScheduler]
   // Said here, it belongs to the first group; left to the parser, it would have one of its own.
-  program.commandsGroup('Run the service:').helpCommand('help [command]', 'show the help of a command')
+  program.commandsGroup('Run the service:').helpCommand(...HELP)
   for (const [heading, nouns] of [
     ['Run the service:', house],
     ['Ask for work, decide, look:', work],
@@ -92,6 +102,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
     program.commandsGroup(heading)
     for (const add of nouns) add(program, cli)
   }
+  giveOwnHelp(program)
   program.addHelpText(
     'after',
     '\nExamples:\n  $ concord up\n  $ concord keys create --name ci --role writer\n  $ concord submit "Generate Report" --file report.json --wait\n  $ concord inbox\n  $ concord events tail\n',
@@ -118,7 +129,9 @@ export async function runProgram(args: readonly string[], terminal: Terminal): P
       return exitCodeOf(error.refusal)
     }
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 64
-    terminal.err(`error ${error instanceof Error ? error.message : String(error)}\n  code   internal_error\n`)
+    const said = error instanceof Error ? error.message : String(error)
+    const hint = 'This should not happen; `concord doctor` looks at what everything needs.'
+    showRefusal(terminal, refuse('internal_error', said, { hint }), program.opts()['json'] === true)
     return 70
   }
 }

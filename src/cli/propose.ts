@@ -51,11 +51,16 @@ Examples:
         if (isJson(program)) cli.terminal.out(`${JSON.stringify(proposed.value)}\n`)
         else cli.terminal.out(`${proposed.value.command_id}\n`)
         const judged = judgeDecision(proposed.value)
-        if (judged.ok && !isJson(program)) cli.terminal.err(`${showLine(proposed.value.message)}\n`)
+        if (judged.ok && !isJson(program)) cli.terminal.err(sayAllowed(proposed.value))
         if (judged.ok || proposed.value.status !== 'waiting_for_approval') return judged
         return withWhoAnswers(cli, judged, proposed.value.command_id)
       }),
     )
+}
+
+function sayAllowed({ command_id: id, message, status }: Proposed): string {
+  const next = status === 'succeeded' ? '' : `; \`concord commands show ${id}\` says where it stands`
+  return `${showLine(message).replace(/\.$/, next === '' ? '.' : '')}${next}\n`
 }
 
 const endedInVain = ['failed', 'cancelled', 'expired', 'compensated']

@@ -4,18 +4,26 @@ import type { Command } from 'commander'
 import { readConfig } from '#app/config'
 import type { StuckWork } from '#app/stuck-work'
 import { accept, refuse } from '#kernel/refusal'
+import { showLine } from '#kernel/visible-text'
+import { pathOf } from './ask-server.ts'
 import type { Cli } from './program.ts'
 import { formatTable } from './terminal.ts'
+
+const DETAIL_CHARS_MAX = 160
+const RESUME = '`concord stuck resume <id>` gives one of them another chance, when its cause is mended'
+const RESUMED = 'resumed: their turns come again; `concord stuck` lists what is stuck once more'
 
 export function addStuck(program: Command, cli: Cli): void {
   const { terminal } = cli
   const json = () => program.opts()['json'] === true
-  const show = (items: readonly StuckWork[], none: string) => {
+  /** `said` stands under a list that has something in it: what became of it, or what to do. */
+  const show = (items: readonly StuckWork[], none: string, said: string) => {
     if (json()) terminal.out(`${JSON.stringify({ items })}\n`)
     else if (items.length === 0) terminal.err(`${none}\n`)
     else {
-      const rows = items.map(({ id, kind, why, since, detail }) => [id, kind, why, since, detail.slice(0, 80)])
+      const rows = items.map(({ id, kind, why, since, detail }) => [id, kind, why, since, shorten(detail)])
       terminal.out(formatTable(['id', 'kind', 'why', 'since', 'detail'], rows))
+      terminal.err(`${said}\n`)
     }
     return accept(undefined)
   }
@@ -29,7 +37,7 @@ export function addStuck(program: Command, cli: Cli): void {
         if (!config.ok) return config
         const { listStuckWork } = await import('#app/stuck-work')
         const found = await listStuckWork(config.value)
-        return found.ok ? show(found.value, 'Nothing is stuck.') : found
+        return found.ok ? show(found.value, 'Nothing is stuck.', RESUME) : found
       }),
     )
   stuck
@@ -48,7 +56,7 @@ export function addStuck(program: Command, cli: Cli): void {
         if (!config.ok) return config
         const { resumeWork } = await import('#app/stuck-work')
         const resumed = await resumeWork(config.value, id, { actor: operator(), reason: options.reason })
-        return resumed.ok ? show(resumed.value, 'Nothing was stuck.') : resumed
+        return resumed.ok ? show(resumed.value, 'Nothing was stuck.', RESUMED) : resumed
       }),
     )
   stuck
@@ -65,13 +73,20 @@ export function addStuck(program: Command, cli: Cli): void {
     .action(
       cli.handle(async (id: string, { reason }: { reason: string }) => {
         if (reason.trim() === '') return refuse('cli.usage', '--reason is empty', { hint: 'say why, for the record' })
+        const known = pathOf('command', id)
+        if (!known.ok) return known
         const config = readConfig(terminal.environment, terminal.folder)
         if (!config.ok) return config
         const { abortWork } = await import('#app/stuck-work')
         const aborted = await abortWork(config.value, id, { actor: operator(), reason })
-        return aborted.ok ? show([aborted.value], '') : aborted
+        return aborted.ok ? show([aborted.value], '', RESUME) : aborted
       }),
     )
+}
+
+function shorten(detail: string): string {
+  const line = showLine(detail)
+  return line.length > DETAIL_CHARS_MAX ? `${line.slice(0, DETAIL_CHARS_MAX - 1)}…` : line
 }
 
 /** Whoever can reach the database: the login on this machine is all that is known of them. */

@@ -30,7 +30,7 @@ export function addSubmit(program: Command, cli: Cli): void {
       'after',
       `
 Examples:
-  $ concord submit "Generate Report" --payload '{"report_type":"monthly_revenue"}' --wait
+  $ concord submit "Generate Report" --payload '{"report_type":"monthly_revenue","date_range":"2026-05"}' --wait
   $ concord submit "Generate Report" --file report.json --key report:2026-05
   $ jq .report plan.json | concord submit "Generate Report" -
 `,

@@ -1,5 +1,5 @@
 /** A command whose usage mistakes are refusals like all others: what, the nearest right word, where the help is. */
-import { Command } from 'commander'
+import { Command, type HelpContext } from 'commander'
 import { nearest } from '#kernel/nearest'
 import { type Refusal, refuse } from '#kernel/refusal'
 
@@ -32,6 +32,15 @@ export class HouseCommand extends Command {
     const known = [this, ...ancestorsOf(this)].flatMap(({ options }) => options.flatMap(({ long }) => long ?? []))
     const guess = flag.startsWith('--') ? nearest(flag, [...known, '--help']) : undefined
     this.error(`error: unknown option '${flag}'${guess === undefined ? '' : `\n(Did you mean ${guess}?)`}`)
+  }
+
+  /** A noun without its verb, or no word at all: people are shown the help; a program gets a refusal it can read. */
+  override help(context?: HelpContext | ((text: string) => string)): never {
+    const root = [this, ...ancestorsOf(this)].at(-1)
+    const isMistake = typeof context === 'object' && context.error
+    if (isMistake && root?.opts()['json'] === true) this.error(`'${this.name()}' needs a command after it`)
+    if (typeof context === 'function') return super.help(context)
+    return super.help(context)
   }
 
   override error(message: string): never {

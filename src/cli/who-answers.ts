@@ -19,7 +19,9 @@ export async function listWhoAnswers(cli: Cli, commandId: string): Promise<strin
   return listed.ok ? listed.value.items.map(sayHow) : []
 }
 
-function sayHow({ approval_id: id, approver, approver_name, may_decide }: ApprovalView): string {
+function sayHow({ approval_id: id, approver, approver_name, may_decide, blocked_by }: ApprovalView): string {
+  // Nobody answers: whoever waits must not be told that somebody does.
+  if (blocked_by) return `${showLine(blocked_by.reason)} To do: ${showLine(blocked_by.hint)}`
   const who = may_decide ? 'You answer' : `${showLine(approver_name ?? approver)} answers`
   return `${who} with \`concord approve ${id}\` or \`concord deny ${id} --reason "…"\`.`
 }

@@ -48,6 +48,16 @@ test('while somebody is asked, it ends with who answers and how', async () => {
   const listed = `GET /approvals?command_id=${COMMAND_ID}&status=pending`
   const { out } = await runAgainst({ [GET]: asking, [listed]: { items: [open] } }, ['why', COMMAND_ID])
   assert.match(out, new RegExp(`\\n\\nrole:a answers with \`concord approve ${APPROVAL_ID}\` or .*\\n$`))
+  const blocked_by = {
+    code: 'role_without_members',
+    reason: 'Nobody here has the role a.',
+    hint: 'give it to somebody.',
+  }
+  const stopped = await runAgainst({ [GET]: asking, [listed]: { items: [{ ...open, blocked_by }] } }, [
+    'why',
+    COMMAND_ID,
+  ])
+  assert.match(stopped.out, /\n\nNobody here has the role a\. To do: give it to somebody\.\n$/)
   const silent = await runAgainst({ [GET]: asking }, ['why', COMMAND_ID])
   assert.deepEqual([silent.code, silent.err], [0, ''])
 })

@@ -47,7 +47,9 @@ test('concord stuck lists what waits for a person, doctor says so, and resume ta
 
   assert.equal((await concord('stuck', 'resume')).code, 64)
   assert.equal((await concord('stuck', 'resume', 'nobody')).code, 75)
-  assert.match((await concord('stuck', 'resume', 'nightly')).out, /nightly +schedule +aborted/)
+  const nightly = await concord('stuck', 'resume', 'nightly')
+  assert.match(nightly.out, /nightly +schedule +aborted/)
+  assert.match(nightly.err, /^resumed: /)
   assert.deepEqual(
     (await list()).items.map(({ id }) => id),
     [`cmd_${commandId.replaceAll('-', '')}`],
@@ -130,8 +132,12 @@ test('an abort takes a command from every turn and is on record with the login o
   const id = encodeId('command', commandId)
   assert.equal((await concord('stuck', 'abort', id)).code, 64)
   assert.equal((await concord('stuck', 'abort', id, '--reason', ' ')).code, 64)
+  const mistyped = await concord('stuck', 'abort', 'nobody', '--reason', 'x')
+  assert.equal(mistyped.code, 65)
+  assert.match(mistyped.err, /`concord commands list` shows the ids/)
   const aborted = await concord('stuck', 'abort', id, '--reason', 'the provider is down')
   assert.equal(aborted.code, 0, aborted.err)
+  assert.match(aborted.err, /concord stuck resume <id>/)
   assert.match(aborted.out, new RegExp(`${id} +command +aborted`))
   assert.equal(await room.settle(commandId), 'created')
   const login = openDb({ url: database.url, poolMax: 1 })

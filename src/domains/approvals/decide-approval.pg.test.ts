@@ -63,8 +63,12 @@ describe('deciding', () => {
     const approval = await room.ask()
     const first = accepted(await room.decide(approval, room.approver, 'rejected')).approval
     for (const decision of ['approved', 'rejected', 'request_changes']) {
-      const { code, facts } = refusalOf(await room.decide(approval, room.member(), decision))
+      const { code, reason, facts } = refusalOf(await room.decide(approval, room.member(), decision))
       assert.equal(code, 'approval_decided')
+      assert.equal(
+        reason,
+        `This was rejected already at ${first.decided_at?.toISOString()}; the first decision stands.`,
+      )
       assert.deepEqual(facts, {
         status: 'rejected',
         decided_by: `user_${room.approver.userId.replaceAll('-', '')}`,

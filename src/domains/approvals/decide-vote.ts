@@ -82,7 +82,7 @@ export function refuseClosed(approval: StoredApproval, at: Date): Refusal | unde
     case 'approved':
     case 'rejected':
     case 'changes_requested':
-      return refuse('approval_decided', 'This approval has been decided; the first decision stands.', {
+      return refuse('approval_decided', `${sayDecided(approval)}; the first decision stands.`, {
         facts: {
           status,
           decided_by: decided_by === null ? null : showActor(decided_by),
@@ -103,6 +103,11 @@ export function refuseClosed(approval: StoredApproval, at: Date): Refusal | unde
       })
     }
   }
+}
+
+function sayDecided({ status, decided_at }: StoredApproval): string {
+  const at = decided_at === null ? '' : ` at ${formatInstant(decided_at)}`
+  return status === 'changes_requested' ? `Changes were asked for${at}` : `This was ${status} already${at}`
 }
 
 export function refuseChanged(approval: StoredApproval): Refusal {

@@ -17,6 +17,7 @@ import { planAsks } from './request-approval.ts'
 import { requestInputInto } from './request-input.ts'
 import { taskOf } from './task-of.ts'
 import { validatePayload } from './validate-payload.ts'
+import { refuseTaskGone } from './wait-for-task.ts'
 import { bySystem, type CommandWorld } from './world.ts'
 import { commitWrite } from './write-lane.ts'
 
@@ -141,8 +142,9 @@ async function revise(
   edited: JsonObject,
 ): Promise<Decision<readonly ApprovalRequest[]>> {
   const found = await lockCase(tx, approval.workspace_id, approval.command_id)
-  const task = found && taskOf({ world, command: found.command })
-  if (!found || !task) return refuseMissing()
+  if (!found) return refuseMissing()
+  const task = taskOf({ world, command: found.command })
+  if (!task) return refuseTaskGone(found.command)
   const secrets = checkSecrets(edited, task.type.fields)
   if (!secrets.ok) return secrets
   const verdict = validatePayload(task.type, task.spec, edited)

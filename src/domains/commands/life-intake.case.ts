@@ -82,6 +82,9 @@ export function intakeStories(): void {
     assert.deepEqual([asked?.effect_type, asked?.idempotency_key], ['user.request_input', `input:${id}`])
     const wrong = await supplyInput(room.world, user, { workspaceId, commandId: id, input: { subject: 9 } })
     assert.equal(wrong.ok ? '' : wrong.code, 'commands.payload.malformed')
+    const gone = { ...room.world, catalog: { ...room.catalog, tasks: new Map(), taskOfType: new Map() } }
+    const unknown = await supplyInput(gone, user, { workspaceId, commandId: id, input: { subject: 'now' } })
+    assert.ok(!unknown.ok && unknown.code === 'task_unknown' && unknown.reason.includes('not in the catalog'))
     accepted(await supplyInput(room.world, user, { workspaceId, commandId: id, input: { subject: 'now' } }))
     assert.equal(await room.settle(id), 'succeeded')
     assert.equal(await pathOf(id), 'created validated waiting_for_input validated queued running succeeded')

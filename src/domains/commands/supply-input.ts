@@ -15,6 +15,7 @@ import { inputDeadline } from './request-input.ts'
 import { recordRefusal } from './record-refusal.ts'
 import { taskOf } from './task-of.ts'
 import { validatePayload } from './validate-payload.ts'
+import { refuseTaskGone } from './wait-for-task.ts'
 import type { Acting, CommandWorld } from './world.ts'
 
 export type SupplyInput = { readonly workspaceId: string; readonly commandId: string; readonly input: JsonObject }
@@ -28,8 +29,7 @@ export async function supplyInput(
   if (!guarded.ok) return guarded
   return world.db.transaction(async (tx): Promise<Decision<StoredCommand>> => {
     const found = await lockCase(tx, workspaceId, commandId)
-    const task = found && taskOf({ world, command: found.command })
-    if (!found || !task) return refuseMissing()
+    if (!found) return refuseMissing()
     const { command } = found
     // Whoever may stop it may also answer for it.
     const allowed = decideMayCancel({ cancellable_by: ['requester', 'admin'] }, command, by)
@@ -41,6 +41,8 @@ export async function supplyInput(
       const refusal = refuse('commands.command.not_waiting', reason, { facts: { status: command.status } })
       return recordRefusal(tx, world, by, command, 'validated', refusal)
     }
+    const task = taskOf({ world, command })
+    if (!task) return refuseTaskGone(command)
     const payload = { ...command.payload, ...input }
     const secrets = checkSecrets(payload, task.type.fields)
     if (!secrets.ok) return { ...secrets, path: `input.${secrets.path ?? ''}` }

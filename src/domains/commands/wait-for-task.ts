@@ -1,5 +1,5 @@
 /** An approved command whose task left the catalog: its row says so, the log says so, and it looks again until the task is back. */
-import { quote } from '#kernel/refusal'
+import { quote, type Refusal, refuse } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import type { StoredCommand } from './command-row.ts'
 import type { StepEnd } from './end-failed.ts'
@@ -11,6 +11,16 @@ const LOOK_AGAIN_MS = 30_000
 
 export function sayTaskGone({ task_name, command_type }: Pick<StoredCommand, 'task_name' | 'command_type'>): string {
   return `its task ${quote(task_name ?? command_type)} is not in the catalog; it goes on when the task is back`
+}
+
+/** To whoever would change what it is asked to do: only its task knows what fits. */
+export function refuseTaskGone({
+  task_name,
+  command_type,
+}: Pick<StoredCommand, 'task_name' | 'command_type'>): Refusal {
+  return refuse('task_unknown', `The task ${quote(task_name ?? command_type)} of this command is not in the catalog.`, {
+    hint: 'Try again when the task is back, or cancel the command.',
+  })
 }
 
 export async function waitForTask(turn: Turn): Promise<StepEnd> {

@@ -130,7 +130,7 @@ export const workHints = {
   'connectors.connector.not_found': 'GET /connectors lists them.',
   'connectors.address.not_allowed': 'Call an address that the connector declares, or declare this one.',
   'connectors.path.not_allowed': 'Stay inside the folder that the connector declares.',
-  'connectors.definition.not_found': 'GET /connectors/{id}/definitions lists what is known.',
+  'connectors.definition.not_found': 'Look at the connector: only some describe themselves, and only after a check.',
   'connectors.definition.changed': 'Look at it again, then approve that one.',
   'connectors.definition.unreadable': 'Ask whoever runs that server to mend it; until then the tool stays closed.',
   'connectors.definition.unavailable': 'Check that the provider answers, then ask again.',

@@ -27,7 +27,13 @@ export async function checkDefinitions(
 ): Promise<Decision<readonly StoredDefinition[]>> {
   const { look } = connector
   if (!look)
-    return refuse('connectors.definition.not_found', `${definition.name} says nothing about itself that could change.`)
+    return refuse(
+      'connectors.definition.not_found',
+      `${definition.name} says nothing about itself that could change.`,
+      {
+        hint: 'Nothing is to be approved: its contract stands in the project.',
+      },
+    )
   const scrubber = openScrubber()
   const secrets = await openSecretDoor(world.secrets, definition, scrubber)
   const unavailable = (reason: string) => refuse('connectors.definition.unavailable', `${definition.name}: ${reason}`)

@@ -23,13 +23,16 @@ export const notificationView = z
 /** Whose inbox: the person, and every name under which a message may have been sent to them. */
 export type Inbox = { readonly workspaceId: string; readonly userId: string; readonly recipients: readonly string[] }
 
+/** `before`: only what was sent before this message. */
+export type InboxPage = { readonly limit: number; readonly onlyUnread?: boolean; readonly before?: string | null }
+
 export function listNotifications(
   sql: Sql,
   inbox: Inbox,
-  page: { readonly limit: number; readonly onlyUnread?: boolean },
+  { limit, onlyUnread = false, before = null }: InboxPage,
 ): Promise<readonly StoredNotification[]> {
   const { workspaceId, recipients, userId } = inbox
-  return sql.run(listNotificationsSql, [workspaceId, recipients, userId, page.limit, page.onlyUnread === true, null])
+  return sql.run(listNotificationsSql, [workspaceId, recipients, userId, limit, onlyUnread, null, before])
 }
 
 /** Reading it again changes nothing: the first time stands. */
@@ -40,7 +43,7 @@ export async function readNotification(
   at: Date,
 ): Promise<Decision<StoredNotification>> {
   await sql.run(markNotificationsReadSql, [workspaceId, recipients, userId, notificationId, at])
-  const [read] = await sql.run(listNotificationsSql, [workspaceId, recipients, userId, 1, false, notificationId])
+  const [read] = await sql.run(listNotificationsSql, [workspaceId, recipients, userId, 1, false, notificationId, null])
   return read ? accept(read) : refuse('connectors.notification.not_found', 'No such message was sent to you here.')
 }
 

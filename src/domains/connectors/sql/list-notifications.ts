@@ -19,7 +19,7 @@ export const SENT_TO = `t.workspace_id = $1::uuid and t.operation = 'send_app_no
            and e.status = 'succeeded' and e.idempotency_key = t.idempotency_key
            and e.connector_invocation_id < t.connector_invocation_id)`
 
-/** $3 the person, $4 limit, $5 whether only what is not read, $6 one message or null. */
+/** $3 the person, $4 limit, $5 whether only what is not read, $6 one message or null, $7 only those sent before this one, or null. */
 export const listNotificationsSql = statement<StoredNotification>(
   'connectors_list_notifications',
   `select t.connector_invocation_id, t.command_id, t.request_payload ->> 'subject' as subject,
@@ -30,6 +30,7 @@ export const listNotificationsSql = statement<StoredNotification>(
     where ${SENT_TO}
       and (not $5::boolean or r.read_at is null)
       and ($6::uuid is null or t.connector_invocation_id = $6::uuid)
+      and ($7::uuid is null or t.connector_invocation_id < $7::uuid)
     order by t.connector_invocation_id desc
     limit $4`,
 )

@@ -1,0 +1,44 @@
+/** What the server refuses ends in words of the command line: verbs and ids, never routes. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { refuse } from '#kernel/refusal'
+import { refusalHints } from '#kernel/refusal-hints'
+import type { RefusalCode } from '#kernel/refusal-codes'
+import { memoryPath } from './memory-view.ts'
+import { withHint } from './next-hint.ts'
+
+const ROUTE = /\b(?:GET|POST|PATCH|DELETE) \//
+const ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
+
+test('no route reaches the terminal: every hint that names one has a verb in its place', () => {
+  const codes = (Object.keys(refusalHints) as RefusalCode[]).filter((code) => ROUTE.test(refusalHints[code]))
+  assert.ok(codes.length > 10)
+  const left = codes.filter((code) => {
+    // As it comes from the server, which never leaves the hint out.
+    const { hint = '' } = withHint(refuse(code, 'No.', { hint: refusalHints[code] }), '/elsewhere')
+    return hint === '' || ROUTE.test(hint)
+  })
+  assert.deepEqual(left, [])
+})
+
+test('the id that was named stands in the command to type next', () => {
+  const refusal = refuse('commands.command.not_failed', 'Only a failed command runs again.')
+  assert.match(withHint(refusal, `/commands/${ID}/retry`).hint ?? '', new RegExp(`concord commands show ${ID}\``))
+  assert.match(withHint(refusal, '/commands').hint ?? '', /concord commands show <id>/)
+})
+
+test('a mistyped id of memory names the list that has it', () => {
+  for (const [kind, place, verb] of [
+    ['memory', 'records', 'concord memory search'],
+    ['memory_consent', 'consents', 'concord memory consent list'],
+    ['memory_erasure', 'erasures', 'request to forget'],
+  ] as const) {
+    const path = memoryPath(kind, place, 'foo')
+    assert.ok(!path.ok && path.hint?.includes(verb))
+  }
+})
+
+test('what the server says of the case itself is kept, before our own', () => {
+  const near = refuse('task_unknown', 'There is no task.', { hint: 'Did you mean `Generate Report`?' })
+  assert.match(withHint(near, '/commands').hint ?? '', /^Did you mean `Generate Report`\? `concord task-types`/)
+})
