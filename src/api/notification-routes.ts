@@ -8,12 +8,12 @@ import {
   readNotification,
   toNotificationView,
 } from '#domains/connectors'
-import { encodeId } from '#kernel/ids'
 import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
 import { readPage } from './read-page.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
+import { recipientNames } from './recipient-names.ts'
 import { headOf } from './route-head.ts'
 import {
   bodyProblems,
@@ -79,9 +79,8 @@ const postReadAll = createRoute({
 
 /** A message is sent to a name; these are the names of whoever asks. */
 function inboxOf(c: ApiContext): Inbox {
-  const { userId, externalId, email } = principalOf(c)
-  const recipients = [`user:${userId}`, encodeId('user', userId), externalId, ...(email === null ? [] : [email])]
-  return { workspaceId: workspaceOf(c).id, userId, recipients }
+  const principal = principalOf(c)
+  return { workspaceId: workspaceOf(c).id, userId: principal.userId, recipients: recipientNames(principal) }
 }
 
 export function notificationRoutes({ db, now, cursorKey }: Pick<ApiDeps, 'db' | 'now' | 'cursorKey'>) {
