@@ -53,7 +53,8 @@ function effect(kind: Kind) {
       defineRetryPolicy({
         operation,
         retryable: retryableErrorClasses,
-        max_attempts: 100,
+        // Of what is held so many are half a minute: a stop that was lost with its server must not hold up the end of the run.
+        max_attempts: kind === 'held' ? 30 : 100,
         // What is held is asked for until somebody stops it: not so often that it is all the machine does.
         backoff_seconds: kind === 'held' ? [0.3, 0.6, 1] : [0.05, 0.1, 0.2, 0.3],
         requires_idempotency_key: true,
