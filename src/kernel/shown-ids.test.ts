@@ -35,6 +35,7 @@ test('in a result only what effects have from Concord is ours', () => {
 test('the target of an event is shown by its type', () => {
   const shown = withShownTarget({ target_type: 'approval', target_id: UUID, command_id: UUID, n: 1 })
   assert.deepEqual(shown, { target_type: 'approval', target_id: `appr_${HEX}`, command_id: `cmd_${HEX}`, n: 1 })
+  assert.deepEqual(withShownTarget({ target_type: 'schedule', target_id: UUID })['target_id'], `csched_${HEX}`)
   const none = { target_type: 'request', target_id: null }
   assert.deepEqual(withShownTarget(none), none)
 })

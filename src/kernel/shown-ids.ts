@@ -5,8 +5,8 @@ import { isUuid } from './uuid.ts'
 /** What effects get from Concord and hand on in their results; any other UUID there is somebody else's, and stays as it came. */
 export const handedOnIds: ReadonlySet<string> = new Set(['artifact', 'command', 'approval', 'domain_effect', 'memory'])
 
-/** The column of an effect has a longer name than its kind. */
-const kindOfName: Readonly<Record<string, IdKind>> = { domain_effect: 'effect' }
+/** The column of an effect has a longer name than its kind, a schedule of commands a shorter one. */
+const kindOfName: Readonly<Record<string, IdKind>> = { domain_effect: 'effect', schedule: 'command_schedule' }
 
 /** All kinds, for what Concord itself wrote, or only those of a list. */
 export function withShownIds(value: unknown, kinds?: ReadonlySet<string>): unknown {
