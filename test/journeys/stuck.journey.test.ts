@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
-import { test } from 'node:test'
+import { test, type TestContext } from 'node:test'
 import { decideApproval } from '#domains/approvals'
 import { openDrive } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
@@ -64,9 +64,10 @@ test('concord stuck lists what waits for a person, doctor says so, and resume ta
   assert.match((await concord('stuck')).err, /Nothing is stuck\./)
 })
 
-test('an approved command whose task left the catalog is listed by stuck and counted by doctor, and resume lets it look again', async (t) => {
+/** Commands on a database of their own, and what an operator's program has to know to look at it. */
+async function openOperated(t: TestContext) {
   const database = await openTestDb({ role: 'concord_engine' })
-  const home = await mkdtemp(join(tmpdir(), 'concord-gone-'))
+  const home = await mkdtemp(join(tmpdir(), 'concord-operated-'))
   const clock = aWorld(database.db)
   const room = openRoomOn(clock, await aTenant(clock))
   t.after(async () => {
@@ -75,6 +76,11 @@ test('an approved command whose task left the catalog is listed by stuck and cou
     await rm(home, { recursive: true, force: true })
   })
   const env = { CONCORD_HOME: home, DATABASE_URL: database.url, CONCORD_UNSAFE_TEST: '1', CONCORD_LOG_LEVEL: 'error' }
+  return { database, room, env }
+}
+
+test('an approved command whose task left the catalog is listed by stuck and counted by doctor, and resume lets it look again', async (t) => {
+  const { database, room, env } = await openOperated(t)
   const concord = (...args: string[]) => runConcord(args, { env })
   // The first look makes the tables of the runtime.
   assert.deepEqual(JSON.parse((await concord('--json', 'stuck')).out), { items: [] })
@@ -117,16 +123,7 @@ test('an approved command whose task left the catalog is listed by stuck and cou
 })
 
 test('an abort takes a command from every turn and is on record with the login of its operator, as is the resume', async (t) => {
-  const database = await openTestDb({ role: 'concord_engine' })
-  const home = await mkdtemp(join(tmpdir(), 'concord-abort-'))
-  const clock = aWorld(database.db)
-  const room = openRoomOn(clock, await aTenant(clock))
-  t.after(async () => {
-    await room.close()
-    await database.close()
-    await rm(home, { recursive: true, force: true })
-  })
-  const base = { CONCORD_HOME: home, DATABASE_URL: database.url, CONCORD_UNSAFE_TEST: '1', CONCORD_LOG_LEVEL: 'error' }
+  const { database, room, env: base } = await openOperated(t)
   const concord = (...args: string[]) => runConcord(args, { env: { ...base, CONCORD_ENVIRONMENT: 'staging' } })
   const commandId = await room.submit({ subject: 's' })
   const id = encodeId('command', commandId)
