@@ -145,7 +145,7 @@ describe('a real run', () => {
       both.all
         .filter(({ file }) => file !== 'one.test.ts')
         .map(({ file, titles, outcome }) => [file, titles, outcome])
-        .sort(),
+        .toSorted(([a], [b]) => String(a).localeCompare(String(b))),
       [
         ['bad.test.ts', ['bad', `[${prefix}-01] holds`], 'failed'],
         ['good.test.ts', ['good', `[${prefix}-01] holds`], 'passed'],
