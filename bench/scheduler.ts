@@ -40,7 +40,7 @@ function must<T>(decision: Decision<T>): T {
 async function open(file: string, workers = 1): Promise<Scheduler> {
   const now = () => new Date()
   const world = { now, random: Math.random, newId: uuidV7Generator(now, randomBytes) }
-  const scheduler = must(openScheduler({ file, world, settings: { workers } }))
+  const scheduler = must(openScheduler({ file, deps: world, settings: { workers } }))
   must(await recover(scheduler, { endOrphan: async () => 'gone' }))
   return scheduler
 }

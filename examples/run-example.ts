@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { openLog } from '#app/log'
 import { type OpenedWork, openWork } from '#app/open-work'
-import type { CommandWorld } from '#domains/commands'
-import { type ArtifactWorld, builtInArtifactTypes, openArtifactTypes, openDiskStore } from '#domains/artifacts'
+import type { CommandDeps } from '#domains/commands'
+import { type ArtifactDeps, builtInArtifactTypes, openArtifactTypes, openDiskStore } from '#domains/artifacts'
 import type { Decision } from '#kernel/refusal'
 import { uuidV7Generator } from '#kernel/uuid'
 import type { Runtime } from '#runtime'
@@ -24,8 +24,8 @@ export type Stage = Desk &
   Notebook & {
     readonly db: Db
     readonly runtime: Runtime
-    readonly commands: CommandWorld
-    readonly artifacts: ArtifactWorld
+    readonly commands: CommandDeps
+    readonly artifacts: ArtifactDeps
     readonly startSchedules: OpenedWork['startSchedules']
     readonly company: Company
     readonly vendor: Vendor
@@ -84,7 +84,7 @@ async function open(settings: ExampleSettings, closers: (() => Promise<unknown>)
     newId: world.newId,
     contentBytesMax: CONTENT_BYTES_MAX,
   })
-  const artifacts: ArtifactWorld = {
+  const artifacts: ArtifactDeps = {
     ...world,
     types: granted(openArtifactTypes(builtInArtifactTypes)),
     stores: [store],

@@ -5,12 +5,12 @@ export {
   type Project,
   type Environment,
   readConfig,
-  realWorld,
+  systemDeps,
   type RunningServer,
   type StartOptions,
   startServer,
   version,
-  type World,
+  type SystemDeps,
 } from '#app'
 export type { Decision, Refusal } from '#kernel/refusal'
 export { type ArtifactType, defineArtifactType } from '#domains/artifacts'

@@ -13,7 +13,7 @@ import {
 } from '#domains/commands'
 import { openWork } from '#app/open-work'
 import { openLog } from '#app/log'
-import { realWorld } from '#app/world'
+import { systemDeps } from '#app/system-deps'
 import { errorClasses } from '#kernel/error-classes'
 import type { Db } from '#store'
 import { noArtifacts } from '#test/no-artifacts'
@@ -93,7 +93,7 @@ function definitions(begun: (subject: unknown) => void): readonly Definition[] {
 }
 
 export async function openCommandHouse(db: Db): Promise<CommandHouse> {
-  const world = realWorld()
+  const world = systemDeps()
   const tenant = await aTenant({ db, ...world })
   const begun = openBell()
   const ended = openBell()

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { openScheduler, type RunEvent, runScheduler, type Scheduler, type JobTypeBody } from '#domains/scheduler'
 import { realWait } from '#app/scheduler'
-import { realWorld } from '#app/world'
+import { systemDeps } from '#app/system-deps'
 
 export type Example = {
   readonly folder: string
@@ -17,7 +17,7 @@ export type Example = {
 
 export function openExample(jobTypes: readonly JobTypeBody[], now = () => new Date()): Example {
   const folder = mkdtempSync(join(tmpdir(), 'concord-example-'))
-  const opened = openScheduler({ file: join(folder, 'jobs.db'), world: { ...realWorld(), now }, jobTypes })
+  const opened = openScheduler({ file: join(folder, 'jobs.db'), deps: { ...systemDeps(), now }, jobTypes })
   if (!opened.ok) throw new Error(opened.reason)
   const scheduler = opened.value
   return {

@@ -6,7 +6,7 @@ import {
   createUser,
   createWorkspace,
   grantOrgRole,
-  type IdentityWorld,
+  type IdentityDeps,
   type PlatformRole,
   type Principal,
 } from '#domains/identity'
@@ -35,7 +35,7 @@ function made<T>(decision: Decision<T>): T {
   throw new Error(`${decision.code}: ${decision.reason}`)
 }
 
-export async function openCompany(world: IdentityWorld): Promise<Company> {
+export async function openCompany(world: IdentityDeps): Promise<Company> {
   const by = bySystem(TRACE)
   const org = made(await createOrg(world, by, { slug: 'acme', name: 'Acme' }))
   const people: Partial<Record<PersonName, Principal>> = {}

@@ -1,13 +1,13 @@
 /** What a person does at Concord, and what a story reads off it: submit, answer, cancel, wait, and look at the record. */
 import assert from 'node:assert/strict'
 import { setTimeout as wait } from 'node:timers/promises'
-import { type ApprovalWorld, type Decided, decideApproval, listApprovals } from '#domains/approvals'
+import { type ApprovalDeps, type Decided, decideApproval, listApprovals } from '#domains/approvals'
 import {
   actingFor,
   type Cancelled,
   cancelCommand,
-  type CommandCase,
-  type CommandWorld,
+  type CommandWithEffects,
+  type CommandDeps,
   getCase,
   listCommandEvents,
   submitCommand,
@@ -27,8 +27,8 @@ export type Desk = {
   supply(who: Principal, commandId: string, input: JsonObject): Promise<void>
   cancel(who: Principal, commandId: string, reason: string): Promise<Decision<Cancelled>>
   /** Waits until the command is like this; a failure shows how it is instead. */
-  reach(commandId: string, isThere: (found: CommandCase) => boolean): Promise<CommandCase>
-  reachStatus(commandId: string, status: string): Promise<CommandCase>
+  reach(commandId: string, isThere: (found: CommandWithEffects) => boolean): Promise<CommandWithEffects>
+  reachStatus(commandId: string, status: string): Promise<CommandWithEffects>
   /** The open questions of a command, by who is asked. */
   asked(commandId: string): Promise<readonly { readonly approver: string; readonly approvalId: string }[]>
   answer(who: Principal, approvalId: string, answer: Answer): Promise<Decision<Decided>>
@@ -51,8 +51,8 @@ export async function eventually<T>(look: () => Promise<T | undefined>, otherwis
 }
 
 export type DeskRooms = {
-  readonly commands: CommandWorld
-  readonly approvals: ApprovalWorld
+  readonly commands: CommandDeps
+  readonly approvals: ApprovalDeps
   readonly workspaceId: string
 }
 
@@ -62,7 +62,7 @@ export function openDesk({ commands, approvals, workspaceId }: DeskRooms): Desk 
   const events = (commandId: string) =>
     listCommandEvents(db, workspaceId, commandId, { afterSeq: null, limit: EVENTS_MAX })
 
-  function reach(commandId: string, isThere: (found: CommandCase) => boolean): Promise<CommandCase> {
+  function reach(commandId: string, isThere: (found: CommandWithEffects) => boolean): Promise<CommandWithEffects> {
     let last = 'absent'
     const look = async () => {
       const found = await getCase(db, workspaceId, commandId)

@@ -1,6 +1,6 @@
 /** What a person lets Concord remember about how they travel, and what a story reads of it. */
-import { actingFor, type CommandWorld, type MemoryProposal, proposeMemory } from '#domains/commands'
-import { decideConsent, grantConsent, type MemoryWorld, searchMemory, type StoredConsent } from '#domains/memory'
+import { actingFor, type CommandDeps, type MemoryProposal, proposeMemory } from '#domains/commands'
+import { decideConsent, grantConsent, type MemoryDeps, searchMemory, type StoredConsent } from '#domains/memory'
 import type { Principal } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision } from '#kernel/refusal'
@@ -21,7 +21,7 @@ const kept = { memory_type: 'preference', scope: 'user' } as const
 const CERTAIN = 1
 const MEMORIES_MAX = 10
 
-export function openNotebook(commands: CommandWorld, memory: MemoryWorld, workspaceId: string): Notebook {
+export function openNotebook(commands: CommandDeps, memory: MemoryDeps, workspaceId: string): Notebook {
   return {
     remember: (who, content) =>
       proposeMemory(commands, memory, actingFor(who, TRACE), {

@@ -3,7 +3,7 @@ import { createRoute } from '@hono/zod-openapi'
 import {
   actingFor,
   actionView,
-  type CommandWorld,
+  type CommandDeps,
   proposeAction,
   proposeActionBody,
   toActionView,
@@ -27,7 +27,7 @@ const postAction = createRoute({
   },
 })
 
-export function agentActionRoutes(world: CommandWorld) {
+export function agentActionRoutes(world: CommandDeps) {
   return newRouter().openapi(postAction, async (c) => {
     const body = c.req.valid('json')
     const principal = principalOf(c)

@@ -1,18 +1,18 @@
 /** Everything the API needs from outside, as arguments: nothing here reads an environment, a clock or chance by itself. */
 import type { Hono } from 'hono'
-import type { ApprovalWorld } from '#domains/approvals'
-import type { ArtifactWorld } from '#domains/artifacts'
-import type { CommandWorld, WebhookSource } from '#domains/commands'
+import type { ApprovalDeps } from '#domains/approvals'
+import type { ArtifactDeps } from '#domains/artifacts'
+import type { CommandDeps, WebhookSource } from '#domains/commands'
 import type { Connectors } from '#domains/connectors'
 import type { Principal } from '#domains/identity'
-import type { MemoryWorld } from '#domains/memory'
-import type { ScheduleWorld } from '#domains/schedules'
+import type { MemoryDeps } from '#domains/memory'
+import type { ScheduleDeps } from '#domains/schedules'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
 import type { Db } from '#store'
 import type { EventFeed } from './event-stream.ts'
 import type { ApiEnv } from './request-context.ts'
-import type { SchedulerFace } from './scheduler-face.ts'
+import type { SchedulerApi } from './scheduler-api.ts'
 
 /** The part of a pino logger that the API uses. */
 export type ApiLog = {
@@ -66,13 +66,13 @@ export type RuntimeStatus = { readonly name: string; readonly ok: boolean }
 
 /** The governed path; an API without it serves identity and events alone. */
 export type GovernedWork = {
-  readonly commands: CommandWorld
-  readonly approvals: ApprovalWorld
-  readonly artifacts?: ArtifactWorld
-  readonly schedules?: ScheduleWorld
+  readonly commands: CommandDeps
+  readonly approvals: ApprovalDeps
+  readonly artifacts?: ArtifactDeps
+  readonly schedules?: ScheduleDeps
   readonly connectors?: Connectors
   readonly webhooks: readonly WebhookSource[]
-  readonly memory?: MemoryWorld
+  readonly memory?: MemoryDeps
 }
 
 export type ApiDeps = {
@@ -87,7 +87,7 @@ export type ApiDeps = {
   readonly schemaVersions: () => Promise<SchemaVersions>
   readonly work?: GovernedWork
   /** The scheduler of this machine, when the server runs it; its routes say so when it does not. */
-  readonly scheduler?: SchedulerFace
+  readonly scheduler?: SchedulerApi
   readonly runtimeStatus?: () => Promise<RuntimeStatus>
   /** Seals page cursors; the same in every process of one installation. */
   readonly cursorKey: Uint8Array

@@ -8,7 +8,7 @@ import {
   type ApprovalDetailView,
   type ApprovalRequest,
   type ApprovalView,
-  type ApprovalWorld,
+  type ApprovalDeps,
   requestApproval,
   type ResolvedApprovalView,
 } from '#domains/approvals'
@@ -22,14 +22,14 @@ type Page<T> = { readonly items: readonly T[]; readonly next_cursor: string | nu
 describe('the routes of the approvals room', () => {
   let api: TestApi
   let app: Api
-  let world: ApprovalWorld
+  let world: ApprovalDeps
   let finance: TestPerson
   let agent: TestPerson
 
   before(async () => {
     api = await openTestApi({ defaultWorkspace: 'main' })
     const { db, newId } = api.world
-    const owner: ApprovalWorld['owner'] = {
+    const owner: ApprovalDeps['owner'] = {
       onResolved: () => Promise.resolve(),
       revise: async (_, approval, edited) =>
         accept([await requestFor({ commandId: approval.command_id, content: { ...aContent(), arguments: edited } })]),

@@ -3,7 +3,7 @@ import { createRoute, z } from '@hono/zod-openapi'
 import {
   approvalDetailView,
   approvalStatus,
-  type ApprovalWorld,
+  type ApprovalDeps,
   approvalView,
   decideApproval,
   findBlocked,
@@ -99,9 +99,9 @@ const postResolve = createRoute({
   },
 })
 
-export type ApprovalDeps = Pick<ApiDeps, 'cursorKey'> & { readonly approvals: ApprovalWorld }
+export type ApprovalRouteDeps = Pick<ApiDeps, 'cursorKey'> & { readonly approvals: ApprovalDeps }
 
-export function approvalRoutes({ approvals: world, cursorKey }: ApprovalDeps) {
+export function approvalRoutes({ approvals: world, cursorKey }: ApprovalRouteDeps) {
   const cursors = openPageCursors(cursorKey)
   const around = async (c: ApiContext, shown: readonly StoredApproval[]) => ({
     names: await listNames(world.db, principalOf(c).orgId, personsNamed(shown)),

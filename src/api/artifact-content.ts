@@ -1,8 +1,8 @@
 /** Hands out the content of an artifact as a file: checked, in parts where asked, and never as something that a browser would show or run. */
-import { type ArtifactWorld, openContent, parseRange, type StoredArtifact, toArtifactView } from '#domains/artifacts'
+import { type ArtifactDeps, openContent, parseRange, type StoredArtifact, toArtifactView } from '#domains/artifacts'
 import { answerProblem, type ApiContext } from './request-context.ts'
 
-export async function answerContent(c: ApiContext, world: ArtifactWorld, artifact: StoredArtifact): Promise<Response> {
+export async function answerContent(c: ApiContext, world: ArtifactDeps, artifact: StoredArtifact): Promise<Response> {
   const etag = `"${artifact.checksum}"`
   const opened = await openContent(world, artifact)
   if (!opened.ok) return answerProblem(c, opened)

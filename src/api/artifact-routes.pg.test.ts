@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import {
   type ArtifactView,
-  type ArtifactWorld,
+  type ArtifactDeps,
   openDiskStore,
   type StoredArtifact,
   writeArtifact,
@@ -24,7 +24,7 @@ describe('the routes of the artifacts room', () => {
   let api: TestApi
   let app: Api
   let room: TestRoom
-  let world: ArtifactWorld
+  let world: ArtifactDeps
   let folder: string
 
   before(async () => {

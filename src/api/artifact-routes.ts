@@ -2,7 +2,7 @@
 import { createRoute, z } from '@hono/zod-openapi'
 import {
   artifactStatus,
-  type ArtifactWorld,
+  type ArtifactDeps,
   artifactView,
   cancelArtifact,
   finishArtifact,
@@ -17,7 +17,7 @@ import {
   toArtifactView,
   unpublishArtifact,
 } from '#domains/artifacts'
-import { actingFor, type CommandWorld, PUBLISH_ARTIFACT, submitCommand, submittedView } from '#domains/commands'
+import { actingFor, type CommandDeps, PUBLISH_ARTIFACT, submitCommand, submittedView } from '#domains/commands'
 import { idField } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import type { ApiDeps } from './api-deps.ts'
@@ -121,11 +121,7 @@ const postUnpublish = move('unpublish', 'unpublishArtifact', 'Take it back', 'ad
 const postHold = move('hold', 'holdArtifact', 'Keep it whatever its retention says', 'admin')
 const postRelease = move('release', 'releaseArtifact', 'Let retention have it again', 'admin')
 
-export function artifactRoutes(
-  { cursorKey }: Pick<ApiDeps, 'cursorKey'>,
-  commands: CommandWorld,
-  world: ArtifactWorld,
-) {
+export function artifactRoutes({ cursorKey }: Pick<ApiDeps, 'cursorKey'>, commands: CommandDeps, world: ArtifactDeps) {
   const cursors = openPageCursors(cursorKey)
   const find = (c: ApiContext, artifactId: string) =>
     getArtifact(world.db, principalOf(c), workspaceOf(c).id, artifactId)

@@ -1,7 +1,7 @@
 /** The audit of a workspace and its counts. */
 import { createRoute, z } from '@hono/zod-openapi'
 import {
-  type CommandWorld,
+  type CommandDeps,
   countArchiveFiles,
   countCommands,
   eventView,
@@ -67,7 +67,7 @@ const getStats = createRoute({
 
 const DAYS_MS = 30 * 24 * 3_600_000
 
-export function auditRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Pick<CommandWorld, 'now'>) {
+export function auditRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Pick<CommandDeps, 'now'>) {
   const cursors = openPageCursors(deps.cursorKey)
   return newRouter()
     .openapi(getAudit, async (c) => {

@@ -7,7 +7,7 @@ import {
   cancelledView,
   commandStatus,
   commandView,
-  type CommandWorld,
+  type CommandDeps,
   getCase,
   inputBody,
   listCommands,
@@ -110,7 +110,7 @@ const postRetry = action(
   commandView,
 )
 
-export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: CommandWorld) {
+export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: CommandDeps) {
   const cursors = openPageCursors(deps.cursorKey)
   const acting = (c: ApiContext) => actingFor(principalOf(c), c.get('ids').traceId)
   const named = (c: ApiContext, commandId: string) => ({ workspaceId: workspaceOf(c).id, commandId })

@@ -4,7 +4,7 @@ import { findBlocked, findPending, listEdits } from '#domains/approvals'
 import {
   actorsOf,
   archivedView,
-  type CommandWorld,
+  type CommandDeps,
   effectView,
   eventView,
   explainCommand,
@@ -66,7 +66,7 @@ const getExplanation = createRoute({
   responses: { 200: jsonAnswer(explanationView, 'The chain, in plain words.'), ...problems(400, 404, 422) },
 })
 
-export function commandStoryRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: CommandWorld) {
+export function commandStoryRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: CommandDeps) {
   const cursors = openPageCursors(deps.cursorKey)
   const find = (c: ApiContext, commandId: string) => getCase(deps.db, workspaceOf(c).id, commandId)
 
@@ -101,7 +101,7 @@ export function commandStoryRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, worl
       })
       const edits = await listEdits(deps.db, { workspaceId: workspaceOf(c).id, commandId })
       const names = await listNames(deps.db, principalOf(c).orgId, actorsOf(found.value, events, edits))
-      const task = taskOf({ world, command: found.value.command })
+      const task = taskOf({ deps: world, command: found.value.command })
       const pending = await findPending(deps.db, { workspaceId: workspaceOf(c).id, commandId })
       const blocked = [...(await findBlocked(deps.db, pending)).values()]
       const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, blocked }

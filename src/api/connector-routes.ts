@@ -125,9 +125,11 @@ const postApprove = createRoute({
   responses: { 200: jsonAnswer(definitionView, 'The definition, approved.'), ...problems(404, 409, ...bodyProblems) },
 })
 
-export type ConnectorDeps = Pick<ApiDeps, 'cursorKey' | 'db' | 'now' | 'newId'> & { readonly connectors: Connectors }
+export type ConnectorRouteDeps = Pick<ApiDeps, 'cursorKey' | 'db' | 'now' | 'newId'> & {
+  readonly connectors: Connectors
+}
 
-export function connectorRoutes({ db, cursorKey, now, newId, connectors }: ConnectorDeps) {
+export function connectorRoutes({ db, cursorKey, now, newId, connectors }: ConnectorRouteDeps) {
   const cursors = openPageCursors(cursorKey)
   const isOpen = (name: string) => !connectors.isOpen(name)
   const find = (id: string) => connectors.definitions.find(({ connector_id }) => connector_id === id)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Hono } from 'hono'
 import { decideApproval } from '#domains/approvals'
-import { type CommandWorld, listParked, openDrive } from '#domains/commands'
+import { type CommandDeps, listParked, openDrive } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import { call, openTestApi, type TestApi } from '#test/api'
 import { decider, nextFence, openRoomOn, pendingOf, type TestRoom } from '#test/commands'
@@ -25,7 +25,7 @@ describe('the explanation', () => {
   let app: Api
   let room: TestRoom
 
-  const serve = (world: CommandWorld) =>
+  const serve = (world: CommandDeps) =>
     api.with({
       extraRoutes: (router) => {
         // The routers' exact types say nothing more here and are too deep for the compiler to add up.

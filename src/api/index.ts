@@ -11,7 +11,7 @@ export {
   type SchemaVersions,
 } from './api-deps.ts'
 export { type EventFeedOptions, openEventFeed } from './domain-event-feed.ts'
-export type { SchedulerFace } from './scheduler-face.ts'
+export type { SchedulerApi } from './scheduler-api.ts'
 export { type EventFeed, type FollowEvents, type StreamedEvent, streamEvents } from './event-stream.ts'
 export { judgeFault } from './fault.ts'
 export { describeApi, type OpenApiDocument } from './openapi.ts'

@@ -1,7 +1,7 @@
 /** What waits to be remembered, with the consent of its subject, and the yes or no of a person; and the consents themselves. */
 import { createRoute, z } from '@hono/zod-openapi'
 import { decideCandidate } from '#domains/commands'
-import type { ApprovalWorld } from '#domains/approvals'
+import type { ApprovalDeps } from '#domains/approvals'
 import {
   CANDIDATE_ID,
   candidateDetailView,
@@ -18,7 +18,7 @@ import {
   grantConsentBody,
   listCandidates,
   listConsents,
-  type MemoryWorld,
+  type MemoryDeps,
   revokeConsent,
   subjectField,
   toCandidateView,
@@ -109,8 +109,8 @@ const postRevoke = createRoute({
 })
 
 export type MemoryCandidateDeps = Pick<ApiDeps, 'cursorKey'> & {
-  readonly approvals: ApprovalWorld
-  readonly memory: MemoryWorld
+  readonly approvals: ApprovalDeps
+  readonly memory: MemoryDeps
 }
 
 export function memoryCandidateRoutes({ approvals, memory, cursorKey }: MemoryCandidateDeps) {

@@ -1,6 +1,6 @@
 /** Forgetting: what is known about a subject, the request to erase it, its certificate, and the holds that stop it. */
 import { createRoute, z } from '@hono/zod-openapi'
-import { actingFor, type CommandWorld, requestForget } from '#domains/commands'
+import { actingFor, type CommandDeps, requestForget } from '#domains/commands'
 import {
   ERASURE_ID,
   erasureView,
@@ -11,7 +11,7 @@ import {
   holdListView,
   holdView,
   listHolds,
-  type MemoryWorld,
+  type MemoryDeps,
   placeHold,
   placeHoldBody,
   previewForget,
@@ -88,7 +88,7 @@ const postRelease = createRoute({
   responses: { 200: jsonAnswer(holdView, 'The hold.'), ...problems(400, 404, 422) },
 })
 
-export function memoryForgetRoutes(commands: CommandWorld, memory: MemoryWorld) {
+export function memoryForgetRoutes(commands: CommandDeps, memory: MemoryDeps) {
   return newRouter()
     .openapi(postPreview, async (c) => {
       const { subject } = c.req.valid('json')

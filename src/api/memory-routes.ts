@@ -1,12 +1,12 @@
 /** Remember, look up and show: what is handed out is on record, and what is proposed becomes a governed command. */
 import { createRoute, z } from '@hono/zod-openapi'
-import { actingFor, type CommandWorld, proposeMemory } from '#domains/commands'
+import { actingFor, type CommandDeps, proposeMemory } from '#domains/commands'
 import {
   MEMORY_ID,
   memoryListView,
   memoryType,
   memoryView,
-  type MemoryWorld,
+  type MemoryDeps,
   proposedView,
   proposeMemoryBody,
   readMemory,
@@ -76,7 +76,7 @@ const postMemory = createRoute({
   responses: { 202: jsonAnswer(proposedView, 'The candidate.'), ...problems(404, 409, ...bodyProblems) },
 })
 
-export function memoryRoutes(commands: CommandWorld, memory: MemoryWorld) {
+export function memoryRoutes(commands: CommandDeps, memory: MemoryDeps) {
   return newRouter()
     .openapi(getMemory, async (c) => {
       const { subject, memory_type, task_type, connector, q, limit } = c.req.valid('query')

@@ -12,7 +12,7 @@ import {
   removeSchedule,
   scheduleDetailView,
   scheduleView,
-  type ScheduleWorld,
+  type ScheduleDeps,
   toScheduleDetailView,
   toScheduleView,
 } from '#domains/schedules'
@@ -110,7 +110,7 @@ const deleteSchedule = createRoute({
   responses: { 204: { description: 'It fires no more.' }, ...problems(400, 404, 409, 422) },
 })
 
-export function scheduleRoutes({ cursorKey }: Pick<ApiDeps, 'cursorKey'>, world: ScheduleWorld) {
+export function scheduleRoutes({ cursorKey }: Pick<ApiDeps, 'cursorKey'>, world: ScheduleDeps) {
   const cursors = openPageCursors(cursorKey)
   const { db, catalog, now } = world.commands
   return newRouter()

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import fc from 'fast-check'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
-import { openTestFace, type TestFace } from '#test/scheduler-face'
+import { openTestSchedulerApi, type TestSchedulerApi } from '#test/scheduler-face'
 import { createTemplate, submitJob } from '#domains/scheduler'
 import type { Api } from './api.ts'
 
@@ -11,13 +11,13 @@ const aUuid = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405161'
 const absent = aUuid.replaceAll('-', '')
 describe('bad inputs of the scheduler', () => {
   let api: TestApi
-  let jobs: TestFace
+  let jobs: TestSchedulerApi
   let app: Api
   let template_id: string
   let job_id: string
   before(async () => {
     api = await openTestApi({ defaultWorkspace: 'main' })
-    jobs = openTestFace(api.ours.orgId)
+    jobs = openTestSchedulerApi(api.ours.orgId)
     app = api.with({ scheduler: jobs.face })
     const template = createTemplate(jobs.scheduler, { name: 'known', job_type: 'shell' })
     template_id = template.ok ? template.value.template_id : ''

@@ -31,10 +31,10 @@ import {
   groupParam,
   mayRun,
   openPage,
-  type SchedulerDeps,
+  type SchedulerRouteDeps,
   schedulerPage,
-  withFace,
-} from './scheduler-face.ts'
+  withScheduler,
+} from './scheduler-api.ts'
 
 const reads = headOf('scheduler', needs('reader', 'org'))
 const writes = headOf('scheduler', needs('writer', 'org'))
@@ -66,14 +66,14 @@ const getGroup = createRoute({
   request: { query, params: groupParam },
   responses: { 200: jsonAnswer(groupView, 'The group.'), ...problems(400, 404, 422) },
 })
-export function schedulerGroupRoutes(deps: SchedulerDeps) {
+export function schedulerGroupRoutes(deps: SchedulerRouteDeps) {
   const cursors = openPageCursors(deps.cursorKey)
   return newRouter()
     .openapi(getGroups, (c) => {
       const { cursor, ...page } = c.req.valid('query')
       const scope = ['listSchedulerGroups']
       const limit = limitOf(page)
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const before = openPage(cursors, scope, cursor)
         if (!before.ok) return before
         return listGroups(scheduler, { limit, ...(before.value === undefined ? {} : { before: before.value }) })
@@ -83,14 +83,14 @@ export function schedulerGroupRoutes(deps: SchedulerDeps) {
     })
     .openapi(postGroup, async (c) => {
       const body = await bodyOf<z.input<typeof submitGroupBody>>(c)
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const allowed = mayRun(c, scheduler, c.req.valid('json').jobs)
         return allowed.ok ? submitGroup(scheduler, body) : allowed
       })
       return done.ok ? c.json(toSubmittedGroupView(done.value), 201) : refused(c, done)
     })
     .openapi(getGroup, (c) => {
-      const done = withFace(c, deps, (scheduler) => readGroup(scheduler, c.req.valid('param').group_id))
+      const done = withScheduler(c, deps, (scheduler) => readGroup(scheduler, c.req.valid('param').group_id))
       return done.ok ? c.json(toGroupView(done.value), 200) : refused(c, done)
     })
 }

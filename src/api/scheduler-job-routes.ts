@@ -46,10 +46,10 @@ import {
   jobParam,
   mayRun,
   openPage,
-  type SchedulerDeps,
+  type SchedulerRouteDeps,
   schedulerPage,
-  withFace,
-} from './scheduler-face.ts'
+  withScheduler,
+} from './scheduler-api.ts'
 
 const reads = headOf('scheduler', needs('reader', 'org'))
 const writes = headOf('scheduler', needs('writer', 'org'))
@@ -139,12 +139,12 @@ const postRetry = createRoute({
   responses: { 201: jsonAnswer(jobView, 'The new job.'), ...problems(404, 409, ...bodyProblems) },
 })
 
-export function schedulerJobRoutes(deps: SchedulerDeps) {
+export function schedulerJobRoutes(deps: SchedulerRouteDeps) {
   const cursors = openPageCursors(deps.cursorKey)
   return newRouter()
     .openapi(postJob, async (c) => {
       const body = await bodyOf<SubmitJob>(c)
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const allowed = mayRun(c, scheduler, [c.req.valid('json')])
         return allowed.ok ? submitJob(scheduler, body) : allowed
       })
@@ -155,7 +155,7 @@ export function schedulerJobRoutes(deps: SchedulerDeps) {
       const { state, job_type: jobType, group_id: groupId, schedule_id: scheduleId } = query
       const scope = ['listSchedulerJobs', state ?? null, jobType ?? null, groupId ?? null, scheduleId ?? null]
       const limit = limitOf(query)
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const before = openPage(cursors, scope, query.cursor)
         if (!before.ok) return before
         const wanted = { state, jobType, groupId, scheduleId, before: before.value }
@@ -169,7 +169,7 @@ export function schedulerJobRoutes(deps: SchedulerDeps) {
       const query = c.req.valid('query')
       const scope = ['listSchedulerQueue']
       const limit = limitOf(query)
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const after = openPage(cursors, scope, query.cursor)
         if (!after.ok) return after
         return listQueue(scheduler, { limit, ...(after.value === undefined ? {} : { after: after.value }) })
@@ -179,13 +179,13 @@ export function schedulerJobRoutes(deps: SchedulerDeps) {
     })
     .openapi(getJob, (c) => {
       const { job_id } = c.req.valid('param')
-      const done = withFace(c, deps, (scheduler) => readWithChain(scheduler, job_id))
+      const done = withScheduler(c, deps, (scheduler) => readWithChain(scheduler, job_id))
       return done.ok ? c.json(done.value, 200) : refused(c, done)
     })
     .openapi(patchJob, async (c) => {
       const body = await bodyOf<z.input<typeof changeJobBody>>(c)
       const { job_id } = c.req.valid('param')
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const found = body.params === undefined ? undefined : readJob(scheduler, job_id)
         if (found && !found.ok) return found
         const allowed = mayRun(c, scheduler, found ? [{ job_type: found.value.job.job_type }] : [])
@@ -195,17 +195,17 @@ export function schedulerJobRoutes(deps: SchedulerDeps) {
     })
     .openapi(postMove, async (c) => {
       const body = await bodyOf<z.input<typeof placeJobBody>>(c)
-      const done = withFace(c, deps, (scheduler) => placeJob(scheduler, c.req.valid('param').job_id, body))
+      const done = withScheduler(c, deps, (scheduler) => placeJob(scheduler, c.req.valid('param').job_id, body))
       return done.ok ? c.json(toJobView(done.value), 200) : refused(c, done)
     })
     .openapi(postCancel, (c) => {
-      const done = withFace(c, deps, (scheduler) => endJob(scheduler, c.req.valid('param').job_id))
+      const done = withScheduler(c, deps, (scheduler) => endJob(scheduler, c.req.valid('param').job_id))
       if (!done.ok) return refused(c, done)
       const { ending, ...report } = done.value
       return c.json({ ...toJobReportView(report), ending }, 200)
     })
     .openapi(postRetry, (c) => {
-      const done = withFace(c, deps, (scheduler) => retryJob(scheduler, c.req.valid('param').job_id))
+      const done = withScheduler(c, deps, (scheduler) => retryJob(scheduler, c.req.valid('param').job_id))
       return done.ok ? c.json(toJobView(done.value), 201) : refused(c, done)
     })
 }

@@ -7,7 +7,7 @@ import { bearerOf } from './caller.ts'
 import { principalOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { newRouter, problems, queryOf, refused } from './route-kit.ts'
-import { findFace, jobParam, type SchedulerDeps } from './scheduler-face.ts'
+import { requireScheduler, jobParam, type SchedulerRouteDeps } from './scheduler-api.ts'
 
 const LOG_HEADERS = { 'content-type': 'text/plain; charset=utf-8', 'x-accel-buffering': 'no' }
 
@@ -37,10 +37,13 @@ const getLogs = createRoute({
 /** A description in text promises a string; a stream of one is the same for who reads it. */
 const answered = (response: Response) => response as never
 
-export function schedulerLogRoutes(deps: SchedulerDeps, limits: Pick<ApiLimits, 'heartbeatMs' | 'streamsPerKeyMax'>) {
+export function schedulerLogRoutes(
+  deps: SchedulerRouteDeps,
+  limits: Pick<ApiLimits, 'heartbeatMs' | 'streamsPerKeyMax'>,
+) {
   const open = new Map<string, number>()
   return newRouter().openapi(getLogs, (c) => {
-    const face = findFace(c, deps)
+    const face = requireScheduler(c, deps)
     if (!face.ok) return refused(c, face)
     const { scheduler, wait } = face.value
     const owner = principalOf(c).keyId ?? principalOf(c).userId

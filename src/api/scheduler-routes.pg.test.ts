@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
-import { openTestFace, type TestFace } from '#test/scheduler-face'
+import { openTestSchedulerApi, type TestSchedulerApi } from '#test/scheduler-face'
 import { aPerson, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 import type { Api } from './api.ts'
@@ -12,7 +12,7 @@ type Report = { job: Job; run: { status: string; error: string | null } | null; 
 type Page<T> = { items: T[]; next_cursor: string | null }
 
 let api: TestApi
-let jobs: TestFace
+let jobs: TestSchedulerApi
 let app: Api
 const as = (role: 'reader' | 'writer' | 'admin') => api.ours.people[role].key
 
@@ -47,7 +47,7 @@ async function whileReserved(work: () => Promise<void>): Promise<void> {
 describe('the scheduler over HTTP', () => {
   before(async () => {
     api = await openTestApi({ defaultWorkspace: 'main' })
-    jobs = openTestFace(api.ours.orgId)
+    jobs = openTestSchedulerApi(api.ours.orgId)
     app = api.with({ scheduler: jobs.face })
     jobs.begin()
   })

@@ -17,7 +17,7 @@ import type { ApiEnv } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
 import { jsonAnswer, newRouter, problems, queryOf, refused } from './route-kit.ts'
-import { findFace, type SchedulerDeps, type SchedulerFace, withFace } from './scheduler-face.ts'
+import { requireScheduler, type SchedulerRouteDeps, type SchedulerApi, withScheduler } from './scheduler-api.ts'
 import { schedulerGroupRoutes } from './scheduler-group-routes.ts'
 import { schedulerJobRoutes } from './scheduler-job-routes.ts'
 import { schedulerLogRoutes } from './scheduler-log-routes.ts'
@@ -51,16 +51,16 @@ const getCheck = createRoute({
   responses: { 200: jsonAnswer(selfCheckView, 'What was found.'), ...problems(404, 409, 422) },
 })
 export function schedulerRoutes(
-  deps: SchedulerDeps,
+  deps: SchedulerRouteDeps,
   limits: Pick<ApiLimits, 'heartbeatMs' | 'streamsPerKeyMax'>,
 ): readonly Hono<ApiEnv>[] {
   const own = newRouter()
     .openapi(getStatus, (c) => {
-      const done = withFace(c, deps, describe)
+      const done = withScheduler(c, deps, describe)
       return done.ok ? c.json(done.value, 200) : refused(c, done)
     })
     .openapi(getCheck, async (c) => {
-      const face = findFace(c, deps)
+      const face = requireScheduler(c, deps)
       const done = face.ok ? await face.value.check() : face
       return done.ok ? c.json(toSelfCheckView(done.value), 200) : refused(c, done)
     })
@@ -75,7 +75,7 @@ export function schedulerRoutes(
   ]
 }
 
-function describe(scheduler: Scheduler, face: SchedulerFace): Decision<z.infer<typeof statusView>> {
+function describe(scheduler: Scheduler, face: SchedulerApi): Decision<z.infer<typeof statusView>> {
   const queue = listQueue(scheduler, { limit: 1 })
   if (!queue.ok) return queue
   const running = listJobs(scheduler, { state: 'running', limit: 500 })

@@ -29,7 +29,7 @@ import {
   queryOf,
   refused,
 } from './route-kit.ts'
-import { bodyOf, mayRun, scheduleParam, type SchedulerDeps, withFace } from './scheduler-face.ts'
+import { bodyOf, mayRun, scheduleParam, type SchedulerRouteDeps, withScheduler } from './scheduler-api.ts'
 
 const reads = headOf('scheduler', needs('reader', 'org'))
 const writes = headOf('scheduler', needs('writer', 'org'))
@@ -102,10 +102,10 @@ const getNext = createRoute({
   responses: { 200: jsonAnswer(timesView, 'In UTC.'), ...problems(400, 404, 422) },
 })
 
-export function schedulerScheduleRoutes(deps: SchedulerDeps) {
+export function schedulerScheduleRoutes(deps: SchedulerRouteDeps) {
   return newRouter()
     .openapi(getSchedules, (c) => {
-      const done = withFace(c, deps, readPlans)
+      const done = withScheduler(c, deps, readPlans)
       return done.ok
         ? c.json({ items: done.value.schedules.map(toScheduleView), next_cursor: null }, 200)
         : refused(c, done)
@@ -113,14 +113,14 @@ export function schedulerScheduleRoutes(deps: SchedulerDeps) {
     .openapi(postSchedule, async (c) => {
       const body = await bodyOf<z.input<typeof scheduleBody>>(c)
       const { template_id, param_overrides } = c.req.valid('json')
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const allowed = mayRun(c, scheduler, [{ template_id, params: param_overrides ?? undefined }])
         return allowed.ok ? createSchedule(scheduler, body) : allowed
       })
       return done.ok ? c.json(toScheduleView(done.value), 201) : refused(c, done)
     })
     .openapi(getSchedule, (c) => {
-      const done = withFace(c, deps, (scheduler) => readSchedule(scheduler, c.req.valid('param').schedule_id))
+      const done = withScheduler(c, deps, (scheduler) => readSchedule(scheduler, c.req.valid('param').schedule_id))
       if (!done.ok) return refused(c, done)
       const { schedule, firings } = done.value
       return c.json({ schedule: toScheduleView(schedule), firings: firings.map(toFiringView) }, 200)
@@ -128,7 +128,7 @@ export function schedulerScheduleRoutes(deps: SchedulerDeps) {
     .openapi(patchSchedule, async (c) => {
       const body = await bodyOf<z.input<typeof changeScheduleBody>>(c)
       const { schedule_id } = c.req.valid('param')
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const found = readSchedule(scheduler, schedule_id, 1)
         if (!found.ok) return found
         const { template_id = found.value.schedule.template_id } = c.req.valid('json')
@@ -140,27 +140,27 @@ export function schedulerScheduleRoutes(deps: SchedulerDeps) {
       return done.ok ? c.json(toScheduleView(done.value), 200) : refused(c, done)
     })
     .openapi(dropSchedule, (c) => {
-      const done = withFace(c, deps, (scheduler) => deleteSchedule(scheduler, c.req.valid('param').schedule_id))
+      const done = withScheduler(c, deps, (scheduler) => deleteSchedule(scheduler, c.req.valid('param').schedule_id))
       return done.ok ? c.json(toScheduleView(done.value), 200) : refused(c, done)
     })
     .openapi(postEnable, (c) => {
       const { schedule_id } = c.req.valid('param')
-      const done = withFace(c, deps, (scheduler) => changeSchedule(scheduler, schedule_id, { enabled: true }))
+      const done = withScheduler(c, deps, (scheduler) => changeSchedule(scheduler, schedule_id, { enabled: true }))
       return done.ok ? c.json(toScheduleView(done.value), 200) : refused(c, done)
     })
     .openapi(postDisable, (c) => {
       const { schedule_id } = c.req.valid('param')
-      const done = withFace(c, deps, (scheduler) => changeSchedule(scheduler, schedule_id, { enabled: false }))
+      const done = withScheduler(c, deps, (scheduler) => changeSchedule(scheduler, schedule_id, { enabled: false }))
       return done.ok ? c.json(toScheduleView(done.value), 200) : refused(c, done)
     })
     .openapi(getNext, (c) => {
       const { schedule_id } = c.req.valid('param')
       const { count = 5 } = c.req.valid('query')
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const found = readSchedule(scheduler, schedule_id, 1)
         if (!found.ok) return found
         const { cron_expression, timezone } = found.value.schedule
-        const times = nextOccurrences(cron_expression, timezone, scheduler.world.now(), count)
+        const times = nextOccurrences(cron_expression, timezone, scheduler.deps.now(), count)
         return times.ok ? accept({ timezone, times: times.value.map((time) => time.toISOString()) }) : times
       })
       return done.ok ? c.json(done.value, 200) : refused(c, done)

@@ -35,14 +35,14 @@ import {
 import {
   bodyOf,
   closePage,
-  findFace,
+  requireScheduler,
   mayRun,
   openPage,
   reservationParam,
-  type SchedulerDeps,
+  type SchedulerRouteDeps,
   schedulerPage,
-  withFace,
-} from './scheduler-face.ts'
+  withScheduler,
+} from './scheduler-api.ts'
 
 const reads = headOf('scheduler', needs('reader', 'org'))
 const writes = headOf('scheduler', needs('writer', 'org'))
@@ -126,11 +126,11 @@ const postDirect = createRoute({
 })
 
 /** Nobody waits for a caller that has gone, nor when the server goes. */
-function leavingOf(c: ApiContext, { closing }: SchedulerDeps): AbortSignal {
+function leavingOf(c: ApiContext, { closing }: SchedulerRouteDeps): AbortSignal {
   return closing ? AbortSignal.any([c.req.raw.signal, closing]) : c.req.raw.signal
 }
 
-export function schedulerSlotRoutes(deps: SchedulerDeps) {
+export function schedulerSlotRoutes(deps: SchedulerRouteDeps) {
   const cursors = openPageCursors(deps.cursorKey)
   let waiters = 0
   async function waiting<T>(waitMs: number | undefined, work: (timeoutMs: number) => Promise<T>): Promise<T> {
@@ -147,7 +147,7 @@ export function schedulerSlotRoutes(deps: SchedulerDeps) {
       const { cursor, ...page } = c.req.valid('query')
       const scope = ['listSchedulerReservations']
       const limit = limitOf(page)
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const before = openPage(cursors, scope, cursor)
         if (!before.ok) return before
         return readReservations(scheduler, { limit, ...(before.value === undefined ? {} : { before: before.value }) })
@@ -157,7 +157,7 @@ export function schedulerSlotRoutes(deps: SchedulerDeps) {
     })
     .openapi(postReservation, async (c) => {
       const { wait: _, ...body } = await bodyOf<z.input<typeof reserveRequest>>(c)
-      const face = findFace(c, deps)
+      const face = requireScheduler(c, deps)
       if (!face.ok) return refused(c, face)
       const { scheduler, wait } = face.value
       const stop = leavingOf(c, deps)
@@ -170,23 +170,25 @@ export function schedulerSlotRoutes(deps: SchedulerDeps) {
     .openapi(postRenew, (c) => {
       const { reservation_id } = c.req.valid('param')
       const { expires_in } = c.req.valid('json')
-      const done = withFace(c, deps, (scheduler) => renewReservation(scheduler, reservation_id, expires_in))
+      const done = withScheduler(c, deps, (scheduler) => renewReservation(scheduler, reservation_id, expires_in))
       return done.ok ? c.json(toReservationView(done.value), 200) : refused(c, done)
     })
     .openapi(postRelease, (c) => {
-      const done = withFace(c, deps, (scheduler) => releaseReservation(scheduler, c.req.valid('param').reservation_id))
+      const done = withScheduler(c, deps, (scheduler) =>
+        releaseReservation(scheduler, c.req.valid('param').reservation_id),
+      )
       return done.ok ? c.json(toReservationView(done.value), 200) : refused(c, done)
     })
     .openapi(postDirect, async (c) => {
       const { wait: _, ...body } = await bodyOf<z.input<typeof directRequest>>(c)
       const wanted = c.req.valid('json')
-      const face = findFace(c, deps)
+      const face = requireScheduler(c, deps)
       if (!face.ok) return refused(c, face)
       const { scheduler, wait, follow } = face.value
       const allowed = mayRun(c, scheduler, [wanted])
       if (!allowed.ok) return refused(c, allowed)
       const stop = leavingOf(c, deps)
-      const startByMs = scheduler.world.now().getTime() + (wanted.wait ?? START_WAIT_MS)
+      const startByMs = scheduler.deps.now().getTime() + (wanted.wait ?? START_WAIT_MS)
       const reservedBy = `user ${principalOf(c).userId}`
       const sleep = (ms: number) => wait(ms, stop)
       const asked = await waiting(wanted.wait, (timeoutMs) =>

@@ -16,7 +16,7 @@ import { accept, quote, refuse } from '#kernel/refusal'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
 import { bodyProblems, jsonAnswer, jsonBody, newRouter, pageOf, problems, queryOf, refused } from './route-kit.ts'
-import { bodyOf, mayRun, type SchedulerDeps, templateParam, withFace } from './scheduler-face.ts'
+import { bodyOf, mayRun, type SchedulerRouteDeps, templateParam, withScheduler } from './scheduler-api.ts'
 
 const reads = headOf('scheduler', needs('reader', 'org'))
 const writes = headOf('scheduler', needs('writer', 'org'))
@@ -64,23 +64,23 @@ const deleteTemplate = createRoute({
   responses: { 200: jsonAnswer(templateView, 'The template.'), ...problems(404, 409, ...bodyProblems) },
 })
 
-export function schedulerTemplateRoutes(deps: SchedulerDeps) {
+export function schedulerTemplateRoutes(deps: SchedulerRouteDeps) {
   return newRouter()
     .openapi(getTypes, (c) => {
-      const done = withFace(c, deps, readPlans)
+      const done = withScheduler(c, deps, readPlans)
       return done.ok
         ? c.json({ items: done.value.jobTypes.map(toJobTypeView), next_cursor: null }, 200)
         : refused(c, done)
     })
     .openapi(getTemplates, (c) => {
-      const done = withFace(c, deps, readPlans)
+      const done = withScheduler(c, deps, readPlans)
       return done.ok
         ? c.json({ items: done.value.templates.map(toTemplateView), next_cursor: null }, 200)
         : refused(c, done)
     })
     .openapi(postTemplate, async (c) => {
       const body = await bodyOf<z.input<typeof templateBody>>(c)
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const allowed = mayRun(c, scheduler, [{ job_type: body.job_type }])
         return allowed.ok ? createTemplate(scheduler, body) : allowed
       })
@@ -88,7 +88,7 @@ export function schedulerTemplateRoutes(deps: SchedulerDeps) {
     })
     .openapi(getTemplate, (c) => {
       const { template_id } = c.req.valid('param')
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const plans = readPlans(scheduler)
         if (!plans.ok) return plans
         const found = plans.value.templates.find((each) => each.template_id === template_id)
@@ -101,14 +101,14 @@ export function schedulerTemplateRoutes(deps: SchedulerDeps) {
     .openapi(patchTemplate, async (c) => {
       const body = await bodyOf<z.input<typeof changeTemplateBody>>(c)
       const { template_id } = c.req.valid('param')
-      const done = withFace(c, deps, (scheduler) => {
+      const done = withScheduler(c, deps, (scheduler) => {
         const allowed = mayRun(c, scheduler, [{ template_id, params: body }])
         return allowed.ok ? changeTemplate(scheduler, template_id, body) : allowed
       })
       return done.ok ? c.json(toTemplateView(done.value), 200) : refused(c, done)
     })
     .openapi(deleteTemplate, (c) => {
-      const done = withFace(c, deps, (scheduler) => archiveTemplate(scheduler, c.req.valid('param').template_id))
+      const done = withScheduler(c, deps, (scheduler) => archiveTemplate(scheduler, c.req.valid('param').template_id))
       return done.ok ? c.json(toTemplateView(done.value), 200) : refused(c, done)
     })
 }

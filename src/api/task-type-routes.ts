@@ -1,6 +1,6 @@
 /** What can be asked for here, each with its contract and the schema of its payload. */
 import { createRoute, z } from '@hono/zod-openapi'
-import { type CommandWorld, mapTaskToPrimitives, taskTypeView, toTaskTypeView } from '#domains/commands'
+import { type CommandDeps, mapTaskToPrimitives, taskTypeView, toTaskTypeView } from '#domains/commands'
 import { needs } from './route-access.ts'
 import { jsonAnswer, newRouter, problems, queryOf } from './route-kit.ts'
 
@@ -18,7 +18,7 @@ const getTaskTypes = createRoute({
   },
 })
 
-export function taskTypeRoutes(world: Pick<CommandWorld, 'catalog'>) {
+export function taskTypeRoutes(world: Pick<CommandDeps, 'catalog'>) {
   const items = [...world.catalog.tasks.values()].map((task) => toTaskTypeView(task, mapTaskToPrimitives(task.spec)))
   items.sort((a, b) => (a.task_name < b.task_name ? -1 : 1))
   return newRouter().openapi(getTaskTypes, (c) => c.json({ items }, 200))

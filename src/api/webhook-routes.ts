@@ -1,5 +1,5 @@
 /** The door for outside systems: no credential but a signature over the exact bytes, which is why the body is read here. */
-import { type CommandWorld, receiveWebhook, type WebhookSource } from '#domains/commands'
+import { type CommandDeps, receiveWebhook, type WebhookSource } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import { refuse } from '#kernel/refusal'
 import { defaultLimits } from './api-deps.ts'
@@ -10,7 +10,7 @@ import { newRouter } from './route-kit.ts'
 /** For `publicPaths`: the signature takes the place of a credential. */
 export const webhookPath = '/webhooks/:source'
 
-export function webhookRoutes(world: CommandWorld, sources: readonly WebhookSource[]) {
+export function webhookRoutes(world: CommandDeps, sources: readonly WebhookSource[]) {
   const byName = new Map(sources.map((source) => [source.name, source]))
   const router = newRouter()
   router.post(webhookPath, async (c) => {

@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test'
 import { openAuthenticator } from '#domains/identity'
 import { openTestDb, type TestDb } from '#test/database'
 import { adminKeyFile, ensureAdminKey } from './admin-key.ts'
-import { realWorld } from './world.ts'
+import { systemDeps } from './system-deps.ts'
 
 describe('the administrator key of a home', () => {
   let opened: TestDb
@@ -21,7 +21,7 @@ describe('the administrator key of a home', () => {
     await rm(home, { recursive: true, force: true })
   })
 
-  const ensure = () => ensureAdminKey({ db: opened.db, ...realWorld() }, home, 'trace_test')
+  const ensure = () => ensureAdminKey({ db: opened.db, ...systemDeps() }, home, 'trace_test')
   const countKeys = async () =>
     (await opened.db.query<{ n: number }>('select count(*)::int as n from identity.api_keys'))[0]?.n
 

@@ -1,7 +1,7 @@
 /** Keeps one working administrator key in `CONCORD_HOME/admin.key`, readable by its owner alone. */
 import { chmod, mkdir, open, readFile, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { bootstrapAdmin, type IdentityWorld } from '#domains/identity'
+import { bootstrapAdmin, type IdentityDeps } from '#domains/identity'
 
 export function adminKeyFile(home: string): string {
   return join(home, 'admin.key')
@@ -9,12 +9,12 @@ export function adminKeyFile(home: string): string {
 
 /** `orgId`: the organisation that the installation itself belongs to. */
 export async function ensureAdminKey(
-  world: IdentityWorld,
+  deps: IdentityDeps,
   home: string,
   traceId: string,
 ): Promise<{ readonly keyFile: string; readonly orgId: string }> {
   const file = adminKeyFile(home)
-  const { orgId } = await bootstrapAdmin(world, traceId, {
+  const { orgId } = await bootstrapAdmin(deps, traceId, {
     read: async () => (await readFile(file, 'utf8').catch(() => '')).trim() || null,
     write: (key) => writeKey(file, key),
   })

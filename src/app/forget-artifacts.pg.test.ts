@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval, findPending } from '#domains/approvals'
 import {
-  type ArtifactWorld,
+  type ArtifactDeps,
   holdArtifact,
   openContent,
   openDiskStore,
@@ -31,7 +31,7 @@ describe('forgetting reaches artifacts', () => {
   let opened: TestDb
   let folder: string
   let tenant: Tenant
-  let artifacts: ArtifactWorld
+  let artifacts: ArtifactDeps
   let work: OpenedWork
   let workspaceId: string
   before(async () => {

@@ -4,7 +4,7 @@ import {
   type ArchivedHistory,
   type ArchiveFinding,
   archiveHistory,
-  type HistoryWorld,
+  type HistoryDeps,
   readHistory,
   toArchivedView,
   toEventView,
@@ -17,7 +17,7 @@ import type { Config } from './config.ts'
 import { type Log, openLog } from './log.ts'
 import { openStore } from './open-store.ts'
 import { every } from './sweeps.ts'
-import { realWorld, type World } from './world.ts'
+import { systemDeps, type SystemDeps } from './system-deps.ts'
 
 export type { ArchivedHistory, ArchiveFinding }
 
@@ -55,12 +55,12 @@ export async function moveHistory(config: Config, move: MoveHistory): Promise<De
   }
   const { signal, onProgress, isDryRun = false } = move
   const run = { days, isDryRun, ...(signal && { signal }), ...(onProgress && { onProgress }) }
-  return withHistory(config, 'owner', (history, world) => moveOlder(history, world, run))
+  return withHistory(config, 'owner', (history, deps) => moveOlder(history, deps, run))
 }
 
-function moveOlder(history: HistoryWorld, world: World, { days, ...run }: MoveHistory & { readonly days: number }) {
-  const endedBefore = new Date(world.now().getTime() - days * DAY_MS)
-  return archiveHistory(history, { ...run, endedBefore, traceId: textId('trace', world.randomBytes(16)) })
+function moveOlder(history: HistoryDeps, deps: SystemDeps, { days, ...run }: MoveHistory & { readonly days: number }) {
+  const endedBefore = new Date(deps.now().getTime() - days * DAY_MS)
+  return archiveHistory(history, { ...run, endedBefore, traceId: textId('trace', deps.randomBytes(16)) })
 }
 
 export function showHistory(config: Config, commandId: string): Promise<Decision<HistoryView>> {
@@ -87,17 +87,17 @@ export function checkHistory(config: Config, check: CheckHistory): Promise<Decis
 async function withHistory<T>(
   config: Config,
   as: 'owner' | 'engine',
-  work: (history: HistoryWorld, world: World) => Promise<Decision<T>>,
+  work: (history: HistoryDeps, deps: SystemDeps) => Promise<Decision<T>>,
 ): Promise<Decision<T>> {
   const store = await openStore(config, openLog(config.logLevel))
   if (!store.ok) return store
   try {
     const current = await checkSchema(store.value.url)
     if (!current.ok) return current
-    const world = realWorld()
+    const deps = systemDeps()
     const db = openHistoryDb(store.value.url, as)
     try {
-      return await work({ db, ...world, folder: historyFolderOf(config) }, world)
+      return await work({ db, ...deps, folder: historyFolderOf(config) }, deps)
     } finally {
       await db.close()
     }
@@ -124,15 +124,20 @@ function openHistoryDb(url: string, as: 'owner' | 'engine'): Db {
 }
 
 /** For a server that was told an age: moves what is older, now and again; gives back the way to stop it. */
-export function keepHistory(config: Config, url: string, world: World, log: Log): (() => Promise<void>) | undefined {
+export function keepHistory(
+  config: Config,
+  url: string,
+  deps: SystemDeps,
+  log: Log,
+): (() => Promise<void>) | undefined {
   const { historyDays: days } = config
   if (days === undefined) return undefined
   const stop = new AbortController()
   const work = async () => {
     const db = openHistoryDb(url, 'owner')
     try {
-      const history = { db, ...world, folder: historyFolderOf(config) }
-      const moved = await moveOlder(history, world, { days, signal: stop.signal })
+      const history = { db, ...deps, folder: historyFolderOf(config) }
+      const moved = await moveOlder(history, deps, { days, signal: stop.signal })
       if (!moved.ok) log.warn({ code: moved.code }, `the history was not archived: ${moved.reason}`)
       else if (moved.value.events > 0) log.info({ events: moved.value.events }, 'old history was archived')
     } finally {

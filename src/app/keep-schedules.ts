@@ -1,14 +1,14 @@
 /** Holds the runtime to the schedules once at the start, and again until every schedule of the catalog has its workspace. */
-import { type ScheduleWorld, syncSchedules } from '#domains/schedules'
+import { type ScheduleDeps, syncSchedules } from '#domains/schedules'
 import type { Log } from './log.ts'
 import { every, FINISHED } from './sweeps.ts'
 
 const HOMELESS_MS = 2_000
 
-export async function keepSchedules(world: ScheduleWorld, log: Log): Promise<() => Promise<void>> {
+export async function keepSchedules(deps: ScheduleDeps, log: Log): Promise<() => Promise<void>> {
   let told = ''
   const sync = async () => {
-    const { arranged, removed, homeless, problems } = await syncSchedules(world)
+    const { arranged, removed, homeless, problems } = await syncSchedules(deps)
     const waiting = homeless.join(', ')
     if (waiting !== '' && waiting !== told)
       log.warn({ homeless }, `no workspace yet for ${waiting}; they fire as soon as there is one`)

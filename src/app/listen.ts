@@ -3,12 +3,12 @@ import { type ServedApi, serve } from '#api'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { findPortHolder } from '#store'
 import type { Config } from './config.ts'
-import type { World } from './world.ts'
+import type { SystemDeps } from './system-deps.ts'
 
 export async function listen(
   api: Parameters<typeof serve>[0],
   { host, port }: Pick<Config, 'host' | 'port'>,
-  { randomBytes }: Pick<World, 'randomBytes'>,
+  { randomBytes }: Pick<SystemDeps, 'randomBytes'>,
 ): Promise<Decision<ServedApi>> {
   try {
     return accept(await serve(api, { host, port, randomBytes }))

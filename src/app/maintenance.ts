@@ -1,10 +1,10 @@
 /** The work behind the shipped schedules, room by room: a room that has some adds its line here, and its schedule is registered. */
-import { type ApprovalWorld, escalateApprovals, expireApprovals, remindApprovers } from '#domains/approvals'
+import { type ApprovalDeps, escalateApprovals, expireApprovals, remindApprovers } from '#domains/approvals'
 import { type Definition, defineMaintenance } from '#domains/commands'
 import type { Connectors } from '#domains/connectors'
 
 /** `approvals` is asked for at the first call: the catalog is there before the rooms are. Without connectors there is nothing to sync. */
-export function openMaintenance(approvals: () => ApprovalWorld, connectors: Connectors): readonly Definition[] {
+export function openMaintenance(approvals: () => ApprovalDeps, connectors: Connectors): readonly Definition[] {
   return [
     ...defineMaintenance({
       command_type: 'expire_approvals',
@@ -33,19 +33,19 @@ function syncOf(connectors: Connectors): readonly Definition[] {
  * The net under the approvals' own turns, which do the same at the very moment: it finds what was asked before there were turns, or
  * what an operator has put back.
  */
-async function sweepApprovals(world: ApprovalWorld, traceId: string, signal: AbortSignal) {
-  const notify = world.notify ?? (() => Promise.resolve())
+async function sweepApprovals(deps: ApprovalDeps, traceId: string, signal: AbortSignal) {
+  const notify = deps.notify ?? (() => Promise.resolve())
   let expired = 0
   let failed = 0
   for (let more = true; more && !signal.aborted; ) {
-    const swept = await expireApprovals(world, { traceId })
+    const swept = await expireApprovals(deps, { traceId })
     expired += swept.expired
     failed += swept.failed.length
     // A full batch of nothing but failures would be the same batch again.
     more = swept.more && swept.expired > 0
   }
-  const escalated = await escalateApprovals(world, notify, { traceId })
-  const reminded = await remindApprovers(world, notify, { traceId })
+  const escalated = await escalateApprovals(deps, notify, { traceId })
+  const reminded = await remindApprovers(deps, notify, { traceId })
   failed += escalated.failed.length + reminded.failed.length
   return { expired, escalated: escalated.escalated.length, reminded: reminded.sent, failed }
 }

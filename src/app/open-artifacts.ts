@@ -1,7 +1,7 @@
 /** Opens the artifacts of one process: their types, the folder of the home, and a bucket where one is set up. */
 import { join } from 'node:path'
 import {
-  type ArtifactWorld,
+  type ArtifactDeps,
   type BlobStore,
   builtInArtifactTypes,
   openArtifactTypes,
@@ -12,22 +12,22 @@ import { accept, type Decision } from '#kernel/refusal'
 import type { Db } from '#store'
 import type { Config } from './config.ts'
 import type { Project } from './project.ts'
-import type { World } from './world.ts'
+import type { SystemDeps } from './system-deps.ts'
 
 /** What a process holds in memory at once of one artifact that goes to a bucket. */
 const CONTENT_BYTES_MAX = 64 * 1_048_576
 
-export function openArtifacts(db: Db, world: World, config: Config, project: Project): Decision<ArtifactWorld> {
+export function openArtifacts(db: Db, deps: SystemDeps, config: Config, project: Project): Decision<ArtifactDeps> {
   const types = openArtifactTypes([...builtInArtifactTypes, ...(project.artifactTypes ?? [])])
   if (!types.ok) return types
-  const { now, newId } = world
+  const { now, newId } = deps
   const contentBytesMax = CONTENT_BYTES_MAX
   const disk = openDiskStore({ folder: join(config.home, 'artifacts'), newId, contentBytesMax })
-  const bucket = openBucket(config, world)
+  const bucket = openBucket(config, deps)
   return accept({ db, now, newId, types: types.value, stores: bucket ? [bucket, disk] : [disk] })
 }
 
-function openBucket(config: Config, { now }: World): BlobStore | undefined {
+function openBucket(config: Config, { now }: SystemDeps): BlobStore | undefined {
   const { s3Url: url, s3Bucket: bucket, s3Region: region, s3AccessKey: accessKey, s3SecretKey: secretKey } = config
   if (url === undefined || bucket === undefined || accessKey === undefined || secretKey === undefined) return undefined
   return openS3Store({ url, bucket, region, accessKey, secretKey, now, contentBytesMax: CONTENT_BYTES_MAX })

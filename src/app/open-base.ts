@@ -11,14 +11,14 @@ import { type OpenedWork, openWork, type WorkOptions } from './open-work.ts'
 import { loadProject, type Project } from './project.ts'
 import { openTelemetry, type Telemetry } from './telemetry.ts'
 import { version } from './version.ts'
-import type { World } from './world.ts'
+import type { SystemDeps } from './system-deps.ts'
 
 export type StartOptions = {
   readonly config: Config
   readonly environment: Environment
   /** Where the project lies, with its `concord.config.ts`. */
   readonly folder: string
-  readonly world?: World
+  readonly deps?: SystemDeps
   readonly log?: Log
   readonly onProgress?: (step: string) => void
   /** False: takes requests and leaves every turn to workers. */
@@ -41,7 +41,7 @@ const ENGINE_ROLE = 'concord_engine'
 /** With none of its own a process would take turns that it cannot carry out. */
 const POOL_MIN = 2
 
-function workOptionsOf(config: Config, { now }: World): Omit<WorkOptions, 'artifacts'> {
+function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, 'artifacts'> {
   const { notifyUrl: url, notifySecret = '', queues, environmentName } = config
   const secret = Buffer.from(notifySecret)
   return {
@@ -55,7 +55,7 @@ function workOptionsOf(config: Config, { now }: World): Omit<WorkOptions, 'artif
 
 export async function openBase(
   options: StartOptions,
-  world: World,
+  deps: SystemDeps,
   log: Log,
   closers: Closers,
 ): Promise<Decision<Base>> {
@@ -86,10 +86,10 @@ export async function openBase(
   if (!held.ok) return held
 
   onProgress('starting the runtime')
-  const artifacts = openArtifacts(db, world, config, project.value)
+  const artifacts = openArtifacts(db, deps, config, project.value)
   if (!artifacts.ok) return artifacts
-  const work = await openWork(db, world, project.value, log, {
-    ...workOptionsOf(config, world),
+  const work = await openWork(db, deps, project.value, log, {
+    ...workOptionsOf(config, deps),
     artifacts: artifacts.value,
     works,
     environment,

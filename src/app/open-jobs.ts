@@ -1,6 +1,6 @@
 /** The scheduler inside `concord up`: owns its file, does its jobs beside the API, and stops with the server. */
 import { readFileSync } from 'node:fs'
-import type { SchedulerFace } from '#api'
+import type { SchedulerApi } from '#api'
 import {
   type AskedDirect,
   type Deliver,
@@ -30,7 +30,7 @@ export type OpenServerJobs = {
 }
 
 export type OpenedJobs = {
-  readonly face: SchedulerFace
+  readonly face: SchedulerApi
   /** Recovers, then does jobs: only once everything else of the server stands. */
   begin(): void
   close(): Promise<void>

@@ -2,19 +2,19 @@
 import {
   APPROVAL_KIND,
   APPROVAL_QUEUE,
-  type ApprovalWorld,
+  type ApprovalDeps,
   appChannel,
   type NoticeChannel,
   type Notify,
   openApprovalDrive,
 } from '#domains/approvals'
-import { archiveArtifacts, type ArtifactWorld, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
+import { archiveArtifacts, type ArtifactDeps, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
 import {
   artifactFacts,
   checkConnectorAccess,
   checkShapes,
   COMMAND_KIND,
-  type CommandWorld,
+  type CommandDeps,
   compensateDefinitions,
   connectorDefinitions,
   followCandidates,
@@ -31,8 +31,8 @@ import {
   shippedSchedulesFor,
 } from '#domains/commands'
 import { type Connectors, environmentSecrets, fileSecrets, openConnectors, openSecrets } from '#domains/connectors'
-import { type MemoryWorld, openMemory } from '#domains/memory'
-import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleWorld } from '#domains/schedules'
+import { type MemoryDeps, openMemory } from '#domains/memory'
+import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleDeps } from '#domains/schedules'
 import { encodeId, textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
@@ -47,23 +47,23 @@ import type { Project } from './project.ts'
 import { readQueueLimits } from './queue-limits.ts'
 import { every } from './sweeps.ts'
 import { sleep } from './sleep.ts'
-import type { World } from './world.ts'
+import type { SystemDeps } from './system-deps.ts'
 
 export type OpenedWork = {
   readonly runtime: Runtime
-  readonly commands: CommandWorld
-  readonly approvals: ApprovalWorld
-  readonly memory: MemoryWorld
-  readonly artifacts: ArtifactWorld
+  readonly commands: CommandDeps
+  readonly approvals: ApprovalDeps
+  readonly memory: MemoryDeps
+  readonly artifacts: ArtifactDeps
   readonly connectors: Connectors
-  readonly schedules: ScheduleWorld
+  readonly schedules: ScheduleDeps
   /** From here on the schedules of the catalog and of people are kept. */
   startSchedules(): Promise<void>
   close(): Promise<void>
 }
 
 export type WorkOptions = {
-  readonly artifacts: ArtifactWorld
+  readonly artifacts: ArtifactDeps
   /** False: this process takes requests and leaves all turns to others. */
   readonly works?: boolean
   /** Where `env://` references of connectors lead. */
@@ -94,7 +94,7 @@ const ABANDONED_MS = 60_000
 
 export async function openWork(
   db: Db,
-  world: World,
+  deps: SystemDeps,
   project: Project,
   log: Log,
   options: WorkOptions,
@@ -122,15 +122,15 @@ export async function openWork(
     file: fileSecrets(),
     ...project.secrets,
   })
-  const connectors = openConnectors(project.connectors ?? [], { db, ...world, sleep, secrets })
+  const connectors = openConnectors(project.connectors ?? [], { db, ...deps, sleep, secrets })
   if (!connectors.ok) return connectors
   const forgettables = [forgetArtifacts(artifacts), ...(project.memory?.forgettables ?? [])]
-  const memory = await openMemory({ db, ...world, ...project.memory, forgettables })
+  const memory = await openMemory({ db, ...deps, ...project.memory, forgettables })
   if (!memory.ok) return memory
   const definitions = [
     ...shippedPolicies,
     ...publishArtifactDefinitions,
-    ...compensateDefinitions(() => commands.world),
+    ...compensateDefinitions(() => commands.deps),
     ...memoryDefinitions(memory.value),
     ...openMaintenance(() => approvals, connectors.value),
     ...connectorDefinitions(connectors.value),
@@ -147,11 +147,11 @@ export async function openWork(
   const access = checkConnectorAccess(catalog.value, project.connectorAccess ?? {})
   if (!access.ok) return access
   for (const { message } of catalog.value.warnings) log.warn({}, message)
-  const newTraceId = () => textId('trace', world.randomBytes(16))
+  const newTraceId = () => textId('trace', deps.randomBytes(16))
   const notify: Notify = (tx, { approval }) => runtime.wake({ kind: APPROVAL_KIND, id: approval.approval_id }, { tx })
   const commands = openCommands({
     db,
-    ...world,
+    ...deps,
     catalog: catalog.value,
     connectorAccess: project.connectorAccess,
     artifacts,
@@ -166,23 +166,23 @@ export async function openWork(
       ),
     sleep,
   })
-  const approvals: ApprovalWorld = {
+  const approvals: ApprovalDeps = {
     db,
-    newId: world.newId,
-    types: commands.world.approvalTypes,
-    owner: openApprovalOwner(commands.world),
+    newId: deps.newId,
+    types: commands.deps.approvalTypes,
+    owner: openApprovalOwner(commands.deps),
     notify,
   }
-  const schedules: ScheduleWorld = {
-    commands: commands.world,
+  const schedules: ScheduleDeps = {
+    commands: commands.deps,
     runtime,
     defaultWorkspace: options.defaultWorkspace,
     schedulesMax: options.schedulesMax ?? SCHEDULES_MAX,
-    newIds: () => ({ traceId: newTraceId(), requestId: textId('request', world.randomBytes(16)) }),
+    newIds: () => ({ traceId: newTraceId(), requestId: textId('request', deps.randomBytes(16)) }),
   }
   const channels = [appChannel, ...(options.channels ?? [])]
-  runtime.register(COMMAND_KIND, openDrive(commands.world))
-  runtime.register(APPROVAL_KIND, openApprovalDrive({ ...approvals, channels, random: world.random, newTraceId }), {
+  runtime.register(COMMAND_KIND, openDrive(commands.deps))
+  runtime.register(APPROVAL_KIND, openApprovalDrive({ ...approvals, channels, random: deps.random, newTraceId }), {
     queue: APPROVAL_QUEUE,
   })
   runtime.register(FIRING_KIND, openFiringDrive(schedules), { queue: FIRING_QUEUE })
@@ -193,7 +193,7 @@ export async function openWork(
   }
   const stopRenewing = every(SPOT_RENEW_MS, () => commands.renewTurns(), log)
   const stops = [
-    every(RECONCILE_MS, () => reconcileCommands(commands.world), log),
+    every(RECONCILE_MS, () => reconcileCommands(commands.deps), log),
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),
     every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: newTraceId() }), log),
     every(SWEEP_MS, () => sweepBlobs(artifacts), log),
@@ -201,7 +201,7 @@ export async function openWork(
   ]
   return accept({
     runtime,
-    commands: commands.world,
+    commands: commands.deps,
     approvals,
     memory: memory.value,
     artifacts,

@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url'
 import type { ArtifactType } from '#domains/artifacts'
 import type { ConnectorAccess, Definition, WebhookSource } from '#domains/commands'
 import type { ConnectorDefinition, SecretSources } from '#domains/connectors'
-import type { MemoryDeps } from '#domains/memory'
+import type { MemoryOptions } from '#domains/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { EnvironmentTerms, QueueLimits } from './queue-limits.ts'
 
@@ -13,7 +13,7 @@ export type Project = {
   readonly catalog: readonly Definition[]
   readonly webhooks?: readonly WebhookSource[]
   /** Memory schemas, an embedder, another store, and what else knows a subject. */
-  readonly memory?: Pick<MemoryDeps, 'schemas' | 'embedder' | 'store' | 'forgettables'>
+  readonly memory?: Pick<MemoryOptions, 'schemas' | 'embedder' | 'store' | 'forgettables'>
   /** Beside the built-in ones; one of the same name takes its place. */
   readonly artifactTypes?: readonly ArtifactType[]
   /** Limits of the queues, over their defaults. */

@@ -7,7 +7,7 @@ import {
   commandRunner,
   defaultJobTypes,
   type JobTypeBody,
-  type JobWorld,
+  type JobDeps,
   openProcessTable,
   openScheduler,
   type OpenScheduler,
@@ -21,7 +21,7 @@ import {
 import { nextTimerMs } from '#kernel/duration'
 import { accept, type Decision } from '#kernel/refusal'
 import type { Environment } from './config.ts'
-import { realWorld } from './world.ts'
+import { systemDeps } from './system-deps.ts'
 
 export * from '#domains/scheduler'
 
@@ -34,7 +34,7 @@ export type OpenJobs = Pick<OpenScheduler, 'file' | 'role' | 'settings' | 'busyT
 
 /** Knows `story`, `research` and `command` from the start; types that were changed since keep their change. */
 export function openJobs(options: OpenJobs): Decision<Scheduler> {
-  const opened = openScheduler({ ...options, world: realWorld(), jobTypes: [] })
+  const opened = openScheduler({ ...options, deps: systemDeps(), jobTypes: [] })
   if (!opened.ok) return opened
   const ready = addMissingTypes(opened.value)
   if (ready.ok) return opened
@@ -60,7 +60,7 @@ function addMissingTypes(scheduler: Scheduler): Decision<undefined> {
   return accept(undefined)
 }
 
-export function realJobWorld(scheduler: Scheduler, environment: Environment, folder: string): JobWorld {
+export function realJobDeps(scheduler: Scheduler, environment: Environment, folder: string): JobDeps {
   const runFolder = runFolderOf(scheduler.db.file) ?? `${dirname(folder)}/jobs.runs`
   return { handlers: {}, environment, folder, runFolder, table: openProcessTable(), wait: realWait }
 }

@@ -15,7 +15,7 @@ import { openLog } from './log.ts'
 import { openServerJobs } from './open-jobs.ts'
 import { type Base, openBase, type StartOptions } from './open-base.ts'
 import { version } from './version.ts'
-import { realWorld } from './world.ts'
+import { systemDeps } from './system-deps.ts'
 
 export type RunningServer = {
   readonly address: string
@@ -36,18 +36,18 @@ export type RunningServer = {
 const EVENTS_CHANNEL = 'concord_events'
 
 export async function startServer(options: StartOptions): Promise<Decision<RunningServer>> {
-  const { config, world = realWorld(), log = openLog(options.config.logLevel) } = options
+  const { config, deps = systemDeps(), log = openLog(options.config.logLevel) } = options
   const closers = openClosers(log)
   return openOrClose(closers, async () => {
-    const base = await openBase({ ...options, works: config.works === '1' }, world, log, closers)
+    const base = await openBase({ ...options, works: config.works === '1' }, deps, log, closers)
     if (!base.ok) return base
     const { db, database, schemaVersion } = base.value
-    const identity = { db, ...world }
-    const { keyFile, orgId } = await ensureAdminKey(identity, config.home, textId('trace', world.randomBytes(16)))
+    const identity = { db, ...deps }
+    const { keyFile, orgId } = await ensureAdminKey(identity, config.home, textId('trace', deps.randomBytes(16)))
     await base.value.work.startSchedules()
     const authenticator = openAuthenticator({
       db,
-      now: world.now,
+      now: deps.now,
       provider: providerOf(config),
       onError: (error) => log.warn({ err: error }, 'could not note the use of a key'),
     })
@@ -78,14 +78,14 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
         return response
       },
     }
-    const server = await listen(announcing, config, world)
+    const server = await listen(announcing, config, deps)
     if (!server.ok) return server
     closers.add(() => {
       closing.abort()
       return server.value.close()
     })
     jobs.value?.begin()
-    const stopHistory = keepHistory(config, base.value.url, world, log)
+    const stopHistory = keepHistory(config, base.value.url, deps, log)
     if (stopHistory) closers.add(stopHistory)
     const close = () => closers.closeAll()
     const schedulerFile = jobs.value?.face.scheduler.db.file

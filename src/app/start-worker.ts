@@ -3,7 +3,7 @@ import { accept, type Decision } from '#kernel/refusal'
 import { openClosers, openOrClose } from './closers.ts'
 import { openLog } from './log.ts'
 import { openBase, type StartOptions } from './open-base.ts'
-import { realWorld } from './world.ts'
+import { systemDeps } from './system-deps.ts'
 
 export type RunningWorker = {
   readonly database: string
@@ -12,10 +12,10 @@ export type RunningWorker = {
 }
 
 export async function startWorker(options: StartOptions): Promise<Decision<RunningWorker>> {
-  const { world = realWorld(), log = openLog(options.config.logLevel) } = options
+  const { deps = systemDeps(), log = openLog(options.config.logLevel) } = options
   const closers = openClosers(log)
   return openOrClose(closers, async () => {
-    const base = await openBase(options, world, log, closers)
+    const base = await openBase(options, deps, log, closers)
     if (!base.ok) return base
     await base.value.work.startSchedules()
     const { database, schemaVersion } = base.value

@@ -14,7 +14,7 @@ import { type Db, openDb, type Tx } from '#store'
 import type { Config } from './config.ts'
 import { openLog } from './log.ts'
 import { openStore } from './open-store.ts'
-import { realWorld } from './world.ts'
+import { systemDeps } from './system-deps.ts'
 
 export type StuckWork = {
   readonly kind: string
@@ -58,7 +58,7 @@ export function resumeWork(
 type OperatingHere = Operating & { readonly traceId: string }
 
 function operatingOn(runtime: Runtime): OperatingHere {
-  const { now, newId, randomBytes } = realWorld()
+  const { now, newId, randomBytes } = systemDeps()
   return { runtime, now, newId, traceId: textId('trace', randomBytes(16)) }
 }
 

@@ -200,6 +200,6 @@ describe('pictures of a lineage', () => {
     assert.match(svg, /A &quot;quoted&quot; &lt;b&gt;/)
     assert.doesNotMatch(svg, /<b>/)
     assert.equal(svg.match(/<path d="M\d/g)?.length, lineage.edges.length + 1, 'every edge, and the tip of the arrow')
-    assert.equal(svg.match(/stroke-width="3"/g)?.length, 1)
+    assert.equal(svg.match(/write-width="3"/g)?.length, 1)
   })
 })

@@ -95,7 +95,7 @@ async function runHere(
     const recovered = await jobs.recover(scheduler, jobs.openOrphanEnder({ sleep }))
     if (!recovered.ok) return recovered
     const done = await jobs.runDirect(scheduler, body, {
-      world: jobs.realJobWorld(scheduler, environment, folder),
+      deps: jobs.realJobDeps(scheduler, environment, folder),
       reservedBy: `run-direct of process ${process.pid}`,
       timeoutMs: leftMs,
       stop,
@@ -121,7 +121,7 @@ async function askOwner(
   try {
     const { stop } = cli.terminal
     const sleep = (ms: number) => jobs.realWait(ms, stop)
-    const startByMs = scheduler.world.now().getTime() + leftMs
+    const startByMs = scheduler.deps.now().getTime() + leftMs
     const asked = await jobs.askForDirect(scheduler, body, {
       reservedBy: `run-direct of process ${process.pid}`,
       timeoutMs: Math.min(leftMs, ASK_MS),

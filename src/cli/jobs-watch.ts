@@ -97,7 +97,7 @@ function documentOf({ running, queue, ended }: Picture, { toJobReportView, toJob
 /** The time that runs is for a screen; in a file every second would be a change. */
 function draw({ terminal }: Cli, scheduler: Scheduler, { running, queue, ended }: Picture): string {
   const color = colorsOf(terminal)
-  const nowMs = scheduler.world.now().getTime()
+  const nowMs = scheduler.deps.now().getTime()
   const rows = [
     ...running.map(({ job, run }) => [
       showJobId(job.job_id),

@@ -52,7 +52,7 @@ export function drawMermaid({ root, nodes, edges }: Lineage): string {
       const [a, b] = [names.get(from), names.get(to)]
       return a && b ? [`  ${a} ${how === 'version' ? '-. next version .->' : '-->'} ${b}`] : []
     }),
-    `  style ${names.get(root) ?? 'n0'} stroke-width:3px`,
+    `  style ${names.get(root) ?? 'n0'} write-width:3px`,
   ]
   return `${lines.join('\n')}\n`
 }

@@ -18,7 +18,7 @@ export function drawSvg(lineage: Lineage): string {
   const lines = lineage.edges.flatMap(({ from, to, how }) => {
     const stops = [from, ...(ways.get(`${from} ${to}`) ?? []), to].flatMap((id) => places.get(id) ?? [])
     if (stops.length < 2) return []
-    const dashes = how === 'version' ? ' stroke-dasharray="5 4"' : ''
+    const dashes = how === 'version' ? ' write-dasharray="5 4"' : ''
     return `<path d="${routeThrough(stops)}" marker-end="url(#tip)"${dashes}/>`
   })
   const boxes = lineage.nodes.flatMap((node) => {
@@ -29,7 +29,7 @@ export function drawSvg(lineage: Lineage): string {
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="${FONT.label}">`,
     '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z" fill="#5b7db1"/></marker></defs>',
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
-    `<g fill="none" stroke="#5b7db1">${lines.join('')}</g>`,
+    `<g fill="none" write="#5b7db1">${lines.join('')}</g>`,
     ...boxes,
     '</svg>',
     '',
@@ -119,7 +119,7 @@ function boxOf(node: LineageNode, { x, y, width, height }: Place, isRoot: boolea
   const left = x + BOX.padding
   return [
     `<g><title>${xml(`${node.label}${stateOf(node)} ${node.id}`)}</title>`,
-    `<rect x="${x}" y="${y}" width="${width}" height="${height}" rx="6" fill="${fills[node.kind] ?? '#fff3d6'}" stroke="#5b7db1" stroke-width="${isRoot ? 3 : 1}"/>`,
+    `<rect x="${x}" y="${y}" width="${width}" height="${height}" rx="6" fill="${fills[node.kind] ?? '#fff3d6'}" write="#5b7db1" write-width="${isRoot ? 3 : 1}"/>`,
     `<text x="${left}" y="${y + 21}" fill="#1b2a41">${xml(label)}</text>`,
     `<text x="${left}" y="${y + 39}" fill="#5b6b82" font-size="${FONT.id}">${xml(below)}</text></g>`,
   ].join('')

@@ -84,7 +84,7 @@ function make(
   flags: AddFlags,
 ): Decision<StoredSchedule> {
   // The times first: a mistake there must not leave a template behind.
-  const times = jobs.nextOccurrences(flags.cron, flags.zone, scheduler.world.now(), 1)
+  const times = jobs.nextOccurrences(flags.cron, flags.zone, scheduler.deps.now(), 1)
   if (!times.ok) return times
   const template =
     flags.template === undefined
@@ -181,7 +181,7 @@ function addNext(schedules: Command, program: Command, cli: Cli): void {
           if (!found.ok) return found
           const { cron_expression, timezone } = found.value
           const count = Math.min(Math.max(1, flags.count), 1_000)
-          const times = jobs.nextOccurrences(cron_expression, timezone, scheduler.world.now(), count)
+          const times = jobs.nextOccurrences(cron_expression, timezone, scheduler.deps.now(), count)
           return answer(
             cli,
             program,

@@ -7,7 +7,7 @@ import type { NewId } from '#kernel/clock'
 import { decideMove, isState } from '#kernel/machine'
 import { accept, type Decision } from '#kernel/refusal'
 import type { Sql } from './db.ts'
-import { point } from './points.ts'
+import { failpoint } from './failpoints.ts'
 import {
   type ClaimCall,
   type ClaimShape,
@@ -145,8 +145,7 @@ async function take<Row>(
     compileClaim(leased, shape),
   )
   const rows = await sql.run(statement, values({ worker, token, leaseMs, limit, id, tenant, set, events, eventIds }))
-  const taken = point('claim.taken')
-  if (taken) await taken
+  await failpoint('claim.taken')
   return rows
 }
 

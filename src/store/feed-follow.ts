@@ -4,7 +4,7 @@ import { KernelFault } from '#kernel/errors'
 import type { Db } from './db.ts'
 import { type Feed, type FeedEvent, type FeedRequest, findFeedEnd, findFeedNow, isHeldBack, readFeed } from './feed.ts'
 import type { Notices } from './notices.ts'
-import { point } from './points.ts'
+import { failpoint } from './failpoints.ts'
 
 export type FollowOptions = FeedRequest & {
   /** Without notices the clock alone finds new events. */
@@ -52,8 +52,7 @@ export async function* followFeed<Row>(
           ...(limit === undefined ? {} : { limit }),
         })
         if (!page.ok) throw new KernelFault(page.code, page.reason)
-        const passed = point('feed.page_read')
-        if (passed) await passed
+        await failpoint('feed.page_read')
         for (const event of page.value.events) {
           if (signal?.aborted) return
           yield event

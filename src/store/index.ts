@@ -71,7 +71,7 @@ export {
   runOutbox,
   writeOutbox,
 } from './outbox.ts'
-export { point, type PointName, pointNames } from './points.ts'
+export { failpoint, type FailpointName, failpointNames } from './failpoints.ts'
 export { defineLookup, type Lookup, type Scope, scoped } from './scoped.ts'
 export { statement, type Statement } from './statement.ts'
 export { together } from './together.ts'

@@ -8,7 +8,7 @@ import type { Db, Sql } from './db.ts'
 import { outcomeOf, sqlStateOf, UnknownOutcome } from './faults.ts'
 import { laneConnection, type LaneConnection, laneSettings } from './lane-connection.ts'
 import { keyedQueue } from './lane-queue.ts'
-import { point } from './points.ts'
+import { failpoint } from './failpoints.ts'
 
 /** An item on its way; `retried` says that an earlier flush may have committed it. */
 export type Submitted<Item> = { readonly item: Item; readonly retried: boolean }
@@ -144,11 +144,9 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
       if (entry) known.set(entry, answer)
     }
     try {
-      const taken = point('lane.batch_taken')
-      if (taken) await taken
+      await failpoint('lane.batch_taken')
       const answers = await config.flush(sql, batch, tell)
-      const committed = point('lane.committed')
-      if (committed) await committed
+      await failpoint('lane.committed')
       batch.forEach((entry, index) => entry.settle(answers[index] ?? new Error(`the lane ${name} gave no answer`)))
     } catch (error) {
       for (const [entry, answer] of known) entry.settle(answer)

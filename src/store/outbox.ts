@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { KernelFault } from '#kernel/errors'
 import type { Db, Sql, Tx } from './db.ts'
-import { point } from './points.ts'
+import { failpoint } from './failpoints.ts'
 import { tableName } from './sql/names.ts'
 import { compileOutbox, type OutboxStatements } from './sql/outbox.ts'
 
@@ -95,8 +95,7 @@ async function drain(sql: Sql, table: OutboxTable, options: DrainOptions, by: 'c
   const { handle, retry, limit = 50, visibilityMs, kinds, signal } = options
   const statements = statementsOf(table)
   const rows = await sql.run(statements[by], [limit, visibilityMs, kinds ?? null])
-  const claimed = point('outbox.claimed')
-  if (claimed) await claimed
+  await failpoint('outbox.claimed')
   const done: OutboxRow[] = []
   const failed: { row: OutboxRow; error: unknown; attempts: number; waitMs: number | null }[] = []
   const fail = (row: OutboxRow, error: unknown, attempts: number) => {
@@ -115,8 +114,7 @@ async function drain(sql: Sql, table: OutboxTable, options: DrainOptions, by: 'c
       }
     }),
   )
-  const handled = point('outbox.handled')
-  if (handled) await handled
+  await failpoint('outbox.handled')
   const fence = rows[0]?.fence
   const finished = done.length === 0 ? [] : await sql.run(statements.finish, [done.map(({ id }) => id), fence])
   const settled =

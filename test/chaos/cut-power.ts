@@ -140,7 +140,7 @@ function findLost(file: string, said: readonly Said[]): Said[] {
 async function findBroken(file: string, said: readonly Said[], gone: ReadonlySet<string>): Promise<string[]> {
   const now = () => new Date()
   const world = { now, random: () => 0.5, newId: uuidV7Generator(now, randomBytes) }
-  const opened = openScheduler({ file, world })
+  const opened = openScheduler({ file, deps: world })
   if (!opened.ok) return [`the next start was refused: ${opened.code}: ${opened.reason}`]
   try {
     const recovered = await recover(opened.value, { endOrphan: async () => 'gone' })

@@ -10,7 +10,7 @@ import { type ConcordProcess, freePort, type Served, serveConcord, spawnConcord 
 import { accepted, anOrgRole, aPerson, aWorld } from '#test/tenant'
 import { type Provider, startProvider } from './provider-process.ts'
 
-/** What a process is told to die of; see `src/store/points.ts`. */
+/** What a process is told to die of; see `src/store/failpoints.ts`. */
 export type DeathPlan = {
   readonly point: string
   readonly hit: number

@@ -9,7 +9,7 @@ const world = { now, random: () => 0.5, newId: uuidV7Generator(now, randomBytes)
 // Stamped with the clock that all processes share. Writing to a pipe does not return before the system has it.
 const say = (what: string) => void process.stdout.write(`${process.hrtime.bigint()} ${what}\n`)
 
-const opened = openScheduler({ file, world })
+const opened = openScheduler({ file, deps: world })
 if (!opened.ok) throw new Error(`${opened.code}: ${opened.reason}`)
 const scheduler = opened.value
 const recovered = await recover(scheduler, { endOrphan: async () => 'gone' })

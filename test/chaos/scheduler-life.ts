@@ -115,7 +115,7 @@ export async function live(plan: LifePlan): Promise<void> {
   const scheduler = must(
     openScheduler({
       file: paths.file,
-      world: { now, random: () => 0.5, newId: uuidV7Generator(() => new Date(), randomBytes) },
+      deps: { now, random: () => 0.5, newId: uuidV7Generator(() => new Date(), randomBytes) },
       jobTypes: jobTypes(paths),
       settings: { workers: 1 + chance.whole(3), reservationMs: RESERVATION_MS },
       points: { faults: plan.faults, coverFile: paths.covered },
@@ -180,7 +180,13 @@ async function goDirect(scheduler: Scheduler, plan: LifePlan, clock: LifeClock):
     table: openProcessTable(),
     wait,
   }
-  const options = { world, reservedBy: 'life', timeoutMs: 60_000, stop: new AbortController().signal, alert: () => {} }
+  const options = {
+    deps: world,
+    reservedBy: 'life',
+    timeoutMs: 60_000,
+    stop: new AbortController().signal,
+    alert: () => {},
+  }
   must(await runDirect(scheduler, { job_type: 'work' }, options))
 }
 

@@ -50,7 +50,7 @@ export async function tellStory({ folder, startMs, chapter, isLast = false }: St
   }
   const newId = () => uuidV7(startMs, 0, new Uint8Array([0, 0, 0, 0, chapter, 0, ids >> 8, ids++ & 0xff]))
   const world = { now: () => new Date(nowMs), random: () => 0.5, newId }
-  const scheduler = take(openScheduler({ file: paths.file, world }))
+  const scheduler = take(openScheduler({ file: paths.file, deps: world }))
   if (!scheduler) return { refused, problems, isOver: false }
   try {
     const before = look(paths.file)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { detectVectorSupport, openPostgresStore } from '#domains/memory'
 import { openTestDb } from '#test/database'
-import { insertWorld } from '#test/store-rows'
+import { insertStoreRows } from '#test/store-rows'
 import { aWorld } from '#test/tenant'
 import { memoryStoreCases } from './memory-store.case.ts'
 
@@ -19,7 +19,7 @@ async function open(prepare?: string) {
   const opened = await openTestDb({ poolMax: 8 })
   if (prepare !== undefined) await opened.db.query(prepare)
   const { newId } = aWorld(opened.db)
-  const [here, elsewhere] = [await insertWorld(opened.db), await insertWorld(opened.db)]
+  const [here, elsewhere] = [await insertStoreRows(opened.db), await insertStoreRows(opened.db)]
   const vectors = await detectVectorSupport(opened.db)
   return {
     vectors,

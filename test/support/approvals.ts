@@ -2,7 +2,7 @@
 import {
   type ApprovalOwner,
   type ApprovalRequest,
-  type ApprovalWorld,
+  type ApprovalDeps,
   type Decider,
   decideApproval,
   defineApprovalType,
@@ -49,7 +49,7 @@ export const by: By = { actor: 'system', traceId: TRACE }
 
 export type ApprovalRoom = {
   readonly opened: TestDb
-  readonly world: ApprovalWorld
+  readonly world: ApprovalDeps
   readonly ours: Tenant
   readonly theirs: Tenant
   /** The requester, and somebody who holds the org role `finance`. */
@@ -58,7 +58,7 @@ export type ApprovalRoom = {
   /** What the owner was told and the commit kept, in order. */
   readonly told: Resolution[]
   /** The same room with another owner. */
-  with(owner: Partial<ApprovalOwner>): ApprovalWorld
+  with(owner: Partial<ApprovalOwner>): ApprovalDeps
   /** One more member of `finance`. */
   member(): Decider
   ask(more?: Partial<ApprovalRequest>): Promise<StoredApproval>
@@ -92,7 +92,7 @@ export async function openApprovalRoom(options: TestDbOptions = {}): Promise<App
       tx.afterCommit(() => void told.push(resolution))
     },
   }
-  const world: ApprovalWorld = { db, newId, types: approvalTypes, owner }
+  const world: ApprovalDeps = { db, newId, types: approvalTypes, owner }
   const requester: Decider = ours.people.writer.principal
   let members = 0
   const member = (): Decider => {

@@ -29,7 +29,7 @@ const commands = openCommands({
   ...governedBy({ db, now, newId, types: testArtifactTypes, stores: [store] }),
 })
 const fence = { token, turn: `turn:command:child:${process.pid}`, attempt: 1, signal: new AbortController().signal }
-const next = await openDrive(commands.world)(commandId, fence)
+const next = await openDrive(commands.deps)(commandId, fence)
 process.stdout.write(`${next.t}\n`)
 await commands.close()
 await db.close()

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
   type Acting,
-  type ArtifactWorld,
+  type ArtifactDeps,
   type BlobStore,
   openDiskStore,
   type StoredArtifact,
@@ -33,7 +33,7 @@ export type ArtifactRoom = {
   readonly clock: TestWorld
   readonly folder: string
   readonly store: BlobStore
-  readonly world: ArtifactWorld
+  readonly world: ArtifactDeps
   readonly ours: Tenant
   readonly theirs: Tenant
   readonly commands: TestRoom
@@ -53,7 +53,7 @@ export async function openArtifactRoom(): Promise<ArtifactRoom> {
   const [ours, theirs] = [await aTenant(clock), await aTenant(clock)]
   const store = openDiskStore({ folder, newId: clock.newId, contentBytesMax: CONTENT_BYTES_MAX })
   const { db, now, newId } = clock
-  const world: ArtifactWorld = { db, now, newId, types: testArtifactTypes, stores: [store] }
+  const world: ArtifactDeps = { db, now, newId, types: testArtifactTypes, stores: [store] }
   const commands = openRoomOn(clock, ours, (given) => ({ ...given, ...governedBy(world) }))
   let step = 0
   const write = async (draft: Partial<WriteArtifact>) => {
@@ -99,7 +99,7 @@ export async function openArtifactRoom(): Promise<ArtifactRoom> {
 }
 
 /** What a world of commands needs to write and publish these. */
-export function governedBy(artifacts: ArtifactWorld) {
+export function governedBy(artifacts: ArtifactDeps) {
   const catalog = accepted(openCatalog(artifactDefinitions(), anyHost))
   return {
     artifacts,

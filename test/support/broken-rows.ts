@@ -6,10 +6,10 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { constraintOf } from '../../src/store/faults.ts'
 import { openTestDb, type TestDb } from './database.ts'
-import { insertRow, insertWorld, type Row, rowsOf, type TableName, type World } from './store-rows.ts'
+import { insertRow, insertStoreRows, type Row, rowsOf, type TableName, type StoreRows } from './store-rows.ts'
 
 /** Two workspaces of two orgs, each with a row in every table. */
-export type Worlds = { readonly here: World; readonly elsewhere: World }
+export type Worlds = { readonly here: StoreRows; readonly elsewhere: StoreRows }
 type Given<T> = T | ((worlds: Worlds) => T)
 
 export type BrokenRow = {
@@ -50,7 +50,7 @@ function defineTests(tables: readonly TableName[], cases: readonly BrokenRow[]):
 
   before(async () => {
     opened = await openTestDb()
-    worlds = { here: await insertWorld(opened.db), elsewhere: await insertWorld(opened.db) }
+    worlds = { here: await insertStoreRows(opened.db), elsewhere: await insertStoreRows(opened.db) }
   })
   after(() => opened.close())
 
@@ -92,6 +92,6 @@ function defineTests(tables: readonly TableName[], cases: readonly BrokenRow[]):
   })
 
   test('good rows are accepted', async () => {
-    await opened.db.transaction(async (tx) => void (await insertWorld(tx)))
+    await opened.db.transaction(async (tx) => void (await insertStoreRows(tx)))
   })
 }

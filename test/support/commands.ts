@@ -1,12 +1,12 @@
 /** A room of commands for tests, with a runtime that one can single-step and a person who decides. */
 import { randomBytes } from 'node:crypto'
-import type { ApprovalWorld } from '../../src/domains/approvals/index.ts'
+import type { ApprovalDeps } from '../../src/domains/approvals/index.ts'
 import {
   anyHost,
   type Catalog,
   COMMAND_KIND,
   type Commands,
-  type CommandWorld,
+  type CommandDeps,
   type Definition,
   openApprovalOwner,
   openCatalog,
@@ -25,12 +25,12 @@ export { FakeProvider, ProcessDied, type ProviderMode } from './command-catalog.
 
 export type TestRoom = {
   readonly db: Db
-  readonly world: CommandWorld
+  readonly world: CommandDeps
   readonly clock: TestWorld
   readonly tenant: Tenant
   readonly provider: FakeProvider
   readonly catalog: Catalog
-  readonly approvals: ApprovalWorld
+  readonly approvals: ApprovalDeps
   readonly woken: string[]
   /** Submits as the writer of the tenant. */
   submit(payload: Record<string, unknown>, more?: Partial<SubmitCommand>): Promise<string>
@@ -64,12 +64,12 @@ const sleep = (ms: number, signal: AbortSignal) =>
     signal.addEventListener('abort', () => (clearTimeout(timer), resolve()))
   })
 
-export type WrapWorld = (world: CommandWorld, provider: FakeProvider) => CommandWorld
+export type WrapDeps = (world: CommandDeps, provider: FakeProvider) => CommandDeps
 
 /** Definitions beside those of the test catalog. */
 export type MoreDefinitions = (clock: TestWorld) => readonly Definition[]
 
-export async function openTestRoom(wrap?: WrapWorld, more?: MoreDefinitions): Promise<TestRoom> {
+export async function openTestRoom(wrap?: WrapDeps, more?: MoreDefinitions): Promise<TestRoom> {
   const opened = await openTestDb({ role: 'concord_engine', poolMax: 6 })
   const clock = aWorld(opened.db)
   const room = openRoomOn(clock, await aTenant(clock), wrap, more)
@@ -86,7 +86,7 @@ export async function openTestRoom(wrap?: WrapWorld, more?: MoreDefinitions): Pr
 export function openRoomOn(
   clock: TestWorld,
   tenant: Tenant,
-  wrap: WrapWorld = (world) => world,
+  wrap: WrapDeps = (world) => world,
   more: MoreDefinitions = () => [],
 ): TestRoom {
   const provider = new FakeProvider()
@@ -108,9 +108,9 @@ export function openRoomOn(
     },
     sleep,
   })
-  const world = wrap(commands.world, provider)
+  const world = wrap(commands.deps, provider)
   const drive = openDrive(world)
-  const approvals: ApprovalWorld = {
+  const approvals: ApprovalDeps = {
     db: clock.db,
     newId: clock.newId,
     types: world.approvalTypes,

@@ -2,9 +2,9 @@
 import { openDb } from '../../src/store/db.ts'
 import { openGateOn } from './connectors.ts'
 import { silentConnector } from './silent-connector.ts'
-import type { World } from './store-rows.ts'
+import type { StoreRows } from './store-rows.ts'
 
-export type ConnectorChildTask = { readonly url: string; readonly world: World }
+export type ConnectorChildTask = { readonly url: string; readonly world: StoreRows }
 
 const { url, world } = JSON.parse(process.argv[2] ?? '') as ConnectorChildTask
 const db = openDb({ url, role: 'concord_engine' })

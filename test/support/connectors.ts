@@ -14,12 +14,12 @@ import type { JsonObject } from '../../src/kernel/json-value.ts'
 import type { Db } from '../../src/store/db.ts'
 import { newId } from './concord-rows.ts'
 import { openTestDb } from './database.ts'
-import { aWorldOf, insertRow, insertWorld, rowsOf, type World } from './store-rows.ts'
+import { aStoreRowsOf, insertRow, insertStoreRows, rowsOf, type StoreRows } from './store-rows.ts'
 import { accepted, TRACE } from './tenant.ts'
 
 export type TestGate = {
   readonly db: Db
-  readonly world: World
+  readonly world: StoreRows
   readonly connectors: Connectors
   /** Calls for the command that runs; `more` changes parts of the request or of its context. */
   call(connector: string, capability: string, input: JsonObject, more?: CallMore): Promise<ConnectorResult>
@@ -58,7 +58,7 @@ export async function openGateOn(
   db: Db,
   definitions: readonly ConnectorDefinition[],
   secrets: SecretSources = {},
-  world?: World,
+  world?: StoreRows,
 ): Promise<TestGate> {
   const here = world ?? (await insertRunning(db))
   const connectors = accepted(
@@ -100,15 +100,15 @@ export async function openGateOn(
 }
 
 /** A workspace with one command that runs and one effect that executes. */
-export async function insertRunning(db: Db): Promise<World> {
-  const world = await insertWorld(db, aWorldOf())
+export async function insertRunning(db: Db): Promise<StoreRows> {
+  const world = await insertStoreRows(db, aStoreRowsOf())
   await db.query(`update concord.commands set status = 'running' where command_id = $1`, [world.command])
   await db.query(`update concord.domain_effects set status = 'executing' where domain_effect_id = $1`, [world.effect])
   return world
 }
 
 /** Another effect of the same command, executing too. */
-export async function anotherEffect(db: Db, world: World): Promise<string> {
+export async function anotherEffect(db: Db, world: StoreRows): Promise<string> {
   const row = { ...rowsOf['concord.domain_effects'](world), status: 'executing', declaration_order: 1 }
   return (await insertRow(db, 'concord.domain_effects', row)).domain_effect_id
 }

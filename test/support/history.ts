@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { archiveHistory, type ArchivedHistory, type ArchiveHistory } from '../../src/domains/commands/index.ts'
-import type { HistoryWorld } from '../../src/domains/commands/index.ts'
+import type { HistoryDeps } from '../../src/domains/commands/index.ts'
 import type { Decision } from '../../src/kernel/refusal.ts'
 import { uuidV7Generator } from '../../src/kernel/uuid.ts'
 import { type Db, openDb } from '../../src/store/db.ts'
@@ -24,7 +24,7 @@ export type HistoryRoom = {
   readonly room: TestRoom
   readonly owner: Db
   readonly folder: string
-  readonly world: HistoryWorld
+  readonly world: HistoryDeps
   archive(more?: Partial<ArchiveHistory>): Promise<Decision<ArchivedHistory>>
   /** Everything that was written can be read by followers, and so be moved. */
   visible(): Promise<void>
@@ -38,7 +38,7 @@ export type HistoryRoom = {
 }
 
 /** The day after tomorrow, looking back one day: everything that has ended is old. */
-export function oldWorld(db: Db, folder: string): HistoryWorld & { readonly endedBefore: Date } {
+export function oldWorld(db: Db, folder: string): HistoryDeps & { readonly endedBefore: Date } {
   const now = () => new Date(Date.now() + 2 * DAY_MS)
   return { db, folder, now, newId: uuidV7Generator(now, randomBytes), endedBefore: new Date(Date.now() + DAY_MS) }
 }

@@ -1,8 +1,8 @@
 /** A memory room for tests with the commands that govern it, a runtime that one single-steps, and people who decide. */
-import type { ApprovalWorld } from '../../src/domains/approvals/index.ts'
+import type { ApprovalDeps } from '../../src/domains/approvals/index.ts'
 import {
   anyHost,
-  type CommandWorld,
+  type CommandDeps,
   decideCandidate,
   followCandidates,
   memoryDefinitions,
@@ -18,8 +18,8 @@ import {
 } from '../../src/domains/commands/index.ts'
 import {
   grantConsent,
+  type MemoryOptions,
   type MemoryDeps,
-  type MemoryWorld,
   openMemory,
   type PersonReading,
   type ProposedMemory,
@@ -35,9 +35,9 @@ export type MemoryRoom = {
   readonly clock: TestWorld
   readonly tenant: Tenant
   readonly workspaceId: string
-  readonly memory: MemoryWorld
-  readonly commands: CommandWorld
-  readonly approvals: ApprovalWorld
+  readonly memory: MemoryDeps
+  readonly commands: CommandDeps
+  readonly approvals: ApprovalDeps
   /** What the writer of the tenant proposes, and its command driven until it rests. */
   propose(memory: ProposedMemory, more?: Partial<ProposeMemory>): Promise<Decision<MemoryProposal>>
   settle(commandId: string): Promise<string>
@@ -78,7 +78,7 @@ const sleep = (ms: number, signal: AbortSignal) =>
     signal.addEventListener('abort', () => (clearTimeout(timer), resolve()))
   })
 
-export async function openMemoryRoom(deps: Partial<MemoryDeps> = {}): Promise<MemoryRoom> {
+export async function openMemoryRoom(deps: Partial<MemoryOptions> = {}): Promise<MemoryRoom> {
   // A thousand callers wait for eight connections; on a busy machine the last of them waits long.
   const opened = await openTestDb({ role: 'concord_engine', poolMax: 8 })
   const { db } = opened
@@ -96,7 +96,7 @@ export async function openMemoryRoom(deps: Partial<MemoryDeps> = {}): Promise<Me
     wake: async () => {},
     sleep,
   })
-  const { world } = commands
+  const { deps: world } = commands
   const drive = openDrive(world)
   const approvals = { db, newId: clock.newId, types: world.approvalTypes, owner: openApprovalOwner(world) }
   const workspaceId = tenant.workspace.id

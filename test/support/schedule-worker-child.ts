@@ -5,7 +5,7 @@
 import { createInterface } from 'node:readline'
 import { openLog } from '../../src/app/log.ts'
 import { openWork } from '../../src/app/open-work.ts'
-import { realWorld } from '../../src/app/world.ts'
+import { systemDeps } from '../../src/app/system-deps.ts'
 import { defineSchedule } from '../../src/domains/commands/index.ts'
 import { openDb } from '../../src/store/db.ts'
 import { noArtifacts } from './no-artifacts.ts'
@@ -15,7 +15,7 @@ const [, , url = '', defaultWorkspace = '', startMs = '0'] = process.argv
 let aheadMs = Number(startMs)
 const db = openDb({ url, role: 'concord_engine', poolMax: 4, onConnectionError: () => {} })
 const catalog = [...tickDefinitions, defineSchedule({ ...everyMinute, misfire: 'all', overlap: 'allow' })]
-const world = realWorld()
+const world = systemDeps()
 const opened = await openWork(db, world, { catalog }, openLog('silent'), {
   artifacts: noArtifacts(db, world),
   defaultWorkspace,

@@ -12,11 +12,11 @@ import {
 } from '../../src/domains/scheduler/index.ts'
 import { checkJobsAside } from '../../src/app/check-jobs-aside.ts'
 import { openJobs, realWait } from '../../src/app/scheduler.ts'
-import type { SchedulerFace } from '../../src/api/index.ts'
+import type { SchedulerApi } from '../../src/api/index.ts'
 import { accepted } from './tenant.ts'
 
-export type TestFace = {
-  readonly face: SchedulerFace
+export type TestSchedulerApi = {
+  readonly face: SchedulerApi
   readonly scheduler: Scheduler
   readonly folder: string
   /** All rows of all tables, so that a test can say that nothing was written. */
@@ -42,7 +42,7 @@ function dump(file: string): string {
   return JSON.stringify(rows)
 }
 
-export function openTestFace(orgId: string): TestFace {
+export function openTestSchedulerApi(orgId: string): TestSchedulerApi {
   const folder = mkdtempSync(join(tmpdir(), 'concord-face-'))
   const scheduler = accepted(openJobs({ file: join(folder, 'jobs.db'), role: 'owner' }))
   accepted(registerJobType(scheduler, shell))

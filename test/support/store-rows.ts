@@ -19,7 +19,7 @@ export async function insertRow<R extends Row>(sql: Asks, table: string, row: R)
 const hash32 = (fill: number): Buffer => Buffer.alloc(32, fill)
 
 /** Everything that one workspace can hold, one row each. */
-export type World = Readonly<
+export type StoreRows = Readonly<
   Record<
     | 'org'
     | 'user'
@@ -40,7 +40,7 @@ export type World = Readonly<
   >
 >
 
-export const aWorldOf = (ids: Partial<World> = {}): World => ({
+export const aStoreRowsOf = (ids: Partial<StoreRows> = {}): StoreRows => ({
   org: randomUUID(),
   user: randomUUID(),
   role: randomUUID(),
@@ -62,11 +62,21 @@ export const aWorldOf = (ids: Partial<World> = {}): World => ({
 /** A new row for each table inside `world`; keys that must be unique are new every time. */
 export const rowsOf = {
   'identity.orgs': () => ({ id: randomUUID(), name: 'Acme', slug: randomUUID() }),
-  'identity.users': ({ org }: World) => ({ id: randomUUID(), org_id: org, external_id: randomUUID(), role: 'writer' }),
-  'identity.org_roles': ({ org }: World) => ({ id: randomUUID(), org_id: org, slug: randomUUID(), name: 'Finance' }),
-  'identity.org_role_memberships': ({ org, role, user }: World) => ({ org_id: org, role_id: role, user_id: user }),
-  'identity.workspaces': ({ org }: World) => ({ id: randomUUID(), org_id: org, slug: randomUUID(), name: 'Books' }),
-  'identity.api_keys': ({ org, user }: World) => ({
+  'identity.users': ({ org }: StoreRows) => ({
+    id: randomUUID(),
+    org_id: org,
+    external_id: randomUUID(),
+    role: 'writer',
+  }),
+  'identity.org_roles': ({ org }: StoreRows) => ({
+    id: randomUUID(),
+    org_id: org,
+    slug: randomUUID(),
+    name: 'Finance',
+  }),
+  'identity.org_role_memberships': ({ org, role, user }: StoreRows) => ({ org_id: org, role_id: role, user_id: user }),
+  'identity.workspaces': ({ org }: StoreRows) => ({ id: randomUUID(), org_id: org, slug: randomUUID(), name: 'Books' }),
+  'identity.api_keys': ({ org, user }: StoreRows) => ({
     id: randomUUID(),
     org_id: org,
     user_id: user,
@@ -75,7 +85,7 @@ export const rowsOf = {
     key_hash: Buffer.concat([Buffer.from(randomUUID().replaceAll('-', ''), 'hex'), Buffer.alloc(16)]),
     role: 'writer',
   }),
-  'concord.commands': ({ workspace }: World) => ({
+  'concord.commands': ({ workspace }: StoreRows) => ({
     command_id: randomUUID(),
     workspace_id: workspace,
     command_type: 'generate_report',
@@ -86,12 +96,12 @@ export const rowsOf = {
     status: 'created',
     payload_hash: 'h1',
   }),
-  'concord.command_dependencies': ({ workspace, command, parent }: World) => ({
+  'concord.command_dependencies': ({ workspace, command, parent }: StoreRows) => ({
     workspace_id: workspace,
     child_command_id: command,
     parent_command_id: parent,
   }),
-  'concord.swarm_runs': ({ workspace, command }: World) => ({
+  'concord.swarm_runs': ({ workspace, command }: StoreRows) => ({
     swarm_run_id: randomUUID(),
     workspace_id: workspace,
     command_id: command,
@@ -100,7 +110,7 @@ export const rowsOf = {
     execution_mode: 'parallel',
     join_strategy: 'all_success',
   }),
-  'concord.agent_runs': ({ workspace, command, swarm }: World) => ({
+  'concord.agent_runs': ({ workspace, command, swarm }: StoreRows) => ({
     agent_run_id: randomUUID(),
     workspace_id: workspace,
     command_id: command,
@@ -110,7 +120,7 @@ export const rowsOf = {
     status: 'created',
     goal: 'find out',
   }),
-  'concord.domain_effects': ({ workspace, command }: World) => ({
+  'concord.domain_effects': ({ workspace, command }: StoreRows) => ({
     domain_effect_id: randomUUID(),
     workspace_id: workspace,
     command_id: command,
@@ -118,7 +128,7 @@ export const rowsOf = {
     effect_payload: { to: 'finance' },
     declaration_order: 0,
   }),
-  'concord.domain_events': ({ workspace, command }: World) => ({
+  'concord.domain_events': ({ workspace, command }: StoreRows) => ({
     event_id: randomUUID(),
     workspace_id: workspace,
     command_id: command,
@@ -128,7 +138,7 @@ export const rowsOf = {
     actor: 'user:ada',
     trace_id: 'trace_1',
   }),
-  'concord.domain_event_seals': ({ workspace }: World) => ({
+  'concord.domain_event_seals': ({ workspace }: StoreRows) => ({
     workspace_id: workspace,
     seal_no: 1,
     xid_from: '1',
@@ -140,7 +150,7 @@ export const rowsOf = {
     previous_hash: hash32(0),
     seal_hash: hash32(2),
   }),
-  'concord.history_archives': ({ workspace, command }: World) => ({
+  'concord.history_archives': ({ workspace, command }: StoreRows) => ({
     history_archive_id: randomUUID(),
     workspace_id: workspace,
     file: `${randomUUID()}.jsonl.gz`,
@@ -153,7 +163,7 @@ export const rowsOf = {
     last_seq: 3,
     ended_before: '2026-05-01Z',
   }),
-  'concord.approvals': ({ workspace, command }: World) => ({
+  'concord.approvals': ({ workspace, command }: StoreRows) => ({
     approval_id: randomUUID(),
     workspace_id: workspace,
     command_id: command,
@@ -164,7 +174,7 @@ export const rowsOf = {
     review_packet: {},
     payload_hash: 'h1',
   }),
-  'concord.memory_records': ({ workspace, command }: World) => ({
+  'concord.memory_records': ({ workspace, command }: StoreRows) => ({
     memory_id: randomUUID(),
     workspace_id: workspace,
     subject_type: 'user',
@@ -177,7 +187,7 @@ export const rowsOf = {
     created_by: 'user:ada',
     fact_key: randomUUID(),
   }),
-  'concord.memory_candidates': ({ workspace, command }: World) => ({
+  'concord.memory_candidates': ({ workspace, command }: StoreRows) => ({
     memory_candidate_id: randomUUID(),
     workspace_id: workspace,
     command_id: command,
@@ -191,18 +201,18 @@ export const rowsOf = {
     status: 'proposed',
     fact_key: 'travel.seat',
   }),
-  'concord.memory_derivations': ({ workspace, memory, summary }: World) => ({
+  'concord.memory_derivations': ({ workspace, memory, summary }: StoreRows) => ({
     workspace_id: workspace,
     memory_id: summary,
     source_memory_id: memory,
   }),
-  'concord.memory_embeddings': ({ workspace, memory }: World) => ({
+  'concord.memory_embeddings': ({ workspace, memory }: StoreRows) => ({
     workspace_id: workspace,
     memory_id: memory,
     model: randomUUID(),
     embedding: [0.5, 0.5],
   }),
-  'concord.memory_consents': ({ workspace }: World) => ({
+  'concord.memory_consents': ({ workspace }: StoreRows) => ({
     memory_consent_id: randomUUID(),
     workspace_id: workspace,
     subject_type: 'user',
@@ -211,7 +221,7 @@ export const rowsOf = {
     scope: 'user',
     granted_by: 'user:ada',
   }),
-  'concord.memory_reads': ({ workspace, agent, memory }: World) => ({
+  'concord.memory_reads': ({ workspace, agent, memory }: StoreRows) => ({
     memory_read_id: randomUUID(),
     workspace_id: workspace,
     reader: 'user:ada',
@@ -220,7 +230,7 @@ export const rowsOf = {
     memory_ids: [memory],
     trace_id: 'trace_1',
   }),
-  'concord.memory_holds': ({ workspace }: World) => ({
+  'concord.memory_holds': ({ workspace }: StoreRows) => ({
     memory_hold_id: randomUUID(),
     workspace_id: workspace,
     subject_type: 'user',
@@ -228,7 +238,7 @@ export const rowsOf = {
     reason: 'case 7',
     placed_by: 'user:bob',
   }),
-  'concord.memory_erasures': ({ workspace, command }: World) => ({
+  'concord.memory_erasures': ({ workspace, command }: StoreRows) => ({
     memory_erasure_id: randomUUID(),
     workspace_id: workspace,
     command_id: command,
@@ -237,7 +247,7 @@ export const rowsOf = {
     subject_digest: 'd1',
     requested_by: 'user:ada',
   }),
-  'concord.artifacts': ({ workspace, command }: World) => ({
+  'concord.artifacts': ({ workspace, command }: StoreRows) => ({
     artifact_id: randomUUID(),
     workspace_id: workspace,
     command_id: command,
@@ -249,7 +259,7 @@ export const rowsOf = {
     content_type: 'text/plain',
     size_bytes: 7,
   }),
-  'schedules.command_schedules': ({ workspace }: World) => ({
+  'schedules.command_schedules': ({ workspace }: StoreRows) => ({
     schedule_id: randomUUID(),
     workspace_id: workspace,
     name: randomUUID(),
@@ -262,7 +272,7 @@ export const rowsOf = {
     created_by: 'user:ada',
     created_role: 'writer',
   }),
-  'concord.connector_invocations': ({ workspace, command }: World) => ({
+  'concord.connector_invocations': ({ workspace, command }: StoreRows) => ({
     connector_invocation_id: randomUUID(),
     workspace_id: workspace,
     command_id: command,
@@ -271,13 +281,13 @@ export const rowsOf = {
     status: 'started',
     request_payload: {},
   }),
-  'concord.notification_reads': ({ workspace, invocation, user }: World) => ({
+  'concord.notification_reads': ({ workspace, invocation, user }: StoreRows) => ({
     workspace_id: workspace,
     connector_invocation_id: invocation,
     user_id: user,
     read_at: '2026-05-01Z',
   }),
-  'concord.connector_definitions': ({ workspace }: World) => ({
+  'concord.connector_definitions': ({ workspace }: StoreRows) => ({
     workspace_id: workspace,
     connector_name: 'mail',
     operation: 'send',
@@ -285,13 +295,13 @@ export const rowsOf = {
     seen_hash: 'sha256:1',
     seen_at: '2026-05-01Z',
   }),
-} as const satisfies Record<string, (world: World) => Row>
+} as const satisfies Record<string, (world: StoreRows) => Row>
 
 export type TableName = keyof typeof rowsOf
 export const tableNames = Object.keys(rowsOf) as readonly TableName[]
 
 /** Inserts a whole world: every table has at least one row of it, but for archives, which only the owner may add. */
-export async function insertWorld(sql: Asks, world: World = aWorldOf()): Promise<World> {
+export async function insertStoreRows(sql: Asks, world: StoreRows = aStoreRowsOf()): Promise<StoreRows> {
   const put = (table: TableName, row: Row = {}) => insertRow(sql, table, { ...rowsOf[table](world), ...row })
   await put('identity.orgs', { id: world.org })
   await put('identity.users', { id: world.user })

@@ -6,21 +6,21 @@ import {
   createUser,
   createWorkspace,
   grantOrgRole,
-  type IdentityWorld,
+  type IdentityDeps,
   type PlatformRole,
   platformRoles,
   type Principal,
   type Workspace,
 } from '../../src/domains/identity/index.ts'
 import { createApiKey } from '../../src/domains/identity/create-api-key.ts'
-import { bySystem } from '../../src/domains/identity/world.ts'
+import { bySystem } from '../../src/domains/identity/deps.ts'
 import type { Decision } from '../../src/kernel/refusal.ts'
 import { uuidV7Generator } from '../../src/kernel/uuid.ts'
 import type { Db } from '../../src/store/db.ts'
 
 export const TRACE = 'trace_00000000000000000000000000000001'
 
-export type TestWorld = IdentityWorld & {
+export type TestWorld = IdentityDeps & {
   /** Moves the world's clock. */
   travel(ms: number): void
 }
@@ -58,7 +58,7 @@ export type Tenant = {
 
 let count = 0
 
-export async function aTenant(world: IdentityWorld, slug = `org-${++count}`): Promise<Tenant> {
+export async function aTenant(world: IdentityDeps, slug = `org-${++count}`): Promise<Tenant> {
   const by = bySystem(TRACE)
   const org = accepted(await createOrg(world, by, { slug, name: `Organisation ${slug}` }))
   const people: Partial<Record<PlatformRole, TestPerson>> = {}
@@ -77,7 +77,7 @@ export async function aTenant(world: IdentityWorld, slug = `org-${++count}`): Pr
 
 /** A user with a key of the same role. */
 export async function aPerson(
-  world: IdentityWorld,
+  world: IdentityDeps,
   org: { readonly orgId: string; readonly slug: string },
   role: PlatformRole,
   name = `${role}-${++count}`,
@@ -102,7 +102,7 @@ export async function aPerson(
 
 /** An org role with these members. */
 export async function anOrgRole(
-  world: IdentityWorld,
+  world: IdentityDeps,
   orgId: string,
   slug: string,
   members: readonly TestPerson[] = [],

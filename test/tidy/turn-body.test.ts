@@ -28,7 +28,7 @@ describe('bodies of turns', () => {
     [`import { readFile } from 'node:fs/promises'`, 'imports node:fs/promises: only a step may'],
     [`import { generateText } from 'ai'`, 'imports ai: only a step may'],
     [`import { find } from './sql/find.ts'`, 'imports ./sql/find.ts: only a step may'],
-    [`import { appendEvents, point } from '#store'`, 'takes appendEvents from the store: only a step may'],
+    [`import { appendEvents, failpoint } from '#store'`, 'takes appendEvents from the store: only a step may'],
   ] as const) {
     test(`[DET-01] [DET-03] [CMD-17] ${code} is found in a body`, () =>
       assertFindings(found(code), [`${path}:2: ${problem}`]))
@@ -37,7 +37,7 @@ describe('bodies of turns', () => {
   test('branching, steps, transaction steps, waiting, waking and pure functions are fine', () => {
     const code = `import { isUuid } from '#kernel/uuid'
 import type { Drive } from '#runtime'
-import { constraintOf, point, type Tx } from '#store'
+import { constraintOf, failpoint, type Tx } from '#store'
 import { checkApproved } from '#domains/approvals'
 import { save } from './flow-repository.ts'
 import { decideFlow } from './decide-flow.ts'

@@ -11,7 +11,7 @@ import { isTest, sources, type Tree } from './tree.ts'
 
 const body = /^src\/domains\/(?:.*\/)?(?:drive|step)-[^/]+\.ts$/
 /** Where a kill test may stop it, and the name of a broken rule: neither reads nor writes. */
-const fromStore = new Set(['point', 'constraintOf'])
+const fromStore = new Set(['failpoint', 'constraintOf'])
 const decision = /^(?:decide|next|plan|judge)[A-Z]|^(?:nextStep|replanInto)$/
 
 /** Words as they follow on each other, with where they belong instead. */

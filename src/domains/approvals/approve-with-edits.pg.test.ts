@@ -9,11 +9,11 @@ import type { Decider } from './approver.ts'
 import { decideApproval } from './decide-approval.ts'
 import { checkApproved } from './get-approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { ApprovalOwner, ApprovalWorld } from './world.ts'
+import type { ApprovalOwner, ApprovalDeps } from './deps.ts'
 
 describe('approving with edits', () => {
   let room: ApprovalRoom
-  let world: ApprovalWorld
+  let world: ApprovalDeps
   before(async () => {
     room = await openApprovalRoom()
     world = room.with({ revise })

@@ -13,16 +13,16 @@ import { askedContract } from './asked-contract.ts'
 import { type Ballot, castBallot, type Decided } from './cast-ballot.ts'
 import { decideVote } from './decide-vote.ts'
 import { supersedeApprovals } from './supersede-approvals.ts'
-import type { ApprovalWorld } from './world.ts'
+import type { ApprovalDeps } from './deps.ts'
 
 export async function approveWithEdits(
   tx: Tx,
-  world: ApprovalWorld,
+  deps: ApprovalDeps,
   ballot: Ballot,
   edits: JsonObject,
 ): Promise<Decision<Decided>> {
   const { approval, vote, by } = ballot
-  const { revise } = world.owner
+  const { revise } = deps.owner
   if (vote.decision !== 'approved') return refuseEdits('Edits go with an approval; ask for changes instead.')
   if (!askedContract(approval).edits_allowed || !revise) return refuseEdits('This kind of approval cannot be edited.')
   const guarded = guardValue(edits)
@@ -32,13 +32,13 @@ export async function approveWithEdits(
   const fields = Object.keys(edits).filter(
     (name) => !isSame(edits[name], Object.hasOwn(before, name) ? before[name] : undefined),
   )
-  if (fields.length === 0) return castBallot(tx, world, ballot)
+  if (fields.length === 0) return castBallot(tx, deps, ballot)
 
   const revised = await revise(tx, approval, { ...before, ...edits }, by)
   if (!revised.ok) return revised
   const record = { by: vote.person, of: approval.approval_id, fields }
   const requests = revised.value.map((request) => ({ ...request, edits: record }))
-  const asked = await supersedeApprovals(tx, world, by, {
+  const asked = await supersedeApprovals(tx, deps, by, {
     workspaceId: approval.workspace_id,
     commandId: approval.command_id,
     why: 'edited',
@@ -58,7 +58,7 @@ export async function approveWithEdits(
   if (!mine) return accept({ approval: first, next: 'wait' })
   return castBallot(
     tx,
-    world,
+    deps,
     { ...ballot, approval: mine, locked },
     { edited: fields, supersedes: approval.approval_id },
   )

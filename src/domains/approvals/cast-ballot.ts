@@ -9,7 +9,7 @@ import { applyVote, type NextStep, refuseClosed, type Vote } from './decide-vote
 import { appendApprovalEvent } from './events.ts'
 import { settleApproval } from './settle-approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { ApprovalWorld } from './world.ts'
+import type { ApprovalDeps } from './deps.ts'
 
 export type Decided = {
   readonly approval: StoredApproval
@@ -28,7 +28,7 @@ export type Ballot = {
 /** `more` goes into the event beside the usual. */
 export async function castBallot(
   tx: Tx,
-  world: ApprovalWorld,
+  deps: ApprovalDeps,
   { approval, vote, locked, by }: Omit<Ballot, 'decider'>,
   more: Readonly<Record<string, unknown>> = {},
 ): Promise<Decision<Decided>> {
@@ -47,8 +47,8 @@ export async function castBallot(
   // One round trip: the rows are locked, so what the vote makes of them is known before it is written.
   const [saved, , next] = await together([
     saveVote(tx, approval, vote),
-    appendApprovalEvent(tx, world.newId, { type, approval, by, actorKind: 'approver', at: locked.at, payload }),
-    isFinal ? settleApproval(tx, world, voted, locked, by) : ('wait' as const),
+    appendApprovalEvent(tx, deps.newId, { type, approval, by, actorKind: 'approver', at: locked.at, payload }),
+    isFinal ? settleApproval(tx, deps, voted, locked, by) : ('wait' as const),
   ])
   // Judged a moment ago under the lock, so only its deadline can have passed in between; what went along goes with it.
   if (!saved) return refuseClosed(approval, await findDatabaseTime(tx)) ?? unsettled(approval)

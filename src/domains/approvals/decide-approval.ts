@@ -2,7 +2,7 @@
 import { byPrincipal } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import { type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { type Db, point, type Tx } from '#store'
+import { type Db, failpoint, type Tx } from '#store'
 import { approveWithEdits } from './approve-with-edits.ts'
 import { findApproval } from './approval-repository.ts'
 import type { Decider } from './approver.ts'
@@ -10,7 +10,7 @@ import { castBallot, type Decided } from './cast-ballot.ts'
 import { decideVote, refuseChanged } from './decide-vote.ts'
 import { lockSubject } from './settle-approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { ApprovalWorld } from './world.ts'
+import type { ApprovalDeps } from './deps.ts'
 
 export type DecideApproval = {
   readonly workspaceId: string
@@ -24,28 +24,26 @@ export type DecideApproval = {
 }
 
 export async function decideApproval(
-  world: ApprovalWorld,
+  deps: ApprovalDeps,
   decider: Decider,
   input: DecideApproval,
 ): Promise<Decision<Decided>> {
-  const known = await findApproval(world.db, input.workspaceId, input.approvalId)
+  const known = await findApproval(deps.db, input.workspaceId, input.approvalId)
   if (!known) return refuse('row.not_found', 'there is no such approval')
-  const look = (tx: Tx) => lockSubject(tx, world, known)
-  const decided = await orNothing(world.db, look, async (tx, { payloadHash, ...locked }) => {
+  const look = (tx: Tx) => lockSubject(tx, deps, known)
+  const decided = await orNothing(deps.db, look, async (tx, { payloadHash, ...locked }) => {
     const approval =
       locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
     const vote = decideVote(approval, decider, input, locked.at)
     if (!vote.ok) return vote
     if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
     const ballot = { approval, vote: vote.value, locked, decider, by: byPrincipal(decider, input.traceId) }
-    if (input.edits !== undefined) return approveWithEdits(tx, world, ballot, input.edits)
-    const cast = await castBallot(tx, world, ballot)
-    const written = point('approvals.decision_written')
-    if (written) await written
+    if (input.edits !== undefined) return approveWithEdits(tx, deps, ballot, input.edits)
+    const cast = await castBallot(tx, deps, ballot)
+    await failpoint('approvals.decision_written')
     return cast
   })
-  const committed = point('approvals.decision_committed')
-  if (committed) await committed
+  await failpoint('approvals.decision_committed')
   return decided
 }
 

@@ -5,7 +5,7 @@ import type { Random } from '#kernel/clock'
 import { askedContract } from './asked-contract.ts'
 import type { NoticeRecord } from './sql/list-notice-records.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { NoticeName } from './world.ts'
+import type { NoticeName } from './deps.ts'
 
 export type DueNotice = { readonly notice: NoticeName; readonly channel: string; readonly attempt: number }
 export type NoticePlan = { readonly deliver: readonly DueNotice[]; readonly retryAt: Date | null }

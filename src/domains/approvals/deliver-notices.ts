@@ -8,9 +8,9 @@ import { appendApprovalEventOnce } from './events.ts'
 import { recordNotified } from './remind-approvers.ts'
 import { listNoticeRecords } from './sql/list-notice-records.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { ApprovalWorld, BlockedNotice, NoticeChannel } from './world.ts'
+import type { ApprovalDeps, BlockedNotice, NoticeChannel } from './deps.ts'
 
-export type ApprovalDriveWorld = ApprovalWorld & {
+export type ApprovalDriveDeps = ApprovalDeps & {
   readonly channels: readonly NoticeChannel[]
   readonly random: Random
   readonly newTraceId: () => string
@@ -18,7 +18,7 @@ export type ApprovalDriveWorld = ApprovalWorld & {
 
 /** What is due now, by what is on record of earlier notices. */
 export async function readDueNotices(
-  { db, channels }: ApprovalDriveWorld,
+  { db, channels }: ApprovalDriveDeps,
   { command_id, approval_id }: StoredApproval,
   isBlocked: boolean,
 ) {
@@ -29,28 +29,28 @@ export async function readDueNotices(
 
 /** One attempt of one channel; how it went is recorded either way. */
 export async function deliverNotice(
-  world: ApprovalDriveWorld,
+  deps: ApprovalDriveDeps,
   approval: StoredApproval,
   { notice, channel: name, attempt }: DueNotice,
   { traceId, signal, blocked }: { traceId: string; signal: AbortSignal; blocked: BlockedNotice | undefined },
 ): Promise<void> {
-  const channel = world.channels.find((each) => each.name === name)
+  const channel = deps.channels.find((each) => each.name === name)
   if (!channel) return
   try {
     const told = notice === 'blocked' ? { blocked } : {}
     await channel.deliver({ id: `${approval.approval_id}:${notice}`, notice, approval, signal, ...told })
   } catch (error) {
-    await recordFailure(world, approval, { notice, channel: name, attempt, error, traceId })
+    await recordFailure(deps, approval, { notice, channel: name, attempt, error, traceId })
     return
   }
-  await world.db.transaction((tx) => recordNotified(tx, approval, { channel: name, notice, traceId }))
+  await deps.db.transaction((tx) => recordNotified(tx, approval, { channel: name, notice, traceId }))
 }
 
 type Failed = DueNotice & { readonly error: unknown; readonly traceId: string }
 const ERROR_LENGTH_MAX = 500
 
 async function recordFailure(
-  { db, random }: ApprovalDriveWorld,
+  { db, random }: ApprovalDriveDeps,
   approval: StoredApproval,
   { notice, channel, attempt, error, traceId }: Failed,
 ): Promise<void> {

@@ -12,7 +12,7 @@ import { findBlocked } from './find-blocked.ts'
 import { appChannel, noticeBody, webhookChannel } from './notice-channels.ts'
 import { requestApproval } from './request-approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { ApprovalNotice, ApprovalOwner, NoticeChannel } from './world.ts'
+import type { ApprovalNotice, ApprovalOwner, NoticeChannel } from './deps.ts'
 
 const fence = { token: '', turn: 'turn:approval:test:1', attempt: 1, signal: new AbortController().signal }
 

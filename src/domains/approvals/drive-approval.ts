@@ -6,11 +6,11 @@
 import type { Drive, Next } from '#runtime'
 import { findDatabaseTime, findApprovalOfTurn } from './approval-repository.ts'
 import { earliest, nextApprovalTime } from './decide-notices.ts'
-import { type ApprovalDriveWorld, deliverNotice, readDueNotices } from './deliver-notices.ts'
+import { type ApprovalDriveDeps, deliverNotice, readDueNotices } from './deliver-notices.ts'
 import { expireApprovals } from './expire-approvals.ts'
 import { noteBlocked } from './note-blocked.ts'
 import { escalateApprovals, remindApprovers } from './remind-approvers.ts'
-import type { Notify } from './world.ts'
+import type { Notify } from './deps.ts'
 
 /** Each open approval is a process of this kind under its own id. */
 export const APPROVAL_KIND = 'approval'
@@ -20,24 +20,24 @@ const done: Next = { t: 'done' }
 /** This turn tells what it finds on record; nobody else has to be woken. */
 const nobody: Notify = () => Promise.resolve()
 
-export function openApprovalDrive(world: ApprovalDriveWorld): Drive {
+export function openApprovalDrive(deps: ApprovalDriveDeps): Drive {
   return async (approvalId, { signal }) => {
-    const sweep = { approvalId, traceId: world.newTraceId() }
-    const asked = await findApprovalOfTurn(world.db, approvalId)
+    const sweep = { approvalId, traceId: deps.newTraceId() }
+    const asked = await findApprovalOfTurn(deps.db, approvalId)
     if (asked?.status !== 'pending') return done
     // The end first: a channel that hangs must not hold it up.
-    throwFirst((await expireApprovals(world, sweep)).failed)
-    throwFirst((await escalateApprovals(world, nobody, sweep)).failed)
-    throwFirst((await remindApprovers(world, nobody, sweep)).failed)
-    const approval = await findApprovalOfTurn(world.db, approvalId)
+    throwFirst((await expireApprovals(deps, sweep)).failed)
+    throwFirst((await escalateApprovals(deps, nobody, sweep)).failed)
+    throwFirst((await remindApprovers(deps, nobody, sweep)).failed)
+    const approval = await findApprovalOfTurn(deps.db, approvalId)
     if (approval?.status !== 'pending') return done
-    const blocked = await noteBlocked(world, approval, sweep.traceId)
+    const blocked = await noteBlocked(deps, approval, sweep.traceId)
     const isBlocked = blocked !== undefined
-    const plan = await readDueNotices(world, approval, isBlocked)
+    const plan = await readDueNotices(deps, approval, isBlocked)
     const { traceId } = sweep
-    for (const due of plan.deliver) await deliverNotice(world, approval, due, { traceId, signal, blocked })
-    const now = await findDatabaseTime(world.db)
-    const { deliver, retryAt } = await readDueNotices(world, approval, isBlocked)
+    for (const due of plan.deliver) await deliverNotice(deps, approval, due, { traceId, signal, blocked })
+    const now = await findDatabaseTime(deps.db)
+    const { deliver, retryAt } = await readDueNotices(deps, approval, isBlocked)
     if (deliver.length > 0) return { t: 'again' }
     return { t: 'wait', until: earliest([retryAt, nextApprovalTime(approval, now)]) }
   }

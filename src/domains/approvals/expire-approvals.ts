@@ -3,7 +3,7 @@ import { bySystem } from '#domains/identity'
 import { findApproval, saveExpired } from './approval-repository.ts'
 import { lockSubject, settleApproval } from './settle-approval.ts'
 import { listOverdue, type OverdueRow } from './sql/list-overdue.ts'
-import type { ApprovalWorld, Sweep } from './world.ts'
+import type { ApprovalDeps, Sweep } from './deps.ts'
 
 export type Swept = {
   readonly expired: number
@@ -14,16 +14,16 @@ export type Swept = {
 }
 
 export async function expireApprovals(
-  world: ApprovalWorld,
+  deps: ApprovalDeps,
   { limit = 100, traceId, approvalId = null }: Sweep,
 ): Promise<Swept> {
-  const overdue = await world.db.run(listOverdue, [limit, approvalId])
+  const overdue = await deps.db.run(listOverdue, [limit, approvalId])
   const failed: { approvalId: string; error: unknown }[] = []
   let expired = 0
   for (const row of overdue) {
     // A transaction each: one command that cannot be moved does not keep the others waiting.
     try {
-      if (await expireOne(world, row, traceId)) expired += 1
+      if (await expireOne(deps, row, traceId)) expired += 1
     } catch (error) {
       failed.push({ approvalId: row.approval_id, error })
     }
@@ -31,17 +31,17 @@ export async function expireApprovals(
   return { expired, failed, more: overdue.length === limit }
 }
 
-function expireOne(world: ApprovalWorld, { approval_id, workspace_id }: OverdueRow, traceId: string): Promise<boolean> {
+function expireOne(deps: ApprovalDeps, { approval_id, workspace_id }: OverdueRow, traceId: string): Promise<boolean> {
   const by = bySystem(traceId)
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     const known = await findApproval(tx, workspace_id, approval_id)
     if (known?.status !== 'pending') return false
-    const locked = await lockSubject(tx, world, known)
+    const locked = await lockSubject(tx, deps, known)
     const approval = locked.approvals.find((each) => each.approval_id === approval_id)
     if (approval?.status !== 'pending') return false
-    const moved = await saveExpired(tx, approval, { by, at: locked.at, newId: world.newId, why: 'no_answer_in_time' })
+    const moved = await saveExpired(tx, approval, { by, at: locked.at, newId: deps.newId, why: 'no_answer_in_time' })
     if (!moved.ok) return false
-    await settleApproval(tx, world, moved.row, locked, by)
+    await settleApproval(tx, deps, moved.row, locked, by)
     return true
   })
 }

@@ -39,7 +39,7 @@ export { blockCodes, type BlockCode, type Blocked } from './decide-reach.ts'
 export { type BlockedApprovals, findBlocked } from './find-blocked.ts'
 export { type DecideApproval, decideApproval } from './decide-approval.ts'
 export { type Answer, decideVote, type NextStep, nextStep, type Tally, tallyVote, type Vote } from './decide-vote.ts'
-export type { ApprovalDriveWorld } from './deliver-notices.ts'
+export type { ApprovalDriveDeps } from './deliver-notices.ts'
 export { APPROVAL_KIND, APPROVAL_QUEUE, openApprovalDrive } from './drive-approval.ts'
 export { type ApprovalEventType, approvalEventTypes } from './events.ts'
 export { expireApprovals, type Swept } from './expire-approvals.ts'
@@ -75,11 +75,11 @@ export { showText, showValue } from './visible-text.ts'
 export type {
   ApprovalNotice,
   ApprovalOwner,
-  ApprovalWorld,
+  ApprovalDeps,
   Delivery,
   NoticeChannel,
   NoticeName,
   Notify,
   Resolution,
   Sweep,
-} from './world.ts'
+} from './deps.ts'

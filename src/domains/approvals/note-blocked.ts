@@ -5,11 +5,11 @@ import type { Blocked } from './decide-reach.ts'
 import { appendApprovalEventOnce } from './events.ts'
 import { findBlocked } from './find-blocked.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { ApprovalWorld, BlockedNotice } from './world.ts'
+import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
 /** Undefined: enough persons can decide. */
 export async function noteBlocked(
-  { db }: Pick<ApprovalWorld, 'db'>,
+  { db }: Pick<ApprovalDeps, 'db'>,
   approval: StoredApproval,
   traceId: string,
 ): Promise<BlockedNotice | undefined> {
@@ -23,7 +23,7 @@ export async function noteBlocked(
 }
 
 async function record(
-  db: ApprovalWorld['db'],
+  db: ApprovalDeps['db'],
   approval: StoredApproval,
   { code, reason, possible, required }: Blocked,
   admins: readonly string[],

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto'
 import type { Clock } from '#kernel/clock'
 import { encodeId } from '#kernel/ids'
 import { showActor } from './approver.ts'
-import type { Delivery, NoticeChannel } from './world.ts'
+import type { Delivery, NoticeChannel } from './deps.ts'
 
 /** The inbox reads the approval itself and the event feed carries the record of the notice: there is nothing more to send. */
 export const appChannel: NoticeChannel = { name: 'app', deliver: () => Promise.resolve() }

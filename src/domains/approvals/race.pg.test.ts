@@ -9,7 +9,7 @@ import { decideApproval } from './decide-approval.ts'
 import { expireApprovals } from './expire-approvals.ts'
 import { findPending } from './get-approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { Resolution } from './world.ts'
+import type { Resolution } from './deps.ts'
 
 const RACES = proofSize(5_000, 100_000)
 const ABREAST = 3

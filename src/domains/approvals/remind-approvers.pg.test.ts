@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import { type ApprovalRoom, openApprovalRoom } from '#test/approvals'
 import { accepted, TRACE } from '#test/tenant'
 import { escalateApprovals, listCrowdedTypes, listDueReminders, remindApprovers } from './remind-approvers.ts'
-import type { ApprovalNotice, Notify } from './world.ts'
+import type { ApprovalNotice, Notify } from './deps.ts'
 
 describe('reminders and escalation', () => {
   let room: ApprovalRoom

@@ -8,7 +8,7 @@ import { type CrowdedType, listCrowded } from './sql/list-crowded.ts'
 import { type DueReminder, listDueRemindersSql } from './sql/list-due-reminders.ts'
 import { listEscalations } from './sql/list-escalations.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { ApprovalWorld, NoticeName, Notify, Sweep } from './world.ts'
+import type { ApprovalDeps, NoticeName, Notify, Sweep } from './deps.ts'
 
 /** For the step that tells the approver about a new approval; true the first time, however often the step runs. */
 export async function recordNotified(
@@ -34,12 +34,12 @@ export type Failure = { readonly approvalId: string; readonly error: unknown }
 
 /** Every due reminder once, over all sweepers: whoever records it is the one who sends it. */
 export async function remindApprovers(
-  world: Pick<ApprovalWorld, 'db'>,
+  deps: Pick<ApprovalDeps, 'db'>,
   notify: Notify,
   { limit = 100, traceId, approvalId = null }: Sweep,
 ): Promise<{ readonly sent: number; readonly failed: readonly Failure[] }> {
-  const due = await listDueReminders(world.db, limit, approvalId)
-  const { done, failed } = await eachAlone(world, due, async (tx, { reminder, ...approval }) => {
+  const due = await listDueReminders(deps.db, limit, approvalId)
+  const { done, failed } = await eachAlone(deps, due, async (tx, { reminder, ...approval }) => {
     const at = await findDatabaseTime(tx)
     const payload = { reminder, approver: approval.approver }
     const by = bySystem(traceId)
@@ -53,18 +53,18 @@ export async function remindApprovers(
 
 /** Lets the role of the type's contract decide beside the ones who were asked. Gives the approvals that it opened up. */
 export async function escalateApprovals(
-  world: Pick<ApprovalWorld, 'db' | 'newId'>,
+  deps: Pick<ApprovalDeps, 'db' | 'newId'>,
   notify: Notify,
   { limit = 100, traceId, approvalId = null }: Sweep,
 ): Promise<{ readonly escalated: readonly StoredApproval[]; readonly failed: readonly Failure[] }> {
-  const due = await world.db.run(listEscalations, [limit, approvalId])
-  const { done, failed } = await eachAlone(world, due, async (tx, { approval_id }) => {
+  const due = await deps.db.run(listEscalations, [limit, approvalId])
+  const { done, failed } = await eachAlone(deps, due, async (tx, { approval_id }) => {
     const [row] = await tx.run(escalateApproval, [approval_id])
     if (!row) return undefined
     const { role, ...approval } = row
     const at = await findDatabaseTime(tx)
     const fact = { type: 'approval_escalated', approval, by: bySystem(traceId), actorKind: 'system', at } as const
-    await appendApprovalEvent(tx, world.newId, { ...fact, payload: { role } })
+    await appendApprovalEvent(tx, deps.newId, { ...fact, payload: { role } })
     await notify(tx, { approval, why: 'escalation' })
     return approval
   })
@@ -73,7 +73,7 @@ export async function escalateApprovals(
 
 /** A transaction each: one that cannot be told does not keep the others waiting, and is tried again by the next sweep. */
 async function eachAlone<Row extends { readonly approval_id: string }, Done>(
-  { db }: Pick<ApprovalWorld, 'db'>,
+  { db }: Pick<ApprovalDeps, 'db'>,
   rows: readonly Row[],
   work: (tx: Tx, row: Row) => Promise<Done | undefined>,
 ): Promise<{ readonly done: readonly Done[]; readonly failed: readonly Failure[] }> {

@@ -14,7 +14,7 @@ import { type ResolvedApprovers, resolveApprovers } from './resolve-approvers.ts
 import { buildPacket } from './review-packet.ts'
 import { type AskedRow, insertApproval } from './sql/insert-approval.ts'
 import type { RequestPayload, StoredApproval } from './stored-approval.ts'
-import type { ApprovalWorld } from './world.ts'
+import type { ApprovalDeps } from './deps.ts'
 
 export type Requested = { readonly inserted: boolean; readonly approval: StoredApproval }
 
@@ -23,11 +23,11 @@ const LOOKS_MAX = 10
 
 export async function requestApproval(
   tx: Tx,
-  world: Pick<ApprovalWorld, 'newId' | 'types' | 'notify'>,
+  deps: Pick<ApprovalDeps, 'newId' | 'types' | 'notify'>,
   by: By,
   request: ApprovalRequest,
 ): Promise<Decision<Requested>> {
-  const found = world.types.find(request.approvalType)
+  const found = deps.types.find(request.approvalType)
   if (!found.ok) return found
   const type = found.value
   const missing = missingFields(type, request)
@@ -56,7 +56,7 @@ export async function requestApproval(
     ...(request.edits === undefined ? {} : { edits: request.edits }),
   }
   const values = [
-    world.newId(),
+    deps.newId(),
     request.workspaceId,
     request.commandId,
     asked.value.requestedBy,
@@ -74,14 +74,14 @@ export async function requestApproval(
   ]
   for (let look = 1; look <= LOOKS_MAX; look++) {
     const [row] = await tx.run(insertApproval, values)
-    if (row) return settle(tx, world, by, at, row)
+    if (row) return settle(tx, deps, by, at, row)
   }
   throw new KernelFault('approvals.request.unsettled', 'an approval is refused whose key nobody has')
 }
 
 async function settle(
   tx: Tx,
-  world: Pick<ApprovalWorld, 'newId' | 'notify'>,
+  deps: Pick<ApprovalDeps, 'newId' | 'notify'>,
   by: By,
   at: Date,
   { once_inserted, once_same, supersedes, ...approval }: AskedRow,
@@ -100,7 +100,7 @@ async function settle(
       expires_at: approval.expires_at?.toISOString() ?? null,
       supersedes,
     }
-    await appendApprovalEvent(tx, world.newId, {
+    await appendApprovalEvent(tx, deps.newId, {
       type: 'approval_requested',
       approval,
       by,
@@ -108,7 +108,7 @@ async function settle(
       at,
       payload,
     })
-    await world.notify?.(tx, { approval, why: 'requested' })
+    await deps.notify?.(tx, { approval, why: 'requested' })
   }
   return accept({ inserted: once_inserted, approval })
 }

@@ -4,12 +4,12 @@ import { together, type Tx } from '#store'
 import { type Locked, lockQuestions, saveCancelled } from './approval-repository.ts'
 import { type NextStep, nextStep } from './decide-vote.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { ApprovalWorld } from './world.ts'
+import type { ApprovalDeps } from './deps.ts'
 
 /** The owner's row first, then all approvals of the subject in their order: everybody locks in one order. */
 export async function lockSubject(
   tx: Tx,
-  { owner }: Pick<ApprovalWorld, 'owner'>,
+  { owner }: Pick<ApprovalDeps, 'owner'>,
   approval: StoredApproval,
 ): Promise<Locked & { readonly payloadHash?: string }> {
   // Sent in this order, in one round trip: the second waits in the database until the first has its lock.
@@ -20,7 +20,7 @@ export async function lockSubject(
 /** `approval` as it is after its move; `locked` as everything was before it. */
 export async function settleApproval(
   tx: Tx,
-  { owner, newId }: Pick<ApprovalWorld, 'owner' | 'newId'>,
+  { owner, newId }: Pick<ApprovalDeps, 'owner' | 'newId'>,
   approval: StoredApproval,
   locked: Locked,
   by: By,

@@ -10,7 +10,7 @@ import { cancelApprovals } from './cancel-approvals.ts'
 import { requestApproval } from './request-approval.ts'
 import { replaceApprovals } from './sql/replace-approvals.ts'
 import type { StoredApproval } from './stored-approval.ts'
-import type { ApprovalWorld } from './world.ts'
+import type { ApprovalDeps } from './deps.ts'
 
 export type SupersedeApprovals = {
   readonly workspaceId: string
@@ -23,14 +23,14 @@ export type SupersedeApprovals = {
 /** After a refusal the caller rolls back: the old ones are closed by then. */
 export async function supersedeApprovals(
   tx: Tx,
-  world: Pick<ApprovalWorld, 'newId' | 'types' | 'notify'>,
+  deps: Pick<ApprovalDeps, 'newId' | 'types' | 'notify'>,
   by: By,
   { workspaceId, commandId, why, requests }: SupersedeApprovals,
 ): Promise<Decision<readonly StoredApproval[]>> {
-  await cancelApprovals(tx, world.newId, by, { workspaceId, commandId, why })
+  await cancelApprovals(tx, deps.newId, by, { workspaceId, commandId, why })
   const fresh: StoredApproval[] = []
   for (const request of requests) {
-    const asked = await requestApproval(tx, world, by, request)
+    const asked = await requestApproval(tx, deps, by, request)
     if (!asked.ok) return asked
     fresh.push(asked.value.approval)
   }

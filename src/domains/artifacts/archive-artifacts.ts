@@ -3,7 +3,7 @@ import { statement } from '#store'
 import { moveArtifact } from './artifact-repository.ts'
 import type { StoredArtifact } from './artifact-row.ts'
 import { removedLocation } from './locate-content.ts'
-import type { ArtifactWorld } from './world.ts'
+import type { ArtifactDeps } from './deps.ts'
 
 /** The states from which the machine leads into the archive; a draft is somebody's work, and what is published is in use. */
 const listExpired = statement<StoredArtifact>(
@@ -17,17 +17,14 @@ const listExpired = statement<StoredArtifact>(
 const BATCH = 200
 
 /** How many were archived; a full batch says that there may be more. */
-export async function archiveArtifacts(
-  world: ArtifactWorld,
-  { traceId }: { readonly traceId: string },
-): Promise<number> {
+export async function archiveArtifacts(deps: ArtifactDeps, { traceId }: { readonly traceId: string }): Promise<number> {
   const by = { actor: 'system', kind: 'system' as const, traceId }
   let count = 0
-  for (const artifact of await world.db.run(listExpired, [BATCH])) {
+  for (const artifact of await deps.db.run(listExpired, [BATCH])) {
     const location = removedLocation(artifact)
     // One statement each: a hold that comes in between is seen by its guard.
-    const moved = await world.db.transaction((tx) =>
-      moveArtifact(tx, world, by, artifact, 'archived', {
+    const moved = await deps.db.transaction((tx) =>
+      moveArtifact(tx, deps, by, artifact, 'archived', {
         set: { location },
         guards: ['expired'],
         payload: { retain_until: artifact.retain_until?.toISOString() ?? null, location },

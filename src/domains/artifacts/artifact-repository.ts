@@ -16,7 +16,7 @@ import {
 } from '#store'
 import type { StoredArtifact } from './artifact-row.ts'
 import { type ArtifactEventType, artifactLog } from './events.ts'
-import type { Acting, ArtifactWorld } from './world.ts'
+import type { Acting, ArtifactDeps } from './deps.ts'
 
 const artifactRow = rowType<StoredArtifact>()
 const links = {
@@ -118,12 +118,12 @@ export async function listNeeded(sql: Sql, locations: readonly string[]): Promis
 /** The row and its `artifact_created` in one statement; the same key again gives the row that is there. */
 export function insertArtifact(
   tx: Tx,
-  world: Pick<ArtifactWorld, 'newId'>,
+  deps: Pick<ArtifactDeps, 'newId'>,
   by: Acting,
   row: StoredArtifact,
 ): Promise<Decision<Once<StoredArtifact>>> {
   const created = {
-    eventId: world.newId(),
+    eventId: deps.newId(),
     type: 'artifact_created' as const,
     payload: {
       target_type: 'artifact',
@@ -150,7 +150,7 @@ export type MoveOptions = {
 
 export function moveArtifact(
   tx: Tx,
-  world: Pick<ArtifactWorld, 'newId' | 'now'>,
+  deps: Pick<ArtifactDeps, 'newId' | 'now'>,
   by: Acting,
   artifact: StoredArtifact,
   to: ArtifactState,
@@ -165,8 +165,8 @@ export function moveArtifact(
       actor: by.actor,
       actorKind: by.kind,
       traceId: by.traceId,
-      at: world.now(),
-      newId: world.newId,
+      at: deps.now(),
+      newId: deps.newId,
       ...(set ? { set } : {}),
       ...(guards ? { guards } : {}),
       payload: { ...payload, artifact_id: artifact.artifact_id, artifact_type: artifact.artifact_type },

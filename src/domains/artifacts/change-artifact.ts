@@ -6,7 +6,7 @@ import { findArtifact, moveArtifact } from './artifact-repository.ts'
 import type { StoredArtifact } from './artifact-row.ts'
 import { artifactLog } from './events.ts'
 import { mayRead, personOf } from './may-read.ts'
-import type { Acting, ArtifactWorld, Reader } from './world.ts'
+import type { Acting, ArtifactDeps, Reader } from './deps.ts'
 
 export type ChangeArtifact = {
   readonly workspaceId: string
@@ -18,11 +18,11 @@ export type ChangeArtifact = {
 type Change = (tx: Tx, artifact: StoredArtifact) => Promise<Decision<StoredArtifact>>
 
 function change(
-  world: ArtifactWorld,
+  deps: ArtifactDeps,
   { workspaceId, artifactId, reader }: ChangeArtifact,
   work: Change,
 ): Promise<Decision<StoredArtifact>> {
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     const artifact = await findArtifact(tx, workspaceId, artifactId)
     if (!artifact || !mayRead(artifact, reader)) return refuse('row.not_found', 'there is no such artifact')
     return work(tx, artifact)
@@ -30,14 +30,14 @@ function change(
 }
 
 function mover(to: ArtifactState, isForCreator: boolean) {
-  return (world: ArtifactWorld, by: Acting, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
-    change(world, asked, async (tx, artifact) => {
+  return (deps: ArtifactDeps, by: Acting, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
+    change(deps, asked, async (tx, artifact) => {
       if (isForCreator && asked.reader.role !== 'admin' && artifact.created_by !== personOf(asked.reader))
         return refuse('machine.actor.not_allowed', 'Only its creator or an administrator does this.')
       const payload = asked.reason === undefined ? {} : { reason: asked.reason }
       // What is withdrawn is published nowhere; where it had been is in the events.
       const set = to === 'unpublished' ? { publications: [] } : {}
-      const moved = await moveArtifact(tx, world, by, artifact, to, { set, payload })
+      const moved = await moveArtifact(tx, deps, by, artifact, to, { set, payload })
       if (moved.ok) return accept(moved.row)
       // Who comes second and wanted the same has what he wanted.
       return isLostRace(moved) && moved.row.status === to ? accept(moved.row) : moved
@@ -56,17 +56,17 @@ const setHold = statement<StoredArtifact>(
 )
 
 function holder(type: 'artifact_held' | 'artifact_released') {
-  return (world: ArtifactWorld, by: Acting, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
-    change(world, asked, async (tx, artifact) => {
+  return (deps: ArtifactDeps, by: Acting, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
+    change(deps, asked, async (tx, artifact) => {
       if (by.kind !== 'operator') return refuse('machine.actor.not_allowed', 'Only an administrator holds an artifact.')
       const reason = type === 'artifact_held' ? (asked.reason ?? 'held') : null
       const [row] = await tx.run(setHold, [artifact.workspace_id, artifact.artifact_id, reason])
       if (!row) return refuseHold(artifact, reason)
       const { workspace_id, command_id, artifact_id } = artifact
       const payload = { target_type: 'artifact', target_id: artifact_id, artifact_id, reason: asked.reason ?? null }
-      const who = { actor: by.actor, actorKind: by.kind, traceId: by.traceId, at: world.now() }
+      const who = { actor: by.actor, actorKind: by.kind, traceId: by.traceId, at: deps.now() }
       await appendEvents(tx, artifactLog, [
-        { eventId: world.newId(), type, payload, ...who, links: { workspace_id, command_id } },
+        { eventId: deps.newId(), type, payload, ...who, links: { workspace_id, command_id } },
       ])
       return accept(row)
     })

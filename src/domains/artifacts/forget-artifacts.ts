@@ -9,7 +9,7 @@ import { refuseUnavailable } from './blob-store.ts'
 import { removedLocation } from './locate-content.ts'
 import { listLineageSql, lockLineageSql } from './sql/find-lineage.ts'
 import { removeUnneeded } from './sweep-blobs.ts'
-import type { ArtifactWorld } from './world.ts'
+import type { ArtifactDeps } from './deps.ts'
 
 /** What names the lineage: the memories that know somebody, and the commands that wrote them. */
 export type ForgottenLineage = {
@@ -41,7 +41,7 @@ const emptyRows = statement<never>(
    where t.workspace_id = $1 and t.artifact_id = any($2::uuid[])`,
 )
 
-export function forgetArtifacts(world: ArtifactWorld) {
+export function forgetArtifacts(deps: ArtifactDeps) {
   const valuesOf = ({ workspaceId, memoryIds, commandIds }: ForgottenLineage) => [workspaceId, memoryIds, commandIds]
   return {
     kind: 'artifact',
@@ -52,17 +52,17 @@ export function forgetArtifacts(world: ArtifactWorld) {
       const rows = await tx.run(lockLineageSql, valuesOf(lineage))
       const held = rows.filter(({ hold_reason }) => hold_reason !== null)
       if (held.length > 0) return refuseHeld(held)
-      for (const row of rows) await archive(tx, world, row, by)
+      for (const row of rows) await archive(tx, deps, row, by)
       await tx.run(emptyRows, [lineage.workspaceId, rows.map(({ artifact_id }) => artifact_id)])
       return accept(rows.map(knownOf))
     },
     /** After the commit, as often as one likes: the blobs that no row needs any more. The sweep would take them later. */
     async settle(workspaceId: string, ids: readonly string[]): Promise<Decision<null>> {
-      const rows = await listArtifactsById(world.db, workspaceId, ids)
+      const rows = await listArtifactsById(deps.db, workspaceId, ids)
       const blobs = rows.map(({ checksum }) => checksum.slice('sha256:'.length))
-      for (const store of world.stores) {
+      for (const store of deps.stores) {
         try {
-          await removeUnneeded(world, store, blobs)
+          await removeUnneeded(deps, store, blobs)
         } catch (error) {
           return refuseUnavailable(store.scheme, error)
         }
@@ -85,12 +85,12 @@ function refuseHeld(held: readonly StoredArtifact[]): Decision<never> {
   })
 }
 
-async function archive(tx: Tx, world: ArtifactWorld, row: StoredArtifact, by: Forgetting): Promise<void> {
+async function archive(tx: Tx, deps: ArtifactDeps, row: StoredArtifact, by: Forgetting): Promise<void> {
   const acting = { actor: by.actor, kind: 'system' as const, traceId: by.traceId }
   let now = row
   for (const to of wayOut[row.status]) {
     const set = to === 'archived' ? { set: { location: removedLocation(row) } } : {}
-    const moved = await moveArtifact(tx, world, acting, now, to, { ...set, payload: { erasure_id: by.erasureId } })
+    const moved = await moveArtifact(tx, deps, acting, now, to, { ...set, payload: { erasure_id: by.erasureId } })
     if (!moved.ok) throw new KernelFault('artifacts.erase.lost', moved.reason)
     now = moved.row
   }

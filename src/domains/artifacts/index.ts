@@ -40,7 +40,13 @@ export { forgetArtifacts } from './forget-artifacts.ts'
 export { listCommandsOfHeldArtifacts } from './list-held-commands.ts'
 export { openContent, readText } from './locate-content.ts'
 export { decideSharing, mayRead } from './may-read.ts'
-export { openPen, type Pen, type PenOwner, type Stroke, type WrittenArtifact } from './pen.ts'
+export {
+  openArtifactWriter,
+  type ArtifactWriter,
+  type WriterOwner,
+  type PendingWrite,
+  type WrittenArtifact,
+} from './artifact-writer.ts'
 export {
   type ArtifactPage,
   getArtifact,
@@ -50,7 +56,7 @@ export {
 } from './read-artifacts.ts'
 export { type LineageEdge, type LineageGraph, type LineageNode, readLineage } from './read-lineage.ts'
 export { openS3Store, type S3StoreOptions } from './s3-store.ts'
-export { saveStrokes } from './save-strokes.ts'
+export { saveArtifacts } from './save-artifacts.ts'
 export { sweepBlobs, type SweptBlobs } from './sweep-blobs.ts'
-export type { Acting, ArtifactWorld, Reader } from './world.ts'
+export type { Acting, ArtifactDeps, Reader } from './deps.ts'
 export { type WriteArtifact, writeArtifact } from './write-artifact.ts'

@@ -1,11 +1,11 @@
 /** From content to a location and back: short texts in the row, everything else in the first store; read from whichever has it. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { point } from '#store'
+import { failpoint } from '#store'
 import type { StoredArtifact } from './artifact-row.ts'
 import { type BlobStore, type OpenBlob, refuseAltered, sha256Of } from './blob-store.ts'
 import type { CheckedDraft } from './check-draft.ts'
 import { streamOf } from './checked-stream.ts'
-import type { ArtifactWorld } from './world.ts'
+import type { ArtifactDeps } from './deps.ts'
 
 /** Longer than any note, shorter than what would make reading rows slow: Postgres moves larger values out of line anyway. */
 export const INLINE_BYTES_MAX = 4_096
@@ -13,7 +13,7 @@ export const INLINE_BYTES_MAX = 4_096
 export type Located = Pick<StoredArtifact, 'location' | 'checksum' | 'size_bytes'>
 
 export async function storeContent(
-  { stores: [first] }: Pick<ArtifactWorld, 'stores'>,
+  { stores: [first] }: Pick<ArtifactDeps, 'stores'>,
   { content, isText, contentType }: Pick<CheckedDraft, 'content' | 'isText' | 'contentType'>,
 ): Promise<Decision<Located>> {
   if (isText && content instanceof Uint8Array && content.byteLength <= INLINE_BYTES_MAX) {
@@ -26,8 +26,7 @@ export async function storeContent(
   }
   const put = await first.put(content)
   if (!put.ok) return put
-  const stop = point('artifacts.blob_written')
-  if (stop) await stop
+  await failpoint('artifacts.blob_written')
   const { sha256, sizeBytes } = put.value
   return accept({ location: `${first.scheme}:${sha256}`, checksum: `sha256:${sha256}`, size_bytes: sizeBytes })
 }
@@ -35,7 +34,7 @@ export async function storeContent(
 export type BlobPlace = { readonly store: BlobStore; readonly sha256: string }
 
 /** Undefined: the content is in the row, or gone. */
-export function findPlace({ stores }: Pick<ArtifactWorld, 'stores'>, location: string): BlobPlace | undefined {
+export function findPlace({ stores }: Pick<ArtifactDeps, 'stores'>, location: string): BlobPlace | undefined {
   const [scheme, sha256 = ''] = location.split(':')
   const store = stores.find((each) => each.scheme === scheme)
   return store && { store, sha256 }
@@ -47,7 +46,7 @@ export function removedLocation({ checksum }: Pick<StoredArtifact, 'checksum'>):
 
 /** What its checksum says, or a refusal. */
 export async function openContent(
-  world: Pick<ArtifactWorld, 'stores'>,
+  deps: Pick<ArtifactDeps, 'stores'>,
   { location, checksum }: Pick<StoredArtifact, 'location' | 'checksum'>,
 ): Promise<Decision<OpenBlob>> {
   const sha256 = checksum.slice('sha256:'.length)
@@ -66,7 +65,7 @@ export async function openContent(
       close: async () => {},
     })
   }
-  const place = findPlace(world, location)
+  const place = findPlace(deps, location)
   if (place) return place.store.open(place.sha256)
   return refuse(
     'artifacts.store.unknown',
@@ -79,9 +78,9 @@ export async function openContent(
 
 /** For content that a handler works with: as a whole, as text. */
 export async function readText(
-  world: Pick<ArtifactWorld, 'stores'>,
+  deps: Pick<ArtifactDeps, 'stores'>,
   artifact: Pick<StoredArtifact, 'location' | 'checksum'>,
 ): Promise<Decision<string>> {
-  const opened = await openContent(world, artifact)
+  const opened = await openContent(deps, artifact)
   return opened.ok ? accept(await new Response(opened.value.stream()).text()) : opened
 }

@@ -1,7 +1,7 @@
 /** Who may see an artifact, and how far it may go. Pure. */
 import type { StoredArtifact } from './artifact-row.ts'
 import type { ArtifactType, ContentClass, SharingRule } from './artifact-type.ts'
-import type { Reader } from './world.ts'
+import type { Reader } from './deps.ts'
 
 type Seen = Pick<StoredArtifact, 'visibility' | 'created_by'>
 

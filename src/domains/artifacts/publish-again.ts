@@ -5,7 +5,7 @@
 import { appendEvents, statement, type Tx } from '#store'
 import type { Publication, StoredArtifact } from './artifact-row.ts'
 import { artifactLog } from './events.ts'
-import type { Acting, ArtifactWorld } from './world.ts'
+import type { Acting, ArtifactDeps } from './deps.ts'
 
 const addSql = statement<StoredArtifact>(
   'artifacts_add_publication',
@@ -29,26 +29,26 @@ const dropSql = statement<StoredArtifact>(
    returning t.*`,
 )
 
-type Deps = Pick<ArtifactWorld, 'newId' | 'now'>
+type Deps = Pick<ArtifactDeps, 'newId' | 'now'>
 
 /** False: it is not published any more. The same publication again is there already, and leaves no second event. */
 export async function addPublication(
   tx: Tx,
-  world: Deps,
+  deps: Deps,
   by: Acting,
   artifact: StoredArtifact,
   publication: Publication,
 ): Promise<boolean> {
   const [row] = await tx.run(addSql, [artifact.workspace_id, artifact.artifact_id, JSON.stringify(publication)])
   if (!row) return hasPublication(artifact, publication)
-  await tell(tx, world, by, row, 'artifact_published', publication)
+  await tell(tx, deps, by, row, 'artifact_published', publication)
   return true
 }
 
 /** False: nothing of this effect stood beside others. */
 export async function dropPublication(
   tx: Tx,
-  world: Deps,
+  deps: Deps,
   by: Acting,
   artifact: StoredArtifact,
   effectId: string,
@@ -57,7 +57,7 @@ export async function dropPublication(
   const gone = artifact.publications.find(({ domain_effect_id }) => domain_effect_id === key)
   const [row] = await tx.run(dropSql, [artifact.workspace_id, artifact.artifact_id, key])
   if (!row || !gone) return false
-  await tell(tx, world, by, row, 'artifact_withdrawn', gone)
+  await tell(tx, deps, by, row, 'artifact_withdrawn', gone)
   return true
 }
 
@@ -80,7 +80,7 @@ function hasPublication({ publications }: StoredArtifact, publication: Publicati
 
 async function tell(
   tx: Tx,
-  world: Deps,
+  deps: Deps,
   by: Acting,
   artifact: StoredArtifact,
   type: 'artifact_published' | 'artifact_withdrawn',
@@ -96,8 +96,8 @@ async function tell(
     by_command_id,
     checksum,
   }
-  const who = { actor: by.actor, actorKind: by.kind, traceId: by.traceId, at: world.now() }
+  const who = { actor: by.actor, actorKind: by.kind, traceId: by.traceId, at: deps.now() }
   await appendEvents(tx, artifactLog, [
-    { eventId: world.newId(), type, payload, ...who, links: { workspace_id, command_id } },
+    { eventId: deps.newId(), type, payload, ...who, links: { workspace_id, command_id } },
   ])
 }

@@ -6,7 +6,7 @@ import { artifactLookup } from './artifact-repository.ts'
 import type { StoredArtifact } from './artifact-row.ts'
 import { mayRead, personOf } from './may-read.ts'
 import { listArchivedSql, listCurrentSql, listSwarmArtifactsSql } from './sql/list-artifacts.ts'
-import type { Reader } from './world.ts'
+import type { Reader } from './deps.ts'
 
 export async function getArtifact(
   db: Db,

@@ -7,7 +7,7 @@ import type { Source, StoredArtifact } from './artifact-row.ts'
 import { mayRead } from './may-read.ts'
 import { getArtifact } from './read-artifacts.ts'
 import { listProductsSql } from './sql/list-products.ts'
-import type { Reader } from './world.ts'
+import type { Reader } from './deps.ts'
 
 export const nodeKinds = ['artifact', 'command', 'effect', 'agent_run', 'swarm_run', 'memory', 'dataset'] as const
 export type NodeKind = (typeof nodeKinds)[number]

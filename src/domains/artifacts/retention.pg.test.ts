@@ -11,7 +11,7 @@ import { cancelArtifact, holdArtifact, releaseArtifact, unpublishArtifact } from
 import { openContent, readText } from './locate-content.ts'
 import { listArtifacts } from './read-artifacts.ts'
 import { sweepBlobs } from './sweep-blobs.ts'
-import type { Acting } from './world.ts'
+import type { Acting } from './deps.ts'
 
 describe('retention of artifacts', () => {
   let room: ArtifactRoom

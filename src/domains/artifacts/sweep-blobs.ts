@@ -1,7 +1,7 @@
 /** Removes what no row needs: content whose writer died before its row, or whose row let go of it. */
 import { listNeeded, lockBlob } from './artifact-repository.ts'
 import type { BlobStore } from './blob-store.ts'
-import type { ArtifactWorld } from './world.ts'
+import type { ArtifactDeps } from './deps.ts'
 
 /** Longer than any effect lasts between its content and its row; a shorter one is still safe, only more often in vain. */
 const GRACE_MS = 3_600_000
@@ -10,28 +10,28 @@ const BATCH = 500
 export type SweptBlobs = { readonly removed: number; readonly unfinished: number }
 
 export async function sweepBlobs(
-  world: Pick<ArtifactWorld, 'db' | 'now' | 'stores'>,
+  deps: Pick<ArtifactDeps, 'db' | 'now' | 'stores'>,
   graceMs: number = GRACE_MS,
 ): Promise<SweptBlobs> {
-  const before = new Date(world.now().getTime() - graceMs)
+  const before = new Date(deps.now().getTime() - graceMs)
   const swept = { removed: 0, unfinished: 0 }
-  for (const store of world.stores) {
+  for (const store of deps.stores) {
     swept.unfinished += await store.removeUnfinished(before)
     let batch: string[] = []
     for await (const { sha256, writtenAt } of store.list()) {
       if (writtenAt < before) batch.push(sha256)
       if (batch.length < BATCH) continue
-      swept.removed += await removeUnneeded(world, store, batch)
+      swept.removed += await removeUnneeded(deps, store, batch)
       batch = []
     }
-    swept.removed += await removeUnneeded(world, store, batch)
+    swept.removed += await removeUnneeded(deps, store, batch)
   }
   return swept
 }
 
 /** Of these blobs, each that no row points at; how many there were. */
 export async function removeUnneeded(
-  { db }: Pick<ArtifactWorld, 'db'>,
+  { db }: Pick<ArtifactDeps, 'db'>,
   store: BlobStore,
   batch: readonly string[],
 ): Promise<number> {

@@ -3,9 +3,9 @@ import { accept, type Decision } from '#kernel/refusal'
 import { findArtifact } from './artifact-repository.ts'
 import type { StoredArtifact } from './artifact-row.ts'
 import type { ArtifactDraft } from './check-draft.ts'
-import { openPen } from './pen.ts'
-import { saveStrokes } from './save-strokes.ts'
-import type { Acting, ArtifactWorld } from './world.ts'
+import { openArtifactWriter } from './artifact-writer.ts'
+import { saveArtifacts } from './save-artifacts.ts'
+import type { Acting, ArtifactDeps } from './deps.ts'
 
 export type WriteArtifact = ArtifactDraft & {
   readonly workspaceId: string
@@ -18,11 +18,11 @@ export type WriteArtifact = ArtifactDraft & {
 }
 
 export async function writeArtifact(
-  world: ArtifactWorld,
+  deps: ArtifactDeps,
   by: Acting,
   { workspaceId, commandId, agentRunId, swarmRunId, createdBy, step, ...draft }: WriteArtifact,
 ): Promise<Decision<StoredArtifact>> {
-  const pen = openPen(world, {
+  const writer = openArtifactWriter(deps, {
     workspaceId,
     commandId,
     effectId: null,
@@ -31,14 +31,14 @@ export async function writeArtifact(
     createdBy,
     scope: `${commandId}:${step}`,
   })
-  const again = await findArtifact(world.db, workspaceId, pen.idOf(draft.type))
+  const again = await findArtifact(deps.db, workspaceId, writer.idOf(draft.type))
   // A replay does not replace the version before a second time, nor write the content again.
   if (again) return accept(again)
-  const written = await pen.write(draft)
+  const written = await writer.write(draft)
   if (!written.ok) return written
   const { artifact_id } = written.value
-  return world.db.transaction(async (tx) => {
-    await saveStrokes(tx, world, by, workspaceId, pen.strokes)
+  return deps.db.transaction(async (tx) => {
+    await saveArtifacts(tx, deps, by, workspaceId, writer.writes)
     const row = await findArtifact(tx, workspaceId, artifact_id)
     return row ? accept(row) : { ok: false, code: 'row.not_found', reason: 'there is no such artifact' }
   })

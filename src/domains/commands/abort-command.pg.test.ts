@@ -14,7 +14,7 @@ import { openDrive } from './drive-command.ts'
 import { reconcileCommands } from './reconcile-commands.ts'
 import { openSpotTurns, type SpotTurns } from './spot-turns.ts'
 import { submitCommand } from './submit-command.ts'
-import { actingFor, type CommandWorld } from './world.ts'
+import { actingFor, type CommandDeps } from './deps.ts'
 
 const BOOK = 'connector.hotel.book_a'
 
@@ -22,7 +22,7 @@ describe('an operator aborts', () => {
   let room: TestRoom
   let runtime: Runtime
   let spot: SpotTurns
-  let world: CommandWorld
+  let world: CommandDeps
   let operating: Operating
   before(async () => {
     room = await openTestRoom()

@@ -11,10 +11,10 @@ import { refuseMissing } from './command-repository.ts'
 import type { StoredCommand } from './command-row.ts'
 import { commandLog } from './events.ts'
 import { ABORT_TOKEN } from './spot-token.ts'
-import { type CommandWorld, processOf } from './world.ts'
+import { type CommandDeps, processOf } from './deps.ts'
 import type { Runtime } from '#runtime'
 
-export type Operating = Pick<CommandWorld, 'newId' | 'now'> & {
+export type Operating = Pick<CommandDeps, 'newId' | 'now'> & {
   readonly runtime: Pick<Runtime, 'abort' | 'resume' | 'wake'>
 }
 
@@ -52,30 +52,30 @@ const findStatus = statement<Acted>(
 )
 
 /** Row, line of the runtime and record are one commit. */
-export async function abortCommand(world: Operating, tx: Tx, act: OperatorAct): Promise<Decision<Acted>> {
+export async function abortCommand(deps: Operating, tx: Tx, act: OperatorAct): Promise<Decision<Acted>> {
   const [row] = await tx.run(abortTurns, [act.commandId, ABORT_TOKEN])
   if (!row) return refuseEnded(tx, act.commandId)
-  await record(world, tx, 'command_aborted', row, act)
+  await record(deps, tx, 'command_aborted', row, act)
   // A command whose turns were all on the spot is new to the runtime: without its queue a resume would lead past its limits.
   const { queue } = row
   const options = queue === null ? { tx } : { tx, queue }
-  await world.runtime.abort(processOf(act.commandId), sayReason(act), options)
+  await deps.runtime.abort(processOf(act.commandId), sayReason(act), options)
   return accept(row)
 }
 
 /** Undefined: there is no such command. `isParked` is one that the runtime has not given up. */
 export async function resumeCommand(
-  world: Operating,
+  deps: Operating,
   tx: Tx,
   act: OperatorAct & { readonly why: string; readonly isParked: boolean },
 ): Promise<Acted | undefined> {
   const [row] = await tx.run(freeTurns, [act.commandId, ABORT_TOKEN])
   if (!row) return undefined
   const process = processOf(act.commandId)
-  if (act.isParked) await world.runtime.wake(process, { tx })
+  if (act.isParked) await deps.runtime.wake(process, { tx })
   // Somebody else was faster: there is nothing more to record.
-  else if (!(await world.runtime.resume(process, { tx })).ok) return row
-  await record(world, tx, 'command_resumed', row, act, { why: act.why })
+  else if (!(await deps.runtime.resume(process, { tx })).ok) return row
+  await record(deps, tx, 'command_resumed', row, act, { why: act.why })
   return row
 }
 

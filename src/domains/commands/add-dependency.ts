@@ -7,7 +7,7 @@ import { statement } from '#store'
 import { lockCase, refuseMissing } from './command-repository.ts'
 import { draftWrite } from './draft-write.ts'
 import { refuseParent } from './insert-command.ts'
-import type { Acting, CommandWorld } from './world.ts'
+import type { Acting, CommandDeps } from './deps.ts'
 import { commitWrite } from './write-lane.ts'
 
 export type AddDependency = {
@@ -67,10 +67,10 @@ on conflict (child_command_id, parent_command_id) do nothing
 returning parent_command_id`,
 )
 
-export async function addDependency(world: CommandWorld, by: Acting, input: AddDependency): Promise<Decision<null>> {
+export async function addDependency(deps: CommandDeps, by: Acting, input: AddDependency): Promise<Decision<null>> {
   const { workspaceId, childId, parentId, requiredStatus = 'succeeded', propagateCancellation = true } = input
   if (childId === parentId) return refuse('dag_cycle', 'A command cannot wait for itself.', { path: 'depends_on' })
-  return world.db.transaction(async (tx): Promise<Decision<null>> => {
+  return deps.db.transaction(async (tx): Promise<Decision<null>> => {
     await tx.run(lockEdges, [workspaceId])
     const child = await lockCase(tx, workspaceId, childId)
     if (!child) return refuseMissing()
@@ -91,11 +91,11 @@ export async function addDependency(world: CommandWorld, by: Acting, input: AddD
       workspaceId,
       requiredStatus,
       propagateCancellation,
-      world.now(),
+      deps.now(),
     ])
     if (!edge) return refuseParent(parentId)
     // A turn that has read its parents already must not begin on what it read: it loses the row, and reads again.
-    const draft = draftWrite(child.command, 'any', { at: world.now(), newId: world.newId })
+    const draft = draftWrite(child.command, 'any', { at: deps.now(), newId: deps.newId })
       .stay()
       .release(child.command.run_after)
     draft.tell('dependency_added', by, {

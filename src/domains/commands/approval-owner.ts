@@ -4,7 +4,7 @@ import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Tx } from '#store'
-import type { CommandCase } from './command-row.ts'
+import type { CommandWithEffects } from './command-row.ts'
 import { type HeldCase, lockCase, refuseMissing } from './command-repository.ts'
 import { checkSecrets } from '#kernel/data-class'
 import { contentHash, contentOf } from './content.ts'
@@ -18,10 +18,10 @@ import { requestInputInto } from './request-input.ts'
 import { taskOf } from './task-of.ts'
 import { validatePayload } from './validate-payload.ts'
 import { refuseTaskGone } from './wait-for-task.ts'
-import { bySystem, type CommandWorld } from './world.ts'
+import { bySystem, type CommandDeps } from './deps.ts'
 import { commitWrite } from './write-lane.ts'
 
-export function openApprovalOwner(world: CommandWorld): ApprovalOwner {
+export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
   /** Locked by the transaction and as it was then: nobody else writes it until it ends, and we say when we have. */
   const locked = new WeakMap<Tx, HeldCase>()
   return {
@@ -35,17 +35,17 @@ export function openApprovalOwner(world: CommandWorld): ApprovalOwner {
       const known = locked.get(tx)
       locked.delete(tx)
       const found = known?.command.command_id === command_id ? known : await lockCase(tx, workspace_id, command_id)
-      await onResolved(world, tx, found, resolution)
+      await onResolved(deps, tx, found, resolution)
     },
     revise(tx, approval, edited) {
       locked.delete(tx)
-      return revise(world, tx, approval, edited)
+      return revise(deps, tx, approval, edited)
     },
   }
 }
 
 async function onResolved(
-  world: CommandWorld,
+  deps: CommandDeps,
   tx: Tx,
   found: HeldCase | undefined,
   { approval, next, by }: Resolution,
@@ -54,22 +54,22 @@ async function onResolved(
     throw new KernelFault('commands.approval.orphan', 'an approval without its command', {
       approval_id: approval.approval_id,
     })
-  const draft = draftWrite(found.command, 'any', { at: world.now(), newId: world.newId })
+  const draft = draftWrite(found.command, 'any', { at: deps.now(), newId: deps.newId })
   const who: Who = { actor: by.actor, kind: by.actor === 'system' ? 'system' : 'approver' }
   const reason = approval.decision_reason ?? 'no reason given'
   const why = { approval_id: approval.approval_id, decided_by: by.actor, reason }
   if (approval.domain_effect_id !== null) settleEffect(draft, found, approval, next, by.actor)
-  else moveAtGate(draft, world, found, next, { who, why })
+  else moveAtGate(draft, deps, found, next, { who, why })
   if (draft.isEmpty) return
-  const written = await commitAndGoOn(world, tx, found, draft)
+  const written = await commitAndGoOn(deps, tx, found, draft)
   // The row is locked: it cannot have moved, so this is a fault and takes the decision along.
   if (!written.ok) throw new KernelFault('commands.approval.lost', written.reason)
 }
 
 function moveAtGate(
   draft: WriteDraft,
-  world: CommandWorld,
-  found: CommandCase,
+  deps: CommandDeps,
+  found: CommandWithEffects,
   next: Resolution['next'],
   {
     who,
@@ -77,7 +77,7 @@ function moveAtGate(
   }: { who: Who; why: { readonly approval_id: string; readonly decided_by: string; readonly reason: string } },
 ): void {
   if (found.command.status !== 'waiting_for_approval') return
-  const at = world.now()
+  const at = deps.now()
   switch (next) {
     case 'run_command':
       draft.move('approved', who, why).set({ run_after: at })
@@ -92,9 +92,9 @@ function moveAtGate(
       draft.move('failed', who, { ...why, error_class: 'approval_rejected' })
       return
     case 'ask_for_input': {
-      const expiresInMinutes = taskOf({ world, command: found.command })?.type.input_expires_in_minutes ?? 60
+      const expiresInMinutes = taskOf({ deps, command: found.command })?.type.input_expires_in_minutes ?? 60
       draft.move('waiting_for_input', who, why)
-      requestInputInto(draft, found, { fields: [], expiresInMinutes, id: world.newId(), at })
+      requestInputInto(draft, found, { fields: [], expiresInMinutes, id: deps.newId(), at })
       return
     }
     case 'expire_command':
@@ -111,7 +111,7 @@ function moveAtGate(
 /** A person has looked: the deed was done, or it was not. The command goes back to its queue and from there on. */
 function settleEffect(
   draft: WriteDraft,
-  { command, effects }: CommandCase,
+  { command, effects }: CommandWithEffects,
   approval: StoredApproval,
   next: Resolution['next'],
   actor: string,
@@ -136,14 +136,14 @@ function settleEffect(
 
 /** The approver's own version: validated, planned and put to policy again; whoever has to consent to it now is asked. */
 async function revise(
-  world: CommandWorld,
+  deps: CommandDeps,
   tx: Tx,
   approval: StoredApproval,
   edited: JsonObject,
 ): Promise<Decision<readonly ApprovalRequest[]>> {
   const found = await lockCase(tx, approval.workspace_id, approval.command_id)
   if (!found) return refuseMissing()
-  const task = taskOf({ world, command: found.command })
+  const task = taskOf({ deps, command: found.command })
   if (!task) return refuseTaskGone(found.command)
   const secrets = checkSecrets(edited, task.type.fields)
   if (!secrets.ok) return secrets
@@ -156,15 +156,15 @@ async function revise(
   const drafts = draftEffects(task, { command: changed })
   if (!drafts.ok) return drafts
   const content = contentOf(task, verdict.payload, drafts.value)
-  const question = askPolicy(task, changed, await gatherFacts(world, changed, task.factNames))
-  const course = decideCourse(task, question.result, { byOperation: true }, world.now())
+  const question = askPolicy(task, changed, await gatherFacts(deps, changed, task.factNames))
+  const course = decideCourse(task, question.result, { byOperation: true }, deps.now())
   if (course.t !== 'approval')
     return refuse(
       'commands.payload.malformed',
       `policy does not let the edited command through: ${question.result.decision}`,
       { path: 'edits' },
     )
-  const draft = draftWrite(found.command, 'any', { at: world.now(), newId: world.newId }).stay()
+  const draft = draftWrite(found.command, 'any', { at: deps.now(), newId: deps.newId }).stay()
   draft
     .set({ payload: verdict.payload, payload_hash: contentHash(content) })
     .tell('policy_evaluated', bySystem, question.record)

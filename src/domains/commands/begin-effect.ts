@@ -5,7 +5,7 @@ import type { StoredEffect } from './command-row.ts'
 import { openEffectPen, withoutArtifacts } from './effect-artifacts.ts'
 import type { NewEffect, WriteDraft } from './draft-write.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
-import { byWorker } from './world.ts'
+import { byWorker } from './deps.ts'
 
 /** Adds the beginning of an effect's first attempt to the write that plans it. */
 export function beginPlannedInto(draft: WriteDraft, turn: Turn, effect: NewEffect): void {
@@ -61,9 +61,9 @@ export function callOf(
   signal: AbortSignal,
   emit: (name: string) => void,
 ): EffectCall {
-  const { command, world } = turn
-  const opened = world.artifacts && openEffectPen(world.artifacts, command, effect)
-  if (opened) turn.pens.set(effect.domain_effect_id, opened.pen)
+  const { command, deps } = turn
+  const opened = deps.artifacts && openEffectPen(deps.artifacts, command, effect)
+  if (opened) turn.pens.set(effect.domain_effect_id, opened.writer)
   return {
     commandId: command.command_id,
     workspaceId: command.workspace_id,

@@ -46,7 +46,7 @@ export async function callWithin<T>(
       return { t: 'failed', failure: failureOf(error) }
     },
   )
-  const late = turn.world.sleep(timeoutMs, ended.signal).then(
+  const late = turn.deps.sleep(timeoutMs, ended.signal).then(
     (): CallOutcome<T> => ({
       t: 'failed',
       failure: { errorClass: 'timeout', message: `no answer within ${timeoutMs} ms`, happened: 'unknown' },
@@ -69,9 +69,9 @@ export async function callWithin<T>(
 async function watchTurn(turn: Turn, ended: AbortSignal, giveUp: () => void): Promise<{ t: 'lost' }> {
   let missed = 0
   for (;;) {
-    await turn.world.sleep(turn.leaseMs / RENEWALS, ended)
+    await turn.deps.sleep(turn.leaseMs / RENEWALS, ended)
     if (ended.aborted) return new Promise(() => {})
-    const renewing = turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, turn.leaseMs])
+    const renewing = turn.deps.db.run(renewTurn, [turn.command.command_id, turn.token, turn.leaseMs])
     const rows = await renewing.catch(() => undefined)
     if (rows?.length === 0) {
       turn.isLost = true

@@ -1,7 +1,7 @@
 /** Asks a command to stop. After the answer no new effect starts; what is under way is finished, and undone where the mode says so. */
 import { cancelApprovals } from '#domains/approvals'
 import { accept, type Decision } from '#kernel/refusal'
-import { point } from '#store'
+import { failpoint } from '#store'
 import { redactText } from '#kernel/secret-shapes'
 import type { StoredCommand } from './command-row.ts'
 import { lockCase, refuseMissing } from './command-repository.ts'
@@ -10,7 +10,7 @@ import { draftWrite } from './draft-write.ts'
 import { awaitedOf } from './step-blocked.ts'
 import { decideMode } from './submit-command.ts'
 import { queueOf, taskOf } from './task-of.ts'
-import { type Acting, type CommandWorld, processOf } from './world.ts'
+import { type Acting, type CommandDeps, processOf } from './deps.ts'
 import { commitWrite } from './write-lane.ts'
 
 export type CancelCommand = {
@@ -27,30 +27,26 @@ export type Cancelled = { readonly command: StoredCommand; readonly changed: boo
 
 const REASON_CHARS_MAX = 500
 
-export async function cancelCommand(
-  world: CommandWorld,
-  by: Acting,
-  input: CancelCommand,
-): Promise<Decision<Cancelled>> {
+export async function cancelCommand(deps: CommandDeps, by: Acting, input: CancelCommand): Promise<Decision<Cancelled>> {
   const mode = decideMode(input.cancellationMode)
   if (!mode.ok) return mode
-  const outcome = await world.db.transaction(async (tx) => {
+  const outcome = await deps.db.transaction(async (tx) => {
     const found = await lockCase(tx, input.workspaceId, input.commandId)
     if (!found) return refuseMissing()
     const { command } = found
-    const allowed = decideMayCancel(taskOf({ world, command })?.type, command, by)
+    const allowed = decideMayCancel(taskOf({ deps, command })?.type, command, by)
     if (!allowed.ok) return allowed
     const course = input.force ? decideForce(found, by) : accept(decideCancel(found))
     if (!course.ok) return course
     const { value: way } = course
-    const draft = draftWrite(command, 'any', { at: world.now(), newId: world.newId })
+    const draft = draftWrite(command, 'any', { at: deps.now(), newId: deps.newId })
     const told = {
       cancellation_mode: mode.value ?? command.cancellation_mode,
       cancel_reason: reasonOf(input.reason),
       cancelled_by: by.actor,
     }
     if (way.t === 'nothing') draft.tell('cancellation_ignored', by, { ...told, status: command.status })
-    else draft.set({ cancellation_requested: true, cancellation_mode: told.cancellation_mode, run_after: world.now() })
+    else draft.set({ cancellation_requested: true, cancellation_mode: told.cancellation_mode, run_after: deps.now() })
     if (way.t === 'flag')
       draft.tell('cancellation_requested', by, { ...told, from: command.status, to: command.status })
     if (way.t === 'move') {
@@ -66,25 +62,23 @@ export async function cancelCommand(
         why: 'command_cancelled',
         actorKind: closerOf(by),
       }
-      await cancelApprovals(tx, world.newId, { actor: by.actor, traceId: by.traceId }, closed)
+      await cancelApprovals(tx, deps.newId, { actor: by.actor, traceId: by.traceId }, closed)
     }
-    if (way.t !== 'nothing') await world.wake(processOf(command.command_id), { tx, ...queueOf({ world, command }) })
-    const stop = point('commands.cancel_written')
-    if (stop) await stop
+    if (way.t !== 'nothing') await deps.wake(processOf(command.command_id), { tx, ...queueOf({ deps, command }) })
+    await failpoint('commands.cancel_written')
     return accept({
       written: written.value,
       changed: way.t !== 'nothing',
       awaited: awaitedOf(found.effects)?.commandId,
     })
   })
-  const stop = point('commands.cancel_committed')
-  if (stop) await stop
+  await failpoint('commands.cancel_committed')
   if (!outcome.ok) return outcome
   const { written, changed, awaited } = outcome.value
-  for (const id of written.dependents) await world.wake(processOf(id)).catch(() => {})
+  for (const id of written.dependents) await deps.wake(processOf(id)).catch(() => {})
   // What it had set going is stopped by the same word; its end lets this one go on to its own.
   if (changed && awaited !== undefined)
-    await cancelCommand(world, { ...by, kind: 'system' }, { ...input, commandId: awaited })
+    await cancelCommand(deps, { ...by, kind: 'system' }, { ...input, commandId: awaited })
   return accept({ command: written.command, changed })
 }
 

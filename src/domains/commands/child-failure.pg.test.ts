@@ -9,7 +9,7 @@ import { cancelCommand } from './cancel-command.ts'
 import { defineCommandType, defineFunction, type Definition } from './catalog/definitions.ts'
 import { defineEffect, EffectPending } from './catalog/effect-definition.ts'
 import { defineTask } from './catalog/task-spec.ts'
-import { actingFor } from './world.ts'
+import { actingFor } from './deps.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 
 const BOOK = 'connector.hotel.book_a'

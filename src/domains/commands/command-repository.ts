@@ -2,7 +2,7 @@
 import { isUuid } from '#kernel/uuid'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Sql, together, type Tx } from '#store'
-import type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
+import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-row.ts'
 import type { ParentFact } from './dependencies.ts'
 import {
   type AwaitedRow,
@@ -22,14 +22,14 @@ import {
 import { ABORT_TOKEN, LOWEST_SPOT_TOKEN } from './spot-token.ts'
 
 /** A case whose row is held, so that it can be acted upon. */
-export type HeldCase = CommandCase & {
+export type HeldCase = CommandWithEffects & {
   /** It waits, or has waited, for other commands. */
   readonly hasParents: boolean
 }
 
 type Found = StoredCommand & { readonly effects: readonly EffectJson[] }
 
-function caseOf({ effects, ...command }: Found): CommandCase {
+function caseOf({ effects, ...command }: Found): CommandWithEffects {
   return { command, effects: effects.map(effectOf) }
 }
 
@@ -81,7 +81,11 @@ function heldCase(command: StoredCommand, [around]: readonly AroundRow[]): HeldC
   return { command, effects: (around?.effects ?? []).map(effectOf), hasParents: around?.has_parents ?? false }
 }
 
-export async function findCase(sql: Sql, workspaceId: string, commandId: string): Promise<CommandCase | undefined> {
+export async function findCase(
+  sql: Sql,
+  workspaceId: string,
+  commandId: string,
+): Promise<CommandWithEffects | undefined> {
   if (!isUuid(commandId)) return undefined
   const [found] = await sql.run(findCaseStatement, [commandId, workspaceId])
   return found && caseOf(found)
@@ -97,7 +101,7 @@ export async function lockCase(tx: Tx, workspaceId: string, commandId: string): 
   return command && heldCase(command, around)
 }
 
-export async function getCase(sql: Sql, workspaceId: string, commandId: string): Promise<Decision<CommandCase>> {
+export async function getCase(sql: Sql, workspaceId: string, commandId: string): Promise<Decision<CommandWithEffects>> {
   const found = await findCase(sql, workspaceId, commandId)
   return found ? accept(found) : refuseMissing()
 }

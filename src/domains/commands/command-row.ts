@@ -102,7 +102,7 @@ export type EffectPatch = Partial<
 >
 
 /** A command and all its effects, as one turn sees them. */
-export type CommandCase = { readonly command: StoredCommand; readonly effects: readonly StoredEffect[] }
+export type CommandWithEffects = { readonly command: StoredCommand; readonly effects: readonly StoredEffect[] }
 
 export const commandColumns = [
   'command_id',

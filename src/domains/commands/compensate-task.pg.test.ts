@@ -9,7 +9,7 @@ import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, aPerson, TRACE } from '#test/tenant'
 import { type EffectCall, EffectPending } from './catalog/effect-definition.ts'
 import { compensateDefinitions } from './compensate-task.ts'
-import type { CommandWorld } from './world.ts'
+import type { CommandDeps } from './deps.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 
 const [BOOK_A, BOOK_B, DRIFT] = ['connector.hotel.book_a', 'connector.hotel.book_b', 'work.drifting']
@@ -18,7 +18,7 @@ describe('compensation that an agent proposes', () => {
   let room: TestRoom
   let writer: Principal
   let workspaceId: string
-  let world: CommandWorld
+  let world: CommandDeps
   before(async () => {
     room = await openTestRoom(
       (given) => {

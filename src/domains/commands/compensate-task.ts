@@ -15,7 +15,7 @@ import { defineTask } from './catalog/task-spec.ts'
 import { findCase } from './command-repository.ts'
 import type { FactSources } from './gather-facts.ts'
 import { compensateCommand } from './retry-command.ts'
-import { bySystem, type CommandWorld } from './world.ts'
+import { bySystem, type CommandDeps } from './deps.ts'
 
 export const COMPENSATE_COMMAND = 'Compensate Command'
 const TYPE = 'compensate_command'
@@ -69,30 +69,30 @@ const rule: PolicyRule = {
   decide: decideCompensation,
 }
 
-async function compensate(world: CommandWorld, call: EffectCall): Promise<JsonObject> {
+async function compensate(deps: CommandDeps, call: EffectCall): Promise<JsonObject> {
   const { workspaceId, payload: asked, traceId } = call
   const commandId = targetOf(asked)
-  const found = await findCase(world.db, workspaceId, commandId)
+  const found = await findCase(deps.db, workspaceId, commandId)
   // A repeat after a crash: the walk has begun, or is over.
   if (found?.command.status === 'compensating') throw new EffectPending(commandId, 'compensated')
   if (found?.command.status === 'compensated')
     return { command_id: encodeId('command', commandId), status: 'compensated' }
   const lost = planCompensation(found?.effects ?? []).steps.find(
-    ({ compensation: name }) => !world.catalog.undos.has(name),
+    ({ compensation: name }) => !deps.catalog.undos.has(name),
   )
   // Found out before the first deed is undone, not in the middle of the way.
   if (lost) throw new EffectFailure('validation_error', `nothing here carries out ${quote(lost.compensation)}`, 'no')
   const reason = `asked for by ${encodeId('command', call.commandId)}`
-  const begun = await compensateCommand(world, { ...bySystem, traceId }, { workspaceId, commandId, reason })
+  const begun = await compensateCommand(deps, { ...bySystem, traceId }, { workspaceId, commandId, reason })
   if (!begun.ok) throw new EffectFailure('validation_error', begun.reason, 'no')
   throw new EffectPending(commandId, 'compensated')
 }
 
 /** `world` is asked for at the first call: the catalog is there before the room is. */
-export function compensateDefinitions(world: () => CommandWorld): readonly Definition[] {
+export function compensateDefinitions(deps: () => CommandDeps): readonly Definition[] {
   return [
     definePolicy(rule, { facts: ['compensation_target'] }),
-    defineEffect({ effect_type: EFFECT, class: 'keyed', do: (call) => compensate(world(), call) }),
+    defineEffect({ effect_type: EFFECT, class: 'keyed', do: (call) => compensate(deps(), call) }),
     defineFunction({
       name: TYPE,
       plan: ({ command_id = null }) => [{ effect_type: EFFECT, payload: { command_id } }],

@@ -9,7 +9,7 @@ import { statesOf } from '#kernel/machine'
 import { type CommandState, commandMachine } from '#kernel/machines/command'
 import { nameOfActor, showActor } from '#domains/approvals'
 import type { Catalog } from './catalog/open-catalog.ts'
-import type { CommandCase, StoredEffect } from './command-row.ts'
+import type { CommandWithEffects, StoredEffect } from './command-row.ts'
 import { redactPayload } from '#kernel/data-class'
 import type { HistoryEvent } from './explain-command.ts'
 import { nextMoves } from './next-moves.ts'
@@ -169,11 +169,11 @@ const orNull = (at: Date | null) => (at === null ? null : formatInstant(at))
 
 export function toCommandView(
   catalog: Catalog,
-  found: CommandCase,
+  found: CommandWithEffects,
   names: Names = new Map(),
 ): z.infer<typeof commandView> {
   const { command } = found
-  const task = taskOf({ world: { catalog }, command })
+  const task = taskOf({ deps: { catalog }, command })
   return {
     command_id: encodeId('command', command.command_id),
     command_type: command.command_type,

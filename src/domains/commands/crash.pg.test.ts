@@ -16,7 +16,7 @@ import {
 import { TRACE } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
 import { openDrive } from './drive-command.ts'
-import { actingFor, type CommandWorld } from './world.ts'
+import { actingFor, type CommandDeps } from './deps.ts'
 
 /** Counts the passages of every write, before and after its commit, and dies at one of them. */
 class DeathPlan {
@@ -32,7 +32,7 @@ class DeathPlan {
 
 const plan = new DeathPlan()
 
-function mortal(world: CommandWorld, provider: FakeProvider): CommandWorld {
+function mortal(world: CommandDeps, provider: FakeProvider): CommandDeps {
   const alive = () => {
     if (provider.isCallerDead) throw new ProcessDied('dead')
   }
@@ -298,7 +298,7 @@ describe('a process that dies', () => {
       const id = await room.submit({ subject: 's', steps: [effect] })
       const before = room.provider.calls.length
       let heir: string | undefined
-      const frozen: CommandWorld = {
+      const frozen: CommandDeps = {
         ...room.world,
         writes: {
           ...room.world.writes,

@@ -2,9 +2,9 @@
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { CommandType } from './catalog/definitions.ts'
-import type { CommandCase, StoredCommand } from './command-row.ts'
+import type { CommandWithEffects, StoredCommand } from './command-row.ts'
 import { REQUEST_APPROVAL, REQUEST_INPUT } from './request-input.ts'
-import type { Acting } from './world.ts'
+import type { Acting } from './deps.ts'
 
 export type CancelCourse =
   | { readonly t: 'move'; readonly to: Extract<CommandState, 'cancelled' | 'cancelling'> }
@@ -12,7 +12,7 @@ export type CancelCourse =
   | { readonly t: 'flag' }
   | { readonly t: 'nothing' }
 
-export function decideCancel({ command, effects }: CommandCase): CancelCourse {
+export function decideCancel({ command, effects }: CommandWithEffects): CancelCourse {
   const deeds = effects.filter(({ effect_type }) => effect_type !== REQUEST_APPROVAL && effect_type !== REQUEST_INPUT)
   const hasDone = deeds.some(({ status }) => status === 'succeeded' || status === 'executing')
   switch (command.status) {
@@ -61,7 +61,10 @@ export function decideMayCancel(
 }
 
 /** Only for operators, and only while nothing is under way: an effect in flight would end under a command that has ended. */
-export function decideForce({ command, effects }: CommandCase, by: Pick<Acting, 'kind'>): Decision<CancelCourse> {
+export function decideForce(
+  { command, effects }: CommandWithEffects,
+  by: Pick<Acting, 'kind'>,
+): Decision<CancelCourse> {
   if (by.kind !== 'operator')
     return refuse('commands.action.not_allowed', 'Only an operator may end a command by force.')
   if (command.status !== 'running') return accept(decideCancel({ command, effects }))

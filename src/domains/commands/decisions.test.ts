@@ -15,7 +15,7 @@ import { compileRules } from '#kernel/policy/policy'
 import type { PolicyInput } from '#kernel/policy/rule'
 import { defineCommandType } from './catalog/definitions.ts'
 import { effectClasses } from './catalog/effect-definition.ts'
-import type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
+import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-row.ts'
 import { checkSecrets, dataClasses, decideDataSafety, highestClass, redactPayload } from '#kernel/data-class'
 import { decideCancel } from './decide-cancel.ts'
 import { decideAfterFailure, decideInDoubt } from './decide-outcome.ts'
@@ -29,7 +29,7 @@ const aCase = (
   status: CommandState,
   effects: readonly Partial<StoredEffect>[] = [],
   more: Partial<StoredCommand> = {},
-): CommandCase => ({
+): CommandWithEffects => ({
   command: {
     status,
     task_name: 'Work',

@@ -99,9 +99,9 @@ export type WriteDraft = {
 export function draftWrite(
   command: StoredCommand,
   hold: Hold,
-  world: { readonly at: Date; readonly newId: NewId },
+  deps: { readonly at: Date; readonly newId: NewId },
 ): WriteDraft {
-  const { at, newId } = world
+  const { at, newId } = deps
   const events: WriteEvent[] = []
   const newEffects: NewEffect[] = []
   const effectMoves: EffectMove[] = []

@@ -3,7 +3,7 @@
  * body only branches on what rows say; every decision is a pure function in a file of its own.
  */
 import type { Drive, Next } from '#runtime'
-import { point } from '#store'
+import { failpoint } from '#store'
 import { isUnreadable, quarantine, unreadable } from './quarantine.ts'
 import { findSpotTurn, takeTurn } from './command-repository.ts'
 import { inputDeadline } from './request-input.ts'
@@ -15,35 +15,34 @@ import { finishCompensation, stepCancelling, stepCompensating } from './step-lea
 import { stepQueued } from './step-queued.ts'
 import { release, stepRunning } from './step-running.ts'
 import { commitTurn, draftOf, openTurn, type Turn, TURN_MS } from './turn.ts'
-import { bySystem, type CommandWorld } from './world.ts'
+import { bySystem, type CommandDeps } from './deps.ts'
 
 /** A turn ends after so many steps or so long, and goes on in another: no command holds a worker for ever. */
 const STEPS_MAX = 60
 const SLICE_MS = 5_000
 
-export function openDrive(world: CommandWorld): Drive {
+export function openDrive(deps: CommandDeps): Drive {
   return async (commandId, fence): Promise<Next> => {
-    const askedAt = world.now()
-    const found = await takeTurn(world.db, commandId, fence.token, TURN_MS)
-    if (!found) return nextOfHeld(world, commandId)
+    const askedAt = deps.now()
+    const found = await takeTurn(deps.db, commandId, fence.token, TURN_MS)
+    if (!found) return nextOfHeld(deps, commandId)
     if (fence.attempt > 1) {
-      const stop = point('commands.taken_over')
-      if (stop) await stop
+      await failpoint('commands.taken_over')
     }
-    return driveTurn(openTurn(world, fence, found, askedAt))
+    return driveTurn(openTurn(deps, fence, found, askedAt))
   }
 }
 
 /** Steps until the command waits, has ended, or has had its share. */
 export async function driveTurn(turn: Turn): Promise<Next> {
-  const { world } = turn
-  const startedMs = world.now().getTime()
+  const { deps } = turn
+  const startedMs = deps.now().getTime()
   try {
     for (let steps = 0; steps < STEPS_MAX; steps++) {
       if (turn.isLost || turn.signal.aborted) break
       const end = await takeStep(turn)
       if (end) return end
-      if (world.now().getTime() - startedMs >= SLICE_MS) break
+      if (deps.now().getTime() - startedMs >= SLICE_MS) break
     }
   } catch (error) {
     if (isUnreadable(error)) return quarantine(turn, error)
@@ -57,7 +56,7 @@ export async function driveTurn(turn: Turn): Promise<Next> {
  * woken for at its next write; if it has died, its time runs out. One that has ended since we asked for the row has not seen it: its last
  * write may be older than the wake.
  */
-async function nextOfHeld({ db }: CommandWorld, commandId: string): Promise<Next> {
+async function nextOfHeld({ db }: CommandDeps, commandId: string): Promise<Next> {
   const until = await findSpotTurn(db, commandId)
   if (until === undefined) return { t: 'done' }
   return until === null ? { t: 'again' } : { t: 'wait', until }
@@ -98,7 +97,7 @@ async function takeStep(turn: Turn): Promise<StepEnd> {
 
 async function stepWaitingForInput(turn: Turn): Promise<StepEnd> {
   const deadline = inputDeadline(turn.effects)
-  if (deadline === null || deadline > turn.world.now()) return release(turn, deadline)
+  if (deadline === null || deadline > turn.deps.now()) return release(turn, deadline)
   const draft = draftOf(turn).move('expired', bySystem, { reason: 'no input arrived in time' }).release(null)
   return (await commitTurn(turn, draft.done())) ? { t: 'done' } : undefined
 }

@@ -11,7 +11,7 @@ import { cancelCommand } from './cancel-command.ts'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
 import { compensateCommand } from './retry-command.ts'
 import { PUBLISH_ARTIFACT } from './publish-artifact.ts'
-import { actingFor } from './world.ts'
+import { actingFor } from './deps.ts'
 
 type Result = { readonly artifact_id: string; readonly checksum: string }
 

@@ -1,10 +1,10 @@
-/** Artifacts in the hands of an effect: a pen that speaks in the failures of effects, and whose rows come with the effect's outcome. */
+/** Artifacts in the hands of an effect: a writer that speaks in the failures of effects, and whose rows come with the effect's outcome. */
 import {
   type ArtifactDraft,
-  type ArtifactWorld,
-  openPen,
-  type Pen,
-  saveStrokes,
+  type ArtifactDeps,
+  openArtifactWriter,
+  type ArtifactWriter,
+  saveArtifacts,
   type StoredArtifact,
 } from '#domains/artifacts'
 import type { Decision, Refusal } from '#kernel/refusal'
@@ -12,7 +12,7 @@ import { kindOf } from '#kernel/refusal-codes'
 import type { Tx } from '#store'
 import { type EffectArtifacts, EffectFailure } from './catalog/effect-definition.ts'
 import type { StoredCommand, StoredEffect } from './command-row.ts'
-import { byWorker } from './world.ts'
+import { byWorker } from './deps.ts'
 
 /** What cannot be stored now can be later. */
 function failureOf(refusal: Refusal, happened: 'no' | 'unknown'): EffectFailure {
@@ -29,10 +29,10 @@ export function withoutArtifacts(why: string): EffectArtifacts {
   return { write: no, find: no, text: no, publish: no, withdraw: no }
 }
 
-export type EffectPen = { readonly artifacts: EffectArtifacts; readonly pen: Pen }
+export type EffectPen = { readonly artifacts: EffectArtifacts; readonly writer: ArtifactWriter }
 
-export function openEffectPen(world: ArtifactWorld, command: StoredCommand, effect: StoredEffect): EffectPen {
-  const pen = openPen(world, {
+export function openEffectPen(deps: ArtifactDeps, command: StoredCommand, effect: StoredEffect): EffectPen {
+  const writer = openArtifactWriter(deps, {
     workspaceId: command.workspace_id,
     commandId: command.command_id,
     effectId: effect.domain_effect_id,
@@ -46,28 +46,28 @@ export function openEffectPen(world: ArtifactWorld, command: StoredCommand, effe
   // Whether a handler did something outside before it wrote, nobody here knows; one of artifacts did not.
   const afterWrite = effect.effect_type.startsWith('artifact.') ? 'no' : 'unknown'
   // A handler reads what it works with before it does its deed: without its input there was none.
-  const afterRead = () => (pen.strokes.length === 0 ? 'no' : afterWrite)
+  const afterRead = () => (writer.writes.length === 0 ? 'no' : afterWrite)
   const valueOf = <T>(decision: Decision<T>, happened: 'no' | 'unknown'): T => {
     if (decision.ok) return decision.value
     throw failureOf(decision, happened)
   }
   const artifacts: EffectArtifacts = {
-    write: async (draft: ArtifactDraft, name?: string) => valueOf(await pen.write(draft, name), afterWrite),
-    find: async (id): Promise<StoredArtifact> => valueOf(await pen.find(id), afterRead()),
-    text: async (id) => valueOf(await pen.text(id), afterRead()),
-    publish: async (id, destination) => void valueOf(await pen.publish(id, destination), afterWrite),
-    withdraw: async (id) => void valueOf(await pen.withdraw(id), afterWrite),
+    write: async (draft: ArtifactDraft, name?: string) => valueOf(await writer.write(draft, name), afterWrite),
+    find: async (id): Promise<StoredArtifact> => valueOf(await writer.find(id), afterRead()),
+    text: async (id) => valueOf(await writer.text(id), afterRead()),
+    publish: async (id, destination) => void valueOf(await writer.publish(id, destination), afterWrite),
+    withdraw: async (id) => void valueOf(await writer.withdraw(id), afterWrite),
   }
-  return { artifacts, pen }
+  return { artifacts, writer }
 }
 
 /** Undefined: the effect has written nothing, and its outcome may go through the lane. */
 export function strokesToSave(
-  world: ArtifactWorld | undefined,
-  pen: Pen | undefined,
+  deps: ArtifactDeps | undefined,
+  writer: ArtifactWriter | undefined,
   command: StoredCommand,
 ): ((tx: Tx) => Promise<void>) | undefined {
-  if (!world || !pen || pen.strokes.length === 0) return undefined
+  if (!deps || !writer || writer.writes.length === 0) return undefined
   const by = { ...byWorker, traceId: command.context.trace_id }
-  return (tx) => saveStrokes(tx, world, by, command.workspace_id, pen.strokes)
+  return (tx) => saveArtifacts(tx, deps, by, command.workspace_id, writer.writes)
 }

@@ -3,7 +3,7 @@ import type { ErrorClass } from '#kernel/error-classes'
 import type { Next } from '#runtime'
 import type { WriteDraft } from './draft-write.ts'
 import { commitTurn, type Turn } from './turn.ts'
-import { bySystem } from './world.ts'
+import { bySystem } from './deps.ts'
 
 /** Undefined: go on with the row as it is now. */
 export type StepEnd = Next | undefined

@@ -3,7 +3,7 @@ import { type ApprovalEdit, type Blocked, nameOfActor, personIdsOf, showActor } 
 import type { Names } from '#domains/identity'
 import type { FieldClasses } from '#kernel/data-class'
 import { sayState } from '#kernel/say-state'
-import type { CommandCase } from './command-row.ts'
+import type { CommandWithEffects } from './command-row.ts'
 import { sayEdit } from './explain-edits.ts'
 import { ABORT_TOKEN } from './spot-token.ts'
 import { sayTaskGone } from './wait-for-task.ts'
@@ -52,7 +52,7 @@ export type StoryFacts = {
 
 type Say = (
   event: HistoryEvent,
-  found: CommandCase,
+  found: CommandWithEffects,
   who: (actor: unknown) => string,
 ) => { readonly kind: ExplainedStep['kind']; readonly text: string } | undefined
 
@@ -184,7 +184,7 @@ function sayEnd(payload: HistoryEvent['payload']): ReturnType<Say> {
   }
 }
 
-function sayAborted({ turn_token, completed_at }: CommandCase['command']): string {
+function sayAborted({ turn_token, completed_at }: CommandWithEffects['command']): string {
   if (turn_token !== ABORT_TOKEN || completed_at !== null) return ''
   return ', and an operator has stopped it (`concord stuck resume` lets it go on)'
 }
@@ -197,7 +197,7 @@ function sayBlocked(blocked: NonNullable<StoryFacts['blocked']>): string {
 
 /** Everybody whom the story names, to look their names up once. */
 export function actorsOf(
-  { command }: CommandCase,
+  { command }: CommandWithEffects,
   events: readonly HistoryEvent[],
   edits: readonly ApprovalEdit[],
 ): readonly string[] {
@@ -213,7 +213,7 @@ export function actorsOf(
 }
 
 export function explainCommand(
-  found: CommandCase,
+  found: CommandWithEffects,
   events: readonly HistoryEvent[],
   { names = new Map(), edits = [], fields, isTaskGone = false, blocked = [] }: StoryFacts = {},
 ): Explanation {

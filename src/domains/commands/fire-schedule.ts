@@ -5,7 +5,7 @@ import { type Decision, quote, refuse } from '#kernel/refusal'
 import type { ScheduleSpec } from './catalog/definitions.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import { submitCommand, type SubmittedCommand } from './submit-command.ts'
-import type { Acting, CommandWorld } from './world.ts'
+import type { Acting, CommandDeps } from './deps.ts'
 
 export type Firing = {
   readonly workspaceId: string
@@ -31,14 +31,14 @@ export function scheduledTypeOf(catalog: Catalog, named: string): string {
 }
 
 export async function fireSchedule(
-  world: CommandWorld,
+  deps: CommandDeps,
   spec: Pick<ScheduleSpec, 'name' | 'command_type'> & { readonly payload?: JsonObject },
   { workspaceId, dueAt, traceId, requestId, by }: Firing,
 ): Promise<Decision<SubmittedCommand>> {
-  const task = findScheduledTask(world.catalog, spec.command_type)
+  const task = findScheduledTask(deps.catalog, spec.command_type)
   if (!task)
     return refuse('task_unknown', `No task runs ${quote(spec.command_type)} any more.`, { path: 'command_type' })
-  return submitCommand(world, by ?? { actor: `schedule:${spec.name}`, kind: 'system', traceId }, {
+  return submitCommand(deps, by ?? { actor: `schedule:${spec.name}`, kind: 'system', traceId }, {
     workspaceId,
     taskName: task.spec.name,
     payload: spec.payload ?? {},

@@ -3,10 +3,10 @@ import { KernelFault } from '#kernel/errors'
 import { statement } from '#store'
 import type { StoredCommand } from './command-row.ts'
 import { findConnectorScopes } from './connector-access.ts'
-import type { CommandWorld } from './world.ts'
+import type { CommandDeps } from './deps.ts'
 
 export type FactSource = (
-  world: Pick<CommandWorld, 'db' | 'now' | 'catalog' | 'connectorAccess'>,
+  deps: Pick<CommandDeps, 'db' | 'now' | 'catalog' | 'connectorAccess'>,
   command: StoredCommand,
 ) => Promise<unknown>
 export type FactSources = Readonly<Record<string, FactSource>>
@@ -37,16 +37,16 @@ export const builtInFacts: FactSources = {
 }
 
 export async function gatherFacts(
-  world: CommandWorld,
+  deps: CommandDeps,
   command: StoredCommand,
   names: readonly string[],
 ): Promise<Record<string, unknown>> {
   const facts: Record<string, unknown> = {}
   for (const name of names) {
-    const source = world.facts[name] ?? builtInFacts[name]
+    const source = deps.facts[name] ?? builtInFacts[name]
     // A rule that must know something nobody can tell would otherwise decide on nothing.
     if (!source) throw new KernelFault('commands.fact.unknown', `no source is given for the fact ${name}`)
-    facts[name] = await source(world, command)
+    facts[name] = await source(deps, command)
   }
   return facts
 }

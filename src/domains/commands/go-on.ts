@@ -8,21 +8,21 @@ import type { HeldCase } from './command-repository.ts'
 import type { WriteDraft } from './draft-write.ts'
 import { queueOf } from './task-of.ts'
 import { applyWrite } from './turn.ts'
-import { type CommandWorld, processOf } from './world.ts'
+import { type CommandDeps, processOf } from './deps.ts'
 import { commitWrite, type WriteResult } from './write-lane.ts'
 
 /** `found` is locked by this very transaction. */
 export async function commitAndGoOn(
-  world: CommandWorld,
+  deps: CommandDeps,
   tx: Tx,
   found: HeldCase,
   draft: WriteDraft,
 ): Promise<Decision<WriteResult>> {
   const { command_id: commandId } = found.command
-  const { queue } = queueOf({ world, command: found.command })
+  const { queue } = queueOf({ deps, command: found.command })
   // What a person has ended, or asked for more about, goes nowhere now.
   const goes = draft.status !== found.command.status && !draft.isEnd
-  const offer = goes && queue !== undefined ? world.spot?.offer(queue) : undefined
+  const offer = goes && queue !== undefined ? deps.spot?.offer(queue) : undefined
   if (offer) draft.take(offer)
   const write = draft.done()
   const written = await commitWrite(tx, write).catch((error: unknown) => {
@@ -38,6 +38,6 @@ export async function commitAndGoOn(
     tx.afterRollback(() => offer.release())
     const effects = applyWrite(found.effects, write, touched)
     tx.afterCommit(() => offer.start({ command, effects, hasParents: found.hasParents }))
-  } else await world.wake(processOf(commandId), { tx, ...(queue === undefined ? {} : { queue }) })
+  } else await deps.wake(processOf(commandId), { tx, ...(queue === undefined ? {} : { queue }) })
   return written
 }

@@ -12,7 +12,7 @@ import type { UndoCall } from './catalog/effect-definition.ts'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
 import { submitCommand } from './submit-command.ts'
 import { compensateCommand } from './retry-command.ts'
-import { actingFor } from './world.ts'
+import { actingFor } from './deps.ts'
 
 const BOOK_A = 'connector.hotel.book_a'
 

@@ -5,7 +5,7 @@ import type { StoredEffect } from './command-row.ts'
 import type { AttemptFailure } from './decide-outcome.ts'
 import type { WriteDraft } from './draft-write.ts'
 import type { Turn } from './turn.ts'
-import { byWorker } from './world.ts'
+import { byWorker } from './deps.ts'
 
 /** In the same commit as the failed undo, so that no crash can come between the two. */
 export function haltInto(draft: WriteDraft, turn: Turn, row: StoredEffect, failure: AttemptFailure): void {

@@ -56,7 +56,7 @@ export { judgmentTypes, knowledgeTypes, observabilityTypes, type OnRecord } from
 export { defineTask, type TaskSpec, taskSpec } from './catalog/task-spec.ts'
 export { classifyCommand, type TaskClass, taskClasses } from './classify-command.ts'
 export { chooseQueue, type QueueName, queueNames } from './choose-queue.ts'
-export type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
+export type { CommandWithEffects, StoredCommand, StoredEffect } from './command-row.ts'
 export { findCase, getCase } from './command-repository.ts'
 export {
   checkSecrets,
@@ -99,7 +99,7 @@ export {
 export { countArchived, countArchiveFiles, listArchivesOf, type StoredArchive } from './history/archive-repository.ts'
 export { type CommandHistory, readHistory, type ToldHistoryEvent } from './history/read-history.ts'
 export { type ArchiveFinding, type ArchiveState, verifyHistory } from './history/verify-history.ts'
-export type { HistoryWorld } from './history/world.ts'
+export type { HistoryDeps } from './history/deps.ts'
 export type { DependsOn } from './insert-command.ts'
 export { decideCandidate, type DecideCandidate } from './memory/decide-candidate.ts'
 export { followCandidates } from './memory/follow-candidates.ts'
@@ -130,7 +130,7 @@ export {
 } from './maintenance.ts'
 export { type NextMove, nextMoves } from './next-moves.ts'
 export { COMPENSATE_COMMAND, compensateDefinitions, decideCompensation } from './compensate-task.ts'
-export { type CommandDeps, type Commands, openCommands } from './open-commands.ts'
+export { type CommandOptions, type Commands, openCommands } from './open-commands.ts'
 export { type ExecutionPlan, type PlanStep, validatePlan } from './plan.ts'
 export {
   artifactFacts,
@@ -162,7 +162,7 @@ export { compensateCommand, retryCommand } from './retry-command.ts'
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit-command.ts'
 export { supplyInput, type SupplyInput } from './supply-input.ts'
 export { taskOf } from './task-of.ts'
-export { type Acting, actingFor, COMMAND_KIND, type CommandWorld } from './world.ts'
+export { type Acting, actingFor, COMMAND_KIND, type CommandDeps } from './deps.ts'
 export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
 export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
 export { abortCommand, type Operating, type OperatorAct, resumeCommand } from './abort-command.ts'

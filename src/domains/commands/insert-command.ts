@@ -5,7 +5,7 @@ import { type Decision, refuse } from '#kernel/refusal'
 import { type EventDraft, insertOnce, type Once, onceTable, refuseInProgress, statement, type Tx } from '#store'
 import { commandColumns, type StoredCommand } from './command-row.ts'
 import { type CommandEventType, commandLog } from './events.ts'
-import type { CommandWorld } from './world.ts'
+import type { CommandDeps } from './deps.ts'
 
 export const newCommands = onceTable<StoredCommand>({
   table: 'concord.commands',
@@ -69,13 +69,13 @@ export type More = {
 
 /** A new command depends on commands that exist, so it cannot close a circle. */
 export async function insertWithMore(
-  world: Pick<CommandWorld, 'db'>,
+  deps: Pick<CommandDeps, 'db'>,
   row: Readonly<Record<string, unknown>> & { readonly command_id: string; readonly workspace_id: string },
   event: EventDraft<CommandEventType>,
   { dependsOn: parents = [], alongside }: More,
 ): Promise<Decision<Once<StoredCommand>>> {
   try {
-    return await world.db.transaction(async (tx) => {
+    return await deps.db.transaction(async (tx) => {
       await tx.query("set local lock_timeout = '500ms'")
       const opened = await insertOnce(tx, newCommands, row, [event]).catch((error: unknown) => {
         const refusal = row['idempotency_key'] === null ? undefined : refuseInProgress(error)

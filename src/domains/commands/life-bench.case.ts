@@ -4,7 +4,7 @@ import { decideApproval } from '#domains/approvals'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
-import { type Acting, actingFor } from './world.ts'
+import { type Acting, actingFor } from './deps.ts'
 
 export const BOOK_A = 'connector.hotel.book_a'
 export const BOOK_B = 'connector.hotel.book_b'

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { TRACE, accepted } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
 import { compensateCommand, retryCommand } from './retry-command.ts'
-import { actingFor } from './world.ts'
+import { actingFor } from './deps.ts'
 import {
   BOOK_A,
   BOOK_B,

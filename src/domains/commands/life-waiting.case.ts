@@ -10,7 +10,7 @@ import { cancelCommand } from './cancel-command.ts'
 import { findCase } from './command-repository.ts'
 import { draftWrite } from './draft-write.ts'
 import { openDrive } from './drive-command.ts'
-import { bySystem, byWorker } from './world.ts'
+import { bySystem, byWorker } from './deps.ts'
 import { commitWrite } from './write-lane.ts'
 import {
   BOOK_A,

@@ -1,6 +1,6 @@
 /** What can happen to a command now, and who can make it happen. Pure: from the state and its contract alone. */
 import type { CommandType } from './catalog/definitions.ts'
-import { type CommandCase, readBackOf } from './command-row.ts'
+import { type CommandWithEffects, readBackOf } from './command-row.ts'
 import { decideCancel } from './decide-cancel.ts'
 import { decideRetryRun } from './retry-command.ts'
 import { sayTaskGone } from './wait-for-task.ts'
@@ -21,7 +21,11 @@ const STILL_TO_COME: Readonly<Record<string, string>> = {
   compensating: 'What it did is undone, last first.',
 }
 
-export function nextMoves(found: CommandCase, type: CommandType | undefined, maxAttempts: number): readonly NextMove[] {
+export function nextMoves(
+  found: CommandWithEffects,
+  type: CommandType | undefined,
+  maxAttempts: number,
+): readonly NextMove[] {
   const { command, effects } = found
   const moves: NextMove[] = []
   // Nobody's yes helps while the task is gone; what is queued has its plan and goes on by its effects.

@@ -1,5 +1,5 @@
 /** Which effect of a running command comes next, read from its plan and its rows alone. Pure. */
-import type { CommandCase, StoredEffect } from './command-row.ts'
+import type { CommandWithEffects, StoredEffect } from './command-row.ts'
 import type { ExecutionPlan } from './plan.ts'
 
 export type NextStep =
@@ -18,7 +18,7 @@ export function plannedEffects(plan: ExecutionPlan, effects: readonly StoredEffe
   return plan.steps.flatMap(({ metadata }) => byId.get(String(metadata['domain_effect_id'])) ?? [])
 }
 
-export function nextStep({ command, effects }: CommandCase, now: Date): NextStep {
+export function nextStep({ command, effects }: CommandWithEffects, now: Date): NextStep {
   if (!command.plan) return { t: 'torn', steps: ['the plan itself'] }
   const planned = plannedEffects(command.plan, effects)
   const stopped = planned.find(({ status }) => status === 'failed')

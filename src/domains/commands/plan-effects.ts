@@ -5,16 +5,16 @@ import { attemptsAllowed } from '#kernel/retry'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { EffectDraft } from './catalog/definitions.ts'
-import type { CommandCase, StoredEffect } from './command-row.ts'
+import type { CommandWithEffects, StoredEffect } from './command-row.ts'
 import type { NewEffect, WriteDraft } from './draft-write.ts'
 import { createPlan, type ExecutionPlan } from './plan.ts'
 import type { PolicyResult } from '#kernel/policy/evaluate'
-import { bySystem, type CommandWorld } from './world.ts'
+import { bySystem, type CommandDeps } from './deps.ts'
 
 /** The effects a command's function asks for; a function that throws is a fault of that function alone. */
 export function draftEffects(
   task: CompiledTask,
-  { command }: Pick<CommandCase, 'command'>,
+  { command }: Pick<CommandWithEffects, 'command'>,
 ): Decision<readonly EffectDraft[]> {
   try {
     const { command_id, workspace_id, requested_by, context } = command
@@ -31,23 +31,23 @@ export type PlanTerms = { readonly policy: Pick<PolicyResult, 'decision' | 'meta
 
 export function planInto(
   draft: WriteDraft,
-  world: Pick<CommandWorld, 'newId' | 'catalog'>,
+  deps: Pick<CommandDeps, 'newId' | 'catalog'>,
   task: CompiledTask,
-  found: CommandCase,
+  found: CommandWithEffects,
   terms: PlanTerms,
 ): Decision<{ readonly plan: ExecutionPlan; readonly effects: readonly NewEffect[] }> {
   const drafts = draftEffects(task, found)
   if (!drafts.ok) return drafts
   const planned = createPlan({
-    planId: world.newId(),
+    planId: deps.newId(),
     commandId: found.command.command_id,
     requestedBy: found.command.requested_by,
     task,
     policy: terms.policy,
     isApproved: terms.isApproved,
     drafts: drafts.value,
-    effectIds: Array.from({ length: drafts.value.length + 1 }, () => world.newId()),
-    catalog: world.catalog,
+    effectIds: Array.from({ length: drafts.value.length + 1 }, () => deps.newId()),
+    catalog: deps.catalog,
   })
   if (!planned.ok) return planned
   const { plan, effects: steps } = planned.value
@@ -60,7 +60,7 @@ export function planInto(
   })
   const rows: NewEffect[] = []
   for (const [index, { effect, effectId }] of steps.entries()) {
-    const row = newEffect(world, found, { effect, effectId, order: found.effects.length + index })
+    const row = newEffect(deps, found, { effect, effectId, order: found.effects.length + index })
     if (!row.ok) return row
     rows.push(row.value)
     draft.plan(row.value, bySystem)
@@ -71,16 +71,16 @@ export function planInto(
 type Place = { readonly effect: EffectDraft; readonly effectId: string; readonly order: number }
 
 function newEffect(
-  world: Pick<CommandWorld, 'catalog'>,
-  { command }: CommandCase,
+  deps: Pick<CommandDeps, 'catalog'>,
+  { command }: CommandWithEffects,
   { effect, effectId, order }: Place,
 ): Decision<NewEffect> {
-  const compiled = world.catalog.effects.get(effect.effect_type)
+  const compiled = deps.catalog.effects.get(effect.effect_type)
   if (!compiled) return refuse('commands.plan.invalid', `no effect is called ${effect.effect_type}`)
   const { definition, keyTemplate, operation } = compiled
   const made = keyTemplate && renderKey(keyTemplate, effect.payload)
   if (made && !made.ok && operation?.idempotency_required) return made
-  const retry = compilePolicy(definition.operation, world.catalog.retries)
+  const retry = compilePolicy(definition.operation, deps.catalog.retries)
   if (!retry.ok) return retry
   const base = made?.ok ? made.value : `effect:${command.command_id}:${order}`
   return accept({
@@ -106,8 +106,8 @@ function newEffect(
 /** Another run: steps whose effect is known to have failed get a new one; the others keep theirs, done or not. */
 export function replanInto(
   draft: WriteDraft,
-  world: Pick<CommandWorld, 'newId' | 'catalog'>,
-  found: CommandCase,
+  deps: Pick<CommandDeps, 'newId' | 'catalog'>,
+  found: CommandWithEffects,
 ): Decision<readonly NewEffect[]> {
   const { command, effects } = found
   if (!command.plan) return refuse('commands.plan.invalid', 'there is no plan to run again')
@@ -123,7 +123,7 @@ export function replanInto(
       continue
     }
     const effect = { effect_type: old.effect_type, payload: old.effect_payload }
-    const row = newEffect(world, found, { effect, effectId: world.newId(), order: effects.length + rows.length })
+    const row = newEffect(deps, found, { effect, effectId: deps.newId(), order: effects.length + rows.length })
     if (!row.ok) return row
     rows.push(row.value)
     draft.plan(row.value, bySystem)

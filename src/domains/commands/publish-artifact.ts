@@ -4,7 +4,7 @@
  */
 import { z } from 'zod'
 import {
-  type ArtifactWorld,
+  type ArtifactDeps,
   contentClasses,
   decideSharing,
   findArtifact,
@@ -51,7 +51,7 @@ const fact = z.object({
   external_sharing: z.enum(sharingRules),
 })
 
-export function artifactFacts({ db, types }: Pick<ArtifactWorld, 'db' | 'types'>): FactSources {
+export function artifactFacts({ db, types }: Pick<ArtifactDeps, 'db' | 'types'>): FactSources {
   return {
     artifact: async (_world, command) => {
       const artifact = await findArtifact(db, command.workspace_id, idOf(command.payload))

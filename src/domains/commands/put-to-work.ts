@@ -1,5 +1,5 @@
 /** Plans what was allowed and queues it, or begins it where nothing is to be waited for. One commit. */
-import { constraintOf, point } from '#store'
+import { constraintOf, failpoint } from '#store'
 import { beginPlannedInto, markBegun } from './begin-effect.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { isSyncTask } from './catalog/primitives.ts'
@@ -10,7 +10,7 @@ import { nextStep } from './next-step.ts'
 import type { ExecutionPlan } from './plan.ts'
 import { planInto } from './plan-effects.ts'
 import { asStored, commitTurn, draftOf, type Turn } from './turn.ts'
-import { bySystem, byWorker } from './world.ts'
+import { bySystem, byWorker } from './deps.ts'
 
 type Planning = Pick<Turn, 'command' | 'effects'> & {
   readonly policy: Pick<PolicyQuestion['result'], 'decision' | 'metadata'>
@@ -23,21 +23,20 @@ export async function putToWork(
   task: CompiledTask,
   { policy, isApproved, ...found }: Planning,
 ): Promise<StepEnd> {
-  const planned = planInto(draft, turn.world, task, found, { policy, isApproved })
+  const planned = planInto(draft, turn.deps, task, found, { policy, isApproved })
   if (!planned.ok) return endFailed(turn, draftAfter(turn, draft), 'validation_error', planned.reason)
   // Approved, quick and waiting for nobody: there is nothing to queue for.
   const isQuick =
     isApproved &&
     isSyncTask(task.spec) &&
-    planned.value.effects.every(({ effect_type }) => turn.world.catalog.effects.get(effect_type)?.definition.bounded)
+    planned.value.effects.every(({ effect_type }) => turn.deps.catalog.effects.get(effect_type)?.definition.bounded)
   const { command } = turn
   const isFree = !turn.hasParents && !command.cancellation_requested && command.attempt === 1
   if (!isQuick || !isFree) draft.move('queued', bySystem)
   const first = isFree ? beginFirstInto(draft, turn, planned.value) : undefined
   try {
     if ((await commitTurn(turn, draft.done())) && first) markBegun(turn, first.domain_effect_id)
-    const stop = point('commands.planned')
-    if (stop) await stop
+    await failpoint('commands.planned')
     return undefined
   } catch (error) {
     if (constraintOf(error) !== 'idx_domain_effects_idem') throw error
@@ -57,7 +56,7 @@ function beginFirstInto(
   { plan, effects }: { readonly plan: ExecutionPlan; readonly effects: readonly NewEffect[] },
 ): NewEffect | undefined {
   draft.move('running', draft.status === 'queued' ? byWorker : bySystem)
-  const at = turn.world.now()
+  const at = turn.deps.now()
   const rows = effects.map((effect) => asStored(effect, at))
   const next = nextStep({ command: { ...turn.command, plan }, effects: rows }, at)
   const first =

@@ -7,7 +7,7 @@ import type { Next } from '#runtime'
 import { appendEvents, statement } from '#store'
 import { commandLog } from './events.ts'
 import type { Turn } from './turn.ts'
-import { bySystem } from './world.ts'
+import { bySystem } from './deps.ts'
 
 /** $1 command, $2 token. Without a due time the reconciler does not see it; its state stays what it was, for whoever looks. */
 const setAside = statement<{ readonly command_id: string }>(
@@ -25,18 +25,18 @@ export function isUnreadable(error: unknown): error is Error {
   return (error instanceof KernelFault && error.code === 'commands.row.unreadable') || error instanceof RangeError
 }
 
-export async function quarantine({ world, command, token }: Turn, error: Error): Promise<Next> {
-  await world.db.transaction(async (tx) => {
+export async function quarantine({ deps, command, token }: Turn, error: Error): Promise<Next> {
+  await deps.db.transaction(async (tx) => {
     const [row] = await tx.run(setAside, [command.command_id, token])
     if (!row) return
     const event = {
-      eventId: world.newId(),
+      eventId: deps.newId(),
       type: 'command_quarantined' as const,
       payload: { reason: error.message, status: command.status, target_type: 'command', target_id: command.command_id },
       actor: bySystem.actor,
       actorKind: bySystem.kind,
       traceId: command.context.trace_id,
-      at: world.now(),
+      at: deps.now(),
     }
     const links = { workspace_id: command.workspace_id, command_id: command.command_id }
     await appendEvents(tx, commandLog, [{ ...event, links }])

@@ -10,7 +10,7 @@ import { addDependency } from './add-dependency.ts'
 import { cancelCommand } from './cancel-command.ts'
 import { openDrive } from './drive-command.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
-import { actingFor } from './world.ts'
+import { actingFor } from './deps.ts'
 
 const ROUNDS = proofSize(60, 2_000)
 const STEPS = ['connector.hotel.book_a', 'connector.hotel.book_b', 'connector.hotel.book_c']

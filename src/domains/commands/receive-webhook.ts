@@ -7,7 +7,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { appendEvents, eventIdOf } from '#store'
 import { commandLog } from './events.ts'
 import { submitCommand } from './submit-command.ts'
-import type { Acting, CommandWorld } from './world.ts'
+import type { Acting, CommandDeps } from './deps.ts'
 
 export type WebhookSource = {
   readonly name: string
@@ -67,19 +67,19 @@ export function signDelivery(secret: Uint8Array, id: string, timestamp: string, 
 }
 
 export async function receiveWebhook(
-  world: CommandWorld,
+  deps: CommandDeps,
   source: WebhookSource,
   delivery: WebhookDelivery,
   ids: { readonly traceId: string; readonly requestId: string },
 ): Promise<Decision<Received>> {
   const by: Acting = { actor: `webhook:${source.name}`, kind: 'system', traceId: ids.traceId }
-  const checked = checkDelivery(source, delivery, world.now())
+  const checked = checkDelivery(source, delivery, deps.now())
   if (!checked.ok) return checked
   const parsed = parseGuardedObject(Buffer.from(delivery.body).toString('utf8'))
   if (!parsed.ok) return parsed
   const asked = source.map(parsed.value)
-  if (!asked) return recordOnly(world, source, by, checked.value, parsed.value)
-  const submitted = await submitCommand(world, by, {
+  if (!asked) return recordOnly(deps, source, by, checked.value, parsed.value)
+  const submitted = await submitCommand(deps, by, {
     workspaceId: source.workspaceId,
     taskName: asked.taskName,
     payload: asked.payload,
@@ -100,7 +100,7 @@ export async function receiveWebhook(
 
 /** Nobody here knows what to do about it: it is kept on record, once. */
 async function recordOnly(
-  world: CommandWorld,
+  deps: CommandDeps,
   source: WebhookSource,
   by: Acting,
   id: string,
@@ -120,9 +120,9 @@ async function recordOnly(
     actor: by.actor,
     actorKind: by.kind,
     traceId: by.traceId,
-    at: world.now(),
+    at: deps.now(),
     links: { workspace_id: source.workspaceId },
   }
-  const added = await appendEvents(world.db, commandLog, [draft], { once: true })
+  const added = await appendEvents(deps.db, commandLog, [draft], { once: true })
   return accept(added === 0 ? { t: 'duplicate', commandId: null } : { t: 'recorded' })
 }

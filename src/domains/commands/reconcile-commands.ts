@@ -1,11 +1,11 @@
 /** Wakes what was due long ago and has no living turn: the only thing in this room that looks for work, and only for work that was lost. */
-import { point, statement } from '#store'
+import { failpoint, statement } from '#store'
 import type { StoredCommand } from './command-row.ts'
 import { queueOf } from './task-of.ts'
-import { type CommandWorld, processOf } from './world.ts'
+import { type CommandDeps, processOf } from './deps.ts'
 
 type Overdue = Pick<StoredCommand, 'command_id' | 'task_name' | 'command_type'>
-type Reconciling = Pick<CommandWorld, 'db' | 'now' | 'wake' | 'catalog'>
+type Reconciling = Pick<CommandDeps, 'db' | 'now' | 'wake' | 'catalog'>
 
 /** $1 due before, $2 at most so many. */
 const listOverdue = statement<Overdue>(
@@ -22,16 +22,15 @@ const BATCH = 500
 const AT_ONCE = 8
 
 /** How many were woken; a full batch says that there may be more. */
-export async function reconcileCommands(world: Reconciling, graceMs = GRACE_MS): Promise<number> {
-  const rows = await world.db.run(listOverdue, [new Date(world.now().getTime() - graceMs), BATCH])
+export async function reconcileCommands(deps: Reconciling, graceMs = GRACE_MS): Promise<number> {
+  const rows = await deps.db.run(listOverdue, [new Date(deps.now().getTime() - graceMs), BATCH])
   for (let from = 0; from < rows.length; from += AT_ONCE) {
-    await Promise.all(rows.slice(from, from + AT_ONCE).map((command) => rewake(world, command)))
+    await Promise.all(rows.slice(from, from + AT_ONCE).map((command) => rewake(deps, command)))
   }
   return rows.length
 }
 
-async function rewake(world: Reconciling, command: Overdue): Promise<void> {
-  const stop = point('commands.reconciling')
-  if (stop) await stop
-  await world.wake(processOf(command.command_id), queueOf({ world, command }))
+async function rewake(deps: Reconciling, command: Overdue): Promise<void> {
+  await failpoint('commands.reconciling')
+  await deps.wake(processOf(command.command_id), queueOf({ deps, command }))
 }

@@ -4,18 +4,18 @@ import type { Refusal } from '#kernel/refusal'
 import { appendEvents, type Sql } from '#store'
 import type { StoredCommand } from './command-row.ts'
 import { commandLog } from './events.ts'
-import type { Acting, CommandWorld } from './world.ts'
+import type { Acting, CommandDeps } from './deps.ts'
 
 export async function recordRefusal(
   sql: Sql,
-  world: Pick<CommandWorld, 'now' | 'newId'>,
+  deps: Pick<CommandDeps, 'now' | 'newId'>,
   by: Acting,
   command: StoredCommand,
   to: CommandState,
   refusal: Refusal,
 ): Promise<Refusal> {
   const event = {
-    eventId: world.newId(),
+    eventId: deps.newId(),
     type: 'status_change_refused' as const,
     payload: {
       from: command.status,
@@ -28,7 +28,7 @@ export async function recordRefusal(
     actor: by.actor,
     actorKind: by.kind,
     traceId: by.traceId,
-    at: world.now(),
+    at: deps.now(),
     links: { workspace_id: command.workspace_id, command_id: command.command_id },
   }
   await appendEvents(sql, commandLog, [event])

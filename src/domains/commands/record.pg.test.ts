@@ -12,7 +12,7 @@ import { commandEventPurposes } from './events.ts'
 import { reconcileCommands } from './reconcile-commands.ts'
 import { retryCommand } from './retry-command.ts'
 import { submitCommand } from './submit-command.ts'
-import { type Acting, actingFor } from './world.ts'
+import { type Acting, actingFor } from './deps.ts'
 
 const BOOK_A = 'connector.hotel.book_a'
 const BOOK_B = 'connector.hotel.book_b'

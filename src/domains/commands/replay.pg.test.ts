@@ -13,7 +13,7 @@ import { z } from 'zod'
 import { decideApproval, openApprovalTypes } from '#domains/approvals'
 import { builtInArtifactTypes, openArtifactTypes, openDiskStore } from '#domains/artifacts'
 import { defineConnector, openConnectors, openSecrets, succeeded } from '#domains/connectors'
-import { grantConsent, type MemoryWorld, openMemory, type ProposedMemory, type RunScope } from '#domains/memory'
+import { grantConsent, type MemoryDeps, openMemory, type ProposedMemory, type RunScope } from '#domains/memory'
 import { errorClasses } from '#kernel/error-classes'
 import { decider, nextFence, openRoomOn, pendingOf, ProcessDied, type TestRoom } from '#test/commands'
 import { realSleep } from '#test/connectors'
@@ -111,7 +111,7 @@ const ownDefinitions = [
 describe('a turn that is given again', () => {
   let opened: TestDb
   let room: TestRoom
-  let memory: MemoryWorld
+  let memory: MemoryDeps
   let folder: string
   let closeConnectors: () => Promise<void>
   let workspaceId: string

@@ -1,7 +1,7 @@
 /** Makes a command wait for fields that it lacks: the request is an effect of its own, so asking leaves the same trace as doing. */
-import type { CommandCase, StoredEffect } from './command-row.ts'
+import type { CommandWithEffects, StoredEffect } from './command-row.ts'
 import type { NewEffect, WriteDraft } from './draft-write.ts'
-import { bySystem } from './world.ts'
+import { bySystem } from './deps.ts'
 
 export const REQUEST_INPUT = 'user.request_input'
 export const REQUEST_APPROVAL = 'approval.request'
@@ -18,7 +18,7 @@ export type InputRequest = {
 /** Adds the effect, the event and, at the end of the turn, the time at which waiting is over. */
 export function requestInputInto(
   draft: WriteDraft,
-  { command, effects }: CommandCase,
+  { command, effects }: CommandWithEffects,
   request: InputRequest,
 ): WriteDraft {
   const expiresAt = new Date(request.at.getTime() + request.expiresInMinutes * MINUTE_MS)

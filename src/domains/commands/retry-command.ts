@@ -2,8 +2,8 @@
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
-import { point } from '#store'
-import type { CommandCase, StoredCommand } from './command-row.ts'
+import { failpoint } from '#store'
+import type { CommandWithEffects, StoredCommand } from './command-row.ts'
 import { reasonOf } from './cancel-command.ts'
 import { lockCase, refuseMissing } from './command-repository.ts'
 import { decideMayCancel } from './decide-cancel.ts'
@@ -11,7 +11,7 @@ import { draftWrite, type WriteDraft } from './draft-write.ts'
 import { commitAndGoOn } from './go-on.ts'
 import { recordRefusal } from './record-refusal.ts'
 import { taskOf } from './task-of.ts'
-import type { Acting, CommandWorld } from './world.ts'
+import type { Acting, CommandDeps } from './deps.ts'
 
 export type AfterFailure = {
   readonly workspaceId: string
@@ -23,7 +23,10 @@ export type AfterFailure = {
 const FINAL = ['policy_denied', 'approval_rejected', 'malformed_payload', 'permission_denied']
 
 /** `max_attempts` of the task bounds the runs of a command, the first one included. */
-export function decideRetryRun({ command }: Pick<CommandCase, 'command'>, maxAttempts: number): Decision<number> {
+export function decideRetryRun(
+  { command }: Pick<CommandWithEffects, 'command'>,
+  maxAttempts: number,
+): Decision<number> {
   if (command.status !== 'failed') {
     return refuse(
       'commands.command.not_failed',
@@ -46,10 +49,10 @@ export function decideRetryRun({ command }: Pick<CommandCase, 'command'>, maxAtt
   return accept(command.attempt + 1)
 }
 
-export function retryCommand(world: CommandWorld, by: Acting, input: AfterFailure): Promise<Decision<StoredCommand>> {
-  return afterFailure(world, by, input, 'queued', (found, draft) => {
+export function retryCommand(deps: CommandDeps, by: Acting, input: AfterFailure): Promise<Decision<StoredCommand>> {
+  return afterFailure(deps, by, input, 'queued', (found, draft) => {
     const { command } = found
-    const task = taskOf({ world, command })
+    const task = taskOf({ deps, command })
     const attempt = decideRetryRun(found, task?.spec.max_attempts ?? 1)
     if (!attempt.ok) return attempt
     draft.tell('retry_requested', by, {
@@ -63,7 +66,7 @@ export function retryCommand(world: CommandWorld, by: Acting, input: AfterFailur
       error: null,
       error_class: null,
       result: null,
-      run_after: world.now(),
+      run_after: deps.now(),
       runtime_workflow_id: `command:${command.command_id}:r${attempt.value}`,
     })
     draft.move('queued', by, { attempt: attempt.value })
@@ -73,11 +76,11 @@ export function retryCommand(world: CommandWorld, by: Acting, input: AfterFailur
 
 /** For operators and policies: what a failed command did is undone, in reverse. */
 export function compensateCommand(
-  world: CommandWorld,
+  deps: CommandDeps,
   by: Acting,
   input: AfterFailure,
 ): Promise<Decision<StoredCommand>> {
-  return afterFailure(world, by, input, 'compensating', ({ command }, draft) => {
+  return afterFailure(deps, by, input, 'compensating', ({ command }, draft) => {
     if (command.status !== 'failed') {
       return refuse(
         'commands.command.not_failed',
@@ -89,29 +92,28 @@ export function compensateCommand(
     }
     if (by.kind !== 'operator' && by.kind !== 'system')
       return refuse('commands.action.not_allowed', 'Undoing a failed command is for operators.')
-    draft.set({ run_after: world.now() }).move('compensating', by, { reason: reasonOf(input.reason) })
+    draft.set({ run_after: deps.now() }).move('compensating', by, { reason: reasonOf(input.reason) })
     return accept(draft)
   })
 }
 
 async function afterFailure(
-  world: CommandWorld,
+  deps: CommandDeps,
   by: Acting,
   { workspaceId, commandId }: AfterFailure,
   to: CommandState,
-  decide: (found: CommandCase, draft: WriteDraft) => Decision<WriteDraft>,
+  decide: (found: CommandWithEffects, draft: WriteDraft) => Decision<WriteDraft>,
 ): Promise<Decision<StoredCommand>> {
-  return world.db.transaction(async (tx): Promise<Decision<StoredCommand>> => {
+  return deps.db.transaction(async (tx): Promise<Decision<StoredCommand>> => {
     const found = await lockCase(tx, workspaceId, commandId)
     if (!found) return refuseMissing()
     const allowed = decideMayCancel({ cancellable_by: ['requester', 'admin'] }, found.command, by)
     if (!allowed.ok) return refuse('commands.action.not_allowed', 'Only the requester and administrators may do this.')
-    const draft = decide(found, draftWrite(found.command, 'any', { at: world.now(), newId: world.newId }))
-    if (!draft.ok) return recordRefusal(tx, world, by, found.command, to, draft)
-    const written = await commitAndGoOn(world, tx, found, draft.value)
+    const draft = decide(found, draftWrite(found.command, 'any', { at: deps.now(), newId: deps.newId }))
+    if (!draft.ok) return recordRefusal(tx, deps, by, found.command, to, draft)
+    const written = await commitAndGoOn(deps, tx, found, draft.value)
     if (!written.ok) return written
-    const stop = point('commands.retry_written')
-    if (stop) await stop
+    await failpoint('commands.retry_written')
     return accept(written.value.command)
   })
 }

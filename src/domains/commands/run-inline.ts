@@ -3,7 +3,7 @@
  * and events as the long way, in two commits altogether. Whatever does not go through smoothly is left to the driver.
  */
 import { KernelFault } from '#kernel/errors'
-import { point } from '#store'
+import { failpoint } from '#store'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { findCase } from './command-repository.ts'
 import type { StoredCommand } from './command-row.ts'
@@ -16,35 +16,35 @@ import { gatherFacts } from './gather-facts.ts'
 import { decideMode } from './plan.ts'
 import { draftEffects, planInto } from './plan-effects.ts'
 import { validatePayload } from './validate-payload.ts'
-import { bySystem, byWorker, type CommandWorld } from './world.ts'
+import { bySystem, byWorker, type CommandDeps } from './deps.ts'
 
 /** A request is not held longer than this; the key makes the driver's repeat harmless. */
 const BUDGET_MS = 2_000
 
 /** Undefined: not done here, or not known to be done; the command is as it was and the driver takes it. */
 export async function runInline(
-  world: CommandWorld,
+  deps: CommandDeps,
   task: CompiledTask,
   stored: StoredCommand,
 ): Promise<StoredCommand | undefined> {
   const verdict = validatePayload(task.type, task.spec, stored.payload)
-  if (verdict.t === 'malformed') return endMalformed(world, stored, verdict.errors)
+  if (verdict.t === 'malformed') return endMalformed(deps, stored, verdict.errors)
   if (verdict.t !== 'fits') return undefined
   const drafts = draftEffects(task, { command: { ...stored, payload: verdict.payload } })
-  if (!drafts.ok || decideMode(task, false, drafts.value, world.catalog) !== 'sync') return undefined
+  if (!drafts.ok || decideMode(task, false, drafts.value, deps.catalog) !== 'sync') return undefined
   const content = contentOf(task, verdict.payload, drafts.value)
   const command = { ...stored, payload: verdict.payload, payload_hash: contentHash(content) }
-  const question = askPolicy(task, command, await gatherFacts(world, command, task.factNames))
-  const course = decideCourse(task, question.result, { byOperation: false }, world.now())
+  const question = askPolicy(task, command, await gatherFacts(deps, command, task.factNames))
+  const course = decideCourse(task, question.result, { byOperation: false }, deps.now())
   if (course.t !== 'go') return undefined
 
-  const draft = draftWrite(stored, 'free', { at: world.now(), newId: world.newId })
+  const draft = draftWrite(stored, 'free', { at: deps.now(), newId: deps.newId })
   draft.move('validated', bySystem).set({ payload: command.payload, payload_hash: command.payload_hash })
   draft.tell('policy_evaluated', bySystem, question.record)
-  const scratch = draftWrite(stored, 'free', { at: world.now(), newId: world.newId })
+  const scratch = draftWrite(stored, 'free', { at: deps.now(), newId: deps.newId })
   const planned = planInto(
     scratch,
-    world,
+    deps,
     task,
     { command, effects: [] },
     { policy: question.result, isApproved: false },
@@ -62,64 +62,63 @@ export async function runInline(
   const results: unknown[] = []
   const done: NewEffect[] = []
   for (const effect of effects) {
-    const result = await callOnce(world, command, effect)
+    const result = await callOnce(deps, command, effect)
     if (!result) return undefined
     results.push(result.value)
-    done.push({ ...effect, status: 'succeeded', attempt: 1, result: result.value, completed_at: world.now() })
+    done.push({ ...effect, status: 'succeeded', attempt: 1, result: result.value, completed_at: deps.now() })
   }
   for (const effect of done) draft.planDone(effect, byWorker)
-  const stop = point('commands.inline_called')
-  if (stop) await stop
+  await failpoint('commands.inline_called')
   const result = task.fn.result ? task.fn.result(results) : (results.at(-1) ?? {})
   draft.set({ result, run_after: null }).move('succeeded', byWorker)
-  const written = await world.writes.commit(draft.done())
-  if (!written.ok) await recordUnderCancelled(world, stored, done)
+  const written = await deps.writes.commit(draft.done())
+  if (!written.ok) await recordUnderCancelled(deps, stored, done)
   return written.ok ? written.value.command : undefined
 }
 
 /** A cancel came while the call was under way. Nothing runs any more, but that it was done is on record; a driver would find it out by itself. */
 async function recordUnderCancelled(
-  world: CommandWorld,
+  deps: CommandDeps,
   { workspace_id, command_id }: StoredCommand,
   done: readonly NewEffect[],
 ): Promise<void> {
-  const found = await findCase(world.db, workspace_id, command_id)
+  const found = await findCase(deps.db, workspace_id, command_id)
   if (found?.command.status !== 'cancelled' || found.effects.length > 0) return
-  const draft = draftWrite(found.command, 'any', { at: world.now(), newId: world.newId }).stay()
+  const draft = draftWrite(found.command, 'any', { at: deps.now(), newId: deps.newId }).stay()
   for (const effect of done) draft.planDone(effect, byWorker)
-  if (done.length > 0) await world.writes.commit(draft.done())
+  if (done.length > 0) await deps.writes.commit(draft.done())
 }
 
 /** What makes no sense is told in the answer to the request itself, not only to those who look again. */
 export async function failMalformed(
-  world: CommandWorld,
+  deps: CommandDeps,
   task: CompiledTask,
   stored: StoredCommand,
 ): Promise<StoredCommand | undefined> {
   const verdict = validatePayload(task.type, task.spec, stored.payload)
-  return verdict.t === 'malformed' ? endMalformed(world, stored, verdict.errors) : undefined
+  return verdict.t === 'malformed' ? endMalformed(deps, stored, verdict.errors) : undefined
 }
 
 /** The same row and event as the driver would write; whoever of the two comes first. */
 async function endMalformed(
-  world: CommandWorld,
+  deps: CommandDeps,
   stored: StoredCommand,
   errors: readonly string[],
 ): Promise<StoredCommand | undefined> {
   const why = { error_class: 'malformed_payload', error: errors.join('; ') } as const
   const { turn_token: held } = stored
-  const draft = draftWrite(stored, held === null ? 'free' : { held }, { at: world.now(), newId: world.newId })
+  const draft = draftWrite(stored, held === null ? 'free' : { held }, { at: deps.now(), newId: deps.newId })
   draft.set(why).move('failed', bySystem, why).release(null)
-  const written = await world.writes.commit(draft.done())
+  const written = await deps.writes.commit(draft.done())
   return written.ok ? written.value.command : undefined
 }
 
 async function callOnce(
-  world: CommandWorld,
+  deps: CommandDeps,
   command: StoredCommand,
   effect: NewEffect,
 ): Promise<{ readonly value: unknown } | undefined> {
-  const definition = world.catalog.effects.get(effect.effect_type)?.definition
+  const definition = deps.catalog.effects.get(effect.effect_type)?.definition
   if (!definition) throw new KernelFault('commands.effect.unknown', `nothing carries out ${effect.effect_type}`)
   const stop = new AbortController()
   const call = definition.do({
@@ -137,7 +136,7 @@ async function callOnce(
     // Their rows need the transaction of an outcome: left to the driver.
     artifacts: withoutArtifacts('artifacts are not written inline'),
   })
-  const late = world.sleep(Math.min(BUDGET_MS, definition.timeout_ms), stop.signal).then(() => undefined)
+  const late = deps.sleep(Math.min(BUDGET_MS, definition.timeout_ms), stop.signal).then(() => undefined)
   try {
     const answer = await Promise.race([call.then((value) => ({ value })), late])
     const result = answer && asResult(answer.value)

@@ -3,14 +3,14 @@ import { begin, callOf } from './begin-effect.ts'
 import { asResult, callWithin } from './call-effect.ts'
 import { readBackOf, type StoredEffect } from './command-row.ts'
 import { type AttemptFailure, decideAfterFailure } from './decide-outcome.ts'
-import type { Deed } from './deed.ts'
+import type { EffectHandler } from './effect-handler.ts'
 import { haltInto } from './halt-compensation.ts'
 import { type EffectEnd, recordDone, recordUnknown } from './record-outcome.ts'
 import { recordPending } from './step-blocked.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
 import { boundedWait } from '#kernel/retry-backoff'
-import { point } from '#store'
-import { byWorker } from './world.ts'
+import { failpoint } from '#store'
+import { byWorker } from './deps.ts'
 
 /** A provider that cannot be asked right now is asked again after this. */
 const LOOK_AGAIN_MS = 30_000
@@ -18,7 +18,7 @@ const LOOK_AGAIN_MS = 30_000
 export async function recordFailure(
   turn: Turn,
   effect: StoredEffect,
-  deed: Deed,
+  handler: EffectHandler,
   told: AttemptFailure,
   emitted: readonly string[],
   isSettled = false,
@@ -26,13 +26,13 @@ export async function recordFailure(
   // "Not done" is said about this attempt; one before it that was cut may have done it all the same.
   const isDoubtful = !isSettled && readBackOf(effect).outcome === 'unknown'
   const failure = isDoubtful ? { ...told, happened: 'unknown' as const } : told
-  const next = decideAfterFailure(deed.class, deed.retry, failure, {
+  const next = decideAfterFailure(handler.class, handler.retry, failure, {
     attempt: effect.attempt,
-    random: turn.world.random,
+    random: turn.deps.random,
   })
   switch (next.t) {
     case 'look_up':
-      return lookUp(turn, effect, deed, failure)
+      return lookUp(turn, effect, handler, failure)
     case 'ask_person':
       return recordUnknown(turn, effect, failure)
     case 'fail':
@@ -72,7 +72,7 @@ async function recordRetry(
   failure: AttemptFailure,
   delayMs: number,
 ): Promise<EffectEnd> {
-  const until = new Date(turn.world.now().getTime() + delayMs)
+  const until = new Date(turn.deps.now().getTime() + delayMs)
   const { message: error, errorClass: error_class, happened } = failure
   const draft = draftOf(turn)
   draft.setEffect(effect, {
@@ -86,8 +86,7 @@ async function recordRetry(
     id: effect.domain_effect_id,
   })
   const isWritten = await commitTurn(turn, draft.done())
-  const stop = point('commands.retry_recorded')
-  if (stop) await stop
+  await failpoint('commands.retry_recorded')
   return isWritten ? { t: 'wait', until } : { t: turn.isLost ? 'lost' : 'on' }
 }
 
@@ -109,20 +108,19 @@ function contractOf(effect: StoredEffect, failure: AttemptFailure, runAfter: Dat
 export async function lookUp(
   turn: Turn,
   effect: StoredEffect,
-  deed: Deed,
+  handler: EffectHandler,
   cause: AttemptFailure,
   isCut = false,
 ): Promise<EffectEnd> {
-  const find = deed.find
+  const find = handler.find
   if (!find) return recordUnknown(turn, effect, cause)
-  const outcome = await callWithin(turn, deed.timeoutMs, (signal) => find(callOf(turn, effect, signal, () => {})))
-  const stop = point('commands.looked_up')
-  if (stop) await stop
+  const outcome = await callWithin(turn, handler.timeoutMs, (signal) => find(callOf(turn, effect, signal, () => {})))
+  await failpoint('commands.looked_up')
   if (outcome.t === 'lost') return { t: 'lost' }
   if (outcome.t === 'pending') return recordPending(turn, effect, outcome)
   if (outcome.t === 'failed') {
     if (effect.attempt >= effect.max_attempts) return recordUnknown(turn, effect, outcome.failure)
-    const delayMs = Math.max(LOOK_AGAIN_MS, boundedWait(deed.retry.backoff, outcome.failure.retryAfterMs))
+    const delayMs = Math.max(LOOK_AGAIN_MS, boundedWait(handler.retry.backoff, outcome.failure.retryAfterMs))
     return recordRetry(turn, effect, { ...outcome.failure, happened: 'unknown' }, delayMs)
   }
   if (outcome.value.found) {
@@ -131,17 +129,17 @@ export async function lookUp(
     return recordDone(
       turn,
       effect,
-      deed,
-      { result: value, emitted: deed.produces, readBack: { outcome: 'done', result: value } },
+      handler,
+      { result: value, emitted: handler.produces, readBack: { outcome: 'done', result: value } },
       () => {},
     )
   }
   const missing = { ...cause, happened: 'no' as const }
-  const goesOn = turn.command.status === (deed.isUndo ? 'compensating' : 'running')
+  const goesOn = turn.command.status === (handler.isUndo ? 'compensating' : 'running')
   // Its driver died and nothing was done: there is nobody to be patient with.
   if (isCut && goesOn && effect.attempt < effect.max_attempts) {
     await begin(turn, effect, turn.command.status)
     return { t: turn.isLost ? 'lost' : 'on' }
   }
-  return goesOn ? recordFailure(turn, effect, deed, missing, [], true) : recordFailed(turn, effect, missing, [])
+  return goesOn ? recordFailure(turn, effect, handler, missing, [], true) : recordFailed(turn, effect, missing, [])
 }

@@ -15,7 +15,7 @@ import { reconcileCommands } from './reconcile-commands.ts'
 import { retryCommand } from './retry-command.ts'
 import { openSpotTurns, type SpotTurns } from './spot-turns.ts'
 import { submitCommand } from './submit-command.ts'
-import { actingFor, type CommandWorld } from './world.ts'
+import { actingFor, type CommandDeps } from './deps.ts'
 
 /** The same database, with something that happens right before a statement of that name. */
 function interrupted(db: Db, before: (name: string) => Promise<void>): Db {
@@ -28,7 +28,7 @@ function interrupted(db: Db, before: (name: string) => Promise<void>): Db {
 
 describe('gaps around a turn on the spot', () => {
   let room: TestRoom
-  let world: CommandWorld
+  let world: CommandDeps
   let spot: SpotTurns
   let free = 0
   let interrupt: (name: string) => Promise<void> = async () => {}

@@ -13,12 +13,12 @@ import { isSpotToken, spotToken } from './spot-token.ts'
 import { openSpotTurns, type SpotTurns } from './spot-turns.ts'
 import { submitCommand } from './submit-command.ts'
 import { supplyInput } from './supply-input.ts'
-import { actingFor, type CommandWorld } from './world.ts'
+import { actingFor, type CommandDeps } from './deps.ts'
 
 describe('turns on the spot', () => {
   let room: TestRoom
   let spot: SpotTurns
-  let world: CommandWorld
+  let world: CommandDeps
   let [free, taken] = [0, 0]
   before(async () => {
     room = await openTestRoom()

@@ -4,13 +4,13 @@
  * renewed while it lasts, and if the process dies, its time runs out and the reconciler hands the command to the runtime.
  */
 import type { Next, TurnPlace } from '#runtime'
-import { point } from '#store'
+import { failpoint } from '#store'
 import type { HeldCase } from './command-repository.ts'
 import { driveTurn } from './drive-command.ts'
 import { dropTurn, renewTurns } from './sql/take-turn.ts'
 import { spotToken } from './spot-token.ts'
 import { openTurn, SPOT_TURN_MS } from './turn.ts'
-import { type CommandWorld, processOf } from './world.ts'
+import { type CommandDeps, processOf } from './deps.ts'
 
 export type SpotOffer = {
   /** For the write that makes the turn necessary. */
@@ -41,7 +41,7 @@ const HAND_MS = 500
 /** The longest time that a wake may be put off for; the reconciler comes back to what is due after it. */
 const DELAY_MS_MAX = 365 * 86_400_000
 
-export function openSpotTurns(world: CommandWorld, offerPlace: Places): SpotTurns {
+export function openSpotTurns(deps: CommandDeps, offerPlace: Places): SpotTurns {
   const underWay = new Map<string, UnderWay>()
   let isClosing = false
 
@@ -52,7 +52,7 @@ export function openSpotTurns(world: CommandWorld, offerPlace: Places): SpotTurn
     looked = new Set(underWay.keys())
     if (tokens.length === 0) return
     const ids = tokens.map((token) => underWay.get(token)?.commandId)
-    const gone = await world.db.run(renewTurns, [ids, tokens, SPOT_TURN_MS])
+    const gone = await deps.db.run(renewTurns, [ids, tokens, SPOT_TURN_MS])
     for (const { turn_token } of gone) underWay.get(turn_token)?.lost.abort('the turn is lost')
   }
 
@@ -69,10 +69,9 @@ export function openSpotTurns(world: CommandWorld, offerPlace: Places): SpotTurn
   async function run(token: string, queue: string, found: HeldCase, signal: AbortSignal): Promise<void> {
     const { command_id: commandId } = found.command
     try {
-      const begun = point('commands.spot_begun')
-      if (begun) await begun
+      await failpoint('commands.spot_begun')
       const fence = { token, turn: `turn:command:${commandId}:0`, signal }
-      const turn = openTurn(world, fence, found, world.now())
+      const turn = openTurn(deps, fence, found, deps.now())
       const next = await driveTurn(turn)
       // Who has the row now, and whether anybody has, is not known here: a dependency takes it and gives it to nobody.
       await hand(commandId, token, queue, turn.isLost ? { t: 'again' } : next)
@@ -85,18 +84,17 @@ export function openSpotTurns(world: CommandWorld, offerPlace: Places): SpotTurn
   async function hand(commandId: string, token: string, queue: string, next: Next): Promise<void> {
     if (next.t === 'done' || (next.t === 'wait' && next.until === null)) return
     // Going on means that the row is still ours; waiting has given it back already.
-    if (next.t === 'again') await world.db.run(dropTurn, [commandId, token])
-    const waitMs = next.t === 'wait' && next.until ? next.until.getTime() - world.now().getTime() : 0
+    if (next.t === 'again') await deps.db.run(dropTurn, [commandId, token])
+    const waitMs = next.t === 'wait' && next.until ? next.until.getTime() - deps.now().getTime() : 0
     const delayMs = Math.min(DELAY_MS_MAX, Math.max(0, Math.ceil(waitMs)))
-    const handing = point('commands.spot_handing')
-    if (handing) await handing
-    await world.wake(processOf(commandId), { queue, delayMs })
+    await failpoint('commands.spot_handing')
+    await deps.wake(processOf(commandId), { queue, delayMs })
   }
 
   async function drained(withinMs: number): Promise<void> {
     const over = new AbortController()
     const all = Promise.all([...underWay.values()].map(({ ended }) => ended))
-    await Promise.race([all, world.sleep(withinMs, over.signal)])
+    await Promise.race([all, deps.sleep(withinMs, over.signal)])
     over.abort('waited long enough')
   }
 
@@ -105,7 +103,7 @@ export function openSpotTurns(world: CommandWorld, offerPlace: Places): SpotTurn
     offer(queue) {
       const place = isClosing ? undefined : offerPlace(queue)
       if (!place) return undefined
-      const token = spotToken(world.newId())
+      const token = spotToken(deps.newId())
       return {
         token,
         leaseMs: SPOT_TURN_MS,

@@ -7,7 +7,7 @@ import { commandMachine, type CommandState } from '#kernel/machines/command'
 import { FakeProvider, testDefinitions } from '#test/command-catalog'
 import { accepted } from '#test/tenant'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
-import type { CommandCase, StoredCommand, StoredEffect } from './command-row.ts'
+import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-row.ts'
 import { commandView, effectView, toCommandView, toEffectView } from './contract.ts'
 import { describeStanding } from './standing.ts'
 
@@ -79,7 +79,7 @@ const catalog = accepted(
 
 test('[CMD-23] [SUP-11] no view has a field or a value of the runtime, in any state; state is status', () => {
   for (const status of statesOf(commandMachine)) {
-    const found: CommandCase = { command: aCommand(status), effects: [anEffect({ status: 'executing' })] }
+    const found: CommandWithEffects = { command: aCommand(status), effects: [anEffect({ status: 'executing' })] }
     const view = toCommandView(catalog, found)
     assert.ok(commandView.safeParse(view).success)
     assert.equal(view.state, view.status)

@@ -1,6 +1,6 @@
 /** Where a command stands, in words for people: the step it is at and what it waits for. Nothing about the runtime. Pure. */
 import { formatInstant } from '#kernel/instant'
-import { type CommandCase, readBackOf, type StoredEffect } from './command-row.ts'
+import { type CommandWithEffects, readBackOf, type StoredEffect } from './command-row.ts'
 
 export type Standing = {
   /** The effect that is under way, or the next one. */
@@ -10,7 +10,7 @@ export type Standing = {
 
 const isOpen = ({ status }: StoredEffect) => status === 'executing' || status === 'planned'
 
-export function describeStanding({ command, effects }: CommandCase): Standing {
+export function describeStanding({ command, effects }: CommandWithEffects): Standing {
   if (command.completed_at !== null) return { current_step: null, waiting_reason: null }
   const open = effects.find(({ status }) => status === 'executing') ?? effects.find(isOpen)
   return { current_step: open?.effect_type ?? null, waiting_reason: waitingReason(command.status, effects, open) }

@@ -7,7 +7,7 @@ import { draftEffects } from './plan-effects.ts'
 import { taskOf } from './task-of.ts'
 import { draftOf, type Turn } from './turn.ts'
 import { waitForTask } from './wait-for-task.ts'
-import { bySystem } from './world.ts'
+import { bySystem } from './deps.ts'
 
 /** For `approved`: every person has consented to this very payload. */
 export async function stepApproved(turn: Turn): Promise<StepEnd> {
@@ -15,7 +15,7 @@ export async function stepApproved(turn: Turn): Promise<StepEnd> {
   if (!task) return waitForTask(turn)
   // What was approved must be what runs: the rows answer for the hash, and the hash for what the plan would do today.
   const { command } = turn
-  const approved = await checkApproved(turn.world.db, {
+  const approved = await checkApproved(turn.deps.db, {
     workspaceId: command.workspace_id,
     commandId: command.command_id,
     payloadHash: command.payload_hash,

@@ -10,7 +10,7 @@ import type { ExecutionPlan } from './plan.ts'
 import type { EffectEnd } from './record-outcome.ts'
 import type { StepEnd } from './end-failed.ts'
 import { commitTurn, commitTurnWith, draftOf, type Turn } from './turn.ts'
-import { bySystem, byWorker } from './world.ts'
+import { bySystem, byWorker } from './deps.ts'
 
 const LOOK_AGAIN_MS = 60_000
 
@@ -20,14 +20,14 @@ export async function recordPending(
   effect: StoredEffect,
   { commandId, wanted }: { readonly commandId: string; readonly wanted: AwaitedEnd },
 ): Promise<EffectEnd> {
-  const { command, world } = turn
+  const { command, deps } = turn
   if (!isUuid(commandId))
     throw new KernelFault('commands.effect.pending', 'an effect waits for something that is no command')
   const waits = { outcome: 'waiting', command_id: commandId, ...(wanted === 'succeeded' ? {} : { wanted }) }
   const draft = draftOf(turn).setEffect(effect, { read_back: waits })
   if (command.status === 'running')
     draft.move('blocked', byWorker, { reason: 'child_command', child_command_id: commandId })
-  const at = world.now()
+  const at = deps.now()
   const isWritten = await commitTurnWith(turn, draft.done(), (tx) => insertWait(tx, command, commandId, at))
   // Not released yet: the awaited one may have ended before it was written down that somebody waits.
   return { t: isWritten || !turn.isLost ? 'on' : 'lost' }
@@ -48,7 +48,7 @@ export async function stepBlocked(turn: Turn): Promise<StepEnd> {
   // Blocked by a question to a person: the answer wakes it.
   if (!awaited) return releaseBlocked(turn, null)
   const end = await settleAwaited(turn, awaited)
-  return end === 'open' ? releaseBlocked(turn, new Date(turn.world.now().getTime() + LOOK_AGAIN_MS)) : end
+  return end === 'open' ? releaseBlocked(turn, new Date(turn.deps.now().getTime() + LOOK_AGAIN_MS)) : end
 }
 
 /** Also for commands on their way out: what they wait for must have ended first. */
@@ -56,7 +56,7 @@ export async function settleAwaited(
   turn: Turn,
   { effect, commandId }: { effect: StoredEffect; commandId: string },
 ): Promise<StepEnd | 'open'> {
-  const child = await findAwaited(turn.world.db, turn.command.workspace_id, commandId)
+  const child = await findAwaited(turn.deps.db, turn.command.workspace_id, commandId)
   if (child && child.completed_at === null) return 'open'
   const draft = draftOf(turn)
   const isBlocked = turn.command.status === 'blocked'

@@ -1,5 +1,5 @@
 /** From the record of a request to its plan: validate, put to policy, then wait for a person, refuse, or plan. One commit. */
-import { point } from '#store'
+import { failpoint } from '#store'
 import { contentHash, contentOf } from './content.ts'
 import { askPolicy, decideCourse } from './decide-course.ts'
 import { endFailed, type StepEnd } from './end-failed.ts'
@@ -10,14 +10,14 @@ import { taskOf } from './task-of.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
 import { validatePayload } from './validate-payload.ts'
 import { waitForApproval, waitForInput } from './wait-for-people.ts'
-import { bySystem } from './world.ts'
+import { bySystem } from './deps.ts'
 
 /** For `created` and `validated`. */
 export async function stepIntake(turn: Turn): Promise<StepEnd> {
   const task = taskOf(turn)
   const draft = draftOf(turn)
   if (!task) return endFailed(turn, draft, 'internal_error', `the task of this command is no longer registered`)
-  const at = turn.world.now()
+  const at = turn.deps.now()
   let { command } = turn
   if (command.status === 'created') {
     const verdict = validatePayload(task.type, task.spec, command.payload)
@@ -26,20 +26,18 @@ export async function stepIntake(turn: Turn): Promise<StepEnd> {
     draft.move('validated', bySystem)
     if (verdict.t === 'missing') return waitForInput(turn, draft, task, verdict.fields)
   }
-  const classified = point('commands.classified')
-  if (classified) await classified
+  await failpoint('commands.classified')
   const drafts = draftEffects(task, { command })
   const content = contentOf(task, command.payload, drafts.ok ? drafts.value : [])
   command = { ...command, payload_hash: contentHash(content) }
   draft.set({ payload: command.payload, payload_hash: command.payload_hash })
-  const question = askPolicy(task, command, await gatherFacts(turn.world, command, task.factNames))
+  const question = askPolicy(task, command, await gatherFacts(turn.deps, command, task.factNames))
   draft.tell('policy_evaluated', bySystem, question.record)
   const byOperation =
     drafts.ok &&
-    drafts.value.some(({ effect_type }) => turn.world.catalog.effects.get(effect_type)?.operation?.approval_required)
+    drafts.value.some(({ effect_type }) => turn.deps.catalog.effects.get(effect_type)?.operation?.approval_required)
   const course = decideCourse(task, question.result, { byOperation }, at)
-  const decided = point('commands.policy_decided')
-  if (decided) await decided
+  await failpoint('commands.policy_decided')
   const found = { command, effects: turn.effects }
   switch (course.t) {
     case 'deny':

@@ -1,10 +1,10 @@
 /** The ways out of a command that has begun: cancelling, and the walk back through what it did. */
 import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
-import { point } from '#store'
+import { failpoint } from '#store'
 import { classifyError } from '#kernel/error-classes'
 import { attemptsAllowed } from '#kernel/retry'
 import { readBackOf, type StoredEffect } from './command-row.ts'
-import { findDeed, retryOf } from './deed.ts'
+import { findHandler, retryOf } from './effect-handler.ts'
 import type { NewEffect } from './draft-write.ts'
 import { awaitedOf, settleAwaited } from './step-blocked.ts'
 import { begin } from './begin-effect.ts'
@@ -13,7 +13,7 @@ import { judgeOpen } from './next-step.ts'
 import type { StepEnd } from './end-failed.ts'
 import { continueEffect, endOf, release } from './step-running.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
-import { byWorker } from './world.ts'
+import { byWorker } from './deps.ts'
 import { compensationPolicy } from '#kernel/retry-settings'
 
 const LOOK_AGAIN_MS = 60_000
@@ -24,8 +24,7 @@ export async function stepCancelling(turn: Turn): Promise<StepEnd> {
     ({ status, compensates_effect_id }) => status === 'executing' && compensates_effect_id === null,
   )
   if (open) return settleOpen(turn, open)
-  const stop = point('commands.exit_settled')
-  if (stop) await stop
+  await failpoint('commands.exit_settled')
   const draft = draftOf(turn)
   for (const { domain_effect_id: id, effect_type } of turn.effects.filter(({ status }) => status === 'planned')) {
     draft.tell('effect_skipped', byWorker, { effect_type, reason: 'cancelled' }, { type: 'effect', id })
@@ -43,10 +42,10 @@ async function settleOpen(turn: Turn, effect: StoredEffect): Promise<StepEnd> {
   const awaited = awaitedOf([effect])
   if (awaited) {
     const end = await settleAwaited(turn, awaited)
-    return end === 'open' ? release(turn, new Date(turn.world.now().getTime() + LOOK_AGAIN_MS)) : end
+    return end === 'open' ? release(turn, new Date(turn.deps.now().getTime() + LOOK_AGAIN_MS)) : end
   }
-  const deed = findDeed(turn.world.catalog, turn, effect)
-  if (!deed) {
+  const handler = findHandler(turn.deps.catalog, turn, effect)
+  if (!handler) {
     const draft = draftOf(turn).set({
       error: `nothing here carries out ${effect.effect_type}`,
       error_class: 'internal_error',
@@ -55,7 +54,7 @@ async function settleOpen(turn: Turn, effect: StoredEffect): Promise<StepEnd> {
     return (await commitTurn(turn, draft.done())) ? { t: 'done' } : undefined
   }
   const { outcome, asked } = readBackOf(effect)
-  if (effect.run_after !== null && (outcome === 'not_done' || deed.class === 'read')) {
+  if (effect.run_after !== null && (outcome === 'not_done' || handler.class === 'read')) {
     const failure = {
       errorClass: classifyError(effect.error_class),
       message: effect.error ?? 'cancelled',
@@ -77,11 +76,10 @@ export async function stepCompensating(turn: Turn): Promise<StepEnd> {
   const begun = turn.effects.find(({ domain_effect_id }) => domain_effect_id === step.begun_as)
   if (!begun) {
     await commitTurn(turn, draftOf(turn).stay().plan(undoEffect(turn, step), byWorker).done())
-    const stop = point('commands.undo_planned')
-    if (stop) await stop
+    await failpoint('commands.undo_planned')
     return undefined
   }
-  const next = judgeOpen(begun, turn.world.now())
+  const next = judgeOpen(begun, turn.deps.now())
   switch (next.t) {
     case 'wait':
       return release(turn, next.until)
@@ -98,8 +96,7 @@ export async function stepCompensating(turn: Turn): Promise<StepEnd> {
 
 /** A cancelled command ends cancelled; one that was undone after a failure ends compensated. */
 export async function finishCompensation(turn: Turn): Promise<StepEnd> {
-  const stop = point('commands.undo_finishing')
-  if (stop) await stop
+  await failpoint('commands.undo_finishing')
   const draft = draftOf(turn)
   if (turn.command.status === 'compensating') draft.move('compensated', byWorker)
   if (turn.command.cancellation_requested) draft.move('cancelled', byWorker)
@@ -107,11 +104,11 @@ export async function finishCompensation(turn: Turn): Promise<StepEnd> {
 }
 
 function undoEffect(turn: Turn, step: UndoStep): NewEffect {
-  const { world, effects } = turn
+  const { deps, effects } = turn
   const before = effects.filter(({ compensates_effect_id }) => compensates_effect_id === step.effect_id).length
   const undone = effects.find(({ domain_effect_id }) => domain_effect_id === step.effect_id)
   return {
-    domain_effect_id: world.newId(),
+    domain_effect_id: deps.newId(),
     effect_type: `compensation.${step.compensation}`,
     effect_payload: { effect_id: step.effect_id, compensation: step.compensation, of: undone?.effect_type ?? null },
     // An undo that is known to have failed is another deed than the one that is tried now.
@@ -124,7 +121,7 @@ function undoEffect(turn: Turn, step: UndoStep): NewEffect {
     declaration_order: effects.length,
     attempt: 0,
     // As the undo itself is tried: a catalog may bring its own policy for compensation.
-    max_attempts: attemptsAllowed(retryOf(world.catalog, compensationPolicy.operation).limit),
+    max_attempts: attemptsAllowed(retryOf(deps.catalog, compensationPolicy.operation).limit),
     turn_token: null,
     reversibility: 'irreversible',
     completed_at: null,

@@ -6,17 +6,17 @@ import { nextStep } from './next-step.ts'
 import { replanInto } from './plan-effects.ts'
 import { endFailed, type StepEnd } from './end-failed.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
-import { bySystem, byWorker } from './world.ts'
+import { bySystem, byWorker } from './deps.ts'
 
 /** Parents wake those who wait for them; this is for the wake that was lost with its process. */
 const LOOK_AGAIN_MS = 60_000
 
 export async function stepQueued(turn: Turn): Promise<StepEnd> {
-  const parents = await listParents(turn.world.db, turn.command.command_id)
+  const parents = await listParents(turn.deps.db, turn.command.command_id)
   const verdict = judgeDependencies(parents)
   switch (verdict.t) {
     case 'waiting': {
-      const until = new Date(turn.world.now().getTime() + LOOK_AGAIN_MS)
+      const until = new Date(turn.deps.now().getTime() + LOOK_AGAIN_MS)
       return (await commitTurn(turn, draftOf(turn).stay().release(until).done())) ? { t: 'wait', until } : undefined
     }
     case 'unreachable': {
@@ -40,11 +40,11 @@ export async function stepQueued(turn: Turn): Promise<StepEnd> {
 }
 
 async function run(turn: Turn, parents: number): Promise<StepEnd> {
-  const { command, world } = turn
+  const { command, deps } = turn
   const draft = draftOf(turn)
   if (parents > 0) draft.tell('dependency_satisfied', bySystem, { parents })
   if (command.attempt > 1) {
-    const again = replanInto(draft, world, turn)
+    const again = replanInto(draft, deps, turn)
     if (!again.ok) return endFailed(turn, draftOf(turn), 'validation_error', again.reason)
   }
   draft.move('running', byWorker)
@@ -55,7 +55,7 @@ async function run(turn: Turn, parents: number): Promise<StepEnd> {
       cancelled_by: 'system',
       cancellation_mode: command.cancellation_mode,
     })
-  const next = draft.status === 'running' ? nextStep(turn, world.now()) : undefined
+  const next = draft.status === 'running' ? nextStep(turn, deps.now()) : undefined
   const isFirst = next?.t === 'begin' && command.attempt === 1
   if (isFirst) beginInto(draft, turn, next.effect, 'running')
   const isWritten = await commitTurn(turn, draft.done())

@@ -1,10 +1,10 @@
 /** A running command: its effects one after the other, and its end. */
 import { KernelFault } from '#kernel/errors'
-import { point } from '#store'
+import { failpoint } from '#store'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { byWorker } from './world.ts'
+import { byWorker } from './deps.ts'
 import type { StoredEffect } from './command-row.ts'
-import { findDeed } from './deed.ts'
+import { findHandler } from './effect-handler.ts'
 import { decideInDoubt } from './decide-outcome.ts'
 import { begin, beginInto, markBegun } from './begin-effect.ts'
 import { callAndRecord } from './execute-effect.ts'
@@ -17,7 +17,7 @@ import { taskOf } from './task-of.ts'
 import { commitTurn, draftOf, type Turn } from './turn.ts'
 
 export async function stepRunning(turn: Turn): Promise<StepEnd> {
-  const next = nextStep(turn, turn.world.now())
+  const next = nextStep(turn, turn.deps.now())
   switch (next.t) {
     case 'finished':
       return finish(turn, next.results)
@@ -46,8 +46,8 @@ export async function stepRunning(turn: Turn): Promise<StepEnd> {
 
 /** Begun by this turn: call it. Left behind by another: find out first. */
 export async function continueEffect(turn: Turn, effect: StoredEffect): Promise<EffectEnd> {
-  const deed = findDeed(turn.world.catalog, turn, effect)
-  if (!deed) {
+  const handler = findHandler(turn.deps.catalog, turn, effect)
+  if (!handler) {
     return recordUnknown(turn, effect, {
       errorClass: 'internal_error',
       message: `nothing here carries out ${effect.effect_type}`,
@@ -56,7 +56,7 @@ export async function continueEffect(turn: Turn, effect: StoredEffect): Promise<
   }
   if (turn.begun.has(effect.domain_effect_id)) {
     turn.begun.delete(effect.domain_effect_id)
-    const ended = await callAndRecord(turn, effect, deed, (draft, done) => goOnInto(draft, turn, done))
+    const ended = await callAndRecord(turn, effect, handler, (draft, done) => goOnInto(draft, turn, done))
     markNext(turn, effect)
     return ended
   }
@@ -65,13 +65,13 @@ export async function continueEffect(turn: Turn, effect: StoredEffect): Promise<
     message: 'the driver ended during the call',
     happened: 'unknown' as const,
   }
-  switch (decideInDoubt(deed.class, effect.attempt, effect.max_attempts)) {
+  switch (decideInDoubt(handler.class, effect.attempt, effect.max_attempts)) {
     case 'repeat':
       // Whatever the command is doing now: this deed had begun, and its outcome must be known.
       await begin(turn, effect, turn.command.status)
       return { t: 'on' }
     case 'look_up':
-      return lookUp(turn, effect, deed, { ...cut, errorClass: 'transient_connector_error' }, true)
+      return lookUp(turn, effect, handler, { ...cut, errorClass: 'transient_connector_error' }, true)
     case 'fail':
       return recordFailed(turn, effect, cut, [])
     case 'ask_person':
@@ -83,7 +83,7 @@ export async function continueEffect(turn: Turn, effect: StoredEffect): Promise<
 function goOnInto(draft: WriteDraft, turn: Turn, done: StoredEffect): void {
   const effects = turn.effects.map((each) => (each.domain_effect_id === done.domain_effect_id ? done : each))
   const next =
-    done.compensates_effect_id === null ? nextStep({ command: turn.command, effects }, turn.world.now()) : undefined
+    done.compensates_effect_id === null ? nextStep({ command: turn.command, effects }, turn.deps.now()) : undefined
   if (next?.t === 'begin') beginInto(draft, turn, next.effect, 'running')
   if (next?.t !== 'finished' || turn.command.status !== 'running') return
   const result = resultOf(turn, next.results)
@@ -130,11 +130,9 @@ async function finish(turn: Turn, results: readonly unknown[]): Promise<StepEnd>
   if (!result.ok) return endFailed(turn, draftOf(turn), 'internal_error', result.reason)
   const draft = draftOf(turn)
   finishInto(draft, result.value)
-  const before = point('commands.finishing')
-  if (before) await before
+  await failpoint('commands.finishing')
   const isWritten = await commitTurn(turn, draft.done())
-  const after = point('commands.finished')
-  if (after) await after
+  await failpoint('commands.finished')
   return isWritten ? { t: 'done' } : undefined
 }
 

@@ -6,7 +6,7 @@ import { guardValue } from '#kernel/json-value-guard'
 import { hasSecretShape, redactText } from '#kernel/secret-shapes'
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
-import { appendEvents, point, type Tx } from '#store'
+import { appendEvents, failpoint, type Tx } from '#store'
 import { cancellationModes, type CancellationMode, type IngressType } from '#store/schema/commands'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-row.ts'
@@ -18,7 +18,7 @@ import { type DependsOn, insertWithMore } from './insert-command.ts'
 import { explainLong, explainReused, madeBy } from './key-refusal.ts'
 import { validatePayload } from './validate-payload.ts'
 import { failMalformed, runInline } from './run-inline.ts'
-import { type Acting, type CommandWorld, processOf } from './world.ts'
+import { type Acting, type CommandDeps, processOf } from './deps.ts'
 
 export type SubmitCommand = {
   readonly workspaceId: string
@@ -43,19 +43,19 @@ const INLINE_GRACE_MS = 5_000
 const reservedModes = ['immediate', 'checkpoint_then_stop']
 
 export async function submitCommand(
-  world: CommandWorld,
+  deps: CommandDeps,
   by: Acting,
   input: SubmitCommand,
 ): Promise<Decision<SubmittedCommand>> {
-  const checked = checkRequest(world, input)
-  if (!checked.ok) return rejectRequest(world, by, input, checked)
+  const checked = checkRequest(deps, input)
+  if (!checked.ok) return rejectRequest(deps, by, input, checked)
   const { task, key, mode } = checked.value
-  const at = world.now()
+  const at = deps.now()
   const mayInline = task.spec.sync_allowed && !task.spec.async_required && !input.dependsOn?.length
   // Waiting for others is the runtime's business.
-  const spot = mayInline || input.dependsOn?.length ? undefined : world.spot?.offer(task.queue)
+  const spot = mayInline || input.dependsOn?.length ? undefined : deps.spot?.offer(task.queue)
   const row = {
-    command_id: world.newId(),
+    command_id: deps.newId(),
     workspace_id: input.workspaceId,
     command_type: task.type.name,
     task_name: task.spec.name,
@@ -79,7 +79,7 @@ export async function submitCommand(
     turn_until: spot?.leaseMs ?? null,
   }
   const event = {
-    eventId: world.newId(),
+    eventId: deps.newId(),
     type: 'command_created' as const,
     payload: {
       command_type: row.command_type,
@@ -96,8 +96,8 @@ export async function submitCommand(
   }
   const opening =
     input.dependsOn?.length || input.alongside
-      ? insertWithMore(world, row, event, input)
-      : world.inserts.insert(row, [event])
+      ? insertWithMore(deps, row, event, input)
+      : deps.inserts.insert(row, [event])
   const opened = await opening.catch((error: unknown) => {
     spot?.release()
     throw error
@@ -105,21 +105,20 @@ export async function submitCommand(
   if (!opened.ok || !opened.value.inserted) spot?.release()
   if (!opened.ok)
     return opened.code === 'key_reused'
-      ? rejectRequest(world, by, input, explainReused(opened, madeBy(task.key, input.idempotencyKey)))
+      ? rejectRequest(deps, by, input, explainReused(opened, madeBy(task.key, input.idempotencyKey)))
       : opened
-  const stop = point('commands.submitted')
-  if (stop) await stop
+  await failpoint('commands.submitted')
   const { inserted, row: stored } = opened.value
   if (!inserted) return accept({ command: stored, isNew: false })
   // It is committed: what breaks from here on must not make it look refused. The driver meets the same, and records it.
-  const short = mayInline ? runInline(world, task, stored) : failMalformed(world, task, stored)
+  const short = mayInline ? runInline(deps, task, stored) : failMalformed(deps, task, stored)
   const done = await short.catch(() => undefined)
   if (done) {
     spot?.release()
     return accept({ command: done, isNew: true })
   }
   if (spot) spot.start({ command: stored, effects: [], hasParents: false })
-  else await wakeQuietly(world, stored.command_id, task.queue)
+  else await wakeQuietly(deps, stored.command_id, task.queue)
   return accept({ command: stored, isNew: true })
 }
 
@@ -129,7 +128,7 @@ type Checked = {
   readonly mode: CancellationMode | undefined
 }
 
-function checkRequest({ catalog }: CommandWorld, input: SubmitCommand): Decision<Checked> {
+function checkRequest({ catalog }: CommandDeps, input: SubmitCommand): Decision<Checked> {
   const task = findTask(catalog, input.taskName)
   if (!task) {
     const near = nearestNames(input.taskName, catalog.tasks.keys())
@@ -210,7 +209,7 @@ function fingerprintOf({ dependsOn, cancellationMode }: SubmitCommand) {
 
 /** No command, but a record: who asked for what, and why it was turned away. Never the payload. */
 export async function rejectRequest(
-  world: CommandWorld,
+  deps: CommandDeps,
   by: Acting,
   input: Pick<SubmitCommand, 'workspaceId' | 'taskName' | 'ingress'>,
   refusal: Refusal,
@@ -224,21 +223,20 @@ export async function rejectRequest(
     target_id: null,
   }
   const event = {
-    eventId: world.newId(),
+    eventId: deps.newId(),
     type: 'command_rejected' as const,
     payload,
     actor: by.actor,
     actorKind: by.kind,
     traceId: by.traceId,
-    at: world.now(),
+    at: deps.now(),
   }
-  await appendEvents(world.db, commandLog, [{ ...event, links: { workspace_id: input.workspaceId } }])
+  await appendEvents(deps.db, commandLog, [{ ...event, links: { workspace_id: input.workspaceId } }])
   return refusal
 }
 
 /** The command is committed: a wake that fails now must not make it look refused. The reconciler wakes what is overdue. */
-async function wakeQuietly(world: Pick<CommandWorld, 'wake'>, commandId: string, queue: string): Promise<void> {
-  await world.wake(processOf(commandId), { queue }).catch(() => {})
-  const stop = point('commands.woken')
-  if (stop) await stop
+async function wakeQuietly(deps: Pick<CommandDeps, 'wake'>, commandId: string, queue: string): Promise<void> {
+  await deps.wake(processOf(commandId), { queue }).catch(() => {})
+  await failpoint('commands.woken')
 }

@@ -11,7 +11,7 @@ import { defineTask } from './catalog/task-spec.ts'
 import { fireSchedule } from './fire-schedule.ts'
 import { reconcileCommands } from './reconcile-commands.ts'
 import { submitCommand, type SubmitCommand } from './submit-command.ts'
-import { actingFor } from './world.ts'
+import { actingFor } from './deps.ts'
 
 describe('submit', () => {
   let room: TestRoom

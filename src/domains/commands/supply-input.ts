@@ -2,7 +2,7 @@
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { point } from '#store'
+import { failpoint } from '#store'
 import type { StoredCommand } from './command-row.ts'
 import { lockCase, refuseMissing } from './command-repository.ts'
 import { payloadHash } from './content.ts'
@@ -16,18 +16,18 @@ import { recordRefusal } from './record-refusal.ts'
 import { taskOf } from './task-of.ts'
 import { validatePayload } from './validate-payload.ts'
 import { refuseTaskGone } from './wait-for-task.ts'
-import type { Acting, CommandWorld } from './world.ts'
+import type { Acting, CommandDeps } from './deps.ts'
 
 export type SupplyInput = { readonly workspaceId: string; readonly commandId: string; readonly input: JsonObject }
 
 export async function supplyInput(
-  world: CommandWorld,
+  deps: CommandDeps,
   by: Acting,
   { workspaceId, commandId, input }: SupplyInput,
 ): Promise<Decision<StoredCommand>> {
   const guarded = guardValue(input)
   if (!guarded.ok) return guarded
-  return world.db.transaction(async (tx): Promise<Decision<StoredCommand>> => {
+  return deps.db.transaction(async (tx): Promise<Decision<StoredCommand>> => {
     const found = await lockCase(tx, workspaceId, commandId)
     if (!found) return refuseMissing()
     const { command } = found
@@ -36,12 +36,12 @@ export async function supplyInput(
     if (!allowed.ok)
       return refuse('commands.action.not_allowed', 'Only the requester and administrators may add input.')
     const deadline = inputDeadline(found.effects)
-    if (command.status !== 'waiting_for_input' || (deadline !== null && deadline <= world.now())) {
+    if (command.status !== 'waiting_for_input' || (deadline !== null && deadline <= deps.now())) {
       const reason = `This command does not wait for input; it ${sayState(command.status)}.`
       const refusal = refuse('commands.command.not_waiting', reason, { facts: { status: command.status } })
-      return recordRefusal(tx, world, by, command, 'validated', refusal)
+      return recordRefusal(tx, deps, by, command, 'validated', refusal)
     }
-    const task = taskOf({ world, command })
+    const task = taskOf({ deps, command })
     if (!task) return refuseTaskGone(command)
     const payload = { ...command.payload, ...input }
     const secrets = checkSecrets(payload, task.type.fields)
@@ -57,13 +57,12 @@ export async function supplyInput(
       })
     }
     const who: Who = { actor: by.actor, kind: by.kind === 'operator' ? 'operator' : 'user' }
-    const draft = draftWrite(command, 'any', { at: world.now(), newId: world.newId })
-    draft.set({ payload: verdict.payload, payload_hash: payloadHash(verdict.payload), run_after: world.now() })
+    const draft = draftWrite(command, 'any', { at: deps.now(), newId: deps.newId })
+    draft.set({ payload: verdict.payload, payload_hash: payloadHash(verdict.payload), run_after: deps.now() })
     draft.tell('input_supplied', who, { fields: Object.keys(input).toSorted() }).move('validated', who)
-    const written = await commitAndGoOn(world, tx, found, draft)
+    const written = await commitAndGoOn(deps, tx, found, draft)
     if (!written.ok) return written
-    const stop = point('commands.input_supplied')
-    if (stop) await stop
+    await failpoint('commands.input_supplied')
     return accept(written.value.command)
   })
 }

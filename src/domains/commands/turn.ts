@@ -6,10 +6,10 @@ import { renewTurn } from './sql/take-turn.ts'
 import type { WriteResult } from './write-lane.ts'
 import { commitWrite } from './write-lane.ts'
 import { isSpotToken } from './spot-token.ts'
-import { type CommandWorld, processOf } from './world.ts'
-import type { Pen } from '#domains/artifacts'
+import { type CommandDeps, processOf } from './deps.ts'
+import type { ArtifactWriter } from '#domains/artifacts'
 import type { Decision } from '#kernel/refusal'
-import { point, type Tx } from '#store'
+import { failpoint, type Tx } from '#store'
 
 /** Long enough for the slowest step between two renewals; a later token takes over at once, whatever is left of it. */
 export const TURN_MS = 30_000
@@ -17,7 +17,7 @@ export const TURN_MS = 30_000
 export const SPOT_TURN_MS = 2_500
 
 export type Turn = {
-  readonly world: CommandWorld
+  readonly deps: CommandDeps
   readonly token: string
   readonly runtimeWorkflowId: string
   readonly signal: AbortSignal
@@ -29,7 +29,7 @@ export type Turn = {
   /** Effects that this very turn has begun: whatever else is executing was left behind by an earlier one. */
   readonly begun: Set<string>
   /** What the latest call of each effect has written; saved with its outcome. */
-  readonly pens: Map<string, Pen>
+  readonly pens: Map<string, ArtifactWriter>
   /** Set when a later turn has the row: nothing is written any more. */
   isLost: boolean
   /** When the row was last known to be ours: the moment before it was asked. */
@@ -37,13 +37,13 @@ export type Turn = {
 }
 
 export function openTurn(
-  world: CommandWorld,
+  deps: CommandDeps,
   fence: { token: string; turn: string; signal: AbortSignal },
   found: HeldCase,
   heldAt: Date,
 ): Turn {
   return {
-    world,
+    deps,
     token: fence.token,
     runtimeWorkflowId: fence.turn,
     signal: fence.signal,
@@ -57,18 +57,18 @@ export function openTurn(
 }
 
 export function draftOf(turn: Turn): WriteDraft {
-  const { world, command, token, leaseMs } = turn
-  return draftWrite(command, { held: token, leaseMs }, { at: world.now(), newId: world.newId })
+  const { deps, command, token, leaseMs } = turn
+  return draftWrite(command, { held: token, leaseMs }, { at: deps.now(), newId: deps.newId })
 }
 
 /** True: written, and the turn knows it. False: the row had moved; the turn has read it again, or is lost. */
 export async function commitTurn(turn: Turn, write: Write): Promise<boolean> {
-  return settle(turn, write, await turn.world.writes.commit(write))
+  return settle(turn, write, await turn.deps.writes.commit(write))
 }
 
 /** For steps that also write tables of other rooms. */
 export async function commitTurnWith(turn: Turn, write: Write, work: (tx: Tx) => Promise<void>): Promise<boolean> {
-  const result = await turn.world.db.transaction(async (tx) => {
+  const result = await turn.deps.db.transaction(async (tx) => {
     const written = await commitWrite(tx, write)
     if (written.ok) await work(tx)
     return written
@@ -86,17 +86,16 @@ async function settle(turn: Turn, write: Write, result: Decision<WriteResult>): 
   turn.heldAt = write.at
   turn.effects = applyWrite(turn.effects, write, touched)
   if (dependents.length > 0) {
-    const stop = point('commands.dependents_marked')
-    if (stop) await stop
+    await failpoint('commands.dependents_marked')
   }
-  for (const id of dependents) await turn.world.wake(processOf(id))
+  for (const id of dependents) await turn.deps.wake(processOf(id))
   return true
 }
 
 /** The same token may take the turn again; a later one has it otherwise, or the command has ended. */
 export async function refresh(turn: Turn): Promise<void> {
   const take = isSpotToken(turn.token) ? keepTurn : takeTurn
-  const found = await take(turn.world.db, turn.command.command_id, turn.token, turn.leaseMs)
+  const found = await take(turn.deps.db, turn.command.command_id, turn.token, turn.leaseMs)
   if (!found) turn.isLost = true
   else Object.assign(turn, found)
 }
@@ -112,10 +111,10 @@ const TRUST_TRIES = 3
 /** True: the turn is still ours, or was a moment ago. Asked right before every call: nothing of ours stands between the two. */
 export async function isStillHeld(turn: Turn): Promise<boolean> {
   for (let tries = 0; tries < TRUST_TRIES && !turn.isLost; tries++) {
-    const asked = turn.world.now()
+    const asked = turn.deps.now()
     const ageMs = asked.getTime() - turn.heldAt.getTime()
     if (ageMs >= 0 && ageMs < TRUST_MS) return true
-    const [row] = await turn.world.db.run(renewTurn, [turn.command.command_id, turn.token, turn.leaseMs])
+    const [row] = await turn.deps.db.run(renewTurn, [turn.command.command_id, turn.token, turn.leaseMs])
     turn.heldAt = asked
     turn.isLost = row === undefined
   }

@@ -24,10 +24,10 @@ export function refuseTaskGone({
 }
 
 export async function waitForTask(turn: Turn): Promise<StepEnd> {
-  const { command, world } = turn
+  const { command, deps } = turn
   const error = sayTaskGone(command)
-  world.onTaskGone?.({ command_id: command.command_id, task_name: command.task_name ?? command.command_type })
-  const until = new Date(world.now().getTime() + LOOK_AGAIN_MS)
+  deps.onTaskGone?.({ command_id: command.command_id, task_name: command.task_name ?? command.command_type })
+  const until = new Date(deps.now().getTime() + LOOK_AGAIN_MS)
   const write = draftOf(turn).stay().set({ error }).release(until).done()
   return (await commitTurn(turn, write)) ? { t: 'wait', until } : undefined
 }

@@ -2,7 +2,7 @@
 import type { Db } from '#store'
 import type { ConnectorDefinition, ConnectorOperationContract } from './define-connector.ts'
 import { type BegunInvocation, beginInvocation } from './sql/begin-invocation.ts'
-import type { ConnectorWorld } from './world.ts'
+import type { ConnectorDeps } from './deps.ts'
 
 export type Begun =
   | { readonly t: 'begun' }
@@ -24,19 +24,19 @@ export type BeginCall = {
   readonly signal: AbortSignal
 }
 
-export async function beginCall(world: ConnectorWorld, call: BeginCall): Promise<Begun> {
+export async function beginCall(deps: ConnectorDeps, call: BeginCall): Promise<Begun> {
   const { requests_per_minute: perMinute, concurrent } = call.definition.rate_limits
   const longestMs = Math.max(...call.definition.operations.map(({ timeout_ms }) => timeout_ms)) + SETTLE_MS
   const values = [...call.values, perMinute, concurrent, longestMs]
   const opening = perMinute === null && concurrent === null ? undefined : lockOf(call.definition.name)
   let waitedMs = 0
   for (;;) {
-    const found = await ask(world.db, values, opening)
+    const found = await ask(deps.db, values, opening)
     if (found.is_begun) return { t: 'begun' }
     if (!found.is_allowed) return { t: 'not_allowed' }
     const waitMs = Math.max(found.wait_ms ?? 0, LOOK_AGAIN_MS)
     if (waitedMs + waitMs > WAIT_MAX_MS || call.signal.aborted) return { t: 'limited', waitMs }
-    await world.sleep(waitMs, call.signal)
+    await deps.sleep(waitMs, call.signal)
     waitedMs += waitMs
   }
 }

@@ -15,7 +15,7 @@ import { openSecretDoor, type SecretDoor } from './secret-door.ts'
 import { abandoned } from './settle-abandoned.ts'
 import { storedInvocation } from './stored-invocation.ts'
 import { summarise } from './summarise.ts'
-import type { ConnectorWorld } from './world.ts'
+import type { ConnectorDeps } from './deps.ts'
 
 type GivenByGate = 'secret' | 'conceal' | 'confirmDefinition' | 'timeout_ms' | 'output_max_bytes'
 
@@ -25,19 +25,19 @@ export type ConnectorRequest = Omit<ConnectorCall, 'context'> & {
 }
 
 export async function callConnector(
-  world: ConnectorWorld,
+  deps: ConnectorDeps,
   opened: OpenedConnector | undefined,
   request: ConnectorRequest,
 ): Promise<ConnectorResult> {
   const declared = opened?.definition.operations.find(({ name }) => name === request.capability)
   if (!opened || !declared) return unsupported(request.capability)
   const { workspace_id, trace_id } = request.context
-  const current = await currentContract(world, opened.definition, declared, workspace_id)
+  const current = await currentContract(deps, opened.definition, declared, workspace_id)
   if (!current.ok) return failed(current.error)
   const { operation, stored } = current
   const checked = checkRequest(opened, operation, request)
   if (!checked.ok) return checked.result
-  const passed = opened.breaker.ask(world.now())
+  const passed = opened.breaker.ask(deps.now())
   if (passed.t === 'open')
     return failed({
       error_class: 'transient_connector_error',
@@ -46,12 +46,12 @@ export async function callConnector(
       retry_after_ms: passed.waitMs,
     })
   const scrubber = openScrubber()
-  const secrets = await openSecretDoor(world.secrets, opened.definition, scrubber)
+  const secrets = await openSecretDoor(deps.secrets, opened.definition, scrubber)
   if (!secrets.ok) {
     opened.breaker.release()
     return failed(secrets.error)
   }
-  const begun = await begin(world, opened, operation, { ...request, input: checked.input }, scrubber).catch(
+  const begun = await begin(deps, opened, operation, { ...request, input: checked.input }, scrubber).catch(
     (error: unknown) => {
       // A database that breaks here must not leave the one call that may try standing for ever.
       opened.breaker.release()
@@ -64,9 +64,9 @@ export async function callConnector(
   }
   const call = { ...request, input: checked.input }
   const place = { workspaceId: workspace_id, connectorName: opened.definition.name, operation: operation.name }
-  const confirmDefinition = openConfirm(world, place, stored, scrubber, trace_id)
+  const confirmDefinition = openConfirm(deps, place, stored, scrubber, trace_id)
   const door = { ...secrets.door, confirmDefinition }
-  return callBegun(world, opened, operation, call, { scrubber, door, invocationId: begun.invocationId })
+  return callBegun(deps, opened, operation, call, { scrubber, door, invocationId: begun.invocationId })
 }
 
 type Checked =
@@ -111,16 +111,16 @@ type BegunRow =
   | { readonly ok: false; readonly result: ConnectorResult }
 
 async function begin(
-  world: ConnectorWorld,
+  deps: ConnectorDeps,
   { definition }: OpenedConnector,
   operation: ConnectorOperationContract,
   { input, context, command_id }: ConnectorRequest,
   scrubber: Scrubber,
 ): Promise<BegunRow> {
-  const invocationId = world.newId()
+  const invocationId = deps.newId()
   const recorded = scrubber.value(redactPayload(input, operation.input_classes, 'confidential'))
   const { workspace_id, domain_effect_id, idempotency_key, trace_id, attempt, signal } = context
-  const begun = await beginCall(world, {
+  const begun = await beginCall(deps, {
     definition,
     operation,
     signal,
@@ -163,14 +163,14 @@ type BegunCall = {
 }
 
 async function callBegun(
-  world: ConnectorWorld,
+  deps: ConnectorDeps,
   { definition, connector, breaker }: OpenedConnector,
   operation: ConnectorOperationContract,
   request: ConnectorRequest,
   { scrubber, door, invocationId }: BegunCall,
 ): Promise<ConnectorResult> {
-  const startedAt = world.now()
-  const answer = await callWithin(world, operation, request.context.signal, (signal) =>
+  const startedAt = deps.now()
+  const answer = await callWithin(deps, operation, request.context.signal, (signal) =>
     connector.call({
       ...request,
       context: {
@@ -183,7 +183,7 @@ async function callBegun(
     }),
   )
   const result = judgeAnswer(operation, answer, scrubber)
-  const at = world.now()
+  const at = deps.now()
   // A call that was cancelled says nothing about the provider.
   if (!result.ok && request.context.signal.aborted) breaker.release()
   else breaker.tell(result.error?.error_class, at)
@@ -194,12 +194,12 @@ async function callBegun(
     command_id: request.command_id,
     status: 'started',
   }
-  const settled = await transition(world.db, storedInvocation, row, result.ok ? 'succeeded' : 'failed', {
+  const settled = await transition(deps.db, storedInvocation, row, result.ok ? 'succeeded' : 'failed', {
     actor: 'worker',
     actorKind: 'worker',
     traceId: request.context.trace_id,
     at,
-    newId: world.newId,
+    newId: deps.newId,
     set: {
       latency_ms,
       response_payload: result.ok ? summarise(operation, result.output) : null,

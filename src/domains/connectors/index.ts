@@ -104,4 +104,4 @@ export {
 export type { StoredInvocation } from './stored-invocation.ts'
 export type { SyncConnectors, SyncedConnector } from './sync-connectors.ts'
 export { knownTools, type Tool, type ToolExecutionMode, toolExecutionModes, toolsOf, toolView } from './tool.ts'
-export type { ConnectorWorld } from './world.ts'
+export type { ConnectorDeps } from './deps.ts'

@@ -6,13 +6,13 @@ import { defaultJsonLimits, type JsonValue } from '#kernel/json-value'
 import { type ConnectorError, type ConnectorResult, failed, resultOfThrown } from './connector.ts'
 import type { ConnectorOperationContract } from './define-connector.ts'
 import type { Scrubber } from './scrub.ts'
-import type { ConnectorWorld } from './world.ts'
+import type { ConnectorDeps } from './deps.ts'
 
 const ERROR_CHARS_MAX = 500
 
 /** A connector that never returns is left alone when its time is up; its signal has told it. */
 export async function callWithin(
-  world: Pick<ConnectorWorld, 'sleep'>,
+  deps: Pick<ConnectorDeps, 'sleep'>,
   { timeout_ms }: Pick<ConnectorOperationContract, 'timeout_ms'>,
   outer: AbortSignal,
   call: (signal: AbortSignal) => Promise<ConnectorResult>,
@@ -22,7 +22,7 @@ export async function callWithin(
   const answer = Promise.resolve()
     .then(() => call(signal))
     .catch(resultOfThrown)
-  const late = world.sleep(timeout_ms, ended.signal).then(() => silence(`no answer within ${timeout_ms} ms`))
+  const late = deps.sleep(timeout_ms, ended.signal).then(() => silence(`no answer within ${timeout_ms} ms`))
   const gone = new Promise<ConnectorResult>((resolve) => {
     const tell = () => resolve(silence('the call was cancelled before it was answered'))
     if (outer.aborted) tell()

@@ -10,7 +10,7 @@ import { type ConnectorFinding, finding } from './finding.ts'
 import { openBreaker, type OpenedConnector } from './opened-connector.ts'
 import { openAbandonedSweep } from './settle-abandoned.ts'
 import { type SyncConnectors, syncConnectors, type SyncedConnector } from './sync-connectors.ts'
-import type { ConnectorWorld } from './world.ts'
+import type { ConnectorDeps } from './deps.ts'
 
 export type Connectors = {
   readonly definitions: readonly ConnectorDefinition[]
@@ -26,10 +26,7 @@ export type Connectors = {
   close(): Promise<void>
 }
 
-export function openConnectors(
-  definitions: readonly ConnectorDefinition[],
-  world: ConnectorWorld,
-): Decision<Connectors> {
+export function openConnectors(definitions: readonly ConnectorDefinition[], deps: ConnectorDeps): Decision<Connectors> {
   const findings: ConnectorFinding[] = definitions.flatMap(checkConnector)
   for (const field of ['name', 'connector_id'] as const) {
     const all = definitions.map((definition) => definition[field])
@@ -39,23 +36,23 @@ export function openConnectors(
   if (findings.length > 0) return refuseFindings(findings)
   const opened = new Map<string, OpenedConnector>()
   for (const definition of definitions) {
-    const connector = definition.open({ now: world.now, sleep: world.sleep })
+    const connector = definition.open({ now: deps.now, sleep: deps.sleep })
     opened.set(definition.name, { definition, connector, breaker: openBreaker(definition.breaker) })
     findings.push(...checkOpened(definition, connector))
   }
   if (findings.length > 0) return refuseFindings(findings)
   return accept({
     definitions,
-    call: (request) => callConnector(world, opened.get(request.connector_name), request),
+    call: (request) => callConnector(deps, opened.get(request.connector_name), request),
     async check(name, asked) {
       const found = opened.get(name)
       return found
-        ? checkDefinitions(world, found, asked)
+        ? checkDefinitions(deps, found, asked)
         : refuse('connectors.connector.not_found', `There is no connector ${quote(name)}.`)
     },
     isOpen: (name) => opened.get(name)?.breaker.isOpen ?? false,
-    sync: (asked) => syncConnectors(world, [...opened.values()], asked),
-    settleAbandoned: openAbandonedSweep(world, definitions),
+    sync: (asked) => syncConnectors(deps, [...opened.values()], asked),
+    settleAbandoned: openAbandonedSweep(deps, definitions),
     async close() {
       for (const { connector } of opened.values()) await connector.close?.()
     },

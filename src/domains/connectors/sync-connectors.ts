@@ -11,7 +11,7 @@ import type { OpenedConnector } from './opened-connector.ts'
 import { openScrubber, type Scrubber } from './scrub.ts'
 import { openSecretDoor } from './secret-door.ts'
 import { findLastSuccessSql } from './sql/find-last-success.ts'
-import type { ConnectorWorld } from './world.ts'
+import type { ConnectorDeps } from './deps.ts'
 
 export type SyncConnectors = { readonly workspaceId: string; readonly signal: AbortSignal }
 
@@ -37,14 +37,14 @@ const REFRESH_BYTES_MAX = 65_536
 const ERROR_CHARS_MAX = 500
 
 export async function syncConnectors(
-  world: ConnectorWorld,
+  deps: ConnectorDeps,
   opened: readonly OpenedConnector[],
   { workspaceId, signal }: SyncConnectors,
 ): Promise<readonly SyncedConnector[]> {
   const names = opened.map(({ definition }) => definition.name)
-  const rows = await scoped(world.db, workspaceId).read((tx) => tx.run(findLastSuccessSql, [workspaceId, names]))
+  const rows = await scoped(deps.db, workspaceId).read((tx) => tx.run(findLastSuccessSql, [workspaceId, names]))
   const lastSuccess = new Map(rows.map(({ connector_name, completed_at }) => [connector_name, completed_at]))
-  const looks = await Promise.all(opened.map((each) => look(world, each, signal)))
+  const looks = await Promise.all(opened.map((each) => look(deps, each, signal)))
   return opened.map(({ definition, breaker }, at) => ({
     name: definition.name,
     connector_type: definition.connector_type,
@@ -61,15 +61,15 @@ type Look = Pick<SyncedConnector, 'refreshed' | 'error'>
 const unseen: Look = { refreshed: null, error: null }
 
 async function look(
-  world: ConnectorWorld,
+  deps: ConnectorDeps,
   { definition, connector }: OpenedConnector,
   signal: AbortSignal,
 ): Promise<Look> {
   if (!connector.refresh) return unseen
   const scrubber = openScrubber()
-  const secrets = await openSecretDoor(world.secrets, definition, scrubber)
+  const secrets = await openSecretDoor(deps.secrets, definition, scrubber)
   if (!secrets.ok) return refused(secrets.error.message, scrubber)
-  const answer = await callWithin(world, { timeout_ms: REFRESH_MS }, signal, (inner) =>
+  const answer = await callWithin(deps, { timeout_ms: REFRESH_MS }, signal, (inner) =>
     refresh(connector, { ...secrets.door, signal: inner }),
   )
   // `callWithin` gives the result of `refresh` below, or one of its own.

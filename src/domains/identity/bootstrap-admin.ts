@@ -14,7 +14,7 @@ import {
 } from './identity-repository.ts'
 import { findPerson } from './people-repository.ts'
 import { isWorkingKey } from './authenticate.ts'
-import { type By, bySystem, type IdentityWorld } from './world.ts'
+import { type By, bySystem, type IdentityDeps } from './deps.ts'
 
 /** `local:` subjects sign in with keys alone; no outside identity provider can claim one (see verify-token). */
 export const ADMIN_EXTERNAL_ID = 'local:admin'
@@ -41,33 +41,33 @@ export type KeyPlace = {
  * I8: the lock makes starting processes take turns; whoever comes second finds everything there, the key in its place
  * included. Without a place the first key is made once and handed to the caller.
  */
-export function bootstrapAdmin(world: IdentityWorld, traceId: string, place?: KeyPlace): Promise<Bootstrapped> {
+export function bootstrapAdmin(deps: IdentityDeps, traceId: string, place?: KeyPlace): Promise<Bootstrapped> {
   const by = bySystem(traceId)
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     await tx.query("select pg_advisory_xact_lock(hashtextextended('concord.identity.bootstrap', 0))")
-    const orgId = await ensureOrg(tx, world, by)
-    const userId = await ensureAdmin(tx, world, by, orgId)
-    const workspaceId = await ensureWorkspace(tx, world, by, orgId, userId)
+    const orgId = await ensureOrg(tx, deps, by)
+    const userId = await ensureAdmin(tx, deps, by, orgId)
+    const workspaceId = await ensureWorkspace(tx, deps, by, orgId, userId)
     // Whoever took over from the first administrator may have let him go: no start brings him back.
     const isGone = (await findPerson(tx, orgId, userId))?.deactivated_at instanceof Date
     const isKeyThere = isGone || (place ? await isWorkingKey(tx, await place.read()) : await hasKeys(tx, orgId, userId))
-    const key = isKeyThere ? null : await createAdminKey(tx, world, by, orgId, userId)
+    const key = isKeyThere ? null : await createAdminKey(tx, deps, by, orgId, userId)
     if (key !== null) await place?.write(key)
     return { orgId, workspaceId, userId, key }
   })
 }
 
-async function ensureOrg(tx: Tx, world: IdentityWorld, by: By): Promise<string> {
+async function ensureOrg(tx: Tx, deps: IdentityDeps, by: By): Promise<string> {
   const known = await findOrgBySlug(tx, DEFAULT_SLUG)
   if (known) return known.id
   const org = await insertOrg(tx, {
-    id: world.newId(),
+    id: deps.newId(),
     slug: DEFAULT_SLUG,
     name: DEFAULT_NAME,
-    created_at: world.now(),
+    created_at: deps.now(),
   })
   if (!org) throw raced('org')
-  await appendOrgEvent(tx, world, by, {
+  await appendOrgEvent(tx, deps, by, {
     type: 'org_created',
     orgId: org.id,
     payload: { org_id: org.id, slug: org.slug },
@@ -75,37 +75,37 @@ async function ensureOrg(tx: Tx, world: IdentityWorld, by: By): Promise<string> 
   return org.id
 }
 
-async function ensureAdmin(tx: Tx, world: IdentityWorld, by: By, orgId: string): Promise<string> {
+async function ensureAdmin(tx: Tx, deps: IdentityDeps, by: By, orgId: string): Promise<string> {
   const known = await findUserByExternalId(tx, orgId, ADMIN_EXTERNAL_ID)
   if (known) return known.id
   const admin = {
-    id: world.newId(),
+    id: deps.newId(),
     org_id: orgId,
     external_id: ADMIN_EXTERNAL_ID,
     email: null,
     role: 'admin',
   } as const
-  const user = await insertUser(tx, { ...admin, created_at: world.now() })
+  const user = await insertUser(tx, { ...admin, created_at: deps.now() })
   if (!user) throw raced('user')
-  await appendOrgEvent(tx, world, by, { type: 'user_created', orgId, payload: { user_id: user.id, role: user.role } })
+  await appendOrgEvent(tx, deps, by, { type: 'user_created', orgId, payload: { user_id: user.id, role: user.role } })
   return user.id
 }
 
-async function ensureWorkspace(tx: Tx, world: IdentityWorld, by: By, orgId: string, userId: string): Promise<string> {
+async function ensureWorkspace(tx: Tx, deps: IdentityDeps, by: By, orgId: string, userId: string): Promise<string> {
   const known = await findWorkspaceBySlug(tx, orgId, DEFAULT_SLUG)
   if (known) return known.id
   const named = { slug: DEFAULT_SLUG, name: DEFAULT_NAME, owner_user_id: userId, access_role_id: null }
-  const workspace = await insertWorkspace(tx, { id: world.newId(), org_id: orgId, ...named, created_at: world.now() })
+  const workspace = await insertWorkspace(tx, { id: deps.newId(), org_id: orgId, ...named, created_at: deps.now() })
   if (!workspace) throw raced('workspace')
   const payload = { workspace_id: workspace.id, slug: DEFAULT_SLUG, access_role: null }
-  await appendWorkspaceEvent(tx, world, by, { type: 'workspace_created', workspaceId: workspace.id, payload })
+  await appendWorkspaceEvent(tx, deps, by, { type: 'workspace_created', workspaceId: workspace.id, payload })
   return workspace.id
 }
 
-async function createAdminKey(tx: Tx, world: IdentityWorld, by: By, orgId: string, userId: string): Promise<string> {
-  const minted = mintKey(world.randomBytes)
+async function createAdminKey(tx: Tx, deps: IdentityDeps, by: By, orgId: string, userId: string): Promise<string> {
+  const minted = mintKey(deps.randomBytes)
   const stored = await insertApiKey(tx, {
-    id: world.newId(),
+    id: deps.newId(),
     org_id: orgId,
     user_id: userId,
     workspace_id: null,
@@ -113,12 +113,12 @@ async function createAdminKey(tx: Tx, world: IdentityWorld, by: By, orgId: strin
     prefix: minted.prefix,
     key_hash: minted.hash,
     role: 'admin',
-    created_at: world.now(),
+    created_at: deps.now(),
     expires_at: null,
     is_invitation: false,
   })
   if (!stored) throw raced('key')
-  await appendKeyEvent(tx, world, by, 'api_key_created', stored)
+  await appendKeyEvent(tx, deps, by, 'api_key_created', stored)
   return minted.key
 }
 

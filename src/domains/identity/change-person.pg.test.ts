@@ -17,7 +17,7 @@ import { listPeople } from './list-people.ts'
 import type { Principal } from './principal.ts'
 import { redeemInvitation } from './redeem-invitation.ts'
 import { resolveWorkspace } from './resolve-workspace.ts'
-import { bySystem } from './world.ts'
+import { bySystem } from './deps.ts'
 
 const code = (decision: Decision<unknown>) => (decision.ok ? 'accepted' : decision.code)
 

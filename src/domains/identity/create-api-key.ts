@@ -10,7 +10,7 @@ import { holdKey, holdPerson } from './people-repository.ts'
 import { isRoleAtLeast, type PlatformRole } from './platform-role.ts'
 import { decideUnbound, type Principal } from './principal.ts'
 import { resolveWorkspace } from './resolve-workspace.ts'
-import { byPrincipal, type IdentityWorld } from './world.ts'
+import { byPrincipal, type IdentityDeps } from './deps.ts'
 
 export type CreateApiKey = {
   readonly name: string
@@ -24,21 +24,21 @@ export type CreatedApiKey = { readonly stored: StoredApiKey; readonly key: strin
 const LIFE_MAX_MS = 3_653 * 86_400_000
 
 export async function createApiKey(
-  world: IdentityWorld,
+  deps: IdentityDeps,
   creator: Principal,
   traceId: string,
   input: CreateApiKey,
 ): Promise<Decision<CreatedApiKey>> {
   const name = parseName(input.name)
   if (!name.ok) return { ...name, path: 'name' }
-  const now = world.now()
+  const now = deps.now()
   if (input.expiresAt) {
     const checked = checkInstant(input.expiresAt, { after: now, until: new Date(now.getTime() + LIFE_MAX_MS) })
     if (!checked.ok) return { ...checked, path: 'expires_at' }
   }
-  const workspaceId = await decideWorkspace(world, creator, input.workspaceId)
+  const workspaceId = await decideWorkspace(deps, creator, input.workspaceId)
   if (!workspaceId.ok) return workspaceId
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     const own = await holdPerson(tx, creator.orgId, creator.userId)
     if (own === undefined) return refuse('identity.user.not_found', 'There is no such user.')
     // Whoever was let in a moment ago with a key that was ended since must not go on with another.
@@ -54,9 +54,9 @@ export async function createApiKey(
         facts: { role: input.role, allowed: role },
       })
     }
-    const minted = mintKey(world.randomBytes)
+    const minted = mintKey(deps.randomBytes)
     const stored = await insertApiKey(tx, {
-      id: world.newId(),
+      id: deps.newId(),
       org_id: creator.orgId,
       user_id: creator.userId,
       workspace_id: workspaceId.value,
@@ -69,14 +69,14 @@ export async function createApiKey(
       is_invitation: false,
     })
     if (!stored) throw new KernelFault('identity.key.prefix_taken', 'two random key prefixes of 48 bits were equal')
-    await appendKeyEvent(tx, world, byPrincipal(creator, traceId), 'api_key_created', stored)
+    await appendKeyEvent(tx, deps, byPrincipal(creator, traceId), 'api_key_created', stored)
     return accept({ stored, key: minted.key })
   })
 }
 
 /** A creator whose own key opens one workspace can only hand on that one; others may name any they can enter themselves. */
 async function decideWorkspace(
-  world: IdentityWorld,
+  deps: IdentityDeps,
   creator: Principal,
   asked: string | undefined,
 ): Promise<Decision<string | null>> {
@@ -84,6 +84,6 @@ async function decideWorkspace(
     const unbound = decideUnbound(creator)
     return unbound.ok ? unbound : { ...unbound, path: 'workspace_id', hint: 'Name your workspace.' }
   }
-  const found = await resolveWorkspace(world, creator, { idHeader: asked })
+  const found = await resolveWorkspace(deps, creator, { idHeader: asked })
   return found.ok ? accept(found.value.id) : { ...found, path: 'workspace_id' }
 }

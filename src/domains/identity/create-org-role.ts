@@ -3,12 +3,12 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { appendOrgEvent } from './events.ts'
 import { parseName, parseSlug } from './field.ts'
 import { findOrg, insertOrgRole, type StoredOrgRole } from './identity-repository.ts'
-import type { By, IdentityWorld } from './world.ts'
+import type { By, IdentityDeps } from './deps.ts'
 
 export type CreateOrgRole = { readonly orgId: string; readonly slug: string; readonly name: string }
 
 export async function createOrgRole(
-  world: IdentityWorld,
+  deps: IdentityDeps,
   by: By,
   input: CreateOrgRole,
 ): Promise<Decision<StoredOrgRole>> {
@@ -16,19 +16,19 @@ export async function createOrgRole(
   if (!slug.ok) return { ...slug, path: 'slug' }
   const name = parseName(input.name)
   if (!name.ok) return { ...name, path: 'name' }
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     if (!(await findOrg(tx, input.orgId))) return refuse('identity.org.not_found', 'There is no such organisation.')
     const created = {
-      id: world.newId(),
+      id: deps.newId(),
       org_id: input.orgId,
       slug: slug.value,
       name: name.value,
-      created_at: world.now(),
+      created_at: deps.now(),
     }
     const role = await insertOrgRole(tx, created)
     if (!role) return refuse('identity.org_role.slug_taken', `The role ${slug.value} exists already.`, { path: 'slug' })
     const payload = { role_id: role.id, slug: role.slug }
-    await appendOrgEvent(tx, world, by, { type: 'org_role_created', orgId: role.org_id, payload })
+    await appendOrgEvent(tx, deps, by, { type: 'org_role_created', orgId: role.org_id, payload })
     return accept(role)
   })
 }

@@ -5,7 +5,7 @@ import { appendOrgEvent } from './events.ts'
 import { parseName } from './field.ts'
 import { findOrg, insertUser, type StoredUser } from './identity-repository.ts'
 import { isRoleAtLeast, type PlatformRole } from './platform-role.ts'
-import type { By, IdentityWorld } from './world.ts'
+import type { By, IdentityDeps } from './deps.ts'
 
 export type CreateUser = {
   readonly orgId: string
@@ -17,12 +17,12 @@ export type CreateUser = {
 
 const EMAIL = /^[^\s@]{1,64}@[^\s@]{1,190}$/
 
-export function createUser(world: IdentityWorld, by: By, input: CreateUser): Promise<Decision<StoredUser>> {
-  return world.db.transaction((tx) => addUser(tx, world, by, input))
+export function createUser(deps: IdentityDeps, by: By, input: CreateUser): Promise<Decision<StoredUser>> {
+  return deps.db.transaction((tx) => addUser(tx, deps, by, input))
 }
 
 /** The same inside a transaction of the caller. */
-export async function addUser(tx: Tx, world: IdentityWorld, by: By, input: CreateUser): Promise<Decision<StoredUser>> {
+export async function addUser(tx: Tx, deps: IdentityDeps, by: By, input: CreateUser): Promise<Decision<StoredUser>> {
   const externalId = parseName(input.externalId, 255)
   if (!externalId.ok) return { ...externalId, path: 'external_id' }
   const email = input.email ?? null
@@ -34,12 +34,12 @@ export async function addUser(tx: Tx, world: IdentityWorld, by: By, input: Creat
   }
   if (!(await findOrg(tx, input.orgId))) return refuse('identity.org.not_found', 'There is no such organisation.')
   const user = await insertUser(tx, {
-    id: world.newId(),
+    id: deps.newId(),
     org_id: input.orgId,
     external_id: externalId.value,
     email,
     role: input.role,
-    created_at: world.now(),
+    created_at: deps.now(),
   })
   if (!user) {
     return refuse('identity.user.external_id_taken', 'This identity already belongs to an organisation.', {
@@ -47,6 +47,6 @@ export async function addUser(tx: Tx, world: IdentityWorld, by: By, input: Creat
     })
   }
   const payload = { user_id: user.id, role: user.role }
-  await appendOrgEvent(tx, world, by, { type: 'user_created', orgId: user.org_id, payload })
+  await appendOrgEvent(tx, deps, by, { type: 'user_created', orgId: user.org_id, payload })
   return accept(user)
 }

@@ -3,7 +3,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { appendWorkspaceEvent } from './events.ts'
 import { parseName, parseSlug } from './field.ts'
 import { findOrg, findOrgRole, findUser, insertWorkspace, type StoredWorkspace } from './identity-repository.ts'
-import type { By, IdentityWorld } from './world.ts'
+import type { By, IdentityDeps } from './deps.ts'
 
 export type CreateWorkspace = {
   readonly orgId: string
@@ -15,7 +15,7 @@ export type CreateWorkspace = {
 }
 
 export async function createWorkspace(
-  world: IdentityWorld,
+  deps: IdentityDeps,
   by: By,
   input: CreateWorkspace,
 ): Promise<Decision<StoredWorkspace>> {
@@ -23,7 +23,7 @@ export async function createWorkspace(
   if (!slug.ok) return { ...slug, path: 'slug' }
   const name = parseName(input.name)
   if (!name.ok) return { ...name, path: 'name' }
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     if (!(await findOrg(tx, input.orgId))) return refuse('identity.org.not_found', 'There is no such organisation.')
     if (input.ownerUserId !== null && !(await findUser(tx, input.orgId, input.ownerUserId))) {
       return refuse('identity.user.not_found', 'There is no such user.', { path: 'owner_user_id' })
@@ -33,18 +33,18 @@ export async function createWorkspace(
       return refuse('identity.org_role.not_found', 'There is no such role.', { path: 'access_role' })
     }
     const workspace = {
-      id: world.newId(),
+      id: deps.newId(),
       org_id: input.orgId,
       slug: slug.value,
       name: name.value,
       owner_user_id: input.ownerUserId,
-      created_at: world.now(),
+      created_at: deps.now(),
     }
     if (!(await insertWorkspace(tx, { ...workspace, access_role_id: role?.id ?? null }))) {
       return refuse('identity.workspace.slug_taken', `The short name ${slug.value} is in use.`, { path: 'slug' })
     }
     const payload = { workspace_id: workspace.id, slug: workspace.slug, access_role: role?.slug ?? null }
-    await appendWorkspaceEvent(tx, world, by, { type: 'workspace_created', workspaceId: workspace.id, payload })
+    await appendWorkspaceEvent(tx, deps, by, { type: 'workspace_created', workspaceId: workspace.id, payload })
     return accept({ ...workspace, access_role: role?.slug ?? null })
   })
 }

@@ -1,7 +1,7 @@
 /** The audit record of this room: who let whom in, appended in the transaction that did it, never with a secret. */
 import { appendEvents, domainEventLog, type Tx } from '#store'
 import type { StoredApiKey } from './api-key-repository.ts'
-import type { By, IdentityWorld } from './world.ts'
+import type { By, IdentityDeps } from './deps.ts'
 
 /** The closed list, with the purpose that each is written for. */
 export const identityEventTypes = {
@@ -23,7 +23,7 @@ export type IdentityEventType = keyof typeof identityEventTypes
 
 const identityLog = domainEventLog(identityEventTypes)
 
-type World = Pick<IdentityWorld, 'newId' | 'now'>
+type EventDeps = Pick<IdentityDeps, 'newId' | 'now'>
 type Fact = { readonly type: IdentityEventType; readonly payload: Readonly<Record<string, unknown>> }
 
 /** What a fact is about: the most particular thing it names. */
@@ -40,39 +40,44 @@ function targetOf(payload: Fact['payload']) {
   return { target_type: type, target_id: payload[field] ?? null }
 }
 
-async function append(tx: Tx, world: World, by: By, chainId: string, { type, payload }: Fact): Promise<void> {
+async function append(tx: Tx, deps: EventDeps, by: By, chainId: string, { type, payload }: Fact): Promise<void> {
   const event = {
-    eventId: world.newId(),
+    eventId: deps.newId(),
     type,
     payload: { ...payload, ...targetOf(payload) },
     actor: by.actor,
     actorKind: 'human',
     traceId: by.traceId,
-    at: world.now(),
+    at: deps.now(),
   }
   await appendEvents(tx, identityLog, [{ ...event, links: { workspace_id: chainId } }])
 }
 
 export function appendWorkspaceEvent(
   tx: Tx,
-  world: World,
+  deps: EventDeps,
   by: By,
   fact: Fact & { readonly workspaceId: string },
 ): Promise<void> {
-  return append(tx, world, by, fact.workspaceId, fact)
+  return append(tx, deps, by, fact.workspaceId, fact)
 }
 
 /**
  * Facts of a whole organisation stand under the org's own id: no workspace has that id, so they are in nobody's feed,
  * and they are sealed like every other chain.
  */
-export function appendOrgEvent(tx: Tx, world: World, by: By, fact: Fact & { readonly orgId: string }): Promise<void> {
-  return append(tx, world, by, fact.orgId, fact)
+export function appendOrgEvent(
+  tx: Tx,
+  deps: EventDeps,
+  by: By,
+  fact: Fact & { readonly orgId: string },
+): Promise<void> {
+  return append(tx, deps, by, fact.orgId, fact)
 }
 
 export function appendKeyEvent(
   tx: Tx,
-  world: World,
+  deps: EventDeps,
   by: By,
   type: 'api_key_created' | 'api_key_revoked',
   key: StoredApiKey,
@@ -85,5 +90,5 @@ export function appendKeyEvent(
     workspace_id: key.workspace_id,
     expires_at: key.expires_at?.toISOString() ?? null,
   }
-  return append(tx, world, by, key.workspace_id ?? key.org_id, { type, payload })
+  return append(tx, deps, by, key.workspace_id ?? key.org_id, { type, payload })
 }

@@ -65,7 +65,7 @@ export {
 export { revokeApiKey } from './revoke-api-key.ts'
 export type { IdentityProvider } from './verify-token.ts'
 export { type ActivePerson, listActive, type NamedPersons } from './list-active.ts'
-export { type By, byPrincipal, bySystem, type IdentityWorld } from './world.ts'
+export { type By, byPrincipal, bySystem, type IdentityDeps } from './deps.ts'
 export {
   addMemberBody,
   changedView,

@@ -14,7 +14,7 @@ import { appendOrgEvent } from './events.ts'
 import { findPerson, lockPeople, revokeKeysOf, saveDeactivated, type StoredPerson } from './people-repository.ts'
 import type { PlatformRole } from './platform-role.ts'
 import type { Principal } from './principal.ts'
-import { byPrincipal, type IdentityWorld } from './world.ts'
+import { byPrincipal, type IdentityDeps } from './deps.ts'
 
 export type InvitePerson = {
   /** `local:<name>`, or the subject at the identity provider, who signs in there and needs no invitation. */
@@ -33,7 +33,7 @@ const LIFE_MS = 7 * 86_400_000
 const isLocal = ({ external_id }: Pick<StoredPerson, 'external_id'>) => external_id.startsWith('local:')
 
 export async function invitePerson(
-  world: IdentityWorld,
+  deps: IdentityDeps,
   by: Principal,
   traceId: string,
   input: InvitePerson,
@@ -41,24 +41,24 @@ export async function invitePerson(
   const allowed = decideAdministers(by)
   if (!allowed.ok) return allowed
   const { externalId, email = null, role } = input
-  return world.db.transaction(async (tx) => {
-    const made = await addUser(tx, world, byPrincipal(by, traceId), { orgId: by.orgId, externalId, email, role })
+  return deps.db.transaction(async (tx) => {
+    const made = await addUser(tx, deps, byPrincipal(by, traceId), { orgId: by.orgId, externalId, email, role })
     if (!made.ok) return made
     const person = { ...made.value, deactivated_at: null, org_roles: [] }
-    return isLocal(person) ? writeInvitation(tx, world, by, traceId, person) : accept({ person, invitation: null })
+    return isLocal(person) ? writeInvitation(tx, deps, by, traceId, person) : accept({ person, invitation: null })
   })
 }
 
 /** For a lost key or a lost invitation, and for somebody who comes back. */
 export async function inviteAgain(
-  world: IdentityWorld,
+  deps: IdentityDeps,
   by: Principal,
   traceId: string,
   userId: string,
 ): Promise<Decision<Invited>> {
   const allowed = decideOther(by, userId, 'invites')
   if (!allowed.ok) return allowed
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     await lockPeople(tx, by.orgId)
     const person = await findPerson(tx, by.orgId, userId)
     if (!person) return refuse('identity.user.not_found', 'There is no such person.', { path: 'user_id' })
@@ -68,44 +68,44 @@ export async function inviteAgain(
     if (!isLocal(person)) {
       return refuse('identity.user.outside', 'This person signs in at the identity provider, without an invitation.')
     }
-    return writeInvitation(tx, world, by, traceId, person)
+    return writeInvitation(tx, deps, by, traceId, person)
   })
 }
 
 /** Lets somebody who left come back, with the role they had and none of the keys. */
 export async function reactivatePerson(
-  world: IdentityWorld,
+  deps: IdentityDeps,
   by: Principal,
   traceId: string,
   userId: string,
 ): Promise<Decision<Invited>> {
   const allowed = decideOther(by, userId, 'reactivates')
   if (!allowed.ok) return allowed
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     await lockPeople(tx, by.orgId)
     const person = await findPerson(tx, by.orgId, userId)
     if (!person) return refuse('identity.user.not_found', 'There is no such person.', { path: 'user_id' })
     if (!(await saveDeactivated(tx, by.orgId, userId, null))) return accept({ person, invitation: null })
     const fact = { type: 'user_reactivated', orgId: by.orgId, payload: { user_id: userId } } as const
-    await appendOrgEvent(tx, world, byPrincipal(by, traceId), fact)
+    await appendOrgEvent(tx, deps, byPrincipal(by, traceId), fact)
     const back = { ...person, deactivated_at: null }
-    return isLocal(back) ? writeInvitation(tx, world, by, traceId, back) : accept({ person: back, invitation: null })
+    return isLocal(back) ? writeInvitation(tx, deps, by, traceId, back) : accept({ person: back, invitation: null })
   })
 }
 
 async function writeInvitation(
   tx: Tx,
-  world: IdentityWorld,
+  deps: IdentityDeps,
   by: Principal,
   traceId: string,
   person: StoredPerson,
 ): Promise<Decision<Invited>> {
-  const now = world.now()
+  const now = deps.now()
   const ended = await revokeKeysOf(tx, person.org_id, person.id, now)
-  const minted = mintKey(world.randomBytes)
+  const minted = mintKey(deps.randomBytes)
   const expiresAt = new Date(now.getTime() + LIFE_MS)
   const stored = await insertApiKey(tx, {
-    id: world.newId(),
+    id: deps.newId(),
     org_id: person.org_id,
     user_id: person.id,
     workspace_id: null,
@@ -119,6 +119,6 @@ async function writeInvitation(
   })
   if (!stored) throw new KernelFault('identity.key.prefix_taken', 'two random key prefixes of 48 bits were equal')
   const payload = { user_id: person.id, key_id: stored.id, keys_ended: ended, expires_at: expiresAt.toISOString() }
-  await appendOrgEvent(tx, world, byPrincipal(by, traceId), { type: 'user_invited', orgId: person.org_id, payload })
+  await appendOrgEvent(tx, deps, byPrincipal(by, traceId), { type: 'user_invited', orgId: person.org_id, payload })
   return accept({ person, invitation: { text: minted.key, expiresAt } })
 }

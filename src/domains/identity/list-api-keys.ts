@@ -1,14 +1,14 @@
 /** Lists the API keys that a caller administers, newest first, never with their hash. */
 import { listKeys, type StoredApiKey } from './api-key-repository.ts'
 import type { Principal } from './principal.ts'
-import type { IdentityWorld } from './world.ts'
+import type { IdentityDeps } from './deps.ts'
 
 export type ApiKeyPage = { readonly beforeId: string | null; readonly limit: number }
 
 export function listApiKeys(
-  world: Pick<IdentityWorld, 'db'>,
+  deps: Pick<IdentityDeps, 'db'>,
   principal: Principal,
   page: ApiKeyPage,
 ): Promise<readonly StoredApiKey[]> {
-  return listKeys(world.db, { orgId: principal.orgId, workspaceId: principal.workspaceId, ...page })
+  return listKeys(deps.db, { orgId: principal.orgId, workspaceId: principal.workspaceId, ...page })
 }

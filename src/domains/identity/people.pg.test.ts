@@ -9,7 +9,7 @@ import { createOrgRole } from './create-org-role.ts'
 import { createUser } from './create-user.ts'
 import { createWorkspace } from './create-workspace.ts'
 import { grantOrgRole } from './grant-org-role.ts'
-import { bySystem } from './world.ts'
+import { bySystem } from './deps.ts'
 
 const by = bySystem(TRACE)
 const code = (decision: Decision<unknown>) => (decision.ok ? 'accepted' : decision.code)

@@ -6,10 +6,10 @@ import { insertApiKey } from './api-key-repository.ts'
 import type { CreatedApiKey } from './create-api-key.ts'
 import { appendKeyEvent, appendOrgEvent } from './events.ts'
 import { spendInvitation } from './people-repository.ts'
-import { byPrincipal, type IdentityWorld } from './world.ts'
+import { byPrincipal, type IdentityDeps } from './deps.ts'
 
 export async function redeemInvitation(
-  world: IdentityWorld,
+  deps: IdentityDeps,
   traceId: string,
   invitation: string,
 ): Promise<Decision<CreatedApiKey>> {
@@ -19,13 +19,13 @@ export async function redeemInvitation(
       hint: 'Ask an administrator for a new one.',
     })
   if (prefixOf(invitation) === undefined) return invalid()
-  return world.db.transaction(async (tx) => {
-    const now = world.now()
+  return deps.db.transaction(async (tx) => {
+    const now = deps.now()
     const spent = await spendInvitation(tx, hashKey(invitation), now)
     if (!spent) return invalid()
-    const minted = mintKey(world.randomBytes)
+    const minted = mintKey(deps.randomBytes)
     const stored = await insertApiKey(tx, {
-      id: world.newId(),
+      id: deps.newId(),
       org_id: spent.org_id,
       user_id: spent.user_id,
       workspace_id: null,
@@ -40,8 +40,8 @@ export async function redeemInvitation(
     if (!stored) throw new KernelFault('identity.key.prefix_taken', 'two random key prefixes of 48 bits were equal')
     const by = byPrincipal({ userId: spent.user_id }, traceId)
     const payload = { user_id: spent.user_id, key_id: stored.id }
-    await appendOrgEvent(tx, world, by, { type: 'invitation_redeemed', orgId: spent.org_id, payload })
-    await appendKeyEvent(tx, world, by, 'api_key_created', stored)
+    await appendOrgEvent(tx, deps, by, { type: 'invitation_redeemed', orgId: spent.org_id, payload })
+    await appendKeyEvent(tx, deps, by, 'api_key_created', stored)
     return accept({ stored, key: minted.key })
   })
 }

@@ -15,7 +15,7 @@ import {
 import { createWorkspace } from './create-workspace.ts'
 import { revokeOrgRole } from './grant-org-role.ts'
 import { listWorkspaces, resolveWorkspace } from './resolve-workspace.ts'
-import { bySystem } from './world.ts'
+import { bySystem } from './deps.ts'
 
 describe('entering a workspace', () => {
   let opened: TestDb

@@ -44,7 +44,7 @@ export function pickWorkspace(sources: WorkspaceSources, boundTo: string | null)
 }
 
 export async function resolveWorkspace(
-  world: { readonly db: Sql },
+  deps: { readonly db: Sql },
   principal: Principal,
   sources: WorkspaceSources,
 ): Promise<Decision<Workspace>> {
@@ -55,7 +55,7 @@ export async function resolveWorkspace(
     })
   }
   // A malformed name asks the database too, so that it takes as long as a foreign one.
-  const [workspace] = await world.db.run(findEnterableWorkspace, [
+  const [workspace] = await deps.db.run(findEnterableWorkspace, [
     principal.orgId,
     principal.userId,
     principal.workspaceId,
@@ -72,11 +72,11 @@ function unknown(): Refusal {
 export type WorkspacePage = { readonly afterSlug: string | null; readonly limit: number }
 
 export function listWorkspaces(
-  world: { readonly db: Sql },
+  deps: { readonly db: Sql },
   principal: Principal,
   page: WorkspacePage,
 ): Promise<readonly Workspace[]> {
-  return world.db.run(listEnterableWorkspaces, [
+  return deps.db.run(listEnterableWorkspaces, [
     principal.orgId,
     principal.userId,
     principal.workspaceId,

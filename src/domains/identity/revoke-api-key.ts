@@ -3,19 +3,19 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { appendKeyEvent } from './events.ts'
 import { findKey, type StoredApiKey, saveKeyRevoked } from './api-key-repository.ts'
 import type { Principal } from './principal.ts'
-import { byPrincipal, type IdentityWorld } from './world.ts'
+import { byPrincipal, type IdentityDeps } from './deps.ts'
 
 export async function revokeApiKey(
-  world: IdentityWorld,
+  deps: IdentityDeps,
   principal: Principal,
   traceId: string,
   keyId: string,
 ): Promise<Decision<StoredApiKey>> {
   const scope = { orgId: principal.orgId, workspaceId: principal.workspaceId }
-  return world.db.transaction(async (tx) => {
-    const revoked = await saveKeyRevoked(tx, scope, keyId, world.now())
+  return deps.db.transaction(async (tx) => {
+    const revoked = await saveKeyRevoked(tx, scope, keyId, deps.now())
     if (revoked) {
-      await appendKeyEvent(tx, world, byPrincipal(principal, traceId), 'api_key_revoked', revoked)
+      await appendKeyEvent(tx, deps, byPrincipal(principal, traceId), 'api_key_revoked', revoked)
       return accept(revoked)
     }
     // Revoking twice is no mistake; the first time stands.

@@ -8,7 +8,7 @@ import { accepted, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from '#
 import { openAuthenticator } from './authenticate.ts'
 import { createUser } from './create-user.ts'
 import type { IdentityProvider } from './verify-token.ts'
-import { bySystem } from './world.ts'
+import { bySystem } from './deps.ts'
 
 type SigningKey = { readonly kid: string; readonly privateKey: CryptoKey; readonly publicJwk: JWK }
 

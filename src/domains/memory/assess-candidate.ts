@@ -12,7 +12,7 @@ import type { Act } from './events.ts'
 import { isSameContent } from './fact-key.ts'
 import { lockCandidate, saveCandidate } from './memory-repository.ts'
 import type { StoredCandidate } from './memory-row.ts'
-import type { MemoryWorld } from './world.ts'
+import type { MemoryDeps } from './deps.ts'
 
 /** What policy is told, and what stands in its record: never content, never the subject. */
 export type Assessment = {
@@ -28,12 +28,12 @@ export type CandidateRef = { readonly workspaceId: string; readonly candidateId:
 export const refuseNoCandidate = () => refuse('memory.candidate.not_found', 'There is no such candidate.')
 
 export async function gatherWriteFacts(
-  world: Pick<MemoryWorld, 'schemas' | 'store'>,
+  deps: Pick<MemoryDeps, 'schemas' | 'store'>,
   tx: Tx,
   candidate: StoredCandidate,
   at: Date,
 ): Promise<MemoryWriteFacts> {
-  const rival = await (world.store.within?.(tx) ?? world.store).findFact(candidate)
+  const rival = await (deps.store.within?.(tx) ?? deps.store).findFact(candidate)
   const isOver = rival?.expires_at != null && rival.expires_at <= at
   const { memory_type, scope, subject_type, sensitivity, confidence, expires_at, supersedes, schema_name } = candidate
   return {
@@ -56,22 +56,22 @@ export async function gatherWriteFacts(
           }
         : null,
     supersedes,
-    schema: schema_name === null ? null : (world.schemas.find(schema_name) ?? null),
+    schema: schema_name === null ? null : (deps.schemas.find(schema_name) ?? null),
     at,
   }
 }
 
 export function assessCandidate(
-  world: Pick<MemoryWorld, 'db' | 'newId' | 'schemas' | 'store'>,
+  deps: Pick<MemoryDeps, 'db' | 'newId' | 'schemas' | 'store'>,
   act: Act,
   { workspaceId, candidateId }: CandidateRef,
 ): Promise<Decision<Assessment>> {
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     const candidate = await lockCandidate(tx, workspaceId, candidateId)
     if (!candidate) return refuseNoCandidate()
-    const facts = await gatherWriteFacts(world, tx, candidate, act.at)
+    const facts = await gatherWriteFacts(deps, tx, candidate, act.at)
     const decision = onceAsked(candidate, facts, decideMemoryWrite(facts))
-    if (candidate.status === 'proposed') await bind(tx, world, act, candidate, facts, decision)
+    if (candidate.status === 'proposed') await bind(tx, deps, act, candidate, facts, decision)
     const reasons = decision.t === 'ask' ? decision.reasons : decision.t === 'reject' ? [decision.reason] : []
     return accept({
       decision: decision.t,
@@ -95,7 +95,7 @@ function onceAsked(
 
 async function bind(
   tx: Tx,
-  { newId }: Pick<MemoryWorld, 'newId'>,
+  { newId }: Pick<MemoryDeps, 'newId'>,
   act: Act,
   candidate: StoredCandidate,
   { conflict }: MemoryWriteFacts,

@@ -5,7 +5,7 @@ import { refuseConstraint, type Sql, statement } from '#store'
 import type { MemoryScope, MemoryType } from '#store/schema/memory'
 import { type Act, tellMemory } from './events.ts'
 import type { StoredConsent, Subject } from './memory-row.ts'
-import type { MemoryWorld } from './world.ts'
+import type { MemoryDeps } from './deps.ts'
 
 export type ConsentTo = Subject & { readonly memory_type: MemoryType; readonly scope: MemoryScope }
 
@@ -51,20 +51,20 @@ where workspace_id = $1 and subject_type = $2 and subject_id = $3 and memory_typ
 )
 
 export async function grantConsent(
-  world: Pick<MemoryWorld, 'db' | 'newId'>,
+  deps: Pick<MemoryDeps, 'db' | 'newId'>,
   act: Act,
   input: ConsentTo & { readonly workspaceId: string; readonly expires_at?: Date | undefined },
 ): Promise<Decision<StoredConsent>> {
   const { workspaceId, subject_type, subject_id, memory_type, scope, expires_at } = input
   if (expires_at && expires_at <= act.at) return refuse('memory.expiry.past', 'It would have ended already.')
   try {
-    return await world.db.transaction(async (tx) => {
+    return await deps.db.transaction(async (tx) => {
       await tx.run(retireConsent, [workspaceId, subject_type, subject_id, memory_type, scope, act.at])
-      const id = world.newId()
+      const id = deps.newId()
       const end = expires_at ?? null
       const values = [id, workspaceId, subject_type, subject_id, memory_type, scope, act.actor, act.at, end]
       const [row] = await tx.run(insertConsent, values)
-      await tellMemory(tx, world.newId, act, [
+      await tellMemory(tx, deps.newId, act, [
         {
           type: 'memory_consent_granted',
           workspaceId,
@@ -102,14 +102,14 @@ where memory_consent_id = $1 and workspace_id = $2 and revoked_at is null return
 )
 
 export function revokeConsent(
-  world: Pick<MemoryWorld, 'db' | 'newId'>,
+  deps: Pick<MemoryDeps, 'db' | 'newId'>,
   act: Act,
   { workspaceId, consentId }: { readonly workspaceId: string; readonly consentId: string },
 ): Promise<Decision<StoredConsent>> {
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     const [row] = await tx.run(revokeConsentSql, [consentId, workspaceId, act.at, act.actor])
     if (!row) return refuseAbsent()
-    await tellMemory(tx, world.newId, act, [
+    await tellMemory(tx, deps.newId, act, [
       { type: 'memory_consent_revoked', workspaceId, target: 'memory_consent', targetId: consentId },
     ])
     return accept(row)

@@ -9,7 +9,7 @@ import { findLineage } from './forget-memories.ts'
 import type { Lineage } from './forgettable.ts'
 import { listHolds, listStandingHolds, lockSubject } from './hold.ts'
 import type { StoredConsent, StoredErasure, StoredHold, Subject } from './memory-row.ts'
-import type { MemoryWorld } from './world.ts'
+import type { MemoryDeps } from './deps.ts'
 
 export type ForgetPreview = {
   readonly items: readonly KnownItem[]
@@ -21,16 +21,16 @@ export type ForgetPreview = {
 const CONSENTS_MAX = 500
 
 export async function previewForget(
-  world: Pick<MemoryWorld, 'db' | 'forgettables'>,
+  deps: Pick<MemoryDeps, 'db' | 'forgettables'>,
   workspaceId: string,
   subject: Subject,
 ): Promise<ForgetPreview> {
-  const lineage = await findLineage(world.db, workspaceId, subject)
+  const lineage = await findLineage(deps.db, workspaceId, subject)
   const items: KnownItem[] = []
-  for (const room of world.forgettables) items.push(...(await room.list(world.db, lineage)))
-  const consents = await listConsents(world.db, { workspaceId, subject, viewer: undefined, limit: CONSENTS_MAX })
-  const standing = await listStandingHolds(world.db, lineage)
-  const own = await listHolds(world.db, workspaceId, subject)
+  for (const room of deps.forgettables) items.push(...(await room.list(deps.db, lineage)))
+  const consents = await listConsents(deps.db, { workspaceId, subject, viewer: undefined, limit: CONSENTS_MAX })
+  const standing = await listStandingHolds(deps.db, lineage)
+  const own = await listHolds(deps.db, workspaceId, subject)
   const holds = [...new Map([...standing, ...own].map((hold) => [hold.memory_hold_id, hold])).values()]
   return { items, consents, holds, may_erase: countHolds(holds, items) === 0 }
 }
@@ -68,7 +68,7 @@ export type NewErasure = {
 /** In the transaction that opens its command; the command itself names the request, not the subject. */
 export async function insertErasure(
   tx: Tx,
-  newId: MemoryWorld['newId'],
+  newId: MemoryDeps['newId'],
   act: Act,
   { workspaceId, erasureId, commandId, subject }: NewErasure,
 ): Promise<Decision<StoredErasure>> {
@@ -125,18 +125,18 @@ class ErasureStopped extends Error {
 
 /** All rooms in one commit, or none; then what no commit reaches. Repeated, it gives the certificate that is there. */
 export async function eraseSubject(
-  world: MemoryWorld,
+  deps: MemoryDeps,
   act: Act,
   ref: ErasureRef & { readonly commandId: string },
 ): Promise<Decision<StoredErasure>> {
-  const erased = await eraseRows(world, act, ref).catch((error: unknown) => {
+  const erased = await eraseRows(deps, act, ref).catch((error: unknown) => {
     if (error instanceof ErasureStopped) return error.refusal
     throw error
   })
   if (!erased.ok) return erased
   // The certificate was written by this code: lists of ids by kind.
   const ids = erased.value.certificate?.['erased'] as Readonly<Record<string, readonly string[]>> | undefined
-  for (const room of world.forgettables) {
+  for (const room of deps.forgettables) {
     const settled = await room.settle?.(ref.workspaceId, ids?.[room.kind] ?? [])
     if (settled?.ok === false) return settled
   }
@@ -144,12 +144,12 @@ export async function eraseSubject(
 }
 
 function eraseRows(
-  world: MemoryWorld,
+  deps: MemoryDeps,
   act: Act,
   ref: ErasureRef & { readonly commandId: string },
 ): Promise<Decision<StoredErasure>> {
   const { workspaceId, erasureId } = ref
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     const [erasure] = await tx.run(lockErasure, [erasureId, workspaceId])
     if (!erasure || erasure.command_id !== ref.commandId) return refuseAbsent()
     if (erasure.outcome === 'erased') return accept(erasure)
@@ -160,7 +160,7 @@ function eraseRows(
     if (!free.ok) return free
     const items: KnownItem[] = []
     // Memory goes last: it holds the lineage by which the others find what is theirs.
-    for (const room of world.forgettables.toReversed()) {
+    for (const room of deps.forgettables.toReversed()) {
       const emptied = await room.erase(tx, lineage, { ...act, erasureId })
       if (!emptied.ok) throw new ErasureStopped(emptied)
       items.push(...emptied.value)
@@ -168,7 +168,7 @@ function eraseRows(
     const { document, hash } = writeCertificate({ erasureId, subjectDigest: erasure.subject_digest, items, at: act.at })
     const [closed] = await tx.run(closeErasure, [erasureId, workspaceId, 'erased', act.at, document, hash])
     if (!closed) return refuseAbsent()
-    await tellMemory(tx, world.newId, act, [
+    await tellMemory(tx, deps.newId, act, [
       {
         type: 'memory_erased',
         workspaceId,

@@ -6,7 +6,7 @@ import { type Act, tellMemory } from './events.ts'
 import type { Lineage } from './forgettable.ts'
 import type { StoredHold, Subject } from './memory-row.ts'
 import type { MemoryStore } from './memory-store.ts'
-import type { MemoryWorld } from './world.ts'
+import type { MemoryDeps } from './deps.ts'
 
 const lockSubjectSql = statement<never>('memory_lock_subject', `select pg_advisory_xact_lock($1::bigint)`)
 
@@ -46,7 +46,7 @@ values ($1, $2, $3, $4, $5, $6, $7) returning *`,
 )
 
 export function placeHold(
-  world: Pick<MemoryWorld, 'db' | 'newId'>,
+  deps: Pick<MemoryDeps, 'db' | 'newId'>,
   act: Act,
   {
     workspaceId,
@@ -54,12 +54,12 @@ export function placeHold(
     reason,
   }: { readonly workspaceId: string; readonly subject: Subject; readonly reason: string },
 ): Promise<Decision<StoredHold>> {
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     await lockSubject(tx, workspaceId, subject)
-    const id = world.newId()
+    const id = deps.newId()
     const values = [id, workspaceId, subject.subject_type, subject.subject_id, reason, act.actor, act.at]
     const [row] = await tx.run(insertHold, values)
-    await tellMemory(tx, world.newId, act, [
+    await tellMemory(tx, deps.newId, act, [
       { type: 'memory_hold_placed', workspaceId, target: 'memory_hold', targetId: id },
     ])
     return row ? accept(row) : refuseAbsent()
@@ -75,14 +75,14 @@ where memory_hold_id = $1 and workspace_id = $2 and released_at is null returnin
 )
 
 export function releaseHold(
-  world: Pick<MemoryWorld, 'db' | 'newId'>,
+  deps: Pick<MemoryDeps, 'db' | 'newId'>,
   act: Act,
   { workspaceId, holdId }: { readonly workspaceId: string; readonly holdId: string },
 ): Promise<Decision<StoredHold>> {
-  return world.db.transaction(async (tx) => {
+  return deps.db.transaction(async (tx) => {
     const [row] = await tx.run(releaseHoldSql, [holdId, workspaceId, act.at, act.actor])
     if (!row) return refuseAbsent()
-    await tellMemory(tx, world.newId, act, [
+    await tellMemory(tx, deps.newId, act, [
       { type: 'memory_hold_released', workspaceId, target: 'memory_hold', targetId: holdId },
     ])
     return accept(row)

@@ -101,5 +101,5 @@ export {
 } from './search-memory.ts'
 export { parseSubject, showSubject } from './subject.ts'
 export { detectVectorSupport, type VectorSupport } from './vector-support.ts'
-export { type MemoryDeps, type MemoryWorld, openMemory } from './world.ts'
+export { type MemoryOptions, type MemoryDeps, openMemory } from './deps.ts'
 export { unwriteMemory, type WriteMemory, writeMemory, type Written } from './write-memory.ts'

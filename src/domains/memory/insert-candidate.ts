@@ -7,7 +7,7 @@ import { lacksConsent, sayConsentMissing } from './decide-memory-write.ts'
 import { type Act, type MemoryFact, tellMemory } from './events.ts'
 import { shareSubjects, subjectsOf } from './hold.ts'
 import { candidateColumns, type StoredCandidate } from './memory-row.ts'
-import type { MemoryWorld } from './world.ts'
+import type { MemoryDeps } from './deps.ts'
 
 /** The same key gives the same candidate, so that a repeated request meets its own. */
 export function candidateIdOf(workspaceId: string, key: string): string {
@@ -33,7 +33,7 @@ returning ${candidateColumns}`,
 
 export async function insertCandidate(
   tx: Tx,
-  { newId, store, schemas }: Pick<MemoryWorld, 'newId' | 'store' | 'schemas'>,
+  { newId, store, schemas }: Pick<MemoryDeps, 'newId' | 'store' | 'schemas'>,
   act: Act,
   { workspaceId, candidateId, commandId, memory, agent }: NewCandidate,
 ): Promise<Decision<StoredCandidate>> {

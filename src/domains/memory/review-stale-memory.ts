@@ -4,7 +4,7 @@ import type { MemoryType } from '#store/schema/memory'
 import { type Act, tellMemory } from './events.ts'
 import { saveRecord } from './memory-repository.ts'
 import { recordColumns, type StoredMemory } from './memory-row.ts'
-import type { MemoryWorld } from './world.ts'
+import type { MemoryDeps } from './deps.ts'
 
 /** Confidence halves in half a year without a word; below a quarter it is a guess. */
 export const HALF_LIFE_DAYS = 180
@@ -51,7 +51,7 @@ where workspace_id = $1 and memory_id = $2 and status = 'active' and expires_at 
 const FIRST = '00000000-0000-0000-0000-000000000000'
 
 export async function reviewStaleMemory(
-  world: Pick<MemoryWorld, 'db' | 'newId'>,
+  deps: Pick<MemoryDeps, 'db' | 'newId'>,
   act: Act,
   {
     workspaceId,
@@ -59,17 +59,17 @@ export async function reviewStaleMemory(
     signal,
   }: { readonly workspaceId: string; readonly commandId: string; readonly signal: AbortSignal },
 ): Promise<Review> {
-  const expired = await expireOverdue(world, act, workspaceId, signal)
+  const expired = await expireOverdue(deps, act, workspaceId, signal)
   let stale = 0
   for (let last = FIRST; !signal.aborted; ) {
-    const page = await world.db.run(listAging, [workspaceId, last])
+    const page = await deps.db.run(listAging, [workspaceId, last])
     const end = new Date(act.at.getTime() + GRACE_DAYS * DAY_MS)
     for (const record of page.filter((each) => decideDecay(each, act.at).isStale))
-      stale += (await world.db.run(setEnd, [workspaceId, record.memory_id, record.updated_at, end])).length
+      stale += (await deps.db.run(setEnd, [workspaceId, record.memory_id, record.updated_at, end])).length
     if (page.length < BATCH) break
     last = page.at(-1)?.memory_id ?? FIRST
   }
-  await tellMemory(world.db, world.newId, act, [
+  await tellMemory(deps.db, deps.newId, act, [
     {
       type: 'memory_reviewed',
       workspaceId,
@@ -83,7 +83,7 @@ export async function reviewStaleMemory(
 }
 
 async function expireOverdue(
-  { db, newId }: Pick<MemoryWorld, 'db' | 'newId'>,
+  { db, newId }: Pick<MemoryDeps, 'db' | 'newId'>,
   act: Act,
   workspaceId: string,
   signal: AbortSignal,

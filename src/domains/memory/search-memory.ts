@@ -8,7 +8,7 @@ import type { StoredMemory, Subject } from './memory-row.ts'
 import type { FoundMemory, MemoryQuery, MemoryStore, ReadNote, SearchScope } from './memory-store.ts'
 import { decideRead, type RunScope } from './run-scope.ts'
 import { refuseAbsent } from './store-refusals.ts'
-import type { MemoryWorld } from './world.ts'
+import type { MemoryDeps } from './deps.ts'
 
 export type PersonReading = {
   readonly kind: 'person'
@@ -45,7 +45,7 @@ export function kindOfQuery(input: Omit<SearchMemory, 'workspaceId' | 'limit'>):
 }
 
 export async function searchMemory(
-  world: MemoryWorld,
+  deps: MemoryDeps,
   reader: Reader,
   input: SearchMemory,
 ): Promise<Decision<readonly FoundMemory[]>> {
@@ -56,16 +56,16 @@ export async function searchMemory(
       : accept({ limit: input.limit })
   if (!allowed.ok) return allowed
   const query: MemoryQuery | null =
-    input.text === undefined ? null : { text: input.text, embedding: await embed(world.embedder, input.text) }
-  const scope = scopeOf(world, reader, input)
-  const note = noteOf(world, reader, kind)
-  const find = (store: MemoryStore, tx?: Tx) => searchNoted(world, store, scope, query, allowed.value.limit, note, tx)
-  return accept(reader.kind === 'run' ? await readAsRun(world, reader, scope, note, find) : await find(world.store))
+    input.text === undefined ? null : { text: input.text, embedding: await embed(deps.embedder, input.text) }
+  const scope = scopeOf(deps, reader, input)
+  const note = noteOf(deps, reader, kind)
+  const find = (store: MemoryStore, tx?: Tx) => searchNoted(deps, store, scope, query, allowed.value.limit, note, tx)
+  return accept(reader.kind === 'run' ? await readAsRun(deps, reader, scope, note, find) : await find(deps.store))
 }
 
-function scopeOf(world: MemoryWorld, reader: Reader, input: SearchMemory): SearchScope {
+function scopeOf(deps: MemoryDeps, reader: Reader, input: SearchMemory): SearchScope {
   const { workspaceId, subject, memoryTypes, taskType, connector } = input
-  const base = { workspaceId, at: world.now(), taskType, connector }
+  const base = { workspaceId, at: deps.now(), taskType, connector }
   if (reader.kind === 'person') {
     return { ...base, subject, memoryTypes, viewer: reader.seesAll ? undefined : reader.userId }
   }
@@ -74,7 +74,7 @@ function scopeOf(world: MemoryWorld, reader: Reader, input: SearchMemory): Searc
   return { ...base, subject: { subject_type, subject_id }, memoryTypes: types, schemaNames: read }
 }
 
-function noteOf({ newId }: MemoryWorld, reader: Reader, kind: MemoryQueryKind): ReadNote {
+function noteOf({ newId }: MemoryDeps, reader: Reader, kind: MemoryQueryKind): ReadNote {
   const isRun = reader.kind === 'run'
   return {
     readId: newId(),
@@ -93,7 +93,7 @@ values ($1, $2, $3, $4, $5, $6, $7, $8)`,
 
 /** One statement where the store is in this database; otherwise the record is committed before anything is handed out. */
 async function searchNoted(
-  { db }: MemoryWorld,
+  { db }: MemoryDeps,
   store: MemoryStore,
   scope: SearchScope,
   query: MemoryQuery | null,
@@ -118,22 +118,22 @@ const NO_TYPE = 'none'
 
 /** Behind row security, with its step and its audit in the same commit. */
 function readAsRun(
-  world: MemoryWorld,
+  deps: MemoryDeps,
   { agentRunId, scope: run, stepIndex, traceId }: RunReading,
   scope: SearchScope,
   note: ReadNote,
   find: (store: MemoryStore, tx: Tx) => Promise<readonly FoundMemory[]>,
 ): Promise<readonly FoundMemory[]> {
-  return scoped(world.db, scope.workspaceId).transaction(async (tx) => {
+  return scoped(deps.db, scope.workspaceId).transaction(async (tx) => {
     const types = run.allowed_memory_types.join(',') || NO_TYPE
     await tx.run(narrowTransaction, [`${run.subject_type}:${run.subject_id}`, types])
-    const found = await find(world.store.within?.(tx) ?? world.store, tx)
+    const found = await find(deps.store.within?.(tx) ?? deps.store, tx)
     const payload = { query_kind: note.kind, memory_ids: found.map(({ memory_id }) => memory_id) }
     const about = { workspaceId: scope.workspaceId, target: 'memory_read', targetId: note.readId }
     const links = { agent_run_id: agentRunId }
     const act = { actor: note.reader, actorKind: 'worker', traceId, at: scope.at } as const
     const step = stepIndex === undefined ? [] : [{ ...links, step_index: stepIndex }]
-    await tellMemory(tx, world.newId, act, [
+    await tellMemory(tx, deps.newId, act, [
       { ...about, type: 'memory_read', payload, links },
       ...step.map((at) => ({
         ...about,
@@ -148,15 +148,15 @@ function readAsRun(
 
 /** One memory by its id, in whatever state; noted like every read. */
 export async function readMemory(
-  world: MemoryWorld,
+  deps: MemoryDeps,
   reader: PersonReading,
   { workspaceId, memoryId }: { readonly workspaceId: string; readonly memoryId: string },
 ): Promise<Decision<StoredMemory>> {
-  const found = await world.store.get({ workspaceId, memoryId })
+  const found = await deps.store.get({ workspaceId, memoryId })
   const isPrivate = found?.scope === 'user' && found.subject_type === 'user' && found.subject_id !== reader.userId
   const shown = found && (reader.seesAll || !isPrivate) ? found : undefined
-  const { readId, reader: who, kind, traceId } = noteOf(world, reader, 'id')
+  const { readId, reader: who, kind, traceId } = noteOf(deps, reader, 'id')
   const ids = shown ? [shown.memory_id] : []
-  await world.db.run(insertRead, [readId, workspaceId, who, null, kind, traceId, world.now(), ids])
+  await deps.db.run(insertRead, [readId, workspaceId, who, null, kind, traceId, deps.now(), ids])
   return shown ? accept(shown) : refuseAbsent()
 }

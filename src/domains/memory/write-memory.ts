@@ -9,40 +9,40 @@ import { shareSubjects, subjectsOf } from './hold.ts'
 import { findCandidate, lockCandidate, saveCandidate } from './memory-repository.ts'
 import type { StoredCandidate } from './memory-row.ts'
 import type { Embedding, MemoryStore, NewMemory } from './memory-store.ts'
-import type { MemoryWorld } from './world.ts'
+import type { MemoryDeps } from './deps.ts'
 
 export type Written = { readonly memory_id: string; readonly memory_candidate_id: string; readonly is_new: boolean }
 
 export type WriteMemory = CandidateRef & { readonly commandId: string }
 
 /** A refusal leaves the candidate rejected: the command that asked cannot be repeated into a yes. */
-export async function writeMemory(world: MemoryWorld, act: Act, input: WriteMemory): Promise<Decision<Written>> {
-  const seen = await findCandidate(world.db, input.workspaceId, input.candidateId)
+export async function writeMemory(deps: MemoryDeps, act: Act, input: WriteMemory): Promise<Decision<Written>> {
+  const seen = await findCandidate(deps.db, input.workspaceId, input.candidateId)
   if (!seen || seen.command_id !== input.commandId) return refuseNoCandidate()
   // Outside the transaction: an embedder is a call to somewhere else.
-  const embedding = seen.status === 'accepted' ? undefined : await embed(world.embedder, textOf(seen.content))
-  return world.db.transaction(async (tx) => {
-    const store = world.store.within?.(tx) ?? world.store
+  const embedding = seen.status === 'accepted' ? undefined : await embed(deps.embedder, textOf(seen.content))
+  return deps.db.transaction(async (tx) => {
+    const store = deps.store.within?.(tx) ?? deps.store
     await shareSubjects(tx, input.workspaceId, [seen, ...(await subjectsOf(store, input.workspaceId, seen))])
     const candidate = await lockCandidate(tx, input.workspaceId, input.candidateId)
     if (!candidate) return refuseNoCandidate()
     if (candidate.memory_id !== null) return accept(written(candidate, candidate.memory_id, false))
     if (candidate.status !== 'proposed' && candidate.status !== 'awaiting_approval') return refuseDecided(candidate)
-    const made = await decideAndInsert(world, tx, store, act, candidate, embedding)
+    const made = await decideAndInsert(deps, tx, store, act, candidate, embedding)
     if (!made.ok) {
-      await saveCandidate(tx, candidate, 'rejected', { act, newId: world.newId, payload: { reason: made.reason } })
+      await saveCandidate(tx, candidate, 'rejected', { act, newId: deps.newId, payload: { reason: made.reason } })
       return made
     }
     const { memory_id, is_new } = made.value
-    await saveCandidate(tx, candidate, 'accepted', { act, newId: world.newId, set: { memory_id } })
+    await saveCandidate(tx, candidate, 'accepted', { act, newId: deps.newId, set: { memory_id } })
     if (is_new) {
-      await tellMemory(tx, world.newId, act, [
+      await tellMemory(tx, deps.newId, act, [
         {
           type: 'memory_written',
           workspaceId: input.workspaceId,
           target: 'memory',
           targetId: memory_id,
-          payload: { memory_type: candidate.memory_type, scope: candidate.scope, store: world.store.name },
+          payload: { memory_type: candidate.memory_type, scope: candidate.scope, store: deps.store.name },
           links: { command_id: candidate.command_id },
         },
       ])
@@ -52,14 +52,14 @@ export async function writeMemory(world: MemoryWorld, act: Act, input: WriteMemo
 }
 
 async function decideAndInsert(
-  world: MemoryWorld,
+  deps: MemoryDeps,
   tx: Tx,
   store: MemoryStore,
   act: Act,
   candidate: StoredCandidate,
   embedding: Embedding | undefined,
 ): Promise<Decision<Written>> {
-  const facts = await gatherWriteFacts(world, tx, candidate, act.at)
+  const facts = await gatherWriteFacts(deps, tx, candidate, act.at)
   const course = decideEffect(candidate, facts, decideMemoryWrite(facts))
   if (!course.ok) return course
   if (course.value.t === 'known') {
@@ -149,15 +149,15 @@ function refuseDecided({ status }: StoredCandidate): Refusal {
 
 /** Takes back what this candidate wrote; a record that was there before it stays. */
 export async function unwriteMemory(
-  world: MemoryWorld,
+  deps: MemoryDeps,
   act: Act,
   { workspaceId, candidateId }: CandidateRef,
 ): Promise<Decision<{ readonly memory_id: string | null }>> {
-  const candidate = await findCandidate(world.db, workspaceId, candidateId)
+  const candidate = await findCandidate(deps.db, workspaceId, candidateId)
   if (!candidate) return refuseNoCandidate()
   const isOwn = candidate.memory_id === candidate.memory_candidate_id
   if (!isOwn) return accept({ memory_id: null })
-  const gone = await world.store.delete({ workspaceId, memoryId: candidate.memory_candidate_id }, act)
+  const gone = await deps.store.delete({ workspaceId, memoryId: candidate.memory_candidate_id }, act)
   if (!gone.ok && gone.code !== 'machine.move.illegal') return gone
   return accept({ memory_id: candidate.memory_id })
 }

@@ -23,7 +23,7 @@ const soon = { reservedBy: 'a test', timeoutMs: 0, sleep }
 const ask = (scheduler: Scheduler, body = {}) => askForDirect(scheduler, { job_type: 'story', ...body }, soon)
 
 function aGuest(owner: Scheduler): Scheduler {
-  return must(openScheduler({ file: owner.db.file, world: owner.world, role: 'guest' }))
+  return must(openScheduler({ file: owner.db.file, deps: owner.deps, role: 'guest' }))
 }
 
 describe('beside a running scheduler', () => {

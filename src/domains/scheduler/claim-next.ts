@@ -76,7 +76,7 @@ function claimJob(scheduler: Scheduler, tx: Tx, now: number): StoredJob | undefi
 
 /** Undefined when the row cannot be worked on: it is closed as FAILED in this transaction, and the queue goes on. */
 export function startRun(scheduler: Scheduler, tx: Tx, job: StoredJob, now: number): ClaimedRun | undefined {
-  const runId = scheduler.world.newId()
+  const runId = scheduler.deps.newId()
   tx.run(insertRun, { run_id: runId, job_id: job.job_id, template_id: job.template_id, params: job.params, now })
   const params = parseGuardedObject(job.params)
   if (!params.ok) {

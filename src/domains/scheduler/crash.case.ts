@@ -12,7 +12,7 @@ import { createTemplate } from './define-template.ts'
 import { fireDueSchedules } from './fire-due-schedules.ts'
 import { finishRun } from './finish-run.ts'
 import { openScheduler } from './open-scheduler.ts'
-import type { SchedulerFault } from './points.ts'
+import type { SchedulerFault } from './failpoints.ts'
 import { recover } from './recover.ts'
 import { releaseReservation, renewReservation, reserve } from './reservations.ts'
 import { must } from './scheduler.case.ts'
@@ -34,7 +34,7 @@ const now = () => new Date(nowMs)
 const scheduler = must(
   openScheduler({
     file: plan.file,
-    world: { now, random: () => 0.5, newId: uuidV7Generator(() => new Date(), randomBytes) },
+    deps: { now, random: () => 0.5, newId: uuidV7Generator(() => new Date(), randomBytes) },
     points: { faults: plan.faults, coverFile: plan.coverFile },
   }),
 )

@@ -23,7 +23,7 @@ export function createSchedule(scheduler: Scheduler, body: z.input<typeof schedu
     if (!next.ok) return next
     const saved = insertSchedule(tx, {
       ...rowOf(parsed.value),
-      schedule_id: scheduler.world.newId(),
+      schedule_id: scheduler.deps.newId(),
       next_trigger_at: next.value,
       now,
     })

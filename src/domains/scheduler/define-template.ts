@@ -19,7 +19,7 @@ export function createTemplate(scheduler: Scheduler, body: z.input<typeof templa
     const type = requireJobType(tx, job_type)
     if (!type.ok) return type
     const saved = insertTemplate(tx, {
-      template_id: scheduler.world.newId(),
+      template_id: scheduler.deps.newId(),
       name,
       job_type,
       params: JSON.stringify(params),

@@ -41,7 +41,7 @@ export function recordDeliveryFailure(
     const decision = decideRetry(outboxRetry, {
       attempt: Math.max(1, row.attempts),
       errorClass: 'transient_connector_error',
-      random: scheduler.world.random,
+      random: scheduler.deps.random,
     })
     if (decision.retry) saveNotificationDelay(tx, notificationId, now + decision.delayMs, lastError)
     else saveNotificationEnd(tx, notificationId, { status: 'DEAD', now, lastError })

@@ -5,7 +5,7 @@ import { claimNext } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
 import { registerJobType } from './job-types.ts'
 import { readJob } from './list-jobs.ts'
-import { SchedulerFaultInjected, type SchedulerPoint } from './points.ts'
+import { SchedulerFaultInjected, type SchedulerPoint } from './failpoints.ts'
 import { releaseReservation, reserve } from './reservations.ts'
 import {
   aFile,

@@ -140,7 +140,7 @@ export function planRetry(
     exitCode,
     ruledOut:
       ruledOut ?? (job.reservation_id !== null ? 'direct' : isGroupHalted(tx, job) ? 'group_halted' : undefined),
-    random: scheduler.world.random,
+    random: scheduler.deps.random,
   })
 }
 
@@ -160,7 +160,7 @@ export function applyRetry(
   if (plan.verdict !== 'retry') return null
   const isDelayed = plan.delayMs > 0
   const retry = tx.one(insertRetryJob, {
-    job_id: scheduler.world.newId(),
+    job_id: scheduler.deps.newId(),
     failed_job_id: job.job_id,
     now,
     hold: isDelayed ? 'delay' : null,

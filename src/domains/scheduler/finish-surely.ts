@@ -42,7 +42,7 @@ export async function finishRunSurely(
       alert({ runId, end, attempts: attempt, refusal: finished })
       return finished
     }
-    await sleep(delayAfter(backoff, attempt, scheduler.world.random))
+    await sleep(delayAfter(backoff, attempt, scheduler.deps.random))
   }
 }
 

@@ -78,7 +78,7 @@ export {
   SchedulerFaultInjected,
   type SchedulerPoint,
   schedulerPoints,
-} from './points.ts'
+} from './failpoints.ts'
 export { openProcessTable, type ProcessTable, RUN_VARIABLE } from './process-table.ts'
 export { type Pruned, pruneRuns } from './prune-runs.ts'
 export { openQueueCache, type QueueCache } from './queue-cache.ts'
@@ -99,7 +99,7 @@ export { retryJob } from './retry-job.ts'
 export { type StopReason, stopReasons, type Wait } from './run-child.ts'
 export { type RunDirect, runDirect } from './run-direct.ts'
 export type { HandlerContext, HandlerResult, JobHandler, JobHandlers } from './run-handler.ts'
-export { type JobWorld, type RunningJob, SHUTDOWN_ERROR } from './run-job.ts'
+export { type JobDeps, type RunningJob, SHUTDOWN_ERROR } from './run-job.ts'
 export { runFolderOf } from './run-log.ts'
 export { type RunEvent, type RunScheduler, runScheduler, type RunSummary } from './run-scheduler.ts'
 export type { ClaimedRun, OrphanEnd, ProcessIdentity, RunnerPort } from './runner-port.ts'
@@ -123,7 +123,7 @@ export {
   toScheduleView,
   toTemplateView,
 } from './schedule-views.ts'
-export type { Scheduler, SchedulerRole, SchedulerSettings, SchedulerWorld } from './scheduler.ts'
+export type { Scheduler, SchedulerRole, SchedulerSettings, SchedulerDeps } from './scheduler.ts'
 export { type Deliver, signNotification, type Webhook, webhookDeliver } from './send-notifications.ts'
 export { startDirectJob } from './start-direct-job.ts'
 export { requestStop } from './stop-request.ts'

@@ -9,7 +9,7 @@ import { checkInvariants } from './check-invariants.ts'
 import { claimNext } from './claim-next.ts'
 import type { CrashPlan } from './crash.case.ts'
 import { listQueue } from './list-jobs.ts'
-import { schedulerPoints, type SchedulerFault } from './points.ts'
+import { schedulerPoints, type SchedulerFault } from './failpoints.ts'
 import { recover } from './recover.ts'
 import { aClock, aFolder, must, openTest, rowsOf, START } from './scheduler.case.ts'
 

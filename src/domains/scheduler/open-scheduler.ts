@@ -9,15 +9,15 @@ import { checkPlace, createFile } from './file-place.ts'
 import { defaultJobTypes, type JobTypeBody, saveJobType } from './job-types.ts'
 import { examineFile, isCurrent, migrate } from './migrate.ts'
 import { type OwnerLock, takeOwnerLock } from './owner-lock.ts'
-import { openPoints, type PointPlan } from './points.ts'
-import type { Scheduler, SchedulerRole, SchedulerSettings, SchedulerWorld } from './scheduler.ts'
+import { openFailpoints, type PointPlan } from './failpoints.ts'
+import type { Scheduler, SchedulerRole, SchedulerSettings, SchedulerDeps } from './scheduler.ts'
 import { explainSqliteFault } from './sqlite-fault.ts'
 import { statement } from './statement.ts'
 
 export type OpenScheduler = {
   /** A path on a local disk, or `:memory:` for a scheduler that forgets everything. */
   readonly file: string
-  readonly world: SchedulerWorld
+  readonly deps: SchedulerDeps
   readonly role?: SchedulerRole
   readonly settings?: Partial<SchedulerSettings>
   /** Registered on opening, for an owner; without a list `story` and `research`. */
@@ -104,14 +104,14 @@ function asScheduler(
   db: Database,
   lock: OwnerLock | undefined,
   settings: SchedulerSettings,
-  { world, role = 'owner', points }: OpenScheduler,
+  { deps, role = 'owner', points }: OpenScheduler,
 ): Scheduler {
   return {
     db,
-    world,
+    deps,
     settings,
     role,
-    pass: openPoints(points),
+    pass: openFailpoints(points),
     recovery: { isDone: false },
     close: () => close(db, lock),
   }
@@ -127,7 +127,7 @@ function prepareFile(db: Database, options: OpenScheduler, isAlone: boolean): De
   const applied = examineFile(db)
   if (!applied.ok) return applied
   db.useWal()
-  const now = options.world.now().getTime()
+  const now = options.deps.now().getTime()
   if (!isCurrent(applied.value)) {
     if (!isAlone) {
       return refuse('scheduler.file.older', `${db.file} is being used by an older Concord`, {

@@ -74,7 +74,7 @@ test('the loop prunes by itself, also while nothing else is to do', async () => 
   const scheduler = aRealScheduler([aShellType('echo hello')])
   must(submitJob(scheduler, { job_type: 'story' }))
   await runUntilIdle(scheduler)
-  const later = { ...scheduler, world: { ...scheduler.world, now: () => new Date(Date.now() + 60 * DAY_MS) } }
+  const later = { ...scheduler, world: { ...scheduler.deps, now: () => new Date(Date.now() + 60 * DAY_MS) } }
   const events = await runUntilIdle(later)
   const pruned = events.find((event) => event.kind === 'pruned')
   assert.ok(pruned?.kind === 'pruned' && pruned.pruned.logs === 1 && pruned.pruned.notifications === 1)

@@ -48,7 +48,7 @@ function connect(): Scheduler {
   const now = () => new Date()
   const world = { now, random: Math.random, newId: uuidV7Generator(now, randomBytes) }
   const opened = must(
-    openScheduler({ file: task.file, role: 'guest', world, busyTimeoutMs: 60_000, settings: { workers: 1_000 } }),
+    openScheduler({ file: task.file, role: 'guest', deps: world, busyTimeoutMs: 60_000, settings: { workers: 1_000 } }),
   )
   return { ...opened, role: 'owner', recovery: { isDone: true } }
 }

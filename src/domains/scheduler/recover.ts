@@ -89,7 +89,7 @@ function failInterrupted(
   end: OrphanEnd,
   now: number,
 ): void {
-  const runId = run?.run_id ?? scheduler.world.newId()
+  const runId = run?.run_id ?? scheduler.deps.newId()
   if (!run) {
     const { job_id, template_id, params } = job
     tx.run(insertRun, { run_id: runId, job_id, template_id, params, now: job.started_at ?? now })

@@ -30,7 +30,7 @@ export function reserve(scheduler: Scheduler, body: z.input<typeof reserveBody>)
     // One that nobody renewed is over; it need not wait for the next tick of the dispatcher.
     expireStale(scheduler, tx, now)
     const reservation = insertReservation(tx, {
-      reservation_id: scheduler.world.newId(),
+      reservation_id: scheduler.deps.newId(),
       reserved_by,
       now,
       expires_at: now + expires_in,

@@ -8,14 +8,14 @@ import type { directJobBody } from './contract.ts'
 import type { FinishedRun } from './finish-run.ts'
 import { finishRunSurely, type OutcomeAlert } from './finish-surely.ts'
 import { releaseReservation, renewReservation } from './reservations.ts'
-import { type JobWorld, type RunningJob, startJob } from './run-job.ts'
+import { type JobDeps, type RunningJob, startJob } from './run-job.ts'
 import type { ClaimedRun } from './runner-port.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import { startDirectJob } from './start-direct-job.ts'
 import { type Sleep, waitForReservation } from './wait-for-reservation.ts'
 
 export type RunDirect = {
-  readonly world: JobWorld
+  readonly deps: JobDeps
   readonly reservedBy: string
   /** How long it waits for the slot: for other direct executions, and for the job of the queue that is in flight. */
   readonly timeoutMs: number
@@ -29,9 +29,9 @@ const LOOK_MS = 50
 export async function runDirect(
   scheduler: Scheduler,
   body: z.input<typeof directJobBody>,
-  { world, reservedBy, timeoutMs, stop, onStart, alert }: RunDirect,
+  { deps, reservedBy, timeoutMs, stop, onStart, alert }: RunDirect,
 ): Promise<Decision<FinishedRun>> {
-  const sleep: Sleep = (ms) => world.wait(ms, new AbortController().signal)
+  const sleep: Sleep = (ms) => deps.wait(ms, new AbortController().signal)
   const until = nowMs(scheduler) + timeoutMs
   const reserved = await waitForReservation(scheduler, { reserved_by: reservedBy }, { timeoutMs, sleep })
   if (!reserved.ok) return reserved
@@ -41,13 +41,13 @@ export async function runDirect(
     releaseReservation(scheduler, reservation_id)
     return started
   }
-  const job = startJob(scheduler, world, started.value)
+  const job = startJob(scheduler, deps, started.value)
   onStart?.(job)
   const end = () => job.end('stopped')
   stop.addEventListener('abort', end, { once: true })
   if (stop.aborted) end()
   const over = new AbortController()
-  const renewing = renewUntil(scheduler, reservation_id, world, over.signal)
+  const renewing = renewUntil(scheduler, reservation_id, deps, over.signal)
   const outcome = await job.ended.finally(() => over.abort())
   scheduler.pass('run.ended')
   stop.removeEventListener('abort', end)
@@ -73,9 +73,9 @@ async function startInSlot(
 }
 
 /** A third of its time: two renewals may fail before the queue starts beside it. */
-async function renewUntil(scheduler: Scheduler, reservationId: string, world: JobWorld, over: AbortSignal) {
+async function renewUntil(scheduler: Scheduler, reservationId: string, deps: JobDeps, over: AbortSignal) {
   while (!over.aborted) {
-    await world.wait(scheduler.settings.reservationMs / 3, over)
+    await deps.wait(scheduler.settings.reservationMs / 3, over)
     if (!over.aborted) renewReservation(scheduler, reservationId)
   }
 }

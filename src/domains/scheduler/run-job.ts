@@ -16,7 +16,7 @@ import { type CommandPlan, planCommand } from './runner-settings.ts'
 import type { ClaimedRun } from './runner-port.ts'
 import type { Scheduler } from './scheduler.ts'
 
-export type JobWorld = {
+export type JobDeps = {
   /** In-process work by job type; it comes before the command of the type. */
   readonly handlers: JobHandlers
   /** What commands may be allowed to see; see `runner-settings.ts`. */
@@ -36,25 +36,25 @@ export type RunningJob = {
   killNow(): void
 }
 
-export function startJob(scheduler: Scheduler, world: JobWorld, run: ClaimedRun): RunningJob {
-  const { handlers, runFolder, wait } = world
+export function startJob(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun): RunningJob {
+  const { handlers, runFolder, wait } = deps
   const handler = Object.hasOwn(handlers, run.job.job_type) ? handlers[run.job.job_type] : undefined
   if (handler) {
     const log = openRunLog(runLogPath(runFolder, run.runId), HANDLER_LOG_MAX_BYTES)
     recordLogPath(scheduler, run.runId, log.path)
     return startHandler({ run, handler, log, wait })
   }
-  const plan = planOf(scheduler, world, run)
+  const plan = planOf(scheduler, deps, run)
   if (!plan.ok) {
     const error = plan.hint === undefined ? plan.reason : `${plan.reason}. ${plan.hint}`
     return never(run, { outcome: 'failed', error, errorClass: 'validation_error' })
   }
-  return startCommand(scheduler, world, run, plan.value)
+  return startCommand(scheduler, deps, run, plan.value)
 }
 
 const HANDLER_LOG_MAX_BYTES = 10 * 1_048_576
 
-function planOf(scheduler: Scheduler, world: JobWorld, run: ClaimedRun): Decision<CommandPlan> {
+function planOf(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun): Decision<CommandPlan> {
   const { job, params } = run
   const type = scheduler.db.read((reader) => requireJobType(reader, job.job_type))
   if (!type.ok) return type
@@ -67,15 +67,15 @@ function planOf(scheduler: Scheduler, world: JobWorld, run: ClaimedRun): Decisio
   }
   const settings: Decision<JsonObject> = parseGuardedObject(runner)
   if (!settings.ok) return settings
-  const plan = planCommand({ jobType: job.job_type, runner: settings.value, params, environment: world.environment })
+  const plan = planCommand({ jobType: job.job_type, runner: settings.value, params, environment: deps.environment })
   if (!plan.ok) return plan
-  return accept({ ...plan.value, cwd: resolve(world.folder, plan.value.cwd ?? '.') })
+  return accept({ ...plan.value, cwd: resolve(deps.folder, plan.value.cwd ?? '.') })
 }
 
-function startCommand(scheduler: Scheduler, world: JobWorld, run: ClaimedRun, plan: CommandPlan): RunningJob {
+function startCommand(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun, plan: CommandPlan): RunningJob {
   const { runId, job, params, attempt } = run
-  const log = openRunLog(runLogPath(world.runFolder, runId), plan.logMaxBytes)
-  const artifactList = join(world.runFolder, `${runId}.artifacts`)
+  const log = openRunLog(runLogPath(deps.runFolder, runId), plan.logMaxBytes)
+  const artifactList = join(deps.runFolder, `${runId}.artifacts`)
   const child = startChild({
     plan,
     environment: {
@@ -87,10 +87,10 @@ function startCommand(scheduler: Scheduler, world: JobWorld, run: ClaimedRun, pl
     },
     input: `${JSON.stringify(params)}\n`,
     log,
-    wait: world.wait,
+    wait: deps.wait,
   })
   scheduler.pass('run.started')
-  recordChild(scheduler, world, runId, child)
+  recordChild(scheduler, deps, runId, child)
   // What cannot be recorded is no reason to end the child: it is found by the id of its run as well.
   recordLogPath(scheduler, runId, log.path)
   scheduler.pass('run.recorded')
@@ -103,7 +103,7 @@ function startCommand(scheduler: Scheduler, world: JobWorld, run: ClaimedRun, pl
   return { run, ended, end: child.end, killNow: child.killNow }
 }
 
-function recordChild(scheduler: Scheduler, { table }: JobWorld, runId: string, { pid }: RunningChild): void {
+function recordChild(scheduler: Scheduler, { table }: JobDeps, runId: string, { pid }: RunningChild): void {
   if (pid === undefined) return
   const startedAt = table.startOf(pid)
   // Null: it has ended already; its exit is on its way.

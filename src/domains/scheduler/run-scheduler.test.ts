@@ -241,7 +241,7 @@ test('[SCH-101] [SCH-103] a direct execution runs with the queue held back, and 
   const scheduler = aRealScheduler([aShellType(`until [ -e ${folder}/renewed ]; do sleep 0.02; done`)])
   const queued = must(submitJob(scheduler, { job_type: 'story' }))
   scheduler.recovery.isDone = true
-  const world = {
+  const deps = {
     handlers: {},
     environment: process.env,
     folder: '.',
@@ -251,7 +251,7 @@ test('[SCH-101] [SCH-103] a direct execution runs with the queue held back, and 
     wait: (ms: number, signal: AbortSignal) => wait(ms === scheduler.settings.reservationMs / 3 ? 10 : ms, signal),
   }
   const options = {
-    world,
+    deps,
     reservedBy: 'test',
     timeoutMs: 60_000,
     stop: new AbortController().signal,

@@ -18,7 +18,7 @@ import { recover, type RecoveryAction } from './recover.ts'
 import { tickReservations } from './reservations.ts'
 import type { Wait } from './run-child.ts'
 import type { JobHandlers } from './run-handler.ts'
-import type { JobWorld } from './run-job.ts'
+import type { JobDeps } from './run-job.ts'
 import { runFolderOf } from './run-log.ts'
 import { openRunningJobs } from './running-jobs.ts'
 import type { ClaimedRun } from './runner-port.ts'
@@ -44,7 +44,7 @@ export type RunScheduler = {
   /** Aborted by the first signal. */
   readonly stop: AbortSignal
   readonly handlers?: JobHandlers
-  readonly environment?: JobWorld['environment']
+  readonly environment?: JobDeps['environment']
   readonly folder?: string
   readonly runFolder?: string
   /** Left out: nobody is told, and the notifications count as delivered. */
@@ -79,7 +79,7 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
   onEvent({ kind: 'recovered', actions: recovered.value })
   const runFolder = options.runFolder ?? runFolderOf(scheduler.db.file) ?? 'jobs.runs'
   const crew = openRunningJobs(scheduler, {
-    world: {
+    deps: {
       handlers: options.handlers ?? {},
       environment: options.environment ?? {},
       folder: options.folder ?? '.',
@@ -102,7 +102,7 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
     const isRung = bell.take()
     // Read before the turn: what others write meanwhile is seen in the next one.
     const version = scheduler.db.version()
-    if (isRung || version !== seen || scheduler.world.now().getTime() >= wakeAtMs) {
+    if (isRung || version !== seen || scheduler.deps.now().getTime() >= wakeAtMs) {
       seen = version
       const turned = takeTurn(scheduler, onEvent, (run) => crew.start(run, bell.ring))
       if (turned.ok) post.pump()
@@ -112,7 +112,7 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
       const wake = nextWake(scheduler)
       wakeAtMs = wake.ok ? (wake.value.at?.getTime() ?? Infinity) : 0
     }
-    const untilWakeMs = wakeAtMs - scheduler.world.now().getTime()
+    const untilWakeMs = wakeAtMs - scheduler.deps.now().getTime()
     await bell.wait(wait, untilWakeMs > 0 ? Math.min(pollMs, untilWakeMs) : pollMs)
   }
   if (crew.size() > 0) onEvent({ kind: 'stopping', running: crew.size() })

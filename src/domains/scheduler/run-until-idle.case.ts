@@ -25,7 +25,7 @@ export function aShellType(script: string, runner: object = {}, retries = 0): Jo
 export function aRealScheduler(jobTypes: readonly JobTypeBody[], file = aFile(), workers = 1): Scheduler {
   const now = () => new Date()
   const world = { now, random: () => 0.5, newId: uuidV7Generator(now, randomBytes) }
-  return must(openScheduler({ file, world, jobTypes, settings: { workers } }))
+  return must(openScheduler({ file, deps: world, jobTypes, settings: { workers } }))
 }
 
 /** Runs until nothing is left to do, and gives back what happened. */

@@ -2,7 +2,7 @@
 import type { RunEnd } from './finish-run.ts'
 import { finishRunSurely, type OutcomeAlert } from './finish-surely.ts'
 import type { StopReason } from './run-child.ts'
-import { type JobWorld, type RunningJob, startJob } from './run-job.ts'
+import { type JobDeps, type RunningJob, startJob } from './run-job.ts'
 import type { RunEvent } from './run-scheduler.ts'
 import type { ClaimedRun } from './runner-port.ts'
 import type { Scheduler } from './scheduler.ts'
@@ -12,13 +12,13 @@ import { takeStopRequest } from './stop-request.ts'
 const ENDING_MS = 15_000
 const KILLED_MS = 2_000
 
-type RunningInput = { readonly world: JobWorld; readonly onEvent: (event: RunEvent) => void }
+type RunningInput = { readonly deps: JobDeps; readonly onEvent: (event: RunEvent) => void }
 
 /** Everything that runs now. Handles of processes live in memory alone; the file knows how to find the processes again. */
-export function openRunningJobs(scheduler: Scheduler, { world, onEvent }: RunningInput) {
+export function openRunningJobs(scheduler: Scheduler, { deps, onEvent }: RunningInput) {
   const running = new Map<string, RunningJob>()
   const following = new Set<Promise<void>>()
-  const sleep = (ms: number) => world.wait(ms, new AbortController().signal)
+  const sleep = (ms: number) => deps.wait(ms, new AbortController().signal)
   let ended = 0
   async function follow(job: RunningJob): Promise<void> {
     const { run } = job
@@ -26,7 +26,7 @@ export function openRunningJobs(scheduler: Scheduler, { world, onEvent }: Runnin
     scheduler.pass('run.ended')
     const alert = (told: OutcomeAlert) => onEvent({ kind: 'alert', alert: told })
     const finished = await finishRunSurely(scheduler, run.runId, end, { sleep, alert })
-    takeStopRequest(world.runFolder, run.runId)
+    takeStopRequest(deps.runFolder, run.runId)
     running.delete(run.runId)
     ended += 1
     onEvent({ kind: 'ended', run, end, finished })
@@ -34,14 +34,14 @@ export function openRunningJobs(scheduler: Scheduler, { world, onEvent }: Runnin
   async function settled(withinMs: number): Promise<void> {
     const over = new AbortController()
     const all = Promise.all(following).then(() => over.abort())
-    await Promise.race([all, world.wait(withinMs, over.signal)])
+    await Promise.race([all, deps.wait(withinMs, over.signal)])
   }
   return {
     size: () => running.size,
     ended: () => ended,
     start(run: ClaimedRun, onEnd: () => void): void {
       onEvent({ kind: 'started', run })
-      const job = tryStart(scheduler, world, run)
+      const job = tryStart(scheduler, deps, run)
       running.set(run.runId, job)
       const followed = follow(job).finally(() => {
         following.delete(followed)
@@ -50,7 +50,7 @@ export function openRunningJobs(scheduler: Scheduler, { world, onEvent }: Runnin
       following.add(followed)
     },
     takeStopRequests(): void {
-      for (const [runId, job] of running) if (takeStopRequest(world.runFolder, runId)) job.end('stopped')
+      for (const [runId, job] of running) if (takeStopRequest(deps.runFolder, runId)) job.end('stopped')
     },
     killNow: () => {
       for (const job of running.values()) job.killNow()
@@ -71,9 +71,9 @@ function endAll(running: ReadonlyMap<string, RunningJob>, reason: StopReason): v
 }
 
 /** A log that cannot be opened fails the run, not the loop. */
-function tryStart(scheduler: Scheduler, world: JobWorld, run: ClaimedRun): RunningJob {
+function tryStart(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun): RunningJob {
   try {
-    return startJob(scheduler, world, run)
+    return startJob(scheduler, deps, run)
   } catch (error) {
     return { run, ended: Promise.resolve(failureOf(error)), end() {}, killNow() {} }
   }

@@ -38,7 +38,7 @@ export function openTest(
   const { clock = aClock(), ...rest } = options
   const opened = openScheduler({
     file: IN_MEMORY,
-    world: { now: () => new Date(clock.ms), random: () => 0.5, newId: anId },
+    deps: { now: () => new Date(clock.ms), random: () => 0.5, newId: anId },
     ...rest,
   })
   return opened.ok ? { ok: true, value: { ...opened.value, clock } } : opened

@@ -2,10 +2,10 @@
 import type { Clock, NewId, Random } from '#kernel/clock'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Database } from './database.ts'
-import type { PassPoint } from './points.ts'
+import type { PassPoint } from './failpoints.ts'
 
 /** Time, chance and ids come from outside; a test brings its own. */
-export type SchedulerWorld = { readonly now: Clock; readonly random: Random; readonly newId: NewId }
+export type SchedulerDeps = { readonly now: Clock; readonly random: Random; readonly newId: NewId }
 
 /** The owner dispatches, fires schedules and recovers; guests submit, look, reorder, cancel and reserve beside it. */
 export const schedulerRoles = ['owner', 'guest'] as const
@@ -23,7 +23,7 @@ export type SchedulerSettings = {
 
 export type Scheduler = {
   readonly db: Database
-  readonly world: SchedulerWorld
+  readonly deps: SchedulerDeps
   readonly settings: SchedulerSettings
   readonly role: SchedulerRole
   readonly pass: PassPoint
@@ -33,7 +33,7 @@ export type Scheduler = {
 }
 
 export function nowMs(scheduler: Scheduler): number {
-  return scheduler.world.now().getTime()
+  return scheduler.deps.now().getTime()
 }
 
 /** For what only the owner of the file may do. */

@@ -8,7 +8,7 @@ import { finishRun } from './finish-run.ts'
 import { fireDueSchedules } from './fire-due-schedules.ts'
 import { fireSchedule } from './fire-schedule.ts'
 import { listJobs } from './list-jobs.ts'
-import { SchedulerFaultInjected } from './points.ts'
+import { SchedulerFaultInjected } from './failpoints.ts'
 import { listFirings, listSchedules } from './schedule-repository.ts'
 import {
   aFile,

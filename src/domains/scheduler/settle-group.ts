@@ -32,7 +32,7 @@ const SKIP_REASON = 'a job of the same group failed'
 function skipMember(scheduler: Scheduler, tx: Tx, member: StoredJob, now: number): void {
   const started = saveStarted(tx, member.job_id, now)
   if (!started) return
-  const run_id = scheduler.world.newId()
+  const run_id = scheduler.deps.newId()
   tx.run(insertRun, { run_id, job_id: started.job_id, template_id: started.template_id, params: started.params, now })
   tx.one(closeRun, {
     run_id,

@@ -51,7 +51,7 @@ export function insertDirect(
   const prepared = prepareJob(tx, wanted)
   if (!prepared.ok) return prepared
   const job = insertNewJob(tx, {
-    job_id: scheduler.world.newId(),
+    job_id: scheduler.deps.newId(),
     ...prepared.value,
     schedule_id: null,
     group_id: null,

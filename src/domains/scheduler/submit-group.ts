@@ -19,7 +19,7 @@ export function submitGroup(scheduler: Scheduler, body: z.input<typeof submitGro
   if (!parsed.ok) return parsed
   const { name = null, mode, on_failure, jobs: wantedJobs } = parsed.value
   return scheduler.db.write((tx) => {
-    const group = insertGroup(tx, { group_id: scheduler.world.newId(), name, mode, on_failure, now: nowMs(scheduler) })
+    const group = insertGroup(tx, { group_id: scheduler.deps.newId(), name, mode, on_failure, now: nowMs(scheduler) })
     const jobs: StoredJob[] = []
     for (const [index, { not_before, ...wanted }] of wantedJobs.entries()) {
       const prepared = prepareJob(tx, wanted)

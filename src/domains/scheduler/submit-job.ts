@@ -46,7 +46,7 @@ export function addJob(scheduler: Scheduler, tx: Tx, prepared: PreparedJob, plac
   const place = group && placeInGroup(tx, group, order)
   const isEarly = notBefore !== null && notBefore > now
   const job = insertNewJob(tx, {
-    job_id: scheduler.world.newId(),
+    job_id: scheduler.deps.newId(),
     ...prepared,
     schedule_id: scheduleId ?? null,
     group_id: group?.group_id ?? null,

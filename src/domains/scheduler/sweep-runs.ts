@@ -19,7 +19,7 @@ export function openSweep(scheduler: Scheduler, runFolder: string, onEvent: (eve
   }
   return {
     turn(): void {
-      const now = scheduler.world.now().getTime()
+      const now = scheduler.deps.now().getTime()
       if (now < nextAtMs || sweeping) return
       nextAtMs = now + PRUNE_EVERY_MS
       sweeping = work()

@@ -2,10 +2,10 @@
 import type { Decision } from '#kernel/refusal'
 import { accept } from '#kernel/refusal'
 import { runtimeNameOf, runtimeSpecOf, type StoredSchedule } from './stored-schedule.ts'
-import type { ScheduleWorld } from './world.ts'
+import type { ScheduleDeps } from './deps.ts'
 
 export async function arrangeSchedule(
-  { runtime }: Pick<ScheduleWorld, 'runtime'>,
+  { runtime }: Pick<ScheduleDeps, 'runtime'>,
   schedule: StoredSchedule,
 ): Promise<Decision<void>> {
   if (!schedule.enabled || schedule.removed_at !== null) {

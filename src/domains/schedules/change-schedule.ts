@@ -7,7 +7,7 @@ import { decideTerms } from './decide-schedule.ts'
 import { appendScheduleEvent } from './events.ts'
 import { lockSchedule, saveSchedule, type ScheduleChange } from './schedule-repository.ts'
 import type { StoredSchedule } from './stored-schedule.ts'
-import type { ScheduleWorld } from './world.ts'
+import type { ScheduleDeps } from './deps.ts'
 
 export type ScheduleRef = { readonly workspaceId: string; readonly scheduleId: string; readonly traceId: string }
 
@@ -16,13 +16,13 @@ export type ChangeSchedule = ScheduleRef & {
 }
 
 export function changeSchedule(
-  world: ScheduleWorld,
+  deps: ScheduleDeps,
   principal: Principal,
   { change, ...ref }: ChangeSchedule,
 ): Promise<Decision<StoredSchedule>> {
   const { enabled: _, ...content } = change
   const isContent = Object.keys(content).length > 0
-  return write(world, principal, ref, (schedule) => {
+  return write(deps, principal, ref, (schedule) => {
     if (isContent && schedule.origin === 'catalog') {
       return refuse(
         'schedules.schedule.of_catalog',
@@ -34,7 +34,7 @@ export function changeSchedule(
       )
     }
     const decided = isContent
-      ? decideTerms(world.commands.catalog, { ...schedule, ...content }, world.commands.now())
+      ? decideTerms(deps.commands.catalog, { ...schedule, ...content }, deps.commands.now())
       : accept(undefined)
     if (!decided.ok) return decided
     const owner = isContent
@@ -48,16 +48,16 @@ export function changeSchedule(
 }
 
 export function removeSchedule(
-  world: ScheduleWorld,
+  deps: ScheduleDeps,
   principal: Principal,
   ref: ScheduleRef,
 ): Promise<Decision<StoredSchedule>> {
-  return write(world, principal, ref, (schedule) =>
+  return write(deps, principal, ref, (schedule) =>
     schedule.origin === 'catalog'
       ? refuse('schedules.schedule.of_catalog', 'This schedule stands in the catalog.', {
           hint: 'Take it out of the catalog of the project, or switch it off.',
         })
-      : accept({ type: 'schedule_removed', change: { removed_at: world.commands.now() }, told: [] }),
+      : accept({ type: 'schedule_removed', change: { removed_at: deps.commands.now() }, told: [] }),
   )
 }
 
@@ -68,12 +68,12 @@ type Planned = {
 }
 
 async function write(
-  world: ScheduleWorld,
+  deps: ScheduleDeps,
   principal: Principal,
   { workspaceId, scheduleId, traceId }: ScheduleRef,
   plan: (schedule: StoredSchedule) => Decision<Planned>,
 ): Promise<Decision<StoredSchedule>> {
-  const { db, now, newId } = world.commands
+  const { db, now, newId } = deps.commands
   const actor = `user:${principal.userId}`
   const at = now()
   const written = await scoped(db, workspaceId).transaction(async (tx): Promise<Decision<StoredSchedule>> => {
@@ -91,7 +91,7 @@ async function write(
     return accept(schedule)
   })
   if (!written.ok) return written
-  const arranged = await arrangeSchedule(world, written.value)
+  const arranged = await arrangeSchedule(deps, written.value)
   return arranged.ok ? written : arranged
 }
 

@@ -16,7 +16,7 @@ import {
   type NewSchedule,
 } from './schedule-repository.ts'
 import type { StoredSchedule } from './stored-schedule.ts'
-import { FIRING_QUEUE, type ScheduleWorld } from './world.ts'
+import { FIRING_QUEUE, type ScheduleDeps } from './deps.ts'
 
 export type CreateSchedule = Pick<ScheduleTerms, 'command_type' | 'cron'> &
   Partial<ScheduleTerms> & {
@@ -35,11 +35,11 @@ export type CreatedSchedule = { readonly schedule: StoredSchedule; readonly isNe
 export const DEFAULT_OVERLAP: OverlapPolicy = 'skip'
 
 export async function createSchedule(
-  world: ScheduleWorld,
+  deps: ScheduleDeps,
   principal: Principal,
   { workspaceId, traceId, ...input }: CreateSchedule,
 ): Promise<Decision<CreatedSchedule>> {
-  const { db, now, newId, catalog } = world.commands
+  const { db, now, newId, catalog } = deps.commands
   const at = now()
   const { payload = {}, time_zone = 'UTC', queue = FIRING_QUEUE } = input
   const { overlap = DEFAULT_OVERLAP, misfire = DEFAULT_MISFIRE_POLICY, jitter_ms = 0, enabled = true } = input
@@ -59,7 +59,7 @@ export async function createSchedule(
   }
   const made = await scoped(db, workspaceId).transaction(async (tx): Promise<Decision<CreatedSchedule>> => {
     await lockScheduleCount(tx, workspaceId)
-    const isFull = (await countPersonSchedules(tx, workspaceId)) >= world.schedulesMax
+    const isFull = (await countPersonSchedules(tx, workspaceId)) >= deps.schedulesMax
     const schedule = isFull ? undefined : await insertSchedule(tx, row)
     if (schedule) {
       const fact = { type: 'schedule_created', schedule, actor, actorKind: 'user', traceId, at } as const
@@ -67,11 +67,11 @@ export async function createSchedule(
       return accept({ schedule, isNew: true })
     }
     const there = await findScheduleByName(tx, workspaceId, input.name)
-    if (!there && isFull) return refuseFull(world.schedulesMax)
+    if (!there && isFull) return refuseFull(deps.schedulesMax)
     return there && isSame(there, wanted) ? accept({ schedule: there, isNew: false }) : refuseName(input.name)
   })
   if (!made.ok) return made
-  const arranged = await arrangeSchedule(world, made.value.schedule)
+  const arranged = await arrangeSchedule(deps, made.value.schedule)
   return arranged.ok ? made : arranged
 }
 

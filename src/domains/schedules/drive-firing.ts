@@ -7,67 +7,65 @@ import { type Acting, actingFor, fireSchedule } from '#domains/commands'
 import { findMember } from '#domains/identity'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Drive, Next } from '#runtime'
-import { point } from '#store'
+import { failpoint } from '#store'
 import { arrangeSchedule } from './arrange-schedule.ts'
 import { findFiredCommand, noteFiredCommand, noteRefusedFiring } from './note-firing.ts'
 import { findScheduleOfFiring } from './schedule-repository.ts'
 import type { FiredRow } from './sql/find-fired.ts'
 import { parseFiring, type StoredSchedule } from './stored-schedule.ts'
 import { retireSchedule } from './sync-schedules.ts'
-import type { ScheduleWorld } from './world.ts'
+import type { ScheduleDeps } from './deps.ts'
 
 const done: Next = { t: 'done' }
 /** A command that has run for an hour is looked at every minute, one of a second ago every second. */
 const LOOK_MIN_MS = 1_000
 const LOOK_MAX_MS = 60_000
 
-export function openFiringDrive(world: ScheduleWorld): Drive {
+export function openFiringDrive(deps: ScheduleDeps): Drive {
   return async (id) => {
     const firing = parseFiring(id)
     if (!firing) return done
     const { scheduleId, dueAt } = firing
-    const schedule = await findScheduleOfFiring(world.commands.db, scheduleId)
+    const schedule = await findScheduleOfFiring(deps.commands.db, scheduleId)
     if (!schedule) return done
-    const there = await findFiredCommand(world.commands.db, schedule, dueAt)
-    if (there) return follow(world, schedule, dueAt, there)
-    return (await mayFire(world, schedule)) ? fire(world, schedule, dueAt) : done
+    const there = await findFiredCommand(deps.commands.db, schedule, dueAt)
+    if (there) return follow(deps, schedule, dueAt, there)
+    return (await mayFire(deps, schedule)) ? fire(deps, schedule, dueAt) : done
   }
 }
 
-async function mayFire(world: ScheduleWorld, schedule: StoredSchedule): Promise<boolean> {
+async function mayFire(deps: ScheduleDeps, schedule: StoredSchedule): Promise<boolean> {
   if (schedule.removed_at !== null || !schedule.enabled) {
-    await arrangeSchedule(world, schedule)
+    await arrangeSchedule(deps, schedule)
     return false
   }
-  const isKnown = world.commands.catalog.schedules.some(({ name }) => name === schedule.name)
+  const isKnown = deps.commands.catalog.schedules.some(({ name }) => name === schedule.name)
   if (schedule.origin === 'person' || isKnown) return true
-  await retireSchedule(world, schedule)
+  await retireSchedule(deps, schedule)
   return false
 }
 
-async function fire(world: ScheduleWorld, schedule: StoredSchedule, dueAt: Date): Promise<Next> {
-  const due = point('schedules.due')
-  if (due) await due
-  const ids = world.newIds()
-  const by = await actorOf(world, schedule, ids.traceId)
+async function fire(deps: ScheduleDeps, schedule: StoredSchedule, dueAt: Date): Promise<Next> {
+  await failpoint('schedules.due')
+  const ids = deps.newIds()
+  const by = await actorOf(deps, schedule, ids.traceId)
   const fired = by.ok
-    ? await fireSchedule(world.commands, schedule, {
+    ? await fireSchedule(deps.commands, schedule, {
         workspaceId: schedule.workspace_id,
         dueAt,
         ...ids,
         ...(by.value ? { by: by.value } : {}),
       })
     : by
-  const stop = point('schedules.fired')
-  if (stop) await stop
-  if (fired.ok) return follow(world, schedule, dueAt, fired.value.command)
-  await noteRefusedFiring(world.commands, schedule, dueAt, fired, ids.traceId)
+  await failpoint('schedules.fired')
+  if (fired.ok) return follow(deps, schedule, dueAt, fired.value.command)
+  await noteRefusedFiring(deps.commands, schedule, dueAt, fired, ids.traceId)
   return done
 }
 
 /** A person's schedule acts as that person may act today; the catalog's acts for the installation. */
 async function actorOf(
-  { commands }: ScheduleWorld,
+  { commands }: ScheduleDeps,
   schedule: StoredSchedule,
   traceId: string,
 ): Promise<Decision<Acting | undefined>> {
@@ -83,7 +81,7 @@ async function actorOf(
 
 /** There is a command: it is noted, and looked at until it is over, unless its successor may start beside it anyway. */
 async function follow(
-  { commands }: ScheduleWorld,
+  { commands }: ScheduleDeps,
   schedule: StoredSchedule,
   dueAt: Date,
   command: FiredRow,

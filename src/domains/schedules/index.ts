@@ -23,4 +23,4 @@ export { getSchedule, listSchedules, type ScheduleDetail, type SchedulePage } fr
 export { recordResumedSchedule } from './record-resumed.ts'
 export type { StoredSchedule } from './stored-schedule.ts'
 export { type Synced, syncSchedules } from './sync-schedules.ts'
-export { FIRING_KIND, FIRING_QUEUE, type ScheduleRuntime, type ScheduleWorld } from './world.ts'
+export { FIRING_KIND, FIRING_QUEUE, type ScheduleRuntime, type ScheduleDeps } from './deps.ts'

@@ -1,5 +1,5 @@
 /** What became of a due time: the command that it is, or why there is none. */
-import type { CommandWorld } from '#domains/commands'
+import type { CommandDeps } from '#domains/commands'
 import { scheduleKey } from '#kernel/key-template'
 import type { Refusal } from '#kernel/refusal'
 import type { Sql } from '#store'
@@ -27,7 +27,7 @@ export async function noteFiredCommand(
 }
 
 export async function noteRefusedFiring(
-  { db, now }: Pick<CommandWorld, 'db' | 'now'>,
+  { db, now }: Pick<CommandDeps, 'db' | 'now'>,
   schedule: StoredSchedule,
   dueAt: Date,
   refusal: Refusal,

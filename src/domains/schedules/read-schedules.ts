@@ -5,7 +5,7 @@ import { type Db, scoped } from '#store'
 import { refuseMissing } from './change-schedule.ts'
 import { listSchedulesByName, scheduleLookup } from './schedule-repository.ts'
 import { runtimeNameOf, type StoredSchedule } from './stored-schedule.ts'
-import type { ScheduleWorld } from './world.ts'
+import type { ScheduleDeps } from './deps.ts'
 
 export type SchedulePage = { readonly items: readonly StoredSchedule[]; readonly next: readonly string[] | undefined }
 
@@ -26,12 +26,12 @@ export async function listSchedules(
 export type ScheduleDetail = { readonly schedule: StoredSchedule; readonly known: RuntimeView | undefined }
 
 export async function getSchedule(
-  world: ScheduleWorld,
+  deps: ScheduleDeps,
   workspaceId: string,
   scheduleId: string,
 ): Promise<Decision<ScheduleDetail>> {
-  const scope = scoped(world.commands.db, workspaceId)
+  const scope = scoped(deps.commands.db, workspaceId)
   const schedule = await scope.read((tx) => scope.find(scheduleLookup, scheduleId, tx))
   if (!schedule || schedule.removed_at !== null) return refuseMissing()
-  return accept({ schedule, known: await world.runtime.describeSchedule(runtimeNameOf(schedule)) })
+  return accept({ schedule, known: await deps.runtime.describeSchedule(runtimeNameOf(schedule)) })
 }

@@ -4,7 +4,7 @@ import type { JsonObject } from '#kernel/json-value'
 import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
 import type { ScheduleSpec as RuntimeSpec } from '#runtime'
 import type { ScheduleOrigin } from '#store/schema/schedules'
-import { FIRING_KIND } from './world.ts'
+import { FIRING_KIND } from './deps.ts'
 
 export type StoredSchedule = {
   readonly schedule_id: string

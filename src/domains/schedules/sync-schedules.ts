@@ -11,7 +11,7 @@ import { appendScheduleEvent, type ScheduleEventType } from './events.ts'
 import { findScheduleByName, listLiveSchedules, lockSchedule, saveSchedule } from './schedule-repository.ts'
 import { saveCatalogSchedule } from './sql/save-catalog-schedule.ts'
 import type { StoredSchedule } from './stored-schedule.ts'
-import type { ScheduleWorld } from './world.ts'
+import type { ScheduleDeps } from './deps.ts'
 
 export type Synced = {
   readonly arranged: number
@@ -22,17 +22,17 @@ export type Synced = {
   readonly problems: readonly string[]
 }
 
-export async function syncSchedules(world: ScheduleWorld): Promise<Synced> {
-  const { db, catalog } = world.commands
+export async function syncSchedules(deps: ScheduleDeps): Promise<Synced> {
+  const { db, catalog } = deps.commands
   const homeless: string[] = []
   const problems: string[] = []
   const wanted = new Set<string>()
   for (const spec of catalog.schedules) {
-    const workspaceId = await findHomeWorkspace(db, spec.workspace ?? world.defaultWorkspace)
+    const workspaceId = await findHomeWorkspace(db, spec.workspace ?? deps.defaultWorkspace)
     if (workspaceId === undefined) homeless.push(spec.name)
     else {
       wanted.add(`${workspaceId}/${spec.name}`)
-      const clash = await saveOfCatalog(world, workspaceId, spec)
+      const clash = await saveOfCatalog(deps, workspaceId, spec)
       if (clash !== undefined) problems.push(clash)
     }
   }
@@ -44,23 +44,19 @@ export async function syncSchedules(world: ScheduleWorld): Promise<Synced> {
       !wanted.has(`${schedule.workspace_id}/${schedule.name}`) &&
       !homeless.includes(schedule.name)
     if (isGone) {
-      await retireSchedule(world, schedule)
+      await retireSchedule(deps, schedule)
       removed.push(schedule.name)
       continue
     }
-    const kept = await arrangeSchedule(world, schedule)
+    const kept = await arrangeSchedule(deps, schedule)
     if (kept.ok) arranged += 1
     else problems.push(`the schedule ${schedule.name} cannot be kept: ${kept.reason}`)
   }
   return { arranged, removed, homeless, problems }
 }
 
-async function saveOfCatalog(
-  world: ScheduleWorld,
-  workspaceId: string,
-  spec: ScheduleSpec,
-): Promise<string | undefined> {
-  const { db, newId } = world.commands
+async function saveOfCatalog(deps: ScheduleDeps, workspaceId: string, spec: ScheduleSpec): Promise<string | undefined> {
+  const { db, newId } = deps.commands
   const values = [
     newId(),
     workspaceId,
@@ -78,7 +74,7 @@ async function saveOfCatalog(
     const [saved] = await tx.run(saveCatalogSchedule, values)
     if (saved) {
       const { is_new, ...schedule } = saved
-      await appendScheduleEvent(tx, newId(), factOf(world, is_new ? 'schedule_created' : 'schedule_changed', schedule))
+      await appendScheduleEvent(tx, newId(), factOf(deps, is_new ? 'schedule_created' : 'schedule_changed', schedule))
       return undefined
     }
     const there = await findScheduleByName(tx, workspaceId, spec.name)
@@ -89,18 +85,18 @@ async function saveOfCatalog(
 }
 
 /** It left the catalog: its row ends, and the runtime forgets it. Of several that notice, one writes. */
-export async function retireSchedule(world: ScheduleWorld, schedule: StoredSchedule): Promise<void> {
-  const { db, now, newId } = world.commands
+export async function retireSchedule(deps: ScheduleDeps, schedule: StoredSchedule): Promise<void> {
+  const { db, now, newId } = deps.commands
   await db.transaction(async (tx) => {
     const there = await lockSchedule(tx, schedule.workspace_id, schedule.schedule_id)
     if (!there) return
     const removed = await saveSchedule(tx, there, { removed_at: now() }, now())
-    await appendScheduleEvent(tx, newId(), factOf(world, 'schedule_removed', removed))
+    await appendScheduleEvent(tx, newId(), factOf(deps, 'schedule_removed', removed))
   })
-  await arrangeSchedule(world, { ...schedule, removed_at: now() })
+  await arrangeSchedule(deps, { ...schedule, removed_at: now() })
 }
 
-function factOf(world: ScheduleWorld, type: ScheduleEventType, schedule: StoredSchedule) {
-  const { traceId } = world.newIds()
-  return { type, schedule, actor: 'system', actorKind: 'system', traceId, at: world.commands.now() }
+function factOf(deps: ScheduleDeps, type: ScheduleEventType, schedule: StoredSchedule) {
+  const { traceId } = deps.newIds()
+  return { type, schedule, actor: 'system', actorKind: 'system', traceId, at: deps.commands.now() }
 }

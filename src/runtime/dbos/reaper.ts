@@ -2,7 +2,7 @@
  * Takes over what dead workers left, in every process and without anybody in charge. Declaring a living worker dead costs a
  * repeated turn and nothing else: its fence is old, the engine refuses its result.
  */
-import { type Db, point } from '#store'
+import { type Db, failpoint } from '#store'
 import { findOwnTurns, findSuspects, requeueTurns } from './statements.ts'
 import { openWatch, type Watch } from './watch.ts'
 
@@ -35,8 +35,7 @@ export function openReaper(
     for (const { executor_id } of dead) {
       // First the line: a worker that lives finds it gone at its next beat and lets go of its turns.
       await db.query('delete from runtime.executors where executor_id = $1', [executor_id])
-      const stop = point('runtime.reaping')
-      if (stop) await stop
+      await failpoint('runtime.reaping')
       await recover(executor_id)
       onRecovered(executor_id)
     }

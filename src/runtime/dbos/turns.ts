@@ -15,7 +15,7 @@ import {
   type Process,
   turnName,
 } from '#runtime'
-import { type Db, outcomeOf, point, type Statement } from '#store'
+import { type Db, outcomeOf, failpoint, type Statement } from '#store'
 import type { Places } from './places.ts'
 import { beginTurn, type EndedRow, endTurn, type FailedRow, failTurn, findLostTurns } from './statements.ts'
 
@@ -144,14 +144,11 @@ export function openTurns(db: Db, options: TurnsOptions): Turns {
     underWay.add(mine)
     let row: EndedRow | FailedRow | undefined
     try {
-      const before = point('runtime.turn_begun')
-      if (before) await before
+      await failpoint('runtime.turn_begun')
       const next = await drive(process, { token: fenceToken(fence), turn: name, attempt, signal: mine.lost.signal })
-      const ending = point('runtime.turn_ending')
-      if (ending) await ending
+      await failpoint('runtime.turn_ending')
       row = await end(process, fence, next, queue)
-      const ended = point('runtime.turn_ended')
-      if (ended) await ended
+      await failpoint('runtime.turn_ended')
     } catch (error) {
       row = isHalted ? await never : await fail(process, fence, error)
     } finally {

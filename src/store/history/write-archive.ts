@@ -7,7 +7,7 @@ import { mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { createGzip } from 'node:zlib'
-import { point } from '../points.ts'
+import { failpoint } from '../failpoints.ts'
 import { type ArchiveManifest, manifestFileOf } from './manifest.ts'
 
 export const PART_SUFFIX = '.part'
@@ -41,9 +41,8 @@ export async function writeArchive(
   }
 }
 
-async function pass(name: Parameters<typeof point>[0]): Promise<void> {
-  const stop = point(name)
-  if (stop) await stop
+async function pass(name: Parameters<typeof failpoint>[0]): Promise<void> {
+  await failpoint(name)
 }
 
 /** Every chunk is one errand of the compressor to another thread. */

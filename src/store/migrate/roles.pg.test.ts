@@ -6,7 +6,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { openTestDb } from '#test/database'
 import { migrationFileNames, withOwnRoles } from '#test/migrations'
 import { onTestServer } from '#test/postgres'
-import { insertWorld } from '#test/store-rows'
+import { insertStoreRows } from '#test/store-rows'
 import { type Db, openDb } from '../db.ts'
 import { migrateUp } from '../migrate.ts'
 
@@ -94,8 +94,8 @@ describe('roles', () => {
     assert.ok(migrated.ok, JSON.stringify(migrated))
 
     const engine = open(`${prefix}_engine`)
-    const here = await insertWorld(engine)
-    const elsewhere = await insertWorld(engine)
+    const here = await insertStoreRows(engine)
+    const elsewhere = await insertStoreRows(engine)
     const seen = await engine.transaction(async (tx) => {
       await tx.query(`set local role ${prefix}_app`)
       await tx.query(`select set_config('concord.workspace_id', $1, true)`, [here.workspace])

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
-import { insertRow, insertWorld, rowsOf, type World } from '#test/store-rows'
+import { insertRow, insertStoreRows, rowsOf, type StoreRows } from '#test/store-rows'
 import type { Tx } from '../db.ts'
 import { domainEvents } from './events.ts'
 
@@ -11,11 +11,11 @@ const roles = ['concord_engine', 'concord_app'] as const
 
 describe('append-only', () => {
   let opened: TestDb
-  let world: World
+  let world: StoreRows
 
   before(async () => {
     opened = await openTestDb()
-    world = await insertWorld(opened.db)
+    world = await insertStoreRows(opened.db)
     await insertRow(opened.db, 'concord.history_archives', rowsOf['concord.history_archives'](world))
   })
   after(() => opened.close())

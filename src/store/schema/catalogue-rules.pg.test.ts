@@ -13,7 +13,7 @@ import { memoryRecordMachine } from '#kernel/machines/memory-record'
 import { swarmRunMachine } from '#kernel/machines/swarm-run'
 import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { openTestDb, type TestDb } from '#test/database'
-import { insertWorld } from '#test/store-rows'
+import { insertStoreRows } from '#test/store-rows'
 import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
 import { joinStrategies } from '#kernel/join-strategy'
 import { executionModes } from './agents.ts'
@@ -113,7 +113,7 @@ describe('rules of the whole schema', () => {
   })
 
   test('[FLOW-009] an org, a user, a role or a workspace with data cannot be deleted', async () => {
-    await insertWorld(opened.db)
+    await insertStoreRows(opened.db)
     for (const table of [
       'identity.orgs',
       'identity.users',

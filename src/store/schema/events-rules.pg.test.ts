@@ -1,10 +1,10 @@
 /** Every rule of events, their seals and their archives, broken once. */
 import { breakEveryRule } from '#test/broken-rows'
-import type { Row, World } from '#test/store-rows'
+import type { Row, StoreRows } from '#test/store-rows'
 
 const forever = { created_at: 'infinity' }
 const empty = ''
-const aStep = ({ agent }: World, wrong: Row): Row => ({
+const aStep = ({ agent }: StoreRows, wrong: Row): Row => ({
   purpose: 'agent_step',
   agent_run_id: agent,
   step_index: 5,

@@ -5,17 +5,17 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
-import { insertWorld, type World } from '#test/store-rows'
+import { insertStoreRows, type StoreRows } from '#test/store-rows'
 
 const turn = `turn_token = gen_random_uuid(), turn_until = now() + interval '1 minute'`
 
 describe('heap-only updates', () => {
   let opened: TestDb
-  let world: World
+  let world: StoreRows
 
   before(async () => {
     opened = await openTestDb()
-    world = await insertWorld(opened.db)
+    world = await insertStoreRows(opened.db)
   })
   after(() => opened.close())
 

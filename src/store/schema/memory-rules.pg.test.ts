@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { breakEveryRule } from '#test/broken-rows'
 import { openTestDb } from '#test/database'
-import { insertWorld } from '#test/store-rows'
+import { insertStoreRows } from '#test/store-rows'
 
 const forever = 'infinity'
 const empty = ''
@@ -256,7 +256,7 @@ breakEveryRule(
 test('[MEM-15] a run keeps the memory scope it was spawned with, and content is written once: the database refuses', async () => {
   const opened = await openTestDb()
   try {
-    await insertWorld(opened.db)
+    await insertStoreRows(opened.db)
     const refused = { code: '42501' }
     await assert.rejects(
       opened.db.query(`update concord.agent_runs set memory_scope = '{"subject_type":"user"}'`),

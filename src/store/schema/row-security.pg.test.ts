@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
-import { insertRow, insertWorld, rowsOf, tableNames, type World } from '#test/store-rows'
+import { insertRow, insertStoreRows, rowsOf, tableNames, type StoreRows } from '#test/store-rows'
 import type { Tx } from '../db.ts'
 
 const workspaceTables = tableNames.filter((table) => table.startsWith('concord.'))
@@ -12,14 +12,14 @@ const orgTables = ['identity.users', 'identity.org_roles', 'identity.org_role_me
 
 describe('row security', () => {
   let opened: TestDb
-  let here: World
-  let elsewhere: World
+  let here: StoreRows
+  let elsewhere: StoreRows
 
   before(async () => {
     // As in the service: the pool acts as the engine, and one connection serves everybody in turn.
     opened = await openTestDb({ role: 'concord_engine', poolMax: 1 })
-    here = await insertWorld(opened.db)
-    elsewhere = await insertWorld(opened.db)
+    here = await insertStoreRows(opened.db)
+    elsewhere = await insertStoreRows(opened.db)
     await opened.db.transaction(async (tx) => {
       await tx.query('set local role none')
       for (const world of [here, elsewhere]) await insertRow(tx, ownersTable, rowsOf[ownersTable](world))

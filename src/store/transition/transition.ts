@@ -6,7 +6,7 @@ import { decideMove } from '#kernel/machine'
 import { type Refusal, refuse } from '#kernel/refusal'
 import type { Db, Sql, Tx } from '../db.ts'
 import { appendEvents } from '../events.ts'
-import { point } from '../points.ts'
+import { failpoint } from '../failpoints.ts'
 import { type AnyStored, compileFind, compileMove, shapeOf } from '../sql/move-row.ts'
 import type { Bound } from '../sql/params.ts'
 import { draftEvent, type MoveContext, type PlannedMove, planMove } from './plan-move.ts'
@@ -60,8 +60,7 @@ export async function writeMove<Row>(
 ): Promise<TransitionResult<Row>> {
   const { statement, values } = moveStatement(stored, move)
   const [row] = await sql.run(statement, values(move))
-  const stop = point('transition.written')
-  if (stop) await stop
+  await failpoint('transition.written')
   return row === undefined ? judgeLoss(stored, move, await findRow(sql, stored, move)) : { ok: true, row }
 }
 

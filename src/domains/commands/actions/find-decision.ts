@@ -3,7 +3,7 @@ import type { CommandState } from '#kernel/machines/command'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { PolicyDecision } from '#kernel/policy/rule'
 import { statement } from '#store'
-import type { CommandWorld } from '../world.ts'
+import type { CommandDeps } from '../deps.ts'
 
 export type Standing = {
   readonly status: CommandState
@@ -44,7 +44,7 @@ type Of = { readonly workspaceId: string; readonly commandId: string }
 
 /** Undefined: there is no such command. The waits are added up, so that a clock that jumps cannot lengthen them. */
 export async function awaitDecision(
-  { db, sleep }: Pick<CommandWorld, 'db' | 'sleep'>,
+  { db, sleep }: Pick<CommandDeps, 'db' | 'sleep'>,
   { workspaceId, commandId }: Of,
   waitMs: number,
   signal: AbortSignal,

@@ -17,7 +17,7 @@ import { submitCommand } from '../submit-command.ts'
 import { explainCommand } from '../explain-command.ts'
 import { getCase } from '../command-repository.ts'
 import { listCommandEvents } from '../read-commands.ts'
-import { actingFor } from '../world.ts'
+import { actingFor } from '../deps.ts'
 import { agentGateway } from './agent-gateway.ts'
 import { findBrokenInvariants } from '../invariants/find-broken-invariants.ts'
 

@@ -13,7 +13,7 @@ import type { StoredCommand } from '../command-row.ts'
 import { reasonOf } from '../cancel-command.ts'
 import { refuseMissing } from '../command-repository.ts'
 import { rejectRequest, submitCommand } from '../submit-command.ts'
-import type { Acting, CommandWorld } from '../world.ts'
+import type { Acting, CommandDeps } from '../deps.ts'
 import { type ActionAnswer, decideAnswer, type Gate } from './action-answer.ts'
 import { awaitDecision } from './find-decision.ts'
 import { findTool } from './find-tool.ts'
@@ -48,23 +48,23 @@ const GATES_MAX = 50
 export type ActingFor = Acting & { readonly principal: Principal }
 
 export async function proposeAction(
-  world: CommandWorld,
+  deps: CommandDeps,
   by: ActingFor,
   input: ProposeAction,
 ): Promise<Decision<ProposedAction>> {
   const { workspaceId, toolName, payload, requestId, idempotencyKey, riskLevel } = input
   // An agent of an administrator is not an operator: it may ask for what they may ask for, and decide nothing.
   const agent = { ...by, kind: 'user' as const }
-  const tool = findTool(world.catalog, toolName)
-  if (!tool.ok) return rejectRequest(world, agent, { workspaceId, taskName: toolName, ingress: 'agent_action' }, tool)
+  const tool = findTool(deps.catalog, toolName)
+  if (!tool.ok) return rejectRequest(deps, agent, { workspaceId, taskName: toolName, ingress: 'agent_action' }, tool)
   const { spec } = tool.value
   // Before it gets its prefix, behind which an empty one would be a key like any other.
   const key = idempotencyKey === undefined ? accept(undefined) : parseIdempotencyKey(idempotencyKey)
   if (!key.ok) {
     const refusal = { ...key, path: 'idempotency_key' }
-    return rejectRequest(world, agent, { workspaceId, taskName: spec.name, ingress: 'agent_action' }, refusal)
+    return rejectRequest(deps, agent, { workspaceId, taskName: spec.name, ingress: 'agent_action' }, refusal)
   }
-  const submitted = await submitCommand(world, agent, {
+  const submitted = await submitCommand(deps, agent, {
     workspaceId,
     taskName: spec.name,
     payload,
@@ -83,14 +83,14 @@ export async function proposeAction(
   const { command, isNew } = submitted.value
   const of = { workspaceId, commandId: command.command_id }
   const signal = input.signal ?? new AbortController().signal
-  const standing = await awaitDecision(world, of, input.waitMs ?? WAIT_MS, signal)
+  const standing = await awaitDecision(deps, of, input.waitMs ?? WAIT_MS, signal)
   if (!standing) return refuseMissing()
-  return accept({ ...decideAnswer(standing, await listGates(world, by.principal, of)), command, isNew })
+  return accept({ ...decideAnswer(standing, await listGates(deps, by.principal, of)), command, isNew })
 }
 
 /** The questions about the command itself; one about the outcome of an effect is no gate. */
 async function listGates(
-  { db }: Pick<CommandWorld, 'db'>,
+  { db }: Pick<CommandDeps, 'db'>,
   principal: Principal,
   of: { readonly workspaceId: string; readonly commandId: string },
 ): Promise<readonly Gate[]> {

@@ -138,7 +138,7 @@ export function findEffectFlaws(
     ...(isConnector && !only(definitions, 'retry_policy').some(({ policy }) => policy.operation === effect.operation)
       ? [flaw('missing_retry_policy', `calls ${quote(effect.operation)}, for which no retry policy is registered`)]
       : []),
-    ...([effect, effect.undo].some((deed) => deed?.class === 'queryable' && !deed.find)
+    ...([effect, effect.undo].some((handler) => handler?.class === 'queryable' && !handler.find)
       ? [flaw('missing_lookup', 'is queryable and cannot be looked up')]
       : []),
     ...(operation && operation.side_effect !== (effect.class !== 'read')
@@ -201,8 +201,8 @@ export function findSagaFlaws(
 }
 
 function manifestOf(
-  deed: Pick<EffectDefinition, 'produces' | 'inverses' | 'requires_compensation' | 'requires_capabilities'>,
+  handler: Pick<EffectDefinition, 'produces' | 'inverses' | 'requires_compensation' | 'requires_capabilities'>,
 ) {
-  const { produces, inverses, requires_compensation, requires_capabilities } = deed
+  const { produces, inverses, requires_compensation, requires_capabilities } = handler
   return { produces, inverses, requires_compensation, requires_capabilities }
 }

@@ -109,7 +109,7 @@ function defaultHappened(errorClass: ErrorClass): 'no' | 'unknown' {
   }
 }
 
-type Deed<Call> = {
+type EffectHandler<Call> = {
   readonly class: EffectClass
   readonly timeout_ms: number
   readonly do: (call: Call) => Promise<unknown>
@@ -122,12 +122,12 @@ type Deed<Call> = {
   readonly requires_capabilities: readonly RuntimeCapability[]
 }
 
-export type UndoDefinition = Deed<UndoCall> & {
+export type UndoDefinition = EffectHandler<UndoCall> & {
   readonly name: string
   readonly counter_effects: boolean
 }
 
-export type EffectDefinition = Deed<EffectCall> & {
+export type EffectDefinition = EffectHandler<EffectCall> & {
   readonly kind: 'effect'
   readonly effect_type: string
   /** `connector.operation` for connectors; what retry policies and manifests go by. */
@@ -139,7 +139,7 @@ export type EffectDefinition = Deed<EffectCall> & {
   readonly undo?: UndoDefinition
 }
 
-type DeedInput<Call> = Pick<Deed<Call>, 'do'> & Partial<Deed<Call>>
+type DeedInput<Call> = Pick<EffectHandler<Call>, 'do'> & Partial<EffectHandler<Call>>
 type UndoInput = DeedInput<UndoCall> & Pick<UndoDefinition, 'name'> & Partial<UndoDefinition>
 type EffectInput = DeedInput<EffectCall> &
   Pick<EffectDefinition, 'effect_type' | 'class'> &
@@ -147,7 +147,7 @@ type EffectInput = DeedInput<EffectCall> &
 
 const TIMEOUT_MS = 30_000
 
-function deed<Call>(input: DeedInput<Call>, name: string, effectClass: EffectClass): Deed<Call> {
+function deed<Call>(input: DeedInput<Call>, name: string, effectClass: EffectClass): EffectHandler<Call> {
   return {
     class: effectClass,
     timeout_ms: input.timeout_ms ?? TIMEOUT_MS,

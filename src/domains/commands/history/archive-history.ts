@@ -4,12 +4,12 @@
  */
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { archiveFileOf, type Db, point, sqlStateOf, verifyArchive, writeArchive } from '#store'
+import { archiveFileOf, type Db, failpoint, sqlStateOf, verifyArchive, writeArchive } from '#store'
 import { finishInterrupted } from './finish-interrupted.ts'
 import { refuseFolder } from './refuse-folder.ts'
 import { deleteArchived, refuseStranger } from './delete-archived.ts'
 import { bytesOf, listWorkspacesWithHistory, type ScannedEvent, scanHistory } from './scan-history.ts'
-import type { HistoryWorld } from './world.ts'
+import type { HistoryDeps } from './deps.ts'
 
 export type ArchiveHistory = {
   readonly endedBefore: Date
@@ -53,15 +53,15 @@ const LOCK_NOT_AVAILABLE = '55P03'
 
 const nothing: ArchivedHistory = { events: 0, bytes: 0, files: [], held: 0, finished: 0, passedOver: 0 }
 
-export async function archiveHistory(world: HistoryWorld, run: ArchiveHistory): Promise<Decision<ArchivedHistory>> {
-  const owner = await isOwner(world.db)
+export async function archiveHistory(deps: HistoryDeps, run: ArchiveHistory): Promise<Decision<ArchivedHistory>> {
+  const owner = await isOwner(deps.db)
   if (!owner) return refuseStranger()
   // A session of its own: it ends with the process, and the lock with it.
-  const session = await world.db.connect('concord history')
+  const session = await deps.db.connect('concord history')
   try {
     await session.query(`set lock_timeout = ${Math.ceil(run.waitMs ?? LOCK_WAIT_MS)}`)
     await session.query('select pg_advisory_lock($1)', [LOCK])
-    const moved = await moveAll(world, run)
+    const moved = await moveAll(deps, run)
     await session.query('select pg_advisory_unlock($1)', [LOCK])
     return moved
   } catch (error) {
@@ -79,16 +79,16 @@ async function isOwner(db: Db): Promise<boolean> {
   return row?.is_owner === true
 }
 
-async function moveAll(world: HistoryWorld, run: ArchiveHistory): Promise<Decision<ArchivedHistory>> {
+async function moveAll(deps: HistoryDeps, run: ArchiveHistory): Promise<Decision<ArchivedHistory>> {
   let total = nothing
   if (run.isDryRun !== true) {
-    const finished = await finishInterrupted(world, run.traceId)
+    const finished = await finishInterrupted(deps, run.traceId)
     if (!finished.ok) return finished
     const files = finished.value
     total = { ...nothing, finished: files.length, files, events: files.reduce((sum, { events }) => sum + events, 0) }
   }
-  for (const workspaceId of await listWorkspacesWithHistory(world.db)) {
-    const moved = await moveWorkspace(world, run, workspaceId, total)
+  for (const workspaceId of await listWorkspacesWithHistory(deps.db)) {
+    const moved = await moveWorkspace(deps, run, workspaceId, total)
     if (!moved.ok) return moved
     total = moved.value
     if (run.signal?.aborted) break
@@ -97,7 +97,7 @@ async function moveAll(world: HistoryWorld, run: ArchiveHistory): Promise<Decisi
 }
 
 async function moveWorkspace(
-  world: HistoryWorld,
+  deps: HistoryDeps,
   run: ArchiveHistory,
   workspaceId: string,
   before: ArchivedHistory,
@@ -109,13 +109,13 @@ async function moveWorkspace(
   let bytes = 0
   for (let afterSeq = '0', isLast = false; !isLast && !run.signal?.aborted; ) {
     const { endedBefore } = run
-    const page = await scanHistory(world.db, { workspaceId, endedBefore, afterSeq, limit: limits.page, withLines })
+    const page = await scanHistory(deps.db, { workspaceId, endedBefore, afterSeq, limit: limits.page, withLines })
     ;({ lastSeq: afterSeq, isLast } = page)
     part.push(...page.due)
     bytes += page.due.reduce((sum, event) => sum + bytesOf(event), 0)
     total = { ...total, held: total.held + page.held }
     if (part.length === 0 || (!isLast && part.length < limits.events && bytes < limits.bytes)) continue
-    const moved = withLines ? await movePart(world, run, workspaceId, part) : accept(undefined)
+    const moved = withLines ? await movePart(deps, run, workspaceId, part) : accept(undefined)
     if (!moved.ok) return moved
     total =
       moved.value === false
@@ -131,7 +131,7 @@ async function moveWorkspace(
 
 /** False: what was read is no longer so, and nothing was deleted. */
 async function movePart(
-  world: HistoryWorld,
+  deps: HistoryDeps,
   { endedBefore, traceId }: ArchiveHistory,
   workspaceId: string,
   part: readonly ScannedEvent[],
@@ -139,7 +139,7 @@ async function movePart(
   const events = part.toSorted(byPlace)
   const [first, last] = [events[0], events.at(-1)]
   if (!first || !last) throw new KernelFault('history.part.empty', 'a part has at least one event')
-  const id = world.newId()
+  const id = deps.newId()
   const file = archiveFileOf(workspaceId, id)
   const draft = {
     history_archive_id: id,
@@ -148,19 +148,18 @@ async function movePart(
     first: { xid: first.xid, seq: first.seq },
     last: { xid: last.xid, seq: last.seq },
     ended_before: endedBefore.toISOString(),
-    written_at: world.now().toISOString(),
+    written_at: deps.now().toISOString(),
   }
   try {
     const lines = events.map(({ line }) => line ?? '')
-    await writeArchive(world.folder, draft, lines)
+    await writeArchive(deps.folder, draft, lines)
   } catch (error) {
-    return refuseFolder(error, world.folder)
+    return refuseFolder(error, deps.folder)
   }
-  const verified = await verifyArchive(world.folder, file)
+  const verified = await verifyArchive(deps.folder, file)
   if (!verified.ok) return verified
-  const stop = point('history.verified')
-  if (stop) await stop
-  const deleted = await deleteArchived(world, verified.value, traceId)
+  await failpoint('history.verified')
+  const deleted = await deleteArchived(deps, verified.value, traceId)
   if (!deleted.ok) return deleted
   return accept(deleted.value && { workspaceId, file, events: events.length })
 }

@@ -2,12 +2,20 @@
  * Deletes exactly the events that a verified file holds, and says so: their deletion, the row about the file and the audit event
  * are one transaction (C21). If one of them is not there or not the same, its command has come back to life, or a hold names it, nothing happens.
  */
-import { type ArchiveManifest, appendEvents, type Db, point, sqlStateOf, type Tx, type VerifiedArchive } from '#store'
+import {
+  type ArchiveManifest,
+  appendEvents,
+  type Db,
+  failpoint,
+  sqlStateOf,
+  type Tx,
+  type VerifiedArchive,
+} from '#store'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { commandLog } from '../events.ts'
 import { insertArchive } from './archive-repository.ts'
 import { commandIdsOf, listHeld } from './scan-history.ts'
-import type { HistoryWorld } from './world.ts'
+import type { HistoryDeps } from './deps.ts'
 
 /** Held until the commit: whoever wants to run one of them again waits, and then finds its history archived. */
 const LOCK_ENDED = `select c.command_id from concord.commands as c
@@ -26,13 +34,13 @@ class NotAsWritten extends Error {}
 
 /** False: the file does not fit what is there now. It stays where it is, and so do the events. */
 export async function deleteArchived(
-  world: HistoryWorld,
+  deps: HistoryDeps,
   { manifest, events }: VerifiedArchive,
   traceId: string,
 ): Promise<Decision<boolean>> {
   const commandIds = commandIdsOf(events)
   try {
-    await retaining(world.db, async (tx) => {
+    await retaining(deps.db, async (tx) => {
       const endedBefore = new Date(manifest.ended_before)
       const ended = await tx.query(LOCK_ENDED, [manifest.workspace_id, commandIds, endedBefore])
       if (ended.length !== commandIds.length) throw new NotAsWritten()
@@ -41,17 +49,15 @@ export async function deleteArchived(
       const ids = events.map(({ event_id }) => event_id)
       const [gone] = await tx.query<{ count: number; sha256: string }>(DELETE_EVENTS, [manifest.workspace_id, ids])
       if (gone?.count !== manifest.event_count || gone.sha256 !== manifest.sha256) throw new NotAsWritten()
-      await tell(tx, world, manifest, commandIds, traceId)
-      const stop = point('history.deleted')
-      if (stop) await stop
+      await tell(tx, deps, manifest, commandIds, traceId)
+      await failpoint('history.deleted')
     })
   } catch (error) {
     if (error instanceof NotAsWritten) return accept(false)
     if (sqlStateOf(error) === '42501') return refuseStranger()
     throw error
   }
-  const stop = point('history.committed')
-  if (stop) await stop
+  await failpoint('history.committed')
   return accept(true)
 }
 
@@ -61,7 +67,7 @@ function retaining(db: Db, work: (tx: Tx) => Promise<void>): Promise<void> {
 
 async function tell(
   tx: Tx,
-  { now, newId }: HistoryWorld,
+  { now, newId }: HistoryDeps,
   manifest: ArchiveManifest,
   commandIds: readonly string[],
   traceId: string,

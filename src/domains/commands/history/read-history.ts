@@ -2,7 +2,7 @@
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type ArchivedEvent, readArchive, refuseFile, type Sql } from '#store'
 import { listArchivesWith, type StoredArchive } from './archive-repository.ts'
-import type { HistoryWorld } from './world.ts'
+import type { HistoryDeps } from './deps.ts'
 
 export type ToldHistoryEvent = Pick<
   ArchivedEvent,
@@ -26,7 +26,7 @@ from concord.domain_events as e where e.workspace_id = $1 and e.command_id = $2 
 
 /** In the role that sees all rows: whoever runs the house asks, and names no workspace. */
 export async function readHistory(
-  { db, folder }: Pick<HistoryWorld, 'db' | 'folder'>,
+  { db, folder }: Pick<HistoryDeps, 'db' | 'folder'>,
   commandId: string,
 ): Promise<Decision<CommandHistory>> {
   const [command] = await db.query<{ workspace_id: string }>(

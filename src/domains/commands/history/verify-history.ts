@@ -2,7 +2,7 @@
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { listArchiveFolder, verifyArchive } from '#store'
 import { listArchives, type StoredArchive } from './archive-repository.ts'
-import type { HistoryWorld } from './world.ts'
+import type { HistoryDeps } from './deps.ts'
 
 export type ArchiveState = 'whole' | 'missing' | 'damaged' | 'surplus'
 
@@ -20,7 +20,7 @@ export type VerifyHistory = {
 }
 
 export async function verifyHistory(
-  { db, folder }: Pick<HistoryWorld, 'db' | 'folder'>,
+  { db, folder }: Pick<HistoryDeps, 'db' | 'folder'>,
   { signal, onProgress }: VerifyHistory = {},
 ): Promise<readonly ArchiveFinding[]> {
   const archives = await listArchives(db)

@@ -6,7 +6,7 @@ import { type Db, openDb, type Tx } from '#store'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { TRACE } from '#test/tenant'
 import { cancelCommand } from '../cancel-command.ts'
-import { actingFor } from '../world.ts'
+import { actingFor } from '../deps.ts'
 import { findBrokenInvariants, invariantCount, listBroken } from './find-broken-invariants.ts'
 import { commandInvariants } from './invariants.ts'
 

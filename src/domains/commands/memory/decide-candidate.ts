@@ -1,5 +1,5 @@
 /** A person's yes or no to a candidate: the answer to the question in the inbox, found by the candidate. */
-import { type Decided, type Decider, decideApproval, type ApprovalWorld, findPending } from '#domains/approvals'
+import { type Decided, type Decider, decideApproval, type ApprovalDeps, findPending } from '#domains/approvals'
 import { findCandidate } from '#domains/memory'
 import { type Decision, refuse } from '#kernel/refusal'
 
@@ -12,7 +12,7 @@ export type DecideCandidate = {
 }
 
 export async function decideCandidate(
-  approvals: ApprovalWorld,
+  approvals: ApprovalDeps,
   decider: Decider,
   { candidateId, ...answer }: DecideCandidate,
 ): Promise<Decision<Decided>> {

@@ -1,5 +1,5 @@
 /** Candidates and erasures follow their commands: the question that stands is linked, and what ended without them is closed. */
-import { dropErasure, findCandidate, type MemoryWorld, saveCandidate } from '#domains/memory'
+import { dropErasure, findCandidate, type MemoryDeps, saveCandidate } from '#domains/memory'
 import type { CommandState } from '#kernel/machines/command'
 import { statement } from '#store'
 
@@ -38,7 +38,7 @@ where e.outcome is null and k.completed_at is not null order by e.requested_at l
 
 /** How many were brought up to date; the caller comes again. */
 export async function followCandidates(
-  memory: Pick<MemoryWorld, 'db' | 'newId' | 'now'>,
+  memory: Pick<MemoryDeps, 'db' | 'newId' | 'now'>,
   { traceId }: { readonly traceId: string },
 ): Promise<number> {
   const { db, newId } = memory

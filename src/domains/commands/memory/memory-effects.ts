@@ -1,12 +1,5 @@
 /** What the memory commands do: each effect is one transaction of the memory room, keyed by its row, so that a repeat changes nothing. */
-import {
-  type Act,
-  eraseSubject,
-  type MemoryWorld,
-  reviewStaleMemory,
-  unwriteMemory,
-  writeMemory,
-} from '#domains/memory'
+import { type Act, eraseSubject, type MemoryDeps, reviewStaleMemory, unwriteMemory, writeMemory } from '#domains/memory'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import { kindOf } from '#kernel/refusal-codes'
@@ -14,7 +7,7 @@ import { outcomeOf, sqlStateOf } from '#store'
 import type { Definition } from '../catalog/definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure } from '../catalog/effect-definition.ts'
 
-export function memoryEffects(memory: MemoryWorld): readonly Definition[] {
+export function memoryEffects(memory: MemoryDeps): readonly Definition[] {
   const act = ({ traceId }: EffectCall): Act => ({ actor: 'worker', actorKind: 'worker', traceId, at: memory.now() })
   const candidate = (call: Pick<EffectCall, 'workspaceId' | 'payload'>) => ({
     workspaceId: call.workspaceId,

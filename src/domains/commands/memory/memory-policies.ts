@@ -5,7 +5,7 @@ import {
   findCandidate,
   getErasure,
   hasConsent,
-  type MemoryWorld,
+  type MemoryDeps,
   previewForget,
 } from '#domains/memory'
 import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/rule'
@@ -86,7 +86,7 @@ const idIn = ({ payload }: StoredCommand, field: string): string => {
   return typeof id === 'string' ? id : ''
 }
 
-export function memoryFacts(memory: MemoryWorld): FactSources {
+export function memoryFacts(memory: MemoryDeps): FactSources {
   const ownCandidate = async (command: StoredCommand) => {
     const candidateId = idIn(command, 'memory_candidate_id')
     const candidate = await findCandidate(memory.db, command.workspace_id, candidateId)

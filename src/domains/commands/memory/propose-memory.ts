@@ -6,7 +6,7 @@ import {
   findCandidate,
   insertCandidate,
   isSameProposal,
-  type MemoryWorld,
+  type MemoryDeps,
   type ProposedMemory,
   type RunScope,
   type StoredCandidate,
@@ -15,7 +15,7 @@ import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { StoredCommand } from '../command-row.ts'
 import { submitCommand } from '../submit-command.ts'
-import type { Acting, CommandWorld } from '../world.ts'
+import type { Acting, CommandDeps } from '../deps.ts'
 import { writeMemoryTask } from './memory-types.ts'
 
 export type ProposingRun = { readonly agentRunId: string; readonly scope: RunScope; readonly stepIndex?: number }
@@ -36,8 +36,8 @@ export type MemoryProposal = {
 }
 
 export async function proposeMemory(
-  world: CommandWorld,
-  memory: MemoryWorld,
+  deps: CommandDeps,
+  memory: MemoryDeps,
   by: Acting,
   { workspaceId, memory: proposed, idempotencyKey, requestId, run }: ProposeMemory,
 ): Promise<Decision<MemoryProposal>> {
@@ -46,7 +46,7 @@ export async function proposeMemory(
   const checked = checkProposal(memory.schemas, proposed, memory.now())
   if (!checked.ok) return checked
   const candidateId = idempotencyKey === undefined ? memory.newId() : candidateIdOf(workspaceId, idempotencyKey)
-  const submitted = await submitCommand(world, by, {
+  const submitted = await submitCommand(deps, by, {
     workspaceId,
     taskName: writeMemoryTask,
     payload: { memory_candidate_id: candidateId },
@@ -78,7 +78,7 @@ export function refuseReused({ command_id }: StoredCommand): Decision<never> {
   })
 }
 
-export function actOf({ actor, kind, traceId }: Acting, { now }: Pick<MemoryWorld, 'now'>): Act {
+export function actOf({ actor, kind, traceId }: Acting, { now }: Pick<MemoryDeps, 'now'>): Act {
   return { actor, actorKind: kind, traceId, at: now() }
 }
 

@@ -2,7 +2,7 @@
 import {
   getErasure,
   insertErasure,
-  type MemoryWorld,
+  type MemoryDeps,
   previewForget,
   subjectDigest,
   type StoredErasure,
@@ -12,7 +12,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { eventIdOf } from '#store'
 import type { StoredCommand } from '../command-row.ts'
 import { submitCommand } from '../submit-command.ts'
-import type { Acting, CommandWorld } from '../world.ts'
+import type { Acting, CommandDeps } from '../deps.ts'
 import { forgetMemoryTask } from './memory-types.ts'
 import { actOf, refuseReused } from './propose-memory.ts'
 
@@ -26,8 +26,8 @@ export type RequestForget = {
 export type ForgetRequest = { readonly erasure: StoredErasure; readonly command: StoredCommand }
 
 export async function requestForget(
-  world: CommandWorld,
-  memory: MemoryWorld,
+  deps: CommandDeps,
+  memory: MemoryDeps,
   by: Acting,
   { workspaceId, subject, idempotencyKey, requestId }: RequestForget,
 ): Promise<Decision<ForgetRequest>> {
@@ -42,7 +42,7 @@ export async function requestForget(
       })
   }
   const erasureId = key ?? memory.newId()
-  const submitted = await submitCommand(world, by, {
+  const submitted = await submitCommand(deps, by, {
     workspaceId,
     taskName: forgetMemoryTask,
     payload: { memory_erasure_id: erasureId },

@@ -5,7 +5,7 @@ import { appendEvents } from '#store'
 import type { ConnectorDefinition } from '../define-connector.ts'
 import { connectorLog } from '../events.ts'
 import { saveApprovedDefinition } from '../sql/save-approved-definition.ts'
-import type { ConnectorWorld } from '../world.ts'
+import type { ConnectorDeps } from '../deps.ts'
 import { findDefinition, type StoredDefinition } from './stored-definition.ts'
 
 export type ApproveDefinition = {
@@ -18,12 +18,12 @@ export type ApproveDefinition = {
 }
 
 export async function approveDefinition(
-  world: Pick<ConnectorWorld, 'db' | 'now' | 'newId'>,
+  deps: Pick<ConnectorDeps, 'db' | 'now' | 'newId'>,
   definition: ConnectorDefinition,
   { workspaceId, operation, hash, principal, traceId }: ApproveDefinition,
 ): Promise<Decision<StoredDefinition>> {
   const place = { workspaceId, connectorName: definition.name, operation }
-  const known = await findDefinition(world.db, place)
+  const known = await findDefinition(deps.db, place)
   if (!known)
     return refuse('connectors.definition.not_found', `Nothing is known of an operation ${quote(operation)}.`, {
       path: 'operation',
@@ -38,8 +38,8 @@ export async function approveDefinition(
   const declared = definition.operations.find(({ name }) => name === operation)
   const readable = declared && definition.pinned?.contractOf(declared, known.seen_definition)
   if (readable && !readable.ok) return readable
-  const at = world.now()
-  return world.db.transaction(async (tx) => {
+  const at = deps.now()
+  return deps.db.transaction(async (tx) => {
     const { actorId } = actorOf(principal)
     const values = [workspaceId, definition.name, operation, hash, actorId, at]
     const [approved] = await tx.run(saveApprovedDefinition, values)
@@ -52,7 +52,7 @@ export async function approveDefinition(
     }
     await appendEvents(tx, connectorLog, [
       {
-        eventId: world.newId(),
+        eventId: deps.newId(),
         type: 'connector_definition_approved',
         payload: { connector: definition.name, operation, approved_hash: hash, was_hash: known.approved_hash },
         actor: `user:${actorId}`,

@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject } from '#kernel/json-value'
 import { type CallContext, ConnectorFailure, type ConnectorError } from '../connector.ts'
 import type { ConnectorDefinition, ConnectorOperationContract } from '../define-connector.ts'
 import type { Scrubber } from '../scrub.ts'
-import type { ConnectorWorld } from '../world.ts'
+import type { ConnectorDeps } from '../deps.ts'
 import { diffDefinitions, hashDefinition, sayChanges } from './hash-definition.ts'
 import { noteDefinition } from './note-definition.ts'
 import { type DefinitionPlace, findDefinition, type StoredDefinition } from './stored-definition.ts'
@@ -13,14 +13,14 @@ export type CurrentContract =
   | { readonly ok: false; readonly error: ConnectorError }
 
 export async function currentContract(
-  world: ConnectorWorld,
+  deps: ConnectorDeps,
   definition: ConnectorDefinition,
   declared: ConnectorOperationContract,
   workspaceId: string,
 ): Promise<CurrentContract> {
   if (definition.pinned === null) return { ok: true, operation: declared, stored: undefined }
   const place = { workspaceId, connectorName: definition.name, operation: declared.name }
-  const stored = await findDefinition(world.db, place)
+  const stored = await findDefinition(deps.db, place)
   const no = (message: string): CurrentContract => ({
     ok: false,
     error: { error_class: 'permission_denied', message, happened: 'no' },
@@ -38,7 +38,7 @@ export async function currentContract(
 
 /** What a call is given to confirm a definition with; whatever differs from what was approved ends the call. */
 export function openConfirm(
-  world: ConnectorWorld,
+  deps: ConnectorDeps,
   place: DefinitionPlace,
   stored: StoredDefinition | undefined,
   scrubber: Scrubber,
@@ -50,7 +50,7 @@ export function openConfirm(
     // An object stays an object when texts in it are replaced; null stands for an operation that is gone.
     const said: JsonObject = seen !== null && isJsonObject(seen) ? seen : {}
     const hash = hashDefinition(said)
-    if (hash !== stored?.seen_hash) await noteDefinition(world, place, said, traceId)
+    if (hash !== stored?.seen_hash) await noteDefinition(deps, place, said, traceId)
     if (hash === stored?.approved_hash) return
     const changes = diffDefinitions(stored?.approved_definition ?? null, said)
     throw new ConnectorFailure(

@@ -6,7 +6,7 @@ import type { OpenedConnector } from '../opened-connector.ts'
 import { openScrubber } from '../scrub.ts'
 import { openSecretDoor } from '../secret-door.ts'
 import { findDefinitionSql } from '../sql/find-definition.ts'
-import type { ConnectorWorld } from '../world.ts'
+import type { ConnectorDeps } from '../deps.ts'
 import { noteDefinition } from './note-definition.ts'
 import type { StoredDefinition } from './stored-definition.ts'
 import type { JsonObject } from '#kernel/json-value'
@@ -21,7 +21,7 @@ export type CheckDefinitions = {
 }
 
 export async function checkDefinitions(
-  world: ConnectorWorld,
+  deps: ConnectorDeps,
   { definition, connector }: OpenedConnector,
   { workspaceId, traceId, signal: outer }: CheckDefinitions,
 ): Promise<Decision<readonly StoredDefinition[]>> {
@@ -35,11 +35,11 @@ export async function checkDefinitions(
       },
     )
   const scrubber = openScrubber()
-  const secrets = await openSecretDoor(world.secrets, definition, scrubber)
+  const secrets = await openSecretDoor(deps.secrets, definition, scrubber)
   const unavailable = (reason: string) => refuse('connectors.definition.unavailable', `${definition.name}: ${reason}`)
   if (!secrets.ok) return unavailable(secrets.error.message)
   let seen: Awaited<ReturnType<typeof look>> = []
-  const result = await callWithin(world, { timeout_ms: LOOK_MS }, outer, async (signal) => {
+  const result = await callWithin(deps, { timeout_ms: LOOK_MS }, outer, async (signal) => {
     const limits = { timeout_ms: LOOK_MS, output_max_bytes: LOOK_BYTES_MAX }
     try {
       seen = await look.call(connector, { ...secrets.door, ...limits, signal })
@@ -52,7 +52,7 @@ export async function checkDefinitions(
   for (const { operation, definition: said } of seen) {
     const place = { workspaceId, connectorName: definition.name, operation }
     // An object stays an object when texts in it are replaced.
-    await noteDefinition(world, place, scrubber.value(said) as JsonObject, traceId)
+    await noteDefinition(deps, place, scrubber.value(said) as JsonObject, traceId)
   }
-  return accept(await world.db.run(findDefinitionSql, [workspaceId, definition.name, null]))
+  return accept(await deps.db.run(findDefinitionSql, [workspaceId, definition.name, null]))
 }

@@ -112,13 +112,13 @@ function findFlaws(
 }
 
 type Input = { readonly repository: string; readonly number: number; readonly key: string; readonly body: string }
-type Deed = (
+type EffectHandler = (
   api: GithubApi,
   input: Input & { readonly title: string; readonly labels?: string[] },
   key: string | null,
 ) => Promise<JsonValue>
 
-const deeds: Readonly<Record<string, Deed>> = {
+const deeds: Readonly<Record<string, EffectHandler>> = {
   create_github_issue: async (api, { repository, title: named, body: text, labels }, key) =>
     viewIssue(
       await api.ask('POST', `/repos/${repository}/issues`, saidIssue, {
@@ -155,7 +155,7 @@ function openGithub(input: GithubConnectorInput & { readonly name: string }, { n
       const deed = Object.hasOwn(deeds, capability) ? deeds[capability] : undefined
       if (!deed) return unsupported(capability)
       // The gate has seen that the input fits the operation.
-      const fitted = given as unknown as Parameters<Deed>[1]
+      const fitted = given as unknown as Parameters<EffectHandler>[1]
       return succeeded(await deed(openGithubApi(input, context, now), fitted, context.idempotency_key))
     },
   }

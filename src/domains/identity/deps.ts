@@ -4,7 +4,7 @@ import type { Db } from '#store'
 import type { RandomBytes } from './api-key.ts'
 import type { Principal } from './principal.ts'
 
-export type IdentityWorld = {
+export type IdentityDeps = {
   readonly db: Db
   readonly now: Clock
   readonly newId: NewId

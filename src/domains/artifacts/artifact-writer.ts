@@ -1,5 +1,5 @@
 /**
- * What an effect writes artifacts with. Content is stored at once; the rows and moves are strokes that `saveStrokes` puts down in
+ * What an effect writes artifacts with. Content is stored at once; the rows and moves are writes that `saveArtifacts` puts down in
  * the transaction that records the effect's outcome, so that neither exists without the other.
  */
 import { formatInstant } from '#kernel/instant'
@@ -13,9 +13,9 @@ import { type ArtifactDraft, checkDraft, type CheckedDraft, checkSuccession } fr
 import { readText, storeContent } from './locate-content.ts'
 import { isSeenBy } from './may-read.ts'
 import { standingWithout } from './publish-again.ts'
-import type { ArtifactWorld } from './world.ts'
+import type { ArtifactDeps } from './deps.ts'
 
-export type Stroke =
+export type PendingWrite =
   | {
       readonly t: 'write'
       readonly row: StoredArtifact
@@ -28,13 +28,13 @@ export type Stroke =
   | { readonly t: 'cancel'; readonly artifactId: string }
 
 /** In whose name it writes. */
-export type PenOwner = {
+export type WriterOwner = {
   readonly workspaceId: string
   readonly commandId: string
   readonly effectId: string | null
   readonly agentRunId: string | null
   readonly swarmRunId: string | null
-  /** Who asked for the work: the creator, and the one whose eyes the pen has. */
+  /** Who asked for the work: the creator, and the one whose eyes the writer has. */
   readonly createdBy: string
   /** An administrator's work sees what is private to others. */
   readonly seesAll?: boolean
@@ -49,8 +49,8 @@ export type WrittenArtifact = Pick<
   'artifact_id' | 'checksum' | 'size_bytes' | 'content_type' | 'version'
 >
 
-export type Pen = {
-  readonly strokes: readonly Stroke[]
+export type ArtifactWriter = {
+  readonly writes: readonly PendingWrite[]
   /** The id that an artifact of this name has or will have. */
   idOf(name: string): string
   /** `name` tells the artifacts of one effect apart; left out, its type does. */
@@ -64,16 +64,16 @@ export type Pen = {
 
 const DAY_MS = 86_400_000
 
-export function openPen(world: ArtifactWorld, owner: PenOwner): Pen {
-  const strokes: Stroke[] = []
-  /** What this pen has written or moved, as it will be. */
+export function openArtifactWriter(deps: ArtifactDeps, owner: WriterOwner): ArtifactWriter {
+  const writes: PendingWrite[] = []
+  /** What this writer has written or moved, as it will be. */
   const ahead = new Map<string, StoredArtifact>()
 
   const keyOf = (name: string) => `artifact:${owner.scope}:${name}`
   const idOf = (name: string) => eventIdOf('artifact', owner.workspaceId, keyOf(name))
 
   async function find(artifactId: string): Promise<Decision<StoredArtifact>> {
-    const row = ahead.get(artifactId) ?? (await findArtifact(world.db, owner.workspaceId, artifactId))
+    const row = ahead.get(artifactId) ?? (await findArtifact(deps.db, owner.workspaceId, artifactId))
     return row && isVisible(row, owner) ? accept(row) : refuse('row.not_found', 'there is no such artifact')
   }
 
@@ -85,9 +85,9 @@ export function openPen(world: ArtifactWorld, owner: PenOwner): Pen {
       destination,
       command_id: owner.commandId,
       domain_effect_id: owner.effectId,
-      published_at: formatInstant(world.now()),
+      published_at: formatInstant(deps.now()),
     }
-    strokes.push({ t: 'publish', artifactId: artifact.artifact_id, publication })
+    writes.push({ t: 'publish', artifactId: artifact.artifact_id, publication })
     const publications = isOneMore ? [...artifact.publications, publication] : [publication]
     ahead.set(artifact.artifact_id, { ...artifact, status: 'published', published_to: destination, publications })
     return accept(null)
@@ -97,50 +97,50 @@ export function openPen(world: ArtifactWorld, owner: PenOwner): Pen {
     const { artifact_id: artifactId, publications } = artifact
     const undone = owner.undoneEffectId ?? null
     const effectId = undone === artifact.domain_effect_id ? null : undone
-    strokes.push({ t: 'withdraw', artifactId, effectId })
+    writes.push({ t: 'withdraw', artifactId, effectId })
     const left = effectId === null ? [] : standingWithout(publications, effectId)
     ahead.set(artifactId, { ...artifact, status: left.length > 0 ? 'published' : 'unpublished', publications: left })
     return accept(null)
   }
 
   return {
-    strokes,
+    writes,
     idOf,
     find,
     async write(draft, name = draft.type) {
       const key = keyOf(name)
-      if (strokes.some((stroke) => stroke.t === 'write' && stroke.row.idempotency_key === key))
+      if (writes.some((write) => write.t === 'write' && write.row.idempotency_key === key))
         return refuse('artifacts.draft.repeated', `${JSON.stringify(name)} is written already`, {
           path: 'name',
           hint: 'Give each artifact of one effect a name of its own.',
         })
-      const type = world.types.get(draft.type)
+      const type = deps.types.get(draft.type)
       if (!type.ok) return type
       const checked = checkDraft(type.value, draft)
       if (!checked.ok) return checked
-      const known = await checkSources(world, owner, checked.value, ahead)
+      const known = await checkSources(deps, owner, checked.value, ahead)
       if (!known.ok) return known
       const before = draft.supersedes === undefined ? undefined : await find(draft.supersedes)
       if (before && !before.ok) return before
       const follows = before ? checkFollows(checked.value, before.value) : accept(null)
       if (!follows.ok) return follows
-      const located = await storeContent(world, checked.value)
+      const located = await storeContent(deps, checked.value)
       if (!located.ok) return located
       const row: StoredArtifact = {
         ...located.value,
-        ...rowOf(owner, draft, checked.value, world.now()),
+        ...rowOf(owner, draft, checked.value, deps.now()),
         artifact_id: idOf(name),
         idempotency_key: key,
         version: (before?.value.version ?? 0) + 1,
       }
-      strokes.push({ t: 'write', row, isDraft: draft.is_draft ?? false, supersedes: draft.supersedes })
+      writes.push({ t: 'write', row, isDraft: draft.is_draft ?? false, supersedes: draft.supersedes })
       ahead.set(row.artifact_id, { ...row, status: draft.is_draft ? 'draft' : 'ready' })
       const { artifact_id, checksum, size_bytes, content_type, version } = row
       return accept({ artifact_id, checksum, size_bytes, content_type, version })
     },
     async text(artifactId) {
       const found = await find(artifactId)
-      return found.ok ? readText(world, found.value) : found
+      return found.ok ? readText(deps, found.value) : found
     },
     async publish(artifactId, destination) {
       const found = await find(artifactId)
@@ -152,26 +152,26 @@ export function openPen(world: ArtifactWorld, owner: PenOwner): Pen {
       const { status } = found.value
       if (status === 'published') return takeBack(found.value)
       if (status !== 'draft' && status !== 'ready') return accept(null)
-      strokes.push({ t: 'cancel', artifactId })
+      writes.push({ t: 'cancel', artifactId })
       ahead.set(artifactId, { ...found.value, status: 'cancelled' })
       return accept(null)
     },
   }
 }
 
-function isVisible(row: StoredArtifact, { createdBy, seesAll = false }: PenOwner): boolean {
+function isVisible(row: StoredArtifact, { createdBy, seesAll = false }: WriterOwner): boolean {
   return seesAll || isSeenBy(row, createdBy)
 }
 
 /** Every source artifact is there, in this workspace, and visible to who asked for the work (T8). */
 async function checkSources(
-  world: ArtifactWorld,
-  owner: PenOwner,
+  deps: ArtifactDeps,
+  owner: WriterOwner,
   { sources }: CheckedDraft,
   ahead: ReadonlyMap<string, StoredArtifact>,
 ): Promise<Decision<null>> {
   const ids = sources.filter(({ kind, id }) => kind === 'artifact' && !ahead.has(id)).map(({ id }) => id)
-  const rows = await listArtifactsById(world.db, owner.workspaceId, ids)
+  const rows = await listArtifactsById(deps.db, owner.workspaceId, ids)
   const seen = new Set(rows.filter((row) => isVisible(row, owner)).map(({ artifact_id }) => artifact_id))
   const missing = ids.find((id) => !seen.has(id))
   if (missing === undefined) return accept(null)
@@ -195,7 +195,7 @@ type Described = Omit<
   'artifact_id' | 'idempotency_key' | 'version' | 'location' | 'checksum' | 'size_bytes'
 >
 
-function rowOf(owner: PenOwner, draft: ArtifactDraft, checked: CheckedDraft, at: Date): Described {
+function rowOf(owner: WriterOwner, draft: ArtifactDraft, checked: CheckedDraft, at: Date): Described {
   const { type, contentType, dataClass, sources } = checked
   const lineage: Lineage = {
     command_id: owner.commandId,

@@ -10,7 +10,7 @@ import type { NextStep } from './decide-vote.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import type { ApprovalTypes } from './type-registry.ts'
 
-export type ApprovalWorld = {
+export type ApprovalDeps = {
   readonly db: Db
   readonly newId: NewId
   readonly types: ApprovalTypes

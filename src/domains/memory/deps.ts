@@ -12,7 +12,7 @@ import type { MemoryStore } from './memory-store.ts'
 import { openPostgresStore } from './postgres-store.ts'
 import { detectVectorSupport, type VectorSupport } from './vector-support.ts'
 
-export type MemoryWorld = {
+export type MemoryDeps = {
   readonly db: Db
   readonly now: Clock
   readonly newId: NewId
@@ -24,19 +24,19 @@ export type MemoryWorld = {
   readonly vectors: VectorSupport
 }
 
-export type MemoryDeps = Pick<MemoryWorld, 'db' | 'now' | 'newId'> & {
+export type MemoryOptions = Pick<MemoryDeps, 'db' | 'now' | 'newId'> & {
   readonly store?: MemoryStore
   readonly schemas?: readonly unknown[]
   readonly embedder?: Embedder | null
   readonly forgettables?: readonly Forgettable[]
 }
 
-export async function openMemory(deps: MemoryDeps): Promise<Decision<MemoryWorld>> {
-  const { db, now, newId, embedder = null } = deps
-  const schemas = openMemorySchemas(deps.schemas ?? [])
+export async function openMemory(options: MemoryOptions): Promise<Decision<MemoryDeps>> {
+  const { db, now, newId, embedder = null } = options
+  const schemas = openMemorySchemas(options.schemas ?? [])
   if (!schemas.ok) return schemas
   const vectors = await detectVectorSupport(db)
-  const store = deps.store ?? openPostgresStore({ db, newId, vectors })
+  const store = options.store ?? openPostgresStore({ db, newId, vectors })
   const elsewhere = store.within ? [] : [forgetStored(store)]
   return accept({
     db,
@@ -46,6 +46,6 @@ export async function openMemory(deps: MemoryDeps): Promise<Decision<MemoryWorld
     vectors,
     store,
     schemas: schemas.value,
-    forgettables: [forgetMemories(newId), ...elsewhere, ...(deps.forgettables ?? [])],
+    forgettables: [forgetMemories(newId), ...elsewhere, ...(options.forgettables ?? [])],
   })
 }

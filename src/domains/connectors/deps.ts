@@ -3,7 +3,7 @@ import type { Clock, NewId } from '#kernel/clock'
 import type { Db } from '#store'
 import type { Secrets } from './secrets.ts'
 
-export type ConnectorWorld = {
+export type ConnectorDeps = {
   readonly db: Db
   readonly now: Clock
   readonly newId: NewId

@@ -1,7 +1,7 @@
 /** What the services of this room need from outside, and on whose behalf they act. */
 import type { Clock, NewId, Random } from '#kernel/clock'
 import type { ConcordActor } from '#kernel/machines/actors'
-import type { ArtifactWorld } from '#domains/artifacts'
+import type { ArtifactDeps } from '#domains/artifacts'
 import type { Principal } from '#domains/identity'
 import type { Runtime } from '#runtime'
 import type { Db, InsertLane } from '#store'
@@ -13,7 +13,7 @@ import type { FactSources } from './gather-facts.ts'
 import type { SpotTurns } from './spot-turns.ts'
 import type { WriteLane } from './write-lane.ts'
 
-export type CommandWorld = {
+export type CommandDeps = {
   readonly db: Db
   readonly now: Clock
   readonly newId: NewId
@@ -31,7 +31,7 @@ export type CommandWorld = {
   /** Which connectors are not for everybody; left out: none is. */
   readonly connectorAccess?: ConnectorAccess | undefined
   /** Left out: effects of this process cannot write artifacts. */
-  readonly artifacts?: ArtifactWorld
+  readonly artifacts?: ArtifactDeps
   /** Told whenever a turn finds that its command cannot go on, since its task is not in the catalog. */
   readonly onTaskGone?: (gone: { readonly command_id: string; readonly task_name: string }) => void
   /** Settles after the time, or at once when the signal is aborted: call limits and heartbeats are made of it. */
@@ -63,7 +63,7 @@ export function actingFor(principal: Principal, traceId: string): Acting {
 }
 
 /** What asking a person needs of this room. */
-export function askingOf({ newId, approvalTypes, notifyApprovers }: CommandWorld) {
+export function askingOf({ newId, approvalTypes, notifyApprovers }: CommandDeps) {
   return { newId, types: approvalTypes, ...(notifyApprovers ? { notify: notifyApprovers } : {}) }
 }
 

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { KernelFault } from '#kernel/errors'
 
 /** Closed, so that a plan with a misspelt name fails and a run can tell which points it never reached. */
-export const pointNames = [
+export const failpointNames = [
   'transition.written',
   'lane.batch_taken',
   'lane.committed',
@@ -69,12 +69,12 @@ export const pointNames = [
   'history.deleted',
   'history.committed',
 ] as const
-export type PointName = (typeof pointNames)[number]
+export type FailpointName = (typeof failpointNames)[number]
 
 const acts = ['kill', 'freeze', 'throw', 'delay'] as const
 
 export type PlannedFault = {
-  readonly point: PointName
+  readonly point: FailpointName
   /** The how-manieth passage fires, counted from 1. */
   readonly hit: number
   readonly act: (typeof acts)[number]
@@ -84,7 +84,7 @@ export type PlannedFault = {
 }
 
 export class InjectedFault extends Error {
-  constructor(name: PointName) {
+  constructor(name: FailpointName) {
     super(`a fault was injected at ${name}`)
     this.name = 'InjectedFault'
   }
@@ -94,7 +94,7 @@ export function parsePlan(text: string): readonly PlannedFault[] {
   const plan: unknown = JSON.parse(text)
   if (!Array.isArray(plan)) throw new KernelFault('faults.plan', 'CONCORD_FAULTS holds a JSON list')
   return plan.map((entry: PlannedFault) => {
-    const known = pointNames.includes(entry.point) && acts.includes(entry.act)
+    const known = failpointNames.includes(entry.point) && acts.includes(entry.act)
     const isCount = (value: number) => Number.isInteger(value) && value >= 1
     if (!known || !isCount(entry.hit) || !isCount(entry.together ?? 1)) {
       throw new KernelFault('faults.plan', 'CONCORD_FAULTS names an unknown point, act or hit', { entry })
@@ -104,8 +104,11 @@ export function parsePlan(text: string): readonly PlannedFault[] {
 }
 
 /** Passes points for one plan; `coverFile` gets one line per passage, written before anything fires. */
-export function openPoints(plan: readonly PlannedFault[], coverFile?: string): (name: PointName) => Promise<void> {
-  const hits = new Map<PointName, number>()
+export function openFailpoints(
+  plan: readonly PlannedFault[],
+  coverFile?: string,
+): (name: FailpointName) => Promise<void> {
+  const hits = new Map<FailpointName, number>()
   const gather = openGathering(plan, coverFile)
   return async (name) => {
     const hit = (hits.get(name) ?? 0) + 1
@@ -159,9 +162,9 @@ async function fire(fault: PlannedFault): Promise<void> {
 }
 
 const text = process.env['CONCORD_FAULTS']
-const pass = text === undefined ? undefined : openPoints(parsePlan(text), process.env['CONCORD_FAULTS_COVER'])
+const pass = text === undefined ? undefined : openFailpoints(parsePlan(text), process.env['CONCORD_FAULTS_COVER'])
 
-/** `const stop = point('x'); if (stop) await stop` costs nothing when faults are off. */
-export function point(name: PointName): Promise<void> | undefined {
+/** Does nothing unless `CONCORD_FAULTS` plans a fault here. */
+export function failpoint(name: FailpointName): Promise<void> | undefined {
   return pass?.(name)
 }

@@ -8,7 +8,7 @@ import type { CursorScope, PageCursors } from './page-cursor.ts'
 import { type ApiContext, principalOf } from './request-context.ts'
 import { idParam, pageFields } from './route-kit.ts'
 
-export type SchedulerFace = {
+export type SchedulerApi = {
   readonly scheduler: Scheduler
   /** A scheduler file belongs to a machine, not to a workspace; of all organisations one runs that machine. */
   readonly orgId: string
@@ -21,10 +21,10 @@ export type SchedulerFace = {
   readonly follow: (asked: AskedDirect, startByMs: number) => void
 }
 
-export type SchedulerDeps = Pick<ApiDeps, 'scheduler' | 'cursorKey' | 'authenticate' | 'closing'>
+export type SchedulerRouteDeps = Pick<ApiDeps, 'scheduler' | 'cursorKey' | 'authenticate' | 'closing'>
 
 /** Off, and somebody else's, are told alike: who may not know of it learns nothing. */
-export function findFace(c: ApiContext, { scheduler: face }: SchedulerDeps): Decision<SchedulerFace> {
+export function requireScheduler(c: ApiContext, { scheduler: face }: SchedulerRouteDeps): Decision<SchedulerApi> {
   const principal = principalOf(c)
   if (face?.orgId !== principal.orgId) {
     return refuse('scheduler.not_enabled', 'No scheduler runs in this server.', {
@@ -36,12 +36,12 @@ export function findFace(c: ApiContext, { scheduler: face }: SchedulerDeps): Dec
 }
 
 /** For routes that do one thing and answer. */
-export function withFace<T>(
+export function withScheduler<T>(
   c: ApiContext,
-  deps: SchedulerDeps,
-  work: (scheduler: Scheduler, face: SchedulerFace) => Decision<T>,
+  deps: SchedulerRouteDeps,
+  work: (scheduler: Scheduler, face: SchedulerApi) => Decision<T>,
 ): Decision<T> {
-  const face = findFace(c, deps)
+  const face = requireScheduler(c, deps)
   return face.ok ? work(face.value.scheduler, face.value) : face
 }
 

@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { InjectedFault, openPoints, parsePlan, point } from './points.ts'
+import { InjectedFault, openFailpoints, parsePlan, failpoint } from './failpoints.ts'
 
 test('without a plan a point is nothing at all', () => {
-  assert.equal(point('lane.committed'), undefined)
+  assert.equal(failpoint('lane.committed'), undefined)
 })
 
 test('a fault fires at its passage and at no other', async () => {
-  const pass = openPoints([{ point: 'outbox.handled', hit: 2, act: 'throw' }])
+  const pass = openFailpoints([{ point: 'outbox.handled', hit: 2, act: 'throw' }])
   await pass('outbox.handled')
   await pass('outbox.claimed')
   await assert.rejects(pass('outbox.handled'), InjectedFault)
@@ -38,8 +38,8 @@ test('a plan with an unknown point, act or hit is refused', () => {
 test('a kill takes the process at that point, and the passage is on file', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'concord-points-'))
   const cover = path.join(folder, 'cover')
-  const module = fileURLToPath(new URL('./points.ts', import.meta.url))
-  const program = `const { point } = await import(${JSON.stringify(module)}); await point('claim.taken'); await point('claim.taken'); console.log('alive')`
+  const module = fileURLToPath(new URL('./failpoints.ts', import.meta.url))
+  const program = `const { failpoint } = await import(${JSON.stringify(module)}); await failpoint('claim.taken'); await failpoint('claim.taken'); console.log('alive')`
   const { signal, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
     encoding: 'utf8',
     env: {
@@ -57,9 +57,9 @@ test('a kill takes the process at that point, and the passage is on file', () =>
 test('a kill of several together holds each where it is until all are there, and says how many it took', () => {
   const folder = mkdtempSync(path.join(tmpdir(), 'concord-points-'))
   const cover = path.join(folder, 'cover')
-  const module = fileURLToPath(new URL('./points.ts', import.meta.url))
-  const program = `const { point } = await import(${JSON.stringify(module)})
-    const pass = async (n) => { await point('claim.taken'); console.log('passed', n) }
+  const module = fileURLToPath(new URL('./failpoints.ts', import.meta.url))
+  const program = `const { failpoint } = await import(${JSON.stringify(module)})
+    const pass = async (n) => { await failpoint('claim.taken'); console.log('passed', n) }
     for (let n = 1; n <= 4; n++) void pass(n)
     await new Promise((resolve) => setTimeout(resolve, 200))
     void pass(5)

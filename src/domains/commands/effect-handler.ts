@@ -4,9 +4,9 @@ import { compilePolicy, type CompiledRetry } from '#kernel/retry-policy'
 import { compensationPolicy } from '#kernel/retry-settings'
 import type { EffectCall, EffectClass, Found, UndoCall } from './catalog/effect-definition.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
-import type { CommandCase, StoredEffect } from './command-row.ts'
+import type { CommandWithEffects, StoredEffect } from './command-row.ts'
 
-export type Deed = {
+export type EffectHandler = {
   readonly class: EffectClass
   readonly timeoutMs: number
   readonly retry: CompiledRetry
@@ -18,11 +18,11 @@ export type Deed = {
 }
 
 /** Undefined: the catalog of this process does not know it. */
-export function findDeed(
+export function findHandler(
   catalog: Catalog,
-  { effects }: Pick<CommandCase, 'effects'>,
+  { effects }: Pick<CommandWithEffects, 'effects'>,
   effect: StoredEffect,
-): Deed | undefined {
+): EffectHandler | undefined {
   if (effect.compensates_effect_id !== null) return findUndo(catalog, effects, effect)
   const definition = catalog.effects.get(effect.effect_type)?.definition
   return (
@@ -38,7 +38,7 @@ export function findDeed(
   )
 }
 
-function findUndo(catalog: Catalog, effects: readonly StoredEffect[], effect: StoredEffect): Deed | undefined {
+function findUndo(catalog: Catalog, effects: readonly StoredEffect[], effect: StoredEffect): EffectHandler | undefined {
   const undone = effects.find(({ domain_effect_id }) => domain_effect_id === effect.compensates_effect_id)
   const undo = catalog.undos.get(undone?.declared_compensation ?? '')?.undo
   if (!undo || !undone) return undefined

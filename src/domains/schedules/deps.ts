@@ -1,11 +1,11 @@
 /** What the services of this room need from outside: the governed path, a runtime that keeps due times, and new ids of traces. */
-import type { CommandWorld } from '#domains/commands'
+import type { CommandDeps } from '#domains/commands'
 import type { Runtime } from '#runtime'
 
 export type ScheduleRuntime = Pick<Runtime, 'schedule' | 'unschedule' | 'describeSchedule'>
 
-export type ScheduleWorld = {
-  readonly commands: CommandWorld
+export type ScheduleDeps = {
+  readonly commands: CommandDeps
   readonly runtime: ScheduleRuntime
   /** Id or short name: where schedules of the catalog run that name no workspace. */
   readonly defaultWorkspace: string

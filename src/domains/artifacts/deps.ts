@@ -6,7 +6,7 @@ import type { Db } from '#store'
 import type { ArtifactTypes } from './artifact-type.ts'
 import type { BlobStore } from './blob-store.ts'
 
-export type ArtifactWorld = {
+export type ArtifactDeps = {
   readonly db: Db
   readonly now: Clock
   readonly newId: NewId

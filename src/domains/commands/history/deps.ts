@@ -2,7 +2,7 @@
 import type { Clock, NewId } from '#kernel/clock'
 import type { Db } from '#store'
 
-export type HistoryWorld = {
+export type HistoryDeps = {
   /** Of the login that owns the tables: nobody else may let events go. */
   readonly db: Db
   readonly now: Clock

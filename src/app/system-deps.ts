@@ -3,14 +3,14 @@ import { randomBytes } from 'node:crypto'
 import type { Clock, NewId, Random } from '#kernel/clock'
 import { uuidV7Generator } from '#kernel/uuid'
 
-export type World = {
+export type SystemDeps = {
   readonly now: Clock
   readonly random: Random
   readonly randomBytes: (count: number) => Uint8Array
   readonly newId: NewId
 }
 
-export function realWorld(): World {
+export function systemDeps(): SystemDeps {
   const now = () => new Date()
   return {
     now,
