@@ -50,7 +50,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 )
 
 function inline<T>(part: T | Reference): T {
-  if (!(part instanceof Object && '$ref' in part)) return part as T
+  if (!(part instanceof Object && '$ref' in part)) return part
   const names = part.$ref.split('/').slice(1)
   const found = names.reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], document)
   assert.ok(found, part.$ref)
