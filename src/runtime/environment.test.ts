@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { decideEnvironment, inEnvironment, queueIn, queueOutOf, queuesIn } from './environment.ts'
 import { decideQueue, semanticQueues } from './queues.ts'
-import { openReferenceRuntime } from './reference/index.ts'
+import { openReferenceRuntime } from '#test/reference-runtime/index'
 
 const names = fc.stringMatching(/^[a-z][a-z0-9]{0,31}$/)
 const queue = fc.constantFrom(...Object.keys(semanticQueues))

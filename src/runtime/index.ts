@@ -45,19 +45,6 @@ export {
   type ScheduleTurn,
 } from './schedule-process.ts'
 export {
-  type CancelMode,
-  type DurableProtocol,
-  durableProtocol,
-  type ProcessRows,
-  type ScheduleHandle,
-  type StepHandle,
-  type StepSpec,
-  type WorkflowHandle,
-  type WorkflowResult,
-  type WorkflowSpec,
-  type WorkflowStatus,
-} from './protocol.ts'
-export {
   type Begin,
   type Begun,
   bookAbort,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decideCapabilities } from './profile.ts'
 import { decideQueueNames, semanticQueues } from './queues.ts'
-import { referenceProfile } from './reference/index.ts'
+import { referenceProfile } from '#test/reference-runtime/index'
 
 test('[RUN-04] all gaps are named at once, with who needs what; a grade may be demanded', () => {
   const refused = decideCapabilities(referenceProfile, [

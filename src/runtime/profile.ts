@@ -17,10 +17,6 @@ export type RuntimeProfile = {
   readonly capabilities: Readonly<Record<RuntimeCapability, Grade>>
   /** What a grade alone would hide. */
   readonly notes: Readonly<Partial<Record<RuntimeCapability, string>>>
-  /** `wake` with `tx` commits with the transaction; otherwise the store's outbox carries it. */
-  readonly wakeJoinsTransaction: boolean
-  /** Nothing of a process is in memory or in the engine's history between two turns. */
-  readonly holdsNothingBetweenTurns: boolean
 }
 
 /** What the runtime has, in the order of the kernel's list: native or composed. */

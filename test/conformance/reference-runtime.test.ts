@@ -1,6 +1,6 @@
 /** The reference runtime keeps the promises of a runtime. */
 import { setImmediate as tick } from 'node:timers/promises'
-import { openMemoryStore, openReferenceRuntime, seededRandom } from '#runtime/reference'
+import { openMemoryStore, openReferenceRuntime, seededRandom } from '#test/reference-runtime/index'
 import type { CaseStore, CaseTx, OpenCase } from './runtime-bench.case.ts'
 import { runtimeCases } from './runtime.case.ts'
 

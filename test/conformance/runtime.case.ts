@@ -11,7 +11,6 @@ import { limitCases } from './runtime-limits.case.ts'
 import { scheduleCases } from './runtime-schedules.case.ts'
 import { stuckCases } from './runtime-stuck.case.ts'
 import { turnCases } from './runtime-turns.case.ts'
-import { wordCases } from './runtime-words.case.ts'
 
 export type RuntimeCases = {
   readonly name: string
@@ -40,8 +39,7 @@ export function runtimeCases({ name, open, skip = {}, some = () => true }: Runti
         await run(openHere, t)
       })
     }
-    for (const cases of [turnCases, crashCases, stuckCases, cancelCases, wordCases, limitCases, scheduleCases])
-      cases(add)
+    for (const cases of [turnCases, crashCases, stuckCases, cancelCases, limitCases, scheduleCases]) cases(add)
     test('every skip names a case', () => {
       assert.deepEqual(
         Object.keys(skip).filter((title) => !known.has(title)),

@@ -2,11 +2,24 @@
 import { posix } from 'node:path'
 import { findImports } from '../../scripts/source/imports.ts'
 import type { Finding } from './finding.ts'
-import { tableUnder } from './runtime-words.ts'
 import type { Tree } from './tree.ts'
 
 const architecture = 'ARCHITECTURE.md'
 const inBackticks = (cell = ''): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, path = '']) => path)
+
+/** The cells of the table whose heading line begins with `head`. */
+function tableUnder(text: string, head: string): string[][] {
+  const lines = text.split('\n')
+  const start = lines.findIndex((line) => line.startsWith(head))
+  if (start < 0) return []
+  const end = lines.findIndex((line, at) => at > start && !line.startsWith('|'))
+  return lines.slice(start + 2, end).map((line) =>
+    line
+      .split('|')
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  )
+}
 
 export function checkContracts(tree: Tree): Finding[] {
   const rows = tableUnder(tree.get(architecture) ?? '', '| Contract |')

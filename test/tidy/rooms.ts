@@ -66,8 +66,6 @@ function throughDoor(specifier: string, rooms: readonly Room[]): string | undefi
   // Two rooms have a door per file: the kernel, whose parts stand alone, and app, so that the command line loads only what it runs.
   const perFile = /^(kernel|app)\//.exec(name)?.[1]
   if (perFile !== undefined) return perFile
-  // The reference runtime is part of the port's own room: it needs the kernel and nothing else.
-  if (name === 'runtime/reference') return 'runtime'
   return rooms.find((room) => room.name !== '' && room.name === name)?.name
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { assertFindings, assertTidy } from './finding.ts'
 import { rooms } from './room-table.ts'
-import { checkCronLoops, checkReferenceUse, checkRetryLoops, waitingLoops } from './second-runtime.ts'
+import { checkCronLoops, checkRetryLoops, waitingLoops } from './second-runtime.ts'
 import { plantTree, readTree } from './tree.ts'
 
 const path = 'src/domains/flow/a.ts'
@@ -53,13 +53,6 @@ describe('one runtime', () => {
       checkCronLoops(plantTree({ [path]: `import { nextDueTime } from '#runtime'\nconst at = nextDueTime()` })),
       [],
     )
-  })
-
-  test('[RUN-13] the runtime of the tests in the product is found', () => {
-    const code = `import { openReferenceRuntime } from '#runtime/reference'`
-    assertFindings(checkReferenceUse(plantTree({ 'src/app/a.ts': code, 'src/app/a.test.ts': code })), [
-      'src/app/a.ts:1: uses the runtime that is for tests only',
-    ])
   })
 
   const tree = readTree()

@@ -94,14 +94,3 @@ export function checkCronLoops(tree: Tree): Finding[] {
         }))
     })
 }
-
-/** The runtime for tests stays with the tests. */
-export function checkReferenceUse(tree: Tree): Finding[] {
-  return sources(tree, 'src')
-    .filter(([path]) => !isTest(path) && !path.startsWith('src/runtime/reference/'))
-    .flatMap(([path, text]) =>
-      findImports(text)
-        .filter(({ specifier }) => specifier.startsWith('#runtime/reference'))
-        .map(({ start }) => ({ path, line: lineAt(text, start), problem: 'uses the runtime that is for tests only' })),
-    )
-}

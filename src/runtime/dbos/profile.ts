@@ -18,6 +18,4 @@ export const dbosProfile: RuntimeProfile = {
     workflow_versioning: 'none',
   },
   notes: { signals: 'a fact on a row and a wake; no payload travels through the runtime' },
-  wakeJoinsTransaction: true,
-  holdsNothingBetweenTurns: true,
 }

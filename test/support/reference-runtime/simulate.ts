@@ -4,7 +4,7 @@
  * each time. The same seed gives the same run, so a failure names the one plan that shows it.
  */
 import { KernelFault } from '#kernel/errors'
-import type { Drive } from '../port.ts'
+import type { Drive } from '#runtime'
 import { openFakeClock } from './fake-clock.ts'
 import { type MemoryStore, newMemoryRows, openMemoryStore } from './memory-store.ts'
 import { openReferenceRuntime, type ReferenceRuntime } from './runtime.ts'

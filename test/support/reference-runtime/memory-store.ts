@@ -4,8 +4,7 @@
  */
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision } from '#kernel/refusal'
-import { decideFence } from '../fence.ts'
-import type { JoinableTx } from '../port.ts'
+import { decideFence, type JoinableTx } from '#runtime'
 
 export type MemoryTx = JoinableTx & {
   /** Undefined when there is no such row; what it holds, its owner knows. */

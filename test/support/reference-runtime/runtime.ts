@@ -5,11 +5,23 @@
 import type { Random } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
 import { accept, refuse } from '#kernel/refusal'
-import type { JoinableTx, Next, Runtime, ScheduleView } from '../port.ts'
-import { checkProcess } from '../process.ts'
-import type { RuntimeProfile } from '../profile.ts'
-import { decideQueue, decideQueueNames, DEFAULT_QUEUE, type QueueSpec, semanticQueues } from '../queues.ts'
-import { decideSchedule, nextFiringAt, planSchedule, SCHEDULE_KIND } from '../schedule-process.ts'
+import {
+  checkProcess,
+  decideQueue,
+  decideQueueNames,
+  decideSchedule,
+  DEFAULT_QUEUE,
+  type JoinableTx,
+  type Next,
+  nextFiringAt,
+  planSchedule,
+  type QueueSpec,
+  type Runtime,
+  type RuntimeProfile,
+  SCHEDULE_KIND,
+  type ScheduleView,
+  semanticQueues,
+} from '#runtime'
 import { type FakeClock, openFakeClock } from './fake-clock.ts'
 import { openLedger } from './ledger.ts'
 import { referenceProfile } from './profile.ts'

@@ -1,9 +1,18 @@
 /** The workers of the reference runtime: who gets which turn, by chance, and what happens when one of them is gone. */
 import type { Clock, Random } from '#kernel/clock'
-import { type Fence, fenceToken } from '../fence.ts'
-import type { Drive, KindOptions, Next, Process } from '../port.ts'
-import { checkNext, turnName } from '../process.ts'
-import { DEFAULT_ATTEMPTS_MAX, DEFAULT_FAILURES_MAX, type TurnLine } from '../turn-book.ts'
+import {
+  checkNext,
+  DEFAULT_ATTEMPTS_MAX,
+  DEFAULT_FAILURES_MAX,
+  type Drive,
+  type Fence,
+  fenceToken,
+  type KindOptions,
+  type Next,
+  type Process,
+  type TurnLine,
+  turnName,
+} from '#runtime'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import type { QueueRoom } from './queue-room.ts'
 

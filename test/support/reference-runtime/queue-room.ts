@@ -1,5 +1,5 @@
 /** Whether a queue has room for one more turn: the four limits, counted over the turns under way. */
-import type { QueueSpec } from '../queues.ts'
+import type { QueueSpec } from '#runtime'
 
 export type RunningTurn = { readonly queue: string; readonly worker: number; readonly partition: string | null }
 

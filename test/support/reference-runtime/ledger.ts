@@ -1,10 +1,6 @@
 /** What survives a crash of the reference runtime: one line per process, the schedules, and the numbers given out. */
 import type { Clock } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
-import type { Next, Process, ProcessView, StuckProcess, WakeOptions } from '../port.ts'
-import { checkProcess, checkWake } from '../process.ts'
-import { DEFAULT_QUEUE, type QueueSpec } from '../queues.ts'
-import { SCHEDULE_KIND, type ScheduleLine } from '../schedule-process.ts'
 import {
   bookAbort,
   bookBegin,
@@ -12,10 +8,21 @@ import {
   bookFailure,
   bookResume,
   bookWake,
+  checkProcess,
+  checkWake,
+  DEFAULT_QUEUE,
   type Failure,
+  type Next,
+  type Process,
+  type ProcessView,
+  type QueueSpec,
+  SCHEDULE_KIND,
+  type ScheduleLine,
+  type StuckProcess,
   type TurnLine,
+  type WakeOptions,
   type Wish,
-} from '../turn-book.ts'
+} from '#runtime'
 
 export type LedgerEntry = { readonly process: Process; readonly line: TurnLine; readonly since: Date }
 

@@ -1,5 +1,5 @@
 /** What the reference runtime can do: the same as the default one, so that a test meets the same refusals. */
-import type { RuntimeProfile } from '../profile.ts'
+import type { RuntimeProfile } from '#runtime'
 
 export const referenceProfile: RuntimeProfile = {
   name: 'ReferenceRuntime',
@@ -17,6 +17,4 @@ export const referenceProfile: RuntimeProfile = {
     workflow_versioning: 'none',
   },
   notes: { signals: 'a fact on a row and a wake; no payload travels through the runtime' },
-  wakeJoinsTransaction: true,
-  holdsNothingBetweenTurns: true,
 }

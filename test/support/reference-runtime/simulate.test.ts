@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { proofSize } from '#test/proof-size'
-import type { Drive } from '../port.ts'
+import type { Drive } from '#runtime'
 import type { MemoryStore } from './memory-store.ts'
 import { explore, faultModes, type Simulation, simulate, type SimulationWorld } from './simulate.ts'
 
