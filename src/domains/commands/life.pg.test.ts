@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { commandMachine } from '#kernel/machines/command'
 import { historyFaults } from '#test/commands'
-import { openBench, room } from '#test/life/bench'
-import { intakeStories } from '#test/life/intake'
-import { leavingStories } from '#test/life/leaving'
-import { waitingStories } from '#test/life/waiting'
+import { openBench, room } from '#test/life/bench.case'
+import { intakeStories } from '#test/life/intake.case'
+import { leavingStories } from '#test/life/leaving.case'
+import { waitingStories } from '#test/life/waiting.case'
 
 describe('the life of a command', () => {
   before(openBench)

@@ -6,7 +6,17 @@ import { claimNext } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
 import { recover } from './recover.ts'
 import { releaseReservation, reserve } from './reservations.ts'
-import { aFile, anId, aRun, aScheduler, countOf, fail, must, openTest, type TestScheduler } from '#test/scheduler/fixture'
+import {
+  aFile,
+  anId,
+  aRun,
+  aScheduler,
+  countOf,
+  fail,
+  must,
+  openTest,
+  type TestScheduler,
+} from '#test/scheduler/fixture'
 import { startDirectJob } from './start-direct-job.ts'
 import { openRaw } from '#test/scheduler/raw-file'
 import { submitJob } from './submit-job.ts'

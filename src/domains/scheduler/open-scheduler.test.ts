@@ -85,15 +85,23 @@ describe('files that are refused', () => {
     assert.equal(codeOf(second), 'scheduler.file.locked')
     assert.equal(kind('scheduler.file.locked'), 'conflict')
     assert.match(second.ok ? '' : second.reason, new RegExp(`process ${process.pid}`))
-    const child = execFileSync(process.execPath, [new URL('../../../test/support/scheduler/open-owner.ts', import.meta.url).pathname, file], {
-      encoding: 'utf8',
-    })
+    const child = execFileSync(
+      process.execPath,
+      [new URL('../../../test/support/scheduler/open-owner.ts', import.meta.url).pathname, file],
+      {
+        encoding: 'utf8',
+      },
+    )
     assert.equal(child.trim(), 'scheduler.file.locked')
     first.close()
     assert.equal(
-      execFileSync(process.execPath, [new URL('../../../test/support/scheduler/open-owner.ts', import.meta.url).pathname, file], {
-        encoding: 'utf8',
-      }).trim(),
+      execFileSync(
+        process.execPath,
+        [new URL('../../../test/support/scheduler/open-owner.ts', import.meta.url).pathname, file],
+        {
+          encoding: 'utf8',
+        },
+      ).trim(),
       'ok',
     )
     must(openTest({ file })).close()

@@ -22,7 +22,7 @@ import {
   effectsOf,
   decide,
   cancel,
-} from './bench.ts'
+} from './bench.case.ts'
 
 export function intakeStories(): void {
   test('[ST-18] [CMD-16] [PLN-14] [PER-04] [EVT-11] two effects, one after the other, each planned before the first one runs', async () => {

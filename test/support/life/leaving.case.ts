@@ -19,7 +19,7 @@ import {
   effectsOf,
   decide,
   cancel,
-} from './bench.ts'
+} from './bench.case.ts'
 
 export function leavingStories(): void {
   test('[CAN-08] [APR-16] before any effect a cancel ends it at once and closes what was asked', async () => {

@@ -12,18 +12,7 @@ import { draftWrite } from '../../../src/domains/commands/draft-write.ts'
 import { openDrive } from '../../../src/domains/commands/drive-command.ts'
 import { bySystem, byWorker } from '../../../src/domains/commands/deps.ts'
 import { commitWrite } from '../../../src/domains/commands/write-lane.ts'
-import {
-  BOOK_A,
-  room,
-  user,
-  operator,
-  workspaceId,
-  pathOf,
-  rowOf,
-  effectsOf,
-  decide,
-  cancel,
-} from './bench.ts'
+import { BOOK_A, room, user, operator, workspaceId, pathOf, rowOf, effectsOf, decide, cancel } from './bench.case.ts'
 
 export function waitingStories(): void {
   test('[DEP-02] [DEP-09] [DEP-06] [DEP-07] [CAN-11] a child waits queued for all its parents, runs, is cancelled or fails with them', async () => {
