@@ -128,19 +128,16 @@ describe('deciding', () => {
     const board = { ...room.member(), orgRoles: ['board'] }
     for (const decider of [named, beside, board]) {
       const approval = await room.ask({ approver: named.userId, approvers: [beside.userId], approverRoles: ['board'] })
-      const decided = await room.decide(
-        approval,
-        { ...decider, orgRoles: decider === board ? ['board'] : [] },
-        'approved',
-      )
-      assert.equal(accepted(decided).approval.status, 'approved')
+      accepted(await room.decide(approval, { ...decider, orgRoles: decider === board ? ['board'] : [] }, 'approved'))
+      assert.equal((await room.read(approval)).status, 'approved')
     }
   })
 
   test('[APR-13] where the type lets the requester decide, it may; what was copied when asked counts', async () => {
     const content = { ...aContent(), arguments: { booking_draft_id: 'b1', hotel_name: 'Ritz' } }
     const approval = await room.ask({ approvalType: 'hotel_booking_approval', content })
-    assert.equal(accepted(await room.decide(approval, room.requester, 'approved')).approval.status, 'approved')
+    accepted(await room.decide(approval, room.requester, 'approved'))
+    assert.equal((await room.read(approval)).status, 'approved')
   })
 
   test('[SEC-08] an approval of another tenant does not exist, by id with either workspace', async () => {

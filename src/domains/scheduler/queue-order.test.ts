@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { proofSize } from '#test/proof-size'
 
-const program = new URL('./queue-order.case.ts', import.meta.url).pathname
+const program = new URL('../../../test/support/scheduler/queue-order.ts', import.meta.url).pathname
 const QUEUES = proofSize(500, 10_000)
 
 async function orderedBy(seed: string, name: string): Promise<{ differing: number; orders: string }> {
