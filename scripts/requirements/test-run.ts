@@ -1,7 +1,9 @@
 /** Decides how node's test runner is called: which files, which reporters, which limits. */
 const reporter = new URL('../../test/support/proof-reporter.ts', import.meta.url).href
-/** Seed and number of runs of the properties; every process that runs a test file loads it first. */
-const properties = new URL('../../test/support/properties.ts', import.meta.url).href
+/** Seed and number of runs of the properties, and the count of assertions; every process that runs a test file loads them first. */
+const preloads = ['properties', 'assertions'].map(
+  (name) => new URL(`../../test/support/${name}.ts`, import.meta.url).href,
+)
 
 export const testPatterns = [
   'src/**/*.test.ts',
@@ -57,7 +59,7 @@ export function planTestRun(extra: readonly string[], settings: TestRunSettings)
   const has = (name: string) => flags.some((flag) => flag === name || flag.startsWith(`${name}=`))
   return {
     args: [
-      `--import=${properties}`,
+      ...preloads.map((preload) => `--import=${preload}`),
       '--test',
       ...(settings.globalSetup === undefined ? [] : [`--test-global-setup=${settings.globalSetup}`]),
       ...(has('--test-concurrency') ? [] : [`--test-concurrency=${concurrency}`]),

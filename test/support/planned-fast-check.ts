@@ -1,5 +1,6 @@
 /** fast-check with the planned seed and number of runs; `properties.ts` puts it where tests import `fast-check`. */
 import fc from 'fast-check'
+import { countAssertion } from './assertions.ts'
 import { planProperties } from './property-plan.ts'
 
 export * from 'fast-check'
@@ -13,7 +14,9 @@ const { seed, times } = plan
 if (seed !== undefined) fc.configureGlobal({ seed })
 
 // Not by `configureGlobal`: the number that a property names itself goes before that one. The cast: one body has all its forms.
-const assert = ((property, params) =>
-  fc.assert(property, { ...params, numRuns: times * (params?.numRuns ?? USUAL_RUNS) })) as typeof fc.assert
+const assert = ((property, params) => {
+  countAssertion()
+  return fc.assert(property, { ...params, numRuns: times * (params?.numRuns ?? USUAL_RUNS) })
+}) as typeof fc.assert
 
 export default { ...fc, assert }

@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 
-const program = new URL('./queue-order.case.ts', import.meta.url).pathname
+const program = new URL('../../../test/support/scheduler/queue-order.ts', import.meta.url).pathname
 const QUEUES = 10_000
 
 async function orderedBy(seed: string, name: string): Promise<{ differing: number; orders: string }> {

@@ -5,8 +5,8 @@ import { Worker } from 'node:worker_threads'
 import { checkInvariants } from './check-invariants.ts'
 import { claimNext } from './claim-next.ts'
 import { listQueue } from './list-jobs.ts'
-import type { RaceTask, ReserveRound } from './race.case.ts'
-import { aFile, aScheduler, countOf, must, rowsOf } from './scheduler.case.ts'
+import type { RaceTask, ReserveRound } from '#test/scheduler/race'
+import { aFile, aScheduler, countOf, must, rowsOf } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 
 type Part = Pick<RaceTask, 'kind' | 'rounds'> & Partial<Pick<RaceTask, 'connections' | 'runIds'>>
@@ -17,7 +17,7 @@ async function race<T>(file: string, parts: readonly Part[]): Promise<T[]> {
   return Promise.all(
     parts.map((part) => {
       const workerData: RaceTask = { file, threads: parts.length, connections: 1, barrier, ...part }
-      const worker = new Worker(new URL('./race.case.ts', import.meta.url), { workerData })
+      const worker = new Worker(new URL('../../../test/support/scheduler/race.ts', import.meta.url), { workerData })
       return new Promise<T>((resolve, reject) => {
         worker.once('message', resolve)
         worker.once('error', reject)

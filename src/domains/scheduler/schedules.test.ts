@@ -22,7 +22,7 @@ import {
   rowsOf,
   START,
   type TestScheduler,
-} from './scheduler.case.ts'
+} from '#test/scheduler/fixture'
 import { statement } from './statement.ts'
 
 const HOUR = 3_600_000

@@ -4,12 +4,12 @@ import { test } from 'node:test'
 import { decideApproval, expireApprovals } from '#domains/approvals'
 import { decider, pendingOf } from '#test/commands'
 import { TRACE, accepted } from '#test/tenant'
-import { lockCase } from './command-repository.ts'
-import { explainCommand } from './explain-command.ts'
-import { listCommandEvents } from './read-commands.ts'
-import { reconcileCommands } from './reconcile-commands.ts'
-import { retryCommand } from './retry-command.ts'
-import { supplyInput } from './supply-input.ts'
+import { lockCase } from '../../../src/domains/commands/command-repository.ts'
+import { explainCommand } from '../../../src/domains/commands/explain-command.ts'
+import { listCommandEvents } from '../../../src/domains/commands/read-commands.ts'
+import { reconcileCommands } from '../../../src/domains/commands/reconcile-commands.ts'
+import { retryCommand } from '../../../src/domains/commands/retry-command.ts'
+import { supplyInput } from '../../../src/domains/commands/supply-input.ts'
 import {
   BOOK_A,
   BOOK_B,
@@ -23,7 +23,7 @@ import {
   effectsOf,
   decide,
   cancel,
-} from './life-bench.case.ts'
+} from './bench.case.ts'
 
 export function intakeStories(): void {
   /** The transaction that wrote each event, as the number that rows carry in `xmin`. */

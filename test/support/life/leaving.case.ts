@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { TRACE, accepted } from '#test/tenant'
-import { cancelCommand } from './cancel-command.ts'
-import { compensateCommand, retryCommand } from './retry-command.ts'
-import { actingFor } from './deps.ts'
+import { cancelCommand } from '../../../src/domains/commands/cancel-command.ts'
+import { compensateCommand, retryCommand } from '../../../src/domains/commands/retry-command.ts'
+import { actingFor } from '../../../src/domains/commands/deps.ts'
 import {
   BOOK_A,
   BOOK_B,
@@ -19,7 +19,7 @@ import {
   effectsOf,
   decide,
   cancel,
-} from './life-bench.case.ts'
+} from './bench.case.ts'
 
 export function leavingStories(): void {
   test('[CAN-08] [APR-16] before any effect a cancel ends it at once and closes what was asked', async () => {

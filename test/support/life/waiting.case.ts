@@ -5,25 +5,14 @@ import type { CommandState } from '#kernel/machines/command'
 import { nextFence } from '#test/commands'
 import { accepted } from '#test/tenant'
 import { encodeId } from '#kernel/ids'
-import { addDependency } from './add-dependency.ts'
-import { cancelCommand } from './cancel-command.ts'
-import { findCase } from './command-repository.ts'
-import { draftWrite } from './draft-write.ts'
-import { openDrive } from './drive-command.ts'
-import { bySystem, byWorker } from './deps.ts'
-import { commitWrite } from './write-lane.ts'
-import {
-  BOOK_A,
-  room,
-  user,
-  operator,
-  workspaceId,
-  pathOf,
-  rowOf,
-  effectsOf,
-  decide,
-  cancel,
-} from './life-bench.case.ts'
+import { addDependency } from '../../../src/domains/commands/add-dependency.ts'
+import { cancelCommand } from '../../../src/domains/commands/cancel-command.ts'
+import { findCase } from '../../../src/domains/commands/command-repository.ts'
+import { draftWrite } from '../../../src/domains/commands/draft-write.ts'
+import { openDrive } from '../../../src/domains/commands/drive-command.ts'
+import { bySystem, byWorker } from '../../../src/domains/commands/deps.ts'
+import { commitWrite } from '../../../src/domains/commands/write-lane.ts'
+import { BOOK_A, room, user, operator, workspaceId, pathOf, rowOf, effectsOf, decide, cancel } from './bench.case.ts'
 
 export function waitingStories(): void {
   test('[DEP-07] a child that must not be cancelled fails, and each of its own dependents is judged by its own flag, down to the last', async () => {
