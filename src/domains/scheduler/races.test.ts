@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
+import { proofSize } from '#test/proof-size'
 import { checkInvariants } from './check-invariants.ts'
 import { claimNext } from './claim-next.ts'
 import { listQueue } from './list-jobs.ts'
@@ -26,7 +27,7 @@ async function race<T>(file: string, parts: readonly Part[]): Promise<T[]> {
   )
 }
 
-const ROUNDS = 500
+const ROUNDS = proofSize(100, 500)
 
 test(`[SCH-062] [SCH-099] [SCH-123] 64 reservers, ${ROUNDS} rounds: one winner each time, never two ACTIVE, the dispatcher waits, the order stays`, async () => {
   const file = aFile()

@@ -115,7 +115,8 @@ export function waitingStories(): void {
     }
     const [last] = before
     const childId = await room.submit({ subject: 'child' })
-    accepted(await addDependency(room.world, user, { workspaceId, childId, parentId: last?.commandId ?? '' }))
+    const added = await addDependency(room.world, user, { workspaceId, childId, parentId: last?.commandId ?? '' })
+    assert.equal(added.ok, true)
   })
 
   test('[ST-20] a command that set another one going is blocked until that one ends, and takes its result or its failure', async () => {

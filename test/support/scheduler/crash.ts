@@ -1,5 +1,5 @@
 /**
- * Run as a process of its own by `kill.test.ts`: lives through a story of jobs, retries, reservations and schedules on one
+ * Run as a process of its own by `kill.chaos.test.ts`: lives through a story of jobs, retries, reservations and schedules on one
  * file, again and again, until the plan on its command line kills it. Every piece of work is written down before it ends, in
  * a file of its own, as a job program would.
  */
