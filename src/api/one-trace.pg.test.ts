@@ -64,7 +64,7 @@ describe('one trace through a request tree', () => {
       defineFunction({
         name: 'family',
         plan: ({ title, child }) => [
-          { effect_type: OPEN, payload: { title: String(title) } },
+          { effect_type: OPEN, payload: { title: title ?? null } },
           ...(child === undefined ? [] : [{ effect_type: DELEGATE, payload: { child } }]),
         ],
       }),
