@@ -183,9 +183,7 @@ function beginCommit(connections: number): Case {
   }
 }
 
-const cases = [
-  ...CONNECTIONS.flatMap((count) => [bare, eventAlone, oneStatement, beginCommit].map((make) => make(count))),
-]
+const cases = CONNECTIONS.flatMap((count) => [bare, eventAlone, oneStatement, beginCommit].map((make) => make(count)))
 console.log('One move with its event, against one bare prepared insert per commit of the same round.')
 const results = await compare(cases, ROUNDS)
 printResults(results)
