@@ -7,7 +7,7 @@ import { finishRun } from './finish-run.ts'
 import { recover } from './recover.ts'
 import { releaseReservation, reserve } from './reservations.ts'
 import { aFile, anId, aRun, aScheduler, countOf, fail, must, openTest, type TestScheduler } from './scheduler.case.ts'
-import { startDirectJob } from './start-direct-job.ts'
+import { startDirectJob } from './direct-job.ts'
 import { openRaw } from './raw-file.case.ts'
 import { submitJob } from './submit-job.ts'
 

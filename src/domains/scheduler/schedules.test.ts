@@ -2,14 +2,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { claimNext } from './claim-next.ts'
-import { changeSchedule, createSchedule, deleteSchedule } from './define-schedule.ts'
-import { changeTemplate, createTemplate } from './define-template.ts'
-import { finishRun } from './finish-run.ts'
-import { fireDueSchedules } from './fire-due-schedules.ts'
-import { fireSchedule } from './fire-schedule.ts'
-import { listJobs } from './list-jobs.ts'
 import { SchedulerFaultInjected } from './failpoints.ts'
-import { listFirings, listSchedules } from './schedule-repository.ts'
+import { finishRun } from './finish-run.ts'
+import { fireDueSchedules, fireSchedule } from './fire-schedules.ts'
+import { changeTemplate, createTemplate } from './job-template.ts'
+import { listJobs } from './job-views.ts'
+import { changeSchedule, createSchedule, deleteSchedule, listFirings, listSchedules } from './schedule.ts'
 import {
   aFile,
   aScheduler,
@@ -22,7 +20,7 @@ import {
   START,
   type TestScheduler,
 } from './scheduler.case.ts'
-import { statement } from './statement.ts'
+import { statement } from './database.ts'
 
 const HOUR = 3_600_000
 /** START is 10:00 UTC on 1 May 2026. */
