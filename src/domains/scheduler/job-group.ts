@@ -11,7 +11,7 @@ import { JOB_COLUMNS, saveCancelled, saveStarted } from './job-repository.ts'
 import { checkLimit, jobView, showTime, showTimeOrNull, timeView, toJobView } from './job-views.ts'
 import { tell } from './notifications.ts'
 import { closeRun, finishJob, insertRun } from './run-repository.ts'
-import { type Scheduler } from './scheduler.ts'
+import type { Scheduler } from './scheduler.ts'
 
 const COLUMNS = `group_id, name, mode, on_failure, created_at, halted_at`
 

@@ -5,6 +5,7 @@ import { Cron } from 'croner'
 import fc from 'fast-check'
 import { parseCron } from '#kernel/cron-fields'
 import { isCronDay } from '#kernel/cron-next'
+import { codeOf, must } from '#test/scheduler/fixture'
 import {
   firstMomentOf,
   listRecentDueTimes,
@@ -13,7 +14,6 @@ import {
   offsetAt,
   wallOf,
 } from './next-occurrence.ts'
-import { codeOf, must } from './scheduler.case.ts'
 
 const due = (cron: string, zone: string, after: string, count: number) =>
   must(nextOccurrences(cron, zone, new Date(after), count)).map((time) => time.toISOString().slice(0, 16))

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { claimNext } from './claim-next.ts'
 import { listQueue } from './job-views.ts'
 import { openQueueCache, type QueueCache } from './queue.ts'
-import { aFile, aScheduler, must, openTest } from './scheduler.case.ts'
+import { aFile, aScheduler, must, openTest } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 
 function aCountingLook() {

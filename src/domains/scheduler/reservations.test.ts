@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
+import { aRun, aScheduler, codeOf, countOf, fail, must, rowsOf, START } from '#test/scheduler/fixture'
 import { claimNext } from './claim-next.ts'
+import { startDirectJob } from './direct-job.ts'
 import { SchedulerFaultInjected } from './failpoints.ts'
 import { finishRun } from './finish-run.ts'
 import { listQueue, readJob } from './job-views.ts'
 import { releaseReservation, renewReservation, reserve, tickReservations, waitForReservation } from './reservations.ts'
-import { aRun, aScheduler, codeOf, countOf, fail, must, rowsOf, START } from './scheduler.case.ts'
-import { startDirectJob } from './direct-job.ts'
 import { submitJob } from './submit-job.ts'
 
 const MINUTE = 60_000

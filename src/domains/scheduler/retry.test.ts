@@ -1,12 +1,6 @@
 /** Retry chains: a failed job is never run again, a new one follows it, as often as its type allows and no more. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { claimNext } from './claim-next.ts'
-import type { RetryPolicyBody } from './contract.ts'
-import { statement } from './database.ts'
-import { decideRetryPlan, defaultRetryPolicy, type JobTypeBody, readRetryPolicy, registerJobType } from './job-types.ts'
-import { readJob, readRetryChain } from './job-views.ts'
-import { recover } from './recover.ts'
 import {
   aFile,
   aRun,
@@ -18,7 +12,13 @@ import {
   rowsOf,
   START,
   type TestScheduler,
-} from './scheduler.case.ts'
+} from '#test/scheduler/fixture'
+import { claimNext } from './claim-next.ts'
+import type { RetryPolicyBody } from './contract.ts'
+import { statement } from './database.ts'
+import { decideRetryPlan, defaultRetryPolicy, type JobTypeBody, readRetryPolicy, registerJobType } from './job-types.ts'
+import { readJob, readRetryChain } from './job-views.ts'
+import { recover } from './recover.ts'
 import { submitJob } from './submit-job.ts'
 
 const withPolicy = (retry_policy: JobTypeBody['retry_policy']) =>

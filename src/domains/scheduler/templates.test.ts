@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { JsonObject } from '#kernel/json-value'
+import { aScheduler, codeOf, countOf, must } from '#test/scheduler/fixture'
 import { changeJob } from './change-job.ts'
-import { createSchedule } from './schedule.ts'
 import { archiveTemplate, changeTemplate, createTemplate, listTemplates } from './job-template.ts'
 import { applyParamsSchema, checkParamsSchema } from './job-types.ts'
-import { aScheduler, codeOf, countOf, must } from './scheduler.case.ts'
+import { createSchedule } from './schedule.ts'
 import { submitJob } from './submit-job.ts'
 
 const schema = {

@@ -1,13 +1,12 @@
 /** What callers see has the form that the shapes promise, and says what the rows say. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { aRun, aScheduler, codeOf, must, START } from '#test/scheduler/fixture'
 import { finishRun } from './finish-run.ts'
 import { fireDueSchedules } from './fire-schedules.ts'
 import { createTemplate } from './job-template.ts'
 import { jobReportView, jobView, listJobs, readJob, toJobReportView, toJobView } from './job-views.ts'
 import { readNotifications, readPlans, readSchedule } from './read-plans.ts'
-import { reserve } from './reservations.ts'
-import { createSchedule } from './schedule.ts'
 import {
   firingView,
   notificationView,
@@ -20,7 +19,8 @@ import {
   toScheduleView,
   toTemplateView,
 } from './record-views.ts'
-import { aRun, aScheduler, codeOf, must, START } from './scheduler.case.ts'
+import { reserve } from './reservations.ts'
+import { createSchedule } from './schedule.ts'
 
 test('a job with its run: queued, running, finished', () => {
   const scheduler = aScheduler()

@@ -16,7 +16,6 @@ import {
 } from '#runtime'
 import type { Sql } from '#store'
 import { openTestDb, type TestDb } from '#test/database'
-import { proofSize } from '#test/proof-size'
 import { createDbosRuntime, type DbosRuntime } from './runtime.ts'
 import { beginTurn, endTurn, failTurn, wakeProcess } from './statements.ts'
 
@@ -195,7 +194,7 @@ describe('the book of turns in the database', () => {
     const lists = fc.array(moves, { minLength: 1, maxLength: 14 })
     await fc.assert(
       fc.asyncProperty(lists, (list) => run(opened.db, list)),
-      { numRuns: proofSize(400, 20_000) },
+      { numRuns: 400 },
     )
   })
 })

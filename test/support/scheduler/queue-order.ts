@@ -5,10 +5,10 @@
 import { createHash } from 'node:crypto'
 import { openChance } from '#test/chance'
 import { refuse } from '#kernel/refusal'
-import { listQueued } from './queue.ts'
-import { aScheduler } from './scheduler.case.ts'
-import { claimNextJob } from './claim-next.ts'
-import { statement } from './database.ts'
+import { listQueued } from '../../../src/domains/scheduler/queue.ts'
+import { aScheduler } from './fixture.ts'
+import { claimNextJob } from '../../../src/domains/scheduler/claim-next.ts'
+import { statement } from '../../../src/domains/scheduler/database.ts'
 
 type NewRow = { job_id: string; priority: number; position: number; created_at: number }
 const insert = statement<never, NewRow>(
