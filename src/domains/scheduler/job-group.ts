@@ -1,5 +1,6 @@
 /** Job groups: the only reader and writer of `job_groups`, submitting a group, settling it, and its views. */
 import { z } from 'zod'
+import { idView, timeView } from '#contract'
 import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
@@ -8,7 +9,7 @@ import type { SubmittedGroup } from './submit-job.ts'
 
 import { type Reader, statement, type Tx } from './database.ts'
 import { JOB_COLUMNS, saveCancelled, saveStarted } from './job-repository.ts'
-import { checkLimit, jobView, showTime, showTimeOrNull, timeView, toJobView } from './job-views.ts'
+import { checkLimit, jobView, showTime, showTimeOrNull, toJobView } from './job-views.ts'
 import { tell } from './notifications.ts'
 import { closeRun, finishJob, insertRun } from './run-repository.ts'
 import type { Scheduler } from './scheduler.ts'
@@ -245,12 +246,12 @@ export function readGroup(scheduler: Scheduler, groupId: string): Decision<Group
 
 /** Groups, job types and the self-check as callers see them. */
 const groupFields = {
-  group_id: z.string().meta({ example: 'jgrp_0197f3b2c4d57a8e9b0c1d2e3f405161' }),
+  group_id: idView('job_group'),
   name: z.string().nullable(),
   mode: z.enum(groupModes),
   on_failure: z.enum(groupFailureRules),
-  created_at: timeView,
-  halted_at: timeView.nullable(),
+  created_at: timeView(),
+  halted_at: timeView().nullable(),
 }
 
 export const groupView = z

@@ -10,7 +10,7 @@ import { attemptOfHops } from '#kernel/retry-chain'
 import { utf8Size } from '#kernel/utf8-size'
 import { jobTypeBody, type RetryPolicyBody, retryPolicyBody } from './contract.ts'
 import { type Database, type Reader, statement, type Tx } from './database.ts'
-import { parseInput } from './field.ts'
+import { parseInput } from './parse-input.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import type { RetryVerdict, StoredJobType } from './stored-rows.ts'
 

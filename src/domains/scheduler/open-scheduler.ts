@@ -25,7 +25,7 @@ import {
   statement,
 } from './database.ts'
 import { openFailpoints, type PointPlan } from './failpoints.ts'
-import { parseInput } from './field.ts'
+import { parseInput } from './parse-input.ts'
 import { defaultJobTypes, type JobTypeBody, saveJobType } from './job-types.ts'
 import { examineFile, isCurrent, migrate } from './migrate.ts'
 import type { Scheduler, SchedulerDeps, SchedulerRole, SchedulerSettings } from './scheduler.ts'

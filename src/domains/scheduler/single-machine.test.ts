@@ -95,7 +95,7 @@ test('[SCH-128] every tick of the checklist names tests that are there', () => {
   const ticks = table.split('\n').filter((line) => line.startsWith('| ') && !/^\| (Tick|---)/.test(line))
   assert.equal(ticks.length, 8)
   for (const tick of ticks) {
-    const named = [...tick.matchAll(/`([a-z-]+\.test\.ts)`(?: "([^"]+)"| (SCH-\d{3}))?/g)]
+    const named = [...tick.matchAll(/`([a-z.-]+\.test\.ts)`(?: "([^"]+)"| (SCH-\d{3}))?/g)]
     assert.ok(named.length > 0, tick)
     for (const [, file = '', title, row] of named) {
       const source = here(file)
