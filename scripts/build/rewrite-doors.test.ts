@@ -30,6 +30,7 @@ import './side.ts';
 export * from "#domains/missions";
 const store = await import('#store');
 type A = import('#kernel').A;
+declare module '#kernel/refusal' {}
 import { z } from 'zod'; // import '#kernel'
 const words = "import '#kernel'";
 `
@@ -41,6 +42,7 @@ import './side.js';
 export * from "../missions/index.js";
 const store = await import('../../store/index.js');
 type A = import('../../kernel/index.js').A;
+declare module '../../kernel/refusal.js' {}
 import { z } from 'zod'; // import '#kernel'
 const words = "import '#kernel'";
 `,

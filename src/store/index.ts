@@ -90,3 +90,4 @@ export {
   type TransitionContext,
   type TransitionResult,
 } from './transition/transition.ts'
+export { storeRefusals } from './refusals.ts'

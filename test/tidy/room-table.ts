@@ -107,14 +107,16 @@ export const rooms: readonly Room[] = [
     enters: [...ground, 'domains/identity', 'domains/artifacts'],
     packages: [...domain, 'croner', 'yaml'],
   },
-  { name: 'api', enters: allDomains, packages: ['hono', '@hono/*', 'zod', 'node:*'] },
+  // Data alone: the refusal tables of all rooms as one.
+  { name: 'refusals', enters: ['kernel'], packages: [] },
+  { name: 'api', enters: [...allDomains, 'refusals'], packages: ['hono', '@hono/*', 'zod', 'node:*'] },
   { name: 'mcp', enters: allDomains, packages: ['@modelcontextprotocol/*', 'hono', 'zod', 'node:*'] },
   {
     name: 'app',
-    enters: [...allDomains, ...engines, 'api', 'mcp'],
+    enters: [...allDomains, ...engines, 'refusals', 'api', 'mcp'],
     packages: ['pino', '@opentelemetry/*', '@hono/node-server', 'hono', 'zod', 'yaml', 'node:*'],
   },
-  { name: 'cli', enters: ['kernel', 'app'], packages: ['commander', 'picocolors', 'yaml', 'node:*'] },
+  { name: 'cli', enters: ['kernel', 'refusals', 'app'], packages: ['commander', 'picocolors', 'yaml', 'node:*'] },
   // `src/index.ts`: what the package shows to others.
   { name: '', enters: [...allDomains, ...engines, 'api', 'mcp', 'app'], packages: [] },
 ]

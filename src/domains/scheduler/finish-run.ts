@@ -6,7 +6,7 @@ import type { FailureClass } from '#kernel/error-classes'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, type Refusal } from '#kernel/refusal'
-import { kindOf } from '#kernel/refusal-codes'
+import { isPassing } from './refusals.ts'
 import { delayAfter } from '#kernel/retry-backoff'
 import { attemptOfHops, countHops } from '#kernel/retry-chain'
 import type { Tx } from './database.ts'
@@ -230,7 +230,7 @@ export async function finishRunSurely(
     if (finished.ok) return finished
     // A commit whose answer was lost may have been stored all the same.
     if (attempt > 1 && finished.code === 'scheduler.run.finished') return readFinished(scheduler, runId, finished)
-    if (kindOf(finished.code) !== 'unavailable') return finished
+    if (!isPassing(finished)) return finished
     if (attempt >= attemptsMax) {
       alert({ runId, end, attempts: attempt, refusal: finished })
       return finished

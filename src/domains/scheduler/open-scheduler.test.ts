@@ -5,7 +5,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, 
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
-import { kindOf, type RefusalCode } from '#kernel/refusal-codes'
+import { schedulerRefusals } from './refusals.ts'
 import { aFile, aFolder, aScheduler, codeOf, must, openTest, START } from '#test/scheduler/fixture'
 import { openRaw } from '#test/scheduler/raw-file'
 import { explainSqliteFault, openDatabase, statement } from './database.ts'
@@ -72,7 +72,7 @@ describe('a new file', () => {
   })
 })
 
-const kind = (code: string) => kindOf(code as RefusalCode)
+const kind = (code: keyof typeof schedulerRefusals) => schedulerRefusals[code][0]
 
 describe('files that are refused', () => {
   test('a second owner, in the same process or in another one, is told who has the file', () => {

@@ -3,7 +3,7 @@
  * time or somebody else's write gives it something to do. Asked to stop, it starts nothing more and lets what runs end.
  */
 import { accept, type Decision, type Refusal } from '#kernel/refusal'
-import { kindOf } from '#kernel/refusal-codes'
+import { isPassing } from './refusals.ts'
 import { claimNext } from './claim-next.ts'
 import { startAskedDirect } from './direct-job.ts'
 import { type FinishedRun, finishRunSurely, type OutcomeAlert, type RunEnd } from './finish-run.ts'
@@ -207,7 +207,7 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
       seen = version
       const turned = takeTurn(scheduler, onEvent, (run) => crew.start(run, bell.ring))
       if (turned.ok) post.pump()
-      else if (kindOf(turned.code) === 'unavailable') onEvent({ kind: 'waiting', refusal: turned })
+      else if (isPassing(turned)) onEvent({ kind: 'waiting', refusal: turned })
       else refused = turned
       if (refused || (options.untilIdle === true && isIdle(scheduler, crew.size()))) break
       const wake = nextWake(scheduler)
