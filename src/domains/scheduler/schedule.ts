@@ -1,5 +1,5 @@
-/** Schedules of local jobs: the only reader and writer of `schedules` and `schedule_firings`, defining them, and their views. */
-import { z } from 'zod'
+/** Schedules of local jobs: the only reader and writer of `schedules` and `schedule_firings`, defining and changing them. */
+import type { z } from 'zod'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { changeScheduleBody, scheduleBody } from './contract.ts'
