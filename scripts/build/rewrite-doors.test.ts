@@ -6,7 +6,7 @@ const doors = {
   '#kernel': './src/kernel/index.ts',
   '#kernel/*': './src/kernel/*.ts',
   '#store': './src/store/index.ts',
-  '#store/schema/*': './src/store/schema/*.ts',
+  '#store/rows': './src/store/rows.ts',
   '#domains/*': './src/domains/*/index.ts',
   '#test/*': './test/support/*.ts',
 }
@@ -15,7 +15,7 @@ describe('doors of the built package', () => {
   for (const [specifier, target] of [
     ['#kernel', './src/kernel/index.ts'],
     ['#kernel/machines/command', './src/kernel/machines/command.ts'],
-    ['#store/schema/missions', './src/store/schema/missions.ts'],
+    ['#store/rows', './src/store/rows.ts'],
     ['#domains/identity', './src/domains/identity/index.ts'],
     ['#kernels', undefined],
     ['#kernel/', undefined],

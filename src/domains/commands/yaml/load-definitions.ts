@@ -12,7 +12,7 @@ import { didYouMean } from '#kernel/nearest'
 import { riskLevels } from '#kernel/policy/risk'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
-import { ingressTypes } from '#store/schema/commands'
+import { ingressTypes } from '../catalog/closed-lists.ts'
 import { nameOf } from '../catalog/catalog-checks.ts'
 import {
   cancellers,
