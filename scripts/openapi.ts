@@ -1,6 +1,6 @@
 /** Writes openapi.json from the routes; with --check says whether the committed one is still true. */
 import { readFile, writeFile } from 'node:fs/promises'
-import { createApi, describeApi } from '#api'
+import { createApi, describeApi, formatApi } from '#api'
 import { openDb } from '#store'
 import { readFlags } from './read-flags.ts'
 
@@ -43,7 +43,7 @@ async function describe(): Promise<string> {
   })
   const document = describeApi(app, version)
   await db.close()
-  return `${JSON.stringify(document, null, 2)}\n`
+  return formatApi(document)
 }
 
 const text = await describe()

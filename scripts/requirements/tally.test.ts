@@ -33,6 +33,12 @@ describe('tally', () => {
     assert.equal(standings([ran(['[ST-01] a']), ran(['[ST-01] b'], 'failed')])[0], 'ST-01 failing')
   })
 
+  test('a suite that fails in a hook takes the proof of its tests along, in its own file only', () => {
+    const elsewhere = { ...ran(['suite', '[ST-02] b']), file: 'y.test.ts' }
+    const found = standings([ran(['suite', '[ST-01] a']), ran(['suite'], 'failed'), elsewhere])
+    assert.deepEqual(found.slice(0, 2), ['ST-01 failing', 'ST-02 proven'])
+  })
+
   for (const outcome of ['skipped', 'todo'] as const) {
     test(`a ${outcome} test proves nothing`, () => {
       assert.equal(standings([ran(['[ST-01] a'], outcome)])[0], 'ST-01 not run')

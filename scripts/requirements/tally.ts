@@ -50,16 +50,24 @@ function gather(results: readonly TestResult[], citations: readonly Citation[]):
     evidence.set(id, found)
     return found
   }
+  const broken = results.filter(({ outcome }) => outcome === 'failed')
   for (const result of results) {
     const place = `${result.file}: ${result.titles.join(' › ')}`
+    const isBrokenAbove = broken.some((above) => above.file === result.file && isAbove(above.titles, result.titles))
     for (const id of idsInPath(result.titles)) {
-      if (result.outcome === 'passed') of(id).passed.push(place)
+      if (isBrokenAbove) of(id).failed.push(place)
+      else if (result.outcome === 'passed') of(id).passed.push(place)
       else if (result.outcome === 'failed') of(id).failed.push(place)
       else of(id).cited.push(place)
     }
   }
   for (const { id, file, line } of citations) of(id).cited.push(`${file}:${line}`)
   return evidence
+}
+
+/** A suite fails by itself when one of its hooks fails; what it holds proves nothing then. */
+function isAbove(above: readonly string[], titles: readonly string[]): boolean {
+  return above.length < titles.length && above.every((title, index) => title === titles[index])
 }
 
 function standingOf(row: Row, evidence: Evidence | undefined): RowStanding {

@@ -18,6 +18,10 @@ h2,h3,details{scroll-margin-top:6rem}[hidden]{display:none!important}
 :focus-visible{outline:3px solid var(--link);outline-offset:2px}.quiet{opacity:.75}`
 
 type Json = Readonly<Record<string, unknown>>
+type Answer = {
+  readonly description?: string
+  readonly content?: Readonly<Record<string, { readonly schema?: Json }>>
+}
 type Operation = {
   readonly operationId?: string
   readonly summary?: string
@@ -25,12 +29,7 @@ type Operation = {
   readonly tags?: readonly string[]
   readonly parameters?: readonly Json[]
   readonly requestBody?: { readonly content?: Readonly<Record<string, { readonly schema?: Json }>> }
-  readonly responses?: Readonly<
-    Record<
-      string,
-      { readonly description?: string; readonly content?: Readonly<Record<string, { readonly schema?: Json }>> }
-    >
-  >
+  readonly responses?: Readonly<Record<string, Answer>>
   readonly 'x-role'?: string | null
   readonly 'x-workspace'?: boolean
 }
@@ -98,13 +97,31 @@ function schema(name: string, shape: Json): string {
   return `<div data-entry><h3 id="schema-${escapeHtml(name)}">${escapeHtml(name)}</h3><p>${prose(shape['description'])}</p>${values}${rows.length > 0 ? `<table>${rows.join('')}</table>` : ''}</div>`
 }
 
+/** The operation with its shared parameters and problems in place of the references to them. */
+function inlineParts({ components }: OpenApiDocument, op: Operation): Operation {
+  const inline = <T>(part: T, shared: object | undefined): T => {
+    const ref = (part as { readonly $ref?: string }).$ref
+    return ref === undefined ? part : ((shared as Record<string, T>)[ref.slice(ref.lastIndexOf('/') + 1)] ?? part)
+  }
+  const answers = Object.entries(op.responses ?? {})
+  return {
+    ...op,
+    parameters: (op.parameters ?? []).map((parameter) => inline(parameter, components?.parameters)),
+    responses: Object.fromEntries(answers.map(([status, answer]) => [status, inline(answer, components?.responses)])),
+  }
+}
+
 /** `origin` is the address under which the reader reached this server. */
 export function referencePage(
   document: OpenApiDocument,
   origin: string,
 ): { readonly html: string; readonly policy: string } {
   const operations = Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
-    Object.entries(item as Record<string, Operation>).map(([method, op]) => ({ method, path, op })),
+    Object.entries(item as Record<string, Operation>).map(([method, op]) => ({
+      method,
+      path,
+      op: inlineParts(document, op),
+    })),
   )
   const sections = (document.tags ?? []).map(({ name, description }) => {
     const own = operations.filter(({ op }) => op.tags?.includes(name))

@@ -95,23 +95,37 @@ describe('canaries', () => {
   })
 
   test('[SEC-06] headers, queries and bad credentials', async () => {
-    await call(app, `/commands?cursor=${encodeURIComponent(plant('a query'))}`, {
+    const query = await call(app, `/commands?cursor=${encodeURIComponent(plant('a query'))}`, {
       key: api.ours.people.writer.key,
       headers,
     })
-    await call(app, '/me', { key: plant('a bad credential').replaceAll(' ', '') })
+    const bad = await call(app, '/me', { key: plant('a bad credential').replaceAll(' ', '') })
     const more = {
       'x-request-id': plant('a request id').replaceAll(/[^\w.:-]/g, ''),
       cookie: plant('a cookie'),
       'x-workspace': plant('a workspace name'),
       'user-agent': plant('an agent'),
     }
-    await post('/commands', { task_name: 'Work', payload: { subject: 's' } }, { more })
-    await post(
+    const named = await post('/commands', { task_name: 'Work', payload: { subject: 's' } }, { more })
+    const asked = await post(
       '/commands',
       { task_name: 'Work', payload: { subject: 's' } },
       { more: { 'x-request-id': more['x-request-id'] } },
     )
+    assert.deepEqual(
+      [query, bad, named, asked].map(({ status }) => status),
+      [400, 401, 404, 202],
+    )
+    for (const [place, answer] of [
+      ['a query', query],
+      ['a bad credential', bad],
+      ['a workspace name', named],
+    ] as const)
+      assert.equal(
+        (await answer.text()).includes(planted.get(place) ?? '?'),
+        false,
+        `${place} is repeated in the answer`,
+      )
   })
 
   test('[SEC-06] errors and outputs of providers', async () => {
@@ -175,7 +189,9 @@ describe('canaries', () => {
       ['an invitation', '/people', { external_id: 'local:canary', role: 'reader' }, 'invitation'],
     ] as const) {
       const made = (await (await post(path, body, { key: admin })).json()) as Json
-      planted.set(place, String(made[field]).slice(16))
+      const secret = made[field]
+      assert.ok(typeof secret === 'string' && secret.length > 32, `${place}: ${JSON.stringify(made)}`)
+      planted.set(place, secret.slice(16))
     }
   })
 

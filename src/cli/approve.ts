@@ -7,8 +7,7 @@ import { askServer, fieldsOf, pathOf, showAnswer } from './ask-server.ts'
 import { sayStatus } from './command-view.ts'
 import type { ApprovalView } from './inbox.ts'
 import { parseNamed } from './json-source.ts'
-import type { Cli, Outcome } from './program.ts'
-import type { Terminal } from './terminal.ts'
+import type { Cli, Outcome, Terminal } from './terminal.ts'
 
 type ResolvedView = ApprovalView & { readonly next: string }
 

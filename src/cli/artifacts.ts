@@ -1,17 +1,11 @@
 /** `concord artifacts`: lists what work produced, shows one, fetches its content, and draws where it comes from. */
-import { writeFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { accept, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
-import { askServer, isJson, pathOf, showAnswer } from './ask-server.ts'
+import { askServer, pathOf, showAnswer } from './ask-server.ts'
 import { addPaging, type Page, queryOf, shortJson, wordsOf } from './command-view.ts'
 import { fetchArtifact } from './fetch-artifact.ts'
-import type { Lineage } from './lineage-layout.ts'
-import { drawMermaid, drawText } from './lineage-picture.ts'
-import { drawSvg } from './lineage-svg.ts'
-import type { Cli } from './program.ts'
-import { formatTable } from './terminal.ts'
+import { drawMermaid, drawText, type Lineage } from './lineage.ts'
+import { type Cli, formatTable } from './terminal.ts'
 
 export type ArtifactView = {
   readonly artifact_id: string
@@ -41,7 +35,6 @@ export type ArtifactView = {
 
 const ID = 'art_0197f3b2c4d57a8e9b0c1d2e3f405180'
 type ListOptions = { type?: string; status?: string; command?: string; limit: number; cursor?: string }
-type LineageOptions = { mermaid?: boolean; svg?: string }
 
 export function addArtifacts(program: Command, cli: Cli): void {
   const artifacts = program
@@ -146,28 +139,15 @@ function addLineage(artifacts: Command, program: Command, cli: Cli): void {
     .command('lineage <id>')
     .description('show what it was made from and what was made from it')
     .option('--mermaid', 'as a Mermaid graph')
-    .option('--svg <file>', 'as a picture, into a file')
-    .addHelpText('after', `\nExample:\n  $ concord artifacts lineage ${ID} --svg lineage.svg\n`)
+    .addHelpText('after', `\nExample:\n  $ concord artifacts lineage ${ID} --mermaid\n`)
     .action(
-      cli.handle(async (id: string, { mermaid, svg }: LineageOptions) => {
-        if (mermaid === true && svg !== undefined)
-          return refuse('cli.usage', 'a picture or a graph, not both', { path: '--svg', hint: 'leave one of them out' })
+      cli.handle(async (id: string, { mermaid }: { mermaid?: boolean }) => {
         const path = pathOf('artifact', id, '/lineage')
         if (!path.ok) return path
-        const drawn = await askServer<Lineage>(cli, 'GET', path.value)
-        if (!drawn.ok || isJson(program)) return showAnswer(cli, program, drawn, () => undefined)
-        if (svg === undefined) {
-          cli.terminal.out(mermaid === true ? drawMermaid(drawn.value) : drawText(drawn.value))
-          return accept(undefined)
-        }
-        try {
-          await writeFile(resolve(cli.terminal.folder, svg), drawSvg(drawn.value))
-        } catch (error) {
-          const why = error instanceof Error ? error.message : String(error)
-          return refuse('cli.usage', `the picture cannot be written: ${why}`, { path: '--svg' })
-        }
-        cli.terminal.out(`${svg}: ${drawn.value.nodes.length} things\n`)
-        return accept(undefined)
+        const found = await askServer<Lineage>(cli, 'GET', path.value)
+        return showAnswer(cli, program, found, (lineage) =>
+          cli.terminal.out(mermaid === true ? drawMermaid(lineage) : drawText(lineage)),
+        )
       }),
     )
 }

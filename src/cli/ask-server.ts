@@ -4,7 +4,7 @@ import { decodeId, idPrefixes } from '#kernel/ids'
 import { accept, type Decision, quote } from '#kernel/refusal'
 import { openClient } from './client.ts'
 import { withHint } from './next-hint.ts'
-import type { Cli, Outcome } from './program.ts'
+import type { Cli, Outcome } from './terminal.ts'
 
 export async function askServer<Answer>(
   cli: Cli,

@@ -6,8 +6,7 @@ import { askServer, fieldsOf, showAnswer } from './ask-server.ts'
 import { type Page, queryOf } from './command-view.ts'
 import { parseTime, parseWhole } from './jobs-file.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
-import type { Cli } from './program.ts'
-import { formatTable } from './terminal.ts'
+import { type Cli, formatTable } from './terminal.ts'
 
 type ScheduleView = {
   readonly schedule_id: string

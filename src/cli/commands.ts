@@ -14,9 +14,8 @@ import {
   sayStatus,
 } from './command-view.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
-import type { Cli } from './program.ts'
 import { type EffectView, formatCommand } from './show-command.ts'
-import { formatTable } from './terminal.ts'
+import { type Cli, formatTable } from './terminal.ts'
 
 type ListOptions = { status?: string; limit: number; cursor?: string }
 

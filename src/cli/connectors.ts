@@ -3,8 +3,7 @@ import type { Command } from 'commander'
 import { showLine } from '#kernel/visible-text'
 import { askServer, showAnswer } from './ask-server.ts'
 import { addPaging, type Page, queryOf, shortJson } from './command-view.ts'
-import type { Cli } from './program.ts'
-import { formatTable, type Terminal } from './terminal.ts'
+import { type Cli, formatTable, type Terminal } from './terminal.ts'
 
 type ConnectorView = {
   readonly connector_id: string

@@ -4,8 +4,7 @@ import { readConfig } from '#app/config'
 import type { Finding } from '#app/examine'
 import { settings } from '#app/settings'
 import { accept, refuse } from '#kernel/refusal'
-import type { Cli } from './program.ts'
-import { colorsOf, formatTable, type Terminal } from './terminal.ts'
+import { type Cli, colorsOf, formatTable, type Terminal } from './terminal.ts'
 
 export function addDoctor(program: Command, cli: Cli): void {
   program

@@ -5,9 +5,8 @@ import { showLine } from '#kernel/visible-text'
 import { type Client, openClient } from './client.ts'
 import { shortJson } from './command-view.ts'
 import { withHint } from './next-hint.ts'
-import type { Cli } from './program.ts'
 import { readServerEvents, type ServerEvent } from './server-events.ts'
-import { colorsOf, type Terminal } from './terminal.ts'
+import { type Cli, colorsOf, type Terminal } from './terminal.ts'
 
 const RECONNECT_MS = 1_000
 /** The cursor before the first event. */

@@ -6,7 +6,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { ArtifactView } from './artifacts.ts'
 import { openClient } from './client.ts'
 import { withHint } from './next-hint.ts'
-import type { Cli } from './program.ts'
+import type { Cli } from './terminal.ts'
 
 export type Fetched = { readonly file: string; readonly size_bytes: number; readonly checksum: string }
 

@@ -7,8 +7,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { isJson } from './ask-server.ts'
 import { shortJson } from './command-view.ts'
-import type { Cli } from './program.ts'
-import { formatTable, type Terminal } from './terminal.ts'
+import { type Cli, formatTable, type Terminal } from './terminal.ts'
 
 export function addHistory(program: Command, cli: Cli): void {
   const history = program.command('history').description('the archive of what happened long ago')

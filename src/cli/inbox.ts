@@ -4,8 +4,7 @@ import { describeDuration } from '#kernel/duration'
 import { showLine } from '#kernel/visible-text'
 import { askServer, isJson, showAnswer } from './ask-server.ts'
 import { addPaging, type Page, queryOf, shortJson } from './command-view.ts'
-import type { Cli } from './program.ts'
-import { colorsOf, type Terminal } from './terminal.ts'
+import { type Cli, colorsOf, type Terminal } from './terminal.ts'
 
 export type ApprovalView = {
   readonly approval_id: string

@@ -5,8 +5,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { answer, type FileFlag, fileOption, type Jobs, parseWhole, readId, showJobId, withJobs } from './jobs-file.ts'
 import { readJsonFlags } from './json-source.ts'
-import type { Cli, Outcome } from './program.ts'
-import { formatTable } from './terminal.ts'
+import { type Cli, formatTable, type Outcome } from './terminal.ts'
 
 type GroupBody = Parameters<Jobs['submitGroup']>[1]
 

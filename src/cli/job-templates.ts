@@ -17,8 +17,7 @@ import {
   workOf,
 } from './jobs-file.ts'
 import { parseNamed } from './json-source.ts'
-import type { Cli } from './program.ts'
-import { formatTable } from './terminal.ts'
+import { type Cli, formatTable } from './terminal.ts'
 
 type AddFlags = FileFlag & WorkFlags & { name: string; schema?: string; priority?: number }
 type ChangeFlags = FileFlag & { name?: string; params?: string; schema?: string; priority?: number }

@@ -8,8 +8,7 @@ import { decodeId, encodeId, type IdKind } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { isJson } from './ask-server.ts'
 import { parseNamed } from './json-source.ts'
-import type { Cli, Outcome } from './program.ts'
-import type { Terminal } from './terminal.ts'
+import type { Cli, Outcome, Terminal } from './terminal.ts'
 
 export type Jobs = typeof import('#app/scheduler')
 export type FileFlag = { readonly file?: string }

@@ -6,7 +6,7 @@ import { hintOf } from '#kernel/refusal-hints'
 import { showText } from '#kernel/visible-text'
 import { isJson } from './ask-server.ts'
 import { type FileFlag, fileOption, type Jobs, readId, withJobs } from './jobs-file.ts'
-import type { Cli, Outcome } from './program.ts'
+import type { Cli, Outcome } from './terminal.ts'
 
 type LogFlags = FileFlag & { follow?: true }
 

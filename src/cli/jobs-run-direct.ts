@@ -17,7 +17,7 @@ import {
   workOf,
 } from './jobs-file.ts'
 import { printLog } from './jobs-logs.ts'
-import type { Cli, Outcome } from './program.ts'
+import type { Cli, Outcome } from './terminal.ts'
 
 type DirectFlags = FileFlag & WorkFlags & { wait: number }
 const WAIT_MS = 10_000

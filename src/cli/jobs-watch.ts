@@ -7,8 +7,7 @@ import { accept, type Decision } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { isJson } from './ask-server.ts'
 import { type FileFlag, fileOption, type Jobs, parseTime, showJobId, withJobs, workText } from './jobs-file.ts'
-import type { Cli, Outcome } from './program.ts'
-import { colorsOf, formatTable } from './terminal.ts'
+import { type Cli, colorsOf, formatTable, type Outcome } from './terminal.ts'
 
 type WatchFlags = FileFlag & { every: number; once?: true; untilIdle?: true }
 type Picture = {

@@ -24,8 +24,7 @@ import {
 import { addJobsLogs } from './jobs-logs.ts'
 import { addJobsRunDirect } from './jobs-run-direct.ts'
 import { addJobsWatch } from './jobs-watch.ts'
-import type { Cli, Outcome } from './program.ts'
-import { formatTable } from './terminal.ts'
+import { type Cli, formatTable, type Outcome } from './terminal.ts'
 
 type AddFlags = FileFlag & WorkFlags & { template?: string; priority?: number; notBefore?: string; group?: string }
 type ListFlags = FileFlag & { all?: true; state?: string; type?: string; limit?: number }

@@ -3,8 +3,7 @@ import type { Command } from 'commander'
 import { accept, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer } from './ask-server.ts'
-import type { Cli } from './program.ts'
-import { colorsOf, formatTable } from './terminal.ts'
+import { type Cli, colorsOf, formatTable } from './terminal.ts'
 
 type KeyView = {
   key_id: string

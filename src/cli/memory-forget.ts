@@ -4,9 +4,8 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, showAnswer } from './ask-server.ts'
 import { formatConsents, formatHolds } from './memory-consent.ts'
 import { type ErasureView, formatCounts, memoryPath, type PreviewView } from './memory-view.ts'
-import type { Cli } from './program.ts'
 import { shownId } from '#kernel/shown-ids'
-import { colorsOf, type Terminal } from './terminal.ts'
+import { type Cli, colorsOf, type Terminal } from './terminal.ts'
 
 const ERASURE = 'memerase_0197f3b2c4d57a8e9b0c1d2e3f405172'
 

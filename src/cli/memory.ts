@@ -7,7 +7,7 @@ import { parseNamed } from './json-source.ts'
 import { addMemoryConsent } from './memory-consent.ts'
 import { addMemoryForget } from './memory-forget.ts'
 import { type CandidateView, formatCandidate, formatMemory, memoryPath, type MemoryView } from './memory-view.ts'
-import type { Cli } from './program.ts'
+import type { Cli } from './terminal.ts'
 
 const MEMORY = 'mem_0197f3b2c4d57a8e9b0c1d2e3f405167'
 const CANDIDATE = 'memc_0197f3b2c4d57a8e9b0c1d2e3f405168'

@@ -3,8 +3,7 @@ import type { Command } from 'commander'
 import { readConfig } from '#app/config'
 import type { SchemaMove, SchemaMoved } from '#app/migrate-store'
 import { accept, refuse } from '#kernel/refusal'
-import type { Cli } from './program.ts'
-import { formatTable, type Terminal } from './terminal.ts'
+import { type Cli, formatTable, type Terminal } from './terminal.ts'
 
 export function addMigrate(program: Command, cli: Cli): void {
   const migrate = program.command('migrate').description('bring the database schema up or down')

@@ -5,8 +5,7 @@ import { accept, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, isJson, showAnswer } from './ask-server.ts'
 import { addPaging, type Page, queryOf } from './command-view.ts'
-import type { Cli, Outcome } from './program.ts'
-import { colorsOf, type Terminal } from './terminal.ts'
+import { type Cli, colorsOf, type Outcome, type Terminal } from './terminal.ts'
 
 export type NotificationView = {
   readonly notification_id: string

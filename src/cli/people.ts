@@ -5,8 +5,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, showAnswer } from './ask-server.ts'
 import { openClient } from './client.ts'
-import type { Cli, Outcome } from './program.ts'
-import { formatTable } from './terminal.ts'
+import { type Cli, formatTable, type Outcome } from './terminal.ts'
 
 type PersonView = {
   user_id: string

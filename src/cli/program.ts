@@ -1,7 +1,7 @@
 /** The command tree of `concord`: one noun per file; usage mistakes exit 64 and name the nearest right word. */
 import { type Command, CommanderError } from 'commander'
 import { version } from '#app/version'
-import { type Decision, refuse } from '#kernel/refusal'
+import { refuse } from '#kernel/refusal'
 import { addApprove } from './approve.ts'
 import { addArtifacts } from './artifacts.ts'
 import { addCancel } from './cancel.ts'
@@ -29,20 +29,11 @@ import { addSchedules } from './schedules.ts'
 import { addStuck } from './stuck.ts'
 import { addSubmit } from './submit.ts'
 import { addTaskTypes } from './task-types.ts'
-import { showRefusal, type Terminal } from './terminal.ts'
+import { type Cli, showRefusal, type Terminal } from './terminal.ts'
 import { addUp } from './up.ts'
 import { HouseCommand, UsageMistake } from './usage.ts'
 import { addWhy } from './why.ts'
 import { addWorker } from './worker.ts'
-
-/** What every command handler gives back: nothing more to say, or a refusal. */
-export type Outcome = Decision<unknown>
-
-export type Cli = {
-  readonly terminal: Terminal
-  /** Wraps a handler: shows its refusal and keeps the exit code. */
-  handle<Args extends unknown[]>(work: (...args: Args) => Promise<Outcome>): (...args: Args) => Promise<void>
-}
 
 const HELP = ['help [command]', 'show the help of a command'] as const
 

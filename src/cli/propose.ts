@@ -6,7 +6,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, isJson } from './ask-server.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
-import type { Cli } from './program.ts'
+import type { Cli } from './terminal.ts'
 import { withWhoAnswers } from './who-answers.ts'
 
 type Proposed = {

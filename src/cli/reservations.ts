@@ -5,8 +5,7 @@ import type { StoredReservation } from '#app/scheduler'
 import { formatDuration, type DurationMs } from '#kernel/duration'
 import { showLine } from '#kernel/visible-text'
 import { answer, type FileFlag, fileOption, type Jobs, parseTime, parseWhole, readId, withJobs } from './jobs-file.ts'
-import type { Cli } from './program.ts'
-import { formatTable } from './terminal.ts'
+import { type Cli, formatTable } from './terminal.ts'
 
 type ReserveFlags = FileFlag & { by?: string; for?: number; wait: number }
 

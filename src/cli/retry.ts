@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { askServer, fieldsOf, pathOf, showAnswer } from './ask-server.ts'
 import { type CommandView, sayStatus } from './command-view.ts'
-import type { Cli } from './program.ts'
+import type { Cli } from './terminal.ts'
 
 export function addRetry(program: Command, cli: Cli): void {
   program

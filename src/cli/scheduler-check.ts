@@ -5,7 +5,7 @@ import { decodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { answer, type FileFlag, fileOption, withJobs } from './jobs-file.ts'
 import { readJsonFlags } from './json-source.ts'
-import type { Cli, Outcome } from './program.ts'
+import type { Cli, Outcome } from './terminal.ts'
 
 type CheckFlags = FileFlag & { executions?: string }
 

@@ -17,9 +17,8 @@ import {
   showJobId,
 } from './jobs-file.ts'
 import { readJsonFlags, refuseFile } from './json-source.ts'
-import type { Cli, Outcome } from './program.ts'
 import { addSchedulerCheck } from './scheduler-check.ts'
-import { colorsOf, type Terminal } from './terminal.ts'
+import { type Cli, colorsOf, type Outcome, type Terminal } from './terminal.ts'
 
 type RunFlags = FileFlag & {
   workers: number

@@ -17,8 +17,7 @@ import {
   type WorkFlags,
   workOf,
 } from './jobs-file.ts'
-import type { Cli } from './program.ts'
-import { formatTable } from './terminal.ts'
+import { type Cli, formatTable } from './terminal.ts'
 
 type AddFlags = FileFlag &
   WorkFlags & {

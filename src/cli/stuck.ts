@@ -6,8 +6,7 @@ import type { StuckWork } from '#app/stuck-work'
 import { accept, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { pathOf } from './ask-server.ts'
-import type { Cli } from './program.ts'
-import { formatTable } from './terminal.ts'
+import { type Cli, formatTable } from './terminal.ts'
 
 const DETAIL_CHARS_MAX = 160
 const RESUME = '`concord stuck resume <id>` gives one of them another chance, when its cause is mended'

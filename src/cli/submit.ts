@@ -6,8 +6,7 @@ import { askServer, fieldsOf, isJson } from './ask-server.ts'
 import { type CommandView, shortJson, wordsOf } from './command-view.ts'
 import { followCommand, judgeRest } from './follow-command.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
-import type { Cli, Outcome } from './program.ts'
-import { colorsOf } from './terminal.ts'
+import { type Cli, colorsOf, type Outcome } from './terminal.ts'
 import { withWhoAnswers } from './who-answers.ts'
 
 type Submitted = { readonly command_id: string; readonly status: string }

@@ -3,8 +3,7 @@ import type { Command } from 'commander'
 import { showLine } from '#kernel/visible-text'
 import { askServer, showAnswer } from './ask-server.ts'
 import { examplePayload } from './example-payload.ts'
-import type { Cli } from './program.ts'
-import { formatTable } from './terminal.ts'
+import { type Cli, formatTable } from './terminal.ts'
 
 type TaskTypeView = {
   readonly task_name: string

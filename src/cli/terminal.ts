@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import { createColors } from 'picocolors'
 import type { Environment } from '#app/config'
-import type { Refusal } from '#kernel/refusal'
+import type { Decision, Refusal } from '#kernel/refusal'
 import type { RefusalCode } from '#kernel/refusal-codes'
 import { hintOf } from '#kernel/refusal-hints'
 import { showLine, showText } from '#kernel/visible-text'
@@ -17,6 +17,15 @@ export type Terminal = {
   readonly stdin: () => Readable
   /** Aborted by the first SIGINT or SIGTERM. */
   readonly stop: AbortSignal
+}
+
+/** The result of every command handler: nothing more to say, or a refusal. */
+export type Outcome = Decision<unknown>
+
+export type Cli = {
+  readonly terminal: Terminal
+  /** Wraps a handler: shows its refusal and keeps the exit code. */
+  handle<Args extends unknown[]>(work: (...args: Args) => Promise<Outcome>): (...args: Args) => Promise<void>
 }
 
 export function colorsOf(terminal: Terminal) {

@@ -4,8 +4,7 @@ import { readConfig } from '#app/config'
 import type { RunningServer } from '#app/start-server'
 import { accept } from '#kernel/refusal'
 import { nextSteps } from './next-steps.ts'
-import type { Cli } from './program.ts'
-import { colorsOf, stopRequest, type Terminal } from './terminal.ts'
+import { type Cli, colorsOf, stopRequest, type Terminal } from './terminal.ts'
 
 export function addUp(program: Command, cli: Cli): void {
   program

@@ -4,7 +4,7 @@ import { showLine } from '#kernel/visible-text'
 import { askServer } from './ask-server.ts'
 import { type Page, queryOf } from './command-view.ts'
 import type { ApprovalView } from './inbox.ts'
-import type { Cli } from './program.ts'
+import type { Cli } from './terminal.ts'
 
 /** Where the server does not tell, the hint stays as it was: it is right, only less exact. */
 export async function withWhoAnswers(cli: Cli, waiting: Refusal, commandId: string): Promise<Refusal> {

@@ -2,8 +2,7 @@
 import type { Command } from 'commander'
 import { showLine } from '#kernel/visible-text'
 import { askServer, isJson, pathOf, showAnswer } from './ask-server.ts'
-import type { Cli } from './program.ts'
-import { colorsOf, formatTable } from './terminal.ts'
+import { type Cli, colorsOf, formatTable } from './terminal.ts'
 import { listWhoAnswers } from './who-answers.ts'
 
 type Explanation = {

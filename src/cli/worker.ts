@@ -2,8 +2,7 @@
 import type { Command } from 'commander'
 import { readConfig } from '#app/config'
 import { accept } from '#kernel/refusal'
-import type { Cli } from './program.ts'
-import { stopRequest } from './terminal.ts'
+import { type Cli, stopRequest } from './terminal.ts'
 
 export function addWorker(program: Command, cli: Cli): void {
   program

@@ -29,6 +29,11 @@ export function refuse(code: RefusalCode, reason: string, more: Omit<Refusal, 'o
   return { ok: false, code, reason, ...more }
 }
 
+export function isRefusal(value: unknown): value is Refusal {
+  if (typeof value !== 'object' || value === null) return false
+  return 'ok' in value && value.ok === false && 'code' in value && 'reason' in value
+}
+
 /** Shows a piece of foreign input safely: at most 64 characters, on one line, hidden characters made visible. */
 export function quote(input: string): string {
   const visible = showQuoted(input.slice(0, 64))

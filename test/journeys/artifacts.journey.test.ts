@@ -69,8 +69,7 @@ describe('artifacts from the terminal', () => {
 
     const drawn = await concord('artifacts', 'lineage', id)
     assert.match(drawn.out, new RegExp(`made from\n +command[\\s\\S]*used for\n +summary .*${summary.artifact_id}`))
-    assert.equal((await concord('artifacts', 'lineage', id, '--svg', 'l.svg')).code, 0)
-    assert.match(await readFile(join(folder, 'l.svg'), 'utf8'), /^<svg [\s\S]*Squares[\s\S]*<\/svg>\n$/)
+    assert.match((await concord('artifacts', 'lineage', id, '--mermaid')).out, /^graph LR\n[\s\S]*Squares/)
 
     const { checksum } = JSON.parse((await concord('artifacts', 'show', id, '--json')).out) as { checksum: string }
     const payload = JSON.stringify({ artifact_id: id, checksum, destination: 'internal' })

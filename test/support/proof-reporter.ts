@@ -15,19 +15,24 @@ export default async function* proofReporter(events: AsyncIterable<TestEvent>): 
   for await (const event of events) {
     if (event.type === 'test:start') {
       const { nesting, name } = event.data
-      const branch = branchOf(branches, event.data.file)
+      const branch = branchOf(branches, fileOf(event.data))
       branch.length = nesting
       branch[nesting] = { title: name, isParent: false }
       const parent = branch[nesting - 1]
       if (parent) parent.isParent = true
     } else if (event.type === 'test:pass' || event.type === 'test:fail') {
-      const result = resultOf(event, branchOf(branches, event.data.file))
+      const result = resultOf(event, branchOf(branches, fileOf(event.data)))
       if (result) yield formatResult(result)
     }
   }
 }
 
-function branchOf(branches: Map<string, Branch>, file = ''): Branch {
+/** The file that node was asked to run; `file` alone is the one in which `test()` was called, for example a suite of cases. */
+function fileOf(data: { readonly file?: string; readonly entryFile?: string }): string {
+  return data.entryFile ?? data.file ?? ''
+}
+
+function branchOf(branches: Map<string, Branch>, file: string): Branch {
   const branch = branches.get(file) ?? []
   branches.set(file, branch)
   return branch
@@ -35,13 +40,13 @@ function branchOf(branches: Map<string, Branch>, file = ''): Branch {
 
 /** Only leaves count. A parent is recorded when it failed by itself, for example in a hook, and not through a child. */
 function resultOf(event: Reported, branch: Branch): TestResult | undefined {
-  const { nesting, name, file, details } = event.data
+  const { nesting, name, details } = event.data
   const isLeaf = details.type !== 'suite' && !branch[nesting]?.isParent
   const failedItself = event.type === 'test:fail' && failureOf(event) !== 'subtestsFailed'
   if (!isLeaf && !failedItself) return undefined
   const above = branch.slice(0, nesting).map(({ title }) => title)
   return {
-    file: relative(process.cwd(), file ?? ''),
+    file: relative(process.cwd(), fileOf(event.data)),
     titles: [...above, name],
     outcome: outcomeOf(event),
     durationMs: Math.round(details.duration_ms * 1000) / 1000,

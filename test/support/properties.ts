@@ -9,10 +9,9 @@ const planned = new URL('./planned-fast-check.ts', import.meta.url).href
 
 const plan = planProperties(process.env)
 if (!plan.ok) throw new Error(plan.says)
-if (plan.seed !== undefined || plan.times !== 1)
-  registerHooks({
-    resolve: (specifier, context, nextResolve) =>
-      specifier === 'fast-check' && context.parentURL !== planned
-        ? { url: planned, shortCircuit: true }
-        : nextResolve(specifier, context),
-  })
+registerHooks({
+  resolve: (specifier, context, nextResolve) =>
+    specifier === 'fast-check' && context.parentURL !== planned
+      ? { url: planned, shortCircuit: true }
+      : nextResolve(specifier, context),
+})

@@ -52,9 +52,7 @@ export {
   primitiveFamilies,
   primitives,
 } from './catalog/primitives.ts'
-export { judgmentTypes, knowledgeTypes, observabilityTypes, type OnRecord } from './catalog/primitive-types.ts'
 export { defineTask, type TaskSpec, taskSpec } from './catalog/task-spec.ts'
-export { classifyCommand, type TaskClass, taskClasses } from './classify-command.ts'
 export { chooseQueue, type QueueName, queueNames } from './choose-queue.ts'
 export type { CommandWithEffects, StoredCommand, StoredEffect } from './command-row.ts'
 export { findCase, getCase } from './command-repository.ts'

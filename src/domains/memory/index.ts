@@ -88,7 +88,6 @@ export type {
 } from './memory-store.ts'
 export { listCommandsOfHeldSubjects } from './list-held-commands.ts'
 export { openPostgresStore } from './postgres-store.ts'
-export { openProcessStore } from './process-store.ts'
 export { decideDecay, type Review, reviewStaleMemory } from './review-stale-memory.ts'
 export { decideChildScope, decideRead, isScopeWithin, narrowScope, type RunScope, runScope } from './run-scope.ts'
 export {

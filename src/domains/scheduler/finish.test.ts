@@ -8,8 +8,8 @@ import { finishRunSurely, type OutcomeAlert } from './finish-surely.ts'
 import { readJob } from './list-jobs.ts'
 import { SchedulerFaultInjected } from './failpoints.ts'
 import { addArtifacts, recordLogPath, recordProcess } from './record-run.ts'
-import { aFile, aRun, aScheduler, codeOf, countOf, fail, must, rowsOf, START } from './scheduler.case.ts'
-import { openRaw } from './raw-file.case.ts'
+import { aFile, aRun, aScheduler, codeOf, countOf, fail, must, rowsOf, START } from '#test/scheduler/fixture'
+import { openRaw } from '#test/scheduler/raw-file'
 
 const told = (scheduler: ReturnType<typeof aScheduler>) =>
   rowsOf(scheduler, 'notifications').map((row) => row['notification_id'])

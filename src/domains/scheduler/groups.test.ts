@@ -7,7 +7,7 @@ import { claimNext } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
 import { groupStatusOf } from './group-status.ts'
 import { listQueue, readJob } from './list-jobs.ts'
-import { aScheduler, codeOf, countOf, fail, must, rowsOf, START, type TestScheduler } from './scheduler.case.ts'
+import { aScheduler, codeOf, countOf, fail, must, rowsOf, START, type TestScheduler } from '#test/scheduler/fixture'
 import { readGroup, submitGroup } from './submit-group.ts'
 import { submitJob } from './submit-job.ts'
 

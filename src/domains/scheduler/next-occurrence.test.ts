@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import { parseCron } from '#kernel/cron-fields'
 import { isCronDay } from '#kernel/cron-next'
 import { listRecentDueTimes, nextOccurrence, nextOccurrences } from './next-occurrence.ts'
-import { codeOf, must } from './scheduler.case.ts'
+import { codeOf, must } from '#test/scheduler/fixture'
 import { firstMomentOf, offsetAt, wallOf } from './zone-clock.ts'
 
 const due = (cron: string, zone: string, after: string, count: number) =>

@@ -8,7 +8,7 @@ import { claimNotifications, recordDelivery, recordDeliveryFailure } from './del
 import { finishRun } from './finish-run.ts'
 import { nextWake } from './next-wake.ts'
 import { reserve } from './reservations.ts'
-import { aFile, aRun, aScheduler, codeOf, must, rowsOf, START } from './scheduler.case.ts'
+import { aFile, aRun, aScheduler, codeOf, must, rowsOf, START } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 
 function withOne() {

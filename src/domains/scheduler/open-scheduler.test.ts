@@ -11,8 +11,8 @@ import { checkPlace, networkMountName } from './file-place.ts'
 import { listJobTypes } from './job-types.ts'
 import { loadMigrations } from './migration-file.ts'
 import { migrate } from './migrate.ts'
-import { openRaw } from './raw-file.case.ts'
-import { aFile, aFolder, aScheduler, codeOf, must, openTest, START } from './scheduler.case.ts'
+import { openRaw } from '#test/scheduler/raw-file'
+import { aFile, aFolder, aScheduler, codeOf, must, openTest, START } from '#test/scheduler/fixture'
 import { explainSqliteFault } from './sqlite-fault.ts'
 import { statement } from './statement.ts'
 import { submitJob } from './submit-job.ts'
@@ -85,15 +85,23 @@ describe('files that are refused', () => {
     assert.equal(codeOf(second), 'scheduler.file.locked')
     assert.equal(kind('scheduler.file.locked'), 'conflict')
     assert.match(second.ok ? '' : second.reason, new RegExp(`process ${process.pid}`))
-    const child = execFileSync(process.execPath, [new URL('./open-owner.case.ts', import.meta.url).pathname, file], {
-      encoding: 'utf8',
-    })
+    const child = execFileSync(
+      process.execPath,
+      [new URL('../../../test/support/scheduler/open-owner.ts', import.meta.url).pathname, file],
+      {
+        encoding: 'utf8',
+      },
+    )
     assert.equal(child.trim(), 'scheduler.file.locked')
     first.close()
     assert.equal(
-      execFileSync(process.execPath, [new URL('./open-owner.case.ts', import.meta.url).pathname, file], {
-        encoding: 'utf8',
-      }).trim(),
+      execFileSync(
+        process.execPath,
+        [new URL('../../../test/support/scheduler/open-owner.ts', import.meta.url).pathname, file],
+        {
+          encoding: 'utf8',
+        },
+      ).trim(),
       'ok',
     )
     must(openTest({ file })).close()

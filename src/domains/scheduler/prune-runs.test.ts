@@ -9,8 +9,8 @@ import { pruneRuns } from './prune-runs.ts'
 import { readLog } from './read-log.ts'
 import { recordLogPath } from './record-run.ts'
 import { runLogPath } from './run-log.ts'
-import { aRealScheduler, aShellType, runUntilIdle, wait } from './run-until-idle.case.ts'
-import { aFolder, aRun, aScheduler, codeOf, countOf, must, rowsOf, type TestScheduler } from './scheduler.case.ts'
+import { aRealScheduler, aShellType, runUntilIdle, wait } from '#test/scheduler/run-until-idle'
+import { aFolder, aRun, aScheduler, codeOf, countOf, must, rowsOf, type TestScheduler } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 
 const DAY_MS = 86_400_000

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { claimNext } from './claim-next.ts'
 import { listQueue } from './list-jobs.ts'
 import { openQueueCache, type QueueCache } from './queue-cache.ts'
-import { aFile, aScheduler, must, openTest } from './scheduler.case.ts'
+import { aFile, aScheduler, must, openTest } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 
 function aCountingLook() {

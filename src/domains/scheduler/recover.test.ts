@@ -22,7 +22,7 @@ import {
   rowsOf,
   START,
   type TestScheduler,
-} from './scheduler.case.ts'
+} from '#test/scheduler/fixture'
 import { startDirectJob } from './start-direct-job.ts'
 import { type SqlParams, statement } from './statement.ts'
 import { submitJob } from './submit-job.ts'

@@ -19,7 +19,7 @@ import {
   rowsOf,
   START,
   type TestScheduler,
-} from './scheduler.case.ts'
+} from '#test/scheduler/fixture'
 import { statement } from './statement.ts'
 import { submitJob } from './submit-job.ts'
 

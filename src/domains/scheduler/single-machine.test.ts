@@ -9,8 +9,8 @@ import { finishRun } from './finish-run.ts'
 import { registerJobType } from './job-types.ts'
 import { listJobs, listQueue, readJob } from './list-jobs.ts'
 import { openQueueCache } from './queue-cache.ts'
-import { openRaw } from './raw-file.case.ts'
-import { aFile, aRun, aScheduler, codeOf, fail, must, openTest, rowsOf } from './scheduler.case.ts'
+import { openRaw } from '#test/scheduler/raw-file'
+import { aFile, aRun, aScheduler, codeOf, fail, must, openTest, rowsOf } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 
 test('[SCH-005] the storage is one file of SQLite, and one worker does one job at a time', () => {

@@ -6,7 +6,7 @@ import { changeJob } from './change-job.ts'
 import { createSchedule } from './define-schedule.ts'
 import { archiveTemplate, changeTemplate, createTemplate } from './define-template.ts'
 import { applyParamsSchema, checkParamsSchema } from './params-schema.ts'
-import { aScheduler, codeOf, countOf, must } from './scheduler.case.ts'
+import { aScheduler, codeOf, countOf, must } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 import { listTemplates } from './template-repository.ts'
 

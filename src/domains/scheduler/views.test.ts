@@ -21,7 +21,7 @@ import {
   toScheduleView,
   toTemplateView,
 } from './schedule-views.ts'
-import { aRun, aScheduler, codeOf, must, START } from './scheduler.case.ts'
+import { aRun, aScheduler, codeOf, must, START } from '#test/scheduler/fixture'
 
 test('a job with its run: queued, running, finished', () => {
   const scheduler = aScheduler()

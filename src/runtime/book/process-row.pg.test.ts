@@ -5,7 +5,6 @@ import fc from 'fast-check'
 import type { Next } from '#runtime'
 import type { Sql } from '#store'
 import { openTestDb, type TestDb } from '#test/database'
-import { proofSize } from '#test/proof-size'
 import {
   applyAbort,
   applyBegin,
@@ -206,7 +205,7 @@ describe('the row of a process in the database', () => {
     const lists = fc.array(moves, { minLength: 1, maxLength: 14 })
     await fc.assert(
       fc.asyncProperty(lists, (list) => run(opened.db, list)),
-      { numRuns: proofSize(400, 20_000) },
+      { numRuns: 400 },
     )
   })
 })

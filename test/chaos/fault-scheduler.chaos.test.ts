@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { faultScheduler, type FaultReport, whyNoStrace } from './fault-scheduler.ts'
 
 const skip = whyNoStrace() ?? false
-/** 250 in all, in parts, as in `kill-scheduler.journey.test.ts`. */
+/** 250 in all, in parts, as in `kill-scheduler.chaos.test.ts`. */
 const PARTS = 5
 const CASES = 50
 

@@ -1,7 +1,7 @@
 /** A migrated scheduler file without our services around it: for statements that the file itself must refuse. */
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
-import { aFile, anId, must, openTest, START } from './scheduler.case.ts'
+import { aFile, anId, must, openTest, START } from './fixture.ts'
 
 export type RawFile = { readonly db: DatabaseSync; readonly file: string }
 

@@ -1,23 +1,23 @@
 /**
- * Run as a process of its own by `kill.test.ts`: lives through a story of jobs, retries, reservations and schedules on one
+ * Run as a process of its own by `kill.chaos.test.ts`: lives through a story of jobs, retries, reservations and schedules on one
  * file, again and again, until the plan on its command line kills it. Every piece of work is written down before it ends, in
  * a file of its own, as a job program would.
  */
 import { appendFileSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
 import { uuidV7Generator } from '#kernel/uuid'
-import { claimNext } from './claim-next.ts'
-import { createSchedule } from './define-schedule.ts'
-import { createTemplate } from './define-template.ts'
-import { fireDueSchedules } from './fire-due-schedules.ts'
-import { finishRun } from './finish-run.ts'
-import { openScheduler } from './open-scheduler.ts'
-import type { SchedulerFault } from './failpoints.ts'
-import { recover } from './recover.ts'
-import { releaseReservation, renewReservation, reserve } from './reservations.ts'
-import { must } from './scheduler.case.ts'
-import { startDirectJob } from './start-direct-job.ts'
-import { submitJob } from './submit-job.ts'
+import { claimNext } from '../../../src/domains/scheduler/claim-next.ts'
+import { createSchedule } from '../../../src/domains/scheduler/define-schedule.ts'
+import { createTemplate } from '../../../src/domains/scheduler/define-template.ts'
+import { fireDueSchedules } from '../../../src/domains/scheduler/fire-due-schedules.ts'
+import { finishRun } from '../../../src/domains/scheduler/finish-run.ts'
+import { openScheduler } from '../../../src/domains/scheduler/open-scheduler.ts'
+import type { SchedulerFault } from '../../../src/domains/scheduler/failpoints.ts'
+import { recover } from '../../../src/domains/scheduler/recover.ts'
+import { releaseReservation, renewReservation, reserve } from '../../../src/domains/scheduler/reservations.ts'
+import { must } from './fixture.ts'
+import { startDirectJob } from '../../../src/domains/scheduler/start-direct-job.ts'
+import { submitJob } from '../../../src/domains/scheduler/submit-job.ts'
 
 export type CrashPlan = {
   readonly file: string

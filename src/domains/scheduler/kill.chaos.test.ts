@@ -7,13 +7,13 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { checkInvariants } from './check-invariants.ts'
 import { claimNext } from './claim-next.ts'
-import type { CrashPlan } from './crash.case.ts'
+import type { CrashPlan } from '#test/scheduler/crash'
 import { listQueue } from './list-jobs.ts'
 import { schedulerPoints, type SchedulerFault } from './failpoints.ts'
 import { recover } from './recover.ts'
-import { aClock, aFolder, must, openTest, rowsOf, START } from './scheduler.case.ts'
+import { aClock, aFolder, must, openTest, rowsOf, START } from '#test/scheduler/fixture'
 
-const program = new URL('./crash.case.ts', import.meta.url).pathname
+const program = new URL('../../../test/support/scheduler/crash.ts', import.meta.url).pathname
 
 async function live(plan: CrashPlan): Promise<'killed' | 'ended'> {
   const child = spawn(process.execPath, [program, JSON.stringify(plan)], { stdio: 'inherit' })

@@ -11,7 +11,7 @@ import { openTestDb, type TestDb } from '#test/database'
 import { proofSize } from '#test/proof-size'
 import { claimLapsed } from './claim.ts'
 
-const FREEZES = proofSize(4, 50)
+const FREEZES = proofSize(2, 4)
 const ROWS = 20
 const LEASE_MS = 200
 const askPs = async (pid: number) =>

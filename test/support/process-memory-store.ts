@@ -2,10 +2,10 @@
 import { accept, type Decision } from '#kernel/refusal'
 import { memoryRecordMachine, type MemoryRecordState } from '#kernel/machines/memory-record'
 import { decideMove } from '#kernel/machine'
-import { textOf } from './embedder.ts'
-import type { Act } from './events.ts'
-import { isSameContent } from './fact-key.ts'
-import type { StoredMemory } from './memory-row.ts'
+import { textOf } from '../../src/domains/memory/embedder.ts'
+import type { Act } from '../../src/domains/memory/events.ts'
+import { isSameContent } from '../../src/domains/memory/fact-key.ts'
+import type { StoredMemory } from '../../src/domains/memory/memory-row.ts'
 import type {
   Embedding,
   FactPlace,
@@ -14,8 +14,8 @@ import type {
   MemoryRef,
   MemoryStore,
   SearchScope,
-} from './memory-store.ts'
-import { refuseAbsent, refuseConflict } from './store-refusals.ts'
+} from '../../src/domains/memory/memory-store.ts'
+import { refuseAbsent, refuseConflict } from '../../src/domains/memory/store-refusals.ts'
 
 type Kept = { record: StoredMemory; embedding: Embedding | undefined; readonly sources: readonly string[] }
 

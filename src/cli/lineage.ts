@@ -1,8 +1,21 @@
-/** A lineage for people, as lines of text and as a Mermaid graph. Pure. */
+/** Draws a lineage as lines of text or as a Mermaid graph. Pure. */
 import { showLine } from '#kernel/visible-text'
-import type { Lineage, LineageNode } from './lineage-layout.ts'
 
-export function stateOf({ status, version }: LineageNode): string {
+type LineageNode = {
+  readonly id: string
+  readonly kind: string
+  readonly label: string
+  readonly status: string | null
+  readonly version: number | null
+}
+export type Lineage = {
+  readonly root: string
+  readonly nodes: readonly LineageNode[]
+  readonly edges: readonly { readonly from: string; readonly to: string; readonly how: string }[]
+  readonly is_complete: boolean
+}
+
+function stateOf({ status, version }: LineageNode): string {
   return status === null ? '' : ` (${showLine(status)}, version ${version ?? 1})`
 }
 
@@ -52,7 +65,7 @@ export function drawMermaid({ root, nodes, edges }: Lineage): string {
       const [a, b] = [names.get(from), names.get(to)]
       return a && b ? [`  ${a} ${how === 'version' ? '-. next version .->' : '-->'} ${b}`] : []
     }),
-    `  style ${names.get(root) ?? 'n0'} write-width:3px`,
+    `  style ${names.get(root) ?? 'n0'} stroke-width:3px`,
   ]
   return `${lines.join('\n')}\n`
 }

@@ -5,28 +5,48 @@ import type { CommandState } from '#kernel/machines/command'
 import { nextFence } from '#test/commands'
 import { accepted } from '#test/tenant'
 import { encodeId } from '#kernel/ids'
-import { addDependency } from './add-dependency.ts'
-import { cancelCommand } from './cancel-command.ts'
-import { findCase } from './command-repository.ts'
-import { draftWrite } from './draft-write.ts'
-import { openDrive } from './drive-command.ts'
-import { bySystem, byWorker } from './deps.ts'
-import { commitWrite } from './write-lane.ts'
-import {
-  BOOK_A,
-  room,
-  user,
-  operator,
-  workspaceId,
-  pathOf,
-  rowOf,
-  effectsOf,
-  decide,
-  cancel,
-} from './life-bench.case.ts'
+import { addDependency } from '../../../src/domains/commands/add-dependency.ts'
+import { cancelCommand } from '../../../src/domains/commands/cancel-command.ts'
+import { findCase } from '../../../src/domains/commands/command-repository.ts'
+import { draftWrite } from '../../../src/domains/commands/draft-write.ts'
+import { openDrive } from '../../../src/domains/commands/drive-command.ts'
+import { bySystem, byWorker } from '../../../src/domains/commands/deps.ts'
+import { commitWrite } from '../../../src/domains/commands/write-lane.ts'
+import { BOOK_A, room, user, operator, workspaceId, pathOf, rowOf, effectsOf, decide, cancel } from './bench.case.ts'
 
 export function waitingStories(): void {
-  test('[DEP-02] [DEP-09] [DEP-06] [DEP-07] [CAN-11] a child waits queued for all its parents, runs, is cancelled or fails with them', async () => {
+  test('[DEP-07] a child that must not be cancelled fails, and each of its own dependents is judged by its own flag, down to the last', async () => {
+    const parent = await room.submit({ subject: 'p', decide: 'require_approval' })
+    const after = (commandId: string, propagateCancellation: boolean, requiredStatus?: CommandState) =>
+      room.submit(
+        { subject: 'c' },
+        { dependsOn: [{ commandId, propagateCancellation, ...(requiredStatus ? { requiredStatus } : {}) }] },
+      )
+    const child = await after(parent, false)
+    const stopped = await after(child, true)
+    const failed = await after(child, false)
+    const belowStopped = await after(stopped, true)
+    const belowFailed = await after(failed, false)
+    // What waits for the failure itself has got what it waited for.
+    const glad = await after(child, true, 'failed')
+    const all = [parent, child, stopped, failed, belowStopped, belowFailed, glad]
+    for (const id of all) await room.settle(id)
+    room.woken.length = 0
+    await cancel(parent)
+    await room.settleWoken()
+    assert.deepEqual(await Promise.all(all.map(room.statusOf)), [
+      'cancelled',
+      'failed',
+      'cancelled',
+      'failed',
+      'cancelled',
+      'failed',
+      'succeeded',
+    ])
+    for (const id of [child, failed, belowFailed]) assert.equal((await rowOf(id))['error'], 'dependency_unreachable')
+  })
+
+  test('[DEP-02] [DEP-09] [DEP-06] [CAN-11] a child waits queued for all its parents, runs, is cancelled or fails with them', async () => {
     const [one, two] = [
       await room.submit({ subject: 'p1' }),
       await room.submit({ subject: 'p2', decide: 'require_approval' }),
@@ -95,7 +115,8 @@ export function waitingStories(): void {
     }
     const [last] = before
     const childId = await room.submit({ subject: 'child' })
-    accepted(await addDependency(room.world, user, { workspaceId, childId, parentId: last?.commandId ?? '' }))
+    const added = await addDependency(room.world, user, { workspaceId, childId, parentId: last?.commandId ?? '' })
+    assert.equal(added.ok, true)
   })
 
   test('[ST-20] a command that set another one going is blocked until that one ends, and takes its result or its failure', async () => {
