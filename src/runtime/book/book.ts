@@ -87,8 +87,10 @@ export function createRuntime(options: BookOptions): BookRuntime {
       if (!worker || worker.slots.free(queue) <= 0 || !worker.takes(queue)) announcer.announce(queue)
     }
     const timers = openDueTimers(onOpened)
+    const notices = openDueTimers(announcer.announce)
     const end = async (drainMs: number | undefined) => {
       timers.close()
+      notices.close()
       announcer.close()
       await worker?.close(drainMs)
       await pool.close()
@@ -98,7 +100,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
       const tellers = { onOpened, onDelayed: timers.plan }
       if (works) {
         const mine = { book, carrier, times: { ...defaultTimes, ...times }, queues, kinds, startsHere, log, ...tellers }
-        worker = await openWorker(pool, { ...mine, ...(only ? { only } : {}) })
+        worker = await openWorker(pool, { ...mine, onForeign: notices.plan, ...(only ? { only } : {}) })
       }
       const wake = openWaker(pool, {
         specOf: (queue) => queues.get(queue),

@@ -117,7 +117,7 @@ describe('the row of a process in the database', () => {
       } else if (step.move === 'give') {
         const given = applyGive(row, new Date(now.getTime() + 60_000))
         row = given ?? row
-        const taken = await db.run(takeTurns, [row?.queue ?? home, 9, null, null, null, null])
+        const taken = await db.run(takeTurns, [row?.queue ?? home, 9, worker, ['job'], null, null, null, null])
         told = [given === null ? 0 : 1, taken.length]
       } else if (step.move === 'return') {
         const turn = row?.turn ?? 0

@@ -22,8 +22,12 @@ export type Relay = {
 export type RelayOptions = {
   readonly carrier: Pick<Carrier, 'give'>
   readonly executorId: string
+  /** What this worker drives. */
+  readonly kinds: readonly string[]
   readonly sweepMs: number
+  /** Whose turns this worker takes. */
   readonly queues: () => readonly string[]
+  readonly takes: (queue: string) => boolean
   readonly specOf: (queue: string) => QueueSpec | undefined
   readonly slots: Slots
   /** The turn is on its way, and a slot is held for it. */
@@ -42,14 +46,14 @@ const REFUSED_PAUSE_MS = 100
 const REFUSED_PAUSE_LONGEST_MS = 5_000
 
 export function openRelay(db: Db, options: RelayOptions): Relay {
-  const { carrier, executorId, sweepMs, queues, specOf, slots, onGiven, onError } = options
+  const { carrier, executorId, kinds, sweepMs, queues, takes, specOf, slots, onGiven, onError } = options
   const giving = new Map<string, Promise<void>>()
   const again = new Set<string>()
   let [isClosed, refusals, pausedUntil, regivenAt] = [false, 0, 0, 0]
 
   /** One hand-over of a queue at a time in this process: two would both count the same free slots. */
   function nudge(queue: string): void {
-    if (isClosed || performance.now() < pausedUntil) return
+    if (isClosed || !takes(queue) || performance.now() < pausedUntil) return
     if (giving.has(queue)) {
       again.add(queue)
       return
@@ -72,7 +76,7 @@ export function openRelay(db: Db, options: RelayOptions): Relay {
       if (limit <= 0) return slots.want(queue)
       const { concurrency, partition, rate } = specOf(queue) ?? {}
       const limits = [concurrency ?? null, partition?.concurrency ?? null, rate?.turns ?? null, rate?.perMs ?? null]
-      const rows = await db.run(takeTurns, [queue, limit, ...limits])
+      const rows = await db.run(takeTurns, [queue, limit, executorId, kinds, ...limits])
       if (rows.length === 0) return
       const turns = rows.map(({ book, kind, id, turn, priority }): GivenTurn => {
         return { name: `${book}:${turn}`, book, kind, id, turn: Number(turn), queue, priority }

@@ -100,7 +100,7 @@ export function openSlots(specOf: (queue: string) => QueueSpec | undefined): Slo
     },
     close() {
       isClosed = true
-      for (const line of waiting.values()) for (const go of [...line]) go()
+      for (const line of waiting.values()) for (const go of line) go()
     },
   }
 }

@@ -29,7 +29,7 @@ export type TakenRow = {
 
 export const takeTurns = statement<TakenRow>(
   'runtime_take_turns',
-  'select * from runtime.take_turns($1, $2::integer, $3::integer, $4::integer, $5::integer, $6::bigint)',
+  'select * from runtime.take_turns($1, $2::integer, $3, $4::text[], $5::integer, $6::integer, $7::integer, $8::bigint)',
 )
 
 export type BegunRow = {

@@ -19,16 +19,7 @@ import {
 import { type Db, failpoint, outcomeOf, type Statement } from '#store'
 import type { GivenTurn } from './carrier.ts'
 import type { Slots } from './slots.ts'
-import {
-  beginTurn,
-  type EndedRow,
-  endTurn,
-  type FailedRow,
-  failTurn,
-  findLostTurns,
-  type ReturnedRow,
-  returnTurn,
-} from './statements.ts'
+import { beginTurn, type EndedRow, endTurn, type FailedRow, failTurn, findLostTurns, returnTurn } from './statements.ts'
 
 export type Kind = { readonly drive: Drive; readonly options: KindOptions }
 
@@ -49,6 +40,8 @@ export type TurnsOptions = {
   readonly offerSlot: (queue: string, kind: string) => (() => void) | undefined
   readonly onOpened: (queue: string) => void
   readonly onDelayed: (queue: string, waitMs: number) => void
+  /** A turn of a kind that another worker drives. */
+  readonly onForeign: (queue: string, waitMs: number) => void
   readonly onError: (error: unknown) => void
 }
 
@@ -147,9 +140,9 @@ export function openTurns(db: Db, options: TurnsOptions): Turns {
     return row?.outcome ?? 'stale'
   }
 
-  function tell(row: EndedRow | FailedRow | ReturnedRow | undefined): void {
+  function tell(row: EndedRow | FailedRow | undefined): void {
     if (row?.outcome === 'opened') options.onOpened(row.queue)
-    if (row?.outcome === 'delayed' || row?.outcome === 'returned') options.onDelayed(row.queue, row.wait_ms)
+    if (row?.outcome === 'delayed') options.onDelayed(row.queue, row.wait_ms)
   }
 
   /** The slot is entered; it is left when the work is over. */
@@ -171,8 +164,9 @@ export function openTurns(db: Db, options: TurnsOptions): Turns {
   }
 
   async function giveBack({ kind, id, turn }: GivenTurn): Promise<string> {
-    const row = await persist(returnTurn, [kind, id, turn, kindOf(kind) !== undefined, executorId])
-    tell(row)
+    const isDriven = kindOf(kind) !== undefined
+    const row = await persist(returnTurn, [kind, id, turn, isDriven, executorId])
+    if (row?.outcome === 'returned') (isDriven ? options.onDelayed : options.onForeign)(row.queue, row.wait_ms)
     return row?.outcome ?? 'stale'
   }
 

@@ -33,6 +33,8 @@ export type WorkerOptions = {
   readonly startsHere: boolean
   readonly onOpened: (queue: string) => void
   readonly onDelayed: (queue: string, waitMs: number) => void
+  /** A turn of a kind that another worker drives. */
+  readonly onForeign: (queue: string, waitMs: number) => void
   readonly log: EngineLog
 }
 
@@ -52,7 +54,7 @@ export type Worker = {
 }
 
 export async function openWorker(db: Db, options: WorkerOptions): Promise<Worker> {
-  const { book, carrier, times, queues, only, kinds, startsHere, onOpened, onDelayed, log } = options
+  const { book, carrier, times, queues, only, kinds, startsHere, onOpened, onDelayed, onForeign, log } = options
   const executorId = `${hostname()}-${process.pid}-${randomUUID()}`
   const kindOf = (kind: string) => kinds.get(kind)
   const specOf = (queue: string) => queues.get(queue)
@@ -62,7 +64,7 @@ export async function openWorker(db: Db, options: WorkerOptions): Promise<Worker
   const slots = openSlots(specOf)
   const offerSlot = (queue: string, kind: string) =>
     startsHere && takes(queue) && kinds.has(kind) ? slots.reserveSlot(queue) : undefined
-  const turns = openTurns(db, { executorId, kindOf, slots, offerSlot, onOpened, onDelayed, onError })
+  const turns = openTurns(db, { executorId, kindOf, slots, offerSlot, onOpened, onDelayed, onForeign, onError })
   const watches: Watch[] = []
   let relay: Relay | undefined
   let life: Life | undefined
@@ -89,7 +91,7 @@ export async function openWorker(db: Db, options: WorkerOptions): Promise<Worker
       leaseMs: times.leaseMs,
       onLost: () => turns.loseAll(),
       onBeat: () => turns.checkOwnership(),
-      onNotice: (queue) => (queue === '' ? relay?.sweep() : takes(queue) && relay?.nudge(queue)),
+      onNotice: (queue) => (queue === '' ? relay?.sweep() : relay?.nudge(queue)),
       onError,
     })
     isOpened = true
@@ -106,8 +108,10 @@ export async function openWorker(db: Db, options: WorkerOptions): Promise<Worker
     relay = openRelay(db, {
       carrier,
       executorId,
+      kinds: [...kinds.keys()],
       sweepMs: times.sweepMs,
       queues: () => [...taken().keys()],
+      takes,
       specOf,
       slots,
       onGiven: ({ name }, release) => turns.expect(name, release),

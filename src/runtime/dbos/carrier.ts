@@ -155,6 +155,7 @@ export function createDbosCarrier(options: DbosCarrierOptions = {}): Carrier {
       if (!pollNow && internals === 'use')
         throw new Error('DBOS has no pollQueue any more; see src/runtime/dbos/internals.ts')
       for (const [name, spec] of given.queues) await defineQueue(name, spec)
+      await adoptOldTurns(given.db)
       cleaning = openWatch(cleanMs, () => cleanEngine(given.db, retainMs), onError)
     },
     async ready() {
@@ -179,6 +180,29 @@ export function createDbosCarrier(options: DbosCarrierOptions = {}): Carrier {
       host = undefined
     },
   }
+}
+
+/**
+ * Version 3 of the book did not say who runs a turn; the engine did, under other names. What it says goes onto the rows once, so that
+ * the lease of an older worker counts. The engine's old turns wait in queues that nobody polls any more, and retention deletes them.
+ */
+async function adoptOldTurns(db: Db): Promise<void> {
+  const found = await db.query(`select from runtime.processes where state = 'running' and executor is null limit 1`)
+  if (found.length === 0) return
+  const old = await DBOS.listWorkflows({
+    workflowName: 'concord.turn.v1',
+    status: 'PENDING',
+    loadInput: false,
+    loadOutput: false,
+  })
+  await db.query(
+    `update runtime.processes p
+     set executor = coalesce((
+       select o.executor from unnest($1::text[], $2::text[]) as o (name, executor)
+       where o.name = 'turn:' || p.kind || ':' || p.id || ':' || p.turn), 'unknown')
+     where p.state = 'running' and p.executor is null`,
+    [old.map(({ workflowID }) => workflowID), old.map(({ executorId }) => executorId ?? 'unknown')],
+  )
 }
 
 function engineName(queue: string): string {

@@ -68,6 +68,14 @@ begin
 end
 $$;
 
+-- Whether a living worker other than this one drives the kind and takes the queue.
+create or replace function runtime.is_driven(p_kind text, p_queue text, p_executor text) returns boolean language sql stable as $$
+  select exists (
+    select from runtime.executors e
+    where e.lease_until > clock_timestamp() and e.executor_id <> p_executor and (e.kinds is null or p_kind = any (e.kinds))
+      and (e.queues is null or p_queue = any (e.queues)))
+$$;
+
 -- The partitions of the turns that are with the engine or under way.
 create or replace function runtime.busy_turns(p_queue text) returns setof text language sql stable as $$
   select p.partition from runtime.processes p where p.queue = p_queue and p.state = 'running'
@@ -77,8 +85,10 @@ $$;
 
 -- The next due turns of a queue, for a relay that hands them to the engine: smallest priority first, then the longest due. The three limits
 -- are of the whole installation; where there is one, relays come one after the other, and a turn counts from its hand-over to its end.
-create or replace function runtime.take_turns(p_queue text, p_limit integer, p_concurrency integer default null,
-  p_partition_concurrency integer default null, p_rate_turns integer default null, p_rate_ms bigint default null)
+-- A kind that the worker of this relay does not drive is left to a living worker that does.
+create or replace function runtime.take_turns(p_queue text, p_limit integer, p_executor text, p_kinds text[],
+  p_concurrency integer default null, p_partition_concurrency integer default null, p_rate_turns integer default null,
+  p_rate_ms bigint default null)
 returns table (book text, kind text, id text, turn bigint, priority integer)
 language plpgsql as $$
 declare
@@ -106,6 +116,7 @@ begin
         select w.kind, w.id, row_number() over (partition by w.partition order by w.priority, w.due_at) as place, w.partition
         from runtime.processes w
         where w.queue = p_queue and w.state = 'queued' and w.given_at is null and w.due_at <= v_now
+          and (w.kind = any (p_kinds) or not runtime.is_driven(w.kind, p_queue, p_executor))
       ) as waiting on waiting.kind = p.kind and waiting.id = p.id
       where waiting.place <= p_partition_concurrency
         - (select count(*) from runtime.busy_turns(p_queue) as busy (part) where busy.part = waiting.partition)
@@ -121,6 +132,7 @@ begin
     select array_agg(t.p) into v_more from (
       select p from runtime.processes p
       where p.queue = p_queue and p.state = 'queued' and p.given_at is null and p.priority = v_priority and p.due_at <= v_now
+        and (p.kind = any (p_kinds) or not runtime.is_driven(p.kind, p_queue, p_executor))
       order by p.due_at limit v_left for update skip locked
     ) as t;
     v_taken := v_taken || v_more;
@@ -184,11 +196,7 @@ begin
   select * into r from runtime.processes p where p.kind = p_kind and p.id = p_id for update;
   if not found or r.turn <> p_turn or r.state <> 'queued' or r.given_at is null then
     return query select 'stale', 0::double precision, ''::text;
-  elsif p_is_driven or exists (
-    select from runtime.executors e
-    where e.lease_until > v_now and e.executor_id <> p_executor and (e.kinds is null or p_kind = any (e.kinds))
-      and (e.queues is null or r.queue = any (e.queues)))
-  then
+  elsif p_is_driven or runtime.is_driven(p_kind, r.queue, p_executor) then
     v_wait_ms := least(2000, 10 * 2 ^ least(r.gives, 10));
     update runtime.processes p set turn = nextval('runtime.turn_numbers'), given_at = null, delivery = 0,
       due_at = v_now + make_interval(secs => v_wait_ms / 1000), changed_at = v_now
