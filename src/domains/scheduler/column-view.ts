@@ -3,7 +3,6 @@ import { z } from 'zod'
 import { encodeId, type IdKind } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 
-export const timeView = z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z' })
 export const objectView = z.record(z.string(), z.unknown())
 
 export function showTime(ms: number): string {

@@ -2,7 +2,7 @@
 import type { z } from 'zod'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { changeTemplateBody, templateBody } from './contract.ts'
-import { parseInput } from './field.ts'
+import { parseInput } from './parse-input.ts'
 import { requireJobType } from './job-types.ts'
 import { checkParamsSchema } from './params-schema.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'

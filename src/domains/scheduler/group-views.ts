@@ -1,20 +1,21 @@
 /** Groups, job types and the self-check as callers see them. */
 import { z } from 'zod'
+import { idView, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import type { SelfCheck } from './check-invariants.ts'
-import { objectView, readObject, showTime, showTimeOrNull, timeView } from './column-view.ts'
+import { objectView, readObject, showTime, showTimeOrNull } from './column-view.ts'
 import { groupStatuses } from './group-status.ts'
 import { jobView, toJobView } from './job-views.ts'
 import { groupFailureRules, groupModes, type StoredGroup, type StoredJobType } from './stored-rows.ts'
 import type { GroupReport, SubmittedGroup } from './submit-group.ts'
 
 const groupFields = {
-  group_id: z.string().meta({ example: 'jgrp_0197f3b2c4d57a8e9b0c1d2e3f405161' }),
+  group_id: idView('job_group'),
   name: z.string().nullable(),
   mode: z.enum(groupModes),
   on_failure: z.enum(groupFailureRules),
-  created_at: timeView,
-  halted_at: timeView.nullable(),
+  created_at: timeView(),
+  halted_at: timeView().nullable(),
 }
 
 export const groupView = z

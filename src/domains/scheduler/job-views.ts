@@ -1,14 +1,15 @@
 /** Jobs and runs as callers see them. */
 import { z } from 'zod'
+import { idView, timeView } from '#contract'
 import { failureClasses } from '#kernel/error-classes'
 import { encodeId } from '#kernel/ids'
 import type { JobReport } from './list-jobs.ts'
-import { objectView, readObject, readTexts, showIdOrNull, showTime, showTimeOrNull, timeView } from './column-view.ts'
+import { objectView, readObject, readTexts, showIdOrNull, showTime, showTimeOrNull } from './column-view.ts'
 import { retryVerdicts, type RunOutcome, runOutcomes, type StoredJob, type StoredRun } from './stored-rows.ts'
 
 export const jobView = z
   .object({
-    job_id: z.string().meta({ example: 'job_0197f3b2c4d57a8e9b0c1d2e3f405161' }),
+    job_id: idView('job'),
     template_id: z.string().nullable(),
     schedule_id: z.string().nullable(),
     group_id: z.string().nullable(),
@@ -25,24 +26,24 @@ export const jobView = z
     position: z.int(),
     retry_of: z.string().nullable(),
     hold: z.enum(['delay', 'group', 'direct']).nullable(),
-    not_before: timeView.nullable(),
-    created_at: timeView,
-    queued_at: timeView,
-    started_at: timeView.nullable(),
-    finished_at: timeView.nullable(),
-    cancelled_at: timeView.nullable(),
+    not_before: timeView().nullable(),
+    created_at: timeView(),
+    queued_at: timeView(),
+    started_at: timeView().nullable(),
+    finished_at: timeView().nullable(),
+    cancelled_at: timeView().nullable(),
   })
   .meta({ id: 'SchedulerJob', description: 'One queued piece of work, dispatched at most once.' })
 export type JobView = z.infer<typeof jobView>
 
 export const jobRunView = z
   .object({
-    run_id: z.string().meta({ example: 'run_0197f3b2c4d57a8e9b0c1d2e3f405162' }),
+    run_id: idView('job_run'),
     job_id: z.string(),
     /** `running` while there is no outcome. */
     status: z.enum(['running', ...runOutcomes]),
-    started_at: timeView,
-    finished_at: timeView.nullable(),
+    started_at: timeView(),
+    finished_at: timeView().nullable(),
     exit_code: z.int().nullable(),
     error: z.string().nullable(),
     error_class: z.enum(failureClasses).nullable(),

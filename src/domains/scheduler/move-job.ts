@@ -5,7 +5,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { changeJob } from './change-job.ts'
 import { moveJobBody, placeJobBody } from './contract.ts'
 import type { Tx } from './database.ts'
-import { parseInput } from './field.ts'
+import { parseInput } from './parse-input.ts'
 import { requireQueued } from './job-repository.ts'
 import { type Neighbours, planPosition } from './queue-position.ts'
 import {

@@ -4,7 +4,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { clockMovedBackMs } from '#kernel/lease'
 import { reserveBody } from './contract.ts'
 import type { Tx } from './database.ts'
-import { parseInput } from './field.ts'
+import { parseInput } from './parse-input.ts'
 import { listWaitingDirect, saveCancelled } from './job-repository.ts'
 import { tell } from './notifications.ts'
 import {

@@ -3,7 +3,8 @@ import { z } from 'zod'
 import { MAX_TIMER_MS, parseDuration } from '#kernel/duration'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { parsedField, parseInput } from './field.ts'
+import { parsedField } from '#contract'
+import { parseInput } from './parse-input.ts'
 import { RUN_VARIABLE } from './process-table.ts'
 
 /** Without these most programs do not start; nothing else is handed down unasked, least of all a secret. */

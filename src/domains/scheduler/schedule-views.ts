@@ -1,7 +1,8 @@
 /** Templates, schedules, reservations and notifications as callers see them. */
 import { z } from 'zod'
+import { timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
-import { objectView, readObject, showIdOrNull, showTime, showTimeOrNull, timeView } from './column-view.ts'
+import { objectView, readObject, showIdOrNull, showTime, showTimeOrNull } from './column-view.ts'
 import {
   notificationKinds,
   type StoredFiring,
@@ -19,8 +20,8 @@ export const templateView = z
     params: objectView,
     params_schema: objectView.nullable(),
     priority: z.int(),
-    created_at: timeView,
-    updated_at: timeView,
+    created_at: timeView(),
+    updated_at: timeView(),
   })
   .meta({ id: 'SchedulerJobTemplate' })
 export function toTemplateView(row: StoredTemplate): z.infer<typeof templateView> {
@@ -48,9 +49,9 @@ export const scheduleView = z
     priority: z.int().nullable(),
     misfire_policy: z.enum(['skip', 'last', 'all']),
     overlap_policy: z.enum(['skip', 'queue']),
-    last_triggered_at: timeView.nullable(),
-    next_trigger_at: timeView.nullable(),
-    created_at: timeView,
+    last_triggered_at: timeView().nullable(),
+    next_trigger_at: timeView().nullable(),
+    created_at: timeView(),
   })
   .meta({ id: 'SchedulerSchedule' })
 export function toScheduleView(row: StoredSchedule): z.infer<typeof scheduleView> {
@@ -74,11 +75,11 @@ export function toScheduleView(row: StoredSchedule): z.infer<typeof scheduleView
 
 export const firingView = z
   .object({
-    due_at: timeView,
+    due_at: timeView(),
     outcome: z.enum(['fired', 'overlapped', 'missed']),
     job_id: z.string().nullable(),
-    missed_since: timeView.nullable(),
-    decided_at: timeView,
+    missed_since: timeView().nullable(),
+    decided_at: timeView(),
   })
   .meta({ id: 'SchedulerFiring' })
 export function toFiringView(row: StoredFiring): z.infer<typeof firingView> {
@@ -96,9 +97,9 @@ export const reservationView = z
     reservation_id: z.string(),
     reserved_by: z.string(),
     status: z.enum(['ACTIVE', 'RELEASED', 'EXPIRED']),
-    reserved_at: timeView,
-    expires_at: timeView,
-    ended_at: timeView.nullable(),
+    reserved_at: timeView(),
+    expires_at: timeView(),
+    ended_at: timeView().nullable(),
   })
   .meta({ id: 'SchedulerReservation' })
 export function toReservationView(row: StoredReservation): z.infer<typeof reservationView> {
@@ -117,7 +118,7 @@ export const notificationView = z
     notification_id: z.string().meta({ description: 'The same for every delivery of the same fact.' }),
     kind: z.enum(notificationKinds),
     payload: objectView,
-    created_at: timeView,
+    created_at: timeView(),
   })
   .meta({ id: 'SchedulerNotification' })
 export function toNotificationView(row: StoredNotification): z.infer<typeof notificationView> {

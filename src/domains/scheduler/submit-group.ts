@@ -2,7 +2,7 @@
 import type { z } from 'zod'
 import { accept, type Decision } from '#kernel/refusal'
 import { submitGroupBody } from './contract.ts'
-import { parseInput } from './field.ts'
+import { parseInput } from './parse-input.ts'
 import { countGroup, type GroupCounts, insertGroup, listStoredGroups, requireGroup } from './group-repository.ts'
 import { type GroupStatus, groupStatusOf } from './group-status.ts'
 import { checkLimit } from './list-jobs.ts'

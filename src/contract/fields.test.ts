@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
-import { idField, instantField, isSlug, parseName, parseSlug, refusalOfIssue } from './field.ts'
+import { idField, instantField, isSlug, parseName, parseSlug, refusalOfIssue } from './fields.ts'
 
 test('a short name is lower case, digits and inner hyphens, up to 63 characters', () => {
   for (const good of ['a', '0', 'default', 'a-b', 'x'.repeat(63)]) assert.equal(isSlug(good), true, good)
