@@ -29,13 +29,10 @@ const healthView = z
         .nullable()
         .meta({ description: 'Null in a process that gives no turns, and when it is not known.' }),
       workers: z.int().nullable().meta({ example: 2, description: 'Workers that are alive.' }),
-      waiting_ms: z
-        .number()
-        .nullable()
-        .meta({
-          example: null,
-          description: 'How long the oldest due turn has waited for a worker; null: none waits.',
-        }),
+      waiting_ms: z.number().nullable().meta({
+        example: null,
+        description: 'How long the oldest due turn has waited for a worker; null: none waits.',
+      }),
       node: z.string().meta({ example: 'v24.21.0' }),
     }),
   })
