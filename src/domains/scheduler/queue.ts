@@ -1,8 +1,8 @@
 /** Positions in the queue: reading neighbours, giving new numbers, and the queue in its order. */
-import type { Reader, Tx } from './database.ts'
-import { GAP_SIZE } from './sql/insert-job.ts'
-import { JOB_COLUMNS, QUEUE_ORDER } from './sql/job-columns.ts'
-import { statement } from './statement.ts'
+import { accept, type Decision } from '#kernel/refusal'
+import { type Reader, statement, type Tx } from './database.ts'
+import { GAP_SIZE, JOB_COLUMNS, QUEUE_ORDER } from './job-repository.ts'
+import type { Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
 
 type Edge = { readonly position: number | null }
@@ -112,4 +112,54 @@ export function listQueued(reader: Reader, limit: number, after?: StoredJob): St
 
 export function countQueued(reader: Reader): { readonly ready: number; readonly held: number } {
   return reader.one(countQueue) ?? { ready: 0, held: 0 }
+}
+
+/** Positions of the neighbours; undefined at the ends of the priority. */
+export type Neighbours = { readonly above: number | undefined; readonly below: number | undefined }
+
+/** Behind the last job of a priority: highest + 100, or 100 if there is none. */
+export function endPosition(last: number | undefined): number {
+  return (last ?? 0) + GAP_SIZE
+}
+
+/** Half way between two neighbours, so that the next move into the same gap finds room too; undefined: none is left. */
+export function planPosition({ above, below }: Neighbours): number | undefined {
+  if (below === undefined) return endPosition(above)
+  if (above === undefined) return below - GAP_SIZE
+  const middle = Math.floor((above + below) / 2)
+  return middle > above && middle < below ? middle : undefined
+}
+
+/**
+ * Values computed from the file, kept while the file does not change: a screen that redraws reads nothing twice. Derived only:
+ * every write, of this process or of another one, makes it empty, and nothing but looks ever reads it.
+ */
+export type QueueCache = {
+  /** The value of `read` at the current version of the file. */
+  get<T>(key: string, read: (scheduler: Scheduler) => Decision<T>): Decision<T>
+  /** Forgets everything; the next look reads again. */
+  clear(): void
+  readonly size: number
+}
+
+export function openQueueCache(scheduler: Scheduler): QueueCache {
+  const values = new Map<string, unknown>()
+  let version = scheduler.db.version()
+  return {
+    get<T>(key: string, read: (scheduler: Scheduler) => Decision<T>): Decision<T> {
+      // Asked before the read: a write in between makes the value of the next look new, never this one old.
+      const current = scheduler.db.version()
+      if (current !== version) values.clear()
+      version = current
+      // Stored below under the same key, with the type that its reader has.
+      if (values.has(key)) return accept(values.get(key) as T)
+      const found = read(scheduler)
+      if (found.ok) values.set(key, found.value)
+      return found
+    },
+    clear: () => values.clear(),
+    get size() {
+      return values.size
+    },
+  }
 }

@@ -1,11 +1,13 @@
-/** Templates, schedules, reservations and notifications as callers see them. */
+/** Templates, schedules, reservations, notifications, job types and self-checks as callers see them. */
 import { z } from 'zod'
 import { timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
-import { objectView, readObject, showIdOrNull, showTime, showTimeOrNull } from './column-view.ts'
+import type { SelfCheck } from './check-invariants.ts'
+import { objectView, readObject, showIdOrNull, showTime, showTimeOrNull } from './job-views.ts'
 import {
   notificationKinds,
   type StoredFiring,
+  type StoredJobType,
   type StoredNotification,
   type StoredReservation,
   type StoredSchedule,
@@ -127,5 +129,41 @@ export function toNotificationView(row: StoredNotification): z.infer<typeof noti
     kind: row.kind,
     payload: readObject(row.payload),
     created_at: showTime(row.created_at),
+  }
+}
+
+export const jobTypeView = z
+  .object({
+    job_type: z.string(),
+    retry_policy: objectView,
+    concurrency_limit: z.int().nullable(),
+    has_command: z.boolean().meta({ description: 'Whether it brings a command, or each job names its own.' }),
+  })
+  .meta({ id: 'SchedulerJobType', description: 'A registered kind of work.' })
+/** Without the runner's settings: they name folders and variables of the machine. */
+export function toJobTypeView(row: StoredJobType): z.infer<typeof jobTypeView> {
+  const { job_type, concurrency_limit } = row
+  return {
+    job_type,
+    retry_policy: readObject(row.retry_policy),
+    concurrency_limit,
+    has_command: row.runner !== null,
+  }
+}
+
+export const selfCheckView = z
+  .object({
+    checked: z.array(z.string()).meta({ example: ['S01', 'S02'] }),
+    not_checked: z.array(z.string()).meta({ description: 'Those that need the log which the jobs write themselves.' }),
+    violations: z.array(
+      z.object({ invariant: z.string(), says: z.string(), about: z.array(z.string()), count: z.int() }),
+    ),
+  })
+  .meta({ id: 'SchedulerSelfCheck', description: 'Every rule that must hold, and what breaks it.' })
+export function toSelfCheckView({ checked, notChecked, violations }: SelfCheck): z.infer<typeof selfCheckView> {
+  return {
+    checked: [...checked],
+    not_checked: [...notChecked],
+    violations: violations.map((each) => ({ ...each, about: [...each.about] })),
   }
 }

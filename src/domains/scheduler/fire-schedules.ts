@@ -1,25 +1,25 @@
 /** One due time of one schedule becomes one job, or is written down as left out: never both, never twice. */
-import { KernelFault } from '#kernel/errors'
 import { type CronFields, parseCron } from '#kernel/cron-fields'
+import { KernelFault } from '#kernel/errors'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { decideOverlap, DEFAULT_CATCH_UPS_MAX } from '#kernel/schedule'
+import { decideOverlap, DEFAULT_CATCH_UPS_MAX, planFirings } from '#kernel/schedule'
 import type { Tx } from './database.ts'
-import { nextOccurrence } from './next-occurrence.ts'
+import { requireTemplate } from './job-template.ts'
+import { listRecentDueTimes, nextOccurrence } from './next-occurrence.ts'
 import { tell } from './notifications.ts'
-import { type PreparedJob, prepareFromTemplate } from './prepare-job.ts'
 import {
   countOpenJobs,
   findFiring,
   insertFiring,
+  listDueSchedules,
   requireSchedule,
   saveAdvanced,
   saveWithoutNext,
-} from './schedule-repository.ts'
+} from './schedule.ts'
 import { nowMs, requireRecovered, type Scheduler } from './scheduler.ts'
 import type { StoredFiring, StoredSchedule } from './stored-rows.ts'
-import { addJob } from './submit-job.ts'
-import { requireTemplate } from './template-repository.ts'
+import { addJob, type PreparedJob, prepareFromTemplate } from './submit-job.ts'
 
 /** Twice what one catch-up brings: it loses nothing, and a schedule that is always too slow does not grow without end. */
 const WAITING_MAX = 2 * DEFAULT_CATCH_UPS_MAX
@@ -140,4 +140,60 @@ function refuseNotDue(schedule: StoredSchedule, dueAt: Date): Decision<never> {
       next: schedule.next_trigger_at === null ? null : new Date(schedule.next_trigger_at).toISOString(),
     },
   })
+}
+
+/** More than catch up at once plus the two or three that are on time, so that the rest is known to be missed. */
+const KEEP = DEFAULT_CATCH_UPS_MAX + 4
+
+export function fireDueSchedules(scheduler: Scheduler): Decision<readonly StoredFiring[]> {
+  const ready = requireRecovered(scheduler)
+  if (!ready.ok) return ready
+  const due = scheduler.db.read((reader) => listDueSchedules(reader, nowMs(scheduler)))
+  if (!due.ok) return due
+  const firings: StoredFiring[] = []
+  for (const { schedule_id } of due.value) {
+    const fired = scheduler.db.write((tx) => accept(decideSchedule(scheduler, tx, schedule_id)))
+    if (!fired.ok) return fired
+    firings.push(...fired.value)
+  }
+  return accept(firings)
+}
+
+/** Read again inside the transaction: another process may have switched it off. */
+function decideSchedule(scheduler: Scheduler, tx: Tx, scheduleId: string): readonly StoredFiring[] {
+  const now = nowMs(scheduler)
+  const found = requireSchedule(tx, scheduleId)
+  if (!found.ok || found.value.enabled === 0 || (found.value.next_trigger_at ?? Infinity) > now) return []
+  const fields = parseCron(found.value.cron_expression)
+  if (fields.ok) return fireUpTo(scheduler, tx, found.value, fields.value, now)
+  setAside(tx, found.value, fields.reason, now)
+  return []
+}
+
+function fireUpTo(
+  scheduler: Scheduler,
+  tx: Tx,
+  schedule: StoredSchedule,
+  fields: CronFields,
+  now: number,
+): readonly StoredFiring[] {
+  const first = new Date(schedule.next_trigger_at ?? now)
+  const { times, hasOlder } = listRecentDueTimes(fields, schedule.timezone, first, new Date(now), KEEP)
+  const { fire, missed } = planFirings({
+    name: schedule.schedule_id,
+    dueTimes: times,
+    now: new Date(now),
+    misfire: schedule.misfire_policy,
+  })
+  const firings: StoredFiring[] = []
+  const lastMissed = missed.at(-1)
+  if (lastMissed) {
+    const since = hasOlder ? first : (missed[0] ?? lastMissed).dueAt
+    const why = 'the scheduler was not running'
+    firings.push(recordMissed(tx, schedule, { since: since.getTime(), until: lastMissed.dueAt.getTime(), why }, now))
+  }
+  for (const { dueAt } of fire) firings.push(fireDue(scheduler, tx, schedule, dueAt.getTime(), now))
+  // Without any: the rules of the zone have changed since the time was computed.
+  advance(tx, schedule, fields, firings, now)
+  return firings
 }
