@@ -230,7 +230,7 @@ export type Routes<in Deps> = {
 export function routes<Deps>(operations: Readonly<Record<string, Operation<Deps>>>): Routes<Deps> {
   const all = Object.entries(operations).map(([operationId, { config, handle }]) => {
     const { method, path, ...rest } = config
-    return { operationId, handle, config: { method, path, operationId, ...rest } as RouteConfig }
+    return { operationId, handle, config: { method, path, operationId, ...rest } }
   })
   return {
     configs: all.map(({ config }) => config),
