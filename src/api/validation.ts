@@ -4,8 +4,8 @@ import { nameOfType, refusalOfIssue } from '#contract'
 import { formatPath, type JsonStep } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { quote, type Refusal, refuse } from '#kernel/refusal'
-import { hintOf } from '#kernel/refusal-hints'
-import { kindOf } from '#kernel/refusal-codes'
+import { hintOf } from '#refusals'
+import { kindOf } from '#refusals'
 import type { ProblemDetail } from './problem.ts'
 
 type Issue = z.core.$ZodIssue

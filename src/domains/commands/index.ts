@@ -149,7 +149,7 @@ export {
 export {
   checkDelivery,
   type Received,
-  receiveWebhook,
+  openWebhooks,
   signDelivery,
   type WebhookDelivery,
   type WebhookSource,
