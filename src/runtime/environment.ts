@@ -63,7 +63,8 @@ export function inEnvironment(runtime: Runtime, environment: string | undefined)
     // A wake without a queue leaves a process where it is, so there is none to name.
     wake: (process, { queue, ...options } = {}) =>
       runtime.wake(process, queue === undefined ? options : { ...options, queue: inside(queue) }),
-    offerPlace: (queue) => runtime.offerPlace(inside(queue)),
+    reserveSlot: (queue) => runtime.reserveSlot(inside(queue)),
+    health: () => runtime.health(),
     async describe(process) {
       const view = await runtime.describe(process)
       return view && { ...view, queue: queueOutOf(environment, view.queue) }
