@@ -111,7 +111,7 @@ export const artifactRoutes = routes({
       })),
   }),
   publishArtifact: post('/artifacts/{artifact_id}/publish', {
-    summary: 'Ask to publish it: a command like any other, with its policy and, outside the house, its approval',
+    summary: 'Ask to publish it: a command like any other, with its policy and, outside the organisation, its approval',
     role: 'writer',
     params,
     body: [publishBody, 'Where to'],
