@@ -1,7 +1,8 @@
 /** Two hundred secrets go out to a provider that sends all of them back: afterwards none is in the database, the log or any answer. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { type ApiMode, type MisbehavingApi, openMisbehavingApi } from '#test/misbehaving-api'
@@ -25,16 +26,18 @@ describe('secrets of connectors', () => {
   const canaries = Array.from({ length: COUNT }, (_, at) => `user${at}:canary-${seed}-${at}-${'abcdefghij'[at % 10]}`)
   let api: MisbehavingApi
   let key: string
+  let secrets: string
   const server = withServer({
     project: 'canary-project',
-    async env(folder) {
+    async env() {
       api = await openMisbehavingApi()
-      await mkdir(join(folder, 'secrets'))
-      for (const [at, canary] of canaries.entries()) await writeFile(join(folder, 'secrets', String(at)), `${canary}\n`)
+      // Not in the folder of the server: a reference to a secret has no blank in its path.
+      secrets = await mkdtemp(join(tmpdir(), 'concord-secrets-'))
+      for (const [at, canary] of canaries.entries()) await writeFile(join(secrets, String(at)), `${canary}\n`)
       return {
         CANARY_API: api.url,
         CANARY_COUNT: String(COUNT),
-        CANARY_FOLDER: join(folder, 'secrets'),
+        CANARY_FOLDER: secrets,
         ...Object.fromEntries(canaries.map((canary, at) => [`CANARY_${at}`, canary])),
       }
     },
@@ -42,7 +45,10 @@ describe('secrets of connectors', () => {
       key = await adminKey()
     },
   })
-  after(() => api?.close())
+  after(async () => {
+    await api?.close()
+    if (secrets) await rm(secrets, { recursive: true, force: true })
+  })
 
   async function ask(method: string, path: string, body?: object): Promise<{ status: number; text: string }> {
     const response = await fetch(`${server.address}${path}`, {
