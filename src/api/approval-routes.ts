@@ -1,5 +1,6 @@
 /** What waits for a person: the inbox, one approval with its packet, and the decision. GET never decides. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField, pageFields, pageView } from '#contract'
 import {
   approvalDetailView,
   approvalStatus,
@@ -17,31 +18,17 @@ import {
   toApprovalView,
   toResolvedApprovalView,
 } from '#domains/approvals'
-import { idField, listNames } from '#domains/identity'
+import { listNames } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  idParam,
-  jsonAnswer,
-  jsonBody,
-  limitOf,
-  newRouter,
-  pageFields,
-  pageOf,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const reads = headOf('approvals', needs('reader'))
 const writes = headOf('approvals', needs('writer'))
-
-const APPROVAL_ID = 'appr_0197f3b2c4d57a8e9b0c1d2e3f405165'
 
 const getApprovals = createRoute({
   ...reads(
@@ -62,22 +49,18 @@ const getApprovals = createRoute({
         .optional()
         .meta({ example: 'pending', default: 'pending' }),
       approval_type: z.string().optional().meta({ example: 'command_approval', description: 'Only of this kind.' }),
-      command_id: idField('command').optional().meta({
-        type: 'string',
-        example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405166',
-        description: 'Only of this command.',
-      }),
+      command_id: idField('command').optional().meta({ description: 'Only of this command.' }),
     }),
   },
   responses: {
-    200: jsonAnswer(pageOf(approvalView, 'ApprovalPage'), 'A page of approvals.'),
+    200: jsonAnswer(pageView(approvalView, 'ApprovalPage'), 'A page of approvals.'),
     ...problems(400, 404, 422),
   },
 })
 
 const getOneApproval = createRoute({
   ...reads('get', '/approvals/{approval_id}', 'getApproval', 'One approval with everything needed to decide'),
-  request: { query: queryOf({}), params: z.object({ approval_id: idParam('approval', APPROVAL_ID) }) },
+  request: { query: queryOf({}), params: z.object({ approval_id: idField('approval') }) },
   responses: { 200: jsonAnswer(approvalDetailView, 'The approval.'), ...problems(400, 404, 422) },
 })
 
@@ -90,7 +73,7 @@ const postResolve = createRoute({
   ),
   request: {
     query: queryOf({}),
-    params: z.object({ approval_id: idParam('approval', APPROVAL_ID) }),
+    params: z.object({ approval_id: idField('approval') }),
     body: jsonBody(resolveApprovalBody, 'The decision'),
   },
   responses: {

@@ -1,5 +1,6 @@
 /** What work produced: list, look at, hand out, trace, publish, withdraw and hold. Nothing is handed out that a browser would run. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField, pageFields, pageView } from '#contract'
 import {
   artifactStatus,
   type ArtifactDeps,
@@ -18,7 +19,6 @@ import {
   unpublishArtifact,
 } from '#domains/artifacts'
 import { actingFor, type CommandDeps, PUBLISH_ARTIFACT, submitCommand, submittedView } from '#domains/commands'
-import { idField } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import type { ApiDeps } from './api-deps.ts'
 import { answerContent } from './artifact-content.ts'
@@ -26,24 +26,12 @@ import { openPageCursors } from './page-cursor.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  idParam,
-  jsonAnswer,
-  jsonBody,
-  limitOf,
-  newRouter,
-  pageFields,
-  pageOf,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const reads = headOf('artifacts', needs('reader'))
 const writes = headOf('artifacts', needs('writer'))
 
-const params = z.object({ artifact_id: idParam('artifact', 'art_0197f3b2c4d57a8e9b0c1d2e3f405180') })
+const params = z.object({ artifact_id: idField('artifact') })
 const request = { query: queryOf({}), params }
 
 const getArtifacts = createRoute({
@@ -58,14 +46,10 @@ const getArtifacts = createRoute({
       ...pageFields,
       artifact_type: z.string().max(64).optional().meta({ example: 'report', description: 'Only of this kind.' }),
       status: artifactStatus.optional(),
-      command_id: idField('command').optional().meta({
-        type: 'string',
-        example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170',
-        description: 'Only of this command.',
-      }),
+      command_id: idField('command').optional().meta({ description: 'Only of this command.' }),
     }),
   },
-  responses: { 200: jsonAnswer(pageOf(artifactView, 'ArtifactPage'), 'A page of artifacts.'), ...problems(400, 422) },
+  responses: { 200: jsonAnswer(pageView(artifactView, 'ArtifactPage'), 'A page of artifacts.'), ...problems(400, 422) },
 })
 
 const getOne = createRoute({

@@ -1,5 +1,6 @@
 /** The audit of a workspace and its counts. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField, pageFields, pageView } from '#contract'
 import {
   type CommandDeps,
   countArchiveFiles,
@@ -8,14 +9,13 @@ import {
   listAudit,
   toEventView,
 } from '#domains/commands'
-import { idField } from '#domains/identity'
 import type { ApiDeps } from './api-deps.ts'
 import { openPageCursors } from './page-cursor.ts'
 import { readPage } from './read-page.ts'
 import { workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import { jsonAnswer, newRouter, pageFields, pageOf, problems, queryOf, refused } from './route-kit.ts'
+import { jsonAnswer, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const reads = headOf('audit', needs('reader'))
 
@@ -26,7 +26,7 @@ export function auditPageOf(id: string) {
       'Files of the archive with events of the named command, or without one of everything here, that are no longer in the database. ' +
       '`concord history` reads them.',
   })
-  return pageOf(eventView, `${id}Rows`)
+  return pageView(eventView, `${id}Rows`)
     .extend({ archived_files })
     .meta({ id, description: 'One page, and whether the archive holds more.' })
 }
@@ -36,9 +36,7 @@ const getAudit = createRoute({
   request: {
     query: queryOf({
       ...pageFields,
-      command_id: idField('command')
-        .optional()
-        .meta({ type: 'string', example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170' }),
+      command_id: idField('command').optional(),
       event_type: z.string().max(100).optional().meta({ example: 'policy_evaluated' }),
     }),
   },

@@ -1,5 +1,6 @@
 /** Submit, look at, answer, stop and repeat commands. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField, pageFields, pageView } from '#contract'
 import {
   actingFor,
   cancelBody,
@@ -29,23 +30,12 @@ import { readPage } from './read-page.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  idParam,
-  jsonAnswer,
-  jsonBody,
-  newRouter,
-  pageFields,
-  pageOf,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const writes = headOf('commands', needs('writer'))
 const reads = headOf('commands', needs('reader'))
 
-export const commandParams = z.object({ command_id: idParam('command', 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170') })
+export const commandParams = z.object({ command_id: idField('command') })
 
 const postCommand = createRoute({
   ...writes(
@@ -67,7 +57,7 @@ const getCommands = createRoute({
   request: {
     query: queryOf({ ...pageFields, status: commandStatus.optional(), task_name: z.string().max(200).optional() }),
   },
-  responses: { 200: jsonAnswer(pageOf(commandView, 'CommandPage'), 'A page of commands.'), ...problems(400, 422) },
+  responses: { 200: jsonAnswer(pageView(commandView, 'CommandPage'), 'A page of commands.'), ...problems(400, 422) },
 })
 
 const getCommand = createRoute({

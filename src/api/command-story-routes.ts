@@ -1,5 +1,6 @@
 /** The story of a command: what happened to it, what it did outside, and why it is where it is. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { pageFields, pageView } from '#contract'
 import { findBlocked, findPending, listEdits } from '#domains/approvals'
 import {
   actorsOf,
@@ -26,12 +27,12 @@ import { readPage } from './read-page.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import { jsonAnswer, newRouter, pageFields, pageOf, problems, queryOf, refused } from './route-kit.ts'
+import { jsonAnswer, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const reads = headOf('commands', needs('reader'))
 const EVENTS_MAX = 1_000
 
-const eventPage = pageOf(eventView, 'DomainEventPage').extend({ archived: archivedView }).meta({
+const eventPage = pageView(eventView, 'DomainEventPage').extend({ archived: archivedView }).meta({
   id: 'CommandEventPage',
   description: 'One page, and the files that hold what is no longer in the database.',
 })

@@ -1,5 +1,6 @@
 /** The doors to other systems: which there are, what each operation promises, and what was called. Nothing is called from here. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField, pageFields, pageView } from '#contract'
 import {
   approvedDefinition,
   approveDefinition,
@@ -15,7 +16,6 @@ import {
   toDefinitionView,
   toInvocationView,
 } from '#domains/connectors'
-import { idField } from '#domains/identity'
 import { didYouMean } from '#kernel/nearest'
 import { quote, refuse } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
@@ -23,18 +23,7 @@ import { openPageCursors } from './page-cursor.ts'
 import { principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  jsonAnswer,
-  jsonBody,
-  limitOf,
-  newRouter,
-  pageFields,
-  pageOf,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const reads = headOf('connectors', needs('reader'))
 const administers = headOf('connectors', needs('admin'))
@@ -67,16 +56,12 @@ const getInvocations = createRoute({
     query: queryOf({
       ...pageFields,
       status: z.enum(['started', 'succeeded', 'failed']).optional().meta({ example: 'failed' }),
-      command_id: idField('command').optional().meta({
-        type: 'string',
-        example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405166',
-        description: 'Only of this command.',
-      }),
+      command_id: idField('command').optional().meta({ description: 'Only of this command.' }),
     }),
     params: z.object({ connector_id: connectorId }),
   },
   responses: {
-    200: jsonAnswer(pageOf(invocationView, 'ConnectorInvocationPage'), 'A page of calls.'),
+    200: jsonAnswer(pageView(invocationView, 'ConnectorInvocationPage'), 'A page of calls.'),
     ...problems(400, 404, 422),
   },
 })

@@ -1,6 +1,7 @@
 /** The live events of a workspace as a stream that can be resumed where it broke off. */
 import { createRoute, z } from '@hono/zod-openapi'
-import { parsedField, resolveWorkspace } from '#domains/identity'
+import { parsedField } from '#contract'
+import { resolveWorkspace } from '#domains/identity'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { ApiDeps, ApiLimits } from './api-deps.ts'
 import { bearerOf } from './caller.ts'

@@ -1,5 +1,6 @@
 /** Who am I, which workspaces may I enter, and which keys exist: the routes of the identity room. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField, pageFields, pageView } from '#contract'
 import {
   apiKeyView,
   byPrincipal,
@@ -24,18 +25,7 @@ import { readPage } from './read-page.ts'
 import { principalOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  idParam,
-  jsonAnswer,
-  jsonBody,
-  newRouter,
-  pageFields,
-  pageOf,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const reads = headOf('identity', needs('reader', 'org'))
 const administers = headOf('identity', needs('admin', 'org'))
@@ -50,7 +40,7 @@ const getWorkspaces = createRoute({
   ...reads('get', '/workspaces', 'listWorkspaces', 'The workspaces that you may enter, by short name'),
   request: { query: queryOf(pageFields) },
   responses: {
-    200: jsonAnswer(pageOf(workspaceView, 'WorkspacePage'), 'A page of workspaces.'),
+    200: jsonAnswer(pageView(workspaceView, 'WorkspacePage'), 'A page of workspaces.'),
     ...problems(400, 422),
   },
 })
@@ -69,7 +59,7 @@ const getKeys = createRoute({
     'The API keys of your organisation, newest first, without their secrets',
   ),
   request: { query: queryOf(pageFields) },
-  responses: { 200: jsonAnswer(pageOf(apiKeyView, 'ApiKeyPage'), 'A page of keys.'), ...problems(400, 422) },
+  responses: { 200: jsonAnswer(pageView(apiKeyView, 'ApiKeyPage'), 'A page of keys.'), ...problems(400, 422) },
 })
 
 const postKey = createRoute({
@@ -82,7 +72,7 @@ const deleteKey = createRoute({
   ...administers('delete', '/keys/{key_id}', 'revokeApiKey', 'Revoke an API key at once'),
   request: {
     query: queryOf({}),
-    params: z.object({ key_id: idParam('api_key', 'key_0197f3b2c4d57a8e9b0c1d2e3f405164') }),
+    params: z.object({ key_id: idField('api_key') }),
   },
   responses: { 200: jsonAnswer(apiKeyView, 'The key, revoked.'), ...problems(404, ...bodyProblems) },
 })

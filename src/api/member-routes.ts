@@ -1,5 +1,6 @@
 /** Who may enter a workspace, and the record of the whole organisation: for its administrators. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField, pageFields } from '#contract'
 import { countArchiveFiles, listAudit, toEventView } from '#domains/commands'
 import { addMember, addMemberBody, changedView, decideUnbound, removeMember } from '#domains/identity'
 import type { ApiDeps } from './api-deps.ts'
@@ -9,22 +10,12 @@ import { readPage } from './read-page.ts'
 import { principalOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  idParam,
-  jsonAnswer,
-  jsonBody,
-  newRouter,
-  pageFields,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const administers = headOf('identity', needs('admin', 'org'))
 const audits = headOf('audit', needs('admin', 'org'))
 
-const params = z.object({ workspace: idParam('workspace', 'ws_0197f3b2c4d57a8e9b0c1d2e3f405162') })
+const params = z.object({ workspace: idField('workspace') })
 
 const postMember = createRoute({
   ...administers(
@@ -46,7 +37,7 @@ const deleteMember = createRoute({
   ),
   request: {
     query: queryOf({}),
-    params: params.extend({ user_id: idParam('user', 'user_0197f3b2c4d57a8e9b0c1d2e3f405163') }),
+    params: params.extend({ user_id: idField('user') }),
   },
   responses: { 200: jsonAnswer(changedView, 'Whether they were in.'), ...problems(404, 409, ...bodyProblems) },
 })

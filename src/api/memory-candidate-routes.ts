@@ -1,13 +1,12 @@
 /** What waits to be remembered, with the consent of its subject, and the yes or no of a person; and the consents themselves. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField, pageFields, pageView } from '#contract'
 import { decideCandidate } from '#domains/commands'
 import type { ApprovalDeps } from '#domains/approvals'
 import {
-  CANDIDATE_ID,
   candidateDetailView,
   candidateStatus,
   candidateView,
-  CONSENT_ID,
   consentListView,
   consentView,
   decideCandidateBody,
@@ -31,28 +30,16 @@ import { openPageCursors } from './page-cursor.ts'
 import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  idParam,
-  jsonAnswer,
-  jsonBody,
-  limitOf,
-  newRouter,
-  pageFields,
-  pageOf,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
-const params = z.object({ memory_candidate_id: idParam('memory_candidate', CANDIDATE_ID) })
+const params = z.object({ memory_candidate_id: idField('memory_candidate') })
 const reads = headOf('memory', needs('reader'))
 const writes = headOf('memory', needs('writer'))
 
 const getCandidates = createRoute({
   ...reads('get', '/memory/candidates', 'listMemoryCandidates', 'What was proposed for memory, newest first'),
   request: { query: queryOf({ ...pageFields, status: candidateStatus.optional() }) },
-  responses: { 200: jsonAnswer(pageOf(candidateView, 'MemoryCandidatePage'), 'A page.'), ...problems(400, 404, 422) },
+  responses: { 200: jsonAnswer(pageView(candidateView, 'MemoryCandidatePage'), 'A page.'), ...problems(400, 404, 422) },
 })
 
 const getOneCandidate = createRoute({
@@ -104,7 +91,7 @@ const postRevoke = createRoute({
     'revokeMemoryConsent',
     'Take a consent back; what is remembered stays until it is forgotten',
   ),
-  request: { query: queryOf({}), params: z.object({ memory_consent_id: idParam('memory_consent', CONSENT_ID) }) },
+  request: { query: queryOf({}), params: z.object({ memory_consent_id: idField('memory_consent') }) },
   responses: { 200: jsonAnswer(consentView, 'The consent.'), ...problems(400, 404, 409, 422) },
 })
 

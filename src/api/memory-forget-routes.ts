@@ -1,13 +1,12 @@
 /** Forgetting: what is known about a subject, the request to erase it, its certificate, and the holds that stop it. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField } from '#contract'
 import { actingFor, type CommandDeps, requestForget } from '#domains/commands'
 import {
-  ERASURE_ID,
   erasureView,
   forgetBody,
   forgetPreviewView,
   getErasure,
-  HOLD_ID,
   holdListView,
   holdView,
   listHolds,
@@ -26,7 +25,7 @@ import { actIn } from './memory-reader.ts'
 import { principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import { bodyProblems, idParam, jsonAnswer, jsonBody, newRouter, problems, queryOf, refused } from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const reads = headOf('memory', needs('reader'))
 const writes = headOf('memory', needs('writer'))
@@ -61,7 +60,7 @@ const getOneErasure = createRoute({
     'getMemoryErasure',
     'A request to forget, and its certificate once it was carried out',
   ),
-  request: { query: queryOf({}), params: z.object({ memory_erasure_id: idParam('memory_erasure', ERASURE_ID) }) },
+  request: { query: queryOf({}), params: z.object({ memory_erasure_id: idField('memory_erasure') }) },
   responses: { 200: jsonAnswer(erasureView, 'The erasure.'), ...problems(400, 404, 422) },
 })
 
@@ -84,7 +83,7 @@ const postHold = createRoute({
 
 const postRelease = createRoute({
   ...administers('post', '/memory/holds/{memory_hold_id}/release', 'releaseMemoryHold', 'End a hold'),
-  request: { query: queryOf({}), params: z.object({ memory_hold_id: idParam('memory_hold', HOLD_ID) }) },
+  request: { query: queryOf({}), params: z.object({ memory_hold_id: idField('memory_hold') }) },
   responses: { 200: jsonAnswer(holdView, 'The hold.'), ...problems(400, 404, 422) },
 })
 

@@ -1,8 +1,8 @@
 /** Remember, look up and show: what is handed out is on record, and what is proposed becomes a governed command. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField, pageFields } from '#contract'
 import { actingFor, type CommandDeps, proposeMemory } from '#domains/commands'
 import {
-  MEMORY_ID,
   memoryListView,
   memoryType,
   memoryView,
@@ -20,18 +20,7 @@ import { readerOf } from './memory-reader.ts'
 import { principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  idParam,
-  jsonAnswer,
-  jsonBody,
-  limitOf,
-  newRouter,
-  pageFields,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const reads = headOf('memory', needs('reader'))
 const writes = headOf('memory', needs('writer'))
@@ -61,7 +50,7 @@ const getMemory = createRoute({
 
 const getOneMemory = createRoute({
   ...reads('get', '/memory/records/{memory_id}', 'readMemory', 'One memory, in whatever state; the read is recorded'),
-  request: { query: queryOf({}), params: z.object({ memory_id: idParam('memory', MEMORY_ID) }) },
+  request: { query: queryOf({}), params: z.object({ memory_id: idField('memory') }) },
   responses: { 200: jsonAnswer(memoryView, 'The memory.'), ...problems(400, 404, 422) },
 })
 

@@ -1,5 +1,6 @@
 /** The inbox in the app: what was sent to whoever asks, and that they have read it. Everybody reaches their own alone. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField, pageFields, pageView } from '#contract'
 import {
   type Inbox,
   listNotifications,
@@ -15,17 +16,7 @@ import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { recipientNames } from './recipient-names.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  idParam,
-  jsonAnswer,
-  newRouter,
-  pageFields,
-  pageOf,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const reads = headOf('connectors', needs('reader'))
 
@@ -41,7 +32,7 @@ const getNotifications = createRoute({
     }),
   },
   responses: {
-    200: jsonAnswer(pageOf(notificationView, 'NotificationPage'), 'A page of messages.'),
+    200: jsonAnswer(pageView(notificationView, 'NotificationPage'), 'A page of messages.'),
     ...problems(400, 422),
   },
 })
@@ -55,7 +46,7 @@ const postRead = createRoute({
   ),
   request: {
     query: queryOf({}),
-    params: z.object({ notification_id: idParam('connector_invocation', 'inv_0197f3b2c4d57a8e9b0c1d2e3f405171') }),
+    params: z.object({ notification_id: idField('connector_invocation') }),
   },
   responses: { 200: jsonAnswer(notificationView, 'The message.'), ...problems(404, ...bodyProblems) },
 })

@@ -177,7 +177,7 @@ test('behind its references an operation says what it said before there were any
   assert.deepEqual(find('removeSchedule')?.parameters, [
     ...workspace,
     {
-      schema: { type: 'string', example: 'csched_0197f3b2c4d57a8e9b0c1d2e3f405171' },
+      schema: { type: 'string', example: 'csched_0197f3b2c4d57a8e9b0c1d2e3f405161' },
       required: true,
       name: 'schedule_id',
       in: 'path',

@@ -1,5 +1,6 @@
 /** The people of an organisation and their circles: who is in, what they may do, and how they leave. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField, pageFields, pageView, parsedField, parseSlug } from '#contract'
 import {
   changedView,
   createOrgRole,
@@ -18,8 +19,6 @@ import {
   listOrgRoles,
   listPeople,
   orgRoleView,
-  parsedField,
-  parseSlug,
   personView,
   reactivatePerson,
   redeemBody,
@@ -39,30 +38,18 @@ import { readPage } from './read-page.ts'
 import { principalOf } from './request-context.ts'
 import { needs, needsNothing } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  idParam,
-  jsonAnswer,
-  jsonBody,
-  newRouter,
-  pageFields,
-  pageOf,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const administers = headOf('identity', needs('admin', 'org'))
 const reads = headOf('identity', needs('reader', 'org'))
 const open = headOf('identity', needsNothing())
 
-const USER_ID = 'user_0197f3b2c4d57a8e9b0c1d2e3f405163'
-const params = z.object({ user_id: idParam('user', USER_ID) })
+const params = z.object({ user_id: idField('user') })
 
 const getPeople = createRoute({
   ...administers('get', '/people', 'listPeople', 'The people of your organisation, newest first'),
   request: { query: queryOf(pageFields) },
-  responses: { 200: jsonAnswer(pageOf(personView, 'PersonPage'), 'A page of people.'), ...problems(400, 422) },
+  responses: { 200: jsonAnswer(pageView(personView, 'PersonPage'), 'A page of people.'), ...problems(400, 422) },
 })
 
 const postPerson = createRoute({
@@ -122,7 +109,7 @@ const deleteOrgRole = createRoute({
 const getOrgRoles = createRoute({
   ...reads('get', '/org-roles', 'listOrgRoles', 'The org roles of your organisation, by short name'),
   request: { query: queryOf(pageFields) },
-  responses: { 200: jsonAnswer(pageOf(orgRoleView, 'OrgRolePage'), 'A page of roles.'), ...problems(400, 422) },
+  responses: { 200: jsonAnswer(pageView(orgRoleView, 'OrgRolePage'), 'A page of roles.'), ...problems(400, 422) },
 })
 
 const postOrgRoles = createRoute({

@@ -1,8 +1,7 @@
 /** The parts every route file is made of: a router that explains what is wrong, bodies, answers, problems and pages. */
 import { OpenAPIHono, type RouteConfig, z } from '@hono/zod-openapi'
-import { idField, parsedField } from '#domains/identity'
-import type { IdKind } from '#kernel/ids'
-import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
+import type { Refusal } from '#kernel/refusal'
 import { answerProblem, type ApiContext, type ApiEnv } from './request-context.ts'
 import { explainIssues } from './validation.ts'
 
@@ -97,22 +96,6 @@ export function problems<const S extends ProblemStatus>(...statuses: readonly S[
 /** What a body can do wrong before its fields are looked at. */
 export const bodyProblems = [400, 408, 413, 415, 422] as const
 
-export function idParam(kind: IdKind, example: string) {
-  return idField(kind).meta({ type: 'string', example })
-}
-
-const LIMIT_MAX = 500
-const LIMIT_DEFAULT = 50
-
-/** Plain decimal only: `Number` would also take 0x10, 1e3 and blanks. */
-export function parseLimit(text: string): Decision<number> {
-  const limit = /^[1-9]\d{0,2}$/.test(text) ? Number(text) : 0
-  if (limit >= 1 && limit <= LIMIT_MAX) return accept(limit)
-  return refuse('limit_range', `The limit is a number from 1 to ${LIMIT_MAX}.`, {
-    facts: { minimum: 1, maximum: LIMIT_MAX },
-  })
-}
-
 /** The query of a route: its own fields, and the workspace, which every request may name there. */
 export function queryOf<S extends z.ZodRawShape>(fields: S) {
   return z.strictObject({
@@ -121,27 +104,6 @@ export function queryOf<S extends z.ZodRawShape>(fields: S) {
   })
 }
 
-export const pageFields = {
-  limit: parsedField(parseLimit).optional().meta({
-    type: 'integer',
-    minimum: 1,
-    maximum: LIMIT_MAX,
-    default: LIMIT_DEFAULT,
-    example: LIMIT_DEFAULT,
-    description: 'Rows of a page.',
-  }),
-  cursor: z.string().optional().meta({ description: '`next_cursor` of the page before.' }),
-}
-
 export function limitOf(query: { readonly limit?: number | undefined }): number {
-  return query.limit ?? LIMIT_DEFAULT
-}
-
-export function pageOf<S extends z.ZodType>(item: S, id: string) {
-  return z
-    .object({
-      items: z.array(item),
-      next_cursor: z.string().nullable().meta({ description: 'Null on the last page.' }),
-    })
-    .meta({ id, description: 'One page.' })
+  return query.limit ?? PAGE_LIMIT_DEFAULT
 }

@@ -1,6 +1,6 @@
 /** Commands by the clock: the list with its next due times and last firings, and making, changing, switching and ending one. */
 import { createRoute, z } from '@hono/zod-openapi'
-import { parsedField } from '#domains/identity'
+import { idField, pageFields, pageView, parsedField } from '#contract'
 import {
   changeSchedule,
   changeScheduleBody,
@@ -23,19 +23,7 @@ import { openPageCursors } from './page-cursor.ts'
 import { principalOf, workspaceOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  idParam,
-  jsonAnswer,
-  jsonBody,
-  limitOf,
-  newRouter,
-  pageFields,
-  pageOf,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
 
 const reads = headOf('schedules', needs('reader'))
 const writes = headOf('schedules', needs('writer'))
@@ -57,7 +45,7 @@ function parseOccurrences(text: string): Decision<number> {
   })
 }
 
-const params = z.object({ schedule_id: idParam('command_schedule', 'csched_0197f3b2c4d57a8e9b0c1d2e3f405171') })
+const params = z.object({ schedule_id: idField('command_schedule') })
 const occurrences = parsedField(parseOccurrences)
   .optional()
   .meta({
@@ -77,7 +65,7 @@ const getSchedules = createRoute({
   ),
   request: { query: queryOf({ ...pageFields, occurrences }) },
   responses: {
-    200: jsonAnswer(pageOf(scheduleView, 'SchedulePage'), 'A page of schedules.'),
+    200: jsonAnswer(pageView(scheduleView, 'SchedulePage'), 'A page of schedules.'),
     ...problems(400, 404, 422),
   },
 })

@@ -1,12 +1,12 @@
 /** The scheduler as the API sees it, and the three questions every route about it asks first: is it on, is it yours, may you. */
 import { z } from '@hono/zod-openapi'
+import { idField, pageFields } from '#contract'
 import { authorize, decideUnbound } from '#domains/identity'
 import { type AskedDirect, namesOwnCommand, type Scheduler, type SelfCheck, type Wait } from '#domains/scheduler'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
 import type { CursorScope, PageCursors } from './page-cursor.ts'
 import { type ApiContext, principalOf } from './request-context.ts'
-import { idParam, pageFields } from './route-kit.ts'
 
 export type SchedulerApi = {
   readonly scheduler: Scheduler
@@ -71,12 +71,11 @@ export function bodyOf<T>(c: ApiContext): Promise<T> {
   return c.req.json<T>()
 }
 
-const EXAMPLE = '0197f3b2c4d57a8e9b0c1d2e3f405161'
-export const jobParam = z.object({ job_id: idParam('job', `job_${EXAMPLE}`) })
-export const groupParam = z.object({ group_id: idParam('job_group', `jgrp_${EXAMPLE}`) })
-export const templateParam = z.object({ template_id: idParam('job_template', `tmpl_${EXAMPLE}`) })
-export const scheduleParam = z.object({ schedule_id: idParam('schedule', `sched_${EXAMPLE}`) })
-export const reservationParam = z.object({ reservation_id: idParam('reservation', `resv_${EXAMPLE}`) })
+export const jobParam = z.object({ job_id: idField('job') })
+export const groupParam = z.object({ group_id: idField('job_group') })
+export const templateParam = z.object({ template_id: idField('job_template') })
+export const scheduleParam = z.object({ schedule_id: idField('schedule') })
+export const reservationParam = z.object({ reservation_id: idField('reservation') })
 
 export const schedulerPage = pageFields
 

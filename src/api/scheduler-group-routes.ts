@@ -1,5 +1,6 @@
 /** Groups of jobs over HTTP: queued together, with a status that follows from their members. */
 import { createRoute, type z } from '@hono/zod-openapi'
+import { pageView } from '#contract'
 import {
   type GroupReport,
   groupView,
@@ -14,17 +15,7 @@ import {
 import { openPageCursors } from './page-cursor.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  jsonAnswer,
-  jsonBody,
-  limitOf,
-  newRouter,
-  pageOf,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
 import {
   bodyOf,
   closePage,
@@ -44,7 +35,7 @@ const query = queryOf({})
 const getGroups = createRoute({
   ...reads('get', '/scheduler/groups', 'listSchedulerGroups', 'Groups of jobs, newest first'),
   request: { query: queryOf(schedulerPage) },
-  responses: { 200: jsonAnswer(pageOf(groupView, 'SchedulerGroupPage'), 'A page.'), ...problems(400, 404, 422) },
+  responses: { 200: jsonAnswer(pageView(groupView, 'SchedulerGroupPage'), 'A page.'), ...problems(400, 404, 422) },
 })
 const postGroup = createRoute({
   ...writes(

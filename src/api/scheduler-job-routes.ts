@@ -1,5 +1,6 @@
 /** The jobs of this machine over HTTP: added, looked at, reordered, cancelled, done again. */
 import { createRoute, z } from '@hono/zod-openapi'
+import { idField, pageView } from '#contract'
 import {
   cancelJob,
   changeJob,
@@ -28,18 +29,7 @@ import { accept, type Decision } from '#kernel/refusal'
 import { openPageCursors } from './page-cursor.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  idParam,
-  jsonAnswer,
-  jsonBody,
-  limitOf,
-  newRouter,
-  pageOf,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
 import {
   bodyOf,
   closePage,
@@ -54,7 +44,7 @@ import {
 const reads = headOf('scheduler', needs('reader', 'org'))
 const writes = headOf('scheduler', needs('writer', 'org'))
 
-const jobPage = pageOf(jobView, 'SchedulerJobPage')
+const jobPage = pageView(jobView, 'SchedulerJobPage')
 const chainView = jobReportView
   .extend({ chain: z.array(jobReportView).meta({ description: 'From the original to its newest retry.' }) })
   .meta({ id: 'SchedulerJobReport' })
@@ -81,8 +71,8 @@ const getJobs = createRoute({
       ...schedulerPage,
       state: z.enum(jobFilters).optional().meta({ example: 'finished' }),
       job_type: z.string().optional().meta({ example: 'report' }),
-      group_id: idParam('job_group', 'jgrp_0197f3b2c4d57a8e9b0c1d2e3f405161').optional(),
-      schedule_id: idParam('schedule', 'sched_0197f3b2c4d57a8e9b0c1d2e3f405161').optional(),
+      group_id: idField('job_group').optional(),
+      schedule_id: idField('schedule').optional(),
     }),
   },
   responses: { 200: jsonAnswer(jobPage, 'A page of jobs.'), ...problems(400, 404, 422) },

@@ -1,6 +1,6 @@
 /** Schedules over HTTP: templates that come back at their times, in their zone. */
 import { createRoute, z } from '@hono/zod-openapi'
-import { parsedField } from '#domains/identity'
+import { pageView, parsedField } from '#contract'
 import {
   changeSchedule,
   changeScheduleBody,
@@ -15,20 +15,11 @@ import {
   toFiringView,
   toScheduleView,
 } from '#domains/scheduler'
+import { parsePageLimit } from '#kernel/page-limit'
 import { accept } from '#kernel/refusal'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  jsonAnswer,
-  jsonBody,
-  newRouter,
-  pageOf,
-  parseLimit,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, newRouter, problems, queryOf, refused } from './route-kit.ts'
 import { bodyOf, mayRun, scheduleParam, type SchedulerRouteDeps, withScheduler } from './scheduler-api.ts'
 
 const reads = headOf('scheduler', needs('reader', 'org'))
@@ -39,7 +30,10 @@ const query = queryOf({})
 const getSchedules = createRoute({
   ...reads('get', '/scheduler/schedules', 'listSchedulerSchedules', 'All schedules and when they come next'),
   request: { query },
-  responses: { 200: jsonAnswer(pageOf(scheduleView, 'SchedulerSchedulePage'), 'All of them.'), ...problems(404, 422) },
+  responses: {
+    200: jsonAnswer(pageView(scheduleView, 'SchedulerSchedulePage'), 'All of them.'),
+    ...problems(404, 422),
+  },
 })
 const postSchedule = createRoute({
   ...writes('post', '/scheduler/schedules', 'createSchedulerSchedule', 'Let a template come back at its times'),
@@ -93,7 +87,7 @@ const getNext = createRoute({
   ...reads('get', '/scheduler/schedules/{schedule_id}/next', 'nextSchedulerTimes', 'The next times of a schedule'),
   request: {
     query: queryOf({
-      count: parsedField(parseLimit)
+      count: parsedField(parsePageLimit)
         .optional()
         .meta({ type: 'integer', minimum: 1, maximum: 500, default: 5, example: 5 }),
     }),

@@ -1,5 +1,6 @@
 /** Reservations and direct executions over HTTP: the one slot beside the queue. */
 import { createRoute, type z } from '@hono/zod-openapi'
+import { pageView, parsedField } from '#contract'
 import {
   askForDirect,
   directJobBody,
@@ -14,24 +15,13 @@ import {
   toReservationView,
   waitForReservation,
 } from '#domains/scheduler'
-import { parsedField } from '#domains/identity'
 import { parseDuration } from '#kernel/duration'
 import { type Decision, refuse } from '#kernel/refusal'
 import { openPageCursors } from './page-cursor.ts'
 import { type ApiContext, principalOf } from './request-context.ts'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import {
-  bodyProblems,
-  jsonAnswer,
-  jsonBody,
-  limitOf,
-  newRouter,
-  pageOf,
-  problems,
-  queryOf,
-  refused,
-} from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
 import {
   bodyOf,
   closePage,
@@ -78,7 +68,7 @@ const getReservations = createRoute({
   ),
   request: { query: queryOf(schedulerPage) },
   responses: {
-    200: jsonAnswer(pageOf(reservationView, 'SchedulerReservationPage'), 'A page.'),
+    200: jsonAnswer(pageView(reservationView, 'SchedulerReservationPage'), 'A page.'),
     ...problems(400, 404, 422),
   },
 })

@@ -1,5 +1,6 @@
 /** Templates and job types over HTTP: work that is described once. */
 import { createRoute, type z } from '@hono/zod-openapi'
+import { pageView } from '#contract'
 import {
   archiveTemplate,
   changeTemplate,
@@ -15,7 +16,7 @@ import {
 import { accept, quote, refuse } from '#kernel/refusal'
 import { needs } from './route-access.ts'
 import { headOf } from './route-head.ts'
-import { bodyProblems, jsonAnswer, jsonBody, newRouter, pageOf, problems, queryOf, refused } from './route-kit.ts'
+import { bodyProblems, jsonAnswer, jsonBody, newRouter, problems, queryOf, refused } from './route-kit.ts'
 import { bodyOf, mayRun, type SchedulerRouteDeps, templateParam, withScheduler } from './scheduler-api.ts'
 
 const reads = headOf('scheduler', needs('reader', 'org'))
@@ -26,12 +27,15 @@ const query = queryOf({})
 const getTypes = createRoute({
   ...reads('get', '/scheduler/job_types', 'listSchedulerJobTypes', 'The registered kinds of work'),
   request: { query },
-  responses: { 200: jsonAnswer(pageOf(jobTypeView, 'SchedulerJobTypePage'), 'All of them.'), ...problems(404, 422) },
+  responses: { 200: jsonAnswer(pageView(jobTypeView, 'SchedulerJobTypePage'), 'All of them.'), ...problems(404, 422) },
 })
 const getTemplates = createRoute({
   ...reads('get', '/scheduler/templates', 'listSchedulerTemplates', 'All templates, by name'),
   request: { query },
-  responses: { 200: jsonAnswer(pageOf(templateView, 'SchedulerTemplatePage'), 'All of them.'), ...problems(404, 422) },
+  responses: {
+    200: jsonAnswer(pageView(templateView, 'SchedulerTemplatePage'), 'All of them.'),
+    ...problems(404, 422),
+  },
 })
 const postTemplate = createRoute({
   ...writes('post', '/scheduler/templates', 'createSchedulerTemplate', 'Name a job type with params and a priority'),

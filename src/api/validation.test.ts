@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from '@hono/zod-openapi'
-import { idField } from '#domains/identity'
+import { idField } from '#contract'
 import { namesAt } from './schema-names.ts'
 import { explainIssues } from './validation.ts'
 

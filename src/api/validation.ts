@@ -1,11 +1,11 @@
 /** Turns what zod found into refusals with stable codes: unknown fields with the nearest name, missing ones, wrong ones. */
 import type { z } from '@hono/zod-openapi'
-import { nameOfType, refusalOfIssue } from '#domains/identity'
+import { nameOfType, refusalOfIssue } from '#contract'
 import { formatPath, type JsonStep } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { quote, type Refusal, refuse } from '#kernel/refusal'
-import { hintOf } from '#kernel/refusal-hints'
-import { kindOf } from '#kernel/refusal-codes'
+import { hintOf } from '#refusals'
+import { kindOf } from '#refusals'
 import type { ProblemDetail } from './problem.ts'
 import { namesAt } from './schema-names.ts'
 

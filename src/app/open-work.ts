@@ -7,9 +7,11 @@ import {
   type NoticeChannel,
   type Notify,
   openApprovalDrive,
+  openApprovalTypes,
 } from '#domains/approvals'
 import { archiveArtifacts, type ArtifactDeps, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
 import {
+  approvalTypesOf,
   artifactFacts,
   checkConnectorAccess,
   checkShapes,
@@ -153,6 +155,7 @@ export async function openWork(
     db,
     ...deps,
     catalog: catalog.value,
+    approvalTypes: openApprovalTypes(approvalTypesOf(catalog.value, project.approvalTypes)),
     connectorAccess: project.connectorAccess,
     artifacts,
     facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },

@@ -67,7 +67,7 @@ describe('artifacts of effects', () => {
     await commands.settle(commandId)
   }
 
-  test('[PER-04] the row is committed with the outcome of its effect, under the id that the result names', async () => {
+  test('the part of row PER-04 about artifacts: the row is committed with the outcome of its effect, under the id that the result names', async () => {
     const id = await note({ text: 'hello' })
     assert.equal(await commands.settle(id), 'succeeded')
     const { artifact_id } = await resultOf(id)

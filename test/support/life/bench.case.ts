@@ -4,6 +4,7 @@ import { decideApproval } from '#domains/approvals'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { cancelCommand } from '../../../src/domains/commands/cancel-command.ts'
+import { defineTask } from '../../../src/domains/commands/catalog/task-spec.ts'
 import { type Acting, actingFor } from '../../../src/domains/commands/deps.ts'
 
 export const BOOK_A = 'connector.hotel.book_a'
@@ -16,8 +17,22 @@ export let user: Acting
 export let operator: Acting
 export let workspaceId: string
 
+/** One such command an hour, by the rule that every installation has. */
+const metered = defineTask({
+  name: 'Metered',
+  description: 'Work that a rate limit holds back.',
+  command_type: 'work',
+  function_name: 'work',
+  ingress_types: ['user_request'],
+  required_inputs: ['subject'],
+  async_required: true,
+  connector_requirements: ['hotel', 'ticket', 'mail'],
+  policy_checks: ['permission', 'rate'],
+  metadata: { commands_per_hour: 1 },
+})
+
 export async function openBench(): Promise<void> {
-  room = await openTestRoom()
+  room = await openTestRoom(undefined, () => [metered])
   user = actingFor(room.tenant.people.writer.principal, TRACE)
   operator = actingFor(room.tenant.people.admin.principal, TRACE)
   workspaceId = room.tenant.workspace.id

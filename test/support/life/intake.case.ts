@@ -7,6 +7,7 @@ import { TRACE, accepted } from '#test/tenant'
 import { lockCase } from '../../../src/domains/commands/command-repository.ts'
 import { explainCommand } from '../../../src/domains/commands/explain-command.ts'
 import { listCommandEvents } from '../../../src/domains/commands/read-commands.ts'
+import { reconcileCommands } from '../../../src/domains/commands/reconcile-commands.ts'
 import { retryCommand } from '../../../src/domains/commands/retry-command.ts'
 import { supplyInput } from '../../../src/domains/commands/supply-input.ts'
 import {
@@ -25,7 +26,58 @@ import {
 } from './bench.case.ts'
 
 export function intakeStories(): void {
-  test('[ST-18] [CMD-16] [PLN-14] [PER-04] [EVT-11] two effects, one after the other, each planned before the first one runs', async () => {
+  /** The transaction that wrote each event, as the number that rows carry in `xmin`. */
+  const xids = (id: string) =>
+    room.rows<{ what: string; xmin: string }>(
+      `select coalesce(payload->>'effect_type', payload->>'target_type') || ' ' || coalesce(payload->>'to', event_type) as what,
+              (xid::text::numeric % 4294967296)::text as xmin
+         from concord.domain_events where command_id = $1 order by seq`,
+      [id],
+    )
+  const xidOf = async (id: string, what: string) => {
+    const found = (await xids(id)).filter((each) => each.what === what)
+    assert.equal(found.length, 1, what)
+    return found[0]?.xmin
+  }
+
+  test('the built part of row PER-04: status queued with its effect rows, and the last outcome with the end, are one transaction each', async () => {
+    const parent = await room.submit({ subject: 'p', decide: 'require_approval' })
+    const id = await room.submit({ subject: 's', steps: [BOOK_A, BOOK_B] }, { dependsOn: [{ commandId: parent }] })
+    assert.equal(await room.settle(id), 'queued')
+    const rows = () =>
+      room.rows<{ what: string; xmin: string }>(
+        `select effect_type || ' ' || status as what, xmin::text from concord.domain_effects where command_id = $1
+         union all select 'command ' || status, xmin::text from concord.commands where command_id = $1 order by 1`,
+        [id],
+      )
+    const queued = await xidOf(id, 'command queued')
+    assert.deepEqual(
+      (await rows()).filter(({ what }) => !what.startsWith('command')),
+      [
+        { what: `${BOOK_A} planned`, xmin: queued },
+        { what: `${BOOK_B} planned`, xmin: queued },
+      ],
+    )
+    for (const told of [`${BOOK_A} effect_planned`, `${BOOK_B} effect_planned`])
+      assert.equal(await xidOf(id, told), queued)
+    await room.settle(parent)
+    await decide(parent, 'approved')
+    await room.settle(parent)
+    assert.equal(await room.settle(id), 'succeeded')
+    const ended = await xidOf(id, 'command succeeded')
+    assert.equal(await xidOf(id, `${BOOK_B} succeeded`), ended)
+    const [command, , second] = (await rows()).toSorted((a, b) => (a.what < b.what ? -1 : 1))
+    assert.deepEqual(
+      [second, command],
+      [
+        { what: `${BOOK_B} succeeded`, xmin: ended },
+        { what: 'command succeeded', xmin: ended },
+      ],
+    )
+    assert.notEqual(ended, queued)
+  })
+
+  test('[ST-18] [CMD-16] [PLN-14] [EVT-11] two effects, one after the other, each planned before the first one runs', async () => {
     const id = await room.submit({ subject: 's', steps: [BOOK_A, BOOK_B] })
     assert.equal(await room.settle(id), 'succeeded')
     assert.equal(await pathOf(id), 'created validated queued running succeeded')
@@ -139,7 +191,43 @@ export function intakeStories(): void {
     assert.ok(chain.some(({ kind }) => kind === 'cancellation'))
   })
 
-  test('[POL-03] [CMD-18] require_more_input and route; delay stays validated until its time', async () => {
+  test('[POL-03] [CMD-18] a delay sleeps on the row, comes due, is evaluated again, and goes on when the rule lets it', async () => {
+    // Whatever the stories before have asked for is more than an hour ago.
+    room.clock.travel(2 * 3_600_000)
+    const first = await room.submit({ subject: 'first' }, { taskName: 'Metered' })
+    assert.equal(await room.settle(first), 'succeeded')
+    const second = await room.submit({ subject: 'second', steps: [BOOK_A] }, { taskName: 'Metered' })
+    const decisions = async () =>
+      (
+        await room.rows<{ decision: string }>(
+          `select payload->>'decision' as decision from concord.domain_events where command_id = $1 and event_type = 'policy_evaluated' order by seq`,
+          [second],
+        )
+      ).map(({ decision }) => decision)
+    const due = async () => (await rowOf(second))['run_after'] as Date | null
+    const minute = 60_000
+    const start = room.clock.now().getTime()
+    assert.deepEqual(await room.turn(second), { t: 'wait', until: new Date(start + minute) })
+    assert.deepEqual([await room.statusOf(second), await decisions()], ['validated', ['delay']])
+    assert.deepEqual(await due(), new Date(start + minute))
+    const wakes = async () => (
+      (room.woken.length = 0), await reconcileCommands(room.world, 0), room.woken.includes(second)
+    )
+    // The runtime may have forgotten it: before its time nothing wakes it, at its time the row does.
+    room.clock.travel(minute - 1)
+    assert.equal(await wakes(), false)
+    room.clock.travel(1)
+    assert.equal(await wakes(), true)
+    assert.deepEqual(await room.turn(second), { t: 'wait', until: new Date(start + 2 * minute) })
+    assert.deepEqual([await room.statusOf(second), await decisions()], ['validated', ['delay', 'delay']])
+    room.clock.travel(60 * minute)
+    assert.equal(await wakes(), true)
+    assert.equal(await room.settle(second), 'succeeded')
+    assert.deepEqual(await decisions(), ['delay', 'delay', 'allow'])
+    assert.equal(await pathOf(second), 'created validated queued running succeeded')
+  })
+
+  test('[POL-03] [CMD-18] require_more_input and route; a delayed command can be cancelled', async () => {
     const asks = await room.submit({ subject: 's', decide: 'require_more_input' })
     assert.equal(await room.settle(asks), 'waiting_for_input')
     accepted(await supplyInput(room.world, user, { workspaceId, commandId: asks, input: { note: 'n' } }))

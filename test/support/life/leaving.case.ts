@@ -91,7 +91,7 @@ export function leavingStories(): void {
     assert.equal((await cancel(id)).changed, false)
   })
 
-  test('[CAN-02] [CAN-07] [CAN-14] reserved modes are refused, a finished command is left alone, strangers may not', async () => {
+  test('[CAN-02] [CAN-07] reserved modes are refused, a finished command is left alone, strangers may not', async () => {
     const id = await room.submit({ subject: 's' }, { taskName: 'Echo' })
     const reserved = await cancelCommand(room.world, user, {
       workspaceId,
@@ -109,15 +109,44 @@ export function leavingStories(): void {
   test('[ERR-06] [ERR-11] transient errors wait 30 s, then 120 s, then the command fails with class and last error', async () => {
     const id = await room.submit({ subject: 's', steps: [BOOK_A] })
     room.provider.modes.push('fail_before', 'fail_before', 'fail_before')
+    const start = room.clock.now().getTime()
     assert.equal(await room.settle(id), 'running')
     assert.equal(await room.settle(id), 'running')
-    room.clock.travel(29_000)
-    assert.equal((await effectsOf(id))[0]?.attempt, 1)
-    room.clock.travel(1_000)
+    const asked = () => room.provider.calls.length
+    const calls = asked()
+    // A turn that comes a moment too early asks nobody; the one that is due does.
+    room.clock.travel(29_999)
+    assert.equal(await room.settle(id), 'running')
+    assert.deepEqual([(await effectsOf(id))[0]?.attempt, asked()], [1, calls])
+    room.clock.travel(1)
     await room.settle(id)
-    assert.equal((await effectsOf(id))[0]?.attempt, 2)
-    room.clock.travel(120_000)
+    assert.deepEqual([(await effectsOf(id))[0]?.attempt, asked()], [2, calls + 1])
+    room.clock.travel(119_999)
+    assert.equal(await room.settle(id), 'running')
+    assert.deepEqual([(await effectsOf(id))[0]?.attempt, asked()], [2, calls + 1])
+    room.clock.travel(1)
     assert.equal(await room.settle(id), 'failed')
+    assert.equal(asked(), calls + 2)
+    const told = await room.rows<{ payload: Record<string, unknown> }>(
+      `select payload from concord.domain_events where command_id = $1 and event_type in ('retry_scheduled', 'effect_failed') order by seq`,
+      [id],
+    )
+    const later = (ms: number) => new Date(start + ms).toISOString()
+    const last = ['transient_connector_error', 'connection refused']
+    assert.deepEqual(
+      told.map(({ payload: { attempt, max_attempts, run_after, error_class, last_error } }) => [
+        attempt,
+        max_attempts,
+        run_after,
+        error_class,
+        last_error,
+      ]),
+      [
+        [1, 3, later(30_000), ...last],
+        [2, 3, later(150_000), ...last],
+        [3, 3, null, ...last],
+      ],
+    )
     const row = await rowOf(id)
     assert.deepEqual([row['error_class'], row['error']], ['transient_connector_error', 'connection refused'])
   })

@@ -15,7 +15,38 @@ import { commitWrite } from '../../../src/domains/commands/write-lane.ts'
 import { BOOK_A, room, user, operator, workspaceId, pathOf, rowOf, effectsOf, decide, cancel } from './bench.case.ts'
 
 export function waitingStories(): void {
-  test('[DEP-02] [DEP-09] [DEP-06] [DEP-07] [CAN-11] a child waits queued for all its parents, runs, is cancelled or fails with them', async () => {
+  test('[DEP-07] a child that must not be cancelled fails, and each of its own dependents is judged by its own flag, down to the last', async () => {
+    const parent = await room.submit({ subject: 'p', decide: 'require_approval' })
+    const after = (commandId: string, propagateCancellation: boolean, requiredStatus?: CommandState) =>
+      room.submit(
+        { subject: 'c' },
+        { dependsOn: [{ commandId, propagateCancellation, ...(requiredStatus ? { requiredStatus } : {}) }] },
+      )
+    const child = await after(parent, false)
+    const stopped = await after(child, true)
+    const failed = await after(child, false)
+    const belowStopped = await after(stopped, true)
+    const belowFailed = await after(failed, false)
+    // What waits for the failure itself has got what it waited for.
+    const glad = await after(child, true, 'failed')
+    const all = [parent, child, stopped, failed, belowStopped, belowFailed, glad]
+    for (const id of all) await room.settle(id)
+    room.woken.length = 0
+    await cancel(parent)
+    await room.settleWoken()
+    assert.deepEqual(await Promise.all(all.map(room.statusOf)), [
+      'cancelled',
+      'failed',
+      'cancelled',
+      'failed',
+      'cancelled',
+      'failed',
+      'succeeded',
+    ])
+    for (const id of [child, failed, belowFailed]) assert.equal((await rowOf(id))['error'], 'dependency_unreachable')
+  })
+
+  test('[DEP-02] [DEP-09] [DEP-06] [CAN-11] a child waits queued for all its parents, runs, is cancelled or fails with them', async () => {
     const [one, two] = [
       await room.submit({ subject: 'p1' }),
       await room.submit({ subject: 'p2', decide: 'require_approval' }),
