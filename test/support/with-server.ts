@@ -60,7 +60,7 @@ export function withServer({ project, config, env = () => ({}), ready }: ServerO
   const have = <Name extends keyof Opened>(name: Name): Opened[Name] => {
     const value = opened[name]
     if (value === undefined) throw new Error(`the ${name} of the test server is not there yet`)
-    return value as Opened[Name]
+    return value
   }
   const options = () => ({ env: have('env'), cwd: have('folder') })
   const end = async (running: ConcordProcess | undefined, signal: NodeJS.Signals) => {
