@@ -1,4 +1,4 @@
-/** The schedules of the adapter: one row each, read and written under its lock by the schedule's own turns. */
+/** The schedules of the book: one row each, read and written under its lock by the schedule's own turns. */
 import { accept, type Decision } from '#kernel/refusal'
 import {
   decideSchedule,
@@ -12,7 +12,7 @@ import {
   type WakeOptions,
 } from '#runtime'
 import type { Db, Sql } from '#store'
-import type { Waker } from './waker.ts'
+import type { Wake } from './waker.ts'
 
 type StoredSchedule = {
   readonly spec: ScheduleSpec
@@ -38,7 +38,7 @@ export type ScheduleRows = {
 }
 
 /** `aheadMs` moves the clock that schedules see, for tests of hours and days. */
-export function openScheduleRows(db: Db, waker: () => Waker, aheadMs: () => number): ScheduleRows {
+export function openScheduleRows(db: Db, wake: Wake, aheadMs: () => number): ScheduleRows {
   const later = (time: Date) => new Date(time.getTime() + aheadMs())
 
   async function find(
@@ -74,7 +74,7 @@ export function openScheduleRows(db: Db, waker: () => Waker, aheadMs: () => numb
          on conflict (name) do update set spec = excluded.spec`,
         [spec.name, JSON.stringify(spec), decision.value.decidedUntil],
       )
-      await waker().wake({ kind: SCHEDULE_KIND, id: spec.name }, {})
+      await wake({ kind: SCHEDULE_KIND, id: spec.name }, {})
       const found = await find(db, spec.name)
       return accept(viewOf(found ?? { line: decision.value, openCount: 0 }))
     },
@@ -98,7 +98,7 @@ export function openScheduleRows(db: Db, waker: () => Waker, aheadMs: () => numb
         )
         const { kind, queue } = line.spec
         const options: WakeOptions = { tx, ...(queue === undefined ? {} : { queue }) }
-        for (const { id } of fire) await waker().wake({ kind, id }, options, name)
+        for (const { id } of fire) await wake({ kind, id }, options, { schedule: name })
         // The due time is on the schedule's clock, the turn on the store's.
         const until = next.t === 'wait' && next.until !== null ? new Date(next.until.getTime() - aheadMs()) : null
         return { t: 'wait', until }

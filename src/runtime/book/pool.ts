@@ -1,10 +1,10 @@
 /**
- * The adapter's own connections, with the rights of the login that owns the schemas. Every statement with parameters is
+ * The book's own connections, with the rights of the login that owns the schemas. Every statement with parameters is
  * named, the engine's included: prepared once per connection, they take about half of the CPU in Postgres.
  */
 import { type Db, openDb } from '#store'
 
-export type EnginePoolOptions = {
+export type BookPoolOptions = {
   readonly poolMax?: number
   readonly onConnectionError?: (error: Error) => void
   /** Sees every statement as it is sent, for counting. */
@@ -38,7 +38,7 @@ function named(query: Query, onStatement?: (text: string) => void): Query {
   }
 }
 
-export function openEnginePool(db: Db, { poolMax = 16, onConnectionError, onStatement }: EnginePoolOptions = {}): Db {
+export function openBookPool(db: Db, { poolMax = 16, onConnectionError, onStatement }: BookPoolOptions = {}): Db {
   const opened = openDb({
     url: db.config.url,
     poolMax,

@@ -4,9 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '#store'
-import { CHANNEL } from './announcer.ts'
-import { lockKey } from './lock-key.ts'
-import { beat } from './statements.ts'
+import { CHANNEL } from './notices.ts'
+import { beat, lockKey } from './statements.ts'
 import { openWatch } from './watch.ts'
 
 const RECONNECT_MS = 50
@@ -14,6 +13,10 @@ const RECONNECT_MS = 50
 export type LifeOptions = {
   /** Of this process and no other, ever. */
   readonly executorId: string
+  /** What it drives. */
+  readonly kinds: readonly string[]
+  /** The queues it takes; all. */
+  readonly queues?: readonly string[]
   readonly leaseMs: number
   /** Some or all turns of this worker may belong to another one now. */
   readonly onLost: () => void
@@ -33,7 +36,7 @@ type Session = Awaited<ReturnType<Db['connect']>>
 
 export async function openLife(
   db: Db,
-  { executorId, leaseMs, onLost, onBeat, onNotice, onError }: LifeOptions,
+  { executorId, kinds, queues, leaseMs, onLost, onBeat, onNotice, onError }: LifeOptions,
 ): Promise<Life> {
   let session: Session | undefined
   let connecting: Promise<void> | undefined
@@ -81,7 +84,7 @@ export async function openLife(
 
   async function prolong(): Promise<boolean> {
     const askedAt = performance.now()
-    const [row] = await db.run(beat, [executorId, leaseMs])
+    const [row] = await db.run(beat, [executorId, leaseMs, kinds, queues ?? null])
     heardAt = askedAt
     return row?.is_new ?? false
   }

@@ -1,24 +1,19 @@
-/**
- * Brings the engine and the adapter's own schema into a database, one process at a time. The engine's migrations take no lock of
- * their own: of 16 processes that started together on an empty database 13 failed, and one database stayed broken.
- */
+/** Brings the book into a database, one process at a time, and forward from an older version of it. */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '#store'
-import { type EngineLog, loggerOf } from './engine.ts'
-import { migrateEngine } from './internals.ts'
 
 /** Raised with every change of the files below; an older program leaves a newer installation alone. */
-export const INSTALLED_VERSION = 3
-const FILES = ['tables.sql', 'engine.sql', 'functions.sql', 'grants.sql'] as const
+export const INSTALLED_VERSION = 4
+const FILES = ['tables.sql', 'functions.sql', 'grants.sql'] as const
 const LOCK = 'concord.runtime.launch'
 const RETRY_MS = 25
 
 /**
- * Asks for the lock again and again. Waiting for it inside Postgres would hold a snapshot, and the engine builds
- * indexes concurrently, which waits for every older snapshot: nobody would ever go on.
+ * Asks for the lock again and again. Waiting for it inside Postgres would hold a snapshot, and an engine that builds indexes
+ * concurrently waits for every older snapshot: no process would ever go on.
  */
-async function withLaunchLock<T>(db: Db, work: () => Promise<T>): Promise<T> {
+export async function withLaunchLock<T>(db: Db, work: () => Promise<T>): Promise<T> {
   const client = await db.connect('concord-runtime-launch')
   try {
     for (;;) {
@@ -32,12 +27,11 @@ async function withLaunchLock<T>(db: Db, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** The engine's tables, then ours, which name them. */
-export function install(db: Db, log: EngineLog, mode: 'use' | 'avoid'): Promise<void> {
-  return withLaunchLock(db, async () => {
-    await migrateEngine(db, loggerOf(log), mode)
-    await installSchema(db)
-  })
+/** The id of the book. */
+export async function installBook(db: Db): Promise<string> {
+  await withLaunchLock(db, () => installSchema(db))
+  const [row] = await db.query<{ id: string }>('select id from runtime.book')
+  return row?.id ?? ''
 }
 
 async function installSchema(db: Db): Promise<void> {

@@ -1,8 +1,111 @@
--- The book of turns (src/runtime/turn-book.ts) as functions: one round trip each, and one that may be called inside any statement
--- of a transaction. The two are compared move by move by a test. Every function locks the process's line first, so that
--- a wake and the begin or end of a turn are one after the other: whoever comes second sees what the first committed.
+-- The runtime's schema as version 3 installed it, for the test of the upgrade.
+create schema if not exists runtime;
 
--- Hands a turn to the engine: to start here and now, or to wait in its queue.
+create table if not exists runtime.installed (
+  version integer not null
+);
+
+create sequence if not exists runtime.turn_numbers;
+create sequence if not exists runtime.fence_numbers;
+
+create table if not exists runtime.processes (
+  kind        text        not null,
+  id          text        not null,
+  state       text        not null,
+  turn        bigint      not null,
+  due_at      timestamptz not null,
+  again_at    timestamptz,
+  fence       bigint      not null default 0,
+  attempt     integer     not null default 0,
+  failures    integer     not null default 0,
+  why         text,
+  detail      text,
+  queue       text        not null,
+  priority    integer     not null,
+  partition   text,
+  schedule    text,
+  changed_at  timestamptz not null default clock_timestamp(),
+  constraint processes_pk primary key (kind, id),
+  constraint processes_state_ck check (state in ('idle', 'queued', 'running', 'stuck', 'aborted')),
+  constraint processes_why_ck check (why in ('failing', 'crashing', 'no_driver', 'aborted')),
+  constraint processes_times_ck check (isfinite(due_at) and isfinite(again_at))
+) with (fillfactor = 70);
+create index if not exists processes_due_ix on runtime.processes (due_at);
+create index if not exists processes_stuck_ix on runtime.processes (changed_at) where state in ('stuck', 'aborted');
+create index if not exists processes_schedule_ix on runtime.processes (schedule) where schedule is not null;
+
+create table if not exists runtime.schedules (
+  name          text        not null,
+  spec          jsonb       not null,
+  decided_until timestamptz not null,
+  last_due_at   timestamptz,
+  held_due_at   timestamptz,
+  fired_count   bigint      not null default 0,
+  missed_count  bigint      not null default 0,
+  constraint schedules_pk primary key (name)
+);
+
+create table if not exists runtime.executors (
+  executor_id text        not null,
+  started_at  timestamptz not null default clock_timestamp(),
+  lease_until timestamptz not null,
+  constraint executors_pk primary key (executor_id)
+);
+
+create or replace function runtime.engine_enqueue(p_kind text, p_id text, p_turn bigint, p_due_at timestamptz, p_queue text,
+  p_priority integer, p_partition text) returns void language sql as $$
+  select "dbos".enqueue_workflow(
+    workflow_name => 'concord.turn.v1',
+    queue_name => p_queue,
+    positional_args => array[to_json(p_kind), to_json(p_id), to_json(p_turn), to_json(p_queue)],
+    workflow_id => 'turn:' || p_kind || ':' || p_id || ':' || p_turn,
+    app_version => 'concord-turn-1',
+    priority => p_priority,
+    queue_partition_key => p_partition,
+    delay_until_epoch_ms => case when p_due_at > clock_timestamp() then ceil(extract(epoch from p_due_at) * 1000)::bigint end,
+    application_name => 'concord');
+$$;
+
+create or replace function runtime.engine_start(p_kind text, p_id text, p_turn bigint, p_queue text, p_priority integer,
+  p_executor text, p_owner text) returns void language sql as $$
+  insert into "dbos".workflow_status (workflow_uuid, status, name, queue_name, priority, executor_id, owner_xid,
+    application_version, application_name, recovery_attempts, started_at_epoch_ms, created_at, updated_at, serialization,
+    authenticated_user, assumed_role, authenticated_roles, application_id)
+  select 'turn:' || p_kind || ':' || p_id || ':' || p_turn, 'PENDING', 'concord.turn.v1', p_queue, p_priority, p_executor, p_owner,
+    'concord-turn-1', 'concord', 1, now_ms, now_ms, now_ms, 'portable_json', '', '', '[]', ''
+  from (select (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms) as clock;
+  insert into "dbos".workflow_input (workflow_uuid, inputs)
+  values ('turn:' || p_kind || ':' || p_id || ':' || p_turn,
+    json_build_object('positionalArgs', json_build_array(p_kind, p_id, p_turn, p_queue), 'namedArgs', json_build_object())::text);
+$$;
+
+create or replace function runtime.engine_hasten(p_kind text, p_id text, p_turn bigint, p_due_at timestamptz) returns boolean
+language plpgsql as $$
+begin
+  update "dbos".workflow_status set
+    status = case when p_due_at > clock_timestamp() then 'DELAYED' else 'ENQUEUED' end,
+    delay_until_epoch_ms = case when p_due_at > clock_timestamp() then ceil(extract(epoch from p_due_at) * 1000)::bigint end
+  where workflow_uuid = 'turn:' || p_kind || ':' || p_id || ':' || p_turn and status = 'DELAYED';
+  return found;
+end
+$$;
+
+create or replace function runtime.engine_claim(p_queue text, p_limit integer, p_executor text, p_owner text)
+returns setof text language sql as $$
+  with picked as (
+    select w.workflow_uuid from "dbos".workflow_status w
+    where w.status = 'ENQUEUED' and w.queue_name = p_queue and w.application_name = 'concord'
+    order by w.priority, w.created_at limit p_limit
+    for update skip locked
+  )
+  update "dbos".workflow_status w set status = 'PENDING', owner_xid = p_owner, executor_id = p_executor,
+    application_version = 'concord-turn-1', recovery_attempts = w.recovery_attempts + 1,
+    started_at_epoch_ms = (extract(epoch from clock_timestamp()) * 1000)::bigint,
+    updated_at = (extract(epoch from clock_timestamp()) * 1000)::bigint
+  from picked where w.workflow_uuid = picked.workflow_uuid and w.status = 'ENQUEUED'
+  returning w.workflow_uuid;
+$$;
+
 create or replace function runtime.give_turn(p runtime.processes, p_executor text, p_owner text) returns text
 language plpgsql as $$
 begin
@@ -22,7 +125,6 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   v_now timestamptz := clock_timestamp();
   v_at timestamptz := v_now + make_interval(secs => p_delay_ms / 1000.0);
-  -- Only a turn that is due now, and only where the caller has a place for it.
   v_starts boolean := p_owner is not null and p_delay_ms = 0;
   r runtime.processes;
 begin
@@ -96,8 +198,6 @@ begin
 end
 $$;
 
--- The next turns of a queue, begun in the same commit. A line that somebody is just waking is left alone (outcome null): the turn then begins
--- by itself and waits only for that one waker.
 create or replace function runtime.claim_turns(p_queue text, p_limit integer, p_executor text, p_owner text, p_attempts_max jsonb)
 returns table (kind text, id text, turn bigint, outcome text, fence bigint, attempt integer)
 language plpgsql as $$
@@ -123,7 +223,6 @@ begin
 end
 $$;
 
--- p_next: done, again or wait; with p_owner the turn that follows at once starts in the same worker.
 create or replace function runtime.end_turn(p_kind text, p_id text, p_fence bigint, p_next text, p_until timestamptz,
   p_executor text default null, p_owner text default null)
 returns table (outcome text, turn bigint, fence bigint, wait_ms double precision, queue text)
@@ -134,7 +233,6 @@ declare
   v_starts boolean;
   r runtime.processes;
 begin
-  -- What nearly every turn says, in one statement: nothing more to do, and nobody has asked meanwhile.
   if p_next = 'done' or p_until is null and p_next = 'wait' then
     delete from runtime.processes p
     where p.kind = p_kind and p.id = p_id and p.state = 'running' and p.fence = p_fence and p.again_at is null and p.schedule is null
@@ -216,8 +314,6 @@ begin
 end
 $$;
 
--- The turn that is queued or under way finds itself stale; a wake that comes later finds the process aborted.
--- p_queue is for a process that has never had a turn of the engine: where it waits when it is resumed.
 drop function if exists runtime.abort(text, text, text);
 create or replace function runtime.abort(p_kind text, p_id text, p_detail text, p_queue text default 'concord_default') returns void
 language sql security definer set search_path = pg_catalog, pg_temp as $$
@@ -227,8 +323,6 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
     fence = excluded.fence, changed_at = clock_timestamp();
 $$;
 
--- Turns whose line says that they are open while the engine has nothing more to do for them; each gets a new one. Nothing should ever be
--- found: it is the net below the net.
 create or replace function runtime.reopen_lost(p_older_ms bigint, p_limit integer) returns bigint
 language plpgsql as $$
 declare
@@ -252,3 +346,18 @@ begin
   return v_count;
 end
 $$;
+revoke all on all functions in schema runtime from public;
+do $grants$
+declare
+  v_role text;
+begin
+  for v_role in select rolname from pg_roles where rolname in ('concord_engine', 'concord_app') loop
+    execute format('grant usage on schema runtime to %I', v_role);
+    execute format('grant execute on function runtime.wake to %I', v_role);
+    if v_role = 'concord_engine' then
+      execute format('grant execute on function runtime.abort, runtime.resume to %I', v_role);
+    end if;
+  end loop;
+end
+$grants$;
+insert into runtime.installed (version) values (3);
