@@ -1,5 +1,5 @@
 /**
- * The rooms of the house, from the ground up: who may enter which, and which packages each may use. A room may name only
+ * The rooms of Concord, from the ground up: who may enter which, and which packages each may use. A room may name only
  * rooms that stand above it in this list, so no circle can arise.
  */
 export type Room = {
