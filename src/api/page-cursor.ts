@@ -5,7 +5,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 /** The operation, the tenant and every filter: a cursor of one list opens no other. */
 export type CursorScope = readonly (string | null)[]
 /** The sort values of the last row of a page. */
-type Position = readonly string[]
+export type Position = readonly string[]
 
 const MAC_BYTES = 16
 const CURSOR_CHARS_MAX = 1_024

@@ -7,13 +7,7 @@ export {
   defineApprovalType,
   findApprovalTypeFault,
 } from './approval-type.ts'
-export {
-  type Decider,
-  nameOfActor,
-  personIdsOf,
-  showActor,
-} from './approver.ts'
-
+export { type Decider, nameOfActor, personIdsOf, showActor } from './approver.ts'
 export { cancelApprovals } from './cancel-approvals.ts'
 export type { Decided } from './cast-ballot.ts'
 export {
@@ -33,29 +27,18 @@ export {
 export { type Blocked } from './decide-reach.ts'
 export { findBlocked } from './find-blocked.ts'
 export { decideApproval } from './decide-approval.ts'
-
 export { APPROVAL_KIND, APPROVAL_QUEUE, openApprovalDrive } from './drive-approval.ts'
-
 export { expireApprovals } from './expire-approvals.ts'
 export { checkApproved, findPending, getApproval } from './get-approval.ts'
 export { type ApprovalEdit, listEdits } from './list-edits.ts'
 export { listApprovals } from './list-approvals.ts'
-export {
-  escalateApprovals,
-  remindApprovers,
-} from './remind-approvers.ts'
+export { escalateApprovals, remindApprovers } from './remind-approvers.ts'
 export { appChannel, webhookChannel } from './notice-channels.ts'
 export { recordResumedApproval } from './record-resumed.ts'
 export { requestApproval } from './request-approval.ts'
-
-export {
-  decisionValues,
-  resumeSteps,
-  type StoredApproval,
-} from './stored-approval.ts'
+export { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
 export { supersedeApprovals } from './supersede-approvals.ts'
 export { type ApprovalTypes, openApprovalTypes } from './type-registry.ts'
-
 export type {
   ApprovalOwner,
   ApprovalDeps,

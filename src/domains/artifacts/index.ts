@@ -30,20 +30,12 @@ export {
   toArtifactView,
 } from './contract.ts'
 export { openDiskStore } from './disk-store.ts'
-
 export { forgetArtifacts } from './forget-artifacts.ts'
 export { listCommandsOfHeldArtifacts } from './list-held-commands.ts'
 export { openContent, readText } from './locate-content.ts'
 export { decideSharing, mayRead } from './may-read.ts'
-export {
-  openArtifactWriter,
-  type ArtifactWriter,
-  type WrittenArtifact,
-} from './artifact-writer.ts'
-export {
-  getArtifact,
-  listArtifacts,
-} from './read-artifacts.ts'
+export { openArtifactWriter, type ArtifactWriter, type WrittenArtifact } from './artifact-writer.ts'
+export { getArtifact, listArtifacts } from './read-artifacts.ts'
 export { readLineage } from './read-lineage.ts'
 export { openS3Store } from './s3-store.ts'
 export { saveArtifacts } from './save-artifacts.ts'

@@ -101,19 +101,10 @@ export { decideCandidate, type DecideCandidate } from './memory/decide-candidate
 export { followCandidates } from './memory/follow-candidates.ts'
 export { memoryDefinitions } from './memory/memory-definitions.ts'
 export { memoryFacts } from './memory/memory-policies.ts'
-export {
-  forgetMemoryTask,
-  REVIEW_STALE_MEMORY,
-  reviewStaleMemoryTask,
-  writeMemoryTask,
-} from './memory/memory-types.ts'
+export { forgetMemoryTask, REVIEW_STALE_MEMORY, reviewStaleMemoryTask, writeMemoryTask } from './memory/memory-types.ts'
 export { type MemoryProposal, proposeMemory, type ProposeMemory, type ProposingRun } from './memory/propose-memory.ts'
 export { type ForgetRequest, requestForget, type RequestForget } from './memory/request-forget.ts'
-export {
-  type BrokenInvariant,
-  findBrokenInvariants,
-  invariantCount,
-} from './invariants/find-broken-invariants.ts'
+export { type BrokenInvariant, findBrokenInvariants, invariantCount } from './invariants/find-broken-invariants.ts'
 export { commandInvariants, type Invariant } from './invariants/invariants.ts'
 export {
   defineMaintenance,

@@ -1,5 +1,4 @@
 /** The door of the connectors room: the contract, the gate, secrets, and the connectors that come with Concord. */
-
 export { type ConnectorRequest } from './call-connector.ts'
 export { checkConnector, checkOpened } from './check-connector.ts'
 export {
@@ -11,12 +10,7 @@ export {
   type RefreshContext,
   succeeded,
 } from './connector.ts'
-export {
-  connectorForm,
-  connectorOfForm,
-  type ConnectorType,
-} from './connector-form.ts'
-
+export { connectorForm, connectorOfForm, type ConnectorType } from './connector-form.ts'
 export {
   connectorDetailView,
   connectorView,
@@ -34,22 +28,17 @@ export {
   type ReadBack,
 } from './define-connector.ts'
 export { approveDefinition } from './definitions/approve-definition.ts'
-
 export {
   approvedDefinition,
   definitionView,
   listDefinitions,
   toDefinitionView,
 } from './definitions/list-definitions.ts'
-
 export { filesConnector } from './files/files-connector.ts'
 export { fillTemplate, valueIn } from './fill-template.ts'
-
 export { markerOf } from './github/github-api.ts'
 export { githubConnector } from './github/github-connector.ts'
-
 export { httpConnector } from './http/http-connector.ts'
-
 export { listInvocations } from './list-invocations.ts'
 export { type Connectors, openConnectors } from './open-connectors.ts'
 export { mcpConnector } from './mcp/mcp-connector.ts'
@@ -67,10 +56,6 @@ export type { SlackChannel } from './notify/notification-settings.ts'
 export { messageIdOf } from './notify/send-email.ts'
 export { postgresConnector } from './postgres/postgres-connector.ts'
 export { environmentSecrets, fileSecrets } from './secret-sources.ts'
-export {
-  openSecrets,
-  type SecretSources,
-} from './secrets.ts'
+export { openSecrets, type SecretSources } from './secrets.ts'
 export type { StoredInvocation } from './stored-invocation.ts'
-
 export { toolsOf } from './tool.ts'

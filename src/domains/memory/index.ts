@@ -23,7 +23,6 @@ export {
   toMemoryView,
 } from './contract.ts'
 export { countHolds } from './decide-erasure.ts'
-
 export { type Act } from './events.ts'
 export { subjectDigest } from './fact-key.ts'
 export {

@@ -1,8 +1,5 @@
 /** The door of the schedules room: commands that are asked for by the clock. */
-export {
-  changeSchedule,
-  removeSchedule,
-} from './change-schedule.ts'
+export { changeSchedule, removeSchedule } from './change-schedule.ts'
 export {
   changeScheduleBody,
   createScheduleBody,
@@ -13,11 +10,9 @@ export {
   toScheduleView,
 } from './contract.ts'
 export { createSchedule } from './create-schedule.ts'
-
 export { openFiringDrive } from './drive-firing.ts'
-
 export { getSchedule, listSchedules } from './read-schedules.ts'
 export { recordResumedSchedule } from './record-resumed.ts'
-
 export { syncSchedules } from './sync-schedules.ts'
 export { FIRING_KIND, FIRING_QUEUE, type ScheduleDeps } from './deps.ts'
+export type { StoredSchedule } from './stored-schedule.ts'
