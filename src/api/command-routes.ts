@@ -9,7 +9,7 @@ import {
   commandStatus,
   commandView,
   type CommandDeps,
-  getCase,
+  readCommand,
   inputBody,
   listCommands,
   retryBody,
@@ -112,7 +112,7 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
   }
   const show = async (c: ApiContext, command: StoredCommand) =>
     toCommandView(world.catalog, { command, effects: [] }, await namesOf(c, [command]))
-  const find = (c: ApiContext, commandId: string) => getCase(deps.db, workspaceOf(c).id, commandId)
+  const find = (c: ApiContext, commandId: string) => readCommand(deps.db, workspaceOf(c).id, commandId)
 
   return newRouter()
     .openapi(postCommand, async (c) => {

@@ -10,7 +10,7 @@ import {
   eventView,
   explainCommand,
   explanationView,
-  getCase,
+  readCommand,
   listArchivesOf,
   listCommandEvents,
   taskOf,
@@ -69,7 +69,7 @@ const getExplanation = createRoute({
 
 export function commandStoryRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: CommandDeps) {
   const cursors = openPageCursors(deps.cursorKey)
-  const find = (c: ApiContext, commandId: string) => getCase(deps.db, workspaceOf(c).id, commandId)
+  const find = (c: ApiContext, commandId: string) => readCommand(deps.db, workspaceOf(c).id, commandId)
 
   return newRouter()
     .openapi(getEvents, async (c) => {
@@ -102,7 +102,7 @@ export function commandStoryRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, worl
       })
       const edits = await listEdits(deps.db, { workspaceId: workspaceOf(c).id, commandId })
       const names = await listNames(deps.db, principalOf(c).orgId, actorsOf(found.value, events, edits))
-      const task = taskOf({ deps: world, command: found.value.command })
+      const task = taskOf(world.catalog, found.value.command)
       const pending = await findPending(deps.db, { workspaceId: workspaceOf(c).id, commandId })
       const blocked = [...(await findBlocked(deps.db, pending)).values()]
       const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, blocked }
