@@ -86,7 +86,7 @@ const postPublish = createRoute({
     'post',
     '/artifacts/{artifact_id}/publish',
     'publishArtifact',
-    'Ask to publish it: a command like any other, with its policy and, outside the house, its approval',
+    'Ask to publish it: a command like any other, with its policy and, outside the organisation, its approval',
   ),
   request: { query: queryOf({}), params, body: jsonBody(publishBody, 'Where to') },
   responses: { 202: jsonAnswer(submittedView, 'The command.'), ...problems(404, 409, ...bodyProblems) },

@@ -24,6 +24,15 @@ const healthView = z
     runtime: z.object({
       ok: z.boolean(),
       name: z.string().nullable().meta({ example: 'dbos' }),
+      engine_reachable: z
+        .boolean()
+        .nullable()
+        .meta({ description: 'Null in a process that gives no turns, and when it is not known.' }),
+      workers: z.int().nullable().meta({ example: 2, description: 'Workers that are alive.' }),
+      waiting_ms: z.number().nullable().meta({
+        example: null,
+        description: 'How long the oldest due turn has waited for a worker; null: none waits.',
+      }),
       node: z.string().meta({ example: 'v24.21.0' }),
     }),
   })
@@ -80,7 +89,14 @@ function judge(
     version: deps.version,
     database: { ok: latencyMs !== undefined, latency_ms: latencyMs ?? null },
     schema: { ok: schemaOk, expected: schema?.expected ?? null, actual: schema?.actual ?? null },
-    runtime: { ok: runtimeOk, name: runtime?.name ?? null, node: process.version },
+    runtime: {
+      ok: runtimeOk,
+      name: runtime?.name ?? null,
+      engine_reachable: runtime?.isEngineReachable ?? null,
+      workers: runtime?.workers ?? null,
+      waiting_ms: runtime?.waitingMs ?? null,
+      node: process.version,
+    },
   }
 }
 

@@ -72,7 +72,7 @@ describe('an agent', () => {
     return { status: response.status, body: (await response.json()) as Answer & { code?: string } }
   }
 
-  test('[API-04] it proposes to publish outside the house; the owner of the data is asked, agrees, and it is done', async () => {
+  test('[API-04] it proposes to publish outside the organisation; the owner of the data is asked, agrees, and it is done', async () => {
     const { artifact_id, checksum } = report
     assert.match(artifact_id, /^art_[0-9a-f]{32}$/)
     const payload = { artifact_id, checksum, destination: 'external:finance@example.com' }

@@ -81,7 +81,7 @@ describe('commands from the terminal', () => {
     assert.match(why.out, /^Refund Order has succeeded\.\n/)
     assert.match(
       why.out,
-      /trigger[\s\S]*policy[\s\S]*finance_agrees[\s\S]*Money leaves the house[\s\S]*approval[\s\S]*within the budget[\s\S]*effect[\s\S]*refund\.pay was done[\s\S]*outcome/,
+      /trigger[\s\S]*policy[\s\S]*finance_agrees[\s\S]*Money leaves the organisation[\s\S]*approval[\s\S]*within the budget[\s\S]*effect[\s\S]*refund\.pay was done[\s\S]*outcome/,
     )
     assert.match((await concord('commands', 'show', commandId)).out, /refund\.pay +succeeded +1 of/)
     assert.equal((await asFinance('approve', approvalId)).code, 75, 'it is decided once')

@@ -165,9 +165,13 @@ export { compensateCommand, retryCommand, supplyInput, type SupplyInput } from '
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit.ts'
 export { taskOf } from './tasks.ts'
 export { type Acting, actingFor, type CommandDeps } from './deps.ts'
-export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
 export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
 export { abortCommand, type Operating, type OperatorAct, resumeCommand } from './abort-command.ts'
 export { checkConnectorAccess, type ConnectorAccess, type ConnectorGrant } from './connector-access.ts'
-export { readYaml } from './yaml/read-yaml.ts'
-export { loadConnector, loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'
+export {
+  type Definitions,
+  loadConnector,
+  loadDefinitions,
+  mergeDefinitions,
+  type PlacedDefinition,
+} from './yaml/load-definitions.ts'
