@@ -1,23 +1,12 @@
 /** Schedules and approvals on a real server with a worker beside it: made from the terminal, fired by the clock, told to people, through kill -9. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { checkDelivery } from '#domains/commands'
-import {
-  type ConcordProcess,
-  freePort,
-  runConcord,
-  type Served,
-  serveConcord,
-  spawnConcord,
-} from '#test/concord-process'
-import { openTestDb, type TestDb } from '#test/database'
-import { anOrgRole, aPerson, aWorld } from '#test/tenant'
+import { freePort, runConcord } from '#test/concord-process'
 import { until } from '#test/until'
+import { withServer } from '#test/with-server'
 
 const SECRET = 'the secret of this journey'
 type Notice = { readonly id: string; readonly isSigned: boolean; readonly body: Record<string, unknown> }
@@ -29,70 +18,47 @@ async function minutePasses(): Promise<void> {
 }
 
 describe('schedules on a server', () => {
-  let folder: string
-  let database: TestDb
-  let env: Record<string, string>
-  let server: Served
-  let worker: ConcordProcess
   let receiver: Server
   let bossKey: string
   const notices: Notice[] = []
-
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'concord schedules '))
-    const project = new URL('../support/schedule-project.ts', import.meta.url).href
-    await writeFile(join(folder, 'concord.config.mjs'), `export { default } from ${JSON.stringify(project)}\n`)
-    database = await openTestDb()
-    // Down at first, as receivers are.
-    receiver = createServer((request, response) => {
-      const chunks: Buffer[] = []
-      request.on('data', (chunk: Buffer) => chunks.push(chunk))
-      request.on('end', () => {
-        const header = (name: string) => String(request.headers[name])
-        const bytes = Buffer.concat(chunks)
-        const [id, timestamp, signature] = [
-          header('webhook-id'),
-          header('webhook-timestamp'),
-          header('webhook-signature'),
-        ]
-        const delivery = { id, timestamp, signature, body: bytes }
-        const isSigned = checkDelivery({ secret: Buffer.from(SECRET) }, delivery, new Date()).ok
-        notices.push({ id, isSigned, body: JSON.parse(bytes.toString()) as Record<string, unknown> })
-        response.writeHead(notices.length <= 2 ? 503 : 204).end()
-      })
-    }).listen(0, '127.0.0.1')
-    await new Promise((resolve) => receiver.once('listening', resolve))
-    env = {
-      CONCORD_HOME: join(folder, 'home'),
-      CONCORD_PORT: await freePort(),
-      DATABASE_URL: database.url,
-      CONCORD_UNSAFE_TEST: '1',
-      CONCORD_LOG_LEVEL: 'error',
-      CONCORD_QUEUES: '{"scheduled_maintenance":{"concurrency":3}}',
-      CONCORD_NOTIFY_URL: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/concord`,
-      CONCORD_NOTIFY_SECRET: SECRET,
-    }
-    server = await serveConcord({ env, cwd: folder })
-    worker = spawnConcord(['--json', 'worker'], { env, cwd: folder })
-    const [org] = await database.db.query<{ id: string }>(`select id from identity.orgs where slug = 'default'`)
-    const world = aWorld(database.db, new Date())
-    const boss = await aPerson(world, { orgId: org?.id ?? '', slug: 'default' }, 'writer', 'boss')
-    await anOrgRole(world, org?.id ?? '', 'boss', [boss])
-    bossKey = boss.key
+  const server = withServer({
+    project: 'schedule-project',
+    async env() {
+      // Down at first, as receivers are.
+      receiver = createServer((request, response) => {
+        const chunks: Buffer[] = []
+        request.on('data', (chunk: Buffer) => chunks.push(chunk))
+        request.on('end', () => {
+          const header = (name: string) => String(request.headers[name])
+          const bytes = Buffer.concat(chunks)
+          const [id, timestamp, signature] = [
+            header('webhook-id'),
+            header('webhook-timestamp'),
+            header('webhook-signature'),
+          ]
+          const delivery = { id, timestamp, signature, body: bytes }
+          const isSigned = checkDelivery({ secret: Buffer.from(SECRET) }, delivery, new Date()).ok
+          notices.push({ id, isSigned, body: JSON.parse(bytes.toString()) as Record<string, unknown> })
+          response.writeHead(notices.length <= 2 ? 503 : 204).end()
+        })
+      }).listen(0, '127.0.0.1')
+      await new Promise((resolve) => receiver.once('listening', resolve))
+      return {
+        CONCORD_LOG_LEVEL: 'error',
+        CONCORD_QUEUES: '{"scheduled_maintenance":{"concurrency":3}}',
+        CONCORD_NOTIFY_URL: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/concord`,
+        CONCORD_NOTIFY_SECRET: SECRET,
+      }
+    },
+    async ready({ start, hire }) {
+      start('--json', 'worker')
+      bossKey = await hire('boss', 'boss')
+    },
   })
-  after(async () => {
-    for (const running of [server, worker]) {
-      running?.child.kill('SIGTERM')
-      await running?.ended
-    }
-    receiver?.close()
-    await database?.close()
-    await rm(folder, { recursive: true, force: true })
-  })
-
-  const concord = (...args: string[]) => runConcord(args, { env, cwd: folder })
+  after(() => receiver?.close())
+  const { concord } = server
   const ticks = () =>
-    database.db.query<{ command_id: string; status: string; idempotency_key: string }>(
+    server.database.db.query<{ command_id: string; status: string; idempotency_key: string }>(
       `select command_id, status, idempotency_key from concord.commands where command_type = 'tick' order by created_at`,
     )
 
@@ -164,7 +130,7 @@ describe('schedules on a server', () => {
     assert.ok(!JSON.stringify(about[0]?.body).includes('"note"'))
     const approvalId = String(about[0]?.body['approval_id'])
     const told = () =>
-      database.db.query<{ channel: string }>(
+      server.database.db.query<{ channel: string }>(
         `select payload->>'channel' as channel from concord.domain_events
           where event_type = 'approval_notified' and 'appr_' || replace(payload->>'approval_id', '-', '') = $1 order by seq`,
         [approvalId],
@@ -172,13 +138,10 @@ describe('schedules on a server', () => {
     await until(async () => (await told()).length === 2, 'both channels on record')
     assert.deepEqual((await told()).map(({ channel }) => channel).sort(), ['app', 'webhook'])
 
-    for (const running of [server, worker]) {
-      running.child.kill('SIGKILL')
-      await running.ended
-    }
-    server = await serveConcord({ env, cwd: folder })
-    worker = spawnConcord(['--json', 'worker'], { env, cwd: folder })
-    const approved = await runConcord(['approve', approvalId], { env: { ...env, CONCORD_KEY: bossKey }, cwd: folder })
+    await server.stop('SIGKILL')
+    await server.serve()
+    server.start('--json', 'worker')
+    const approved = await server.as(bossKey, 'approve', approvalId)
     assert.equal(approved.code, 0, approved.err)
     const commandId = String(about[0]?.body['command_id'])
     await until(async () => {
@@ -189,6 +152,7 @@ describe('schedules on a server', () => {
   })
 
   test('limits that make no sense stop the start, with their place', async () => {
+    const { env, folder } = server
     const wrong = { ...env, CONCORD_PORT: await freePort(), CONCORD_QUEUES: '{"conector_calls":{"concurrency":2}}' }
     const refused = await runConcord(['up'], { env: wrong, cwd: folder })
     assert.equal(refused.code, 78)
