@@ -20,6 +20,7 @@ const hints: Partial<Record<RefusalCode, string>> = {
   'idempotency.field.missing': TASKS,
   key_in_progress: 'The first request with this --key is being written: try again in a second.',
   key_reused: 'Take another --key, or send what the first request sent.',
+  'commands.dependency.not_found': 'Name each command once; `concord commands list` shows those of this workspace.',
   'commands.command.not_found': `\`concord commands list\` shows those of this workspace. ${ELSEWHERE}`,
   'commands.command.not_waiting': MOVES,
   'commands.command.not_failed': MOVES,

@@ -8,6 +8,7 @@ import { addCancel } from './cancel.ts'
 import { addCommandSchedules } from './command-schedules.ts'
 import { addCommands } from './commands.ts'
 import { addConnectors } from './connectors.ts'
+import { addDepend } from './depend.ts'
 import { addDoctor } from './doctor.ts'
 import { addEvents } from './events.ts'
 import { exitCodeOf } from './exit-codes.ts'
@@ -76,6 +77,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
     addNotifications,
     addApprove,
     addCancel,
+    addDepend,
     addRetry,
     addCommandSchedules,
     addArtifacts,

@@ -75,6 +75,7 @@ export {
   cancelledView,
   commandStatus,
   commandView,
+  dependencyBody,
   effectView,
   eventView,
   inputBody,
