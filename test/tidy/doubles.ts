@@ -15,7 +15,7 @@ export const allowedDoubles: ReadonlySet<string> = new Set(
   keepTurn listNotifications listParents listSchedules loadMigrations lockCase lockQuestions lockSubject nameOf
   networkMountName nextOccurrences nextStep notificationView openFailpoints outcomeOf parseMigration personOf queryOf
   readText refuseFile refuseMissing refuseReused runProgram saveArtifacts saveCancelled saveExpired saveSchedule
-  scheduleView showText statement takeTurn toNotificationView toScheduleView
+  scheduleView showText statement takeTurn toNotificationView toScheduleView Page
   `
     .trim()
     .split(/\s+/),
