@@ -18,7 +18,7 @@ export function tablesOf(dump: string): ReadonlyMap<string, readonly string[]> {
 }
 
 /** What only ever grows. */
-export const appendOnly = [
+const appendOnly = [
   'concord.domain_events',
   'concord.domain_event_seals',
   'concord.history_archives',
@@ -26,7 +26,7 @@ export const appendOnly = [
 ] as const
 
 /** What a new type, project or provider adds to without a migration. */
-export const extensible = [
+const extensible = [
   'concord.commands',
   'concord.domain_effects',
   'concord.domain_events',
