@@ -75,7 +75,7 @@ export function createApi(deps: ApiDeps): Api {
     const { refusal, bug } = judgeFault(error)
     deps.log[bug ? 'error' : 'warn'](
       { ...c.get('ids'), err: error },
-      bug ? 'a fault of ours' : 'the database could not answer',
+      bug ? 'internal error' : 'the database could not answer',
     )
     return answerProblem(c, refusal)
   })
