@@ -76,7 +76,7 @@ const until = new Date(world.now().getTime() + 5)`
   const tree = readTree()
   test('[DET-01] [DET-03] [CMD-17] every body of a turn branches and calls: what reaches the world stands in steps', () => {
     const bodies = turnBodies(tree).map(([name]) => name)
-    for (const room of ['approvals', 'commands', 'schedules'])
+    for (const room of ['approvals', 'commands', 'command-schedules'])
       assert.ok(
         bodies.some((name) => name.startsWith(`src/domains/${room}/drive-`)),
         `no body is seen in ${room}`,

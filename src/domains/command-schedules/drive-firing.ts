@@ -8,20 +8,18 @@ import { findMember } from '#domains/identity'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Drive, Next } from '#runtime'
 import { failpoint } from '#store'
-import { arrangeSchedule } from './arrange-schedule.ts'
-import { findFiredCommand, noteFiredCommand, noteRefusedFiring } from './note-firing.ts'
-import { findScheduleOfFiring } from './schedule-repository.ts'
-import type { FiredRow } from './sql/find-fired.ts'
-import { parseFiring, type StoredSchedule } from './stored-schedule.ts'
-import { retireSchedule } from './sync-schedules.ts'
-import type { ScheduleDeps } from './deps.ts'
+import { arrangeSchedule, findScheduleOfFiring, type StoredCommandSchedule } from './command-schedule.ts'
+import { parseFiring } from './decide-schedule.ts'
+import type { CommandScheduleDeps } from './deps.ts'
+import { findFiredCommand, type FiredCommand, noteFiredCommand, noteRefusedFiring } from './firing.ts'
+import { retireSchedule } from './sync-catalog.ts'
 
 const done: Next = { t: 'done' }
 /** A command that has run for an hour is looked at every minute, one of a second ago every second. */
 const LOOK_MIN_MS = 1_000
 const LOOK_MAX_MS = 60_000
 
-export function openFiringDrive(deps: ScheduleDeps): Drive {
+export function openFiringDrive(deps: CommandScheduleDeps): Drive {
   return async (id) => {
     const firing = parseFiring(id)
     if (!firing) return done
@@ -34,7 +32,7 @@ export function openFiringDrive(deps: ScheduleDeps): Drive {
   }
 }
 
-async function mayFire(deps: ScheduleDeps, schedule: StoredSchedule): Promise<boolean> {
+async function mayFire(deps: CommandScheduleDeps, schedule: StoredCommandSchedule): Promise<boolean> {
   if (schedule.removed_at !== null || !schedule.enabled) {
     await arrangeSchedule(deps, schedule)
     return false
@@ -45,7 +43,7 @@ async function mayFire(deps: ScheduleDeps, schedule: StoredSchedule): Promise<bo
   return false
 }
 
-async function fire(deps: ScheduleDeps, schedule: StoredSchedule, dueAt: Date): Promise<Next> {
+async function fire(deps: CommandScheduleDeps, schedule: StoredCommandSchedule, dueAt: Date): Promise<Next> {
   await failpoint('schedules.due')
   const ids = deps.newIds()
   const by = await actorOf(deps, schedule, ids.traceId)
@@ -59,14 +57,14 @@ async function fire(deps: ScheduleDeps, schedule: StoredSchedule, dueAt: Date): 
     : by
   await failpoint('schedules.fired')
   if (fired.ok) return follow(deps, schedule, dueAt, fired.value.command)
-  await noteRefusedFiring(deps.commands, schedule, dueAt, fired, ids.traceId)
+  await noteRefusedFiring(deps, schedule, dueAt, fired, ids.traceId)
   return done
 }
 
 /** A person's schedule acts as that person may act today; the catalog's acts for the installation. */
 async function actorOf(
-  { commands }: ScheduleDeps,
-  schedule: StoredSchedule,
+  { commands }: CommandScheduleDeps,
+  schedule: StoredCommandSchedule,
   traceId: string,
 ): Promise<Decision<Acting | undefined>> {
   if (schedule.created_role === 'system') return accept(undefined)
@@ -81,10 +79,10 @@ async function actorOf(
 
 /** There is a command: it is noted, and looked at until it is over, unless its successor may start beside it anyway. */
 async function follow(
-  { commands }: ScheduleDeps,
-  schedule: StoredSchedule,
+  { commands }: CommandScheduleDeps,
+  schedule: StoredCommandSchedule,
   dueAt: Date,
-  command: FiredRow,
+  command: FiredCommand,
 ): Promise<Next> {
   await noteFiredCommand(commands.db, schedule, dueAt, command.command_id)
   if (schedule.overlap === 'allow' || command.completed_at !== null) return done
