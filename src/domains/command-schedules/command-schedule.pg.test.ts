@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Principal } from '#domains/identity'
 import { openScheduleBench, type ScheduleBench } from '#test/schedules'
 import { accepted, aPerson, aTenant, TRACE } from '#test/tenant'
-import { recordResumedSchedule } from './firing.ts'
+import { recordResumedSchedule } from './drive-firing.ts'
 import { syncCommandSchedules } from './sync-catalog.ts'
 import {
   changeCommandSchedule,

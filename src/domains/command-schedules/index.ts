@@ -1,7 +1,6 @@
 /** The command-schedules room: commands that are asked for by the clock. */
 export {
   changeCommandSchedule,
-  type CommandScheduleDetail,
   createCommandSchedule,
   getCommandSchedule,
   listCommandSchedules,
@@ -18,6 +17,5 @@ export {
   toCommandScheduleView,
 } from './contract.ts'
 export { type CommandScheduleDeps, FIRING_KIND, FIRING_QUEUE } from './deps.ts'
-export { openFiringDrive } from './drive-firing.ts'
-export { recordResumedSchedule } from './firing.ts'
+export { openFiringDrive, recordResumedSchedule } from './drive-firing.ts'
 export { syncCommandSchedules } from './sync-catalog.ts'
