@@ -1,7 +1,7 @@
 /** Turns a refusal into the one error form of the API: RFC 9457 problem details with a stable code and both request ids. */
-import { kindOf, type RefusalKind } from '#kernel/refusal-codes'
-import type { Refusal } from '#kernel/refusal'
-import { hintOf } from '#kernel/refusal-hints'
+import { kindOf } from '#refusals'
+import type { Refusal, RefusalKind } from '#kernel/refusal'
+import { hintOf } from '#refusals'
 
 type Standing = { readonly status: number; readonly title: string }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type Config, readConfig, serverAddress } from '#app/config'
 import { version } from '#app/version'
 import { accept, type Decision, refuse, type Refusal } from '#kernel/refusal'
-import { isRefusalCode } from '#kernel/refusal-codes'
+import { isRefusalCode } from '#refusals'
 import type { Terminal } from './terminal.ts'
 
 export type Client = {

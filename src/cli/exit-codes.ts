@@ -1,6 +1,6 @@
 /** The exit code of each kind of refusal, after sysexits: scripts can tell a typing mistake from a server that is down. */
-import { kindOf, type RefusalKind } from '#kernel/refusal-codes'
-import type { Refusal } from '#kernel/refusal'
+import { kindOf } from '#refusals'
+import type { Refusal, RefusalKind } from '#kernel/refusal'
 
 const EXIT: Readonly<Record<RefusalKind, number>> = {
   usage: 64,

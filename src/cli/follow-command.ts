@@ -1,7 +1,7 @@
 /** Follows a command until it comes to rest, says each status when it is seen first, and gives up at a time that the caller sets. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { kindOf } from '#kernel/refusal-codes'
+import { kindOf } from '#refusals'
 import { openClient } from './client.ts'
 import { type CommandView, isAtRest, nameOf, sayStatus } from './command-view.ts'
 import { withHint } from './next-hint.ts'

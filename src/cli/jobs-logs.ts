@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { Scheduler } from '#app/scheduler'
 import { accept, type Refusal } from '#kernel/refusal'
-import { hintOf } from '#kernel/refusal-hints'
+import { hintOf } from '#refusals'
 import { showText } from '#kernel/visible-text'
 import { isJson } from './ask-server.ts'
 import { type FileFlag, fileOption, type Jobs, readId, withJobs } from './jobs-file.ts'

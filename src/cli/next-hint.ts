@@ -1,7 +1,6 @@
 /** Every refusal of the server ends with the command line's own next step: the server cannot know the name of a verb. */
-import type { Refusal } from '#kernel/refusal'
-import type { RefusalCode } from '#kernel/refusal-codes'
-import { refusalHints } from '#kernel/refusal-hints'
+import type { Refusal, RefusalCode } from '#kernel/refusal'
+import { refusals } from '#refusals'
 
 const TASKS = '`concord task-types` lists the tasks and their payloads.'
 const TOOLS = '`concord task-types` lists the tasks and says which are open to agents.'
@@ -103,5 +102,5 @@ function idIn(path: string): string | undefined {
 
 /** What the server says in terms of routes and headers, or of any such refusal, is of no use beside what we know ourselves. */
 function isOfUse({ code, hint }: Refusal): boolean {
-  return hint !== undefined && hint !== refusalHints[code] && !/^((GET|POST|PATCH|DELETE) \/|Send )/.test(hint)
+  return hint !== undefined && hint !== refusals[code][1] && !/^((GET|POST|PATCH|DELETE) \/|Send )/.test(hint)
 }

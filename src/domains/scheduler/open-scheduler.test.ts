@@ -5,7 +5,6 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, 
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
-import { kindOf, type RefusalCode } from '#kernel/refusal-codes'
 import { openDatabase } from './database.ts'
 import { checkPlace, networkMountName } from './file-place.ts'
 import { listJobTypes } from './job-types.ts'
@@ -13,6 +12,7 @@ import { loadMigrations } from './migration-file.ts'
 import { migrate } from './migrate.ts'
 import { openRaw } from '#test/scheduler/raw-file'
 import { aFile, aFolder, aScheduler, codeOf, must, openTest, START } from '#test/scheduler/fixture'
+import { schedulerRefusals } from './refusals.ts'
 import { explainSqliteFault } from './sqlite-fault.ts'
 import { statement } from './statement.ts'
 import { submitJob } from './submit-job.ts'
@@ -75,7 +75,7 @@ describe('a new file', () => {
   })
 })
 
-const kind = (code: string) => kindOf(code as RefusalCode)
+const kind = (code: keyof typeof schedulerRefusals) => schedulerRefusals[code][0]
 
 describe('files that are refused', () => {
   test('a second owner, in the same process or in another one, is told who has the file', () => {

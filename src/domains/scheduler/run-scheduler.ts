@@ -3,7 +3,6 @@
  * time or somebody else's write gives it something to do. Asked to stop, it starts nothing more and lets what runs end.
  */
 import { accept, type Decision, type Refusal } from '#kernel/refusal'
-import { kindOf } from '#kernel/refusal-codes'
 import { startAskedDirect } from './ask-for-direct.ts'
 import { claimNext } from './claim-next.ts'
 import { openOrphanEnder } from './end-orphan.ts'
@@ -15,6 +14,7 @@ import { nextWake } from './next-wake.ts'
 import { openProcessTable } from './process-table.ts'
 import type { Pruned } from './prune-runs.ts'
 import { recover, type RecoveryAction } from './recover.ts'
+import { isPassing } from './refusals.ts'
 import { tickReservations } from './reservations.ts'
 import type { Wait } from './run-child.ts'
 import type { JobHandlers } from './run-handler.ts'
@@ -106,7 +106,7 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
       seen = version
       const turned = takeTurn(scheduler, onEvent, (run) => crew.start(run, bell.ring))
       if (turned.ok) post.pump()
-      else if (kindOf(turned.code) === 'unavailable') onEvent({ kind: 'waiting', refusal: turned })
+      else if (isPassing(turned)) onEvent({ kind: 'waiting', refusal: turned })
       else refused = turned
       if (refused || (options.untilIdle === true && isIdle(scheduler, crew.size()))) break
       const wake = nextWake(scheduler)

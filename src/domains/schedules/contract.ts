@@ -7,10 +7,9 @@ import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
 import { misfirePolicies, overlapPolicies, SCHEDULE_JITTER_MAX_MS } from '#kernel/schedule'
-import { scheduleOrigins } from '#store/schema/schedules'
 import { nextOccurrences } from './decide-schedule.ts'
 import type { ScheduleDetail } from './read-schedules.ts'
-import type { StoredSchedule } from './stored-schedule.ts'
+import { scheduleOrigins, type StoredSchedule } from './stored-schedule.ts'
 
 const NAME_CHARS_MAX = 100
 /** As many as fit on a screen; `?occurrences` asks for more. */

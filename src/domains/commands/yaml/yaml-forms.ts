@@ -6,7 +6,7 @@ import { didYouMean } from '#kernel/nearest'
 import { riskLevels } from '#kernel/policy/risk'
 import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { ingressTypes } from '#store/schema/commands'
+import { ingressTypes } from '../catalog/closed-lists.ts'
 import {
   defineConnectorOperation,
   defineSchedule,
