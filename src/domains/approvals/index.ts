@@ -54,7 +54,7 @@ export {
   recordNotified,
   remindApprovers,
 } from './remind-approvers.ts'
-export { appChannel, noticeBody, webhookChannel, type WebhookNotices } from './notice-channels.ts'
+export { appChannel, noticeBody, openSignedPost, webhookChannel } from './notice-channels.ts'
 export { recordResumedApproval } from './record-resumed.ts'
 export { type Requested, requestApproval } from './request-approval.ts'
 export { buildPacket, type PacketFacts, type PacketItem, packetItems } from './review-packet.ts'

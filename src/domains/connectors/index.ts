@@ -78,6 +78,7 @@ export {
   type Inbox,
   listNotifications,
   notificationView,
+  postNotification,
   readAllNotifications,
   readNotification,
   toNotificationView,
