@@ -42,12 +42,13 @@ const ENGINE_ROLE = 'concord_engine'
 const POOL_MIN = 2
 
 function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, 'artifacts'> {
-  const { notifyUrl: url, notifySecret = '', queues, environmentName } = config
+  const { notifyUrl: url, notifySecret = '', queues, environmentName, engine } = config
   const receiver = url === undefined ? undefined : { url, secret: Buffer.from(notifySecret), fetch, now }
   return {
     defaultWorkspace: config.workspace ?? config.defaultWorkspace,
     queues,
     environmentName,
+    engine,
     schedulesMax: config.schedulesMax,
     channels: receiver ? [webhookChannel(receiver)] : [],
     alertChannels: receiver ? [{ name: 'webhook', deliver: openSignedPost(receiver) }] : [],

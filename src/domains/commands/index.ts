@@ -171,10 +171,14 @@ export { submitCommand, type SubmitCommand, type SubmittedCommand } from './subm
 export { supplyInput, type SupplyInput } from './supply-input.ts'
 export { taskOf } from './task-of.ts'
 export { type Acting, actingFor, COMMAND_KIND, type CommandDeps } from './deps.ts'
-export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
 export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
 export { abortCommand, type Operating, type OperatorAct, resumeCommand } from './abort-command.ts'
 export { checkConnectorAccess, type ConnectorAccess, type ConnectorGrant } from './connector-access.ts'
 export { listParked, type ParkedCommand } from './wait-for-task.ts'
-export { readYaml } from './yaml/read-yaml.ts'
-export { loadConnector, loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'
+export {
+  type Definitions,
+  loadConnector,
+  loadDefinitions,
+  mergeDefinitions,
+  type PlacedDefinition,
+} from './yaml/load-definitions.ts'

@@ -17,7 +17,7 @@ import {
   openTest,
   type TestScheduler,
 } from '#test/scheduler/fixture'
-import { startDirectJob } from './start-direct-job.ts'
+import { startDirectJob } from './direct-job.ts'
 import { openRaw } from '#test/scheduler/raw-file'
 import { submitJob } from './submit-job.ts'
 

@@ -7,15 +7,16 @@ import { moveJobBody, placeJobBody } from './contract.ts'
 import type { Tx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { requireQueued } from './job-repository.ts'
-import { type Neighbours, planPosition } from './queue-position.ts'
 import {
+  type Neighbours,
+  planPosition,
   findFirstPosition,
   findLastPosition,
   findPositionAbove,
   findPositionBelow,
   renumberPriority,
   savePlace,
-} from './queue-repository.ts'
+} from './queue.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
 

@@ -1,16 +1,6 @@
 /** Schedules: their rows, their next times, and that each due time is decided once. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { claimNext } from './claim-next.ts'
-import type { Database } from './database.ts'
-import { changeSchedule, createSchedule, deleteSchedule } from './define-schedule.ts'
-import { changeTemplate, createTemplate } from './define-template.ts'
-import { finishRun } from './finish-run.ts'
-import { fireDueSchedules } from './fire-due-schedules.ts'
-import { fireSchedule } from './fire-schedule.ts'
-import { listJobs } from './list-jobs.ts'
-import { SchedulerFaultInjected } from './failpoints.ts'
-import { listFirings, listSchedules } from './schedule-repository.ts'
 import {
   aFile,
   aScheduler,
@@ -23,7 +13,14 @@ import {
   START,
   type TestScheduler,
 } from '#test/scheduler/fixture'
-import { statement } from './statement.ts'
+import { claimNext } from './claim-next.ts'
+import { type Database, statement } from './database.ts'
+import { SchedulerFaultInjected } from './failpoints.ts'
+import { finishRun } from './finish-run.ts'
+import { fireDueSchedules, fireSchedule } from './fire-schedules.ts'
+import { changeTemplate, createTemplate } from './job-template.ts'
+import { listJobs } from './job-views.ts'
+import { changeSchedule, createSchedule, deleteSchedule, listFirings, listSchedules } from './schedule.ts'
 
 const HOUR = 3_600_000
 /** START is 10:00 UTC on 1 May 2026. */

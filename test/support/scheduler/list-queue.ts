@@ -1,5 +1,5 @@
 /** Run as a process of its own by tests: prints the ids of the queue in a file, in order. */
-import { listQueue } from '../../../src/domains/scheduler/list-jobs.ts'
+import { listQueue } from '../../../src/domains/scheduler/job-views.ts'
 import { must, openTest } from './fixture.ts'
 
 const scheduler = must(openTest({ file: process.argv[2] ?? '', role: 'guest' }))

@@ -5,10 +5,10 @@
 import { createHash } from 'node:crypto'
 import { openChance } from '#test/chance'
 import { refuse } from '#kernel/refusal'
-import { listQueued } from '../../../src/domains/scheduler/queue-repository.ts'
+import { listQueued } from '../../../src/domains/scheduler/queue.ts'
 import { aScheduler } from './fixture.ts'
-import { claimNextJob } from '../../../src/domains/scheduler/sql/claim-next-job.ts'
-import { statement } from '../../../src/domains/scheduler/statement.ts'
+import { claimNextJob } from '../../../src/domains/scheduler/claim-next.ts'
+import { statement } from '../../../src/domains/scheduler/database.ts'
 
 type NewRow = { job_id: string; priority: number; position: number; created_at: number }
 const insert = statement<never, NewRow>(
