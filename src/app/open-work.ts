@@ -34,7 +34,6 @@ import {
   openDrive,
   publishArtifactDefinitions,
   reconcileCommands,
-  SPOT_RENEW_MS,
   shippedPolicies,
   shippedSchedulesFor,
 } from '#domains/commands'
@@ -46,6 +45,7 @@ import { accept, type Decision } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
 import { capabilitiesOf, queuesIn, type Runtime, semanticQueues } from '#runtime'
 import type { Db } from '#store'
+import { RENEW_MS } from '#turns'
 import type { Environment } from './config.ts'
 import { keepSchedules } from './keep-schedules.ts'
 import type { Log } from './log.ts'
@@ -209,7 +209,7 @@ export async function openWork(
     await commands.close()
     return opened
   }
-  const stopRenewing = every(SPOT_RENEW_MS, () => commands.renewTurns(), log)
+  const stopRenewing = every(RENEW_MS, () => commands.renewTurns(), log)
   const stops = [
     every(RECONCILE_MS, () => reconcileCommands(commands.deps), log),
     every(ALERT_MS, openAlertSweep(alerts), log),

@@ -9,7 +9,7 @@ import { accepted, aPerson, TRACE } from '#test/tenant'
 import { type Alert, ALERT_KIND, type AlertChannel, openAlertSweep } from './alerts.ts'
 import { actingFor } from './deps.ts'
 import { openAlertDrive } from './drive-alert.ts'
-import { compensateCommand } from './retry-command.ts'
+import { compensateCommand } from './change-command.ts'
 
 const BOOK_A = 'connector.hotel.book_a'
 const BOOK_B = 'connector.hotel.book_b'
