@@ -42,10 +42,12 @@ test('[EFF-20] [OPS-03] a drift reaches on-call through three kills, and through
   await new Promise<void>((resolve) => pager.listen(0, '127.0.0.1', resolve))
   const home = await mkdtemp(join(tmpdir(), 'concord-alerts-'))
   const room = await openTestRoom()
-  let server: Served | undefined
+  const servers: Served[] = []
   t.after(async () => {
-    server?.child.kill('SIGTERM')
-    await server?.ended
+    for (const { child, ended } of servers) {
+      child.kill('SIGTERM')
+      await ended
+    }
     await room.close()
     pager.closeAllConnections()
     pager.close()
@@ -76,7 +78,7 @@ test('[EFF-20] [OPS-03] a drift reaches on-call through three kills, and through
     CONCORD_UNSAFE_TEST: '1',
     CONCORD_NOTIFY_URL: `http://127.0.0.1:${(pager.address() as AddressInfo).port}/`,
     CONCORD_NOTIFY_SECRET: SECRET,
-    CONCORD_PORT: String(await freePort()),
+    CONCORD_PORT: await freePort(),
   }
   const killedAt = async (point: string) => {
     const plan = JSON.stringify([{ point, hit: 1, act: 'kill' }])
@@ -88,7 +90,8 @@ test('[EFF-20] [OPS-03] a drift reaches on-call through three kills, and through
   await killedAt('commands.alert_delivered')
   assert.deepEqual([await records(), heard.length], [['alert_raised', 'alert_delivered app'], 1])
 
-  server = await serveConcord({ env })
+  const server = await serveConcord({ env })
+  servers.push(server)
   const { address } = server
   const all = ['alert_raised', 'alert_delivered app', 'alert_delivered webhook']
   await until(async () => (await records()).length === all.length)
