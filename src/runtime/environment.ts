@@ -45,7 +45,7 @@ export function queuesIn(environment: string | undefined, limits: Readonly<Recor
   return { queues, only: [...Object.keys(queues), COMMON_QUEUE] }
 }
 
-/** The runtime as the rest of the house knows it; without an environment it is the one that was given. */
+/** The runtime as the rest of Concord knows it; without an environment it is the one that was given. */
 export function inEnvironment(runtime: Runtime, environment: string | undefined): Runtime {
   if (environment === undefined) return runtime
   const inside = (queue: string) => queueIn(environment, queue)
