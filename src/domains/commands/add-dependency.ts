@@ -5,7 +5,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { statement } from '#store'
 import { composeWrite, release, tell } from './change.ts'
-import { decideMayCancel } from './cancel-command.ts'
+import { isAllowed } from './actors.ts'
 import { lockCommand, refuseMissing, type StoredCommand } from './command-table.ts'
 import type { Acting, CommandDeps } from './deps.ts'
 
@@ -84,8 +84,7 @@ export async function addDependency(
     await tx.run(lockEdges, [workspaceId])
     const child = await lockCommand(tx, workspaceId, childId)
     if (!child) return refuseMissing()
-    const allowed = decideMayCancel({ cancellable_by: ['requester', 'admin'] }, child.command, by)
-    if (!allowed.ok)
+    if (!isAllowed(by, child.command))
       return refuse('commands.action.not_allowed', 'Only the requester and administrators may add a dependency.')
     if (!WAITS.has(child.command.status)) {
       return refuse('commands.command.moved', `It ${sayState(child.command.status)}; it waits for nothing any more.`)
