@@ -6,6 +6,8 @@ export type Room = {
   /** Its folder under `src/`; the deepest room that holds a file is the file's room. */
   readonly name: string
   readonly enters: readonly string[]
+  /** Rooms whose types it may import, and nothing else of them. */
+  readonly types?: readonly string[]
   /** Package names; `@scope/*` and `node:*` stand for all of a kind. */
   readonly packages: readonly string[]
   /** The files under `src/store/schema/` that this room may touch; its own name unless said otherwise. */
@@ -113,7 +115,12 @@ export const rooms: readonly Room[] = [
     enters: [...allDomains, ...engines, 'api', 'mcp'],
     packages: ['pino', '@opentelemetry/*', '@hono/node-server', 'hono', 'zod', 'yaml', 'node:*'],
   },
-  { name: 'cli', enters: ['kernel', 'app'], packages: ['commander', 'picocolors', 'yaml', 'node:*'] },
+  {
+    name: 'cli',
+    enters: ['kernel', 'app'],
+    types: allDomains.filter((name) => name.startsWith('domains/')),
+    packages: ['commander', 'picocolors', 'yaml', 'node:*'],
+  },
   // `src/index.ts`: what the package shows to others.
   { name: '', enters: [...allDomains, ...engines, 'api', 'mcp', 'app'], packages: [] },
 ]

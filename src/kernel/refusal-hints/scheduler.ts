@@ -31,7 +31,7 @@ export const schedulerHints = {
   'scheduler.schema.keyword': 'Mend the schema at the place that is named.',
   'scheduler.group.not_found': 'Look at the id: `concord job-groups list` shows the groups.',
   'scheduler.group.halted': 'Make a new group for what is left to do.',
-  'scheduler.schedule.not_found': 'Look at the id: `concord schedules list` shows the schedules.',
+  'scheduler.schedule.not_found': 'Look at the id: `concord jobs schedule list` shows the schedules.',
   'scheduler.schedule.name_taken': 'Take another name, or change that one.',
   'scheduler.schedule.not_due': 'Wait for the time in `facts.next`.',
   'scheduler.reservation.busy': 'Wait for it, or try again later.',
