@@ -1,15 +1,13 @@
 /**
  * What a move with its event costs beside one bare prepared insert per commit, with the same number of connections: as one
- * statement, as begin … commit, as unprepared Drizzle, and through the lane. Every commit is flushed.
+ * statement, and as begin … commit. Every commit is flushed.
  *
  * node bench/transition.ts [--rounds 5] [--seconds 1.5]
  */
 import { randomBytes, randomUUID } from 'node:crypto'
-import { eq, sql as raw } from 'drizzle-orm'
-import { pgSchema, text, timestamp, uuid, jsonb } from 'drizzle-orm/pg-core'
 import { commandMachine } from '#kernel/machines/index'
 import { uuidV7Generator } from '#kernel/uuid'
-import { type Db, domainEventLog, openTransitionLane, statement, storedMachine, transition } from '#store'
+import { type Db, domainEventLog, statement, storedMachine, transition } from '#store'
 import { runLoop } from './harness/closed-loop.ts'
 import { type Case, compare, printResults } from './harness/compare.ts'
 import { openBenchServer } from './harness/server.ts'
@@ -23,7 +21,6 @@ const FOR_MS = Number(options.seconds) * 1_000
 /** Each of 32 connections plans each statement five times before it keeps a plan; 300 ms on a busy machine were not enough. */
 const WARM_UP_MS = 1_000
 const CONNECTIONS = [8, 32] as const
-const IN_FLIGHT = [8, 64, 256, 1_024] as const
 const ROWS_PER_SLOT = 16
 
 const newId = uuidV7Generator(
@@ -186,83 +183,7 @@ function beginCommit(connections: number): Case {
   }
 }
 
-const concord = pgSchema('concord')
-const commands = concord.table('commands', {
-  command_id: uuid(),
-  status: text(),
-  updated_at: timestamp({ withTimezone: true }),
-})
-const domainEvents = concord.table('domain_events', {
-  event_id: uuid(),
-  purpose: text(),
-  event_type: text(),
-  payload: jsonb(),
-  actor: text(),
-  trace_id: text(),
-  created_at: timestamp({ withTimezone: true }),
-  workspace_id: uuid(),
-  command_id: uuid(),
-})
-
-function unpreparedDrizzle(connections: number): Case {
-  return {
-    name: `begin … commit, Drizzle, ${connections} connections`,
-    against: `bare insert, ${connections} connections`,
-    run: () =>
-      withDb(connections, async (db) => {
-        const turn = await turns(connections)
-        return sample(connections, async (slot) => {
-          const { row, to } = turn(slot)
-          const at = new Date()
-          await db.drizzle.transaction(async (tx) => {
-            await tx
-              .update(commands)
-              .set({ status: to, updated_at: at })
-              .where(raw`${eq(commands.command_id, row.command_id)} and ${eq(commands.status, row.status)}`)
-            await tx.insert(domainEvents).values({
-              event_id: newId(),
-              purpose: 'event',
-              event_type: 'status_changed',
-              payload,
-              actor: 'worker:1',
-              trace_id: 'trace_bench',
-              created_at: at,
-              workspace_id: row.workspace_id,
-              command_id: row.command_id,
-            })
-          })
-          row.status = to
-        })
-      }),
-  }
-}
-
-function throughLane(inFlight: number): Case {
-  return {
-    name: `lane, 2 connections, ${inFlight} in flight`,
-    against: `bare insert, ${inFlight <= 8 ? 8 : 32} connections`,
-    run: () =>
-      withDb(1, async (db) => {
-        const lane = openTransitionLane(db, stored)
-        const turn = await turns(inFlight)
-        const measured = await sample(inFlight, async (slot) => {
-          const { row, to } = turn(slot)
-          const moved = await lane.move(row, to, context())
-          if (!moved.ok) throw new Error(moved.reason)
-          row.status = to
-        })
-        await lane.close()
-        return measured
-      }),
-  }
-}
-
-const cases = [
-  ...CONNECTIONS.flatMap((count) =>
-    [bare, eventAlone, oneStatement, beginCommit, unpreparedDrizzle].map((make) => make(count)),
-  ),
-  ...IN_FLIGHT.map(throughLane),
-]
+const cases = CONNECTIONS.flatMap((count) => [bare, eventAlone, oneStatement, beginCommit].map((make) => make(count)))
 console.log('One move with its event, against one bare prepared insert per commit of the same round.')
 const results = await compare(cases, ROUNDS)
 printResults(results)

@@ -24,7 +24,8 @@ function plain(text: string): string {
 
 /** Runs the program on the data folder of this example; prints the command as it is typed, and what it says. */
 function typing({ folder }: Pick<Stage, 'folder'>) {
-  const env = { PATH: process.env['PATH'], CONCORD_HOME: join(folder, 'home'), CONCORD_UNSAFE_TEST: '1' }
+  const { PATH, NODE_COMPILE_CACHE } = process.env
+  const env = { PATH, NODE_COMPILE_CACHE, CONCORD_HOME: join(folder, 'home'), CONCORD_UNSAFE_TEST: '1' }
   return (exits: number, ...args: string[]): string => {
     const { stdout, stderr, status } = spawnSync(process.execPath, [program, ...args], { encoding: 'utf8', env })
     assert.equal(status, exits, stderr)

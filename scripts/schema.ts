@@ -1,30 +1,31 @@
 /**
- * Writes src/store/schema.sql from a freshly migrated database and freezes the checksums of new migrations in
- * src/store/migrations/checksums.json. With `--check` it writes nothing and fails if either is out of date.
+ * Writes src/store/schema.sql and src/store/rows.ts from a freshly migrated database and freezes the checksums of new migrations in
+ * src/store/migrations/checksums.json. With `--check` it writes nothing and fails if one of them is out of date.
  *
  * A checksum that is frozen is never changed here: an applied migration stays as it is, and a change is a new file.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { openDb } from '../src/store/db.ts'
 import { migrateUp } from '../src/store/migrate.ts'
-import { readCatalogue } from '../src/store/migrate/catalogue.ts'
+import { type Catalogue, readCatalogue } from '../src/store/migrate/catalogue.ts'
 import { loadMigrations } from '../src/store/migrate/migration-file.ts'
-import { drawSchema, firstDifference } from '../src/store/migrate/picture.ts'
+import { drawRows, drawSchema, firstDifference } from '../src/store/migrate/picture.ts'
 import { readFlags } from './read-flags.ts'
 import { inDatabase, onTestServer, testServerUrl } from '../test/support/postgres.ts'
 
 const dumpFile = new URL('../src/store/schema.sql', import.meta.url)
+const rowsFile = new URL('../src/store/rows.ts', import.meta.url)
 const checksumsFile = new URL('../src/store/migrations/checksums.json', import.meta.url)
 const { values: flags } = readFlags({ options: { check: { type: 'boolean', default: false } } })
 
-async function drawMigrated(): Promise<string> {
+async function readMigrated(): Promise<Catalogue> {
   const name = `concord_schema_${process.pid}`
   await onTestServer((client) => client.query(`create database ${name}`))
   const db = openDb({ url: inDatabase(await testServerUrl(), name), poolMax: 1, applicationName: 'concord-schema' })
   try {
     const migrated = await migrateUp(db)
     if (!migrated.ok) throw new Error(migrated.reason)
-    return drawSchema(await readCatalogue(db))
+    return await readCatalogue(db)
   } finally {
     await db.close()
     await onTestServer((client) => client.query(`drop database ${name} with (force)`))
@@ -60,8 +61,10 @@ async function settle(file: URL, before: string, now: string): Promise<boolean> 
 const frozenText = await readOr(checksumsFile, '{}\n')
 const frozen = JSON.parse(frozenText) as Record<string, string>
 const checksums = `${JSON.stringify(await freezeChecksums(frozen), null, 2)}\n`
+const catalogue = await readMigrated()
 const settled = [
-  await settle(dumpFile, await readOr(dumpFile, ''), await drawMigrated()),
+  await settle(dumpFile, await readOr(dumpFile, ''), drawSchema(catalogue)),
+  await settle(rowsFile, await readOr(rowsFile, ''), drawRows(catalogue)),
   await settle(checksumsFile, frozenText, checksums),
 ]
 if (settled.includes(false)) {

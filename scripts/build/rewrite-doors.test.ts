@@ -6,7 +6,7 @@ const doors = {
   '#kernel': './src/kernel/index.ts',
   '#kernel/*': './src/kernel/*.ts',
   '#store': './src/store/index.ts',
-  '#store/schema/*': './src/store/schema/*.ts',
+  '#store/rows': './src/store/rows.ts',
   '#domains/*': './src/domains/*/index.ts',
   '#test/*': './test/support/*.ts',
 }
@@ -15,7 +15,7 @@ describe('doors of the built package', () => {
   for (const [specifier, target] of [
     ['#kernel', './src/kernel/index.ts'],
     ['#kernel/machines/command', './src/kernel/machines/command.ts'],
-    ['#store/schema/missions', './src/store/schema/missions.ts'],
+    ['#store/rows', './src/store/rows.ts'],
     ['#domains/identity', './src/domains/identity/index.ts'],
     ['#kernels', undefined],
     ['#kernel/', undefined],
@@ -30,6 +30,7 @@ import './side.ts';
 export * from "#domains/missions";
 const store = await import('#store');
 type A = import('#kernel').A;
+declare module '#kernel/refusal' {}
 import { z } from 'zod'; // import '#kernel'
 const words = "import '#kernel'";
 `
@@ -41,6 +42,7 @@ import './side.js';
 export * from "../missions/index.js";
 const store = await import('../../store/index.js');
 type A = import('../../kernel/index.js').A;
+declare module '../../kernel/refusal.js' {}
 import { z } from 'zod'; // import '#kernel'
 const words = "import '#kernel'";
 `,

@@ -1,21 +1,23 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { globSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { parseResults } from './results.ts'
 import { tally } from './tally.ts'
 import { parseRows } from './rows.ts'
-import { planTestRun, testPatterns } from './test-run.ts'
+import { isChaos, listFiles, planTestRun, type Tier } from './test-run.ts'
 
-const plan = (...extra: string[]) => planTestRun(extra, { reporterDestination: 'out.jsonl' })
+const all: Readonly<Record<Tier, string[]>> = { quick: ['a.test.ts', 'b.pg.test.ts'], chaos: ['c.chaos.test.ts'] }
+const plan = (...extra: string[]) => planTestRun(extra, { reporterDestination: 'out.jsonl', list: (tier) => all[tier] })
 
 describe('plan of a test run', () => {
-  test('without arguments everything runs and the record is complete', () => {
-    const { args, records } = plan()
-    assert.equal(records, 'everything')
-    assert.deepEqual(args.slice(-testPatterns.length), testPatterns)
+  test('without arguments the whole quick tier runs and the record is complete', () => {
+    const { args, records, tier, env } = plan()
+    assert.deepEqual([records, tier, env], ['everything', 'quick', {}])
+    assert.deepEqual(args.slice(-2), all.quick)
+    assert.ok(args.includes('--test-timeout=60000'))
     assert.ok(args.includes('--test-concurrency=2'))
     assert.ok(args.includes('--test-reporter=spec'))
   })
@@ -24,14 +26,37 @@ describe('plan of a test run', () => {
     const { args, records } = plan('src/a.test.ts')
     assert.equal(records, 'some files')
     assert.equal(args.at(-1), 'src/a.test.ts')
-    assert.ok(!args.includes(testPatterns[0]))
+    assert.ok(!args.includes('a.test.ts'))
+  })
+
+  test('--chaos runs the other tier, with long proofs and a wide limit', () => {
+    const { args, records, tier, env } = plan('--chaos')
+    assert.deepEqual([records, tier, env], ['everything', 'chaos', { CONCORD_PROOF: 'long' }])
+    assert.deepEqual(args.slice(-1), all.chaos)
+    assert.ok(args.includes('--test-timeout=300000') && !args.includes('--chaos'))
+    assert.equal(plan('--chaos', 'src/a.test.ts').args.at(-1), 'src/a.test.ts')
+    assert.equal(plan('src/a.chaos.test.ts').tier, 'chaos')
+  })
+
+  test('every test file is in a tier; those with properties or repetitions run in both', () => {
+    const [quick, chaos] = [listFiles('quick'), listFiles('chaos')]
+    assert.deepEqual(
+      new Set([...quick, ...chaos.filter(isChaos)]),
+      new Set(globSync('{src,test,scripts,examples}/**/*.test.ts')),
+    )
+    assert.ok(quick.length > 300 && !quick.some(isChaos))
+    const twice = chaos.filter((file) => !isChaos(file))
+    assert.ok(
+      twice.includes('src/kernel/dag/properties.test.ts') && twice.includes('src/domains/approvals/race.pg.test.ts'),
+    )
+    assert.ok(twice.length < quick.length / 3)
   })
 
   for (const flags of [['--test-name-pattern=x'], ['--test-name-pattern', 'x'], ['--test-only']]) {
     test(`${flags.join(' ')} runs everywhere and records nothing`, () => {
       const { args, records } = plan(...flags)
       assert.equal(records, 'nothing')
-      assert.deepEqual(args.slice(-testPatterns.length - flags.length), [...flags, ...testPatterns])
+      assert.deepEqual(args.slice(-2 - flags.length), [...flags, ...all.quick])
     })
   }
 
@@ -45,7 +70,7 @@ describe('plan of a test run', () => {
     const { args, env, quietMs } = plan('--property-runs=20')
     assert.deepEqual(env, { CONCORD_PROPERTY_RUNS: '20' })
     assert.ok(!args.some((arg) => arg.startsWith('--property-runs')))
-    assert.ok(args.includes('--test-timeout=6000000'))
+    assert.ok(args.includes('--test-timeout=1200000'))
     assert.equal(quietMs, 20 * plan().quietMs)
     assert.deepEqual(plan().env, {})
   })
@@ -81,6 +106,7 @@ describe('a real run', () => {
       CI: _ci,
       CONCORD_PROPERTY_SEED: _seed,
       CONCORD_PROPERTY_RUNS: _runs,
+      CONCORD_PROOF: _proof,
       ...env
     } = process.env
     const { status, stdout } = spawnSync(process.execPath, [script, ...words], {
@@ -226,6 +252,15 @@ describe('a real run', () => {
     const harder = drawn({ CI: 'true' }, '--property-runs=4').values
     assert.equal(harder.length, 120)
     assert.equal(drawn({}, '--property-runs=2').values.length, 60)
+    // The quick tier caps what a property asks for, the chaos tier does not.
+    const long = body.replace('numRuns: 30', 'numRuns: 250')
+    for (const [flags, count] of [
+      [[], 100],
+      [['--chaos'], 250],
+    ] as const) {
+      assert.equal(runIn({}, long, ...flags).status, 0)
+      assert.equal(readFileSync(join(home, 'drawn'), 'utf8').trim().split(' ').length, count)
+    }
   })
 
   test('a seed that is none ends the run before a test starts', () => {

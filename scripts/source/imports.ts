@@ -1,4 +1,4 @@
-/** Finds every way in which a TypeScript file names another module: import, import type, re-export, import(), require(). */
+/** Finds every way in which a TypeScript file names another module: import, import type, re-export, import(), require(), declare module. */
 import { type Token, tokenize } from './tokens.ts'
 
 export type Import = {
@@ -18,6 +18,7 @@ export function findImports(source: string): Import[] {
     if (token.kind !== 'word' || isMark(tokens[index - 1], '.')) return []
     if (token.text === 'import') return importAt(tokens, index)
     if (token.text === 'export') return exportAt(tokens, index)
+    if (token.text === 'declare' && isWord(tokens[index + 1], 'module')) return augmentationAt(tokens, index)
     if (token.text === 'require' && isMark(tokens[index + 1], '(')) return callAt(tokens, index, 'require')
     return []
   })
@@ -30,6 +31,12 @@ function importAt(tokens: readonly Token[], index: number): Import[] {
   // `import.meta`, and `import` as the name of a property.
   if (next?.kind === 'mark' && '.:,}=?;'.includes(next.text)) return []
   return fromAfter(tokens, index + 1, isWord(next, 'type') && !isWord(tokens[index + 2], 'from') ? 'type' : 'import')
+}
+
+/** `declare module '#kernel/refusal'` adds to the types of that module. */
+function augmentationAt(tokens: readonly Token[], index: number): Import[] {
+  const name = tokens[index + 2]
+  return name?.kind === 'string' ? [asImport(name, 'type')] : []
 }
 
 function exportAt(tokens: readonly Token[], index: number): Import[] {

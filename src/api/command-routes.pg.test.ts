@@ -1,16 +1,13 @@
-/** Commands over HTTP: submit, repeat, look, answer, stop, explain; bad inputs; the door for webhooks; foreign ids. */
+/** Commands over HTTP: submit, repeat, look, answer, stop, explain; bad inputs; foreign ids. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { signDelivery } from '#domains/commands'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { openRoomOn, type TestRoom } from '#test/commands'
 import { anOrgRole } from '#test/tenant'
 import type { Api } from './api.ts'
 import { auditRoutes } from './audit-routes.ts'
 import { commandRoutes } from './command-routes.ts'
-import { commandStoryRoutes } from './command-story-routes.ts'
-import { taskTypeRoutes } from './task-type-routes.ts'
-import { webhookPath, webhookRoutes } from './webhook-routes.ts'
+import { openPageCursors } from './page-cursor.ts'
 
 type Json = Record<string, unknown>
 
@@ -19,30 +16,15 @@ describe('commands over HTTP', () => {
   let app: Api
   let room: TestRoom
   let key: string
-  const secret = new Uint8Array(32).fill(3)
 
   before(async () => {
     api = await openTestApi()
     room = openRoomOn(api.world, api.ours)
-    const source = {
-      name: 'shop',
-      workspaceId: api.ours.workspace.id,
-      secret,
-      map: (event: Json) =>
-        event['type'] === 'order' ? { taskName: 'Work', payload: { subject: String(event['id']) } } : undefined,
-    }
     app = api.with({
-      publicPaths: [webhookPath],
       extraRoutes: (router) => {
-        for (const routes of [
-          commandRoutes(api.deps, room.world),
-          commandStoryRoutes(api.deps, room.world),
-          taskTypeRoutes(room.world),
-          auditRoutes(api.deps, room.world),
-          webhookRoutes(room.world, [source]),
-        ]) {
-          router.route('/', routes)
-        }
+        const [deps, cursors] = [{ ...api.deps, commands: room.world }, openPageCursors(api.deps.cursorKey)]
+        router.route('/', commandRoutes.mount(deps, cursors))
+        router.route('/', auditRoutes.mount(deps, cursors))
       },
     })
     key = api.ours.people.writer.key
@@ -88,7 +70,7 @@ describe('commands over HTTP', () => {
     )
   })
 
-  test('[CMD-13] [EVT-13] [PRM-12] bad requests get their code and leave an audit row without a command', async () => {
+  test('[CMD-13] [EVT-13] bad requests get their code and leave an audit row without a command', async () => {
     const cases: [Json, string][] = [
       [{ task_name: 'Wrok' }, '404 task_unknown'],
       [{ task_name: 'Work', payload: {}, cancellation_mode: 'immediate' }, '422 mode_reserved'],
@@ -240,50 +222,5 @@ describe('commands over HTTP', () => {
     const uuid = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
     assert.equal(await room.settle(uuid), 'succeeded')
     assert.equal(room.provider.calls.length, before + 1)
-  })
-
-  test('[API-06] [CMD-06] a webhook: signed, fresh, once; an unknown type is recorded; every wrong signature has one answer', async () => {
-    const now = String(Math.floor(api.world.now().getTime() / 1_000))
-    const deliver = (body: Json, more: { id?: string; at?: string; signature?: string; source?: string } = {}) => {
-      const bytes = new TextEncoder().encode(JSON.stringify(body))
-      const { id = 'evt-1', at = now } = more
-      const headers = {
-        'webhook-id': id,
-        'webhook-timestamp': at,
-        'webhook-signature': more.signature ?? signDelivery(secret, id, at, bytes),
-      }
-      return call(app, `/webhooks/${more.source ?? 'shop'}`, { method: 'POST', body: bytes, headers })
-    }
-    const order = { type: 'order', id: 7 }
-    const deliveries = await Promise.all(Array.from({ length: 6 }, () => deliver(order)))
-    assert.deepEqual(
-      deliveries.map(({ status }) => status).sort((a, b) => a - b),
-      [200, 200, 200, 200, 200, 202],
-    )
-    assert.deepEqual(
-      [
-        (await deliver({ type: 'other' }, { id: 'evt-2' })).status,
-        (await deliver({ type: 'other' }, { id: 'evt-2' })).status,
-      ],
-      [202, 200],
-    )
-    const right = signDelivery(secret, 'evt-3', now, new TextEncoder().encode(JSON.stringify(order)))
-    for (const signature of [
-      '',
-      'v1=00',
-      right.toUpperCase(),
-      right.replace('v1=', 'v2='),
-      signDelivery(secret, 'evt-3', now, new Uint8Array([1])),
-    ]) {
-      assert.equal(await outcomeOf(await deliver(order, { id: 'evt-3', signature })), '401 signature')
-    }
-    for (const shift of [-361, 361])
-      assert.equal(
-        await outcomeOf(await deliver(order, { id: 'evt-4', at: String(Number(now) + shift) })),
-        '401 timestamp',
-      )
-    assert.equal(await outcomeOf(await deliver(order, { source: 'nobody' })), '404 commands.webhook.source_unknown')
-    const made = await room.rows(`select 1 from concord.commands where ingress = 'webhook'`)
-    assert.equal(made.length, 1)
   })
 })

@@ -1,6 +1,5 @@
 /** Says what a caller may know about an exception: a database that cannot answer now is 503, everything else is 500 with ids only. */
-import { refuse, type Refusal } from '#kernel/refusal'
-import type { RefusalCode } from '#kernel/refusal-codes'
+import { type Refusal, type RefusalCode, refuse } from '#kernel/refusal'
 
 /** `settled`: the server itself said no, so nothing was written. Without its answer a write may have happened. */
 type Answer = {

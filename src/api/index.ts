@@ -1,5 +1,5 @@
 /** The door of the API room. */
-export { type Api, createApi } from './api.ts'
+export { type Api, createApi, describeAllRoutes } from './api.ts'
 export {
   type Answered,
   type ApiDeps,
@@ -14,7 +14,7 @@ export { type EventFeedOptions, openEventFeed } from './domain-event-feed.ts'
 export type { SchedulerApi } from './scheduler-api.ts'
 export { type EventFeed, type FollowEvents, type StreamedEvent, streamEvents } from './event-stream.ts'
 export { judgeFault } from './fault.ts'
-export { describeApi, type OpenApiDocument } from './openapi.ts'
+export { describeApi, formatApi, type OpenApiDocument } from './openapi.ts'
 export { openPageCursors, type PageCursors } from './page-cursor.ts'
 export { type Problem, problemResponse, statusOf, toProblem } from './problem.ts'
 export { answerProblem, type ApiContext, type ApiEnv, principalOf, workspaceOf } from './request-context.ts'

@@ -13,6 +13,8 @@ type Shape = {
   readonly enum?: unknown
   readonly description?: string
 }
+type Reference = { readonly $ref: string }
+type Parameter = { readonly name: string; readonly in: string }
 type Answer = { readonly description?: string; readonly content?: Record<string, { readonly schema?: Shape }> }
 type Operation = {
   readonly operationId: string
@@ -21,7 +23,7 @@ type Operation = {
   readonly security?: readonly unknown[]
   readonly 'x-role'?: string | null
   readonly 'x-workspace'?: boolean
-  readonly parameters?: readonly { readonly name: string; readonly in: string }[]
+  readonly parameters?: readonly Parameter[]
   readonly requestBody?: { readonly required?: boolean; readonly content: Record<string, { readonly schema: Shape }> }
   readonly responses: Record<string, Answer>
 }
@@ -29,14 +31,41 @@ type Document = {
   readonly openapi: string
   readonly tags: readonly { readonly name: string }[]
   readonly paths: Record<string, Record<string, Operation>>
-  readonly components: { readonly schemas: Record<string, Shape> }
+  readonly components: {
+    readonly schemas: Record<string, Shape>
+    readonly parameters: Record<string, Parameter>
+    readonly responses: Record<string, Answer>
+  }
 }
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const document = JSON.parse(readFileSync(`${root}openapi.json`, 'utf8')) as Document
+const committed = Object.values(document.paths).flatMap((methods) => Object.values(methods))
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, operation]) => ({ name: `${method.toUpperCase()} ${path}`, path, operation })),
+  Object.entries(methods).map(([method, operation]) => ({
+    name: `${method.toUpperCase()} ${path}`,
+    path,
+    operation: inlineParts(operation),
+  })),
 )
+
+function inline<T>(part: T | Reference): T {
+  if (!(part instanceof Object && '$ref' in part)) return part
+  const names = part.$ref.split('/').slice(1)
+  const found = names.reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], document)
+  assert.ok(found, part.$ref)
+  return found as T
+}
+
+/** The operation with everything that it refers to but its shapes. */
+function inlineParts(operation: Operation): Operation {
+  const answers = Object.entries(operation.responses)
+  return {
+    ...operation,
+    ...(operation.parameters ? { parameters: operation.parameters.map((parameter) => inline(parameter)) } : {}),
+    responses: Object.fromEntries(answers.map(([status, answer]) => [status, inline(answer)])),
+  }
+}
 const resolve = (shape: Shape): Shape =>
   shape.$ref ? (document.components.schemas[shape.$ref.split('/').at(-1) ?? ''] ?? {}) : shape
 
@@ -96,4 +125,98 @@ test('names on the wire are snake_case', () => {
     for (const field of Object.keys(shape.properties ?? {}))
       assert.match(field, /^[a-z][a-z0-9_]*$/, `${name}.${field}`)
   }
+})
+
+test('problems and shared parameters stand once in the document, and every one of them is used', () => {
+  const parts = committed.flatMap(({ parameters = [], responses }) => [...parameters, ...Object.values(responses)])
+  const refs = new Set(parts.flatMap((part) => ('$ref' in part ? [String(part.$ref)] : [])))
+  const shared = (['parameters', 'responses'] as const).flatMap((kind) =>
+    Object.keys(document.components[kind]).map((name) => `#/components/${kind}/${name}`),
+  )
+  assert.deepEqual([...refs].sort(), shared.sort())
+  const inPlace = parts.filter((part) => !('$ref' in part)).map((part) => JSON.stringify(part))
+  assert.deepEqual(
+    inPlace.filter((part) => part.includes('application/problem+json')),
+    [],
+  )
+  assert.deepEqual(
+    inPlace.filter((part, at) => part.includes('"in":') && inPlace.indexOf(part) !== at),
+    [],
+  )
+})
+
+test('behind its references an operation says what it said before there were any', () => {
+  const problem = (description: string) => ({
+    description,
+    content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+  })
+  const workspace = [
+    {
+      name: 'X-Workspace-ID',
+      in: 'header',
+      required: false,
+      description: 'The workspace, by id.',
+      schema: { type: 'string', example: 'ws_0197f3b2c4d57a8e9b0c1d2e3f405162' },
+    },
+    {
+      name: 'X-Workspace',
+      in: 'header',
+      required: false,
+      description: 'The workspace, by short name.',
+      schema: { type: 'string', example: 'default' },
+    },
+  ]
+  const query = {
+    schema: { type: 'string', description: 'Workspace, where no header names it.', example: 'ws_…' },
+    required: false,
+    description: 'Workspace, where no header names it.',
+    name: 'workspace_id',
+    in: 'query',
+  }
+  const find = (id: string) => operations.find(({ operation }) => operation.operationId === id)?.operation
+  assert.deepEqual(find('removeSchedule')?.parameters, [
+    ...workspace,
+    {
+      schema: { type: 'string', example: 'csched_0197f3b2c4d57a8e9b0c1d2e3f405161' },
+      required: true,
+      name: 'schedule_id',
+      in: 'path',
+    },
+    query,
+  ])
+  assert.deepEqual(find('removeSchedule')?.responses, {
+    204: { description: 'It fires no more.' },
+    400: problem('The request makes no sense as it was sent.'),
+    401: problem('The credential is missing or not valid.'),
+    403: problem('The credential may not do this.'),
+    404: problem('There is no such thing, or not for you.'),
+    409: problem('Not possible in the present state.'),
+    422: problem('A value is not allowed.'),
+    429: problem('Too many requests; Retry-After says when.'),
+    503: problem('The database does not answer; Retry-After says when to ask again.'),
+  })
+  assert.deepEqual(find('listWorkspaces')?.parameters, [
+    {
+      schema: {
+        type: 'integer',
+        minimum: 1,
+        maximum: 500,
+        default: 50,
+        example: 50,
+        description: 'Rows of a page.',
+      },
+      required: false,
+      description: 'Rows of a page.',
+      name: 'limit',
+      in: 'query',
+    },
+    {
+      schema: { type: 'string', description: '`next_cursor` of the page before.' },
+      required: false,
+      description: '`next_cursor` of the page before.',
+      name: 'cursor',
+      in: 'query',
+    },
+    query,
+  ])
 })

@@ -42,7 +42,13 @@ export function describeApi(app: OpenAPIHono<ApiEnv>, version: string): OpenApiD
     ],
   })
   addWorkspaceHeaders(document)
+  shareParts(document)
   return document
+}
+
+/** The committed text: two spaces, and a reference on one line. */
+export function formatApi(document: OpenApiDocument): string {
+  return `${JSON.stringify(document, null, 2).replaceAll(/\{\s+("\$ref": "[^"]+")\s+\}/g, '{ $1 }')}\n`
 }
 
 const WORKSPACE_HEADERS = [
@@ -50,14 +56,18 @@ const WORKSPACE_HEADERS = [
   ['X-Workspace', 'The workspace, by short name.', 'default'],
 ] as const
 
-type Described = { parameters?: unknown[]; 'x-workspace'?: boolean }
+type Parameter = { readonly name: string; readonly in: string }
+type Answer = { readonly content?: Readonly<Record<string, unknown>> }
+type Described = {
+  tags?: readonly string[]
+  parameters?: unknown[]
+  responses?: Record<string, unknown>
+  'x-workspace'?: boolean
+}
 
 /** Every route inside a workspace takes the two headers; the guard reads them, so no route declares them itself. */
 function addWorkspaceHeaders(document: OpenApiDocument): void {
-  const operations = Object.values(document.paths ?? {}).flatMap((path) =>
-    Object.values(path as Record<string, Described>),
-  )
-  for (const operation of operations) {
+  for (const operation of operationsOf(document)) {
     if (!operation['x-workspace']) continue
     const headers = WORKSPACE_HEADERS.map(([name, description, example]) => ({
       name,
@@ -68,4 +78,47 @@ function addWorkspaceHeaders(document: OpenApiDocument): void {
     }))
     operation.parameters = [...headers, ...(operation.parameters ?? [])]
   }
+}
+
+function operationsOf(document: OpenApiDocument): Described[] {
+  return Object.values(document.paths ?? {}).flatMap((path) => Object.values(path as Record<string, Described>))
+}
+
+/** Moves problems, and parameters that two operations share, to the components; each operation refers to them. */
+function shareParts(document: OpenApiDocument): void {
+  const parameters: Record<string, unknown> = {}
+  const responses: Record<string, unknown> = {}
+  const names = nameShared(operationsOf(document))
+  for (const operation of operationsOf(document)) {
+    for (const [status, answer] of Object.entries(operation.responses ?? {})) {
+      if (!(answer as Answer).content?.['application/problem+json']) continue
+      responses[`Problem${status}`] ??= answer
+      operation.responses = { ...operation.responses, [status]: { $ref: `#/components/responses/Problem${status}` } }
+    }
+    operation.parameters &&= operation.parameters.map((parameter) => {
+      const name = names.get(JSON.stringify(parameter))
+      if (name === undefined) return parameter
+      parameters[name] = parameter
+      return { $ref: `#/components/parameters/${name}` }
+    })
+  }
+  document.components = { ...document.components, parameters, responses } as OpenApiDocument['components'] & object
+}
+
+/** The component names of shared parameters: `limit` where several tags use it, `artifacts.artifact_id` where one does. */
+function nameShared(operations: readonly Described[]): Map<string, string> {
+  const uses = new Map<string, string[]>()
+  for (const { parameters, tags } of operations) {
+    for (const parameter of parameters ?? []) {
+      const key = JSON.stringify(parameter)
+      uses.set(key, [...(uses.get(key) ?? []), tags?.[0] ?? ''])
+    }
+  }
+  const names = new Map<string, string>()
+  for (const [key, tags] of uses) {
+    const { name } = JSON.parse(key) as Parameter
+    if (tags.length > 1) names.set(key, new Set(tags).size > 1 ? name : `${tags[0]}.${name}`)
+  }
+  if (new Set(names.values()).size !== names.size) throw new TypeError('two shared parameters have the same name')
+  return names
 }

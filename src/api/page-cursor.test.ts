@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { openPageCursors } from './page-cursor.ts'
-import { parseLimit } from './route-kit.ts'
 
 const cursors = openPageCursors(new Uint8Array(32).fill(1))
 const scope = ['listThings', 'org-1', null, 'state=open']
@@ -43,31 +42,4 @@ test('every edit of a cursor is refused', () => {
   )
   for (const bad of ['', '=', `${cursor}=`, ` ${cursor}`, 'a'.repeat(5_000)])
     assert.equal(cursors.open(scope, bad).ok, false, bad)
-})
-
-test('a limit is a plain decimal from 1 to 500', () => {
-  for (const good of ['1', '9', '50', '499', '500'])
-    assert.deepEqual(parseLimit(good), { ok: true, value: Number(good) })
-  for (const bad of [
-    '0',
-    '-1',
-    '501',
-    '1e9',
-    '1e3',
-    '0x10',
-    'abc',
-    '',
-    ' 1',
-    '1 ',
-    '01',
-    '1.0',
-    '+1',
-    '１',
-    '1000000000',
-    'NaN',
-    '5_0',
-  ]) {
-    const parsed = parseLimit(bad)
-    assert.equal(!parsed.ok && parsed.code, 'limit_range', bad)
-  }
 })

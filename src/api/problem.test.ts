@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type RefusalKind, refusalCodes } from '#kernel/refusal-codes'
-import { refuse } from '#kernel/refusal'
-import { refusalHints } from '#kernel/refusal-hints'
+import { type RefusalCode, type RefusalKind, refuse } from '#kernel/refusal'
+import { refusals } from '#refusals'
 import { judgeFault } from './fault.ts'
 import { problemResponse, statusOf, toProblem } from './problem.ts'
 
@@ -31,8 +30,8 @@ const statuses: Record<RefusalKind, number> = {
 }
 
 test('every refusal code has the status of its kind', () => {
-  for (const [code, kind] of Object.entries(refusalCodes)) {
-    assert.equal(statusOf({ code: code as keyof typeof refusalCodes }), statuses[kind], code)
+  for (const [code, [kind]] of Object.entries(refusals)) {
+    assert.equal(statusOf({ code: code as RefusalCode }), statuses[kind], code)
   }
 })
 
@@ -59,9 +58,9 @@ test('a problem says what, where, what next, and under which ids', async () => {
 })
 
 test('a problem that does not say what next has the next step of its code', () => {
-  for (const code of Object.keys(refusalCodes)) {
-    const { hint } = toProblem(refuse(code as keyof typeof refusalCodes, 'No.'), ids)
-    assert.equal(hint, refusalHints[code as keyof typeof refusalCodes], code)
+  for (const [code, [, next]] of Object.entries(refusals)) {
+    const { hint } = toProblem(refuse(code as RefusalCode, 'No.'), ids)
+    assert.equal(hint, next, code)
   }
 })
 

@@ -16,17 +16,23 @@ const document = {
         tags: ['things'],
         'x-role': 'reader',
         'x-workspace': true,
-        parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'string', example: '"><script>' } }],
+        parameters: [
+          { name: 'id', in: 'path', required: true, schema: { type: 'string', example: '"><script>' } },
+          { $ref: '#/components/parameters/limit' },
+        ],
         responses: {
           200: {
             description: 'A thing',
             content: { 'application/json': { schema: { $ref: '#/components/schemas/Thing' } } },
           },
+          404: { $ref: '#/components/responses/Problem404' },
         },
       },
     },
   },
   components: {
+    parameters: { limit: { name: 'limit', in: 'query', required: false, schema: { type: 'integer' } } },
+    responses: { Problem404: { description: 'Not there' } },
     schemas: {
       Thing: { type: 'object', required: ['a'], properties: { a: { type: 'array', items: { type: 'string' } } } },
     },
@@ -43,6 +49,8 @@ test('the page shows every operation and shape, and nothing of the description b
   assert.ok(html.includes('<a href="#schema-Thing">Thing</a>') && html.includes('id="schema-Thing"'))
   assert.ok(html.includes('Role <code>reader</code>, inside a workspace.'))
   assert.ok(html.includes('list of string'))
+  assert.ok(html.includes('<code>limit</code></th><td>integer'))
+  assert.ok(html.includes('<th scope="row">404</th><td></td><td>Not there</td>'))
   const style = /<style>([\s\S]*?)<\/style>/.exec(html)?.[1] ?? ''
   assert.ok(policy.includes(`style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`))
   assert.ok(policy.includes(`script-src 'sha256-${createHash('sha256').update(script).digest('base64')}'`))

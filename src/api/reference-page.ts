@@ -1,7 +1,39 @@
 /** Renders the API description as one self-contained page: no font, no request to anywhere, and one script that only hides rows. */
 import { createHash } from 'node:crypto'
 import type { OpenApiDocument } from './openapi.ts'
-import { FILTER_SCRIPT } from './reference-filter.ts'
+
+/**
+ * The script of the reference: hides what does not have all the words that were typed, and opens what an anchor names. It reads
+ * and hides elements, writes no markup and asks nobody; the page is whole without it, which is why the box appears only with it.
+ */
+const FILTER_SCRIPT = `(() => {
+const box = document.getElementById('find'), none = document.getElementById('none');
+const entries = [...document.querySelectorAll('[data-entry]')].map((element) => ({ element, text: element.textContent.toLowerCase() }));
+const parts = [...document.querySelectorAll('[data-part]')];
+const filter = () => {
+  const words = box.value.toLowerCase().split(' ').filter(Boolean);
+  let count = 0;
+  for (const { element, text } of entries) {
+    const fits = words.every((word) => text.includes(word));
+    element.hidden = !fits;
+    if (fits) count += 1;
+  }
+  for (const part of parts) part.hidden = words.length > 0 && !part.querySelector('[data-entry]:not([hidden])');
+  none.hidden = count > 0;
+};
+const reveal = () => {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  if (target.closest('[hidden]')) { box.value = ''; filter(); }
+  if (target.tagName === 'DETAILS') target.open = true;
+  target.scrollIntoView();
+};
+box.closest('.find').hidden = false;
+box.addEventListener('input', filter);
+addEventListener('hashchange', reveal);
+filter();
+if (location.hash) reveal();
+})()`
 
 const STYLE = `:root{color-scheme:light dark;--line:light-dark(#d8d8d4,#3a3a38);--soft:light-dark(#f6f6f3,#232321);--link:light-dark(#0b57a4,#8ec5ff)}
 body{font:16px/1.55 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:light-dark(#1c1c1a,#ecece8);background:light-dark(#fff,#181817)}
@@ -18,6 +50,10 @@ h2,h3,details{scroll-margin-top:6rem}[hidden]{display:none!important}
 :focus-visible{outline:3px solid var(--link);outline-offset:2px}.quiet{opacity:.75}`
 
 type Json = Readonly<Record<string, unknown>>
+type Answer = {
+  readonly description?: string
+  readonly content?: Readonly<Record<string, { readonly schema?: Json }>>
+}
 type Operation = {
   readonly operationId?: string
   readonly summary?: string
@@ -25,12 +61,7 @@ type Operation = {
   readonly tags?: readonly string[]
   readonly parameters?: readonly Json[]
   readonly requestBody?: { readonly content?: Readonly<Record<string, { readonly schema?: Json }>> }
-  readonly responses?: Readonly<
-    Record<
-      string,
-      { readonly description?: string; readonly content?: Readonly<Record<string, { readonly schema?: Json }>> }
-    >
-  >
+  readonly responses?: Readonly<Record<string, Answer>>
   readonly 'x-role'?: string | null
   readonly 'x-workspace'?: boolean
 }
@@ -98,13 +129,31 @@ function schema(name: string, shape: Json): string {
   return `<div data-entry><h3 id="schema-${escapeHtml(name)}">${escapeHtml(name)}</h3><p>${prose(shape['description'])}</p>${values}${rows.length > 0 ? `<table>${rows.join('')}</table>` : ''}</div>`
 }
 
+/** The operation with its shared parameters and problems in place of the references to them. */
+function inlineParts({ components }: OpenApiDocument, op: Operation): Operation {
+  const inline = <T>(part: T, shared: object | undefined): T => {
+    const ref = (part as { readonly $ref?: string }).$ref
+    return ref === undefined ? part : ((shared as Record<string, T>)[ref.slice(ref.lastIndexOf('/') + 1)] ?? part)
+  }
+  const answers = Object.entries(op.responses ?? {})
+  return {
+    ...op,
+    parameters: (op.parameters ?? []).map((parameter) => inline(parameter, components?.parameters)),
+    responses: Object.fromEntries(answers.map(([status, answer]) => [status, inline(answer, components?.responses)])),
+  }
+}
+
 /** `origin` is the address under which the reader reached this server. */
 export function referencePage(
   document: OpenApiDocument,
   origin: string,
 ): { readonly html: string; readonly policy: string } {
   const operations = Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
-    Object.entries(item as Record<string, Operation>).map(([method, op]) => ({ method, path, op })),
+    Object.entries(item as Record<string, Operation>).map(([method, op]) => ({
+      method,
+      path,
+      op: inlineParts(document, op),
+    })),
   )
   const sections = (document.tags ?? []).map(({ name, description }) => {
     const own = operations.filter(({ op }) => op.tags?.includes(name))

@@ -1,30 +1,29 @@
 /** The door for outside systems: no credential but a signature over the exact bytes, which is why the body is read here. */
-import { type CommandDeps, receiveWebhook, type WebhookSource } from '#domains/commands'
+import { type CommandDeps, openWebhooks, type WebhookSource } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import { refuse } from '#kernel/refusal'
 import { defaultLimits } from './api-deps.ts'
 import { readBody } from './read-body.ts'
 import { answerProblem } from './request-context.ts'
-import { newRouter } from './route-kit.ts'
+import { newRouter } from './resource.ts'
 
 /** For `publicPaths`: the signature takes the place of a credential. */
 export const webhookPath = '/webhooks/:source'
 
 export function webhookRoutes(world: CommandDeps, sources: readonly WebhookSource[]) {
   const byName = new Map(sources.map((source) => [source.name, source]))
+  const receive = openWebhooks(world)
   const router = newRouter()
   router.post(webhookPath, async (c) => {
     const source = byName.get(c.req.param('source') ?? '')
     if (!source) return answerProblem(c, refuse('commands.webhook.source_unknown', 'There is no such webhook.'))
-    const body = await readBody(c.req.raw, defaultLimits)
-    if (!body.ok) return answerProblem(c, body)
     const delivery = {
       id: c.req.header('webhook-id'),
       timestamp: c.req.header('webhook-timestamp'),
       signature: c.req.header('webhook-signature'),
-      body: body.value,
+      body: await readBody(c.req.raw, defaultLimits),
     }
-    const received = await receiveWebhook(world, source, delivery, c.get('ids'))
+    const received = await receive(source, delivery, c.get('ids'))
     if (!received.ok) return answerProblem(c, received)
     const { value } = received
     switch (value.t) {

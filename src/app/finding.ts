@@ -1,6 +1,6 @@
 /** One thing that `concord doctor` looked at: how it is, and what to do about it. */
 import type { Refusal } from '#kernel/refusal'
-import { hintOf } from '#kernel/refusal-hints'
+import { hintOf } from '#refusals'
 
 export type Finding = {
   readonly check: string

@@ -5,7 +5,7 @@ import { type Config, readConfig, serverAddress } from '#app/config'
 import { version } from '#app/version'
 import { decodeId, idPrefixes } from '#kernel/ids'
 import { accept, type Decision, quote, refuse, type Refusal } from '#kernel/refusal'
-import { isRefusalCode } from '#kernel/refusal-codes'
+import { isRefusalCode } from '#refusals'
 import { homes, type ServerKind, withHint } from './next-hint.ts'
 import type { Cli, Terminal } from './terminal.ts'
 

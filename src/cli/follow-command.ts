@@ -1,7 +1,7 @@
 /** Polls a command until it comes to rest or the timeout ends, and reports every new status. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { kindOf } from '#kernel/refusal-codes'
+import { kindOf } from '#refusals'
 import { openClient } from './client.ts'
 import { type CommandView, isAtRest, nameOf, sayStatus } from './command-view.ts'
 import { withHint } from './next-hint.ts'

@@ -2,7 +2,7 @@
 import process from 'node:process'
 import type { JobReport, Scheduler } from '#app/scheduler'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { hintOf } from '#kernel/refusal-hints'
+import { hintOf } from '#refusals'
 import { showText } from '#kernel/visible-text'
 import {
   type FileFlag,

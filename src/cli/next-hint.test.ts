@@ -1,9 +1,8 @@
 /** What the server refuses ends in words of the command line: verbs and ids, never routes. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { refuse } from '#kernel/refusal'
-import { refusalHints } from '#kernel/refusal-hints'
-import type { RefusalCode } from '#kernel/refusal-codes'
+import { type RefusalCode, refuse } from '#kernel/refusal'
+import { refusals } from '#refusals'
 import { pathOf } from './client.ts'
 import { withHint } from './next-hint.ts'
 
@@ -11,11 +10,11 @@ const ROUTE = /\b(?:GET|POST|PATCH|DELETE) \//
 const ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
 
 test('no route reaches the terminal: every hint that names one has a verb in its place', () => {
-  const codes = (Object.keys(refusalHints) as RefusalCode[]).filter((code) => ROUTE.test(refusalHints[code]))
+  const codes = (Object.keys(refusals) as RefusalCode[]).filter((code) => ROUTE.test(refusals[code][1]))
   assert.ok(codes.length > 10)
   const left = codes.filter((code) => {
     // As it comes from the server, which never leaves the hint out.
-    const { hint = '' } = withHint(refuse(code, 'No.', { hint: refusalHints[code] }), '/elsewhere')
+    const { hint = '' } = withHint(refuse(code, 'No.', { hint: refusals[code][1] }), '/elsewhere')
     return hint === '' || ROUTE.test(hint)
   })
   assert.deepEqual(left, [])

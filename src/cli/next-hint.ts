@@ -1,8 +1,7 @@
 /** Turns the server's hints into the words of the command line: routes become verbs, and some codes get a flag to add. */
 import type { IdKind } from '#kernel/ids'
-import type { Refusal } from '#kernel/refusal'
-import type { RefusalCode } from '#kernel/refusal-codes'
-import { hintOf } from '#kernel/refusal-hints'
+import type { Refusal, RefusalCode } from '#kernel/refusal'
+import { hintOf } from '#refusals'
 
 type Home = { readonly at: string; readonly one: string; readonly list: string }
 

@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import type { Command } from 'commander'
 import { Readable } from 'node:stream'
-import { kindOf, refusalCodes, type RefusalCode } from '#kernel/refusal-codes'
-import { refuse } from '#kernel/refusal'
+import { kindOf, refusals } from '#refusals'
+import { type RefusalCode, refuse } from '#kernel/refusal'
 import { createProgram, exitCodeOf, runProgram } from './program.ts'
 import { formatTable, type Terminal } from './terminal.ts'
 
@@ -159,7 +159,7 @@ describe('answers', () => {
   })
 
   test('every refusal code has an exit code between 64 and 78', () => {
-    for (const code of Object.keys(refusalCodes) as RefusalCode[]) {
+    for (const code of Object.keys(refusals) as RefusalCode[]) {
       const exit = exitCodeOf(refuse(code, 'x'))
       assert.ok(exit >= 64 && exit <= 78, `${code} (${kindOf(code)}) exits ${exit}`)
     }

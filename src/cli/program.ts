@@ -1,8 +1,8 @@
 /** The command tree of `concord`, its exit codes, and usage mistakes that name the nearest right word. */
 import { type Command, CommanderError } from 'commander'
 import { version } from '#app/version'
-import { type Refusal, refuse } from '#kernel/refusal'
-import { kindOf, type RefusalKind } from '#kernel/refusal-codes'
+import { type Refusal, type RefusalKind, refuse } from '#kernel/refusal'
+import { kindOf } from '#refusals'
 import { approvalVerbs } from './approvals.ts'
 import { artifacts } from './artifacts.ts'
 import { commands, commandVerbs } from './commands.ts'

@@ -2,9 +2,8 @@
 import type { Readable } from 'node:stream'
 import { createColors } from 'picocolors'
 import type { Environment } from '#app/config'
-import type { Decision, Refusal } from '#kernel/refusal'
-import type { RefusalCode } from '#kernel/refusal-codes'
-import { hintOf } from '#kernel/refusal-hints'
+import type { Decision, Refusal, RefusalCode } from '#kernel/refusal'
+import { hintOf } from '#refusals'
 import { withShownIds } from '#kernel/shown-ids'
 import { showLine, showText } from '#kernel/visible-text'
 

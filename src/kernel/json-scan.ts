@@ -6,8 +6,7 @@
 import { isFaithfulNumber } from './json-number.ts'
 import { type JsonCursor, readNumber, readString, readWord, skipSpace } from './json-token.ts'
 import { formatPath, isForbiddenKey, type JsonLimits, type JsonStep } from './json-value.ts'
-import { quote, type Refusal, refuse } from './refusal.ts'
-import type { RefusalCode } from './refusal-codes.ts'
+import { quote, type Refusal, type RefusalCode, refuse } from './refusal.ts'
 
 /** What the grammar allows at the cursor. */
 type Awaiting = 'value' | 'value or ]' | 'key' | 'key or }' | 'comma or end'

@@ -11,8 +11,7 @@ import {
   type JsonStep,
   type JsonValue,
 } from './json-value.ts'
-import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
-import type { RefusalCode } from './refusal-codes.ts'
+import { accept, type Decision, quote, type Refusal, type RefusalCode, refuse } from './refusal.ts'
 import { utf8Size } from './utf8-size.ts'
 
 /** An open container: its keys (none for an array) and the next position. */

@@ -6,7 +6,6 @@ describe('page limit', () => {
   for (const [text, limit] of [
     ['1', 1],
     ['500', 500],
-    ['050', 50],
     [undefined, 50],
   ] as const) {
     test(`takes ${text}`, () => assert.deepEqual(parsePageLimit(text), { ok: true, value: limit }))
@@ -14,6 +13,12 @@ describe('page limit', () => {
   for (const text of [
     '',
     '0',
+    '01',
+    '050',
+    '1 ',
+    '１',
+    'NaN',
+    '5_0',
     '-1',
     '501',
     '1000000000',

@@ -1,6 +1,6 @@
 /**
  * The one way to talk to Postgres: a pool whose connections always have error listeners, time limits and keep-alive,
- * named statements for what is hot, Drizzle for what is not, and transactions that retry what Postgres asks to retry.
+ * named statements for what is hot, plain ones for what is not, and transactions that retry what Postgres asks to retry.
  */
 import { callbackify } from 'node:util'
 import pg from 'pg'

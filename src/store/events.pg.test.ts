@@ -5,8 +5,6 @@ import { aCommand, aWorkspace, by, type CommandRow, events } from '#test/concord
 import { openTestDb, type TestDb } from '#test/database'
 import { openDb } from './db.ts'
 import { appendEvents, defineEventLog, type EventDraft, eventIdOf } from './events.ts'
-import { openEventLane } from './lane-events.ts'
-import { flakyDb } from '#test/flaky-db'
 
 type Draft = EventDraft<(typeof events.types)[number]>
 
@@ -138,20 +136,5 @@ describe('appendEvents', () => {
       actor_id: 'system:1',
     })
     await owner.close()
-  })
-
-  test('a lane of events writes each once, also when a connection breaks after the commit', async () => {
-    const flaky = flakyDb(opened.db)
-    const lane = openEventLane(flaky.db, events)
-    const list = Array.from({ length: 500 }, () => anEvent({ traceId: 'trace_lane' }))
-    flaky.breakAfter('append_')
-    const answers = await Promise.all(list.map((event) => lane.append(event)))
-    await lane.close()
-    assert.equal(flaky.broken, 1)
-    assert.ok(answers.every(({ ok }) => ok))
-    const [row] = await opened.db.query<{ count: number }>(
-      `select count(*)::int as count from concord.domain_events where trace_id = 'trace_lane'`,
-    )
-    assert.equal(row?.count, 500)
   })
 })

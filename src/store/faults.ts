@@ -2,8 +2,7 @@
  * What an exception of the driver says about the work: not done, worth doing again, or unknown. Only an answer of the
  * server makes "not done" true; a connection that broke may have committed.
  */
-import type { RefusalCode } from '#kernel/refusal-codes'
-import { type Refusal, refuse } from '#kernel/refusal'
+import { type Refusal, type RefusalCode, refuse } from '#kernel/refusal'
 
 export type Outcome =
   /** The server answered with an error: the transaction is rolled back. */

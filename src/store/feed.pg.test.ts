@@ -13,7 +13,7 @@ import { followFeed } from './feed-follow.ts'
 import { openNotices } from './notices.ts'
 import { compileReadFeed } from './sql/read-feed.ts'
 
-const EVENTS = proofSize(50_000, 1_000_000)
+const EVENTS = proofSize(8_000, 50_000)
 const WRITERS = 8
 const PER_STATEMENT = 5
 
@@ -85,7 +85,7 @@ describe('the feed', () => {
     const writing = writeAll()
     const following = (async () => {
       let after = start
-      // Leaves and comes back with its cursor every few thousand events, as a client with a bad line would.
+      // Leaves and comes back with its cursor every thousand events, as a client with a bad line would.
       while (seen.length < EVENTS) {
         for await (const event of followFeed(opened.db, domainFeed, {
           after,
@@ -95,7 +95,7 @@ describe('the feed', () => {
         })) {
           seen.push(event.event_id)
           after = event.cursor
-          if (seen.length === EVENTS || seen.length % 7_001 === 0) break
+          if (seen.length === EVENTS || seen.length % 1_001 === 0) break
         }
         resumes += 1
       }

@@ -43,9 +43,7 @@ export {
   verifyArchive,
 } from './history/read-archive.ts'
 export { writeArchive } from './history/write-archive.ts'
-export { type EventLane, openEventLane } from './lane-events.ts'
 export { type InsertLane, openInsertLane, refuseInProgress } from './lane-inserts.ts'
-export { openTransitionLane, type TransitionLane } from './lane-transitions.ts'
 export { type Lane, type LaneConfig, openLane } from './lane.ts'
 export {
   migrateDown,
@@ -73,7 +71,7 @@ export {
 } from './outbox.ts'
 export { failpoint, type FailpointName, failpointNames } from './failpoints.ts'
 export { defineLookup, type Lookup, type Scope, scoped } from './scoped.ts'
-export { statement, type Statement } from './statement.ts'
+export { listStatements, statement, type Statement } from './statement.ts'
 export { together } from './together.ts'
 export {
   type LogBinding,
@@ -90,3 +88,4 @@ export {
   type TransitionContext,
   type TransitionResult,
 } from './transition/transition.ts'
+export { storeRefusals } from './refusals.ts'

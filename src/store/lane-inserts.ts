@@ -3,8 +3,7 @@ import { type Decision, type Refusal, refuse } from '#kernel/refusal'
 import type { Db, Sql } from './db.ts'
 import type { EventDraft } from './events.ts'
 import { sqlStateOf } from './faults.ts'
-import { openLane, type Submitted } from './lane.ts'
-import type { TransitionLaneOptions } from './lane-transitions.ts'
+import { type LaneConfig, openLane, type Submitted } from './lane.ts'
 import { checkInsert, insertOnce, type Once, type OnceTable } from './once.ts'
 import { compileFindById, compileInsertMany, type OnceCall, onceBatch } from './sql/insert-once.ts'
 import type { AnyRow } from './transition/stored-machine.ts'
@@ -31,10 +30,14 @@ export function refuseInProgress(error: unknown): Refusal | undefined {
   })
 }
 
+type InsertLaneOptions = Pick<LaneConfig<unknown, unknown>, 'connections' | 'batchMax' | 'queuedMax'> & {
+  readonly onFlushed?: () => void
+}
+
 export function openInsertLane<Row>(
   db: Db,
   table: OnceTable<Row>,
-  { onFlushed, ...options }: TransitionLaneOptions = {},
+  { onFlushed, ...options }: InsertLaneOptions = {},
 ): InsertLane<Row> {
   const batch = compileInsertMany<Row>(table)
   const findById = compileFindById<Row>(table)

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { appendFile, copyFile, rename } from 'node:fs/promises'
 import path from 'node:path'
 import { describe, test } from 'node:test'
+import { setTimeout as wait } from 'node:timers/promises'
 import { KernelFault } from '#kernel/errors'
 import { freshDatabase } from '#test/database'
 import { aMigrationFolder, copyOfMigrations, migrationFileNames, pictureOf } from '#test/migrations'
@@ -176,6 +177,44 @@ drop table two; drop function last_words();
     assert.equal(result.code, 'store.migration.locked')
     assert.match(JSON.stringify(result.facts), /slow-runner/)
     assert.equal((await migrateUp(url)).ok, true)
+  })
+
+  test('an index after the commit: a runner that is cut in between leaves it pending, and the next one makes it whole', async (t) => {
+    const { db, url } = await freshDatabase(t, { migrated: false })
+    assert.equal((await migrateUp(url, { folder: await aMigrationFolder(t, one) })).ok, true)
+    const index = 'create index concurrently one_ix on public.one ((1));'
+    const folder = await aMigrationFolder(t, {
+      ...one,
+      '0002_two.sql': `create table two ();\n-- after commit\n${index}\n-- down\ndrop table two; drop index one_ix;\n`,
+    })
+    const isValid = async () =>
+      (await db.query(`select indisvalid as valid from pg_index where indexrelid = to_regclass('public.one_ix')`))[0]
+    const pending = async () => {
+      const status = await migrationStatus(url, { folder })
+      return status.ok && [status.value.pending, status.value.verdict.ok && status.value.verdict.value]
+    }
+    // A writer of the table holds the build up; meanwhile its session is ended, as by a kill.
+    await db.transaction(async (tx) => {
+      await tx.query('lock table one in row exclusive mode')
+      const cut = assert.rejects(migrateUp(url, { folder }), { code: 'store.migration.failed' })
+      for (let ended: object[] = []; ended.length === 0; await wait(20)) {
+        ended = await db.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()
+             and application_name = 'concord-migrate' and query like 'create index%' and wait_event_type = 'Lock'`,
+        )
+      }
+      await cut
+    })
+    assert.deepEqual(await isValid(), { valid: false })
+    assert.deepEqual(await pending(), [['0002_two'], 'behind'])
+    const runners = await Promise.all(Array.from({ length: 5 }, () => migrateUp(url, { folder })))
+    assert.deepEqual(new Set(runners.map((each) => each.ok && each.value.version)), new Set([2]))
+    assert.deepEqual([await isValid(), await pending()], [{ valid: true }, [[], 'current']])
+    assert.deepEqual(await migrateUp(url, { folder }), { ok: true, value: { steps: [], version: 2 } })
+    assert.deepEqual(await migrateDown(url, { folder, steps: 1 }), {
+      ok: true,
+      value: { steps: ['0002_two'], version: 1 },
+    })
   })
 
   test('a migration that waits too long for a table gives up, so that others do not queue behind it', async (t) => {

@@ -1,17 +1,16 @@
 /**
  * Brings a database to the schema of this code and back. Each migration commits together with its row, so a runner that
  * dies leaves the database between two migrations and the next one carries on; any number of runners may start at once.
- *
- * Drizzle's own migrator skips files that were merged late, does not notice edits and takes no lock.
+ * Indexes that a migration builds after its commit are marked as pending until they are whole; the next runner completes them.
  */
 import type pg from 'pg'
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { outcomeOf } from './faults.ts'
-import { createAppliedTable, forgetApplied, listApplied, recordApplied } from './migrate/applied.ts'
-import { type AppliedMigration, decideKnown, type DownTarget, planDown, planUp } from './migrate/decide.ts'
-import { loadMigrations, type Migration, migrationsFolder } from './migrate/migration-file.ts'
-import { openSession, type SessionLimits, withMigrationLock } from './migrate/session.ts'
+import { createAppliedTable, forgetApplied, listApplied, recordApplied, recordCompleted } from './migrate/applied.ts'
+import { type AppliedMigration, decideKnown, type DownTarget, listPending, planDown, planUp } from './migrate/decide.ts'
+import { type ConcurrentIndex, loadMigrations, type Migration, migrationsFolder } from './migrate/migration-file.ts'
+import { openSession, type SessionLimits, withMigrationLock, withoutLockTimeout } from './migrate/session.ts'
 
 /** A URL, or an open `Db`: its pool may act as another role, so the runner connects by itself, as the login. */
 export type MigrationTarget = string | { readonly config: { readonly url: string } }
@@ -63,7 +62,8 @@ export async function migrationStatus(
   return inSession(target, async (client) => {
     const applied = await listApplied(client)
     const known = decideKnown(files.value, applied)
-    const pending = known.ok ? files.value.slice(known.value.length).map(({ name }) => name) : []
+    const left = known.ok ? [...listPending(files.value, applied), ...files.value.slice(known.value.length)] : []
+    const pending = left.map(({ name }) => name)
     const verdict = known.ok ? accept(pending.length === 0 ? ('current' as const) : ('behind' as const)) : known
     return accept({ version: applied.at(-1)?.number ?? 0, applied, pending, verdict })
   })
@@ -87,22 +87,54 @@ async function migrate(
     const planned = plan(files.value, before)
     // The common start: nothing to do, or no right to do it. Neither needs to wait for anybody.
     if (!planned.ok) return planned
-    if (planned.value.length === 0) return accept({ steps: [], version: before.length })
+    const isComplete = direction === 'down' || listPending(files.value, before).length === 0
+    if (planned.value.length === 0 && isComplete) return accept({ steps: [], version: before.length })
     return withMigrationLock(client, { ...DEFAULT_LIMITS, ...options }, async () => {
       await createAppliedTable(client)
       // Read again: whoever held the lock before us may have done the work.
       const applied = await listApplied(client)
       const steps = plan(files.value, applied)
       if (!steps.ok) return steps
+      const late = direction === 'up' ? listPending(files.value, applied) : []
+      for (const migration of late) await complete(client, migration)
       for (const migration of steps.value) {
         const done = await apply(client, migration, direction)
         if (!done.ok) return done
         options.onStep?.({ name: migration.name, direction })
+        if (direction === 'up') await complete(client, migration)
       }
-      const names = steps.value.map(({ name }) => name)
-      return accept({ steps: names, version: applied.length + (direction === 'up' ? names.length : -names.length) })
+      const count = steps.value.length
+      return accept({
+        steps: [...late, ...steps.value].map(({ name }) => name),
+        version: applied.length + (direction === 'up' ? count : -count),
+      })
     })
   })
+}
+
+/** Builds what follows the commit. Repeated, it keeps a whole index and replaces one that a killed runner left invalid. */
+async function complete(client: pg.Client, migration: Migration): Promise<void> {
+  if (migration.afterCommit.length === 0) return
+  await withoutLockTimeout(client, async () => {
+    for (const index of migration.afterCommit) await buildIndex(client, index)
+  }).catch((error: Error) => {
+    const what = `is applied, but an index that follows its commit is not built; run it again: ${error.message}`
+    const fault = new KernelFault('store.migration.failed', `${migration.name} ${what}`, { migration: migration.name })
+    fault.cause = error
+    throw fault
+  })
+  await recordCompleted(client, migration)
+}
+
+async function buildIndex(client: pg.Client, { schema, name, text }: ConcurrentIndex): Promise<void> {
+  const { rows } = await client.query<{ valid: boolean }>(
+    `select i.indisvalid as valid from pg_index i join pg_class c on c.oid = i.indexrelid
+     join pg_namespace n on n.oid = c.relnamespace where n.nspname = $1 and c.relname = $2`,
+    [schema, name],
+  )
+  if (rows[0]?.valid) return
+  if (rows[0]) await client.query(`drop index concurrently ${schema}.${name}`)
+  await client.query(text)
 }
 
 async function apply(client: pg.Client, migration: Migration, direction: Direction): Promise<Decision<void>> {

@@ -955,6 +955,7 @@ create table public.concord_migrations (
   checksum   text                     not null,
   applied_at timestamp with time zone not null default clock_timestamp(),
   applied_by text                     not null default SESSION_USER,
+  is_pending boolean                  not null default false,
   constraint concord_migrations_pk PRIMARY KEY (number),
   constraint concord_migrations_name_uq UNIQUE (name)
 );

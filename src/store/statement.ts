@@ -1,7 +1,9 @@
 /**
- * A hot statement: named, so that Postgres parses and plans it once per connection (an unnamed one costs 80–110 µs more
- * Postgres CPU per call, an unprepared Drizzle one 2–3 times the client CPU). One statement per file under `sql/`.
+ * A hot statement: named, so that Postgres parses and plans it once per connection. An unnamed one costs 80–110 µs more
+ * Postgres CPU per call.
  */
+import { KernelFault } from '#kernel/errors'
+
 export type Statement<Row> = {
   readonly name: string
   readonly text: string
@@ -9,6 +11,17 @@ export type Statement<Row> = {
   readonly row?: Row
 }
 
+const known = new Map<string, string>()
+
+/** Throws on a name that has another text: a connection would refuse the second one, at its first use. */
 export function statement<Row>(name: string, text: string): Statement<Row> {
+  if ((known.get(name) ?? text) !== text)
+    throw new KernelFault('store.statement.name_taken', `two statements are called ${name}`)
+  known.set(name, text)
   return { name, text }
+}
+
+/** Every statement that was declared so far, for the test that prepares them all. */
+export function listStatements(): readonly Statement<unknown>[] {
+  return [...known].map(([name, text]) => ({ name, text }))
 }

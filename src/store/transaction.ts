@@ -1,9 +1,10 @@
 /**
- * One transaction from its connection to its end: begun again where Postgres asks for it, and whoever set something aside in the hope of a
- * commit is told how it ended.
+ * Runs one transaction: commits what it returns, rolls back when it throws or returns a refusal, retries on serialization failures and
+ * deadlocks, then runs the afterCommit or afterRollback hooks.
  */
 import type pg from 'pg'
 import { KernelFault } from '#kernel/errors'
+import { isRefusal, type Refusal } from '#kernel/refusal'
 import { isSilence, outcomeOf, sqlStateOf } from './faults.ts'
 import { type Sql, sqlOn } from './sql-on.ts'
 
@@ -14,6 +15,13 @@ export interface Tx extends Sql {
   afterCommit(work: () => void): void
   /** Called once when it came to nothing, or nobody knows what became of it: for what was set aside in the hope of a commit. */
   afterRollback(work: () => void): void
+  /** For a refusal that is on record itself: returned from the transaction, it commits what was written. */
+  commitRefusal<R extends Refusal>(refusal: R): R
+  /**
+   * Runs a part that can fail on its own: when it throws or returns a refusal, what it wrote is rolled back and the transaction goes on.
+   * Send nothing else on this transaction while it runs.
+   */
+  savepoint<T>(work: (tx: Tx) => Promise<T>): Promise<T>
 }
 
 const TRANSACTION_ATTEMPTS = 5
@@ -24,27 +32,31 @@ export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClien
     const client = await pool.connect()
     let broken: Error | undefined
     const life: Life = { isOver: false, firstFault: undefined }
-    const committed: (() => void)[] = []
-    const undone: (() => void)[] = []
+    const hooks: Hooks = { committed: [], undone: [] }
+    const rollback = () =>
+      client.query('rollback').catch((fault: Error) => {
+        broken = fault
+      })
     try {
-      const value = await run(client, txOn(whileOpen(client, life), committed, undone))
+      const value = await run(client, txOn(whileOpen(client, life), life, hooks))
       life.isOver = true
+      if (isRefusal(value) && value !== life.committed) {
+        await rollback()
+        callEach(hooks.undone)
+        return value
+      }
       const { command } = await client.query('commit')
       // A transaction with a failed statement answers COMMIT with ROLLBACK, and without an error.
       if (command !== 'COMMIT') throw new KernelFault('store.transaction.rolled_back', 'a failed statement was ignored')
-      callEach(committed)
+      callEach(hooks.committed)
       return value
     } catch (caught) {
       life.isOver = true
       const error = causeOf(caught, life)
       // A connection that still owes an answer would make the rollback wait as long again.
       if (isSilence(error)) broken = error
-      else {
-        await client.query('rollback').catch((fault: Error) => {
-          broken = fault
-        })
-      }
-      callEach(undone)
+      else await rollback()
+      callEach(hooks.undone)
       if (attempt < TRANSACTION_ATTEMPTS && outcomeOf(error) === 'again') continue
       throw error
     } finally {
@@ -53,7 +65,8 @@ export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClien
   }
 }
 
-type Life = { isOver: boolean; firstFault: unknown }
+type Life = { isOver: boolean; firstFault: unknown; committed?: Refusal }
+type Hooks = { readonly committed: (() => void)[]; readonly undone: (() => void)[] }
 
 /**
  * The connection until the end of the transaction. Of several statements that were sent together one fails, and whoever goes on in another
@@ -81,13 +94,58 @@ function causeOf(error: unknown, { firstFault }: Life): unknown {
   return sqlStateOf(error) === AFTER_FAULT ? (firstFault ?? error) : error
 }
 
-function txOn(client: pg.PoolClient, committed: (() => void)[], undone: (() => void)[]): Tx {
+function txOn(client: pg.PoolClient, life: Life, hooks: Hooks, depth = 0): Tx {
   return Object.assign(sqlOn(client), {
     inTransaction: true as const,
-    afterCommit: (work: () => void) => void committed.push(work),
-    afterRollback: (work: () => void) => void undone.push(work),
+    afterCommit: (work: () => void) => void hooks.committed.push(work),
+    afterRollback: (work: () => void) => void hooks.undone.push(work),
+    commitRefusal<R extends Refusal>(refusal: R): R {
+      life.committed = refusal
+      return refusal
+    },
+    savepoint: <T>(work: (tx: Tx) => Promise<T>) => inSavepoint(client, { life, hooks }, depth + 1, work),
   })
 }
+
+async function inSavepoint<T>(
+  client: pg.PoolClient,
+  outer: { readonly life: Life; readonly hooks: Hooks },
+  depth: number,
+  work: (tx: Tx) => Promise<T>,
+): Promise<T> {
+  const name = `concord_${depth}`
+  const life: Life = { isOver: false, firstFault: undefined }
+  const hooks: Hooks = { committed: [], undone: [] }
+  const rollback = async () => {
+    await client.query(`rollback to savepoint ${name}; release savepoint ${name}`)
+    // The transaction is sound again: a later fault has its own cause.
+    outer.life.firstFault = undefined
+    callEach(hooks.undone)
+  }
+  await client.query(`savepoint ${name}`)
+  let value: T
+  try {
+    value = await work(txOn(whileOpen(client, life), life, hooks, depth))
+  } catch (caught) {
+    life.isOver = true
+    const error = causeOf(caught, life)
+    const isForWhole = isSilence(error) || outcomeOf(error) === 'again'
+    // Postgres asks for the whole transaction again, or the connection is gone: the savepoint cannot help.
+    if (isForWhole || !(await rollback().then(always, never))) outer.hooks.undone.push(...hooks.undone)
+    throw error
+  }
+  life.isOver = true
+  if (isRefusal(value) && value !== life.committed) await rollback()
+  else {
+    await client.query(`release savepoint ${name}`)
+    outer.hooks.committed.push(...hooks.committed)
+    outer.hooks.undone.push(...hooks.undone)
+  }
+  return value
+}
+
+const always = () => true
+const never = () => false
 
 /** The end stands, whatever these do: what they would have hurried along happens a little later without them. */
 function callEach(works: readonly (() => void)[]): void {

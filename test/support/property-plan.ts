@@ -4,6 +4,8 @@
 const CI_SEED = 20_261_115
 /** fast-check keeps seeds and counts in 32 bits. */
 const MOST = 2 ** 31 - 1
+/** Runs of one property in the quick tier. The number that a property names itself is for the long one. */
+const QUICK_RUNS = 100
 
 export type PropertyPlan =
   | {
@@ -12,6 +14,8 @@ export type PropertyPlan =
       readonly seed?: number
       /** How many times as many runs as a property asks for. */
       readonly times: number
+      /** True in the chaos tier, and where somebody asks for more runs. */
+      readonly isLong: boolean
       readonly says: string
     }
   | { readonly ok: false; readonly says: string }
@@ -21,14 +25,23 @@ export function planProperties(env: Readonly<Record<string, string | undefined>>
   const times = wholeNumber(runs)
   if (times === undefined || times < 1)
     return { ok: false, says: `CONCORD_PROPERTY_RUNS=${runs}: give a whole number from 1 to ${MOST}` }
-  const harder = times === 1 ? '' : `, ${times} times the runs that each asks for`
+  const isLong = times > 1 || env['CONCORD_PROOF'] === 'long'
+  const size = !isLong
+    ? `, at most ${QUICK_RUNS} runs each`
+    : times > 1
+      ? `, ${times} times the runs that each asks for`
+      : ''
   const asked = env['CONCORD_PROPERTY_SEED'] ?? (env['CI'] === 'true' ? String(CI_SEED) : 'random')
   if (asked === 'random')
-    return { ok: true, times, says: `properties: random seeds, a failure prints its own${harder}` }
+    return { ok: true, times, isLong, says: `properties: random seeds, a failure prints its own${size}` }
   const seed = wholeNumber(asked)
   if (seed === undefined)
     return { ok: false, says: `CONCORD_PROPERTY_SEED=${asked}: give a whole number of 32 bits, or random` }
-  return { ok: true, seed, times, says: `properties: CONCORD_PROPERTY_SEED=${seed}${harder}` }
+  return { ok: true, seed, times, isLong, says: `properties: CONCORD_PROPERTY_SEED=${seed}${size}` }
+}
+
+export function runsOf({ times, isLong }: { times: number; isLong: boolean }, asked: number): number {
+  return isLong ? times * asked : Math.min(asked, QUICK_RUNS)
 }
 
 function wholeNumber(text: string): number | undefined {

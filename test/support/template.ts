@@ -19,7 +19,8 @@ const PREFIX = 'concord_template_'
 const KEPT = 5
 
 async function migrationsHash(): Promise<string> {
-  const hash = createHash('sha256')
+  // The runner's own table comes from this file.
+  const hash = createHash('sha256').update(await readFile(path.join(folder, '../migrate/applied.ts')))
   for (const name of (await readdir(folder, { recursive: true })).sort()) {
     if (name.endsWith('.sql'))
       hash

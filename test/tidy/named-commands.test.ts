@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
-import { refusalHints } from '#kernel/refusal-hints'
+import { refusals } from '#refusals'
 import { assertFindings, assertTidy, type Finding } from './finding.ts'
 import { checkNamedCommands, helpPin, readHelp } from './named-commands.ts'
 import { plantTree, readTree } from './tree.ts'
@@ -43,7 +43,7 @@ describe('named commands', () => {
         Object.keys(verbs).map((verb) => `${verb.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '{}')}`),
       ),
     )
-    const findings = Object.entries(refusalHints).flatMap(([code, hint]): Finding[] =>
+    const findings = Object.entries(refusals).flatMap(([code, [, hint]]): Finding[] =>
       [...hint.matchAll(/\b(GET|POST|PATCH|DELETE) \/[\w/{}.-]*[\w}]/g)]
         .filter(([route]) => !known.has(route.replaceAll(/\{\w+\}/g, '{}')))
         .map(([route]) => ({ path: code, problem: `names ${route}, which does not exist` })),

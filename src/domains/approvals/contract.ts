@@ -1,5 +1,6 @@
 /** The shapes that cross the edge of this room: what a person sees of an approval, and what it answers. */
 import { z } from 'zod'
+import { idView, orNull, textView, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
@@ -13,14 +14,8 @@ import type { NextStep } from './decide-vote.ts'
 import type { BlockedApprovals } from './find-blocked.ts'
 import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
 
-const APPROVAL_ID = 'appr_0197f3b2c4d57a8e9b0c1d2e3f405165'
-const COMMAND_ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405166'
-const USER_ID = 'user_0197f3b2c4d57a8e9b0c1d2e3f405163'
 const HASH = '6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b'
 
-const text = (example: string, description: string) => z.string().meta({ example, description })
-const time = (description: string) =>
-  z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
 const json = (description: string) => z.record(z.string(), z.unknown()).meta({ description })
 
 export const approvalStatus = z.enum(statesOf(approvalMachine)).meta({ id: 'ApprovalStatus', example: 'pending' })
@@ -28,8 +23,8 @@ export const approvalStatus = z.enum(statesOf(approvalMachine)).meta({ id: 'Appr
 const blockedView = z
   .object({
     code: z.enum(blockCodes).meta({ example: 'role_without_members', description: 'Stable.' }),
-    reason: text('Nobody who may decide here has the role finance.', 'What is wrong.'),
-    hint: text('give somebody the role: concord people grant <name> finance.', 'What to do about it.'),
+    reason: textView('Nobody who may decide here has the role finance.', 'What is wrong.'),
+    hint: textView('give somebody the role: concord people grant <name> finance.', 'What to do about it.'),
     possible: z.int().meta({ example: 0, description: 'How many persons could still approve.' }),
     required: z.int().meta({ example: 1, description: 'How many more approvals are needed.' }),
   })
@@ -37,18 +32,15 @@ const blockedView = z
 
 export const approvalView = z
   .object({
-    approval_id: text(APPROVAL_ID, 'The approval.'),
-    command_id: text(COMMAND_ID, 'The command that waits for it.'),
-    domain_effect_id: text(
-      'eff_0197f3b2c4d57a8e9b0c1d2e3f405167',
-      'The one effect it is about, if it is about one.',
-    ).nullable(),
-    approval_type: text('command_approval', 'Its kind.'),
+    approval_id: idView('approval', 'The approval.'),
+    command_id: idView('command', 'The command that waits for it.'),
+    domain_effect_id: idView('effect', 'The one effect it is about, if it is about one.').nullable(),
+    approval_type: textView('command_approval', 'Its kind.'),
     status: approvalStatus,
-    requested_by: text(USER_ID, 'Who asks.'),
-    requested_by_name: text('local:ana', 'What people call who asks.').nullable(),
-    approver: text('role:finance', 'Who is asked: a person or an org role.'),
-    approver_name: text('local:dora', 'What people call who is asked; null for a role.').nullable(),
+    requested_by: idView('user', 'Who asks.'),
+    requested_by_name: textView('local:ana', 'What people call who asks.').nullable(),
+    approver: textView('role:finance', 'Who is asked: a person or an org role.'),
+    approver_name: textView('local:dora', 'What people call who is asked; null for a role.').nullable(),
     approvers: z.array(z.string()).meta({ example: [], description: 'Named persons who may decide too.' }),
     approver_roles: z
       .array(z.string())
@@ -63,15 +55,15 @@ export const approvalView = z
       .meta({ example: { approved: 'Run it as shown.' }, description: 'What each decision means.' }),
     reason_required: z.array(z.enum(decisionValues)).meta({ description: 'Decisions that need a reason.' }),
     edits_allowed: z.boolean().meta({ description: 'Whether arguments may be changed with the approval.' }),
-    payload_hash: text(HASH, 'Send it along to decide about exactly this.'),
+    payload_hash: textView(HASH, 'Send it along to decide about exactly this.'),
     packet: json('What to look at: eight items, hidden characters made visible.'),
-    expires_at: time('Without a decision by then it is refused; null never expires.').nullable(),
-    created_at: time('When it was asked.'),
-    decided_at: time('When it was decided.').nullable(),
-    decided_by: text(USER_ID, 'Who decided.').nullable(),
-    decided_by_name: text('local:dora', 'What people call who decided.').nullable(),
-    decision_reason: text('Within the budget.', 'The reason that was given, or why it was closed.').nullable(),
-    superseded_by: text(APPROVAL_ID, 'The approval that took its place.').nullable(),
+    expires_at: timeView('Without a decision by then it is refused; null never expires.').nullable(),
+    created_at: timeView('When it was asked.'),
+    decided_at: timeView('When it was decided.').nullable(),
+    decided_by: idView('user', 'Who decided.').nullable(),
+    decided_by_name: textView('local:dora', 'What people call who decided.').nullable(),
+    decision_reason: textView('Within the budget.', 'The reason that was given, or why it was closed.').nullable(),
+    superseded_by: idView('approval', 'The approval that took its place.').nullable(),
     blocked_by: blockedView.nullable().meta({
       description: 'Why nobody, or too few, can decide it as things are; null: somebody can. It goes with its cause.',
     }),
@@ -118,8 +110,6 @@ export const resolvedApprovalView = approvalView
 export type ApprovalView = z.infer<typeof approvalView>
 export type ApprovalDetailView = z.infer<typeof approvalDetailView>
 export type ResolvedApprovalView = z.infer<typeof resolvedApprovalView>
-
-const orNull = <T, V>(value: T | null, show: (value: T) => V): V | null => (value === null ? null : show(value))
 
 /** Everybody whom the views of these name, to look their names up once. */
 export function personsNamed(approvals: readonly StoredApproval[]): readonly string[] {

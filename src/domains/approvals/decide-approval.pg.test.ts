@@ -129,6 +129,7 @@ describe('deciding', () => {
     for (const decider of [named, beside, board]) {
       const approval = await room.ask({ approver: named.userId, approvers: [beside.userId], approverRoles: ['board'] })
       accepted(await room.decide(approval, { ...decider, orgRoles: decider === board ? ['board'] : [] }, 'approved'))
+      assert.equal((await room.read(approval)).status, 'approved')
     }
   })
 
@@ -136,6 +137,7 @@ describe('deciding', () => {
     const content = { ...aContent(), arguments: { booking_draft_id: 'b1', hotel_name: 'Ritz' } }
     const approval = await room.ask({ approvalType: 'hotel_booking_approval', content })
     accepted(await room.decide(approval, room.requester, 'approved'))
+    assert.equal((await room.read(approval)).status, 'approved')
   })
 
   test('[SEC-08] an approval of another tenant does not exist, by id with either workspace', async () => {

@@ -1,8 +1,8 @@
 /** A person decides: once, in time, about exactly what was shown; the command's own move commits with it. */
 import { byPrincipal } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
-import { type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { type Db, failpoint, type Tx } from '#store'
+import { type Decision, refuse } from '#kernel/refusal'
+import { failpoint, type Tx } from '#store'
 import { approveWithEdits } from './approve-with-edits.ts'
 import { findApproval } from './approval-repository.ts'
 import type { Decider } from './approver.ts'
@@ -31,18 +31,21 @@ export async function decideApproval(
   const known = await findApproval(deps.db, input.workspaceId, input.approvalId)
   if (!known) return refuse('row.not_found', 'there is no such approval')
   const look = (tx: Tx) => lockSubject(tx, deps, known)
-  const decided = await orNothing(deps.db, look, async (tx, { payloadHash, ...locked }) => {
-    const approval =
-      locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
-    const vote = decideVote(approval, decider, input, locked.at)
-    if (!vote.ok) return vote
-    if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
-    const ballot = { approval, vote: vote.value, locked, decider, by: byPrincipal(decider, input.traceId) }
-    if (input.edits !== undefined) return approveWithEdits(tx, deps, ballot, input.edits)
-    const cast = await castBallot(tx, deps, ballot)
-    await failpoint('approvals.decision_written')
-    return cast
-  })
+  const decided = await deps.db.transactionFrom(
+    look,
+    async (tx, { payloadHash, ...locked }): Promise<Decision<Decided>> => {
+      const approval =
+        locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
+      const vote = decideVote(approval, decider, input, locked.at)
+      if (!vote.ok) return vote
+      if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
+      const ballot = { approval, vote: vote.value, locked, decider, by: byPrincipal(decider, input.traceId) }
+      if (input.edits !== undefined) return approveWithEdits(tx, deps, ballot, input.edits)
+      const cast = await castBallot(tx, deps, ballot)
+      await failpoint('approvals.decision_written')
+      return cast
+    },
+  )
   await failpoint('approvals.decision_committed')
   return decided
 }
@@ -50,32 +53,4 @@ export async function decideApproval(
 /** One that was replaced is not among those that still count. */
 async function reread(tx: Tx, known: StoredApproval): Promise<StoredApproval> {
   return (await findApproval(tx, known.workspace_id, known.approval_id)) ?? known
-}
-
-class Refused extends Error {
-  readonly refusal: Refusal
-
-  constructor(refusal: Refusal) {
-    super(refusal.reason)
-    this.name = 'Refused'
-    this.refusal = refusal
-  }
-}
-
-/** A transaction whose refusal leaves nothing behind, whatever the owner wrote before it said no. */
-async function orNothing<Seen, T>(
-  db: Db,
-  look: (tx: Tx) => Promise<Seen>,
-  work: (tx: Tx, seen: Seen) => Promise<Decision<T>>,
-): Promise<Decision<T>> {
-  try {
-    return await db.transactionFrom(look, async (tx, seen) => {
-      const decision = await work(tx, seen)
-      if (!decision.ok) throw new Refused(decision)
-      return decision
-    })
-  } catch (error) {
-    if (error instanceof Refused) return error.refusal
-    throw error
-  }
 }

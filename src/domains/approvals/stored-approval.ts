@@ -1,6 +1,7 @@
 /** An approval as the database has it: the row, what was asked, and the contract of its type as it was when it was asked. */
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import type { ApprovalState } from '#kernel/machines/approval'
+import type { RowOf } from '#store/rows'
 import type { ApprovedContent } from './approval-hash.ts'
 
 /** What a person may answer, in the words of the wire. */
@@ -88,27 +89,7 @@ export type ReviewPacket = {
   readonly hidden_characters: readonly string[]
 }
 
-export type StoredApproval = {
-  readonly approval_id: string
-  readonly command_id: string
-  readonly requested_by: string
-  readonly approver: string
-  readonly approval_type: string
-  readonly request_payload: RequestPayload
-  readonly review_packet: ReviewPacket
-  readonly status: ApprovalState
-  readonly expires_at: Date | null
-  readonly created_at: Date
-  readonly decided_at: Date | null
-  readonly workspace_id: string
-  readonly decided_by: string | null
-  readonly decision_reason: string | null
-  readonly idempotency_key: string | null
-  readonly payload_hash: string
-  readonly self_decision_allowed: boolean
-  readonly superseded_by: string | null
-  readonly approvals_required: number
-  readonly approver_roles: readonly string[]
-  readonly approved_by: readonly string[]
-  readonly domain_effect_id: string | null
-}
+export type StoredApproval = RowOf<
+  'concord.approvals',
+  { readonly request_payload: RequestPayload; readonly review_packet: ReviewPacket }
+>

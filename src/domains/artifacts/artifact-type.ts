@@ -3,8 +3,7 @@ import { z } from 'zod'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { didYouMean } from '#kernel/nearest'
 import type { JsonObject } from '#kernel/json-value'
-import type { ArtifactVisibility } from '#store/schema/artifacts'
-import { artifactVisibilities } from '#store/schema/artifacts'
+import { artifactVisibilities, type ArtifactVisibility } from './artifact-row.ts'
 import { type SourceKind, sourceKinds } from './artifact-row.ts'
 
 /** From the freest to the strictest, in the words that commands use for payload fields. */

@@ -1,54 +1,50 @@
 /** The shapes that cross the edge of this room: an artifact, its lineage, and what is said about it. */
 import { z } from 'zod'
+import { idView, orNull, textView, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { nextStates, statesOf } from '#kernel/machine'
 import { artifactMachine } from '#kernel/machines/artifact'
 import { isUuid } from '#kernel/uuid'
-import { artifactVisibilities } from '#store/schema/artifacts'
+import { artifactVisibilities } from './artifact-row.ts'
 import { sourceKinds, type StoredArtifact } from './artifact-row.ts'
 import { contentClasses } from './artifact-type.ts'
 import { nodeKinds } from './read-lineage.ts'
-
-const ARTIFACT_ID = 'art_0197f3b2c4d57a8e9b0c1d2e3f405180'
-const text = (example: string, description: string) => z.string().meta({ example, description })
-const time = (description: string) =>
-  z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
 
 export const artifactStatus = z.enum(statesOf(artifactMachine)).meta({ id: 'ArtifactStatus', example: 'ready' })
 
 export const artifactView = z
   .object({
-    artifact_id: text(ARTIFACT_ID, 'The artifact.'),
-    artifact_type: text('report', 'Its kind.'),
-    title: text('Revenue of May', 'What it is called.').nullable(),
+    artifact_id: idView('artifact', 'The artifact.'),
+    artifact_type: textView('report', 'Its kind.'),
+    title: textView('Revenue of May', 'What it is called.').nullable(),
     version: z.int().meta({ example: 1, description: 'One more than the artifact that it replaced.' }),
     status: artifactStatus,
     next: z.array(artifactStatus).meta({ example: ['published'], description: 'Where it can go from here.' }),
-    command_id: text('cmd_0197f3b2c4d57a8e9b0c1d2e3f405170', 'The command that made it.'),
-    domain_effect_id: text('eff_0197f3b2c4d57a8e9b0c1d2e3f405167', 'The effect that made it.').nullable(),
-    agent_run_id: text('agent_0197f3b2c4d57a8e9b0c1d2e3f405168', 'The agent run that made it.').nullable(),
-    created_by: text('user_0197f3b2c4d57a8e9b0c1d2e3f405163', 'Who asked for it.'),
-    created_at: time('When it was made.'),
-    checksum: text(`sha256:${'0'.repeat(64)}`, 'SHA-256 of the content.'),
-    content_type: text('text/plain; charset=utf-8', 'What the content is.'),
+    command_id: idView('command', 'The command that made it.'),
+    domain_effect_id: idView('effect', 'The effect that made it.').nullable(),
+    agent_run_id: idView('agent_run', 'The agent run that made it.').nullable(),
+    created_by: idView('user', 'Who asked for it.'),
+    created_at: timeView('When it was made.'),
+    checksum: textView(`sha256:${'0'.repeat(64)}`, 'SHA-256 of the content.'),
+    content_type: textView('text/plain; charset=utf-8', 'What the content is.'),
     size_bytes: z.int().meta({ example: 161, description: 'Its size.' }),
-    file_name: text('report.txt', 'The name under which it is handed out.'),
+    file_name: textView('report.txt', 'The name under which it is handed out.'),
     visibility: z.enum(artifactVisibilities).meta({ example: 'workspace' }),
     data_class: z.enum(contentClasses).meta({ example: 'internal' }),
-    published_to: text('finance@example.com', 'Where it was published last.').nullable(),
+    published_to: textView('finance@example.com', 'Where it was published last.').nullable(),
     publications: z
       .array(
         z.object({
-          destination: text('finance@example.com', 'Where to.'),
-          command_id: text('cmd_0197f3b2c4d57a8e9b0c1d2e3f405170', 'The command that published it there.').nullable(),
-          published_at: time('When.').nullable(),
+          destination: textView('finance@example.com', 'Where to.'),
+          command_id: idView('command', 'The command that published it there.').nullable(),
+          published_at: timeView('When.').nullable(),
         }),
       )
       .meta({ description: 'Every place where it is published now, oldest first.' }),
-    superseded_by: text(ARTIFACT_ID, 'The version that took its place.').nullable(),
-    retain_until: time('When retention takes its content; null never does.').nullable(),
-    hold_reason: text('An audit is under way.', 'Why retention does not.').nullable(),
+    superseded_by: idView('artifact', 'The version that took its place.').nullable(),
+    retain_until: timeView('When retention takes its content; null never does.').nullable(),
+    hold_reason: textView('An audit is under way.', 'Why retention does not.').nullable(),
     has_content: z.boolean().meta({ description: 'False once retention has taken it.' }),
     sources: z
       .array(z.object({ kind: z.enum(sourceKinds), id: z.string() }))
@@ -60,7 +56,7 @@ export type ArtifactView = z.infer<typeof artifactView>
 
 export const lineageView = z
   .object({
-    root: text(ARTIFACT_ID, 'The artifact that was asked about.'),
+    root: idView('artifact', 'The artifact that was asked about.'),
     nodes: z.array(
       z.object({
         id: z.string(),
@@ -80,15 +76,13 @@ export const publishBody = z
     destination: z
       .string()
       .regex(/^[\w.:+@-]{1,200}$/, 'an address such as finance@example.com, or internal')
-      .meta({ example: 'finance@example.com', description: 'Where to; outside the house somebody is asked.' }),
+      .meta({ example: 'finance@example.com', description: 'Where to; outside the organisation somebody is asked.' }),
   })
   .meta({ id: 'PublishArtifact' })
 
 export const reasonBody = z
   .strictObject({ reason: z.string().min(1).max(500).optional().meta({ example: 'An audit is under way.' }) })
   .meta({ id: 'ArtifactReason' })
-
-const orNull = <T, V>(value: T | null, show: (value: T) => V): V | null => (value === null ? null : show(value))
 
 export function toArtifactView(artifact: StoredArtifact): ArtifactView {
   const { title, file_name, type_version: _version, data_class, ...metadata } = artifact.metadata

@@ -3,7 +3,7 @@ import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import type { CommandState } from '#kernel/machines/command'
 import type { EffectState } from '#kernel/machines/effect'
-import type { CancellationMode, IngressType, Reversibility } from '#store/schema/commands'
+import type { CancellationMode, IngressType, Reversibility } from './catalog/closed-lists.ts'
 import type { ExecutionPlan } from './plan.ts'
 
 /** Who asked, and under which trace; the credential's facts as they were at submit. */

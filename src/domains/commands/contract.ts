@@ -2,7 +2,8 @@
 import type { JsonObject } from '#kernel/json-value'
 import { handedOnIds, withShownIds, withShownTarget } from '#kernel/shown-ids'
 import { z } from 'zod'
-import { idField, type Names } from '#domains/identity'
+import { exampleId, idField, idView, orNull, textView, timeView } from '#contract'
+import type { Names } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { statesOf } from '#kernel/machine'
@@ -15,9 +16,7 @@ import type { HistoryEvent } from './explain-command.ts'
 import { nextMoves } from './next-moves.ts'
 import { describeStanding } from './standing.ts'
 import { taskOf } from './task-of.ts'
-import { name, time } from './view-fields.ts'
 
-const COMMAND_ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
 // The machine's own list, in its order; zod wants to see that it is not empty.
 const states = statesOf(commandMachine) as [CommandState, ...CommandState[]]
 export const commandStatus = z.enum(states).meta({ id: 'CommandStatus', example: 'succeeded' })
@@ -40,7 +39,7 @@ export const submitCommandBody = z
     depends_on: z
       .array(
         z.strictObject({
-          command_id: idField('command').meta({ type: 'string', example: COMMAND_ID }),
+          command_id: idField('command'),
           required_status: commandStatus.optional(),
           propagate_cancellation: z.boolean().optional(),
         }),
@@ -48,7 +47,7 @@ export const submitCommandBody = z
       .max(100)
       .optional()
       .meta({
-        example: [{ command_id: COMMAND_ID }],
+        example: [{ command_id: exampleId('command') }],
         description: 'Commands that must be where they are required before this one runs.',
       }),
   })
@@ -56,7 +55,7 @@ export const submitCommandBody = z
 
 export const submittedView = z
   .object({
-    command_id: z.string().meta({ example: COMMAND_ID }),
+    command_id: idView('command'),
     state: commandStatus,
     status: commandStatus,
     trace_id: z.string().meta({ example: 'trace_4bf92f3577b34da6a3ce929d0e0e4736' }),
@@ -72,13 +71,13 @@ const nextMoveView = z
 
 export const commandView = z
   .object({
-    command_id: z.string().meta({ example: COMMAND_ID }),
+    command_id: idView('command'),
     command_type: z.string().meta({ example: 'generate_report' }),
     task_name: z.string().nullable(),
     state: commandStatus,
     status: commandStatus,
     requested_by: z.string(),
-    requested_by_name: name('What people call them.'),
+    requested_by_name: textView('local:dora', 'What people call them.').nullable(),
     ingress: z.string().meta({ example: 'user_request' }),
     payload: payload.meta({ description: 'Without card data; secrets are references.' }),
     result: z.unknown(),
@@ -96,9 +95,9 @@ export const commandView = z
       .nullable()
       .meta({ example: 'the decision of a person', description: 'What it waits for, in words.' }),
     trace_id: z.string(),
-    created_at: time('When it was recorded.'),
-    updated_at: time('When it last changed.'),
-    completed_at: time('When it ended.').nullable(),
+    created_at: timeView('When it was recorded.'),
+    updated_at: timeView('When it last changed.'),
+    completed_at: timeView('When it ended.').nullable(),
     next: z.array(nextMoveView),
   })
   .meta({ id: 'Command', description: 'A governed request and where it stands.' })
@@ -117,8 +116,8 @@ export const effectView = z
     compensates_effect_id: z.string().nullable(),
     declared_compensation: z.string().nullable(),
     reversibility: z.string().nullable(),
-    run_after: time('When a failed attempt is repeated.').nullable(),
-    completed_at: time('When its outcome was recorded.').nullable(),
+    run_after: timeView('When a failed attempt is repeated.').nullable(),
+    completed_at: timeView('When its outcome was recorded.').nullable(),
   })
   .meta({ id: 'Effect', description: 'One action on the outside world.' })
 
@@ -131,7 +130,7 @@ export const eventView = z
     actor: z.string(),
     trace_id: z.string(),
     payload: z.record(z.string(), z.unknown()),
-    created_at: time('When it happened.'),
+    created_at: timeView('When it happened.'),
   })
   .meta({ id: 'DomainEvent', description: 'One fact, written with the change that made it.' })
 
@@ -165,8 +164,6 @@ export type StoredEvent = HistoryEvent & {
   readonly trace_id: string
 }
 
-const orNull = (at: Date | null) => (at === null ? null : formatInstant(at))
-
 export function toCommandView(
   catalog: Catalog,
   found: CommandWithEffects,
@@ -195,7 +192,7 @@ export function toCommandView(
     trace_id: command.context.trace_id,
     created_at: formatInstant(command.created_at),
     updated_at: formatInstant(command.updated_at),
-    completed_at: orNull(command.completed_at),
+    completed_at: orNull(command.completed_at, formatInstant),
     next: nextMoves(found, task?.type, task?.spec.max_attempts ?? 1).map(({ action, by, what }) => ({
       action,
       by: [...by],
@@ -219,8 +216,8 @@ export function toEffectView(effect: StoredEffect): z.infer<typeof effectView> {
     compensates_effect_id: of === null ? null : encodeId('effect', of),
     declared_compensation: effect.declared_compensation,
     reversibility: effect.reversibility,
-    run_after: orNull(effect.run_after),
-    completed_at: orNull(effect.completed_at),
+    run_after: orNull(effect.run_after, formatInstant),
+    completed_at: orNull(effect.completed_at, formatInstant),
   }
 }
 

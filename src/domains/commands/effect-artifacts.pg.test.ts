@@ -67,7 +67,7 @@ describe('artifacts of effects', () => {
     await commands.settle(commandId)
   }
 
-  test('[PER-04] the row is committed with the outcome of its effect, under the id that the result names', async () => {
+  test('the part of row PER-04 about artifacts: the row is committed with the outcome of its effect, under the id that the result names', async () => {
     const id = await note({ text: 'hello' })
     assert.equal(await commands.settle(id), 'succeeded')
     const { artifact_id } = await resultOf(id)
@@ -122,7 +122,7 @@ describe('artifacts of effects', () => {
     assert.equal((await findArtifact(room.db, workspaceId, second.artifact_id))?.version, 2)
   })
 
-  test('[ART-06] inside the house it is published at once; outside only after the owner of the data has agreed', async () => {
+  test('[ART-06] inside the organisation it is published at once; outside only after the owner of the data has agreed', async () => {
     const inside = await aNote()
     const first = await publish(inside, 'internal')
     assert.equal(await commands.settle(first), 'succeeded')

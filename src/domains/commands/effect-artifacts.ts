@@ -6,19 +6,24 @@ import {
   type ArtifactWriter,
   saveArtifacts,
   type StoredArtifact,
+  artifactRefusals,
 } from '#domains/artifacts'
-import type { Decision, Refusal } from '#kernel/refusal'
-import { kindOf } from '#kernel/refusal-codes'
-import type { Tx } from '#store'
+import { type Decision, isUnavailable, type Refusal } from '#kernel/refusal'
+import { kernelRefusals } from '#kernel/refusals'
+import { storeRefusals, type Tx } from '#store'
 import { type EffectArtifacts, EffectFailure } from './catalog/effect-definition.ts'
 import type { StoredCommand, StoredEffect } from './command-row.ts'
 import { byWorker } from './deps.ts'
 
+/** The same call can succeed later: a store or the database does not answer. */
+export function isPassing({ code }: Refusal): boolean {
+  return isUnavailable([kernelRefusals, storeRefusals, artifactRefusals], code)
+}
+
 /** What cannot be stored now can be later. */
 function failureOf(refusal: Refusal, happened: 'no' | 'unknown'): EffectFailure {
-  const isPassing = kindOf(refusal.code) === 'unavailable'
   const said = refusal.path === undefined ? refusal.reason : `${refusal.path}: ${refusal.reason}`
-  return isPassing
+  return isPassing(refusal)
     ? new EffectFailure('transient_connector_error', said, happened)
     : new EffectFailure('validation_error', said, happened)
 }

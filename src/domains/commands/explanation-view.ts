@@ -4,14 +4,14 @@ import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { Explanation } from './explain-command.ts'
 import type { StoredArchive } from './history/archive-repository.ts'
-import { name, time } from './view-fields.ts'
+import { textView, timeView } from '#contract'
 
 export const archivedView = z
   .array(
     z.object({
       file: z.string().meta({ description: 'Below the folder of the archive.' }),
       sha256: z.string().meta({ description: 'Of its lines, before compression.' }),
-      archived_at: time('When its events left the database.'),
+      archived_at: timeView('When its events left the database.'),
     }),
   )
   .meta({
@@ -31,9 +31,9 @@ export const explanationView = z
     chain: z.array(
       z.object({
         kind: z.string(),
-        at: time('When.'),
+        at: timeView('When.'),
         by: z.string(),
-        by_name: name('What people call them.'),
+        by_name: textView('local:dora', 'What people call them.').nullable(),
         text: z.string(),
         event_id: z.string(),
       }),

@@ -52,9 +52,7 @@ export {
   primitiveFamilies,
   primitives,
 } from './catalog/primitives.ts'
-export { judgmentTypes, knowledgeTypes, observabilityTypes, type OnRecord } from './catalog/primitive-types.ts'
 export { defineTask, type TaskSpec, taskSpec } from './catalog/task-spec.ts'
-export { classifyCommand, type TaskClass, taskClasses } from './classify-command.ts'
 export { chooseQueue, type QueueName, queueNames } from './choose-queue.ts'
 export type { CommandWithEffects, StoredCommand, StoredEffect } from './command-row.ts'
 export { findCase, getCase } from './command-repository.ts'
@@ -151,7 +149,7 @@ export {
 export {
   checkDelivery,
   type Received,
-  receiveWebhook,
+  openWebhooks,
   signDelivery,
   type WebhookDelivery,
   type WebhookSource,
@@ -163,10 +161,14 @@ export { submitCommand, type SubmitCommand, type SubmittedCommand } from './subm
 export { supplyInput, type SupplyInput } from './supply-input.ts'
 export { taskOf } from './task-of.ts'
 export { type Acting, actingFor, COMMAND_KIND, type CommandDeps } from './deps.ts'
-export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
 export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
 export { abortCommand, type Operating, type OperatorAct, resumeCommand } from './abort-command.ts'
 export { checkConnectorAccess, type ConnectorAccess, type ConnectorGrant } from './connector-access.ts'
 export { listParked, type ParkedCommand } from './wait-for-task.ts'
-export { readYaml } from './yaml/read-yaml.ts'
-export { loadConnector, loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'
+export {
+  type Definitions,
+  loadConnector,
+  loadDefinitions,
+  mergeDefinitions,
+  type PlacedDefinition,
+} from './yaml/load-definitions.ts'

@@ -52,15 +52,6 @@ on conflict (child_command_id, parent_command_id) do nothing
 returning parent_command_id`,
 )
 
-class Refused extends Error {
-  readonly decision: Decision<never>
-
-  constructor(decision: Decision<never>) {
-    super('refused')
-    this.decision = decision
-  }
-}
-
 /** What enters together with a command. */
 export type More = {
   readonly dependsOn?: readonly DependsOn[] | undefined
@@ -74,28 +65,24 @@ export async function insertWithMore(
   event: EventDraft<CommandEventType>,
   { dependsOn: parents = [], alongside }: More,
 ): Promise<Decision<Once<StoredCommand>>> {
-  try {
-    return await deps.db.transaction(async (tx) => {
-      await tx.query("set local lock_timeout = '500ms'")
-      const opened = await insertOnce(tx, newCommands, row, [event]).catch((error: unknown) => {
-        const refusal = row['idempotency_key'] === null ? undefined : refuseInProgress(error)
-        throw refusal ? new Refused(refusal) : error
-      })
-      await tx.query('set local lock_timeout = 0')
-      if (!opened.ok || !opened.value.inserted) return opened
-      for (const { commandId, requiredStatus = 'succeeded', propagateCancellation = true } of parents) {
-        const values = [row.command_id, commandId, row.workspace_id, requiredStatus, propagateCancellation, event.at]
-        const [inserted] = await tx.run(insertDependency, values)
-        if (!inserted) throw new Refused(refuseParent(commandId))
-      }
-      const more = await alongside?.(tx, opened.value.row)
-      if (more && !more.ok) throw new Refused(more)
-      return opened
+  return deps.db.transaction(async (tx) => {
+    await tx.query("set local lock_timeout = '500ms'")
+    const opened = await insertOnce(tx, newCommands, row, [event]).catch((error: unknown) => {
+      const refusal = row['idempotency_key'] === null ? undefined : refuseInProgress(error)
+      if (refusal) return refusal
+      throw error
     })
-  } catch (error) {
-    if (error instanceof Refused) return error.decision
-    throw error
-  }
+    if (!opened.ok) return opened
+    await tx.query('set local lock_timeout = 0')
+    if (!opened.value.inserted) return opened
+    for (const { commandId, requiredStatus = 'succeeded', propagateCancellation = true } of parents) {
+      const values = [row.command_id, commandId, row.workspace_id, requiredStatus, propagateCancellation, event.at]
+      const [inserted] = await tx.run(insertDependency, values)
+      if (!inserted) return refuseParent(commandId)
+    }
+    const more = await alongside?.(tx, opened.value.row)
+    return more?.ok === false ? more : opened
+  })
 }
 
 export function refuseParent(commandId: string): Decision<never> {

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { commandMachine } from '#kernel/machines/command'
 import { historyFaults } from '#test/commands'
-import { openBench, room } from './life-bench.case.ts'
-import { intakeStories } from './life-intake.case.ts'
-import { leavingStories } from './life-leaving.case.ts'
-import { waitingStories } from './life-waiting.case.ts'
+import { openBench, room } from '#test/life/bench.case'
+import { intakeStories } from '#test/life/intake.case'
+import { leavingStories } from '#test/life/leaving.case'
+import { waitingStories } from '#test/life/waiting.case'
 
 describe('the life of a command', () => {
   before(openBench)

@@ -12,7 +12,7 @@ import { openDrive } from './drive-command.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 import { actingFor } from './deps.ts'
 
-const ROUNDS = proofSize(60, 2_000)
+const ROUNDS = proofSize(20, 60)
 const STEPS = ['connector.hotel.book_a', 'connector.hotel.book_b', 'connector.hotel.book_c']
 
 describe('races', () => {

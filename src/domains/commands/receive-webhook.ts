@@ -3,7 +3,8 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { JsonObject } from '#kernel/json-value'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { webhookKey } from '#kernel/key-template'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { redactText } from '#kernel/secret-shapes'
 import { appendEvents, eventIdOf } from '#store'
 import { commandLog } from './events.ts'
 import { submitCommand } from './submit-command.ts'
@@ -66,36 +67,101 @@ export function signDelivery(secret: Uint8Array, id: string, timestamp: string, 
   return `v1=${createHmac('sha256', secret).update(`${id}.${timestamp}.`).update(body).digest('hex')}`
 }
 
-export async function receiveWebhook(
-  deps: CommandDeps,
+/** A delivery as it came in; a body that could not be read is refused and recorded like any other. */
+export type ArrivedDelivery = Omit<WebhookDelivery, 'body'> & { readonly body: Decision<Uint8Array> }
+export type DeliveryIds = { readonly traceId: string; readonly requestId: string }
+export type ReceiveWebhook = (
+  source: WebhookSource,
+  delivery: ArrivedDelivery,
+  ids: DeliveryIds,
+) => Promise<Decision<Received>>
+
+/** Every delivery becomes a command, a record, or an audited rejection. */
+export function openWebhooks(deps: CommandDeps): ReceiveWebhook {
+  const recordRefused = openRefusedRecord(deps)
+  return async (source, { body, ...head }, ids) => {
+    const by: Acting = { actor: `webhook:${source.name}`, kind: 'system', traceId: ids.traceId }
+    const known = body.ok ? readDelivery(source, { ...head, body: body.value }, deps.now()) : body
+    if (!known.ok) return recordRefused(source, by, known, head.id)
+    const { id, event } = known.value
+    const asked = source.map(event)
+    if (!asked) return recordOnly(deps, source, by, id, event)
+    const submitted = await submitCommand(deps, by, {
+      workspaceId: source.workspaceId,
+      taskName: asked.taskName,
+      payload: asked.payload,
+      // One command per event of the provider, in whatever order and how often it is delivered.
+      idempotencyKey: webhookKey(source.name, id),
+      ingress: 'webhook',
+      requestId: ids.requestId,
+      metadata: { webhook: source.name, event_id: id },
+    })
+    if (!submitted.ok) return submitted
+    const { command, isNew } = submitted.value
+    return accept(
+      isNew
+        ? { t: 'command', commandId: command.command_id, status: command.status }
+        : { t: 'duplicate', commandId: command.command_id },
+    )
+  }
+}
+
+function readDelivery(
   source: WebhookSource,
   delivery: WebhookDelivery,
-  ids: { readonly traceId: string; readonly requestId: string },
-): Promise<Decision<Received>> {
-  const by: Acting = { actor: `webhook:${source.name}`, kind: 'system', traceId: ids.traceId }
-  const checked = checkDelivery(source, delivery, deps.now())
+  now: Date,
+): Decision<{ readonly id: string; readonly event: JsonObject }> {
+  const checked = checkDelivery(source, delivery, now)
   if (!checked.ok) return checked
   const parsed = parseGuardedObject(Buffer.from(delivery.body).toString('utf8'))
-  if (!parsed.ok) return parsed
-  const asked = source.map(parsed.value)
-  if (!asked) return recordOnly(deps, source, by, checked.value, parsed.value)
-  const submitted = await submitCommand(deps, by, {
-    workspaceId: source.workspaceId,
-    taskName: asked.taskName,
-    payload: asked.payload,
-    // One command per event of the provider, in whatever order and how often it is delivered.
-    idempotencyKey: webhookKey(source.name, checked.value),
-    ingress: 'webhook',
-    requestId: ids.requestId,
-    metadata: { webhook: source.name, event_id: checked.value },
-  })
-  if (!submitted.ok) return submitted
-  const { command, isNew } = submitted.value
-  return accept(
-    isNew
-      ? { t: 'command', commandId: command.command_id, status: command.status }
-      : { t: 'duplicate', commandId: command.command_id },
-  )
+  return parsed.ok ? accept({ id: checked.value, event: parsed.value }) : parsed
+}
+
+const REFUSED_ROWS_PER_MINUTE = 30
+const MINUTE_MS = 60_000
+
+/**
+ * Anybody can send a delivery that is refused, so the record is bounded: a row each up to a number a minute and source, after that one row
+ * a minute for each source and code, marked as a flood. It never holds the body.
+ */
+function openRefusedRecord({ db, now, newId }: Pick<CommandDeps, 'db' | 'now' | 'newId'>) {
+  let minute = 0
+  let rows = new Map<string, number>()
+  return async (source: WebhookSource, by: Acting, refusal: Refusal, givenId: string | undefined): Promise<Refusal> => {
+    const at = now()
+    const current = Math.floor(at.getTime() / MINUTE_MS)
+    if (current !== minute) [minute, rows] = [current, new Map()]
+    const isFlood = (rows.get(source.name) ?? 0) >= REFUSED_ROWS_PER_MINUTE
+    const bucket = isFlood ? `${source.name} ${refusal.code}` : source.name
+    const written = rows.get(bucket) ?? 0
+    rows.set(bucket, written + 1)
+    if (isFlood && written > 0) return refusal
+    const id = givenId !== undefined && EVENT_ID.test(givenId) ? redactText(givenId) : null
+    const { code, reason } = refusal
+    const payload = {
+      source: source.name,
+      provider_event_id: isFlood ? null : id,
+      ingress: 'webhook',
+      code,
+      reason: redactText(reason).slice(0, 500),
+      is_flood: isFlood,
+      target_type: 'request',
+      target_id: null,
+    }
+    const draft = {
+      // Every process of an installation writes the same row about a flood.
+      eventId: isFlood ? eventIdOf('webhook_flood', source.workspaceId, source.name, code, String(current)) : newId(),
+      type: 'command_rejected' as const,
+      payload,
+      actor: by.actor,
+      actorKind: by.kind,
+      traceId: by.traceId,
+      at,
+      links: { workspace_id: source.workspaceId },
+    }
+    await appendEvents(db, commandLog, [draft], { once: isFlood })
+    return refusal
+  }
 }
 
 /** Nobody here knows what to do about it: it is kept on record, once. */

@@ -110,7 +110,7 @@ async function afterFailure(
     const allowed = decideMayCancel({ cancellable_by: ['requester', 'admin'] }, found.command, by)
     if (!allowed.ok) return refuse('commands.action.not_allowed', 'Only the requester and administrators may do this.')
     const draft = decide(found, draftWrite(found.command, 'any', { at: deps.now(), newId: deps.newId }))
-    if (!draft.ok) return recordRefusal(tx, deps, by, found.command, to, draft)
+    if (!draft.ok) return tx.commitRefusal(await recordRefusal(tx, deps, by, found.command, to, draft))
     const written = await commitAndGoOn(deps, tx, found, draft.value)
     if (!written.ok) return written
     await failpoint('commands.retry_written')

@@ -39,7 +39,7 @@ export async function supplyInput(
     if (command.status !== 'waiting_for_input' || (deadline !== null && deadline <= deps.now())) {
       const reason = `This command does not wait for input; it ${sayState(command.status)}.`
       const refusal = refuse('commands.command.not_waiting', reason, { facts: { status: command.status } })
-      return recordRefusal(tx, deps, by, command, 'validated', refusal)
+      return tx.commitRefusal(await recordRefusal(tx, deps, by, command, 'validated', refusal))
     }
     const task = taskOf({ deps, command })
     if (!task) return refuseTaskGone(command)

@@ -1,15 +1,13 @@
 /** The shapes that cross the edge of this room: what people and machines see of connectors and their calls. No reference to a secret among them. */
 import { z } from 'zod'
 import { dataClasses } from '#kernel/data-class'
+import { idView, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { riskLevels } from '#kernel/policy/risk'
 import { authModes, type ConnectorDefinition, sideEffectClasses } from './define-connector.ts'
 import type { StoredInvocation } from './stored-invocation.ts'
 import { toolView, toolsOf } from './tool.ts'
-
-const time = (description: string) =>
-  z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
 
 export const connectorView = z
   .object({
@@ -51,7 +49,7 @@ export const connectorDetailView = connectorView
 
 export const invocationView = z
   .object({
-    connector_invocation_id: z.string().meta({ example: 'inv_0197f3b2c4d57a8e9b0c1d2e3f405171' }),
+    connector_invocation_id: idView('connector_invocation'),
     connector_name: z.string(),
     operation: z.string(),
     status: z.enum(['started', 'succeeded', 'failed']),
@@ -66,8 +64,8 @@ export const invocationView = z
     error_class: z.string().nullable(),
     latency_ms: z.int().nullable(),
     trace_id: z.string().nullable(),
-    created_at: time('When it was begun.'),
-    completed_at: time('When it ended.').nullable(),
+    created_at: timeView('When it was begun.'),
+    completed_at: timeView('When it ended.').nullable(),
   })
   .meta({ id: 'ConnectorInvocation', description: 'One call to a system outside.' })
 

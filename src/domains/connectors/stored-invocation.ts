@@ -1,30 +1,11 @@
 /** A call as the database has it, and how it is completed. */
-import type { ErrorClass } from '#kernel/error-classes'
-import type { JsonObject, JsonValue } from '#kernel/json-value'
-import { type ConnectorInvocationState, connectorInvocationMachine } from '#kernel/machines/connector-invocation'
+import type { JsonObject } from '#kernel/json-value'
+import { connectorInvocationMachine } from '#kernel/machines/connector-invocation'
 import { rowType, storedMachine } from '#store'
+import type { RowOf } from '#store/rows'
 import { connectorLog } from './events.ts'
 
-export type StoredInvocation = {
-  readonly connector_invocation_id: string
-  readonly command_id: string
-  readonly connector_name: string
-  readonly operation: string
-  readonly side_effect: boolean
-  readonly idempotency_key: string | null
-  readonly status: ConnectorInvocationState
-  readonly request_payload: JsonObject
-  readonly response_payload: JsonValue
-  readonly error: string | null
-  readonly created_at: Date
-  readonly completed_at: Date | null
-  readonly domain_effect_id: string | null
-  readonly trace_id: string | null
-  readonly latency_ms: number | null
-  readonly attempt: number | null
-  readonly error_class: ErrorClass | null
-  readonly workspace_id: string
-}
+export type StoredInvocation = RowOf<'concord.connector_invocations', { readonly request_payload: JsonObject }>
 
 export const storedInvocation = storedMachine({
   machine: connectorInvocationMachine,

@@ -1,23 +1,9 @@
 /** The only writer of API keys, beside the note of their last use. Every look-up is by id and the caller's scope. */
 import type { Sql, Tx } from '#store'
-import type { PlatformRole } from './platform-role.ts'
+import type { Rows } from '#store/rows'
 
 /** Never with the hash: what is not read cannot be shown. */
-export type StoredApiKey = {
-  readonly id: string
-  readonly org_id: string
-  readonly user_id: string
-  readonly workspace_id: string | null
-  readonly name: string
-  readonly prefix: string
-  readonly role: PlatformRole
-  readonly created_at: Date
-  readonly expires_at: Date | null
-  readonly revoked_at: Date | null
-  readonly last_used_at: Date | null
-  /** Opens nothing; exchanged once for a key. */
-  readonly is_invitation: boolean
-}
+export type StoredApiKey = Omit<Rows['identity.api_keys'], 'key_hash'>
 
 const KEY =
   'id, org_id, user_id, workspace_id, name, prefix, role, created_at, expires_at, revoked_at, last_used_at, is_invitation'

@@ -131,7 +131,7 @@ describe('API keys', () => {
     assert.equal(events.length, 1)
   })
 
-  test('[EVT-04] every change of keys names who did it and under which trace', async () => {
+  test('every change of keys names who did it and under which trace', async () => {
     const rows = await opened.db.query<{ actor: string; trace_id: string; purpose: string }>(
       `select distinct actor, trace_id, purpose from concord.domain_events where event_type = 'api_key_revoked'`,
     )

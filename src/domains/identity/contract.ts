@@ -2,7 +2,17 @@
 import { z } from 'zod'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
-import { idField, instantField, parsedField, parseName, parseSlug } from './field.ts'
+import {
+  idField,
+  idView,
+  instantField,
+  nameField,
+  orNull,
+  parsedField,
+  parseSlug,
+  slugField,
+  timeView,
+} from '#contract'
 import type { StoredApiKey } from './api-key-repository.ts'
 import type { StoredWorkspace } from './identity-repository.ts'
 import { platformRoles } from './platform-role.ts'
@@ -14,56 +24,40 @@ export const platformRole = z.enum(platformRoles).meta({
   example: 'writer',
 })
 
-const slug = (example: string) =>
-  parsedField(parseSlug).meta({ type: 'string', minLength: 1, maxLength: 63, example, description: 'Short name.' })
-const name = (example: string) =>
-  parsedField(parseName).meta({
-    type: 'string',
-    minLength: 1,
-    maxLength: 200,
-    example,
-    description: 'Name for people.',
-  })
-const id = (example: string, description: string) => z.string().meta({ example, description })
-const time = (description: string) =>
-  z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
-
-const WORKSPACE_ID = 'ws_0197f3b2c4d57a8e9b0c1d2e3f405162'
-const USER_ID = 'user_0197f3b2c4d57a8e9b0c1d2e3f405163'
-const KEY_ID = 'key_0197f3b2c4d57a8e9b0c1d2e3f405164'
+const name = (example: string) => nameField(example).meta({ description: 'Name for people.' })
 
 export const meView = z
   .object({
-    user_id: id(USER_ID, 'Who the credential belongs to.'),
-    org_id: id('org_0197f3b2c4d57a8e9b0c1d2e3f405161', 'The organisation of the user.'),
+    user_id: idView('user', 'Who the credential belongs to.'),
+    org_id: idView('org', 'The organisation of the user.'),
     org: z.string().meta({ example: 'default' }),
     external_id: z.string().meta({ example: 'local:admin', description: 'Subject at the identity provider.' }),
     email: z.string().nullable().meta({ example: 'ada@example.com' }),
     role: platformRole,
     org_roles: z.array(z.string()).meta({ example: ['finance'], description: 'Roles that decide what is visible.' }),
     credential: z.enum(['api_key', 'jwt']),
-    key_id: id(KEY_ID, 'The key in use, if one is.').nullable(),
-    workspace_id: id(WORKSPACE_ID, 'The workspace the key is bound to.').nullable(),
+    key_id: idView('api_key', 'The key in use, if one is.').nullable(),
+    workspace_id: idView('workspace', 'The workspace the key is bound to.').nullable(),
   })
   .meta({ id: 'Me', description: 'Who you are, as the server sees you.' })
 
 export const workspaceView = z
   .object({
-    workspace_id: id(WORKSPACE_ID, 'Send it as X-Workspace-ID.'),
+    workspace_id: idView('workspace', 'Send it as X-Workspace-ID.'),
     slug: z.string().meta({ example: 'default', description: 'Send it as X-Workspace.' }),
     name: z.string().meta({ example: 'Default' }),
-    owner_user_id: id(USER_ID, 'The owner may always enter.').nullable(),
+    owner_user_id: idView('user', 'The owner may always enter.').nullable(),
     access_role: z.string().nullable().meta({
       example: 'finance',
       description: 'Org role whose members may enter; null lets everyone of the organisation in.',
     }),
-    created_at: time('When it was created.'),
+    created_at: timeView('When it was created.'),
   })
   .meta({ id: 'Workspace', description: 'A workspace that the caller may enter.' })
 
 export const createWorkspaceBody = z
   .strictObject({
-    slug: slug('finance'),
+    slug: slugField('finance'),
     name: name('Finance'),
     access_role: parsedField(parseSlug)
       .optional()
@@ -73,16 +67,16 @@ export const createWorkspaceBody = z
 
 export const apiKeyView = z
   .object({
-    key_id: id(KEY_ID, 'Names the key; it is not the key.'),
+    key_id: idView('api_key', 'Names the key; it is not the key.'),
     name: z.string().meta({ example: 'ci' }),
     prefix: z.string().meta({ example: '9f3b2c4d57a8', description: 'The visible part of the key.' }),
     role: platformRole,
-    user_id: id(USER_ID, 'Whose key it is.'),
-    workspace_id: id(WORKSPACE_ID, 'The only workspace the key opens; null for all of the user.').nullable(),
-    created_at: time('When it was created.'),
-    expires_at: time('When it stops working.').nullable(),
-    revoked_at: time('When it was revoked.').nullable(),
-    last_used_at: time('When it was last used, to the minute.').nullable(),
+    user_id: idView('user', 'Whose key it is.'),
+    workspace_id: idView('workspace', 'The only workspace the key opens; null for all of the user.').nullable(),
+    created_at: timeView('When it was created.'),
+    expires_at: timeView('When it stops working.').nullable(),
+    revoked_at: timeView('When it was revoked.').nullable(),
+    last_used_at: timeView('When it was last used, to the minute.').nullable(),
   })
   .meta({ id: 'ApiKey', description: 'An API key without its secret.' })
 
@@ -90,15 +84,8 @@ export const createApiKeyBody = z
   .strictObject({
     name: name('ci'),
     role: platformRole,
-    workspace_id: idField('workspace')
-      .optional()
-      .meta({ type: 'string', example: WORKSPACE_ID, description: 'Bind the key to one workspace.' }),
-    expires_at: instantField().optional().meta({
-      type: 'string',
-      format: 'date-time',
-      example: '2027-05-01T10:00:00Z',
-      description: 'At most ten years ahead.',
-    }),
+    workspace_id: idField('workspace').optional().meta({ description: 'Bind the key to one workspace.' }),
+    expires_at: instantField('2027-05-01T10:00:00Z').optional().meta({ description: 'At most ten years ahead.' }),
   })
   .meta({ id: 'CreateApiKey', description: 'A new API key of your own.' })
 
@@ -115,8 +102,6 @@ export type MeView = z.infer<typeof meView>
 export type WorkspaceView = z.infer<typeof workspaceView>
 export type ApiKeyView = z.infer<typeof apiKeyView>
 export type CreatedApiKeyView = z.infer<typeof createdApiKeyView>
-
-const orNull = <T, V>(value: T | null, show: (value: T) => V): V | null => (value === null ? null : show(value))
 
 export function toMeView(principal: Principal): MeView {
   return {

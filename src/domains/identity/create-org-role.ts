@@ -1,7 +1,7 @@
 /** Creates an org role: a named circle of people that decides what is visible to them. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { appendOrgEvent } from './events.ts'
-import { parseName, parseSlug } from './field.ts'
+import { parseName, parseSlug } from '#contract'
 import { findOrg, insertOrgRole, type StoredOrgRole } from './identity-repository.ts'
 import type { By, IdentityDeps } from './deps.ts'
 

@@ -1,7 +1,7 @@
 /** Creates an organisation: the outermost wall between tenants. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { appendOrgEvent } from './events.ts'
-import { parseName, parseSlug } from './field.ts'
+import { parseName, parseSlug } from '#contract'
 import { insertOrg, type StoredOrg } from './identity-repository.ts'
 import type { By, IdentityDeps } from './deps.ts'
 

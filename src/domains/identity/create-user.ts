@@ -2,7 +2,7 @@
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { Tx } from '#store'
 import { appendOrgEvent } from './events.ts'
-import { parseName } from './field.ts'
+import { parseName } from '#contract'
 import { findOrg, insertUser, type StoredUser } from './identity-repository.ts'
 import { isRoleAtLeast, type PlatformRole } from './platform-role.ts'
 import type { By, IdentityDeps } from './deps.ts'

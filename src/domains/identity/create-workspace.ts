@@ -1,7 +1,7 @@
 /** Creates a workspace in an organisation; its owner may always enter, others by the access role. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { appendWorkspaceEvent } from './events.ts'
-import { parseName, parseSlug } from './field.ts'
+import { parseName, parseSlug } from '#contract'
 import { findOrg, findOrgRole, findUser, insertWorkspace, type StoredWorkspace } from './identity-repository.ts'
 import type { By, IdentityDeps } from './deps.ts'
 

@@ -1,34 +1,14 @@
 /** The only writer of orgs, people, roles and workspaces; cold paths, so plain SQL. Every look-up inside an org is by id and org. */
 import type { Sql, Tx } from '#store'
-import type { PlatformRole } from './platform-role.ts'
+import type { Rows } from '#store/rows'
 
-export type StoredOrg = { readonly id: string; readonly slug: string; readonly name: string; readonly created_at: Date }
+export type StoredOrg = Pick<Rows['identity.orgs'], 'id' | 'slug' | 'name' | 'created_at'>
+export type StoredUser = Omit<Rows['identity.users'], 'deactivated_at'>
+export type StoredOrgRole = Omit<Rows['identity.org_roles'], 'created_at'>
 
-export type StoredUser = {
-  readonly id: string
-  readonly org_id: string
-  readonly external_id: string
-  readonly email: string | null
-  readonly role: PlatformRole
-  readonly created_at: Date
-}
-
-export type StoredOrgRole = {
-  readonly id: string
-  readonly org_id: string
-  readonly slug: string
-  readonly name: string
-}
-
-export type StoredWorkspace = {
-  readonly id: string
-  readonly org_id: string
-  readonly slug: string
-  readonly name: string
-  readonly owner_user_id: string | null
+export type StoredWorkspace = Omit<Rows['identity.workspaces'], 'access_role_id' | 'archived_at'> & {
   /** Slug of the org role that may enter. */
   readonly access_role: string | null
-  readonly created_at: Date
 }
 
 const USER = 'id, org_id, external_id, email, role, created_at'

@@ -27,16 +27,6 @@ export { type CreateWorkspace, createWorkspace } from './create-workspace.ts'
 export { type IdentityEventType, identityEventTypes } from './events.ts'
 export { findHomeWorkspace, findMember, type Member } from './find-member.ts'
 export {
-  idField,
-  instantField,
-  isSlug,
-  nameOfType,
-  parsedField,
-  parseName,
-  parseSlug,
-  refusalOfIssue,
-} from './field.ts'
-export {
   addMember,
   type GiveOrgRole,
   giveOrgRole,

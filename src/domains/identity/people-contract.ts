@@ -3,28 +3,22 @@ import { z } from 'zod'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { platformRole } from './contract.ts'
-import { idField, parsedField, parseName, parseSlug } from './field.ts'
+import { idField, idView, nameField, slugField, timeView } from '#contract'
 import type { StoredOrgRole } from './identity-repository.ts'
 import type { Invited } from './invite-person.ts'
 import type { StoredPerson } from './people-repository.ts'
 
-const USER_ID = 'user_0197f3b2c4d57a8e9b0c1d2e3f405163'
-const time = (description: string) =>
-  z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
-const slug = (example: string) =>
-  parsedField(parseSlug).meta({ type: 'string', minLength: 1, maxLength: 63, example, description: 'Short name.' })
-
 export const personView = z
   .object({
-    user_id: z.string().meta({ example: USER_ID }),
+    user_id: idView('user'),
     external_id: z
       .string()
       .meta({ example: 'local:ada', description: 'Subject at the identity provider, or `local:` and a name.' }),
     email: z.string().nullable().meta({ example: 'ada@example.com' }),
     role: platformRole,
     org_roles: z.array(z.string()).meta({ example: ['finance'] }),
-    created_at: time('When they were created.'),
-    deactivated_at: time('Since when they may not sign in.').nullable(),
+    created_at: timeView('When they were created.'),
+    deactivated_at: timeView('Since when they may not sign in.').nullable(),
   })
   .meta({ id: 'Person', description: 'Somebody of your organisation.' })
 
@@ -35,17 +29,13 @@ export const invitedPersonView = personView
       description:
         'Give it to the person, who exchanges it once for a key. It is shown now and never again; null for those who sign in at the identity provider.',
     }),
-    invitation_expires_at: time('When the invitation ends.').nullable(),
+    invitation_expires_at: timeView('When the invitation ends.').nullable(),
   })
   .meta({ id: 'InvitedPerson', description: 'A person with the invitation that was made for them.' })
 
 export const invitePersonBody = z
   .strictObject({
-    external_id: parsedField((text) => parseName(text, 255)).meta({
-      type: 'string',
-      minLength: 1,
-      maxLength: 255,
-      example: 'local:ada',
+    external_id: nameField('local:ada', 255).meta({
       description: '`local:` and a name for those who sign in with keys; else the subject at the identity provider.',
     }),
     email: z.string().max(255).optional().meta({ example: 'ada@example.com' }),
@@ -57,10 +47,8 @@ export const setRoleBody = z.strictObject({ role: platformRole }).meta({ id: 'Se
 export const deactivateBody = z
   .strictObject({ reason: z.string().max(500).optional().meta({ example: 'Left the company.' }) })
   .meta({ id: 'DeactivatePerson' })
-export const giveOrgRoleBody = z.strictObject({ org_role: slug('finance') }).meta({ id: 'GiveOrgRole' })
-export const addMemberBody = z
-  .strictObject({ user_id: idField('user').meta({ type: 'string', example: USER_ID }) })
-  .meta({ id: 'AddMember' })
+export const giveOrgRoleBody = z.strictObject({ org_role: slugField('finance') }).meta({ id: 'GiveOrgRole' })
+export const addMemberBody = z.strictObject({ user_id: idField('user') }).meta({ id: 'AddMember' })
 export const redeemBody = z
   .strictObject({ invitation: z.string().max(200).meta({ example: 'ck_9f3b2c4d57a8_EXAMPLE' }) })
   .meta({ id: 'RedeemInvitation' })
@@ -73,8 +61,8 @@ export const orgRoleView = z
   .meta({ id: 'OrgRole', description: 'A circle of people: it decides what they see and which questions they answer.' })
 export const createOrgRoleBody = z
   .strictObject({
-    slug: slug('finance'),
-    name: parsedField(parseName).meta({ type: 'string', minLength: 1, maxLength: 200, example: 'Finance' }),
+    slug: slugField('finance'),
+    name: nameField('Finance'),
   })
   .meta({ id: 'CreateOrgRole' })
 

@@ -2,7 +2,7 @@
 import { decodeId } from '#kernel/ids'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import type { Sql } from '#store'
-import { isSlug } from './field.ts'
+import { isSlug } from '#contract'
 import type { StoredWorkspace } from './identity-repository.ts'
 import type { Principal } from './principal.ts'
 import { findEnterableWorkspace } from './sql/find-enterable-workspace.ts'

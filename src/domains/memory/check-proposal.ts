@@ -1,7 +1,7 @@
 /** What may be proposed at all: checked and filled in before anything is stored. Pure. */
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { MemoryScope, MemorySensitivity, MemoryType } from '#store/schema/memory'
+import type { MemoryScope, MemorySensitivity, MemoryType } from './memory-row.ts'
 import { classifyContent, type ContentClass } from './content-class.ts'
 import { factKeyOf, isSameContent } from './fact-key.ts'
 import type { MemoryContent, StoredCandidate, Subject } from './memory-row.ts'

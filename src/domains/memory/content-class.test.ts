@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { memoryTypes } from '#store/schema/memory'
+import { memoryTypes } from './memory-row.ts'
 import { checkProposal } from './check-proposal.ts'
 import { classifyContent, contentClasses } from './content-class.ts'
 import { parseFactKey } from './fact-key.ts'

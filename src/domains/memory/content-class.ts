@@ -1,7 +1,7 @@
 /** How sensitive a content is, whatever its author says: secrets, payment data and personal data are recognised by their form. Pure. */
 import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
 import { hasSecretShape } from '#kernel/secret-shapes'
-import { memorySensitivities, type MemorySensitivity } from '#store/schema/memory'
+import { memorySensitivities, type MemorySensitivity } from './memory-row.ts'
 
 export type ContentClass = MemorySensitivity | 'secret'
 

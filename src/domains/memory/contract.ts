@@ -1,29 +1,23 @@
 /** The shapes that cross the edge of this room: what is proposed, and what a person sees of memories and candidates. */
 import { z } from 'zod'
-import { idField, instantField, parsedField } from '#domains/identity'
-import { encodeId } from '#kernel/ids'
+import { exampleId, idField, idView, instantField, orNull, parsedField, textView, timeView } from '#contract'
+import { encodeId, type IdKind } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { statesOf } from '#kernel/machine'
 import { memoryCandidateMachine } from '#kernel/machines/memory-candidate'
 import { memoryRecordMachine } from '#kernel/machines/memory-record'
-import { memoryScopes, memorySensitivities, memoryTypes } from '#store/schema/memory'
+import { memoryScopes, memorySensitivities, memoryTypes } from './memory-row.ts'
 import { parseFactKey } from './fact-key.ts'
 import type { MemoryContent, StoredCandidate, StoredMemory } from './memory-row.ts'
 import type { FoundMemory } from './memory-store.ts'
 import { parseSubject, showSubject } from './subject.ts'
 
-export const MEMORY_ID = 'mem_0197f3b2c4d57a8e9b0c1d2e3f405167'
-export const CANDIDATE_ID = 'memc_0197f3b2c4d57a8e9b0c1d2e3f405168'
-const COMMAND_ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405166'
+const MEMORY_ID = exampleId('memory')
 const SUBJECT = 'customer:4711'
 
-export const textField = (example: string, description: string) => z.string().meta({ example, description })
-export const timeField = (description: string) =>
-  z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
 const label = (example: string, description: string) =>
   z.string().min(1).max(200).optional().meta({ example, description })
-const instant = (description: string) =>
-  instantField().optional().meta({ type: 'string', format: 'date-time', example: '2027-01-31T00:00:00Z', description })
+const instant = (description: string) => instantField('2027-01-31T00:00:00Z').optional().meta({ description })
 
 export const memoryScope = z.enum(memoryScopes).meta({ id: 'MemoryScope', example: 'user' })
 export const memoryType = z.enum(memoryTypes).meta({ id: 'MemoryType', example: 'preference' })
@@ -55,7 +49,7 @@ export const proposeMemoryBody = z
     task_type: label('book_trip', 'The kind of task that should find it.'),
     connector: label('hotel_booking', 'The connector it helps with.'),
     derived_from: z
-      .array(idField('memory').meta({ type: 'string', example: MEMORY_ID }))
+      .array(idField('memory'))
       .max(100)
       .optional()
       .meta({ example: [MEMORY_ID], description: 'The memories it was made from; they are forgotten together.' }),
@@ -65,36 +59,34 @@ export const proposeMemoryBody = z
       .max(200)
       .optional()
       .meta({ example: 'crm-4711-seat', description: 'The same key again is the same request.' }),
-    supersedes: idField('memory')
-      .optional()
-      .meta({ type: 'string', example: MEMORY_ID, description: 'What it replaces.' }),
+    supersedes: idField('memory').optional().meta({ description: 'What it replaces.' }),
   })
   .meta({ id: 'ProposeMemoryBody', description: 'Something to remember.' })
 
 const said = {
-  subject: textField(SUBJECT, 'Whom it is about.'),
+  subject: textView(SUBJECT, 'Whom it is about.'),
   scope: memoryScope,
   memory_type: memoryType,
   content: z.record(z.string(), z.unknown()).meta({ example: { seat: 'aisle' }, description: 'Empty: it was erased.' }),
-  fact_key: textField('travel.seat', 'What it is about.'),
+  fact_key: textView('travel.seat', 'What it is about.'),
   confidence: z.number().nullable().meta({ example: 0.95, description: 'How sure it is.' }),
   sensitivity: memorySensitivity,
-  schema_name: textField('user.travel_preferences', 'Its memory schema.').nullable(),
-  task_type: textField('book_trip', 'The kind of task it is for.').nullable(),
-  connector: textField('hotel_booking', 'The connector it helps with.').nullable(),
-  expires_at: timeField('When it ends.').nullable(),
-  created_by: textField('user_0197f3b2c4d57a8e9b0c1d2e3f405163', 'Who proposed it.'),
-  created_at: timeField('Since when.'),
+  schema_name: textView('user.travel_preferences', 'Its memory schema.').nullable(),
+  task_type: textView('book_trip', 'The kind of task it is for.').nullable(),
+  connector: textView('hotel_booking', 'The connector it helps with.').nullable(),
+  expires_at: timeView('When it ends.').nullable(),
+  created_by: idView('user', 'Who proposed it.'),
+  created_at: timeView('Since when.'),
 }
 
 export const memoryView = z
   .object({
-    memory_id: textField(MEMORY_ID, 'The memory.'),
+    memory_id: idView('memory', 'The memory.'),
     status: memoryStatus,
     ...said,
-    superseded_by: textField(MEMORY_ID, 'What took its place.').nullable(),
-    command_id: textField(COMMAND_ID, 'The command that wrote it.').nullable(),
-    updated_at: timeField('When it last changed or was confirmed.'),
+    superseded_by: idView('memory', 'What took its place.').nullable(),
+    command_id: idView('command', 'The command that wrote it.').nullable(),
+    updated_at: timeView('When it last changed or was confirmed.'),
     score: z.number().nullable().meta({ example: 0.6, description: 'How well it fits the text that was asked for.' }),
   })
   .meta({ id: 'Memory', description: 'One memory.' })
@@ -105,16 +97,16 @@ export const memoryListView = z
 
 export const candidateView = z
   .object({
-    memory_candidate_id: textField(CANDIDATE_ID, 'The candidate.'),
+    memory_candidate_id: idView('memory_candidate', 'The candidate.'),
     status: candidateStatus,
     ...said,
-    command_id: textField(COMMAND_ID, 'The command that decides it.'),
-    agent_run_id: textField('agent_0197f3b2c4d57a8e9b0c1d2e3f405169', 'The run that proposed it.').nullable(),
-    approval_id: textField('appr_0197f3b2c4d57a8e9b0c1d2e3f405165', 'The question about it.').nullable(),
-    memory_id: textField(MEMORY_ID, 'The memory it became.').nullable(),
-    supersedes: textField(MEMORY_ID, 'What it would replace.').nullable(),
+    command_id: idView('command', 'The command that decides it.'),
+    agent_run_id: idView('agent_run', 'The run that proposed it.').nullable(),
+    approval_id: idView('approval', 'The question about it.').nullable(),
+    memory_id: idView('memory', 'The memory it became.').nullable(),
+    supersedes: idView('memory', 'What it would replace.').nullable(),
     derived_from: z.array(z.string()).meta({ example: [MEMORY_ID], description: 'What it was made from.' }),
-    decided_at: timeField('When it was decided.').nullable(),
+    decided_at: timeView('When it was decided.').nullable(),
   })
   .meta({ id: 'MemoryCandidate', description: 'Something proposed for memory.' })
 
@@ -122,9 +114,7 @@ export const proposedView = candidateView
   .extend({ is_new: z.boolean().meta({ description: 'False: this key was used before, for the same.' }) })
   .meta({ id: 'ProposedMemory', description: 'The candidate, and by its status what became of it so far.' })
 
-const idOf = (kind: Parameters<typeof encodeId>[0], uuid: string | null) =>
-  uuid === null ? null : encodeId(kind, uuid)
-export const showTime = (at: Date | null) => (at === null ? null : formatInstant(at))
+const idOf = (kind: IdKind, uuid: string | null) => orNull(uuid, (id) => encodeId(kind, id))
 
 /** `user:<uuid>` as the id that people know. */
 export function showAuthor(actor: string): string {
@@ -146,7 +136,7 @@ function toSaid(memory: MemoryContent & { readonly created_at: Date }) {
     schema_name,
     task_type,
     connector,
-    expires_at: showTime(memory.expires_at),
+    expires_at: orNull(memory.expires_at, formatInstant),
     created_by: showAuthor(memory.created_by),
     created_at: formatInstant(memory.created_at),
   }
@@ -175,6 +165,6 @@ export function toCandidateView(candidate: StoredCandidate) {
     memory_id: idOf('memory', candidate.memory_id),
     supersedes: idOf('memory', candidate.supersedes),
     derived_from: candidate.derived_from.map((id) => encodeId('memory', id)),
-    decided_at: showTime(candidate.decided_at),
+    decided_at: orNull(candidate.decided_at, formatInstant),
   }
 }

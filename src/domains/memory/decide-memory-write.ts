@@ -1,7 +1,7 @@
 /** Whether a candidate is written at once, put to a person, or turned away. Pure: the four write rules and what stands around them. */
 import { encodeId } from '#kernel/ids'
-import type { RefusalCode } from '#kernel/refusal-codes'
-import type { MemoryScope, MemoryType } from '#store/schema/memory'
+import type { RefusalCode } from '#kernel/refusal'
+import type { MemoryScope, MemoryType } from './memory-row.ts'
 import type { ContentClass } from './content-class.ts'
 import type { MemorySchema } from './memory-schema.ts'
 

@@ -1,5 +1,5 @@
 /** Forgetting a subject: what is known of it, the request, and the erasure that leaves a certificate and nothing else (M9, M10). */
-import { accept, type Decision, refuse, type Refusal } from '#kernel/refusal'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Sql, statement, type Tx } from '#store'
 import { listConsents } from './consent.ts'
 import { countHolds, decideErasure, type KnownItem, writeCertificate } from './decide-erasure.ts'
@@ -113,26 +113,13 @@ const closeErasure = statement<StoredErasure>(
 where memory_erasure_id = $1 and workspace_id = $2 and outcome is null returning *`,
 )
 
-/** Carries the refusal of a room out of the transaction, which goes with it. */
-class ErasureStopped extends Error {
-  readonly refusal: Refusal
-  constructor(refusal: Refusal) {
-    super(refusal.reason)
-    this.name = 'ErasureStopped'
-    this.refusal = refusal
-  }
-}
-
 /** All rooms in one commit, or none; then what no commit reaches. Repeated, it gives the certificate that is there. */
 export async function eraseSubject(
   deps: MemoryDeps,
   act: Act,
   ref: ErasureRef & { readonly commandId: string },
 ): Promise<Decision<StoredErasure>> {
-  const erased = await eraseRows(deps, act, ref).catch((error: unknown) => {
-    if (error instanceof ErasureStopped) return error.refusal
-    throw error
-  })
+  const erased = await eraseRows(deps, act, ref)
   if (!erased.ok) return erased
   // The certificate was written by this code: lists of ids by kind.
   const ids = erased.value.certificate?.['erased'] as Readonly<Record<string, readonly string[]>> | undefined
@@ -162,7 +149,7 @@ function eraseRows(
     // Memory goes last: it holds the lineage by which the others find what is theirs.
     for (const room of deps.forgettables.toReversed()) {
       const emptied = await room.erase(tx, lineage, { ...act, erasureId })
-      if (!emptied.ok) throw new ErasureStopped(emptied)
+      if (!emptied.ok) return emptied
       items.push(...emptied.value)
     }
     const { document, hash } = writeCertificate({ erasureId, subjectDigest: erasure.subject_digest, items, at: act.at })

@@ -13,10 +13,8 @@ export {
 } from './consent.ts'
 export { classifyContent, type ContentClass, contentClasses } from './content-class.ts'
 export {
-  CANDIDATE_ID,
   candidateStatus,
   candidateView,
-  MEMORY_ID,
   memoryListView,
   memoryScope,
   memoryType,
@@ -46,16 +44,13 @@ export { listHolds, placeHold, releaseHold } from './hold.ts'
 export { candidateIdOf, insertCandidate, type NewCandidate } from './insert-candidate.ts'
 export {
   candidateDetailView,
-  CONSENT_ID,
   consentListView,
   consentView,
   decideCandidateBody,
-  ERASURE_ID,
   erasureView,
   forgetBody,
   forgetPreviewView,
   grantConsentBody,
-  HOLD_ID,
   holdListView,
   holdView,
   placeHoldBody,
@@ -88,7 +83,6 @@ export type {
 } from './memory-store.ts'
 export { listCommandsOfHeldSubjects } from './list-held-commands.ts'
 export { openPostgresStore } from './postgres-store.ts'
-export { openProcessStore } from './process-store.ts'
 export { decideDecay, type Review, reviewStaleMemory } from './review-stale-memory.ts'
 export { decideChildScope, decideRead, isScopeWithin, narrowScope, type RunScope, runScope } from './run-scope.ts'
 export {

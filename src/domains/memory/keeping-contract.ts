@@ -1,27 +1,14 @@
 /** The shapes of consents, holds and forgetting at the edge of this room. */
 import { z } from 'zod'
-import { instantField } from '#domains/identity'
+import { idView, instantField, orNull, textView, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
-import { memoryErasureOutcomes } from '#store/schema/memory'
-import {
-  candidateView,
-  memoryScope,
-  memoryType,
-  showAuthor,
-  showTime,
-  subjectField,
-  textField,
-  timeField,
-} from './contract.ts'
+import { memoryErasureOutcomes } from './memory-row.ts'
+import { candidateView, memoryScope, memoryType, showAuthor, subjectField } from './contract.ts'
 import type { ForgetPreview } from './forget-subject.ts'
 import type { StoredConsent, StoredErasure, StoredHold } from './memory-row.ts'
 import { showSubject } from './subject.ts'
 
-export const CONSENT_ID = 'memcon_0197f3b2c4d57a8e9b0c1d2e3f405170'
-export const HOLD_ID = 'memhold_0197f3b2c4d57a8e9b0c1d2e3f405171'
-export const ERASURE_ID = 'memerase_0197f3b2c4d57a8e9b0c1d2e3f405172'
-const USER_ID = 'user_0197f3b2c4d57a8e9b0c1d2e3f405163'
 const SUBJECT = 'customer:4711'
 
 export const grantConsentBody = z
@@ -29,23 +16,21 @@ export const grantConsentBody = z
     subject: subjectField(),
     memory_type: memoryType,
     scope: memoryScope,
-    expires_at: instantField()
-      .optional()
-      .meta({ type: 'string', format: 'date-time', example: '2027-01-31T00:00:00Z', description: 'When it ends.' }),
+    expires_at: instantField('2027-01-31T00:00:00Z').optional().meta({ description: 'When it ends.' }),
   })
   .meta({ id: 'GrantConsentBody', description: 'What may be remembered about whom.' })
 
 export const consentView = z
   .object({
-    memory_consent_id: textField(CONSENT_ID, 'The consent.'),
-    subject: textField(SUBJECT, 'Whose it is.'),
+    memory_consent_id: idView('memory_consent', 'The consent.'),
+    subject: textView(SUBJECT, 'Whose it is.'),
     memory_type: memoryType,
     scope: memoryScope,
-    granted_by: textField(USER_ID, 'Who gave or recorded it.'),
-    granted_at: timeField('Since when.'),
-    expires_at: timeField('When it ends.').nullable(),
-    revoked_at: timeField('When it was taken back.').nullable(),
-    revoked_by: textField(USER_ID, 'Who took it back.').nullable(),
+    granted_by: idView('user', 'Who gave or recorded it.'),
+    granted_at: timeView('Since when.'),
+    expires_at: timeView('When it ends.').nullable(),
+    revoked_at: timeView('When it was taken back.').nullable(),
+    revoked_by: idView('user', 'Who took it back.').nullable(),
   })
   .meta({ id: 'MemoryConsent', description: 'A consent; it can be taken back at any time.' })
 
@@ -64,13 +49,13 @@ export const placeHoldBody = z
 
 export const holdView = z
   .object({
-    memory_hold_id: textField(HOLD_ID, 'The hold.'),
-    subject: textField(SUBJECT, 'Whom it is about.'),
-    reason: textField('Case 2026-17', 'Why it must be kept.'),
-    placed_by: textField(USER_ID, 'Who placed it.'),
-    placed_at: timeField('Since when.'),
-    released_at: timeField('When it was released.').nullable(),
-    released_by: textField(USER_ID, 'Who released it.').nullable(),
+    memory_hold_id: idView('memory_hold', 'The hold.'),
+    subject: textView(SUBJECT, 'Whom it is about.'),
+    reason: textView('Case 2026-17', 'Why it must be kept.'),
+    placed_by: idView('user', 'Who placed it.'),
+    placed_at: timeView('Since when.'),
+    released_at: timeView('When it was released.').nullable(),
+    released_by: idView('user', 'Who released it.').nullable(),
   })
   .meta({ id: 'MemoryHold', description: 'A hold: what is known about the subject stays.' })
 
@@ -103,17 +88,17 @@ export const consentListView = z
   .meta({ id: 'MemoryConsentList', description: 'Consents, newest first.' })
 
 const knownItem = z.object({
-  kind: textField(
+  kind: textView(
     'memory',
     'memory, derived_memory, memory_candidate, embedding, memory_consent, artifact, or what a project keeps.',
   ),
-  id: textField('0197f3b2-c4d5-7a8e-9b0c-1d2e3f405167', 'Which one.'),
+  id: textView('0197f3b2-c4d5-7a8e-9b0c-1d2e3f405167', 'Which one.'),
   is_held: z.boolean().meta({ description: 'True: a hold stands on it, and nothing is erased before it is released.' }),
 })
 
 export const forgetPreviewView = z
   .object({
-    subject: textField(SUBJECT, 'Whom it is about.'),
+    subject: textView(SUBJECT, 'Whom it is about.'),
     may_erase: z.boolean().meta({ description: 'False: a hold stands, on the subject or on something made from it.' }),
     counts: z.record(z.string(), z.int()).meta({ example: { memory: 3 }, description: 'How many of each kind.' }),
     items: z.array(knownItem).meta({ description: 'Everything that would be erased.' }),
@@ -124,22 +109,22 @@ export const forgetPreviewView = z
 
 export const erasureView = z
   .object({
-    memory_erasure_id: textField(ERASURE_ID, 'The erasure.'),
-    command_id: textField('cmd_0197f3b2c4d57a8e9b0c1d2e3f405166', 'The command that carries it out.'),
-    subject: textField(SUBJECT, 'Whom it is about; null once it is closed.').nullable(),
-    subject_digest: textField('9f86d081884c7d65', 'SHA-256 over the erasure, the kind and the id.'),
-    requested_by: textField(USER_ID, 'Who asked.'),
-    requested_at: timeField('When.'),
+    memory_erasure_id: idView('memory_erasure', 'The erasure.'),
+    command_id: idView('command', 'The command that carries it out.'),
+    subject: textView(SUBJECT, 'Whom it is about; null once it is closed.').nullable(),
+    subject_digest: textView('9f86d081884c7d65', 'SHA-256 over the erasure, the kind and the id.'),
+    requested_by: idView('user', 'Who asked.'),
+    requested_at: timeView('When.'),
     outcome: z
       .enum(memoryErasureOutcomes)
       .nullable()
       .meta({ example: 'erased', description: 'Null while it is open.' }),
-    closed_at: timeField('When it was carried out or dropped.').nullable(),
+    closed_at: timeView('When it was carried out or dropped.').nullable(),
     certificate: z
       .record(z.string(), z.unknown())
       .nullable()
       .meta({ description: 'What was erased: ids and counts, never content.' }),
-    certificate_hash: textField('6b86b273ff34fce1', 'SHA-256 of the certificate; the audit has it too.').nullable(),
+    certificate_hash: textView('6b86b273ff34fce1', 'SHA-256 of the certificate; the audit has it too.').nullable(),
   })
   .meta({ id: 'MemoryErasure', description: 'A request to forget a subject, and its certificate.' })
 
@@ -151,9 +136,9 @@ export function toConsentView(consent: StoredConsent) {
     scope: consent.scope,
     granted_by: showAuthor(consent.granted_by),
     granted_at: formatInstant(consent.granted_at),
-    expires_at: showTime(consent.expires_at),
-    revoked_at: showTime(consent.revoked_at),
-    revoked_by: consent.revoked_by === null ? null : showAuthor(consent.revoked_by),
+    expires_at: orNull(consent.expires_at, formatInstant),
+    revoked_at: orNull(consent.revoked_at, formatInstant),
+    revoked_by: orNull(consent.revoked_by, showAuthor),
   }
 }
 
@@ -164,8 +149,8 @@ export function toHoldView(hold: StoredHold) {
     reason: hold.reason,
     placed_by: showAuthor(hold.placed_by),
     placed_at: formatInstant(hold.placed_at),
-    released_at: showTime(hold.released_at),
-    released_by: hold.released_by === null ? null : showAuthor(hold.released_by),
+    released_at: orNull(hold.released_at, formatInstant),
+    released_by: orNull(hold.released_by, showAuthor),
   }
 }
 
@@ -191,7 +176,7 @@ export function toErasureView(erasure: StoredErasure) {
     requested_by: showAuthor(erasure.requested_by),
     requested_at: formatInstant(erasure.requested_at),
     outcome: erasure.outcome,
-    closed_at: showTime(erasure.closed_at),
+    closed_at: orNull(erasure.closed_at, formatInstant),
     certificate: erasure.certificate as Record<string, unknown> | null,
     certificate_hash: erasure.certificate_hash,
   }

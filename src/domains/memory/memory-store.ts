@@ -1,7 +1,7 @@
 /** The port behind which memories are kept. A backend stores, finds, replaces and empties; it never sees a consent, a rule or a question to a person. */
 import type { Decision } from '#kernel/refusal'
 import type { Tx } from '#store'
-import type { MemoryQueryKind, MemoryType } from '#store/schema/memory'
+import type { MemoryQueryKind, MemoryType } from './memory-row.ts'
 import type { Act } from './events.ts'
 import type { MemoryContent, StoredMemory, Subject } from './memory-row.ts'
 

@@ -1,6 +1,6 @@
 /** The daily review: what is over ends, and what nobody has confirmed for long gets an end. Rules do not grow old by themselves. */
 import { statement } from '#store'
-import type { MemoryType } from '#store/schema/memory'
+import type { MemoryType } from './memory-row.ts'
 import { type Act, tellMemory } from './events.ts'
 import { saveRecord } from './memory-repository.ts'
 import { recordColumns, type StoredMemory } from './memory-row.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { memoryTypes } from '#store/schema/memory'
+import { memoryTypes } from './memory-row.ts'
 import { decideErasure, writeCertificate } from './decide-erasure.ts'
 import { decideDecay } from './review-stale-memory.ts'
 import { decideChildScope, decideRead, isScopeWithin, narrowScope, type RunScope, runScope } from './run-scope.ts'

@@ -1,7 +1,7 @@
 /** What one run may see of memory: fixed when it is spawned, never more than its parent's, nothing inherited by itself. Pure. */
 import { z } from 'zod'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { type MemoryQueryKind, memoryTypes } from '#store/schema/memory'
+import { type MemoryQueryKind, memoryTypes } from './memory-row.ts'
 import type { Subject } from './memory-row.ts'
 
 export const RESULTS_MAX = 100

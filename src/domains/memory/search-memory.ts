@@ -1,7 +1,7 @@
 /** Retrieval: by subject, task type, connector or text, for people and for runs. What is handed out is on record first (M5, M6). */
 import { accept, type Decision } from '#kernel/refusal'
 import { scoped, statement, type Tx } from '#store'
-import type { MemoryQueryKind, MemoryType } from '#store/schema/memory'
+import type { MemoryQueryKind, MemoryType } from './memory-row.ts'
 import { embed } from './embedder.ts'
 import { tellMemory } from './events.ts'
 import type { StoredMemory, Subject } from './memory-row.ts'

@@ -31,7 +31,7 @@ export async function writeMemory(deps: MemoryDeps, act: Act, input: WriteMemory
     const made = await decideAndInsert(deps, tx, store, act, candidate, embedding)
     if (!made.ok) {
       await saveCandidate(tx, candidate, 'rejected', { act, newId: deps.newId, payload: { reason: made.reason } })
-      return made
+      return tx.commitRefusal(made)
     }
     const { memory_id, is_new } = made.value
     await saveCandidate(tx, candidate, 'accepted', { act, newId: deps.newId, set: { memory_id } })

@@ -2,18 +2,25 @@
 import type { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
-import { accept, type Decision, type Refusal } from '#kernel/refusal'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { changeJobBody } from './contract.ts'
 import type { Tx } from './database.ts'
-import { parseInput } from './field.ts'
-import { requireQueued, saveCancelled } from './job-repository.ts'
-import { checkParams, checkWork } from './prepare-job.ts'
-import { endPosition } from './queue-position.ts'
-import { findLastPosition, listQueuedPriorities, renumberPriority, saveParams, savePlace } from './queue-repository.ts'
+import { parseInput } from './parse-input.ts'
+import { settleGroup, tellCancelled } from './job-group.ts'
+import { findRetry, requireJob, requireQueued, saveCancelled } from './job-repository.ts'
+import { requireTemplate } from './job-template.ts'
+import {
+  endPosition,
+  findLastPosition,
+  listQueuedPriorities,
+  renumberPriority,
+  saveParams,
+  savePlace,
+} from './queue.ts'
+import { findRunOfJob } from './run-repository.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
-import { settleGroup, tellCancelled } from './settle-group.ts'
 import type { StoredJob } from './stored-rows.ts'
-import { requireTemplate } from './template-repository.ts'
+import { addJob, checkParams, checkWork } from './submit-job.ts'
 
 /** New params replace the old ones and are checked by the job's template; a new priority puts the job at its end. */
 export function changeJob(
@@ -75,4 +82,31 @@ export function normalizeQueue(scheduler: Scheduler): Decision<{ readonly change
 function refused(decision: Decision<StoredJob>): Refusal {
   if (decision.ok) throw new KernelFault('scheduler.broken', 'a QUEUED job could not be cancelled')
   return decision
+}
+
+/**
+ * A person does a piece of work once more: a new job like the old one, at the end of its priority. It is no retry of the chain,
+ * whose verdict is final (D3); the old job and its run stay as they are.
+ */
+export function retryJob(scheduler: Scheduler, jobId: string): Decision<StoredJob> {
+  return scheduler.db.write((tx) => {
+    const old = requireJob(tx, jobId)
+    if (!old.ok) return old
+    const outcome = old.value.status === 'CANCELLED' ? 'CANCELLED' : findRunOfJob(tx, jobId)?.status
+    if (outcome !== 'FAILED' && outcome !== 'SKIPPED' && outcome !== 'CANCELLED') {
+      return refuse('scheduler.job.not_failed', 'only a job that failed, was skipped or was cancelled is done again', {
+        hint: 'Add a new job for work that is wanted twice.',
+        facts: { status: old.value.status, outcome: outcome ?? null },
+      })
+    }
+    const retry = findRetry(tx, jobId)
+    if (retry) {
+      return refuse('scheduler.job.not_failed', 'the job has its retry already', {
+        hint: 'Look at the newest one of the chain.',
+        facts: { retry: retry.job_id },
+      })
+    }
+    const { job_type, template_id, params, priority } = old.value
+    return accept(addJob(scheduler, tx, { job_type, template_id, params, priority }))
+  })
 }

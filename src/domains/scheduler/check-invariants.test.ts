@@ -6,9 +6,19 @@ import { claimNext } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
 import { recover } from './recover.ts'
 import { releaseReservation, reserve } from './reservations.ts'
-import { aFile, anId, aRun, aScheduler, countOf, fail, must, openTest, type TestScheduler } from './scheduler.case.ts'
-import { startDirectJob } from './start-direct-job.ts'
-import { openRaw } from './raw-file.case.ts'
+import {
+  aFile,
+  anId,
+  aRun,
+  aScheduler,
+  countOf,
+  fail,
+  must,
+  openTest,
+  type TestScheduler,
+} from '#test/scheduler/fixture'
+import { startDirectJob } from './direct-job.ts'
+import { openRaw } from '#test/scheduler/raw-file'
 import { submitJob } from './submit-job.ts'
 
 /** A file with a bit of everything. */

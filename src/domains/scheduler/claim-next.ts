@@ -5,16 +5,67 @@
 import { parseGuardedObject } from '#kernel/json-guard'
 import { accept, type Decision } from '#kernel/refusal'
 import { attemptOfHops, countHops } from '#kernel/retry-chain'
-import type { Tx } from './database.ts'
+import { statement, type Tx } from './database.ts'
 import { closeFailed } from './finish-run.ts'
-import { findRetryOf, saveDelayOver } from './job-repository.ts'
+import { findRetryOf, JOB_COLUMNS, QUEUE_ORDER, saveDelayOver } from './job-repository.ts'
 import { expireStale } from './reservations.ts'
-import type { ClaimedRun } from './runner-port.ts'
+import { insertRun } from './run-repository.ts'
+import type { ClaimedRun } from './runner-settings.ts'
 import { nowMs, requireRecovered, type Scheduler } from './scheduler.ts'
-import { claimNextAllowedJob, claimNextJob, listSaturatedTypes } from './sql/claim-next-job.ts'
-import { lookBeforeClaim } from './sql/look-before-claim.ts'
-import { insertRun } from './sql/write-run.ts'
 import type { StoredJob } from './stored-rows.ts'
+
+export const claimNextJob = statement<StoredJob, { now: number }>(
+  'claim_next_job',
+  `update jobs set status = 'RUNNING', started_at = $now
+    where rowid = (select rowid from jobs where status = 'QUEUED' and hold is null order by ${QUEUE_ORDER} limit 1)
+      and status = 'QUEUED'
+   returning ${JOB_COLUMNS}`,
+)
+
+/**
+ * The same while some job types are at their limit: the first job of each type that is not, and of these the first. With
+ * `jobs_type_queue_ix` (there while any type has a limit) each type costs one look, whatever stands before its first job.
+ */
+export const claimNextAllowedJob = statement<StoredJob, { now: number; saturated: string }>(
+  'claim_next_allowed_job',
+  `update jobs set status = 'RUNNING', started_at = $now
+    where rowid = (
+      select head.rowid
+        from job_types allowed
+        join jobs head on head.rowid = (
+          select rowid from jobs
+           where status = 'QUEUED' and hold is null and job_type = allowed.job_type order by ${QUEUE_ORDER} limit 1)
+       where allowed.job_type not in (select value from json_each($saturated))
+       order by head.priority desc, head.position, head.created_at, head.job_id limit 1)
+      and status = 'QUEUED'
+   returning ${JOB_COLUMNS}`,
+)
+
+/** Types with a limit that is reached; asked only when more than one worker may run. */
+export const listSaturatedTypes = statement<{ job_type: string }>(
+  'list_saturated_types',
+  `select job_type from job_types
+    where concurrency_limit is not null
+      and concurrency_limit <= (select count(*) from jobs
+            where status = 'RUNNING' and finished_at is null and hold is not 'direct' and jobs.job_type = job_types.job_type)`,
+)
+
+/** Everything a claim must know first, in one look: the reservation, what is in flight, and whether a delayed job is due. */
+export type BeforeClaim = {
+  /** Of the active reservation; null: there is none. */
+  readonly reserved_until: number | null
+  /** Jobs of the queue that hold a worker; a direct execution holds the reservation instead. */
+  readonly in_flight: number
+  readonly delayed_until: number | null
+}
+
+/** By its index, named: left to choose, SQLite reads every held job, and a long sequential group holds thousands. */
+export const lookBeforeClaim = statement<BeforeClaim>(
+  'look_before_claim',
+  `select (select max(expires_at) from direct_reservations where status = 'ACTIVE') as reserved_until,
+          (select count(*) from jobs where status = 'RUNNING' and finished_at is null and hold is not 'direct') as in_flight,
+          (select min(not_before) from jobs indexed by jobs_delayed_ix where status = 'QUEUED' and hold = 'delay') as delayed_until`,
+)
 
 /** Why nothing more was claimed: a reservation is active, all workers are busy, or no job may start now. */
 export type Waiting = {

@@ -6,7 +6,7 @@ import { failureClasses } from '#kernel/error-classes'
 import { misfirePolicies } from '#kernel/schedule'
 import { parseTimeZone } from '#kernel/time-zone'
 import { accept } from '#kernel/refusal'
-import { idField, instantField, jsonObjectField, nameField, parsedField } from './field.ts'
+import { idField, instantField, jsonObjectField, nameField, parsedField } from '#contract'
 import { groupFailureRules, groupModes, scheduleOverlapPolicies } from './stored-rows.ts'
 
 const PRIORITY_MAX = 1_000_000
@@ -74,7 +74,7 @@ export const submitJobBody = z.strictObject({ ...newJob, group_id: idField('job_
 })
 export const submitGroupBody = z
   .strictObject({
-    name: nameField().optional(),
+    name: nameField('nightly report').optional(),
     mode: z.enum(groupModes).meta({ example: 'sequential' }),
     on_failure: z
       .enum(groupFailureRules)
@@ -118,7 +118,7 @@ const paramsSchema = jsonObjectField()
 
 export const templateBody = z
   .strictObject({
-    name: nameField(),
+    name: nameField('nightly report'),
     job_type: jobType,
     params: jsonObjectField().prefault({}),
     params_schema: paramsSchema.default(null),
@@ -127,7 +127,7 @@ export const templateBody = z
   .meta({ id: 'CreateSchedulerTemplate', description: 'A named job type with params and a priority.' })
 export const changeTemplateBody = z
   .strictObject({
-    name: nameField().optional(),
+    name: nameField('nightly report').optional(),
     params: jsonObjectField().optional(),
     params_schema: paramsSchema.optional(),
     priority: priority.optional(),
@@ -136,7 +136,7 @@ export const changeTemplateBody = z
 
 const schedule = {
   template_id: idField('job_template'),
-  name: nameField(),
+  name: nameField('nightly report'),
   cron_expression: cron,
   timezone: parsedField(parseTimeZone).meta({ type: 'string', example: 'Europe/Berlin' }),
   enabled: z.boolean().meta({ example: true }),
@@ -175,7 +175,7 @@ const duration = (example: string, description: string) =>
   parsedField(parseDuration).meta({ type: 'string', example, description })
 
 export const reserveBody = z.strictObject({
-  reserved_by: nameField(),
+  reserved_by: nameField('nightly report'),
   expires_in: duration('10m', 'How long without a renewal; five minutes unless said otherwise.').optional(),
 })
 

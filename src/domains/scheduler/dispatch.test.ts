@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { claimNext } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
 import { registerJobType } from './job-types.ts'
-import { readJob } from './list-jobs.ts'
+import { readJob } from './job-views.ts'
 import { SchedulerFaultInjected, type SchedulerPoint } from './failpoints.ts'
 import { releaseReservation, reserve } from './reservations.ts'
 import {
@@ -18,8 +18,8 @@ import {
   rowsOf,
   START,
   type TestScheduler,
-} from './scheduler.case.ts'
-import { statement } from './statement.ts'
+} from '#test/scheduler/fixture'
+import { statement } from './database.ts'
 import { submitJob } from './submit-job.ts'
 
 const submit = (scheduler: TestScheduler, job_type = 'story') => must(submitJob(scheduler, { job_type })).job_id

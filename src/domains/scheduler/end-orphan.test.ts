@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, test } from 'node:test'
-import { openOrphanEnder } from './end-orphan.ts'
+import { openOrphanEnder } from './recover.ts'
 import { openProcessTable, RUN_VARIABLE } from './process-table.ts'
-import { sleep } from './run-until-idle.case.ts'
-import { anId } from './scheduler.case.ts'
+import { sleep } from '#test/scheduler/run-until-idle'
+import { anId } from '#test/scheduler/fixture'
 
 async function aChild(script: string, runId?: string): Promise<ChildProcess & { pid: number }> {
   const env = { PATH: process.env['PATH'], ...(runId === undefined ? {} : { [RUN_VARIABLE]: runId }) }

@@ -2,22 +2,21 @@
  * The end of a run: outcome, `finished_at` of the job, the retry if one is due, what it means for the group, and what is to be
  * told, all in one transaction. The decision about the retry is stored with the outcome, so nothing asks it twice.
  */
-import { KernelFault } from '#kernel/errors'
 import type { FailureClass } from '#kernel/error-classes'
+import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
-import { accept, type Decision } from '#kernel/refusal'
+import { accept, type Decision, type Refusal } from '#kernel/refusal'
+import { isPassing } from './refusals.ts'
+import { delayAfter } from '#kernel/retry-backoff'
 import { attemptOfHops, countHops } from '#kernel/retry-chain'
 import type { Tx } from './database.ts'
-import { requireGroup } from './group-repository.ts'
-import { findJob, findRetryOf } from './job-repository.ts'
-import { findRetryPolicy } from './job-types.ts'
+import { requireGroup, settleGroup } from './job-group.ts'
+import { findJob, findRetry, findRetryOf, insertRetryJob } from './job-repository.ts'
+import { decideRetryPlan, findRetryPolicy, type RetryPlan } from './job-types.ts'
 import { tell } from './notifications.ts'
-import { decideRetryPlan, type RetryPlan } from './retry-policy.ts'
-import { requireOpenRun } from './run-repository.ts'
+import type { Sleep } from './reservations.ts'
+import { closeRun, findRun, finishJob, requireOpenRun } from './run-repository.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
-import { settleGroup } from './settle-group.ts'
-import { insertRetryJob } from './sql/insert-job.ts'
-import { closeRun, finishJob } from './sql/write-run.ts'
 import type { RunOutcome, StoredJob, StoredRun } from './stored-rows.ts'
 
 export type RunEnd =
@@ -200,4 +199,51 @@ export function tellEnd(tx: Tx, job: StoredJob, run: StoredRun, retry: StoredJob
 /** Texts of the outside world: cut, without NUL, without half characters. */
 function cut(text: string): string {
   return text.slice(0, ERROR_CHARS_MAX).replaceAll('\0', '\uFFFD').toWellFormed()
+}
+
+/** Told to an operator: the work is done, but the file would not take it. Recovery will mark the run as failed. */
+export type OutcomeAlert = {
+  readonly runId: string
+  readonly end: RunEnd
+  readonly attempts: number
+  readonly refusal: Refusal
+}
+
+export type Surely = {
+  readonly sleep: Sleep
+  readonly alert: (alert: OutcomeAlert) => void
+  readonly attemptsMax?: number
+}
+
+/** 0.1, 0.2, 0.4 … up to 10 s: twelve tries take about a minute. */
+const backoff = { delay: { kind: 'exponential', baseMs: 100, factor: 2, capMs: 10_000 } } as const
+const ATTEMPTS_MAX = 12
+
+export async function finishRunSurely(
+  scheduler: Scheduler,
+  runId: string,
+  end: RunEnd,
+  { sleep, alert, attemptsMax = ATTEMPTS_MAX }: Surely,
+): Promise<Decision<FinishedRun>> {
+  for (let attempt = 1; ; attempt += 1) {
+    const finished = finishRun(scheduler, runId, end)
+    if (finished.ok) return finished
+    // A commit whose answer was lost may have been stored all the same.
+    if (attempt > 1 && finished.code === 'scheduler.run.finished') return readFinished(scheduler, runId, finished)
+    if (!isPassing(finished)) return finished
+    if (attempt >= attemptsMax) {
+      alert({ runId, end, attempts: attempt, refusal: finished })
+      return finished
+    }
+    await sleep(delayAfter(backoff, attempt, scheduler.deps.random))
+  }
+}
+
+function readFinished(scheduler: Scheduler, runId: string, refusal: Refusal): Decision<FinishedRun> {
+  const read = scheduler.db.read((reader): Decision<FinishedRun> => {
+    const run = findRun(reader, runId)
+    const job = run && findJob(reader, run.job_id)
+    return run && job ? accept({ run, job, retry: findRetry(reader, job.job_id) ?? null }) : refusal
+  })
+  return read.ok ? read.value : read
 }

@@ -1,15 +1,14 @@
 /** The end of a run: outcome, job, retry and notification in one transaction, and nothing of it twice. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { aFile, aRun, aScheduler, codeOf, countOf, fail, must, rowsOf, START } from '#test/scheduler/fixture'
+import { openRaw } from '#test/scheduler/raw-file'
 import { checkInvariants } from './check-invariants.ts'
 import { claimNext } from './claim-next.ts'
-import { finishRun } from './finish-run.ts'
-import { finishRunSurely, type OutcomeAlert } from './finish-surely.ts'
-import { readJob } from './list-jobs.ts'
 import { SchedulerFaultInjected } from './failpoints.ts'
-import { addArtifacts, recordLogPath, recordProcess } from './record-run.ts'
-import { aFile, aRun, aScheduler, codeOf, countOf, fail, must, rowsOf, START } from './scheduler.case.ts'
-import { openRaw } from './raw-file.case.ts'
+import { finishRun, finishRunSurely, type OutcomeAlert } from './finish-run.ts'
+import { readJob } from './job-views.ts'
+import { addArtifacts, recordLogPath, recordProcess } from './run-repository.ts'
 
 const told = (scheduler: ReturnType<typeof aScheduler>) =>
   rowsOf(scheduler, 'notifications').map((row) => row['notification_id'])

@@ -1,15 +1,14 @@
 /** Groups: one after the other or all at once, and what the failure of one means for the rest. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { aScheduler, codeOf, countOf, fail, must, rowsOf, START, type TestScheduler } from '#test/scheduler/fixture'
 import { cancelJob } from './change-job.ts'
 import { checkInvariants } from './check-invariants.ts'
 import { claimNext } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
-import { groupStatusOf } from './group-status.ts'
-import { listQueue, readJob } from './list-jobs.ts'
-import { aScheduler, codeOf, countOf, fail, must, rowsOf, START, type TestScheduler } from './scheduler.case.ts'
-import { readGroup, submitGroup } from './submit-group.ts'
-import { submitJob } from './submit-job.ts'
+import { groupStatusOf, readGroup } from './job-group.ts'
+import { listQueue, readJob } from './job-views.ts'
+import { submitGroup, submitJob } from './submit-job.ts'
 
 type Rule = 'stop' | 'continue' | 'skip'
 

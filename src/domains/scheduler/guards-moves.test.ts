@@ -6,8 +6,8 @@ import { sqlCheckList } from '#kernel/machine-graph'
 import { schedulerJobMachine } from '#kernel/machines/scheduler-job'
 import { schedulerJobRunMachine } from '#kernel/machines/scheduler-job-run'
 import { schedulerReservationMachine } from '#kernel/machines/scheduler-reservation'
-import { aJobRow, aRawFile, aReservationRow, aRunRow, assertRefused, startRow } from './raw-file.case.ts'
-import { anId, START } from './scheduler.case.ts'
+import { aJobRow, aRawFile, aReservationRow, aRunRow, assertRefused, startRow } from '#test/scheduler/raw-file'
+import { anId, START } from '#test/scheduler/fixture'
 
 const { db } = aRawFile()
 const OTHER = anId()

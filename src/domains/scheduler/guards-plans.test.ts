@@ -1,8 +1,16 @@
 /** The rules of the file about templates, schedules, groups, firings and notifications, each broken once. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { aGroupRow, aJobRow, aRawFile, aScheduleRow, assertRefused, aTemplateRow, insertRow } from './raw-file.case.ts'
-import { anId, START } from './scheduler.case.ts'
+import {
+  aGroupRow,
+  aJobRow,
+  aRawFile,
+  aScheduleRow,
+  assertRefused,
+  aTemplateRow,
+  insertRow,
+} from '#test/scheduler/raw-file'
+import { anId, START } from '#test/scheduler/fixture'
 
 const { db } = aRawFile()
 const OTHER = anId()

@@ -1,8 +1,8 @@
 /** Every rule of the file about jobs and their runs, broken once. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { aGroupRow, aJobRow, aRawFile, aRunRow, assertRefused, insertRow, startRow } from './raw-file.case.ts'
-import { anId } from './scheduler.case.ts'
+import { aGroupRow, aJobRow, aRawFile, aRunRow, assertRefused, insertRow, startRow } from '#test/scheduler/raw-file'
+import { anId } from '#test/scheduler/fixture'
 
 const { db } = aRawFile()
 const OTHER = anId()

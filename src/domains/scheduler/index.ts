@@ -1,6 +1,15 @@
 /** The door of the scheduler room: jobs on one machine, on SQLite, that cannot lose their order. */
-export { type AskedDirect, askForDirect, type FollowDirect, followDirect, startAskedDirect } from './ask-for-direct.ts'
-export { cancelJob, changeJob, normalizeQueue } from './change-job.ts'
+export {
+  type AskedDirect,
+  askForDirect,
+  type FollowDirect,
+  followDirect,
+  type RunDirect,
+  runDirect,
+  startAskedDirect,
+  startDirectJob,
+} from './direct-job.ts'
+export { cancelJob, changeJob, normalizeQueue, retryJob } from './change-job.ts'
 export {
   checkInvariants,
   describeSelfCheck,
@@ -25,92 +34,7 @@ export {
   submitJobBody,
   templateBody,
 } from './contract.ts'
-export { changeSchedule, createSchedule, deleteSchedule } from './define-schedule.ts'
-export { archiveTemplate, changeTemplate, createTemplate } from './define-template.ts'
-export { claimNotifications, recordDelivery, recordDeliveryFailure } from './deliver-notifications.ts'
-export { type EndOrphans, openOrphanEnder } from './end-orphan.ts'
-export { fireDueSchedules } from './fire-due-schedules.ts'
-export { fireSchedule } from './fire-schedule.ts'
-export { type FinishedRun, finishRun, type RunEnd } from './finish-run.ts'
-export { finishRunSurely, type OutcomeAlert, type Surely } from './finish-surely.ts'
-export type { GroupCounts } from './group-repository.ts'
-export { type GroupStatus, groupStatuses } from './group-status.ts'
-export {
-  groupView,
-  jobTypeView,
-  selfCheckView,
-  submittedGroupView,
-  toGroupView,
-  toJobTypeView,
-  toSelfCheckView,
-  toSubmittedGroupView,
-} from './group-views.ts'
-export { defaultJobTypes, type JobTypeBody, registerJobType } from './job-types.ts'
-export {
-  jobReportView,
-  type JobRunView,
-  jobRunView,
-  type JobView,
-  jobView,
-  toJobReportView,
-  toJobRunView,
-  toJobView,
-} from './job-views.ts'
-export {
-  type JobFilter,
-  jobFilters,
-  type JobReport,
-  listJobs,
-  listQueue,
-  type QueuePage,
-  readJob,
-  readRetryChain,
-} from './list-jobs.ts'
-export { migrate as migrateSchedulerFile } from './migrate.ts'
-export { moveJob, placeJob, swapJobs } from './move-job.ts'
-export { nextOccurrences } from './next-occurrence.ts'
-export { nextWake, type Wake } from './next-wake.ts'
-export { type OpenScheduler, openScheduler } from './open-scheduler.ts'
-export { isOwned } from './owner-lock.ts'
-export {
-  type PointPlan,
-  type SchedulerFault,
-  SchedulerFaultInjected,
-  type SchedulerPoint,
-  schedulerPoints,
-} from './failpoints.ts'
-export { openProcessTable, type ProcessTable, RUN_VARIABLE } from './process-table.ts'
-export { type Pruned, pruneRuns } from './prune-runs.ts'
-export { openQueueCache, type QueueCache } from './queue-cache.ts'
-export { readLog, type ReadLog } from './read-log.ts'
-export {
-  namesOwnCommand,
-  type Plans,
-  readNotifications,
-  readPlans,
-  readReservations,
-  readSchedule,
-  type ScheduleReport,
-} from './read-plans.ts'
-export { addArtifacts, recordLogPath, recordProcess } from './record-run.ts'
-export { CRASH_ERROR, recover, type RecoveryAction } from './recover.ts'
-export { releaseReservation, renewReservation, reserve, tickReservations } from './reservations.ts'
-export { retryJob } from './retry-job.ts'
-export { type StopReason, stopReasons, type Wait } from './run-child.ts'
-export { type RunDirect, runDirect } from './run-direct.ts'
-export type { HandlerContext, HandlerResult, JobHandler, JobHandlers } from './run-handler.ts'
-export { type JobDeps, type RunningJob, SHUTDOWN_ERROR } from './run-job.ts'
-export { runFolderOf } from './run-log.ts'
-export { type RunEvent, type RunScheduler, runScheduler, type RunSummary } from './run-scheduler.ts'
-export type { ClaimedRun, OrphanEnd, ProcessIdentity, RunnerPort } from './runner-port.ts'
-export {
-  COMMAND_TYPE,
-  commandParams,
-  commandRunner,
-  plainVariables,
-  type RunnerBody,
-  runnerBody,
-} from './runner-settings.ts'
+export { changeSchedule, createSchedule, deleteSchedule } from './schedule.ts'
 export {
   firingView,
   notificationView,
@@ -122,12 +46,125 @@ export {
   toReservationView,
   toScheduleView,
   toTemplateView,
-} from './schedule-views.ts'
+} from './record-views.ts'
+export { archiveTemplate, changeTemplate, createTemplate } from './job-template.ts'
+export {
+  claimNotifications,
+  type Deliver,
+  recordDelivery,
+  recordDeliveryFailure,
+  signNotification,
+  type Webhook,
+  webhookDeliver,
+} from './notifications.ts'
+export { CRASH_ERROR, type EndOrphans, openOrphanEnder, recover, type RecoveryAction } from './recover.ts'
+export { fireDueSchedules, fireSchedule } from './fire-schedules.ts'
+export {
+  type FinishedRun,
+  finishRun,
+  finishRunSurely,
+  type OutcomeAlert,
+  type RunEnd,
+  type Surely,
+} from './finish-run.ts'
+export {
+  type GroupCounts,
+  type GroupReport,
+  type GroupStatus,
+  groupStatuses,
+  groupView,
+  listGroups,
+  readGroup,
+  submittedGroupView,
+  toGroupView,
+  toSubmittedGroupView,
+} from './job-group.ts'
+export { jobTypeView, selfCheckView, toJobTypeView, toSelfCheckView } from './record-views.ts'
+export { submitGroup, type SubmittedGroup } from './submit-job.ts'
+export { defaultJobTypes, type JobTypeBody, registerJobType } from './job-types.ts'
+export {
+  type JobFilter,
+  jobFilters,
+  type JobReport,
+  jobReportView,
+  type JobRunView,
+  jobRunView,
+  type JobView,
+  jobView,
+  listJobs,
+  listQueue,
+  type QueuePage,
+  readJob,
+  readRetryChain,
+  toJobReportView,
+  toJobRunView,
+  toJobView,
+} from './job-views.ts'
+export { migrate as migrateSchedulerFile } from './migrate.ts'
+export { openQueueCache, type QueueCache } from './queue.ts'
+export { moveJob, placeJob, swapJobs } from './move-job.ts'
+export { nextOccurrences } from './next-occurrence.ts'
+export {
+  nextWake,
+  type RunEvent,
+  type RunScheduler,
+  runScheduler,
+  type RunSummary,
+  type Wake,
+} from './run-scheduler.ts'
+export { isOwned, type OpenScheduler, openScheduler } from './open-scheduler.ts'
+export {
+  type PointPlan,
+  type SchedulerFault,
+  SchedulerFaultInjected,
+  type SchedulerPoint,
+  schedulerPoints,
+} from './failpoints.ts'
+export { openProcessTable, type ProcessTable, RUN_VARIABLE } from './process-table.ts'
+export { type Pruned, pruneRuns } from './prune-runs.ts'
+export { readLog, type ReadLog, runFolderOf } from './run-log.ts'
+export {
+  namesOwnCommand,
+  type Plans,
+  readNotifications,
+  readPlans,
+  readReservations,
+  readSchedule,
+  type ScheduleReport,
+} from './read-plans.ts'
+export { addArtifacts, recordLogPath, recordProcess } from './run-repository.ts'
+export {
+  releaseReservation,
+  renewReservation,
+  reserve,
+  type Sleep,
+  tickReservations,
+  waitForReservation,
+} from './reservations.ts'
+export { type StopReason, stopReasons, type Wait } from './run-child.ts'
+export {
+  type HandlerContext,
+  type HandlerResult,
+  type JobDeps,
+  type JobHandler,
+  type JobHandlers,
+  type RunningJob,
+  SHUTDOWN_ERROR,
+} from './run-job.ts'
+export {
+  type ClaimedRun,
+  COMMAND_TYPE,
+  commandParams,
+  commandRunner,
+  type OrphanEnd,
+  plainVariables,
+  type ProcessIdentity,
+  type RunnerBody,
+  runnerBody,
+  type RunnerPort,
+} from './runner-settings.ts'
 export type { Scheduler, SchedulerRole, SchedulerSettings, SchedulerDeps } from './scheduler.ts'
-export { type Deliver, signNotification, type Webhook, webhookDeliver } from './send-notifications.ts'
-export { startDirectJob } from './start-direct-job.ts'
 export { requestStop } from './stop-request.ts'
-export { type GroupReport, listGroups, readGroup, type SubmittedGroup, submitGroup } from './submit-group.ts'
 export { type SubmitJob, submitJob } from './submit-job.ts'
 export type {
   NotificationKind,
@@ -142,4 +179,3 @@ export type {
   StoredSchedule,
   StoredTemplate,
 } from './stored-rows.ts'
-export { type Sleep, waitForReservation } from './wait-for-reservation.ts'

@@ -1,9 +1,13 @@
-/** Reads and small writes of `jobs`; the hot ones stand in `sql/`, each in its own file. */
-import type { Reader, Tx } from './database.ts'
+/** Reads and writes `jobs`. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { JOB_COLUMNS } from './sql/job-columns.ts'
-import { statement } from './statement.ts'
-import type { StoredJob } from './stored-rows.ts'
+import { type Reader, statement, type Tx } from './database.ts'
+import type { JobHold, StoredJob } from './stored-rows.ts'
+
+export const JOB_COLUMNS = `job_id, template_id, schedule_id, group_id, job_type, params, status, priority, position, retry_of,
+  created_at, queued_at, started_at, finished_at, worker_id, group_order, reservation_id, hold, not_before, cancelled_at`
+
+/** The order of the queue, and the only place where it is written down. */
+export const QUEUE_ORDER = 'priority desc, position, created_at, job_id'
 
 const selectJob = statement<StoredJob, { job_id: string }>(
   'select_job',
@@ -91,3 +95,56 @@ export function saveStarted(tx: Tx, jobId: string, now: number): StoredJob | und
 export function saveDelayOver(tx: Tx, now: number): number {
   return tx.run(releaseDelayed, { now })
 }
+
+/** Room for 99 jobs between two neighbours before the queue has to be renumbered. */
+export const GAP_SIZE = 100
+
+export type NewJobRow = {
+  readonly job_id: string
+  readonly template_id: string | null
+  readonly schedule_id: string | null
+  readonly group_id: string | null
+  readonly job_type: string
+  readonly params: string
+  readonly priority: number
+  readonly now: number
+  readonly group_order: number | null
+  readonly reservation_id: string | null
+  readonly hold: JobHold | null
+  readonly not_before: number | null
+}
+
+/** Two looks, one per partial index; a single one would read every queued job. */
+const NEXT_POSITION = (priority: string) => `
+  coalesce((select max(highest) from (
+    select max(position) as highest from jobs where status = 'QUEUED' and hold is null and priority = ${priority} union all
+    select max(position) from jobs where status = 'QUEUED' and hold is not null and priority = ${priority})), 0) + ${GAP_SIZE}`
+
+export const insertJob = statement<StoredJob, NewJobRow>(
+  'insert_job',
+  `insert into jobs (job_id, template_id, schedule_id, group_id, job_type, params, priority, position, created_at, queued_at,
+                     group_order, reservation_id, hold, not_before)
+   values ($job_id, $template_id, $schedule_id, $group_id, $job_type, $params, $priority, ${NEXT_POSITION('$priority')}, $now, $now,
+           $group_order, $reservation_id, $hold, $not_before)
+   returning ${JOB_COLUMNS}`,
+)
+
+export type NewRetryRow = {
+  readonly job_id: string
+  readonly failed_job_id: string
+  readonly now: number
+  readonly hold: 'delay' | null
+  readonly not_before: number | null
+}
+
+/** A copy of the failed job at the end of its priority; no row when the job has its retry already. */
+export const insertRetryJob = statement<StoredJob, NewRetryRow>(
+  'insert_retry_job',
+  `insert into jobs (job_id, template_id, schedule_id, group_id, job_type, params, priority, position, retry_of, created_at, queued_at,
+                     group_order, hold, not_before)
+   select $job_id, template_id, schedule_id, group_id, job_type, params, priority, ${NEXT_POSITION('failed.priority')}, job_id, $now, $now,
+          group_order, $hold, $not_before
+     from jobs failed where job_id = $failed_job_id
+       on conflict (retry_of) where retry_of is not null do nothing
+   returning ${JOB_COLUMNS}`,
+)

@@ -5,17 +5,18 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { changeJob } from './change-job.ts'
 import { moveJobBody, placeJobBody } from './contract.ts'
 import type { Tx } from './database.ts'
-import { parseInput } from './field.ts'
+import { parseInput } from './parse-input.ts'
 import { requireQueued } from './job-repository.ts'
-import { type Neighbours, planPosition } from './queue-position.ts'
 import {
+  type Neighbours,
+  planPosition,
   findFirstPosition,
   findLastPosition,
   findPositionAbove,
   findPositionBelow,
   renumberPriority,
   savePlace,
-} from './queue-repository.ts'
+} from './queue.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
 

@@ -5,9 +5,15 @@ import { Cron } from 'croner'
 import fc from 'fast-check'
 import { parseCron } from '#kernel/cron-fields'
 import { isCronDay } from '#kernel/cron-next'
-import { listRecentDueTimes, nextOccurrence, nextOccurrences } from './next-occurrence.ts'
-import { codeOf, must } from './scheduler.case.ts'
-import { firstMomentOf, offsetAt, wallOf } from './zone-clock.ts'
+import { codeOf, must } from '#test/scheduler/fixture'
+import {
+  firstMomentOf,
+  listRecentDueTimes,
+  nextOccurrence,
+  nextOccurrences,
+  offsetAt,
+  wallOf,
+} from './next-occurrence.ts'
 
 const due = (cron: string, zone: string, after: string, count: number) =>
   must(nextOccurrences(cron, zone, new Date(after), count)).map((time) => time.toISOString().slice(0, 16))

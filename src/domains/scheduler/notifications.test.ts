@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { claimNext } from './claim-next.ts'
-import { createSchedule } from './define-schedule.ts'
-import { createTemplate } from './define-template.ts'
-import { claimNotifications, recordDelivery, recordDeliveryFailure } from './deliver-notifications.ts'
+import { createSchedule } from './schedule.ts'
+import { createTemplate } from './job-template.ts'
+import { claimNotifications, recordDelivery, recordDeliveryFailure } from './notifications.ts'
 import { finishRun } from './finish-run.ts'
-import { nextWake } from './next-wake.ts'
+import { nextWake } from './run-scheduler.ts'
 import { reserve } from './reservations.ts'
-import { aFile, aRun, aScheduler, codeOf, must, rowsOf, START } from './scheduler.case.ts'
+import { aFile, aRun, aScheduler, codeOf, must, rowsOf, START } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 
 function withOne() {

@@ -1,7 +1,12 @@
 /** The outbox: what is to be told outside is a row of the transaction that made it true, and is sent after the commit. */
+import { createHmac } from 'node:crypto'
 import type { JsonObject } from '#kernel/json-value'
-import type { Reader, Tx } from './database.ts'
-import { statement } from './statement.ts'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { decideRetry } from '#kernel/retry'
+import { outboxRetry } from '#kernel/retry-settings'
+import { type Reader, statement, type Tx } from './database.ts'
+import { toNotificationView } from './record-views.ts'
+import { nowMs, requireOwner, type Scheduler } from './scheduler.ts'
 import type { NotificationKind, StoredNotification } from './stored-rows.ts'
 
 const COLUMNS = `seq, notification_id, kind, job_id, payload, status, attempts, next_attempt_at, last_error, created_at, ended_at`
@@ -96,4 +101,141 @@ export function listNotifications(
   before = Number.MAX_SAFE_INTEGER,
 ): StoredNotification[] {
   return reader.all(listNewest, { before, limit })
+}
+
+/** Accepts when the receiver has it. `sentAtMs` is part of what is signed. */
+export type Deliver = (
+  notification: StoredNotification,
+  sentAtMs: number,
+  signal: AbortSignal,
+) => Promise<Decision<undefined>>
+
+/** For a scheduler that nobody listens to: the outbox stays small. */
+export const noReceiver: Deliver = async () => accept(undefined)
+
+export type Undelivered = { readonly notificationId: string; readonly error: string; readonly next: string }
+
+/** Everything that is due, oldest first; one that fails does not hold up the others. */
+export async function deliverDue(
+  scheduler: Scheduler,
+  deliver: Deliver,
+  signal: AbortSignal,
+  onFailure: (failed: Undelivered) => void = () => {},
+): Promise<void> {
+  while (!signal.aborted) {
+    const claimed = claimNotifications(scheduler)
+    if (!claimed.ok || claimed.value.length === 0) return
+    scheduler.pass('notification.claimed')
+    for (const notification of claimed.value) {
+      const { notification_id: notificationId } = notification
+      const delivered = await deliver(notification, nowMs(scheduler), signal)
+      // Not told in time: it is due again when its claim runs out.
+      if (!delivered.ok && signal.aborted) return
+      scheduler.pass('notification.sent')
+      if (delivered.ok) recordDelivery(scheduler, notificationId)
+      else {
+        const failed = recordDeliveryFailure(scheduler, notificationId, delivered.reason)
+        onFailure({ notificationId, error: delivered.reason, next: failed.ok ? failed.value : failed.code })
+      }
+    }
+  }
+}
+
+export type Webhook = {
+  readonly url: string
+  readonly secret: string
+  readonly fetch: typeof fetch
+  /** An end to every attempt, from the caller's clock. */
+  readonly timeout: (ms: number) => AbortSignal
+  readonly timeoutMs?: number
+}
+
+/** Well under the minute after which a claimed notification is given out again. */
+const TIMEOUT_MS = 10_000
+
+/** Over id, time and body, so that neither of them can be exchanged; the form of standardwebhooks.com. */
+export function signNotification(secret: string, id: string, timestamp: string, body: string): string {
+  return `v1,${createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`).digest('base64')}`
+}
+
+export function webhookDeliver({ url, secret, fetch, timeout, timeoutMs = TIMEOUT_MS }: Webhook): Deliver {
+  return async (notification, sentAtMs, signal) => {
+    const body = JSON.stringify(toNotificationView(notification))
+    const id = notification.notification_id
+    const timestamp = String(Math.floor(sentAtMs / 1_000))
+    try {
+      const response = await fetch(url, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          'user-agent': 'concord-scheduler',
+          'webhook-id': id,
+          'webhook-timestamp': timestamp,
+          'webhook-signature': signNotification(secret, id, timestamp, body),
+        },
+        body,
+        // A redirect would carry the signature to somebody else.
+        redirect: 'manual',
+        signal: AbortSignal.any([signal, timeout(timeoutMs)]),
+      })
+      await response.body?.cancel()
+      return response.ok ? accept(undefined) : failed(`the receiver answered ${response.status}`)
+    } catch (error) {
+      const { message, cause } = error as Error & { cause?: { code?: string } }
+      return failed(`the receiver cannot be reached: ${cause?.code ?? message}`)
+    }
+  }
+}
+
+function failed(reason: string): Decision<never> {
+  return refuse('scheduler.notification.undelivered', reason)
+}
+
+/** Longer than any delivery may take; after that it is given out again. */
+const CLAIM_MS = 60_000
+const ERROR_CHARS_MAX = 500
+
+/** The due ones, oldest first. Each counts as an attempt, whether its outcome is reported or not. */
+export function claimNotifications(scheduler: Scheduler, limit = 20): Decision<readonly StoredNotification[]> {
+  const owner = requireOwner(scheduler)
+  if (!owner.ok) return owner
+  const now = nowMs(scheduler)
+  return scheduler.db.write((tx) => accept(claimDueNotifications(tx, now, now + CLAIM_MS, limit)))
+}
+
+export function recordDelivery(scheduler: Scheduler, notificationId: string): Decision<undefined> {
+  return scheduler.db.write((tx) => {
+    const isSaved = saveNotificationEnd(tx, notificationId, { status: 'DELIVERED', now: nowMs(scheduler) })
+    return isSaved || findNotification(tx, notificationId)?.status === 'DELIVERED'
+      ? accept(undefined)
+      : unknown(notificationId)
+  })
+}
+
+/** Waits longer after every failure; after the last attempt the row stays, as DEAD, for an operator to see. */
+export function recordDeliveryFailure(
+  scheduler: Scheduler,
+  notificationId: string,
+  error: string,
+): Decision<'again' | 'dead'> {
+  const lastError = error.slice(0, ERROR_CHARS_MAX)
+  return scheduler.db.write((tx) => {
+    const row = findNotification(tx, notificationId)
+    if (row?.status !== 'PENDING') return unknown(notificationId)
+    const now = nowMs(scheduler)
+    const decision = decideRetry(outboxRetry, {
+      attempt: Math.max(1, row.attempts),
+      errorClass: 'transient_connector_error',
+      random: scheduler.deps.random,
+    })
+    if (decision.retry) saveNotificationDelay(tx, notificationId, now + decision.delayMs, lastError)
+    else saveNotificationEnd(tx, notificationId, { status: 'DEAD', now, lastError })
+    return accept(decision.retry ? 'again' : 'dead')
+  })
+}
+
+function unknown(notificationId: string): Decision<never> {
+  return refuse('scheduler.notification.not_found', 'there is no such notification waiting', {
+    facts: { notificationId },
+  })
 }

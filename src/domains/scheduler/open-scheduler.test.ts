@@ -5,16 +5,13 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, 
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, test } from 'node:test'
-import { kindOf, type RefusalCode } from '#kernel/refusal-codes'
-import { openDatabase } from './database.ts'
-import { checkPlace, networkMountName } from './file-place.ts'
+import { schedulerRefusals } from './refusals.ts'
+import { aFile, aFolder, aScheduler, codeOf, must, openTest, START } from '#test/scheduler/fixture'
+import { openRaw } from '#test/scheduler/raw-file'
+import { explainSqliteFault, openDatabase, statement } from './database.ts'
 import { listJobTypes } from './job-types.ts'
-import { loadMigrations } from './migration-file.ts'
-import { migrate } from './migrate.ts'
-import { openRaw } from './raw-file.case.ts'
-import { aFile, aFolder, aScheduler, codeOf, must, openTest, START } from './scheduler.case.ts'
-import { explainSqliteFault } from './sqlite-fault.ts'
-import { statement } from './statement.ts'
+import { loadMigrations, migrate } from './migrate.ts'
+import { checkPlace, networkMountName } from './open-scheduler.ts'
 import { submitJob } from './submit-job.ts'
 
 const pragma = (name: string) => statement<Record<string, unknown>>(name, `pragma ${name}`)
@@ -75,7 +72,7 @@ describe('a new file', () => {
   })
 })
 
-const kind = (code: string) => kindOf(code as RefusalCode)
+const kind = (code: keyof typeof schedulerRefusals) => schedulerRefusals[code][0]
 
 describe('files that are refused', () => {
   test('a second owner, in the same process or in another one, is told who has the file', () => {
@@ -85,15 +82,23 @@ describe('files that are refused', () => {
     assert.equal(codeOf(second), 'scheduler.file.locked')
     assert.equal(kind('scheduler.file.locked'), 'conflict')
     assert.match(second.ok ? '' : second.reason, new RegExp(`process ${process.pid}`))
-    const child = execFileSync(process.execPath, [new URL('./open-owner.case.ts', import.meta.url).pathname, file], {
-      encoding: 'utf8',
-    })
+    const child = execFileSync(
+      process.execPath,
+      [new URL('../../../test/support/scheduler/open-owner.ts', import.meta.url).pathname, file],
+      {
+        encoding: 'utf8',
+      },
+    )
     assert.equal(child.trim(), 'scheduler.file.locked')
     first.close()
     assert.equal(
-      execFileSync(process.execPath, [new URL('./open-owner.case.ts', import.meta.url).pathname, file], {
-        encoding: 'utf8',
-      }).trim(),
+      execFileSync(
+        process.execPath,
+        [new URL('../../../test/support/scheduler/open-owner.ts', import.meta.url).pathname, file],
+        {
+          encoding: 'utf8',
+        },
+      ).trim(),
       'ok',
     )
     must(openTest({ file })).close()

@@ -1,18 +1,144 @@
 /** Opens a scheduler file, makes it if it is not there, and refuses every file that would not be safe to run on. */
-import { existsSync } from 'node:fs'
+import {
+  accessSync,
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  realpathSync,
+  statfsSync,
+  statSync,
+} from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { z } from 'zod'
 import { MAX_DURATION_MS, MAX_TIMER_MS } from '#kernel/duration'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { type Database, IN_MEMORY, openDatabase } from './database.ts'
-import { parseInput } from './field.ts'
-import { checkPlace, createFile } from './file-place.ts'
+import {
+  type Database,
+  explainSqliteFault,
+  IN_MEMORY,
+  isBusy,
+  malformedFile,
+  openDatabase,
+  statement,
+} from './database.ts'
+import { openFailpoints, type PointPlan } from './failpoints.ts'
+import { parseInput } from './parse-input.ts'
 import { defaultJobTypes, type JobTypeBody, saveJobType } from './job-types.ts'
 import { examineFile, isCurrent, migrate } from './migrate.ts'
-import { type OwnerLock, takeOwnerLock } from './owner-lock.ts'
-import { openFailpoints, type PointPlan } from './failpoints.ts'
-import type { Scheduler, SchedulerRole, SchedulerSettings, SchedulerDeps } from './scheduler.ts'
-import { explainSqliteFault } from './sqlite-fault.ts'
-import { statement } from './statement.ts'
+import type { Scheduler, SchedulerDeps, SchedulerRole, SchedulerSettings } from './scheduler.ts'
+
+/** File systems whose locks do not hold between machines, by the number that statfs(2) gives them. */
+const networkMounts: ReadonlyMap<number, string> = new Map([
+  [0x6969, 'NFS'],
+  [0x517b, 'SMB'],
+  [0xff534d42, 'CIFS'],
+  [0xfe534d42, 'SMB2'],
+  [0x01021997, '9p'],
+  [0x5346414f, 'AFS'],
+  [0x00c36400, 'Ceph'],
+])
+
+export function networkMountName(type: number): string | undefined {
+  // Some kernels hand the number out with its sign.
+  return networkMounts.get(type >>> 0)
+}
+
+/** The smallest page of SQLite; a file that is shorter and not empty was cut. */
+const SMALLEST_BYTES = 512
+
+/**
+ * Gives the path under which every process finds the same lock and the same log: links are followed. `mountTypeOf` is for
+ * tests, since a network mount is not at hand everywhere.
+ */
+export function checkPlace(named: string, mountTypeOf = (folder: string) => statfsSync(folder).type): Decision<string> {
+  let file = named
+  let folder = dirname(named)
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    file = existsSync(named) ? realpathSync(named) : join(realpathSync(folder), basename(named))
+    folder = dirname(file)
+    accessSync(folder, constants.R_OK | constants.W_OK | constants.X_OK)
+    if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK)
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    return refuse('scheduler.file.read_only', `${file} cannot be written (${code})`, {
+      hint: 'Give the file and its folder to the account that runs the scheduler, on a disk that is not read-only.',
+      facts: { file, code },
+    })
+  }
+  const mount = networkMountName(mountTypeOf(folder))
+  if (mount !== undefined) {
+    return refuse(
+      'scheduler.file.network_mount',
+      `${folder} lies on a network mount (${mount}); jobs would be lost there`,
+      {
+        hint: 'Put the scheduler file on a local disk.',
+        facts: { file, mount },
+      },
+    )
+  }
+  // Only looked at from outside: opening and closing a file that this process has open as a database would give up its locks.
+  const stat = statSync(file, { throwIfNoEntry: false })
+  if (stat && !stat.isFile()) return refuse('scheduler.file.read_only', `${file} is not a file`, { facts: { file } })
+  const isCut = stat !== undefined && stat.size > 0 && stat.size < SMALLEST_BYTES
+  return isCut ? malformedFile(file, `it has ${stat.size} bytes`) : accept(file)
+}
+
+/** Readable by its owner alone, since params may hold secrets; the log beside it takes over the same rights. */
+export function createFile(file: string): void {
+  if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600))
+}
+
+/**
+ * One owner per scheduler file. The lock is one of the operating system on an empty file beside it, taken through SQLite,
+ * whose file locks work alike on Linux, macOS and Windows: it ends with its process, however that ends, and needs no number
+ * of a process, which may belong to somebody else by now.
+ */
+export type OwnerLock = { release(): void }
+
+/** Referenced from here, since the garbage collector closing a lock nobody points to would release it. */
+const held = new Set<DatabaseSync>()
+
+export function ownerLockPath(file: string): string {
+  return `${file}.owner`
+}
+
+/** A guest that makes or migrates a file holds the lock for a moment. */
+const WAIT_MS = 250
+
+/** Whether some process owns the file now. Held for a moment only, which an owner that starts waits for. */
+export function isOwned(file: string): boolean {
+  if (!existsSync(ownerLockPath(file))) return false
+  const lock = takeOwnerLock(file)
+  lock?.release()
+  return lock === undefined
+}
+
+/** Undefined while another connection holds it, of this process or of another one. */
+export function takeOwnerLock(file: string): OwnerLock | undefined {
+  const path = ownerLockPath(file)
+  // Closed to others from the start. Never touched again that way: closing any descriptor of a file gives up all locks that
+  // this process has on it, those of its other connections included.
+  if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600))
+  const lock = new DatabaseSync(path, { timeout: WAIT_MS })
+  try {
+    // In rollback mode an exclusive transaction shuts everybody out, and nothing is ever written.
+    lock.exec('begin exclusive')
+  } catch (error) {
+    lock.close()
+    if (isBusy(error)) return undefined
+    throw error
+  }
+  held.add(lock)
+  return {
+    release() {
+      if (held.delete(lock)) lock.close()
+    },
+  }
+}
 
 export type OpenScheduler = {
   /** A path on a local disk, or `:memory:` for a scheduler that forgets everything. */

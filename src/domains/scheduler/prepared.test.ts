@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
-import { numberParams, Prepared } from './prepared.ts'
-import { lookBeforeClaim } from './sql/look-before-claim.ts'
-import { aRawFile } from './raw-file.case.ts'
+import { numberParams, Prepared } from './database.ts'
+import { lookBeforeClaim } from './claim-next.ts'
+import { aRawFile } from '#test/scheduler/raw-file'
 
 test('a name that stands twice is one number, and a dollar in a text stays', () => {
   assert.deepEqual(numberParams(`select $b, '$b it''s $a', $a, $b`), {

@@ -3,14 +3,13 @@ import assert from 'node:assert/strict'
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { claimNotifications, recordDelivery } from './deliver-notifications.ts'
+import { aFolder, aRun, aScheduler, codeOf, countOf, must, rowsOf, type TestScheduler } from '#test/scheduler/fixture'
+import { aRealScheduler, aShellType, runUntilIdle, wait } from '#test/scheduler/run-until-idle'
 import { finishRun } from './finish-run.ts'
+import { claimNotifications, recordDelivery } from './notifications.ts'
 import { pruneRuns } from './prune-runs.ts'
-import { readLog } from './read-log.ts'
-import { recordLogPath } from './record-run.ts'
-import { runLogPath } from './run-log.ts'
-import { aRealScheduler, aShellType, runUntilIdle, wait } from './run-until-idle.case.ts'
-import { aFolder, aRun, aScheduler, codeOf, countOf, must, rowsOf, type TestScheduler } from './scheduler.case.ts'
+import { readLog, runLogPath } from './run-log.ts'
+import { recordLogPath } from './run-repository.ts'
 import { submitJob } from './submit-job.ts'
 
 const DAY_MS = 86_400_000
@@ -74,7 +73,7 @@ test('the loop prunes by itself, also while nothing else is to do', async () => 
   const scheduler = aRealScheduler([aShellType('echo hello')])
   must(submitJob(scheduler, { job_type: 'story' }))
   await runUntilIdle(scheduler)
-  const later = { ...scheduler, world: { ...scheduler.deps, now: () => new Date(Date.now() + 60 * DAY_MS) } }
+  const later = { ...scheduler, deps: { ...scheduler.deps, now: () => new Date(Date.now() + 60 * DAY_MS) } }
   const events = await runUntilIdle(later)
   const pruned = events.find((event) => event.kind === 'pruned')
   assert.ok(pruned?.kind === 'pruned' && pruned.pruned.logs === 1 && pruned.pruned.notifications === 1)

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { claimNext } from './claim-next.ts'
-import { listQueue } from './list-jobs.ts'
-import { openQueueCache, type QueueCache } from './queue-cache.ts'
-import { aFile, aScheduler, must, openTest } from './scheduler.case.ts'
+import { listQueue } from './job-views.ts'
+import { openQueueCache, type QueueCache } from './queue.ts'
+import { aFile, aScheduler, must, openTest } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 
 function aCountingLook() {

@@ -6,10 +6,10 @@ import { cancelJob, changeJob, normalizeQueue } from './change-job.ts'
 import { checkInvariants } from './check-invariants.ts'
 import { claimNext } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
-import { listQueue } from './list-jobs.ts'
+import { listQueue } from './job-views.ts'
 import { moveJob, swapJobs } from './move-job.ts'
 import { releaseReservation, reserve } from './reservations.ts'
-import { aScheduler, must, type TestScheduler } from './scheduler.case.ts'
+import { aScheduler, must, type TestScheduler } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 
 const PRIORITIES = [2, 1, 0] as const

@@ -5,11 +5,11 @@ import { describe, test } from 'node:test'
 import { cancelJob, changeJob, normalizeQueue } from './change-job.ts'
 import { claimNext } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
-import { listJobs, listQueue, readJob } from './list-jobs.ts'
+import { listJobs, listQueue, readJob } from './job-views.ts'
 import { moveJob, swapJobs } from './move-job.ts'
-import { planPosition } from './queue-position.ts'
-import { aFile, aScheduler, codeOf, must, type TestScheduler } from './scheduler.case.ts'
-import { statement } from './statement.ts'
+import { planPosition } from './queue.ts'
+import { aFile, aScheduler, codeOf, must, type TestScheduler } from '#test/scheduler/fixture'
+import { statement } from './database.ts'
 import { submitJob } from './submit-job.ts'
 
 const submit = (scheduler: TestScheduler, priority = 0) =>
@@ -223,9 +223,13 @@ test('[SCH-001] [SCH-122] two processes read the same order from the same file, 
     if (random(3) === 0) must(swapJobs(scheduler, a, b))
     else moveJob(scheduler, a, random(2) === 0 ? { before: b } : { to: 'front' })
   }
-  const child = execFileSync(process.execPath, [new URL('./list-queue.case.ts', import.meta.url).pathname, file], {
-    encoding: 'utf8',
-  })
+  const child = execFileSync(
+    process.execPath,
+    [new URL('../../../test/support/scheduler/list-queue.ts', import.meta.url).pathname, file],
+    {
+      encoding: 'utf8',
+    },
+  )
   assert.deepEqual(JSON.parse(child), order(scheduler))
   const rows = must(listQueue(scheduler, { limit: 500 })).jobs
   const byRule = rows.toSorted(

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
+import { proofSize } from '#test/proof-size'
 import { checkInvariants } from './check-invariants.ts'
 import { claimNext } from './claim-next.ts'
-import { listQueue } from './list-jobs.ts'
-import type { RaceTask, ReserveRound } from './race.case.ts'
-import { aFile, aScheduler, countOf, must, rowsOf } from './scheduler.case.ts'
+import { listQueue } from './job-views.ts'
+import type { RaceTask, ReserveRound } from '#test/scheduler/race'
+import { aFile, aScheduler, countOf, must, rowsOf } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 
 type Part = Pick<RaceTask, 'kind' | 'rounds'> & Partial<Pick<RaceTask, 'connections' | 'runIds'>>
@@ -17,7 +18,7 @@ async function race<T>(file: string, parts: readonly Part[]): Promise<T[]> {
   return Promise.all(
     parts.map((part) => {
       const workerData: RaceTask = { file, threads: parts.length, connections: 1, barrier, ...part }
-      const worker = new Worker(new URL('./race.case.ts', import.meta.url), { workerData })
+      const worker = new Worker(new URL('../../../test/support/scheduler/race.ts', import.meta.url), { workerData })
       return new Promise<T>((resolve, reject) => {
         worker.once('message', resolve)
         worker.once('error', reject)
@@ -26,7 +27,7 @@ async function race<T>(file: string, parts: readonly Part[]): Promise<T[]> {
   )
 }
 
-const ROUNDS = 500
+const ROUNDS = proofSize(100, 500)
 
 test(`[SCH-062] [SCH-099] [SCH-123] 64 reservers, ${ROUNDS} rounds: one winner each time, never two ACTIVE, the dispatcher waits, the order stays`, async () => {
   const file = aFile()

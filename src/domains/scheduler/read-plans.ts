@@ -2,10 +2,10 @@
 import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision } from '#kernel/refusal'
 import { listJobTypes, requireJobType } from './job-types.ts'
-import { checkLimit } from './list-jobs.ts'
+import { checkLimit } from './job-views.ts'
 import { listNotifications } from './notifications.ts'
-import { findActiveReservation, listReservations } from './reservation-repository.ts'
-import { listFirings, listSchedules, requireSchedule } from './schedule-repository.ts'
+import { findActiveReservation, listReservations } from './reservations.ts'
+import { listFirings, listSchedules, requireSchedule } from './schedule.ts'
 import type { Scheduler } from './scheduler.ts'
 import type {
   StoredFiring,
@@ -15,7 +15,7 @@ import type {
   StoredSchedule,
   StoredTemplate,
 } from './stored-rows.ts'
-import { listTemplates, requireTemplate } from './template-repository.ts'
+import { listTemplates, requireTemplate } from './job-template.ts'
 
 export type Plans = {
   readonly jobTypes: readonly StoredJobType[]

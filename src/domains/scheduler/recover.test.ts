@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { checkInvariants } from './check-invariants.ts'
 import { claimNext } from './claim-next.ts'
-import { listQueue, readJob } from './list-jobs.ts'
+import { listQueue, readJob } from './job-views.ts'
 import { type SchedulerFault, SchedulerFaultInjected } from './failpoints.ts'
-import { recordProcess } from './record-run.ts'
+import { recordProcess } from './run-repository.ts'
 import { CRASH_ERROR, recover } from './recover.ts'
 import { reserve } from './reservations.ts'
-import type { OrphanEnd, ProcessIdentity } from './runner-port.ts'
+import type { OrphanEnd, ProcessIdentity } from './runner-settings.ts'
 import {
   aClock,
   aFile,
@@ -22,9 +22,9 @@ import {
   rowsOf,
   START,
   type TestScheduler,
-} from './scheduler.case.ts'
-import { startDirectJob } from './start-direct-job.ts'
-import { type SqlParams, statement } from './statement.ts'
+} from '#test/scheduler/fixture'
+import { startDirectJob } from './direct-job.ts'
+import { type SqlParams, statement } from './database.ts'
 import { submitJob } from './submit-job.ts'
 
 const gone = { endOrphan: async () => 'gone' as const }

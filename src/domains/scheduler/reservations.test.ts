@@ -2,15 +2,14 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
+import { aRun, aScheduler, codeOf, countOf, fail, must, rowsOf, START } from '#test/scheduler/fixture'
 import { claimNext } from './claim-next.ts'
-import { finishRun } from './finish-run.ts'
-import { listQueue, readJob } from './list-jobs.ts'
+import { startDirectJob } from './direct-job.ts'
 import { SchedulerFaultInjected } from './failpoints.ts'
-import { releaseReservation, renewReservation, reserve, tickReservations } from './reservations.ts'
-import { aRun, aScheduler, codeOf, countOf, fail, must, rowsOf, START } from './scheduler.case.ts'
-import { startDirectJob } from './start-direct-job.ts'
+import { finishRun } from './finish-run.ts'
+import { listQueue, readJob } from './job-views.ts'
+import { releaseReservation, renewReservation, reserve, tickReservations, waitForReservation } from './reservations.ts'
 import { submitJob } from './submit-job.ts'
-import { waitForReservation } from './wait-for-reservation.ts'
 
 const MINUTE = 60_000
 

@@ -1,24 +1,98 @@
 /** The slot for direct executions: at most one is ACTIVE, it holds the queue back, and it ends by release or by time. */
 import type { z } from 'zod'
-import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { clockMovedBackMs } from '#kernel/lease'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { reserveBody } from './contract.ts'
-import type { Tx } from './database.ts'
-import { parseInput } from './field.ts'
+import { type Reader, statement, type Tx } from './database.ts'
+import { parseInput } from './parse-input.ts'
+import { tellCancelled } from './job-group.ts'
 import { listWaitingDirect, saveCancelled } from './job-repository.ts'
 import { tell } from './notifications.ts'
-import {
-  findActiveReservation,
-  findReservation,
-  hasDirectJobInFlight,
-  insertReservation,
-  saveExpired,
-  saveReleased,
-  saveRenewed,
-} from './reservation-repository.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
-import { tellCancelled } from './settle-group.ts'
 import type { StoredReservation } from './stored-rows.ts'
+
+const COLUMNS = `reservation_id, reserved_at, reserved_by, status, expires_at, renewed_at, ended_at`
+type ById = { readonly reservation_id: string }
+
+const insertRow = statement<StoredReservation, ById & { reserved_by: string; now: number; expires_at: number }>(
+  'insert_reservation',
+  `insert into direct_reservations (reservation_id, reserved_at, reserved_by, expires_at)
+   values ($reservation_id, $now, $reserved_by, $expires_at)
+       on conflict (status) where status = 'ACTIVE' do nothing returning ${COLUMNS}`,
+)
+const renewRow = statement<StoredReservation, ById & { now: number; expires_at: number }>(
+  'renew_reservation',
+  `update direct_reservations set renewed_at = max($now, coalesce(renewed_at, $now)), expires_at = max(expires_at, $expires_at)
+    where reservation_id = $reservation_id and status = 'ACTIVE' returning ${COLUMNS}`,
+)
+const releaseRow = statement<StoredReservation, ById & { now: number }>(
+  'release_reservation',
+  `update direct_reservations set status = 'RELEASED', ended_at = $now
+    where reservation_id = $reservation_id and status = 'ACTIVE' returning ${COLUMNS}`,
+)
+const expireRows = statement<StoredReservation, { now: number }>(
+  'expire_reservations',
+  `update direct_reservations set status = 'EXPIRED', ended_at = $now
+    where status = 'ACTIVE' and expires_at <= $now returning ${COLUMNS}`,
+)
+const selectActive = statement<StoredReservation>(
+  'select_active_reservation',
+  `select ${COLUMNS} from direct_reservations where status = 'ACTIVE'`,
+)
+const selectRow = statement<StoredReservation, ById>(
+  'select_reservation',
+  `select ${COLUMNS} from direct_reservations where reservation_id = $reservation_id`,
+)
+const selectNewest = statement<StoredReservation, { before: string; limit: number }>(
+  'select_reservations',
+  `select ${COLUMNS} from direct_reservations where reservation_id < $before order by reservation_id desc limit $limit`,
+)
+const selectDirect = statement<{ found: number }, ById>(
+  'select_direct_in_flight',
+  `select exists (select 1 from jobs where status = 'RUNNING' and finished_at is null and reservation_id = $reservation_id) as found`,
+)
+
+/** Undefined when one is ACTIVE: the partial unique index decides, not a look before. */
+export function insertReservation(
+  tx: Tx,
+  row: ById & { readonly reserved_by: string; readonly now: number; readonly expires_at: number },
+): StoredReservation | undefined {
+  return tx.one(insertRow, row)
+}
+
+export function saveRenewed(
+  tx: Tx,
+  reservationId: string,
+  now: number,
+  expiresAt: number,
+): StoredReservation | undefined {
+  return tx.one(renewRow, { reservation_id: reservationId, now, expires_at: expiresAt })
+}
+
+export function saveReleased(tx: Tx, reservationId: string, now: number): StoredReservation | undefined {
+  return tx.one(releaseRow, { reservation_id: reservationId, now })
+}
+
+export function saveExpired(tx: Tx, now: number): StoredReservation[] {
+  return tx.all(expireRows, { now })
+}
+
+export function findActiveReservation(reader: Reader): StoredReservation | undefined {
+  return reader.one(selectActive)
+}
+
+/** Newest first; ids are made in the order of time. */
+export function listReservations(reader: Reader, limit: number, before = '~'): StoredReservation[] {
+  return reader.all(selectNewest, { before, limit })
+}
+
+export function findReservation(reader: Reader, reservationId: string): StoredReservation | undefined {
+  return reader.one(selectRow, { reservation_id: reservationId })
+}
+
+export function hasDirectJobInFlight(reader: Reader, reservationId: string): boolean {
+  return reader.one(selectDirect, { reservation_id: reservationId })?.found === 1
+}
 
 /** Refuses at once when another is active; `waitForReservation` waits instead. */
 export function reserve(scheduler: Scheduler, body: z.input<typeof reserveBody>): Decision<StoredReservation> {
@@ -136,4 +210,25 @@ function warnOfClock(tx: Tx, now: number): void {
   if (movedBackMs === 0) return
   const payload = { reservation_id: active.reservation_id, moved_back_ms: movedBackMs }
   tell(tx, { kind: 'clock_moved_back', about: active.reservation_id, payload }, now)
+}
+
+/** Waiting is the caller's: a timer in a program, a step of the clock in a test. */
+export type Sleep = (ms: number) => Promise<void>
+
+const POLL_MS = 50
+
+/** Refuses as `reserve` does when `timeoutMs` has passed; who waits gets no turn reserved for it. */
+export async function waitForReservation(
+  scheduler: Scheduler,
+  body: z.input<typeof reserveBody>,
+  { timeoutMs, sleep, stop }: { readonly timeoutMs: number; readonly sleep: Sleep; readonly stop?: AbortSignal },
+): Promise<Decision<StoredReservation>> {
+  const until = nowMs(scheduler) + timeoutMs
+  for (;;) {
+    const reserved = reserve(scheduler, body)
+    const leftMs = until - nowMs(scheduler)
+    if (reserved.ok || reserved.code !== 'scheduler.reservation.busy' || leftMs <= 0) return reserved
+    if (stop?.aborted === true) return reserved
+    await sleep(Math.min(POLL_MS, leftMs))
+  }
 }

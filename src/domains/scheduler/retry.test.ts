@@ -1,13 +1,6 @@
 /** Retry chains: a failed job is never run again, a new one follows it, as often as its type allows and no more. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { claimNext } from './claim-next.ts'
-import type { RetryPolicyBody } from './contract.ts'
-import type { JobTypeBody } from './job-types.ts'
-import { registerJobType } from './job-types.ts'
-import { readJob, readRetryChain } from './list-jobs.ts'
-import { recover } from './recover.ts'
-import { decideRetryPlan, defaultRetryPolicy, readRetryPolicy } from './retry-policy.ts'
 import {
   aFile,
   aRun,
@@ -19,8 +12,13 @@ import {
   rowsOf,
   START,
   type TestScheduler,
-} from './scheduler.case.ts'
-import { statement } from './statement.ts'
+} from '#test/scheduler/fixture'
+import { claimNext } from './claim-next.ts'
+import type { RetryPolicyBody } from './contract.ts'
+import { statement } from './database.ts'
+import { decideRetryPlan, defaultRetryPolicy, type JobTypeBody, readRetryPolicy, registerJobType } from './job-types.ts'
+import { readJob, readRetryChain } from './job-views.ts'
+import { recover } from './recover.ts'
 import { submitJob } from './submit-job.ts'
 
 const withPolicy = (retry_policy: JobTypeBody['retry_policy']) =>

@@ -1,9 +1,13 @@
-/** Reads of `job_runs`, and what is added to an open run; starting and closing one is in `sql/write-run.ts`. */
+/** Reads and writes `job_runs`: starting, extending, closing and judging a run. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import type { Reader, Tx } from './database.ts'
-import { RUN_COLUMNS } from './sql/write-run.ts'
-import { statement } from './statement.ts'
-import type { StoredRun } from './stored-rows.ts'
+import { type Reader, statement, type Tx } from './database.ts'
+import type { ProcessIdentity } from './runner-settings.ts'
+import type { Scheduler } from './scheduler.ts'
+import type { RetryVerdict, RunOutcome, StoredJob, StoredRun } from './stored-rows.ts'
+
+/** The three writes of a run's life: it starts with its job, it gets its outcome once, and the job gets `finished_at`. */
+const RUN_COLUMNS = `run_id, job_id, template_id, params_snapshot, status, started_at, finished_at, exit_code, error, artifacts,
+  log_path, error_class, retry_decided, process_pid, process_started_at, process_boot_id`
 
 const selectRun = statement<StoredRun, { run_id: string }>(
   'select_run',
@@ -84,4 +88,114 @@ export function saveProcess(
 /** Also after the outcome: artifacts are only ever appended. */
 export function saveArtifacts(tx: Tx, runId: string, paths: readonly string[]): void {
   tx.run(appendArtifacts, { run_id: runId, artifacts: JSON.stringify(paths) })
+}
+
+export type NewRunRow = {
+  readonly run_id: string
+  readonly job_id: string
+  readonly template_id: string | null
+  readonly params: string
+  readonly now: number
+}
+
+export const insertRun = statement<never, NewRunRow>(
+  'insert_run',
+  `insert into job_runs (run_id, job_id, template_id, params_snapshot, started_at)
+   values ($run_id, $job_id, $template_id, $params, $now)`,
+)
+
+export type RunClosing = {
+  readonly run_id: string
+  readonly status: RunOutcome
+  readonly now: number
+  readonly exit_code: number | null
+  readonly error: string | null
+  readonly error_class: string | null
+  readonly retry_decided: RetryVerdict | null
+  /** JSON list of the paths to append. */
+  readonly artifacts: string
+}
+
+/** One outcome, once: no row when the run is closed already. */
+export const closeRun = statement<StoredRun, RunClosing>(
+  'close_run',
+  `update job_runs
+      set status = $status, finished_at = $now, exit_code = $exit_code, error = $error, error_class = $error_class,
+          retry_decided = $retry_decided,
+          artifacts = case when $artifacts = '[]' then artifacts else
+            (select json_group_array(value) from
+              (select value from json_each(job_runs.artifacts) union all select value from json_each($artifacts))) end
+    where run_id = $run_id and status is null
+   returning ${RUN_COLUMNS}`,
+)
+
+export const finishJob = statement<never, { job_id: string; now: number }>(
+  'finish_job',
+  `update jobs set finished_at = $now where job_id = $job_id and status = 'RUNNING' and finished_at is null`,
+)
+
+/** What a runner writes down while a run is open: its log, its process, its artifacts; each once, or only appended. */
+const PATH_CHARS_MAX = 4_096
+const ARTIFACTS_MAX = 1_000
+
+export function recordLogPath(scheduler: Scheduler, runId: string, logPath: string): Decision<StoredRun> {
+  return scheduler.db.write((tx) => {
+    if (!isPath(logPath)) return refusePath('log_path')
+    const run = requireOpenRun(tx, runId)
+    if (!run.ok) return run
+    return saveLogPath(tx, runId, logPath) ? requireRun(tx, runId) : refuseTwice('log_path')
+  })
+}
+
+/** As soon as the child is there: recovery ends it by this identity before anything is repeated. */
+export function recordProcess(
+  scheduler: Scheduler,
+  runId: string,
+  process: { readonly pid: number; readonly startedAt: string; readonly bootId: string | null },
+): Decision<StoredRun> {
+  return scheduler.db.write((tx) => {
+    const run = requireOpenRun(tx, runId)
+    if (!run.ok) return run
+    return saveProcess(tx, runId, process) ? requireRun(tx, runId) : refuseTwice('process')
+  })
+}
+
+/** Also after the outcome. */
+export function addArtifacts(scheduler: Scheduler, runId: string, paths: readonly string[]): Decision<StoredRun> {
+  return scheduler.db.write((tx) => {
+    if (paths.length > ARTIFACTS_MAX || !paths.every(isPath)) return refusePath('artifacts')
+    const run = requireRun(tx, runId)
+    if (!run.ok) return run
+    saveArtifacts(tx, runId, paths)
+    return requireRun(tx, runId)
+  })
+}
+
+/** Who is to be ended for a job in flight; a run that has its outcome has no process any more. */
+export function identityOf(tx: Pick<Tx, 'one' | 'all'>, job: StoredJob): ProcessIdentity | undefined {
+  const run = findRunOfJob(tx, job.job_id)
+  if (run?.status !== null) return undefined
+  return {
+    runId: run.run_id,
+    jobId: job.job_id,
+    pid: run.process_pid,
+    startedAt: run.process_started_at,
+    bootId: run.process_boot_id,
+  }
+}
+
+function isPath(text: string): boolean {
+  return text.length > 0 && text.length <= PATH_CHARS_MAX && !text.includes('\0') && text.isWellFormed()
+}
+
+function refusePath(path: string): Decision<never> {
+  return refuse(
+    'api.field.value',
+    `a path has 1 to ${PATH_CHARS_MAX} characters, and a list at most ${ARTIFACTS_MAX} of them`,
+    { path },
+  )
+}
+
+function refuseTwice(path: string): Decision<never> {
+  return refuse('row.conflict', `\`${path}\` of this run is written already and never changes`, { path })
 }

@@ -3,29 +3,130 @@
  * time or somebody else's write gives it something to do. Asked to stop, it starts nothing more and lets what runs end.
  */
 import { accept, type Decision, type Refusal } from '#kernel/refusal'
-import { kindOf } from '#kernel/refusal-codes'
-import { startAskedDirect } from './ask-for-direct.ts'
+import { isPassing } from './refusals.ts'
 import { claimNext } from './claim-next.ts'
-import { openOrphanEnder } from './end-orphan.ts'
-import type { FinishedRun, RunEnd } from './finish-run.ts'
-import type { OutcomeAlert } from './finish-surely.ts'
-import { fireDueSchedules } from './fire-due-schedules.ts'
-import { listQueue } from './list-jobs.ts'
-import { nextWake } from './next-wake.ts'
+import { startAskedDirect } from './direct-job.ts'
+import { type FinishedRun, finishRunSurely, type OutcomeAlert, type RunEnd } from './finish-run.ts'
+import { fireDueSchedules } from './fire-schedules.ts'
+import { listQueue } from './job-views.ts'
+import { type Deliver, deliverDue, noReceiver } from './notifications.ts'
 import { openProcessTable } from './process-table.ts'
-import type { Pruned } from './prune-runs.ts'
-import { recover, type RecoveryAction } from './recover.ts'
+import { openSweep, type Pruned } from './prune-runs.ts'
+import { openOrphanEnder, recover, type RecoveryAction } from './recover.ts'
 import { tickReservations } from './reservations.ts'
-import type { Wait } from './run-child.ts'
-import type { JobHandlers } from './run-handler.ts'
-import type { JobDeps } from './run-job.ts'
+import type { StopReason, Wait } from './run-child.ts'
+import { type JobDeps, type JobHandlers, type RunningJob, startJob } from './run-job.ts'
 import { runFolderOf } from './run-log.ts'
-import { openRunningJobs } from './running-jobs.ts'
-import type { ClaimedRun } from './runner-port.ts'
+import type { ClaimedRun } from './runner-settings.ts'
 import type { Scheduler } from './scheduler.ts'
-import { openSweep } from './sweep-runs.ts'
-import { type Deliver, deliverDue, noReceiver } from './send-notifications.ts'
+import { statement } from './database.ts'
+import { takeStopRequest } from './stop-request.ts'
 import type { StoredFiring } from './stored-rows.ts'
+
+/** Longer than `kill_after` of most types; who takes longer is killed. */
+const ENDING_MS = 15_000
+const KILLED_MS = 2_000
+
+type RunningInput = { readonly deps: JobDeps; readonly onEvent: (event: RunEvent) => void }
+
+/** Everything that runs now. Handles of processes live in memory alone; the file knows how to find the processes again. */
+export function openRunningJobs(scheduler: Scheduler, { deps, onEvent }: RunningInput) {
+  const running = new Map<string, RunningJob>()
+  const following = new Set<Promise<void>>()
+  const sleep = (ms: number) => deps.wait(ms, new AbortController().signal)
+  let ended = 0
+  async function follow(job: RunningJob): Promise<void> {
+    const { run } = job
+    const end = await job.ended.catch(failureOf)
+    scheduler.pass('run.ended')
+    const alert = (told: OutcomeAlert) => onEvent({ kind: 'alert', alert: told })
+    const finished = await finishRunSurely(scheduler, run.runId, end, { sleep, alert })
+    takeStopRequest(deps.runFolder, run.runId)
+    running.delete(run.runId)
+    ended += 1
+    onEvent({ kind: 'ended', run, end, finished })
+  }
+  async function settled(withinMs: number): Promise<void> {
+    const over = new AbortController()
+    const all = Promise.all(following).then(() => over.abort())
+    await Promise.race([all, deps.wait(withinMs, over.signal)])
+  }
+  return {
+    size: () => running.size,
+    ended: () => ended,
+    start(run: ClaimedRun, onEnd: () => void): void {
+      onEvent({ kind: 'started', run })
+      const job = tryStart(scheduler, deps, run)
+      running.set(run.runId, job)
+      const followed = follow(job).finally(() => {
+        following.delete(followed)
+        onEnd()
+      })
+      following.add(followed)
+    },
+    takeStopRequests(): void {
+      for (const [runId, job] of running) if (takeStopRequest(deps.runFolder, runId)) job.end('stopped')
+    },
+    killNow: () => {
+      for (const job of running.values()) job.killNow()
+    },
+    /** First it waits, then it asks, then it kills. */
+    async settle(graceMs: number): Promise<void> {
+      await settled(graceMs)
+      endAll(running, 'shutdown')
+      await settled(ENDING_MS)
+      for (const job of running.values()) job.killNow()
+      await settled(KILLED_MS)
+    },
+  }
+}
+
+function endAll(running: ReadonlyMap<string, RunningJob>, reason: StopReason): void {
+  for (const job of running.values()) job.end(reason)
+}
+
+/** A log that cannot be opened fails the run, not the loop. */
+function tryStart(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun): RunningJob {
+  try {
+    return startJob(scheduler, deps, run)
+  } catch (error) {
+    return { run, ended: Promise.resolve(failureOf(error)), end() {}, killNow() {} }
+  }
+}
+
+function failureOf(error: unknown): RunEnd {
+  const said = error instanceof Error ? error.message : String(error)
+  return { outcome: 'failed', error: `the run could not be followed: ${said}`, errorClass: 'infrastructure' }
+}
+
+/** When time alone gives the scheduler something to do: the loop may sleep until then, unless something happens before. */
+type WakeRow = {
+  readonly schedule: number | null
+  readonly delayed: number | null
+  readonly reservation: number | null
+  readonly notification: number | null
+}
+
+const selectWake = statement<WakeRow>(
+  'select_wake',
+  `select (select min(next_trigger_at) from schedules where enabled = 1) as schedule,
+          (select min(not_before) from jobs indexed by jobs_delayed_ix where status = 'QUEUED' and hold = 'delay') as delayed,
+          (select max(expires_at) from direct_reservations where status = 'ACTIVE') as reservation,
+          (select min(next_attempt_at) from notifications where status = 'PENDING') as notification`,
+)
+
+export type Wake = { readonly at: Date | null; readonly reasons: readonly (keyof WakeRow)[] }
+
+/** The earliest of a schedule, a delayed job, the end of a reservation and a notification; null: nothing waits for time. */
+export function nextWake(scheduler: Scheduler): Decision<Wake> {
+  return scheduler.db.read((reader) => {
+    const row: Partial<WakeRow> = reader.one(selectWake) ?? {}
+    const times = Object.entries(row).filter((entry): entry is [keyof WakeRow, number] => entry[1] !== null)
+    if (times.length === 0) return { at: null, reasons: [] }
+    const earliest = Math.min(...times.map(([, at]) => at))
+    return { at: new Date(earliest), reasons: times.filter(([, at]) => at === earliest).map(([reason]) => reason) }
+  })
+}
 
 /** One line of a log each; nothing is decided by whoever listens. */
 export type RunEvent =
@@ -106,7 +207,7 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
       seen = version
       const turned = takeTurn(scheduler, onEvent, (run) => crew.start(run, bell.ring))
       if (turned.ok) post.pump()
-      else if (kindOf(turned.code) === 'unavailable') onEvent({ kind: 'waiting', refusal: turned })
+      else if (isPassing(turned)) onEvent({ kind: 'waiting', refusal: turned })
       else refused = turned
       if (refused || (options.untilIdle === true && isIdle(scheduler, crew.size()))) break
       const wake = nextWake(scheduler)

@@ -1,15 +1,6 @@
 /** Schedules: their rows, their next times, and that each due time is decided once. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { claimNext } from './claim-next.ts'
-import { changeSchedule, createSchedule, deleteSchedule } from './define-schedule.ts'
-import { changeTemplate, createTemplate } from './define-template.ts'
-import { finishRun } from './finish-run.ts'
-import { fireDueSchedules } from './fire-due-schedules.ts'
-import { fireSchedule } from './fire-schedule.ts'
-import { listJobs } from './list-jobs.ts'
-import { SchedulerFaultInjected } from './failpoints.ts'
-import { listFirings, listSchedules } from './schedule-repository.ts'
 import {
   aFile,
   aScheduler,
@@ -21,8 +12,15 @@ import {
   rowsOf,
   START,
   type TestScheduler,
-} from './scheduler.case.ts'
-import { statement } from './statement.ts'
+} from '#test/scheduler/fixture'
+import { claimNext } from './claim-next.ts'
+import { type Database, statement } from './database.ts'
+import { SchedulerFaultInjected } from './failpoints.ts'
+import { finishRun } from './finish-run.ts'
+import { fireDueSchedules, fireSchedule } from './fire-schedules.ts'
+import { changeTemplate, createTemplate } from './job-template.ts'
+import { listJobs } from './job-views.ts'
+import { changeSchedule, createSchedule, deleteSchedule, listFirings, listSchedules } from './schedule.ts'
 
 const HOUR = 3_600_000
 /** START is 10:00 UTC on 1 May 2026. */
@@ -39,6 +37,20 @@ function aSchedule(scheduler: TestScheduler, more: More = {}) {
 const outcomes = (scheduler: TestScheduler) =>
   must(fireDueSchedules(scheduler)).map(({ outcome, due_at }) => [outcome, due_at])
 const find = (scheduler: TestScheduler, id: string) => listSchedules(scheduler.db).find((row) => row.schedule_id === id)
+
+/** As a process that dies right after its next commit. */
+function cutAfterCommit(db: Database): Database {
+  return new Proxy(db, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target)
+      if (typeof value !== 'function') return value
+      if (name !== 'write') return value.bind(target) as unknown
+      return (work: Parameters<Database['write']>[0]) => {
+        if (target.write(work).ok) throw new Error('cut after a commit')
+      }
+    },
+  })
+}
 
 describe('rows', () => {
   test('[SCH-074] [SCH-054] a schedule is made with its first due time, changed, and deleted', () => {
@@ -172,6 +184,34 @@ describe('firing', () => {
       const again = aScheduler({ file, clock: cut.clock })
       assert.deepEqual(outcomes(again), [['fired', at(1)]])
       assert.equal(countOf(again, 'jobs'), 1)
+      again.close()
+    })
+  }
+
+  for (const [name, fire] of [
+    ['a tick', (scheduler: TestScheduler) => fireDueSchedules(scheduler)],
+    [
+      'a due time that is asked for',
+      (scheduler: TestScheduler, id: string) => fireSchedule(scheduler, id, new Date(at(1))),
+    ],
+  ] as const) {
+    test(`[SCH-075] ${name}, cut after its first commit: the job is there and the schedule has moved on; nothing is left to repair`, () => {
+      const file = aFile()
+      const cut = aScheduler({ file })
+      const { schedule_id } = aSchedule(cut)
+      cut.clock.ms = at(1)
+      assert.throws(() => fire({ ...cut, db: cutAfterCommit(cut.db) }, schedule_id), /cut after a commit/)
+      cut.close()
+      const again = aScheduler({ file, clock: cut.clock })
+      const row = find(again, schedule_id)
+      assert.deepEqual(
+        [countOf(again, 'jobs'), row?.last_triggered_at, row?.last_due_at, row?.next_trigger_at],
+        [1, at(1), at(1), at(2)],
+      )
+      assert.deepEqual(outcomes(again), [])
+      again.clock.ms = at(2)
+      assert.deepEqual(outcomes(again), [['fired', at(2)]])
+      assert.equal(countOf(again, 'jobs'), 2)
       again.close()
     })
   }

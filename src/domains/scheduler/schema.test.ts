@@ -1,7 +1,7 @@
 /** The tables as they stand in a migrated file, column by column, against the list that is written out here. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { aRawFile } from './raw-file.case.ts'
+import { aRawFile } from '#test/scheduler/raw-file'
 
 const { db } = aRawFile()
 

@@ -6,8 +6,8 @@ import type { AddressInfo } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { finishRun } from './finish-run.ts'
 import { recover } from './recover.ts'
-import { aRun, aScheduler, fail, must, rowsOf } from './scheduler.case.ts'
-import { deliverDue, webhookDeliver } from './send-notifications.ts'
+import { aRun, aScheduler, fail, must, rowsOf } from '#test/scheduler/fixture'
+import { deliverDue, webhookDeliver } from './notifications.ts'
 
 type Got = { readonly id: string; readonly timestamp: string; readonly signature: string; readonly body: string }
 

@@ -4,13 +4,13 @@ import { copyFileSync, existsSync, readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
 import { claimNext } from './claim-next.ts'
 import { cancelJob } from './change-job.ts'
-import { checkPlace } from './file-place.ts'
+import { checkPlace } from './open-scheduler.ts'
 import { finishRun } from './finish-run.ts'
 import { registerJobType } from './job-types.ts'
-import { listJobs, listQueue, readJob } from './list-jobs.ts'
-import { openQueueCache } from './queue-cache.ts'
-import { openRaw } from './raw-file.case.ts'
-import { aFile, aRun, aScheduler, codeOf, fail, must, openTest, rowsOf } from './scheduler.case.ts'
+import { listJobs, listQueue, readJob } from './job-views.ts'
+import { openQueueCache } from './queue.ts'
+import { openRaw } from '#test/scheduler/raw-file'
+import { aFile, aRun, aScheduler, codeOf, fail, must, openTest, rowsOf } from '#test/scheduler/fixture'
 import { submitJob } from './submit-job.ts'
 
 test('[SCH-005] the storage is one file of SQLite, and one worker does one job at a time', () => {
@@ -95,7 +95,7 @@ test('[SCH-128] every tick of the checklist names tests that are there', () => {
   const ticks = table.split('\n').filter((line) => line.startsWith('| ') && !/^\| (Tick|---)/.test(line))
   assert.equal(ticks.length, 8)
   for (const tick of ticks) {
-    const named = [...tick.matchAll(/`([a-z-]+\.test\.ts)`(?: "([^"]+)"| (SCH-\d{3}))?/g)]
+    const named = [...tick.matchAll(/`([a-z.-]+\.test\.ts)`(?: "([^"]+)"| (SCH-\d{3}))?/g)]
     assert.ok(named.length > 0, tick)
     for (const [, file = '', title, row] of named) {
       const source = here(file)

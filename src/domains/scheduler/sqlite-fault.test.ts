@@ -1,7 +1,7 @@
 /** A disk that is full or fails is a refusal with its reason, whether SQLite met it or the system did while a file was made. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { explainSqliteFault } from './sqlite-fault.ts'
+import { explainSqliteFault } from './database.ts'
 
 test('[SCH-104] errors of the system while a file is made are explained as those of SQLite are; others stay faults', () => {
   const codeOf = (code: string) => explainSqliteFault(Object.assign(new Error(code), { code }), '/jobs.db')?.code

@@ -1,16 +1,85 @@
 /** Puts a job at the end of its priority, in one transaction with everything that decides where it stands. */
-import type { z } from 'zod'
+import { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
-import { accept, type Decision } from '#kernel/refusal'
-import { submitJobBody } from './contract.ts'
-import type { Tx } from './database.ts'
-import { parseInput } from './field.ts'
-import { nextGroupOrder } from './group-repository.ts'
-import { type PreparedJob, prepareJob } from './prepare-job.ts'
+import { parseGuardedObject } from '#kernel/json-guard'
+import type { JsonObject } from '#kernel/json-value'
+import { guardValue } from '#kernel/json-value-guard'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { submitGroupBody, submitJobBody } from './contract.ts'
+import type { Reader, Tx } from './database.ts'
+import { parseInput } from './parse-input.ts'
+import { insertGroup, nextGroupOrder, placeInGroup, requireOpenGroup } from './job-group.ts'
+import { insertJob, type NewJobRow } from './job-repository.ts'
+import { requireTemplate } from './job-template.ts'
+import { applyParamsSchema, requireJobType } from './job-types.ts'
+import { commandParams } from './runner-settings.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
-import { placeInGroup, requireOpenGroup } from './settle-group.ts'
-import { insertJob, type NewJobRow } from './sql/insert-job.ts'
-import type { StoredGroup, StoredJob } from './stored-rows.ts'
+import type { StoredGroup, StoredJob, StoredTemplate } from './stored-rows.ts'
+
+export type WantedJob = {
+  readonly job_type?: string | undefined
+  readonly template_id?: string | undefined
+  readonly params?: JsonObject | undefined
+  readonly priority?: number | undefined
+}
+
+export type PreparedJob = {
+  readonly job_type: string
+  readonly template_id: string | null
+  readonly params: string
+  readonly priority: number
+}
+
+export function prepareJob(reader: Reader, wanted: WantedJob): Decision<PreparedJob> {
+  if (wanted.template_id !== undefined) {
+    const template = requireTemplate(reader, wanted.template_id)
+    const prepared = template.ok ? prepareFromTemplate(template.value, wanted) : template
+    return prepared.ok ? checkWork(reader, prepared.value) : prepared
+  }
+  if (wanted.job_type === undefined) {
+    return refuse('api.field.missing', 'a job needs a `job_type` or a `template_id`', { path: 'job_type' })
+  }
+  const type = requireJobType(reader, wanted.job_type)
+  if (!type.ok) return type
+  const { job_type, params = {}, priority = 0 } = { ...wanted, job_type: wanted.job_type }
+  return checkWork(reader, { job_type, template_id: null, params: JSON.stringify(params), priority })
+}
+
+/** A job that names its own command names one that can be run: better told at the door than by a failed run. */
+export function checkWork<T extends Pick<PreparedJob, 'job_type' | 'params'>>(reader: Reader, job: T): Decision<T> {
+  const type = requireJobType(reader, job.job_type)
+  if (!type.ok) return type
+  const runner = JSON.parse(type.value.runner ?? '{}') as { readonly from_params?: unknown }
+  if (runner.from_params !== true) return accept(job)
+  const checked = parseInput(z.object({ params: commandParams }), { params: JSON.parse(job.params) })
+  return checked.ok ? accept(job) : checked
+}
+
+/** The caller's keys lie over the template's, one by one at the top level. */
+export function prepareFromTemplate(template: StoredTemplate, wanted: WantedJob): Decision<PreparedJob> {
+  if (wanted.job_type !== undefined && wanted.job_type !== template.job_type) {
+    return refuse('api.field.value', `the template makes jobs of the type ${template.job_type}`, { path: 'job_type' })
+  }
+  const base = parseGuardedObject(template.params)
+  if (!base.ok) return base
+  const params = checkParams(template, { ...base.value, ...wanted.params })
+  if (!params.ok) return params
+  // Two objects that fit may be too large together.
+  const guarded = guardValue(params.value)
+  if (!guarded.ok) return guarded
+  return accept({
+    job_type: template.job_type,
+    template_id: template.template_id,
+    params: JSON.stringify(params.value),
+    priority: wanted.priority ?? template.priority,
+  })
+}
+
+export function checkParams(template: StoredTemplate, params: JsonObject): Decision<JsonObject> {
+  if (template.params_schema === null) return accept(params)
+  const schema = parseGuardedObject(template.params_schema)
+  return schema.ok ? applyParamsSchema(schema.value, params) : schema
+}
 
 export type SubmitJob = z.input<typeof submitJobBody>
 
@@ -64,4 +133,23 @@ export function insertNewJob(tx: Tx, row: NewJobRow): StoredJob {
   const job = tx.one(insertJob, row)
   if (!job) throw new KernelFault('scheduler.insert', 'an insert without conditions gave no row')
   return job
+}
+
+export type SubmittedGroup = { readonly group: StoredGroup; readonly jobs: readonly StoredJob[] }
+
+/** Sequential: the first takes its place in the queue, each other one when the member before it has come to its end. */
+export function submitGroup(scheduler: Scheduler, body: z.input<typeof submitGroupBody>): Decision<SubmittedGroup> {
+  const parsed = parseInput(submitGroupBody, body)
+  if (!parsed.ok) return parsed
+  const { name = null, mode, on_failure, jobs: wantedJobs } = parsed.value
+  return scheduler.db.write((tx) => {
+    const group = insertGroup(tx, { group_id: scheduler.deps.newId(), name, mode, on_failure, now: nowMs(scheduler) })
+    const jobs: StoredJob[] = []
+    for (const [index, { not_before, ...wanted }] of wantedJobs.entries()) {
+      const prepared = prepareJob(tx, wanted)
+      if (!prepared.ok) return { ...prepared, path: [`jobs[${index}]`, prepared.path].filter(Boolean).join('.') }
+      jobs.push(addJob(scheduler, tx, prepared.value, { notBefore: not_before, group, order: index + 1 }))
+    }
+    return accept({ group, jobs })
+  })
 }

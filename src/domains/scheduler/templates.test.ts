@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { JsonObject } from '#kernel/json-value'
+import { aScheduler, codeOf, countOf, must } from '#test/scheduler/fixture'
 import { changeJob } from './change-job.ts'
-import { createSchedule } from './define-schedule.ts'
-import { archiveTemplate, changeTemplate, createTemplate } from './define-template.ts'
-import { applyParamsSchema, checkParamsSchema } from './params-schema.ts'
-import { aScheduler, codeOf, countOf, must } from './scheduler.case.ts'
+import { archiveTemplate, changeTemplate, createTemplate, listTemplates } from './job-template.ts'
+import { applyParamsSchema, checkParamsSchema } from './job-types.ts'
+import { createSchedule } from './schedule.ts'
 import { submitJob } from './submit-job.ts'
-import { listTemplates } from './template-repository.ts'
 
 const schema = {
   type: 'object',

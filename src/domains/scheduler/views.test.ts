@@ -1,14 +1,12 @@
 /** What callers see has the form that the shapes promise, and says what the rows say. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createSchedule } from './define-schedule.ts'
-import { createTemplate } from './define-template.ts'
-import { fireDueSchedules } from './fire-due-schedules.ts'
+import { aRun, aScheduler, codeOf, must, START } from '#test/scheduler/fixture'
 import { finishRun } from './finish-run.ts'
-import { jobReportView, jobView, toJobReportView, toJobView } from './job-views.ts'
-import { listJobs, readJob } from './list-jobs.ts'
+import { fireDueSchedules } from './fire-schedules.ts'
+import { createTemplate } from './job-template.ts'
+import { jobReportView, jobView, listJobs, readJob, toJobReportView, toJobView } from './job-views.ts'
 import { readNotifications, readPlans, readSchedule } from './read-plans.ts'
-import { reserve } from './reservations.ts'
 import {
   firingView,
   notificationView,
@@ -20,8 +18,9 @@ import {
   toReservationView,
   toScheduleView,
   toTemplateView,
-} from './schedule-views.ts'
-import { aRun, aScheduler, codeOf, must, START } from './scheduler.case.ts'
+} from './record-views.ts'
+import { reserve } from './reservations.ts'
+import { createSchedule } from './schedule.ts'
 
 test('a job with its run: queued, running, finished', () => {
   const scheduler = aScheduler()

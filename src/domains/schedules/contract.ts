@@ -2,23 +2,18 @@
 import { z } from 'zod'
 import { showActor } from '#domains/approvals'
 import { type Catalog, findScheduledTask, redactPayload } from '#domains/commands'
-import { parsedField, parseName } from '#domains/identity'
+import { idView, parsedField, parseName, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
 import { misfirePolicies, overlapPolicies, SCHEDULE_JITTER_MAX_MS } from '#kernel/schedule'
-import { scheduleOrigins } from '#store/schema/schedules'
 import { nextOccurrences } from './decide-schedule.ts'
 import type { ScheduleDetail } from './read-schedules.ts'
-import type { StoredSchedule } from './stored-schedule.ts'
+import { scheduleOrigins, type StoredSchedule } from './stored-schedule.ts'
 
 const NAME_CHARS_MAX = 100
 /** As many as fit on a screen; `?occurrences` asks for more. */
 export const OCCURRENCES_DEFAULT = 5
-
-const SCHEDULE_ID = 'csched_0197f3b2c4d57a8e9b0c1d2e3f405171'
-const time = (description: string) =>
-  z.string().meta({ format: 'date-time', example: '2026-05-01T10:00:00.000Z', description })
 
 // Any JSON object; the guard has checked every value before it gets here, and the command type checks its shape.
 const payload = z.record(z.string(), z.unknown()).transform((value) => value as JsonObject)
@@ -67,7 +62,7 @@ export const changeScheduleBody = z
 
 export const scheduleView = z
   .object({
-    schedule_id: z.string().meta({ example: SCHEDULE_ID }),
+    schedule_id: idView('command_schedule'),
     name: z.string().meta({ example: 'monthly report' }),
     origin: z
       .enum(scheduleOrigins)
@@ -75,16 +70,16 @@ export const scheduleView = z
     command_type: z.string().meta({ example: 'generate_report' }),
     ...terms,
     payload: z.record(z.string(), z.unknown()).meta({ description: 'Without what may not be shown.' }),
-    created_by: z
-      .string()
-      .meta({ example: 'user_0197f3b2c4d57a8e9b0c1d2e3f405160', description: 'Its firings act for them.' }),
-    created_at: time('When it was made.'),
-    updated_at: time('When it was changed last.'),
-    next_occurrences: z.array(time('A due time.')).meta({ description: 'The next due times; none while it is off.' }),
+    created_by: idView('user', 'Its firings act for them.'),
+    created_at: timeView('When it was made.'),
+    updated_at: timeView('When it was changed last.'),
+    next_occurrences: z
+      .array(timeView('A due time.'))
+      .meta({ description: 'The next due times; none while it is off.' }),
     last_firing: z
       .object({
-        due_at: time('The due time.'),
-        command_id: z.string().nullable().meta({ example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170' }),
+        due_at: timeView('The due time.'),
+        command_id: idView('command').nullable(),
         refusal: z.string().nullable().meta({ description: 'The code with which the request was turned away.' }),
       })
       .nullable(),

@@ -1,34 +1,13 @@
 /** A schedule as it stands in its table, and as the runtime is told about it. */
 import { decodeId, encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
-import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
 import type { ScheduleSpec as RuntimeSpec } from '#runtime'
-import type { ScheduleOrigin } from '#store/schema/schedules'
+import type { RowOf } from '#store/rows'
 import { FIRING_KIND } from './deps.ts'
 
-export type StoredSchedule = {
-  readonly schedule_id: string
-  readonly workspace_id: string
-  readonly name: string
-  readonly origin: ScheduleOrigin
-  readonly command_type: string
-  readonly payload: JsonObject
-  readonly cron: string
-  readonly time_zone: string
-  readonly queue: string
-  readonly overlap: OverlapPolicy
-  readonly misfire: MisfirePolicy
-  readonly jitter_ms: number
-  readonly enabled: boolean
-  readonly created_by: string
-  readonly created_role: 'system' | 'writer' | 'admin'
-  readonly created_at: Date
-  readonly updated_at: Date
-  readonly removed_at: Date | null
-  readonly last_due_at: Date | null
-  readonly last_command_id: string | null
-  readonly last_refusal: string | null
-}
+export const scheduleOrigins = ['catalog', 'person'] as const
+
+export type StoredSchedule = RowOf<'schedules.command_schedules', { readonly payload: JsonObject }>
 
 export function runtimeNameOf({ schedule_id }: Pick<StoredSchedule, 'schedule_id'>): string {
   return encodeId('command_schedule', schedule_id)

@@ -2,7 +2,7 @@
 import { KernelFault } from '../errors.ts'
 import { type Graph, ruleOf } from './graph.ts'
 import { type States, stateOf } from './readiness.ts'
-import { type EndState, isEnd, judgeUpstream } from './trigger-rule.ts'
+import { type EndState, isEndState, judgeUpstream } from './trigger-rule.ts'
 
 export type Skip = {
   readonly id: string
@@ -27,7 +27,8 @@ export type Cascade = {
 export function planCascade(graph: Graph, states: States, endedId: string): Cascade {
   const start = graph.positions.get(endedId)
   const end = stateOf(states, endedId)
-  if (start === undefined || !isEnd(end)) throw new KernelFault('dag.cascade.not_ended', `${endedId} has not ended`)
+  if (start === undefined || !isEndState(end))
+    throw new KernelFault('dag.cascade.not_ended', `${endedId} has not ended`)
   const skips: Skip[] = []
   const skipped = new Set<number>()
   const falls = new Map<number, number>()

@@ -8,7 +8,7 @@ import { type Graph, type GraphNode, indexGraph, ruleOf, sortNodes, validateGrap
 import { decideReadiness, listReady, listUpstream } from './readiness.ts'
 import { countRemaining } from './remaining.ts'
 import { TopologicalSorter } from './sorter.ts'
-import { endStates, isEnd, type NodeState, triggerRules } from './trigger-rule.ts'
+import { endStates, isEndState, type NodeState, triggerRules } from './trigger-rule.ts'
 
 /** Edges lead from earlier to later places of a hidden order; sequences repeat, so that ties happen. */
 const someNodes: fc.Arbitrary<GraphNode[]> = fc
@@ -225,7 +225,7 @@ describe('cascade and counters', () => {
       fc.property(someNodes, somePicks, (nodes, picks) => {
         const states = runToEnd(graphOf(nodes), picks, () => {})
         assert.deepEqual(
-          [...states].filter(([, state]) => !isEnd(state)),
+          [...states].filter(([, state]) => !isEndState(state)),
           [],
         )
       }),

@@ -1,6 +1,6 @@
 /** Whether a node may start, must wait, or can never start, by reading its upstream nodes; nothing is kept between two calls. */
 import { type Graph, type GraphNode, ruleOf } from './graph.ts'
-import { isEnd, judgeUpstream, type NodeState, type TriggerRule } from './trigger-rule.ts'
+import { isEndState, judgeUpstream, type NodeState, type TriggerRule } from './trigger-rule.ts'
 
 export type Upstream = { readonly id: string; readonly state: NodeState }
 
@@ -43,7 +43,7 @@ export function listReady(graph: Graph, states: States): readonly GraphNode[] {
 
 /** Every node has ended; true for an empty graph. */
 export function isSettled(graph: Graph, states: States): boolean {
-  return graph.nodes.every((node) => isEnd(stateOf(states, node.id)))
+  return graph.nodes.every((node) => isEndState(stateOf(states, node.id)))
 }
 
 export function stateOf(states: States, id: string): NodeState {

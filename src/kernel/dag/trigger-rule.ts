@@ -21,7 +21,7 @@ export type Verdict = 'holds' | 'satisfies' | 'breaks' | 'ignored'
  * upstream alone, which is what lets one counter per node stand in for reading all its upstream nodes.
  */
 export function judgeUpstream(rule: TriggerRule, upstream: NodeState): Verdict {
-  const ended = isEnd(upstream)
+  const ended = isEndState(upstream)
   switch (rule) {
     case 'all_success':
       return !ended ? 'holds' : upstream === 'completed' ? 'satisfies' : 'breaks'
@@ -34,7 +34,7 @@ export function judgeUpstream(rule: TriggerRule, upstream: NodeState): Verdict {
   }
 }
 
-export function isEnd(state: NodeState): state is EndState {
+export function isEndState(state: NodeState): state is EndState {
   return state !== 'pending' && state !== 'active'
 }
 

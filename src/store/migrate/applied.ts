@@ -10,12 +10,16 @@ const CREATE = `
     checksum   text        not null,
     applied_at timestamptz not null default clock_timestamp(),
     applied_by text        not null default session_user,
+    is_pending boolean     not null default false,
     constraint concord_migrations_pk primary key (number),
     constraint concord_migrations_name_uq unique (name)
   )`
 
+/** A database of an earlier Concord has the table without its last column. */
+const ADD_PENDING = `alter table public.concord_migrations add column if not exists is_pending boolean not null default false`
+
 export async function createAppliedTable(client: pg.ClientBase): Promise<void> {
-  await client.query(CREATE)
+  await client.query(`${CREATE}; ${ADD_PENDING}`)
 }
 
 /** Empty for a database that Concord has never seen. */
@@ -25,17 +29,25 @@ export async function listApplied(client: { query: pg.ClientBase['query'] }): Pr
   )
   if (!found[0]?.there) return []
   const { rows } = await client.query<AppliedMigration>(
-    'select number, name, checksum, applied_at as "appliedAt" from public.concord_migrations order by number',
+    `select number, name, checksum, applied_at as "appliedAt", coalesce((to_jsonb(m)->>'is_pending')::boolean, false) as "isPending"
+       from public.concord_migrations as m order by number`,
   )
   return rows
 }
 
-export async function recordApplied(client: pg.ClientBase, { number, name, checksum }: Migration): Promise<void> {
-  await client.query('insert into public.concord_migrations (number, name, checksum) values ($1, $2, $3)', [
-    number,
-    name,
-    checksum,
-  ])
+/** Pending until what follows the commit is done. */
+export async function recordApplied(
+  client: pg.ClientBase,
+  { number, name, checksum, afterCommit }: Migration,
+): Promise<void> {
+  await client.query(
+    'insert into public.concord_migrations (number, name, checksum, is_pending) values ($1, $2, $3, $4)',
+    [number, name, checksum, afterCommit.length > 0],
+  )
+}
+
+export async function recordCompleted(client: pg.ClientBase, { number }: Migration): Promise<void> {
+  await client.query('update public.concord_migrations set is_pending = false where number = $1', [number])
 }
 
 export async function forgetApplied(client: pg.ClientBase, { number }: Migration): Promise<void> {

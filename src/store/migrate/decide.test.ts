@@ -9,6 +9,7 @@ const aFile = (number: number): Migration => ({
   number,
   name: `000${number}_m`,
   up: 'u',
+  afterCommit: [],
   down: 'd',
   checksum: `c${number}`,
 })
@@ -17,6 +18,7 @@ const applied = ({ number, name, checksum }: Migration): AppliedMigration => ({
   name,
   checksum,
   appliedAt: new Date(0),
+  isPending: false,
 })
 const files = [1, 2, 3, 4, 5].map(aFile)
 const names = (plan: ReturnType<typeof planUp>) => (plan.ok ? plan.value.map(({ number }) => number) : plan.code)

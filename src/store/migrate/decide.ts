@@ -7,6 +7,8 @@ export type AppliedMigration = {
   readonly name: string
   readonly checksum: string
   readonly appliedAt: Date
+  /** Its transaction is committed; an index that is built after the commit is not there yet, or not whole. */
+  readonly isPending: boolean
 }
 
 /** Whether the database is one that this code may work on: nothing unknown, nothing edited, nothing left out. */
@@ -40,6 +42,11 @@ export function planUp(
 ): Decision<readonly Migration[]> {
   const known = decideKnown(files, applied)
   return known.ok ? accept(files.slice(known.value.length)) : known
+}
+
+/** The applied migrations whose indexes are still to be built. */
+export function listPending(files: readonly Migration[], applied: readonly AppliedMigration[]): readonly Migration[] {
+  return files.filter(({ number }) => applied.some((row) => row.number === number && row.isPending))
 }
 
 export type DownTarget =

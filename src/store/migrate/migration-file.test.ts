@@ -25,6 +25,7 @@ test('a file has a number, a name, a way up and a way down', () => {
       number: 1,
       name: '0001_x',
       up: '-- 0001 x: why\ncreate table x ();\n\n',
+      afterCommit: [],
       down: '\ndrop table x;\n',
       checksum: '',
     },
@@ -48,6 +49,20 @@ test('what is not a migration is refused with its name', () => {
     const parsed = parseMigration(name, content)
     assert.equal(parsed.ok ? 'accepted' : parsed.code, 'store.migration.malformed', `${name}: ${content}`)
   }
+})
+
+test('what follows the commit is a list of indexes and nothing else', () => {
+  const index = 'create index concurrently x_a_ix\n  on concord.x (a) where a > 0'
+  const file = (after: string) => text.replace('-- down', `-- after commit\n-- Large.\n${after}\n-- down`)
+  const parsed = parseMigration('0001_x.sql', file(`${index};`))
+  assert.deepEqual(parsed.ok && parsed.value.afterCommit, [{ schema: 'concord', name: 'x_a_ix', text: index }])
+  const wrong = [
+    'create index x_a_ix on concord.x (a);',
+    'create index concurrently x_a_ix on x (a);',
+    `${index}; drop table x;`,
+    `${index};\n-- after commit\n${index};`,
+  ]
+  for (const after of wrong) assert.equal(parseMigration('0001_x.sql', file(after)).ok, false, after)
 })
 
 test('begin and end inside a function body are no transaction', () => {

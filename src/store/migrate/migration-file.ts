@@ -10,16 +10,24 @@ export type Migration = {
   /** The file name without its ending: `0002_identity`. */
   readonly name: string
   readonly up: string
+  /** Indexes that are built after the commit of `up`, without a lock that stops writers. */
+  readonly afterCommit: readonly ConcurrentIndex[]
   readonly down: string
   /** SHA-256 over the whole text; line ends and trailing blanks do not count, so a checkout on Windows is the same file. */
   readonly checksum: string
 }
+
+/** `table` is written with its schema, in which the index is made too. */
+export type ConcurrentIndex = { readonly schema: string; readonly name: string; readonly text: string }
 
 /** Beside this folder both in `src` and in the built package. */
 export const migrationsFolder = fileURLToPath(new URL('../migrations/', import.meta.url))
 
 const FILE_NAME = /^(\d{4})_([a-z][a-z0-9_]*)\.sql$/
 const SEPARATOR = /^-- down$/m
+const AFTER_COMMIT = /^-- after commit$/m
+/** Nothing else may stand there: an index can be looked up, so that a rerun knows what is left to do. */
+const CONCURRENT_INDEX = /^create (?:unique )?index concurrently ([a-z0-9_]+)\s+on ([a-z0-9_]+)\.[a-z0-9_]+\s/
 /** A migration is one transaction, together with its row; one that ends it by itself could stay half applied. */
 const TRANSACTION_CONTROL = /^\s*((begin|commit|rollback|abort|end)(\s+(transaction|work))?|start\s+transaction)\s*;/im
 /** Bodies of functions and do blocks: `begin` and `end` mean something else there. */
@@ -41,15 +49,29 @@ export function parseMigration(fileName: string, text: string): Decision<Migrati
   const named = FILE_NAME.exec(fileName)
   if (!named) return malformed(fileName, 'its name is not NNNN_what_it_adds.sql')
   const parts = normalise(text).split(SEPARATOR)
-  const [up, down] = parts
+  const [way, down] = parts
+  const [up, after = '', ...more] = way?.split(AFTER_COMMIT) ?? []
+  if (more.length > 0) return malformed(fileName, 'it has two lines "-- after commit"')
   if (parts.length !== 2 || !up?.trim() || !down?.trim())
     return malformed(fileName, 'it needs one line "-- down" between its two parts')
   if (TRANSACTION_CONTROL.test(`${up}\n${down}`.replace(DOLLAR_QUOTED, '$$')))
     return malformed(fileName, 'it begins or ends a transaction of its own')
+  const afterCommit = after
+    .split(';')
+    .map((each) => each.replaceAll(/^--.*$/gm, '').trim())
+    .filter((each) => each !== '')
+    .map((each) => ({ each, index: CONCURRENT_INDEX.exec(each) }))
+  const other = afterCommit.find(({ index }) => index === null)
+  if (other) return malformed(fileName, 'after the commit it may only create index concurrently name on schema.table')
   return accept({
     number: Number(named[1]),
     name: fileName.slice(0, -'.sql'.length),
     up,
+    afterCommit: afterCommit.map(({ each, index }) => ({
+      schema: index?.[2] ?? '',
+      name: index?.[1] ?? '',
+      text: each,
+    })),
     down,
     checksum: checksumOf(text),
   })

@@ -56,6 +56,71 @@ function of(lines: readonly CatalogueLine[], owner: string): string[] {
   return lines.filter((line) => line.owner === owner).map(({ text }) => `${text};`)
 }
 
+const ROWS_HEADING = `/**
+ * The row of every table as the driver returns it, by the table's name. Numbers that do not fit a double (\`numeric\`, \`bigint\`, \`xid8\`) are text.
+ * Written by scripts/schema.ts from the catalogue of a migrated database; change a migration, not this file.
+ */
+import type { JsonValue } from '#kernel/json-value'
+
+/** A row with columns of which its room knows more than the catalogue does: what a document holds. */
+export type RowOf<Table extends keyof Rows, Known extends Partial<Rows[Table]>> = Omit<Rows[Table], keyof Known> & Known
+`
+
+/** A column of this type, in TypeScript. A domain counts as what it is made of. */
+const TYPES: Readonly<Record<string, string>> = {
+  uuid: 'string',
+  text: 'string',
+  numeric: 'string',
+  bigint: 'string',
+  xid8: 'string',
+  integer: 'number',
+  real: 'number',
+  boolean: 'boolean',
+  bytea: 'Uint8Array',
+  jsonb: 'JsonValue',
+  'timestamp with time zone': 'Date',
+}
+const LINE_MAX = 120
+
+/** The types of all rows, with the closed list of a column where a check or a domain has one. */
+export function drawRows(catalogue: Catalogue): string {
+  const tables = catalogue.tables
+    .filter(({ table }) => !table.startsWith('public.'))
+    .map(({ table }) => {
+      const columns = catalogue.columns.filter((column) => column.table === table)
+      return `  '${table}': {\n${columns.map((column) => drawField(catalogue, column)).join('')}  }\n`
+    })
+  return `${ROWS_HEADING}\nexport type Rows = {\n${tables.join('')}}\n`
+}
+
+function drawField(catalogue: Catalogue, column: CatalogueColumn): string {
+  const isArray = column.baseType.endsWith('[]')
+  const type = TYPES[column.baseType.replace('[]', '')]
+  if (type === undefined) throw new Error(`${column.table}.${column.column}: no row type for ${column.baseType}`)
+  const list = closedList(catalogue, column)
+  const values = list?.map((value) => `'${value}'`) ?? [isArray ? `readonly ${type}[]` : type]
+  const union = column.notNull ? values : [...values, 'null']
+  const line = `    readonly ${column.column}: ${union.join(' | ')}\n`
+  if (line.length <= LINE_MAX + 1) return line
+  return `    readonly ${column.column}:\n${union.map((value) => `      | ${value}\n`).join('')}`
+}
+
+/** From the one check that is nothing but that list, on the column or on its domain. */
+export function closedList(
+  catalogue: Catalogue,
+  { table, column, type }: Pick<CatalogueColumn, 'table' | 'column' | 'type'>,
+): string[] | undefined {
+  const checks = [
+    ...catalogue.constraints.filter(({ owner }) => owner === table).map(({ text }) => text),
+    ...catalogue.domains
+      .filter(({ text }) => text.startsWith(`create domain ${type} as `))
+      .map(({ text }) => text.replaceAll('VALUE', column)),
+  ]
+  const list = new RegExp(`CHECK \\(\\(${column} = ANY \\(ARRAY\\[(.*)\\]\\)\\)\\)$`)
+  const found = checks.map((text) => list.exec(text)?.[1]).find((values) => values !== undefined)
+  return found?.split(', ').map((value) => value.replace(/^'(.*)'::text$/, '$1'))
+}
+
 /** The first place where two pictures differ, for a message that a person can act on. */
 export function firstDifference(expected: string, actual: string): string | undefined {
   if (expected === actual) return undefined

@@ -4,6 +4,7 @@
  * The lock is a session's advisory lock: it ends with the connection, so a runner that was killed blocks nobody for longer
  * than its backend needs to notice. A pooler that hands out transactions would break it; migrate over a direct connection.
  */
+import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
 import { type Decision, refuse } from '#kernel/refusal'
 import { clientConfigFor } from '../client-config.ts'
@@ -38,11 +39,7 @@ export async function withMigrationLock<T>(
   limits: SessionLimits,
   work: () => Promise<Decision<T>>,
 ): Promise<Decision<T>> {
-  try {
-    await setLockTimeout(client, limits.lockWaitMs)
-    await client.query(`select pg_advisory_lock(${LOCK_KEY})`)
-  } catch (error) {
-    if ((error as { code?: unknown }).code !== '55P03') throw error
+  if (!(await takeLock(client, limits.lockWaitMs))) {
     return refuse(
       'store.migration.locked',
       `another runner has been migrating this database for over ${limits.lockWaitMs} ms`,
@@ -59,6 +56,27 @@ export async function withMigrationLock<T>(
     // After a broken connection the server has let go of it already.
     await client.query(`select pg_advisory_unlock(${LOCK_KEY})`).catch(() => {})
   }
+}
+
+const LOOK_EVERY_MS = 50
+
+/** Asks again and again: a session that waited inside one statement would hold a snapshot, and an index that is built concurrently waits for those. */
+async function takeLock(client: pg.Client, waitMs: number): Promise<boolean> {
+  const until = performance.now() + waitMs
+  for (;;) {
+    const { rows } = await client.query<{ taken: boolean }>(`select pg_try_advisory_lock(${LOCK_KEY}) as taken`)
+    if (rows[0]?.taken) return true
+    if (performance.now() >= until) return false
+    await wait(LOOK_EVERY_MS)
+  }
+}
+
+/** A concurrent build waits for transactions that began before it, and stops nobody while it does. */
+export async function withoutLockTimeout(client: pg.Client, work: () => Promise<void>): Promise<void> {
+  const { rows } = await client.query<{ before: string }>(`select current_setting('lock_timeout') as before`)
+  await client.query(`select set_config('lock_timeout', '0', false)`)
+  await work()
+  await client.query(`select set_config('lock_timeout', $1, false)`, [rows[0]?.before ?? '0'])
 }
 
 async function setLockTimeout(client: pg.Client, ms: number): Promise<void> {

@@ -4,7 +4,6 @@ import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
 import { insertRow, insertStoreRows, rowsOf, type StoreRows } from '#test/store-rows'
 import type { Tx } from '../db.ts'
-import { domainEvents } from './events.ts'
 
 const tables = ['concord.domain_events', 'concord.domain_event_seals', 'concord.history_archives'] as const
 const roles = ['concord_engine', 'concord_app'] as const
@@ -123,26 +122,6 @@ describe('append-only', () => {
       [0, 1, 2],
     )
     assert.equal(new Set(steps.flatMap(({ seq, xid }) => [`seq ${seq}`, `xid ${xid}`])).size, 6)
-  })
-
-  test('Drizzle leaves seq and xid to the database, so the engine may use it', async () => {
-    await as('concord_engine', async (tx) => {
-      const { event_id, workspace_id } = rowsOf['concord.domain_events'](world)
-      const [row] = await tx.drizzle
-        .insert(domainEvents)
-        .values({
-          eventId: event_id,
-          workspaceId: workspace_id,
-          purpose: 'event',
-          eventType: 'seen',
-          payload: {},
-          actor: 'system',
-          traceId: 't',
-        })
-        .returning()
-      assert.equal(typeof row?.seq, 'bigint')
-      assert.match(row?.xid ?? '', /^\d+$/)
-    })
   })
 
   test('seals form one chain: the next continues number, place and hash', async () => {

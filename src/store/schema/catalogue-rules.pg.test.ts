@@ -15,14 +15,8 @@ import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { openTestDb, type TestDb } from '#test/database'
 import { insertStoreRows } from '#test/store-rows'
 import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
+import { closedList as readClosedList } from '../migrate/picture.ts'
 import { joinStrategies } from '#kernel/join-strategy'
-import { executionModes } from './agents.ts'
-import { artifactVisibilities } from './artifacts.ts'
-import { cancellationModes, ingressTypes, reversibilities } from './commands.ts'
-import { eventPurposes } from './events.ts'
-import { platformRoles } from './identity.ts'
-import { scheduleOrigins } from './schedules.ts'
-import { memoryErasureOutcomes, memoryQueryKinds, memoryScopes, memorySensitivities, memoryTypes } from './memory.ts'
 
 describe('rules of the whole schema', () => {
   let opened: TestDb
@@ -51,16 +45,12 @@ describe('rules of the whole schema', () => {
   ]
   const foreignKeys = () => catalogue.constraints.filter(({ text }) => text.includes('FOREIGN KEY'))
 
-  /** The closed list of a column, from the one constraint that is nothing but that list. */
-  function closedList(table: string, column: string): string[] | undefined {
-    const list = new RegExp(`CHECK \\(\\(${column} = ANY \\(ARRAY\\[(.*)\\]\\)\\)\\)$`)
-    const found = checksOf(table)
-      .map((text) => list.exec(text)?.[1])
-      .find((values) => values !== undefined)
-    return found?.split(', ').map((value) => value.replace(/^'(.*)'::text$/, '$1'))
+  const closedList = (table: string, column: string): string[] | undefined => {
+    const { type = '' } = catalogue.columns.find((each) => each.table === table && each.column === column) ?? {}
+    return readClosedList(catalogue, { table, column, type })
   }
 
-  test('[SUP-01] [SUP-04] [SUP-05] [SUP-17] no queue, claim, outbox, step or task-run tables, and no claim or lease columns', () => {
+  test('[SUP-04] [SUP-05] [SUP-17] no queue, claim, outbox, step or task-run tables, and no claim or lease columns', () => {
     const gone = [
       'task_queue',
       'worker_claims',
@@ -165,25 +155,57 @@ describe('rules of the whole schema', () => {
     )
   })
 
-  test('[PER-10] [EVT-02] [MEM-02] [MEM-03] the other closed lists are the ones the code knows', () => {
+  test('[PER-10] [EVT-02] [MEM-02] [MEM-03] the other closed lists are the ones of the specification, and the row types repeat them for the code', () => {
     const lists: readonly (readonly [string, string, readonly string[]])[] = [
-      ['concord.commands', 'ingress', ingressTypes],
-      ['concord.commands', 'cancellation_mode', cancellationModes],
-      ['concord.domain_effects', 'reversibility', reversibilities],
-      ['concord.artifacts', 'visibility', artifactVisibilities],
-      ['concord.domain_events', 'purpose', eventPurposes],
-      ['concord.swarm_runs', 'execution_mode', executionModes],
+      [
+        'concord.commands',
+        'ingress',
+        [
+          'user_request',
+          'scheduled_trigger',
+          'webhook',
+          'system_event',
+          'agent_action',
+          'connector_event',
+          'human_decision',
+        ],
+      ],
+      ['concord.commands', 'cancellation_mode', ['graceful', 'compensate_then_stop']],
+      ['concord.domain_effects', 'reversibility', ['reversible', 'compensatable', 'irreversible']],
+      ['concord.artifacts', 'visibility', ['private', 'workspace']],
+      ['concord.domain_events', 'purpose', ['event', 'audit', 'agent_step']],
+      [
+        'concord.swarm_runs',
+        'execution_mode',
+        ['sequential', 'parallel', 'competitive', 'review_driven', 'hierarchical'],
+      ],
       ['concord.swarm_runs', 'join_strategy', joinStrategies],
-      ['schedules.command_schedules', 'origin', scheduleOrigins],
+      ['schedules.command_schedules', 'origin', ['catalog', 'person']],
       ['schedules.command_schedules', 'overlap', overlapPolicies],
       ['schedules.command_schedules', 'misfire', misfirePolicies],
-      ['concord.memory_records', 'scope', memoryScopes],
-      ['concord.memory_records', 'memory_type', memoryTypes],
-      ['concord.memory_candidates', 'sensitivity', memorySensitivities],
-      ['concord.memory_reads', 'query_kind', memoryQueryKinds],
-      ['concord.memory_erasures', 'outcome', memoryErasureOutcomes],
-      ['identity.users', 'role', platformRoles],
-      ['identity.api_keys', 'role', platformRoles],
+      [
+        'concord.memory_records',
+        'scope',
+        ['user', 'team', 'project', 'workspace', 'tenant', 'agent_role', 'workflow_type', 'global'],
+      ],
+      [
+        'concord.memory_records',
+        'memory_type',
+        [
+          'preference',
+          'workflow_preference',
+          'business_rule',
+          'safety_rule',
+          'connector_hint',
+          'approval_routing',
+          'fact',
+        ],
+      ],
+      ['concord.memory_candidates', 'sensitivity', ['public', 'internal', 'confidential', 'pii', 'payment']],
+      ['concord.memory_reads', 'query_kind', ['id', 'subject', 'task_type', 'connector', 'semantic']],
+      ['concord.memory_erasures', 'outcome', ['erased', 'dropped']],
+      ['identity.users', 'role', ['reader', 'writer', 'admin']],
+      ['identity.api_keys', 'role', ['reader', 'writer', 'admin']],
     ]
     for (const [table, column, values] of lists)
       assert.deepEqual(closedList(table, column), [...values], `${table}.${column}`)

@@ -7,7 +7,7 @@ import { proofSize } from '#test/proof-size'
 import { appendEvents } from '../events.ts'
 import { isLostRace, transition } from './transition.ts'
 
-const RACES = proofSize(5_000, 100_000)
+const RACES = proofSize(300, 5_000)
 const ABREAST = 3
 const WAYS = [
   { to: 'approved', context: { ...by('approver'), set: { decided_by: 'user:2' } } },

@@ -8,7 +8,6 @@ import { openTestDb, type TestDb } from '#test/database'
 import { type Db, openDb } from '../db.ts'
 import { appendEvents } from '../events.ts'
 import { domainEventLog } from '../events-domain.ts'
-import { openTransitionLane } from '../lane-transitions.ts'
 import { transition } from './transition.ts'
 
 /** Every name that a room or a machine of this log declares, as pinned; the other families have logs of their own. */
@@ -71,13 +70,11 @@ describe('an event that cannot be written', () => {
       const commands = await Promise.all(commandMoves.map(({ from }) => aCommand(opened.db, workspaceId, from)))
       const free = await aCommand(opened.db, workspaceId)
       const approvals = await someApprovals(opened.db, free, approvalMoves.length)
-      const lane = openTransitionLane(opened.db, storedCommand)
       await without(type, async () => {
         const before = await everything()
         for (const [index, { to, by: actors }] of commandMoves.entries()) {
           const row = { ...commands[index], cancellation_requested: true }
           await assert.rejects(transition(opened.db, storedCommand, row, to, by(actors[0] ?? 'system')), planted)
-          await assert.rejects(lane.move(row, to, by(actors[0] ?? 'system')), planted)
         }
         for (const [index, { to, by: actors }] of approvalMoves.entries()) {
           const decided = storedApproval.machine.stamps?.some(({ on }) => on.includes(to))
@@ -108,7 +105,6 @@ describe('an event that cannot be written', () => {
         )
         assert.deepEqual(await everything(), before)
       })
-      await lane.close()
     })
   }
 })

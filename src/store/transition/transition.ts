@@ -1,5 +1,5 @@
 /**
- * The only writer of a state column: asks the machine, then compares and sets, stamps and appends the declared events as
+ * Moves one row along its machine: asks the machine, then compares and sets, stamps and appends the declared events as
  * one statement. Of any number of concurrent callers one wins; the others get the row as it is now.
  */
 import { decideMove } from '#kernel/machine'

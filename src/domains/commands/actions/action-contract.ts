@@ -1,5 +1,6 @@
 /** The shapes of a proposal: what an agent sends, and the decision that it gets. */
 import { z } from 'zod'
+import { exampleId, idView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { policyDecisions } from '#kernel/policy/rule'
@@ -19,7 +20,7 @@ export const proposeActionBody = z
       .transform((value) => value as JsonObject)
       .default({})
       .meta({
-        example: { artifact_id: 'art_0197f3b2c4d57a8e9b0c1d2e3f405170', destination: 'external:finance@example.com' },
+        example: { artifact_id: exampleId('artifact'), destination: 'external:finance@example.com' },
       }),
     reason: z
       .string()
@@ -47,11 +48,14 @@ export const actionView = z
       description:
         'What was decided; null when that took longer than a request is held, or is in the archive: `message` says which.',
     }),
-    command_id: z.string().meta({ example: 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170' }),
-    approval_id: z.string().nullable().meta({
-      example: 'appr_0197f3b2c4d57a8e9b0c1d2e3f405171',
-      description: 'Of the first question that is open; GET /approvals?command_id= lists all of them.',
-    }),
+    command_id: idView('command'),
+    approval_id: z
+      .string()
+      .nullable()
+      .meta({
+        example: exampleId('approval'),
+        description: 'Of the first question that is open; GET /approvals?command_id= lists all of them.',
+      }),
     status: commandStatus,
     reasons: z.array(z.string()).meta({ example: ['External sharing requires approval.'] }),
     output: z.unknown().meta({ description: 'What came of it, where it was done at once.' }),

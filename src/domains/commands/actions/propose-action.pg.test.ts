@@ -108,7 +108,7 @@ describe('what agents propose', () => {
     assert.equal(await riskOf('low'), 'medium')
   })
 
-  test('[PRM-07] an agent holds one function: nothing of the house can be reached through it, and what comes back is data', async () => {
+  test('[PRM-07] an agent holds one function: nothing of Concord can be reached through it, and what comes back is data', async () => {
     const by = { ...actingFor(writer, TRACE), principal: writer }
     const gateway = agentGateway(room.world, by, { workspaceId, requestId: 'r', waitMs: 0 })
     const reached = new Set<unknown>()

@@ -5,7 +5,6 @@ import { z } from 'zod'
 import { errorClasses } from '#kernel/error-classes'
 import { defineRetryPolicy } from '#kernel/retry-policy'
 import { chooseQueue, queueNames } from '../choose-queue.ts'
-import { classifyCommand } from '../classify-command.ts'
 import { shippedPolicies } from '../policies/shipped.ts'
 import {
   defineCommandType,
@@ -317,24 +316,6 @@ test('[PRM-23] each of the twelve questions that is left open is named', () => {
     notification_required: true,
   })
   assert.deepEqual(findMappingGaps(complete, { ...type, cancellable_by: ['admin'], audit: ['x'] }), [])
-})
-
-test('[CMD-22] the class of a task, as a frozen result', () => {
-  const type = defineCommandType({ name: 't', description: 'd', side_effects: [], ...contract })
-  const classOf = (spec: object, more: object = {}) =>
-    classifyCommand({ spec: taskSpec({ ...named, ...spec }), type: { ...type, ...more } })
-  assert.deepEqual(
-    [
-      classOf({ sync_allowed: true }),
-      classOf({}),
-      classOf({ sync_allowed: true, async_required: true }),
-      classOf({ approval_required: true }),
-      classOf({}, { execution_mode: 'agentic' }),
-      classOf({}, { execution_mode: 'swarm' }),
-    ].map(({ metadata }) => metadata['task_class']),
-    ['sync', 'async', 'async', 'approval_gated', 'agentic', 'swarm'],
-  )
-  assert.ok(Object.isFrozen(classOf({})))
 })
 
 /** Each deed with what undoes it, as the requirements list them. */

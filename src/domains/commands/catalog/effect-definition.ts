@@ -3,7 +3,7 @@ import type { ArtifactDraft, StoredArtifact, WrittenArtifact } from '#domains/ar
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import type { RuntimeCapability } from '#kernel/saga/capabilities'
-import type { Reversibility } from '#store/schema/commands'
+import type { Reversibility } from './closed-lists.ts'
 
 /**
  * `read`: changes nothing, may be repeated at will. `keyed`: the provider dedupes by our key. `queryable`: it can be looked

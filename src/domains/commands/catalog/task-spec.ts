@@ -1,5 +1,5 @@
 /** What a task is: the spec that turns a request into a command type and a function. Exact fields, exact defaults. */
-import type { IngressType } from '#store/schema/commands'
+import type { IngressType } from './closed-lists.ts'
 import { type RiskLevel } from '#kernel/policy/risk'
 
 export type TaskSpec = {

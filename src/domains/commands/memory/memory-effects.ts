@@ -2,8 +2,8 @@
 import { type Act, eraseSubject, type MemoryDeps, reviewStaleMemory, unwriteMemory, writeMemory } from '#domains/memory'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
-import { kindOf } from '#kernel/refusal-codes'
 import { outcomeOf, sqlStateOf } from '#store'
+import { isPassing } from '../effect-artifacts.ts'
 import type { Definition } from '../catalog/definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure } from '../catalog/effect-definition.ts'
 
@@ -66,6 +66,6 @@ async function done<T>(work: () => Promise<Decision<T>>): Promise<T> {
   if (decided.ok) return decided.value
   const said = `${decided.code}: ${decided.reason}`
   // The rows are emptied and a store does not answer: the same call again ends it.
-  if (kindOf(decided.code) === 'unavailable') throw new EffectFailure('transient_connector_error', said)
+  if (isPassing(decided)) throw new EffectFailure('transient_connector_error', said)
   throw new EffectFailure(denials.includes(decided.code) ? 'policy_denied' : 'validation_error', said)
 }

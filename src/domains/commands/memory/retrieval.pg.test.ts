@@ -8,7 +8,6 @@ import {
   insertErasure,
   type MemoryStore,
   openMemory,
-  openProcessStore,
   previewForget,
   type ProposedMemory,
   readMemory,
@@ -21,6 +20,7 @@ import {
 import { scoped } from '#store'
 import { accepted, TRACE } from '#test/tenant'
 import { anAct, aPreference, aReader, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { openProcessStore } from '#test/process-memory-store'
 import { insertRow } from '#test/store-rows'
 import { proposeMemory } from './propose-memory.ts'
 

@@ -1,20 +1,13 @@
 /** What a provider says about one operation, as the database has it. */
 import type { JsonObject } from '#kernel/json-value'
 import type { Sql } from '#store'
+import type { RowOf } from '#store/rows'
 import { findDefinitionSql } from '../sql/find-definition.ts'
 
-export type StoredDefinition = {
-  readonly workspace_id: string
-  readonly connector_name: string
-  readonly operation: string
-  readonly seen_definition: JsonObject
-  readonly seen_hash: string
-  readonly seen_at: Date
-  readonly approved_definition: JsonObject | null
-  readonly approved_hash: string | null
-  readonly approved_by: string | null
-  readonly approved_at: Date | null
-}
+export type StoredDefinition = RowOf<
+  'concord.connector_definitions',
+  { readonly seen_definition: JsonObject; readonly approved_definition: JsonObject | null }
+>
 
 export type DefinitionPlace = {
   readonly workspaceId: string

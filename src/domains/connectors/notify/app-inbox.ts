@@ -1,5 +1,6 @@
 /** What was sent to somebody in the app, newest first, and what of it they have read. */
 import { z } from 'zod'
+import { idView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -9,9 +10,7 @@ import { markNotificationsReadSql } from '../sql/mark-notifications-read.ts'
 
 export const notificationView = z
   .object({
-    notification_id: z
-      .string()
-      .meta({ example: 'inv_0197f3b2c4d57a8e9b0c1d2e3f405171', description: 'The call that sent it.' }),
+    notification_id: idView('connector_invocation', 'The call that sent it.'),
     command_id: z.string(),
     subject: z.string(),
     text: z.string(),

@@ -1,0 +1,134 @@
+/** The fields that every room's contract is made of: a field that a kernel parser refuses keeps the parser's own code, hint and facts. */
+import { z } from 'zod'
+import { decodeId, type IdKind, idPrefixes } from '#kernel/ids'
+import { parseInstant } from '#kernel/instant'
+import { isJsonObject, type JsonObject } from '#kernel/json-value'
+import { guardValue } from '#kernel/json-value-guard'
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, parsePageLimit } from '#kernel/page-limit'
+import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
+import { showLine } from '#kernel/visible-text'
+
+function parsed<In, Out>(input: z.ZodType<In, In>, parse: (value: In) => Decision<Out>) {
+  return input.transform((value, context): Out => {
+    const decision = parse(value)
+    if (decision.ok) return decision.value
+    context.addIssue({ code: 'custom', message: decision.reason, params: { refusal: decision } })
+    return z.NEVER
+  })
+}
+
+/** A text field that becomes what `parse` makes of it. */
+export function parsedField<T>(parse: (text: string) => Decision<T>) {
+  return parsed(z.string(), parse)
+}
+
+/** The refusal that a parser left in a zod issue. */
+export function refusalOfIssue(issue: { readonly code: string }): Refusal | undefined {
+  if (issue.code !== 'custom') return undefined
+  const params = (issue as { params?: { refusal?: Refusal } }).params
+  return params?.refusal
+}
+
+/** The same id wherever the documents show one of this kind. */
+export function exampleId(kind: IdKind): string {
+  return `${idPrefixes[kind]}_0197f3b2c4d57a8e9b0c1d2e3f405161`
+}
+
+/** An id of one kind, prefixed or as a UUID; what comes out is the UUID. */
+export function idField(kind: IdKind) {
+  return parsedField((text) => decodeId(kind, text)).meta({ type: 'string', example: exampleId(kind) })
+}
+
+/** An id as callers see it. */
+export function idView(kind: IdKind, description?: string) {
+  return textView(exampleId(kind), description)
+}
+
+export function textView(example: string, description?: string) {
+  return z.string().meta({ example, ...(description === undefined ? {} : { description }) })
+}
+
+/** A time that a caller sends. */
+export function instantField(example = '2026-05-01T10:00:00Z') {
+  return parsedField((text) => parseInstant(text)).meta({ type: 'string', format: 'date-time', example })
+}
+
+/** A time as callers see it. */
+export function timeView(description?: string) {
+  return textView('2026-05-01T10:00:00.000Z', description).meta({ format: 'date-time' })
+}
+
+/** A column that may be null, shown. */
+export function orNull<T, V>(value: T | null, show: (value: T) => V): V | null {
+  return value === null ? null : show(value)
+}
+
+const SLUG = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
+
+export function isSlug(text: string): boolean {
+  return SLUG.test(text)
+}
+
+export function parseSlug(text: string): Decision<string> {
+  if (SLUG.test(text)) return accept(text)
+  return refuse('api.field.value', `${quote(text)} is not a short name`, {
+    hint: 'Use 1 to 63 lower-case letters, digits and hyphens, with a letter or digit at both ends.',
+  })
+}
+
+export function slugField(example: string) {
+  const range = { minLength: 1, maxLength: 63 }
+  return parsedField(parseSlug).meta({ type: 'string', ...range, example, description: 'Short name.' })
+}
+
+/** A name for people: visible (hidden characters make two names look like one), in Unicode's composed form, without blanks at the ends. */
+export function parseName(text: string, charsMax = 200): Decision<string> {
+  const name = text.normalize('NFC')
+  if (name.length > 0 && name.length <= charsMax && name === name.trim() && showLine(name) === name) return accept(name)
+  return refuse('api.field.value', `${quote(text)} cannot be used as a name`, {
+    hint: `Use 1 to ${charsMax} visible characters without blanks at the ends.`,
+  })
+}
+
+export function nameField(example: string, charsMax = 200) {
+  const range = { minLength: 1, maxLength: charsMax }
+  return parsedField((text) => parseName(text, charsMax)).meta({ type: 'string', ...range, example })
+}
+
+/** An object that can be stored, hashed and read back: at most 1 MiB, 32 levels, no NUL. */
+export function jsonObjectField() {
+  return parsed(z.custom<unknown>(), (value): Decision<JsonObject> => {
+    const guarded = guardValue(value)
+    if (!guarded.ok) return guarded
+    if (isJsonObject(guarded.value)) return accept(guarded.value)
+    return refuse('json_not_object', 'this is not a JSON object', { hint: 'Send a JSON object.' })
+  }).meta({ type: 'object', additionalProperties: true, example: { month: '2026-05' } })
+}
+
+/** The query of every list. */
+export const pageFields = {
+  limit: parsedField(parsePageLimit).optional().meta({
+    type: 'integer',
+    minimum: 1,
+    maximum: PAGE_LIMIT_MAX,
+    default: PAGE_LIMIT_DEFAULT,
+    example: PAGE_LIMIT_DEFAULT,
+    description: 'Rows of a page.',
+  }),
+  cursor: z.string().optional().meta({ description: '`next_cursor` of the page before.' }),
+}
+
+/** The answer of every list. */
+export function pageView<S extends z.ZodType>(item: S, id: string) {
+  return z
+    .object({
+      items: z.array(item),
+      next_cursor: z.string().nullable().meta({ description: 'Null on the last page.' }),
+    })
+    .meta({ id, description: 'One page.' })
+}
+
+/** What zod calls a record is an object to everybody who writes JSON. */
+export function nameOfType(expected: string): string {
+  return expected === 'record' ? 'object' : expected
+}

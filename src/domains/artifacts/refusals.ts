@@ -1,0 +1,30 @@
+/** The refusals of artifacts: types, content, lineage: each code with its kind and the next step. */
+import type { RefusalTable } from '#kernel/refusal'
+
+export const artifactRefusals = {
+  'artifacts.type.unknown': ['invalid', 'Define it with defineArtifactType.'],
+  'artifacts.type.invalid': ['configuration', 'Mend the definition in the project and start again.'],
+  'artifacts.type.incompatible': ['conflict', 'Keep what the stored artifacts need, or define a new type.'],
+  'artifacts.draft.invalid': ['invalid', 'Mend the draft at the place that is named.'],
+  'artifacts.draft.repeated': ['invalid', 'Give each artifact of one effect a name of its own.'],
+  'artifacts.content.invalid': ['invalid', 'Write content that fits the schema of its type.'],
+  'artifacts.content.too_large': ['too_large', 'Split it into several artifacts.'],
+  'artifacts.content.missing': ['internal', 'Bring the content back from a copy: its row is here, its bytes are not.'],
+  'artifacts.content.altered': [
+    'internal',
+    'Bring the content back from a copy: the bytes are not those that were written.',
+  ],
+  'artifacts.content.removed': ['not_found', 'Its row, its hash and its lineage are still here.'],
+  'artifacts.content.range': ['range', 'Ask for bytes below `facts.size_bytes`, or without Range.'],
+  'artifacts.store.unavailable': ['unavailable', 'Try again in a moment; nothing was written.'],
+  'artifacts.store.unknown': ['unavailable', 'Configure the store that holds it, as it was when this was written.'],
+  'artifacts.lineage.missing': ['invalid', 'Name what it was made from in `sources`.'],
+  'artifacts.lineage.source_unknown': ['invalid', 'Name artifacts of this workspace by their ids.'],
+  'artifacts.artifact.held': ['conflict', 'Read the artifact: its hold and its state say what can happen now.'],
+} as const satisfies RefusalTable
+
+declare module '#kernel/refusal' {
+  interface RefusalTables {
+    artifacts: typeof artifactRefusals
+  }
+}

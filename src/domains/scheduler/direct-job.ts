@@ -1,0 +1,314 @@
+/** A direct execution: a job and a run like any other, outside the order of the queue, so that the record is complete. */
+import type { z } from 'zod'
+import { KernelFault } from '#kernel/errors'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { cancelJob } from './change-job.ts'
+import { startRun } from './claim-next.ts'
+import { directJobBody } from './contract.ts'
+import type { Tx } from './database.ts'
+import { parseInput } from './parse-input.ts'
+import { type FinishedRun, finishRunSurely, type OutcomeAlert } from './finish-run.ts'
+import { listInFlight, listWaitingDirect, saveStarted } from './job-repository.ts'
+import { type JobReport, readJob } from './job-views.ts'
+import {
+  findActiveReservation,
+  findReservation,
+  releaseReservation,
+  renewReservation,
+  type Sleep,
+  waitForReservation,
+} from './reservations.ts'
+import type { Wait } from './run-child.ts'
+import { type JobDeps, type RunningJob, startJob } from './run-job.ts'
+import type { ClaimedRun } from './runner-settings.ts'
+import { nowMs, requireRecovered, type Scheduler } from './scheduler.ts'
+import { requestStop } from './stop-request.ts'
+import type { StoredJob, StoredReservation } from './stored-rows.ts'
+import { insertNewJob, prepareJob } from './submit-job.ts'
+
+/**
+ * Takes the next slot: while a job of the queue is still in flight it is refused as `slot_taken`, and nothing new starts in the
+ * meantime, since the reservation holds the queue back. It is never retried by the scheduler: its caller knows best.
+ */
+export function startDirectJob(
+  scheduler: Scheduler,
+  reservationId: string,
+  body: z.input<typeof directJobBody>,
+): Decision<ClaimedRun> {
+  const ready = requireRecovered(scheduler)
+  if (!ready.ok) return ready
+  const parsed = parseInput(directJobBody, body)
+  if (!parsed.ok) return parsed
+  return scheduler.db.write((tx) => {
+    const now = nowMs(scheduler)
+    const reservation = requireActive(tx, reservationId, now)
+    if (!reservation.ok) return reservation
+    const free = requireFreeSlot(tx, reservationId)
+    if (!free.ok) return free
+    const job = insertDirect(scheduler, tx, reservationId, parsed.value)
+    if (!job.ok) return job
+    const run = startNow(scheduler, tx, job.value.job_id, now)
+    if (!run) throw new KernelFault('scheduler.direct', 'params that were just checked cannot be read')
+    return accept(run)
+  })
+}
+
+/** Held for good: no dispatcher takes it, only whoever acts for its reservation. */
+export function insertDirect(
+  scheduler: Scheduler,
+  tx: Tx,
+  reservationId: string,
+  wanted: z.output<typeof directJobBody>,
+): Decision<StoredJob> {
+  const prepared = prepareJob(tx, wanted)
+  if (!prepared.ok) return prepared
+  const job = insertNewJob(tx, {
+    job_id: scheduler.deps.newId(),
+    ...prepared.value,
+    schedule_id: null,
+    group_id: null,
+    now: nowMs(scheduler),
+    group_order: null,
+    reservation_id: reservationId,
+    hold: 'direct',
+    not_before: null,
+  })
+  return accept(job)
+}
+
+/** Undefined when the row cannot be worked on: then it is closed as FAILED. */
+export function startNow(scheduler: Scheduler, tx: Tx, jobId: string, now: number): ClaimedRun | undefined {
+  const started = saveStarted(tx, jobId, now)
+  if (!started) throw new KernelFault('scheduler.direct', 'a job that this transaction found QUEUED could not start')
+  scheduler.pass('dispatch.claimed')
+  const run = startRun(scheduler, tx, started, now)
+  scheduler.pass('dispatch.run_inserted')
+  scheduler.pass('dispatch.before_commit')
+  return run
+}
+
+export function requireActive(tx: Tx, reservationId: string, now: number): Decision<StoredReservation> {
+  const reservation = findReservation(tx, reservationId)
+  if (!reservation) return refuse('scheduler.reservation.not_found', `there is no reservation ${quote(reservationId)}`)
+  if (reservation.status === 'ACTIVE' && reservation.expires_at > now) return accept(reservation)
+  return refuse('scheduler.reservation.ended', 'the reservation has ended or run out', {
+    hint: 'Reserve anew.',
+    facts: { status: reservation.status },
+  })
+}
+
+/** Direct jobs of reservations that have ended do not count: nobody can tell whether they still run. */
+export function requireFreeSlot(tx: Tx, reservationId: string): Decision<undefined> {
+  const others = listInFlight(tx).filter((job) => job.reservation_id === null || job.reservation_id === reservationId)
+  if (others.length === 0) return accept(undefined)
+  return refuse('scheduler.reservation.slot_taken', `${others.length} job in flight must end first`, {
+    hint: 'Try again when it has ended; nothing new starts before you.',
+    facts: { inFlight: others.map((job) => job.job_id) },
+  })
+}
+
+/**
+ * A direct execution beside a running scheduler. Who asks takes the reservation and puts the job under it, as a row that waits;
+ * the owner of the file starts it as soon as nothing else is in flight; who asked keeps the reservation alive and follows the
+ * job to its end. Both sides speak through the file alone, so either of them may die at any moment: the reservation runs out,
+ * and what has not started by then is cancelled with it.
+ */
+export type AskedDirect = { readonly job: StoredJob; readonly reservationId: string }
+
+export type AskForDirect = {
+  readonly reservedBy: string
+  /** How long it waits while another reservation is active; 0 asks once. */
+  readonly timeoutMs: number
+  readonly sleep: Sleep
+  readonly stop?: AbortSignal
+}
+
+/** The caller's half of the bargain is `followDirect`: without it the reservation runs out. */
+export async function askForDirect(
+  scheduler: Scheduler,
+  body: z.input<typeof directJobBody>,
+  asked: AskForDirect,
+): Promise<Decision<AskedDirect>> {
+  const parsed = parseInput(directJobBody, body)
+  if (!parsed.ok) return parsed
+  const reserved = await waitForReservation(scheduler, { reserved_by: asked.reservedBy }, asked)
+  if (!reserved.ok) return reserved
+  const reservationId = reserved.value.reservation_id
+  const queued = scheduler.db.write((tx) => {
+    const active = requireActive(tx, reservationId, nowMs(scheduler))
+    return active.ok ? insertDirect(scheduler, tx, reservationId, parsed.value) : active
+  })
+  if (queued.ok) return accept({ job: queued.value, reservationId })
+  releaseReservation(scheduler, reservationId)
+  return queued
+}
+
+/** The owner's half, in every turn of its loop. One at a time, and never beside a job of the queue. */
+export function startAskedDirect(scheduler: Scheduler): Decision<ClaimedRun | undefined> {
+  const ready = requireRecovered(scheduler)
+  if (!ready.ok) return ready
+  const look = scheduler.db.read((reader) => {
+    const active = findActiveReservation(reader)
+    return active !== undefined && listWaitingDirect(reader, active.reservation_id).length > 0
+  })
+  if (!look.ok || !look.value) return look.ok ? accept(undefined) : look
+  return scheduler.db.write((tx) => {
+    const now = nowMs(scheduler)
+    const active = findActiveReservation(tx)
+    const [job] = active && active.expires_at > now ? listWaitingDirect(tx, active.reservation_id) : []
+    if (!active || !job || !requireFreeSlot(tx, active.reservation_id).ok) return accept(undefined)
+    return accept(startNow(scheduler, tx, job.job_id, now))
+  })
+}
+
+export type FollowDirect = {
+  readonly wait: Wait
+  /** Until when it may wait for its start. */
+  readonly startByMs: number
+  /** Ends the job, wherever it is. */
+  readonly cancel?: AbortSignal
+  /** Ends the following alone: what has not started is cancelled, what runs is left to the owner. */
+  readonly leave?: AbortSignal
+  /** Whether anybody owns the file; asked now and then. */
+  readonly isOwned?: () => boolean
+}
+
+const LOOK_MS = 50
+const OWNER_LOOK_MS = 1_000
+
+export async function followDirect(
+  scheduler: Scheduler,
+  { job, reservationId }: AskedDirect,
+  options: FollowDirect,
+): Promise<Decision<JobReport>> {
+  const { wait, startByMs, cancel, leave, isOwned } = options
+  let renewAtMs = nowMs(scheduler) + scheduler.settings.reservationMs / 3
+  let ownerLookAtMs = nowMs(scheduler) + OWNER_LOOK_MS
+  let isEndAsked = false
+  const over = <T>(decision: Decision<T>): Decision<T> => {
+    releaseReservation(scheduler, reservationId)
+    return decision
+  }
+  for (;;) {
+    const report = readJob(scheduler, job.job_id)
+    if (!report.ok) return report
+    const { status, finished_at } = report.value.job
+    if (status === 'CANCELLED' || finished_at !== null) return over(report)
+    const now = nowMs(scheduler)
+    const isWaiting = status === 'QUEUED'
+    if (leave?.aborted === true) return isWaiting ? over(withdraw(scheduler, job.job_id)) : report
+    if (isWaiting && (now >= startByMs || cancel?.aborted === true)) {
+      // Lost to a start in this very moment: then it is followed on.
+      const withdrawn = withdraw(scheduler, job.job_id)
+      if (withdrawn.ok) return over(cancel?.aborted === true ? withdrawn : refuseLate())
+    } else if (!isWaiting && cancel?.aborted === true && !isEndAsked) {
+      isEndAsked = requestStop(scheduler, job.job_id).ok
+    }
+    if (isOwned && now >= ownerLookAtMs) {
+      if (!isOwned()) return refuseOwnerGone(scheduler, job.job_id, over)
+      ownerLookAtMs = nowMs(scheduler) + OWNER_LOOK_MS
+    }
+    if (now >= renewAtMs) {
+      renewReservation(scheduler, reservationId)
+      renewAtMs = now + scheduler.settings.reservationMs / 3
+    }
+    await wait(LOOK_MS, leave ?? new AbortController().signal)
+  }
+}
+
+function withdraw(scheduler: Scheduler, jobId: string): Decision<JobReport> {
+  const cancelled = cancelJob(scheduler, jobId)
+  return cancelled.ok ? accept({ job: cancelled.value, run: null }) : cancelled
+}
+
+function refuseLate(): Decision<never> {
+  return refuse('scheduler.reservation.slot_taken', 'the slot did not become free in time; nothing was started', {
+    hint: 'Wait longer, or try again when what runs has ended.',
+  })
+}
+
+/** What runs has lost its scheduler; the next start judges it. What waits is taken back, so that another way is open. */
+function refuseOwnerGone(
+  scheduler: Scheduler,
+  jobId: string,
+  over: <T>(decision: Decision<T>) => Decision<T>,
+): Decision<never> {
+  const withdrawn = withdraw(scheduler, jobId)
+  const gone = refuse(
+    'scheduler.not_running',
+    withdrawn.ok ? 'nobody runs this scheduler file any more' : 'the scheduler that ran the job is gone',
+    {
+      hint: withdrawn.ok ? 'Try again.' : 'The next `concord scheduler run` closes its run.',
+      facts: { started: !withdrawn.ok },
+    },
+  )
+  return withdrawn.ok ? over(gone) : gone
+}
+
+/**
+ * A direct execution from beginning to end: the next slot is reserved, the queue waits, the work is done here and now, and the
+ * reservation is renewed while it takes longer than expected.
+ */
+export type RunDirect = {
+  readonly deps: JobDeps
+  readonly reservedBy: string
+  /** How long it waits for the slot: for other direct executions, and for the job of the queue that is in flight. */
+  readonly timeoutMs: number
+  readonly stop: AbortSignal
+  readonly onStart?: (job: RunningJob) => void
+  readonly alert: (alert: OutcomeAlert) => void
+}
+
+export async function runDirect(
+  scheduler: Scheduler,
+  body: z.input<typeof directJobBody>,
+  { deps, reservedBy, timeoutMs, stop, onStart, alert }: RunDirect,
+): Promise<Decision<FinishedRun>> {
+  const sleep: Sleep = (ms) => deps.wait(ms, new AbortController().signal)
+  const until = nowMs(scheduler) + timeoutMs
+  const reserved = await waitForReservation(scheduler, { reserved_by: reservedBy }, { timeoutMs, sleep })
+  if (!reserved.ok) return reserved
+  const { reservation_id } = reserved.value
+  const started = await startInSlot(scheduler, reservation_id, body, { until, sleep })
+  if (!started.ok) {
+    releaseReservation(scheduler, reservation_id)
+    return started
+  }
+  const job = startJob(scheduler, deps, started.value)
+  onStart?.(job)
+  const end = () => job.end('stopped')
+  stop.addEventListener('abort', end, { once: true })
+  if (stop.aborted) end()
+  const over = new AbortController()
+  const renewing = renewUntil(scheduler, reservation_id, deps, over.signal)
+  const outcome = await job.ended.finally(() => over.abort())
+  scheduler.pass('run.ended')
+  stop.removeEventListener('abort', end)
+  const finished = await finishRunSurely(scheduler, started.value.runId, outcome, { sleep, alert })
+  await renewing
+  releaseReservation(scheduler, reservation_id)
+  return finished.ok ? accept(finished.value) : finished
+}
+
+async function startInSlot(
+  scheduler: Scheduler,
+  reservationId: string,
+  body: z.input<typeof directJobBody>,
+  { until, sleep }: { readonly until: number; readonly sleep: Sleep },
+): Promise<Decision<ClaimedRun>> {
+  for (;;) {
+    const started = startDirectJob(scheduler, reservationId, body)
+    const isTaken = !started.ok && started.code === 'scheduler.reservation.slot_taken'
+    if (!isTaken || nowMs(scheduler) >= until) return started
+    renewReservation(scheduler, reservationId)
+    await sleep(LOOK_MS)
+  }
+}
+
+/** A third of its time: two renewals may fail before the queue starts beside it. */
+async function renewUntil(scheduler: Scheduler, reservationId: string, deps: JobDeps, over: AbortSignal) {
+  while (!over.aborted) {
+    await deps.wait(scheduler.settings.reservationMs / 3, over)
+    if (!over.aborted) renewReservation(scheduler, reservationId)
+  }
+}

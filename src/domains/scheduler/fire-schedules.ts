@@ -1,0 +1,199 @@
+/** One due time of one schedule becomes one job, or is written down as left out: never both, never twice. */
+import { type CronFields, parseCron } from '#kernel/cron-fields'
+import { KernelFault } from '#kernel/errors'
+import { parseGuardedObject } from '#kernel/json-guard'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { decideOverlap, DEFAULT_CATCH_UPS_MAX, planFirings } from '#kernel/schedule'
+import type { Tx } from './database.ts'
+import { requireTemplate } from './job-template.ts'
+import { listRecentDueTimes, nextOccurrence } from './next-occurrence.ts'
+import { tell } from './notifications.ts'
+import {
+  countOpenJobs,
+  findFiring,
+  insertFiring,
+  listDueSchedules,
+  requireSchedule,
+  saveAdvanced,
+  saveWithoutNext,
+} from './schedule.ts'
+import { nowMs, requireRecovered, type Scheduler } from './scheduler.ts'
+import type { StoredFiring, StoredSchedule } from './stored-rows.ts'
+import { addJob, type PreparedJob, prepareFromTemplate } from './submit-job.ts'
+
+/** Twice what one catch-up brings: it loses nothing, and a schedule that is always too slow does not grow without end. */
+const WAITING_MAX = 2 * DEFAULT_CATCH_UPS_MAX
+
+/** For a given due time, which must be the next undecided one; one that was decided before gives its old answer. */
+export function fireSchedule(scheduler: Scheduler, scheduleId: string, dueAt: Date): Decision<StoredFiring> {
+  const ready = requireRecovered(scheduler)
+  if (!ready.ok) return ready
+  return scheduler.db.write((tx) => {
+    const decided = findFiring(tx, scheduleId, dueAt.getTime())
+    if (decided) return accept(decided)
+    const schedule = requireSchedule(tx, scheduleId)
+    if (!schedule.ok) return schedule
+    const now = nowMs(scheduler)
+    const isNext = schedule.value.enabled === 1 && schedule.value.next_trigger_at === dueAt.getTime()
+    if (!isNext || dueAt.getTime() > now) return refuseNotDue(schedule.value, dueAt)
+    const fields = parseCron(schedule.value.cron_expression)
+    if (!fields.ok) return fields
+    const firing = fireDue(scheduler, tx, schedule.value, dueAt.getTime(), now)
+    advance(tx, schedule.value, fields.value, [firing], now)
+    return accept(firing)
+  })
+}
+
+/** The job and the record of its due time; the caller moves the schedule on in the same transaction. */
+export function fireDue(
+  scheduler: Scheduler,
+  tx: Tx,
+  schedule: StoredSchedule,
+  dueAt: number,
+  now: number,
+): StoredFiring {
+  const { schedule_id, overlap_policy } = schedule
+  const open = countOpenJobs(tx, schedule_id)
+  if (decideOverlap(overlap_policy, open.running, open.queued, WAITING_MAX) === 'skip') {
+    return record(tx, { schedule_id, due_at: dueAt, outcome: 'overlapped', job_id: null, missed_since: null, now })
+  }
+  const prepared = prepareFiring(tx, schedule)
+  if (!prepared.ok) {
+    return recordMissed(tx, schedule, { since: dueAt, until: dueAt, why: prepared.reason }, now)
+  }
+  scheduler.pass('schedule.before_insert')
+  const job = addJob(scheduler, tx, prepared.value, { scheduleId: schedule_id })
+  const firing = record(tx, {
+    schedule_id,
+    due_at: dueAt,
+    outcome: 'fired',
+    job_id: job.job_id,
+    missed_since: null,
+    now,
+  })
+  scheduler.pass('schedule.after_insert')
+  return firing
+}
+
+/** The overrides lie over the template's params; both may have changed since the schedule was made. */
+function prepareFiring(tx: Tx, schedule: StoredSchedule): Decision<PreparedJob> {
+  const template = requireTemplate(tx, schedule.template_id)
+  if (!template.ok) return template
+  const overrides = schedule.param_overrides === null ? accept({}) : parseGuardedObject(schedule.param_overrides)
+  if (!overrides.ok) return overrides
+  return prepareFromTemplate(template.value, { params: overrides.value, priority: schedule.priority ?? undefined })
+}
+
+export type Missed = { readonly since: number; readonly until: number; readonly why: string }
+
+/** One row for all of them, up to `until`. */
+export function recordMissed(
+  tx: Tx,
+  schedule: StoredSchedule,
+  { since, until, why }: Missed,
+  now: number,
+): StoredFiring {
+  const { schedule_id, name } = schedule
+  const payload = { schedule_id, name, missed_since: since, missed_until: until, why }
+  tell(tx, { kind: 'schedule_missed', about: `${schedule_id}:${until}`, payload }, now)
+  return record(tx, { schedule_id, due_at: until, outcome: 'missed', job_id: null, missed_since: since, now })
+}
+
+/** What has been decided is decided: the next due time comes after the newest of it, or after now if there is nothing. */
+export function advance(
+  tx: Tx,
+  schedule: StoredSchedule,
+  fields: CronFields,
+  decided: readonly StoredFiring[],
+  now: number,
+): void {
+  const newest = decided.at(-1)?.due_at
+  const next = nextOccurrence(fields, schedule.timezone, new Date(newest ?? now))
+  saveAdvanced(tx, schedule.schedule_id, {
+    lastDueAt: newest ?? null,
+    nextTriggerAt: next?.getTime() ?? null,
+    triggeredAt: decided.some(({ outcome }) => outcome === 'fired') ? now : null,
+  })
+  if (!next) tellEnded(tx, schedule, 'no due time within five years', now)
+}
+
+/** A row that cannot be read any more is set aside, so that the others go on. */
+export function setAside(tx: Tx, schedule: StoredSchedule, why: string, now: number): void {
+  saveWithoutNext(tx, schedule.schedule_id)
+  tellEnded(tx, schedule, why, now)
+}
+
+function tellEnded(tx: Tx, { schedule_id, name, updated_at }: StoredSchedule, why: string, now: number): void {
+  tell(tx, { kind: 'schedule_ended', about: `${schedule_id}:${updated_at}`, payload: { schedule_id, name, why } }, now)
+}
+
+function record(tx: Tx, firing: Parameters<typeof insertFiring>[1]): StoredFiring {
+  const saved = insertFiring(tx, firing)
+  if (!saved) throw new KernelFault('scheduler.broken', 'an insert without conditions gave no row')
+  return saved
+}
+
+function refuseNotDue(schedule: StoredSchedule, dueAt: Date): Decision<never> {
+  return refuse('scheduler.schedule.not_due', `${dueAt.toISOString()} is not the next due time of this schedule`, {
+    facts: {
+      enabled: schedule.enabled === 1,
+      next: schedule.next_trigger_at === null ? null : new Date(schedule.next_trigger_at).toISOString(),
+    },
+  })
+}
+
+/** More than catch up at once plus the two or three that are on time, so that the rest is known to be missed. */
+const KEEP = DEFAULT_CATCH_UPS_MAX + 4
+
+export function fireDueSchedules(scheduler: Scheduler): Decision<readonly StoredFiring[]> {
+  const ready = requireRecovered(scheduler)
+  if (!ready.ok) return ready
+  const due = scheduler.db.read((reader) => listDueSchedules(reader, nowMs(scheduler)))
+  if (!due.ok) return due
+  const firings: StoredFiring[] = []
+  for (const { schedule_id } of due.value) {
+    const fired = scheduler.db.write((tx) => accept(decideSchedule(scheduler, tx, schedule_id)))
+    if (!fired.ok) return fired
+    firings.push(...fired.value)
+  }
+  return accept(firings)
+}
+
+/** Read again inside the transaction: another process may have switched it off. */
+function decideSchedule(scheduler: Scheduler, tx: Tx, scheduleId: string): readonly StoredFiring[] {
+  const now = nowMs(scheduler)
+  const found = requireSchedule(tx, scheduleId)
+  if (!found.ok || found.value.enabled === 0 || (found.value.next_trigger_at ?? Infinity) > now) return []
+  const fields = parseCron(found.value.cron_expression)
+  if (fields.ok) return fireUpTo(scheduler, tx, found.value, fields.value, now)
+  setAside(tx, found.value, fields.reason, now)
+  return []
+}
+
+function fireUpTo(
+  scheduler: Scheduler,
+  tx: Tx,
+  schedule: StoredSchedule,
+  fields: CronFields,
+  now: number,
+): readonly StoredFiring[] {
+  const first = new Date(schedule.next_trigger_at ?? now)
+  const { times, hasOlder } = listRecentDueTimes(fields, schedule.timezone, first, new Date(now), KEEP)
+  const { fire, missed } = planFirings({
+    name: schedule.schedule_id,
+    dueTimes: times,
+    now: new Date(now),
+    misfire: schedule.misfire_policy,
+  })
+  const firings: StoredFiring[] = []
+  const lastMissed = missed.at(-1)
+  if (lastMissed) {
+    const since = hasOlder ? first : (missed[0] ?? lastMissed).dueAt
+    const why = 'the scheduler was not running'
+    firings.push(recordMissed(tx, schedule, { since: since.getTime(), until: lastMissed.dueAt.getTime(), why }, now))
+  }
+  for (const { dueAt } of fire) firings.push(fireDue(scheduler, tx, schedule, dueAt.getTime(), now))
+  // Without any: the rules of the zone have changed since the time was computed.
+  advance(tx, schedule, fields, firings, now)
+  return firings
+}

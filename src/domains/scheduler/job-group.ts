@@ -1,0 +1,293 @@
+/** Job groups: the only reader and writer of `job_groups`, submitting a group, settling it, and its views. */
+import { z } from 'zod'
+import { idView, timeView } from '#contract'
+import { KernelFault } from '#kernel/errors'
+import { encodeId } from '#kernel/ids'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { groupFailureRules, groupModes, type StoredGroup, type StoredJob } from './stored-rows.ts'
+import type { SubmittedGroup } from './submit-job.ts'
+
+import { type Reader, statement, type Tx } from './database.ts'
+import { JOB_COLUMNS, saveCancelled, saveStarted } from './job-repository.ts'
+import { checkLimit, jobView, showTime, showTimeOrNull, toJobView } from './job-views.ts'
+import { tell } from './notifications.ts'
+import { closeRun, finishJob, insertRun } from './run-repository.ts'
+import type { Scheduler } from './scheduler.ts'
+
+const COLUMNS = `group_id, name, mode, on_failure, created_at, halted_at`
+
+type GroupRow = {
+  readonly group_id: string
+  readonly name: string | null
+  readonly mode: string
+  readonly on_failure: string
+  readonly now: number
+}
+type OfGroup = { readonly group_id: string }
+
+const insertRow = statement<StoredGroup, GroupRow>(
+  'insert_group',
+  `insert into job_groups (group_id, name, mode, on_failure, created_at)
+   values ($group_id, $name, $mode, $on_failure, $now) returning ${COLUMNS}`,
+)
+const selectRow = statement<StoredGroup, OfGroup>(
+  'select_group',
+  `select ${COLUMNS} from job_groups where group_id = $group_id`,
+)
+const selectNewest = statement<StoredGroup, { before: string; limit: number }>(
+  'select_groups',
+  `select ${COLUMNS} from job_groups where group_id < $before order by group_id desc limit $limit`,
+)
+const haltRow = statement<never, OfGroup & { now: number }>(
+  'halt_group',
+  `update job_groups set halted_at = $now where group_id = $group_id and halted_at is null`,
+)
+const selectLastOrder = statement<{ last: number | null }, OfGroup>(
+  'select_last_order',
+  `select max(group_order) as last from jobs where group_id = $group_id`,
+)
+/** Members that are in flight, in the queue or waiting for their time: while there is one, no next member may come. */
+const selectCurrent = statement<{ found: number }, OfGroup>(
+  'select_current_member',
+  `select exists (select 1 from jobs where group_id = $group_id
+                     and finished_at is null and cancelled_at is null and hold is not 'group') as found`,
+)
+/** The next member takes its place in the queue, or waits for its own time first. */
+const releaseNext = statement<never, OfGroup & { now: number }>(
+  'release_next_member',
+  `update jobs set hold = case when not_before > $now then 'delay' end
+    where status = 'QUEUED' and job_id = (select job_id from jobs where group_id = $group_id and status = 'QUEUED' and hold = 'group'
+                                           order by group_order, created_at, job_id limit 1)`,
+)
+const selectQueued = statement<StoredJob, OfGroup>(
+  'select_queued_members',
+  `select ${JOB_COLUMNS} from jobs where group_id = $group_id and status = 'QUEUED' order by group_order, created_at, job_id`,
+)
+export type GroupCounts = {
+  readonly queued: number
+  readonly in_flight: number
+  readonly completed: number
+  readonly skipped: number
+  /** Failed for good; a failure that was repeated is not one. */
+  readonly failed: number
+  readonly retried: number
+  readonly cancelled: number
+}
+const countMembers = statement<GroupCounts, OfGroup>(
+  'count_members',
+  `select count(*) filter (where j.status = 'QUEUED') as queued,
+          count(*) filter (where j.status = 'RUNNING' and j.finished_at is null) as in_flight,
+          count(*) filter (where r.status = 'COMPLETED') as completed,
+          count(*) filter (where r.status = 'SKIPPED') as skipped,
+          count(*) filter (where r.status = 'FAILED' and r.retry_decided is not 'retry') as failed,
+          count(*) filter (where r.status = 'FAILED' and r.retry_decided is 'retry') as retried,
+          count(*) filter (where j.status = 'CANCELLED') as cancelled
+     from jobs j left join job_runs r on r.job_id = j.job_id where j.group_id = $group_id`,
+)
+
+export function insertGroup(tx: Tx, row: GroupRow): StoredGroup {
+  const saved = tx.one(insertRow, row)
+  if (!saved) throw new KernelFault('scheduler.broken', 'an insert that nothing can refuse gave no row')
+  return saved
+}
+
+/** Newest first; ids are made in the order of time. */
+export function listStoredGroups(reader: Reader, limit: number, before = '~'): StoredGroup[] {
+  return reader.all(selectNewest, { before, limit })
+}
+
+export function requireGroup(reader: Reader, groupId: string): Decision<StoredGroup> {
+  const group = reader.one(selectRow, { group_id: groupId })
+  return group
+    ? accept(group)
+    : refuse('scheduler.group.not_found', `there is no group ${quote(groupId)}`, { path: 'group_id' })
+}
+
+export function saveHalted(tx: Tx, groupId: string, now: number): boolean {
+  return tx.run(haltRow, { group_id: groupId, now }) === 1
+}
+
+export function nextGroupOrder(reader: Reader, groupId: string): number {
+  return (reader.one(selectLastOrder, { group_id: groupId })?.last ?? 0) + 1
+}
+
+export function hasCurrentMember(reader: Reader, groupId: string): boolean {
+  return reader.one(selectCurrent, { group_id: groupId })?.found === 1
+}
+
+export function saveNextMember(tx: Tx, groupId: string, now: number): void {
+  tx.run(releaseNext, { group_id: groupId, now })
+}
+
+export function listQueuedMembers(reader: Reader, groupId: string): StoredJob[] {
+  return reader.all(selectQueued, { group_id: groupId })
+}
+
+export function countGroup(reader: Reader, groupId: string): GroupCounts {
+  const none = { queued: 0, in_flight: 0, completed: 0, skipped: 0, failed: 0, retried: 0, cancelled: 0 }
+  return reader.one(countMembers, { group_id: groupId }) ?? none
+}
+
+/** The status of a group, computed from its members every time: nothing stores it, so nothing can contradict it. Pure. */
+export const groupStatuses = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const
+export type GroupStatus = (typeof groupStatuses)[number]
+
+export function groupStatusOf(counts: GroupCounts): GroupStatus {
+  const { queued, in_flight, completed, skipped, failed, retried, cancelled } = counts
+  const hasStarted = in_flight + completed + skipped + failed + retried > 0
+  if (in_flight > 0 || (queued > 0 && hasStarted)) return 'running'
+  if (queued > 0) return 'queued'
+  if (failed > 0) return 'failed'
+  return cancelled > 0 ? 'cancelled' : 'completed'
+}
+
+/** `isFailure`: failed, and nothing repeats it. A cancelled or completed member lets the next one come. */
+export function settleGroup(scheduler: Scheduler, tx: Tx, job: StoredJob, isFailure: boolean, now: number): void {
+  if (job.group_id === null) return
+  const found = requireGroup(tx, job.group_id)
+  if (!found.ok) return
+  const group = found.value
+  if (isFailure && group.on_failure !== 'continue') haltGroup(scheduler, tx, group, now)
+  else if (group.mode === 'sequential' && !hasCurrentMember(tx, group.group_id)) saveNextMember(tx, group.group_id, now)
+}
+
+/** `stop` cancels what still waits; `skip` gives each a run that says SKIPPED. What is in flight goes on in both. */
+function haltGroup(scheduler: Scheduler, tx: Tx, group: StoredGroup, now: number): void {
+  if (!saveHalted(tx, group.group_id, now)) return
+  for (const member of listQueuedMembers(tx, group.group_id)) {
+    if (group.on_failure === 'skip') skipMember(scheduler, tx, member, now)
+    else if (saveCancelled(tx, member.job_id, now)) tellCancelled(tx, member, 'group_halted', now)
+  }
+}
+
+const SKIP_REASON = 'a job of the same group failed'
+
+function skipMember(scheduler: Scheduler, tx: Tx, member: StoredJob, now: number): void {
+  const started = saveStarted(tx, member.job_id, now)
+  if (!started) return
+  const run_id = scheduler.deps.newId()
+  tx.run(insertRun, { run_id, job_id: started.job_id, template_id: started.template_id, params: started.params, now })
+  tx.one(closeRun, {
+    run_id,
+    status: 'SKIPPED',
+    now,
+    exit_code: null,
+    error: SKIP_REASON,
+    error_class: null,
+    retry_decided: null,
+    artifacts: '[]',
+  })
+  tx.run(finishJob, { job_id: started.job_id, now })
+  tell(
+    tx,
+    {
+      kind: 'run_skipped',
+      about: run_id,
+      jobId: started.job_id,
+      payload: { job_id: started.job_id, run_id, error: SKIP_REASON },
+    },
+    now,
+  )
+}
+
+export function tellCancelled(
+  tx: Tx,
+  job: StoredJob,
+  why: 'operator' | 'group_halted' | 'reservation_ended',
+  now: number,
+): void {
+  tell(tx, { kind: 'job_cancelled', about: job.job_id, jobId: job.job_id, payload: { job_id: job.job_id, why } }, now)
+}
+
+export function requireOpenGroup(tx: Tx, groupId: string): Decision<StoredGroup> {
+  const group = requireGroup(tx, groupId)
+  if (!group.ok || group.value.halted_at === null) return group
+  return refuse('scheduler.group.halted', 'the group was halted by a failure and takes no more jobs', {
+    path: 'group_id',
+  })
+}
+
+/** Undefined outside a group. In a sequential group a new member waits while another one is current. */
+export function placeInGroup(
+  tx: Tx,
+  group: StoredGroup,
+  order: number,
+): { readonly group_order: number; readonly isHeld: boolean } {
+  return { group_order: order, isHeld: group.mode === 'sequential' && hasCurrentMember(tx, group.group_id) }
+}
+
+export type GroupReport = { readonly group: StoredGroup; readonly status: GroupStatus; readonly counts: GroupCounts }
+
+/** Newest first; `before` is the last one seen. */
+export function listGroups(
+  scheduler: Scheduler,
+  page: { readonly limit?: number; readonly before?: string } = {},
+): Decision<readonly GroupReport[]> {
+  const limit = checkLimit(page.limit)
+  if (!limit.ok) return limit
+  return scheduler.db.read((reader) =>
+    listStoredGroups(reader, limit.value, page.before).map((group) => {
+      const counts = countGroup(reader, group.group_id)
+      return { group, status: groupStatusOf(counts), counts }
+    }),
+  )
+}
+
+export function readGroup(scheduler: Scheduler, groupId: string): Decision<GroupReport> {
+  const read = scheduler.db.read((reader): Decision<GroupReport> => {
+    const group = requireGroup(reader, groupId)
+    if (!group.ok) return group
+    const counts = countGroup(reader, groupId)
+    return accept({ group: group.value, status: groupStatusOf(counts), counts })
+  })
+  return read.ok ? read.value : read
+}
+
+/** Groups, job types and the self-check as callers see them. */
+const groupFields = {
+  group_id: idView('job_group'),
+  name: z.string().nullable(),
+  mode: z.enum(groupModes),
+  on_failure: z.enum(groupFailureRules),
+  created_at: timeView(),
+  halted_at: timeView().nullable(),
+}
+
+export const groupView = z
+  .object({
+    ...groupFields,
+    status: z.enum(groupStatuses),
+    counts: z.object({
+      queued: z.int(),
+      in_flight: z.int(),
+      completed: z.int(),
+      skipped: z.int(),
+      failed: z.int(),
+      retried: z.int(),
+      cancelled: z.int(),
+    }),
+  })
+  .meta({ id: 'SchedulerGroup', description: 'Jobs that belong together; the status follows from its members.' })
+export const submittedGroupView = z
+  .object({ ...groupFields, jobs: z.array(jobView) })
+  .meta({ id: 'SchedulerSubmittedGroup' })
+
+function showGroup(group: StoredGroup) {
+  const { name, mode, on_failure } = group
+  return {
+    group_id: encodeId('job_group', group.group_id),
+    name,
+    mode,
+    on_failure,
+    created_at: showTime(group.created_at),
+    halted_at: showTimeOrNull(group.halted_at),
+  }
+}
+
+export function toGroupView({ group, status, counts }: GroupReport): z.infer<typeof groupView> {
+  return { ...showGroup(group), status, counts: { ...counts } }
+}
+
+export function toSubmittedGroupView({ group, jobs }: SubmittedGroup): z.infer<typeof submittedGroupView> {
+  return { ...showGroup(group), jobs: jobs.map(toJobView) }
+}

@@ -1,0 +1,141 @@
+/** Job templates: the only reader and writer of `job_templates`, defining and changing them. */
+import type { z } from 'zod'
+import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
+import { changeTemplateBody, templateBody } from './contract.ts'
+import { type Reader, statement, type Tx } from './database.ts'
+import { parseInput } from './parse-input.ts'
+import { checkParamsSchema, requireJobType } from './job-types.ts'
+import { nowMs, type Scheduler } from './scheduler.ts'
+import type { StoredTemplate } from './stored-rows.ts'
+
+const COLUMNS = `template_id, name, job_type, params, params_schema, priority, created_at, updated_at, archived_at`
+
+type TemplateRow = {
+  readonly template_id: string
+  readonly name: string
+  readonly job_type: string
+  readonly params: string
+  readonly params_schema: string | null
+  readonly priority: number
+  readonly now: number
+}
+
+const insertRow = statement<StoredTemplate, TemplateRow>(
+  'insert_template',
+  `insert into job_templates (template_id, name, job_type, params, params_schema, priority, created_at, updated_at)
+   values ($template_id, $name, $job_type, $params, $params_schema, $priority, $now, $now)
+       on conflict (name) where archived_at is null do nothing
+   returning ${COLUMNS}`,
+)
+const updateRow = statement<StoredTemplate, Omit<TemplateRow, 'job_type'>>(
+  'update_template',
+  `update or ignore job_templates
+      set name = $name, params = $params, params_schema = $params_schema, priority = $priority, updated_at = $now
+    where template_id = $template_id and archived_at is null returning ${COLUMNS}`,
+)
+const archiveRow = statement<StoredTemplate, { template_id: string; now: number }>(
+  'archive_template',
+  `update job_templates set archived_at = $now, updated_at = $now
+    where template_id = $template_id and archived_at is null
+      and not exists (select 1 from schedules where schedules.template_id = $template_id and deleted_at is null)
+   returning ${COLUMNS}`,
+)
+const selectRow = statement<StoredTemplate, { template_id: string }>(
+  'select_template',
+  `select ${COLUMNS} from job_templates where template_id = $template_id`,
+)
+const selectRows = statement<StoredTemplate>(
+  'select_templates',
+  `select ${COLUMNS} from job_templates where archived_at is null order by name`,
+)
+
+/** Undefined when another template has the name. */
+export function insertTemplate(tx: Tx, row: TemplateRow): StoredTemplate | undefined {
+  return tx.one(insertRow, row)
+}
+
+export function saveTemplate(tx: Tx, row: Omit<TemplateRow, 'job_type'>): StoredTemplate | undefined {
+  return tx.one(updateRow, row)
+}
+
+/** Undefined while a schedule uses it. */
+export function saveArchived(tx: Tx, templateId: string, now: number): StoredTemplate | undefined {
+  return tx.one(archiveRow, { template_id: templateId, now })
+}
+
+export function requireTemplate(reader: Reader, templateId: string): Decision<StoredTemplate> {
+  const found = reader.one(selectRow, { template_id: templateId })
+  if (found && found.archived_at === null) return accept(found)
+  return refuse('scheduler.template.not_found', `there is no template ${quote(templateId)}`, { path: 'template_id' })
+}
+
+export function listTemplates(reader: Reader): StoredTemplate[] {
+  return reader.all(selectRows)
+}
+
+/** Templates: a named job type with params, rules for these params, and a priority. */
+export function createTemplate(scheduler: Scheduler, body: z.input<typeof templateBody>): Decision<StoredTemplate> {
+  const parsed = parseInput(templateBody, body)
+  if (!parsed.ok) return parsed
+  const { name, job_type, params, params_schema, priority } = parsed.value
+  const checked = params_schema === null ? accept(null) : checkParamsSchema(params_schema)
+  if (!checked.ok) return checked
+  return scheduler.db.write((tx) => {
+    const type = requireJobType(tx, job_type)
+    if (!type.ok) return type
+    const saved = insertTemplate(tx, {
+      template_id: scheduler.deps.newId(),
+      name,
+      job_type,
+      params: JSON.stringify(params),
+      params_schema: checked.value === null ? null : JSON.stringify(checked.value),
+      priority,
+      now: nowMs(scheduler),
+    })
+    return saved ? accept(saved) : nameTaken(name)
+  })
+}
+
+/** Jobs that were made from it keep the params they got. */
+export function changeTemplate(
+  scheduler: Scheduler,
+  templateId: string,
+  body: z.input<typeof changeTemplateBody>,
+): Decision<StoredTemplate> {
+  const parsed = parseInput(changeTemplateBody, body)
+  if (!parsed.ok) return parsed
+  const { name, params, params_schema, priority } = parsed.value
+  const checked = params_schema ? checkParamsSchema(params_schema) : accept(params_schema)
+  if (!checked.ok) return checked
+  return scheduler.db.write((tx) => {
+    const old = requireTemplate(tx, templateId)
+    if (!old.ok) return old
+    const schema = checked.value
+    const saved = saveTemplate(tx, {
+      template_id: templateId,
+      name: name ?? old.value.name,
+      params: params === undefined ? old.value.params : JSON.stringify(params),
+      params_schema: schema === undefined ? old.value.params_schema : schema === null ? null : JSON.stringify(schema),
+      priority: priority ?? old.value.priority,
+      now: nowMs(scheduler),
+    })
+    return saved ? accept(saved) : nameTaken(name ?? old.value.name)
+  })
+}
+
+/** Its row stays for the jobs that point to it; its name is free again. */
+export function archiveTemplate(scheduler: Scheduler, templateId: string): Decision<StoredTemplate> {
+  return scheduler.db.write((tx) => {
+    const old = requireTemplate(tx, templateId)
+    if (!old.ok) return old
+    const saved = saveArchived(tx, templateId, nowMs(scheduler))
+    if (saved) return accept(saved)
+    return refuse('scheduler.template.in_use', `the template ${quote(old.value.name)} is used by a schedule`, {
+      hint: 'Delete the schedule, or give it another template.',
+    })
+  })
+}
+
+function nameTaken(name: string): Refusal {
+  return refuse('scheduler.template.name_taken', `there is a template ${quote(name)} already`, { path: 'name' })
+}

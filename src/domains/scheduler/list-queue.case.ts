@@ -1,7 +1,0 @@
-/** Run as a process of its own by tests: prints the ids of the queue in a file, in order. */
-import { listQueue } from './list-jobs.ts'
-import { must, openTest } from './scheduler.case.ts'
-
-const scheduler = must(openTest({ file: process.argv[2] ?? '', role: 'guest' }))
-console.log(JSON.stringify(must(listQueue(scheduler, { limit: 500 })).jobs.map((job) => job.job_id)))
-scheduler.close()

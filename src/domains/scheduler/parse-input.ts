@@ -1,0 +1,42 @@
+/** The one way from foreign input to a checked value. */
+import { z } from 'zod'
+import { nameOfType, refusalOfIssue } from '#contract'
+import { formatPath } from '#kernel/json-value'
+import { didYouMean } from '#kernel/nearest'
+import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
+
+/** Reads a body; the first thing that is wrong is the refusal. */
+export function parseInput<T extends z.ZodType>(schema: T, input: unknown): Decision<z.output<T>> {
+  const result = schema.safeParse(input)
+  if (result.success) return accept(result.data)
+  const [issue] = result.error.issues
+  return issue ? explain(issue, knownFields(schema)) : refuse('api.field.value', 'the input is not allowed')
+}
+
+function explain(issue: z.core.$ZodIssue, known: readonly string[]): Refusal {
+  const path = formatPath(issue.path.map((step) => (typeof step === 'number' ? step : String(step))))
+  const at = path === '' ? {} : { path }
+  if (issue.code === 'custom') {
+    const refusal = refusalOfIssue(issue)
+    const inner = [path, refusal?.path].filter(Boolean).join('.')
+    return refusal ? { ...refusal, ...(inner && { path: inner }) } : refuse('api.field.value', issue.message, at)
+  }
+  if (issue.code === 'unrecognized_keys') {
+    const [key = ''] = issue.keys
+    return refuse('unknown_field', `there is no field ${quote(key)} here`, {
+      path: [path, quote(key).slice(1, -1)].filter(Boolean).join('.'),
+      ...didYouMean(key, known),
+    })
+  }
+  if (issue.code === 'invalid_type') {
+    const isMissing = issue.message.endsWith('received undefined')
+    return isMissing
+      ? refuse('api.field.missing', `\`${path}\` is missing`, at)
+      : refuse('api.field.type', `\`${path}\` is not of the type ${nameOfType(issue.expected)}`, at)
+  }
+  return refuse('api.field.value', `\`${path}\` is not allowed: ${issue.message}`, at)
+}
+
+function knownFields(schema: z.ZodType): readonly string[] {
+  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
+}

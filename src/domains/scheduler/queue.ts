@@ -1,0 +1,165 @@
+/** Positions in the queue: reading neighbours, giving new numbers, and the queue in its order. */
+import { accept, type Decision } from '#kernel/refusal'
+import { type Reader, statement, type Tx } from './database.ts'
+import { GAP_SIZE, JOB_COLUMNS, QUEUE_ORDER } from './job-repository.ts'
+import type { Scheduler } from './scheduler.ts'
+import type { StoredJob } from './stored-rows.ts'
+
+type Edge = { readonly position: number | null }
+
+/** Both partial indexes are asked, since a held job keeps its place too. */
+const bothParts = (pick: 'min' | 'max', rest: string) => `
+  select ${pick}(position) as position from (
+    select ${pick}(position) as position from jobs where status = 'QUEUED' and hold is null and priority = $priority ${rest} union all
+    select ${pick}(position) from jobs where status = 'QUEUED' and hold is not null and priority = $priority ${rest})`
+
+const OTHERS = 'and job_id <> $job_id'
+const selectFirst = statement<Edge, { priority: number; job_id: string }>(
+  'select_first_position',
+  bothParts('min', OTHERS),
+)
+const selectLast = statement<Edge, { priority: number; job_id: string }>(
+  'select_last_position',
+  bothParts('max', OTHERS),
+)
+const selectAbove = statement<Edge, { priority: number; position: number; job_id: string }>(
+  'select_position_above',
+  bothParts('max', `and position < $position ${OTHERS}`),
+)
+const selectBelow = statement<Edge, { priority: number; position: number; job_id: string }>(
+  'select_position_below',
+  bothParts('min', `and position > $position ${OTHERS}`),
+)
+const updatePlace = statement<StoredJob, { job_id: string; priority: number; position: number }>(
+  'update_place',
+  `update jobs set priority = $priority, position = $position where job_id = $job_id and status = 'QUEUED' returning ${JOB_COLUMNS}`,
+)
+const updateParams = statement<StoredJob, { job_id: string; params: string }>(
+  'update_params',
+  `update jobs set params = $params where job_id = $job_id and status = 'QUEUED' returning ${JOB_COLUMNS}`,
+)
+const renumber = statement<never, { priority: number }>(
+  'renumber_priority',
+  `with ranked as (
+     select job_id as id, row_number() over (order by position, created_at, job_id) * ${GAP_SIZE} as place
+       from jobs where status = 'QUEUED' and priority = $priority)
+   update jobs set position = ranked.place from ranked
+    where jobs.job_id = ranked.id and jobs.status = 'QUEUED' and jobs.position <> ranked.place`,
+)
+const selectPriorities = statement<{ priority: number }>(
+  'select_priorities',
+  `select distinct priority from jobs where status = 'QUEUED' order by priority desc`,
+)
+/** Two sorted streams, merged; with one condition over both SQLite would sort the whole queue for every page. */
+const AFTER = `(priority < $priority or (priority = $priority and (position, created_at, job_id) > ($position, $created_at, $job_id)))`
+const page = (rest: string) => `
+  select ${JOB_COLUMNS} from jobs where status = 'QUEUED' and hold is null ${rest} union all
+  select ${JOB_COLUMNS} from jobs where status = 'QUEUED' and hold is not null ${rest}
+   order by ${QUEUE_ORDER} limit $limit`
+const selectQueue = statement<StoredJob, { limit: number }>('select_queue', page(''))
+const selectQueueAfter = statement<
+  StoredJob,
+  { limit: number; priority: number; position: number; created_at: number; job_id: string }
+>('select_queue_after', page(`and ${AFTER}`))
+const countQueue = statement<{ ready: number; held: number }>(
+  'count_queue',
+  `select (select count(*) from jobs where status = 'QUEUED' and hold is null) as ready,
+          (select count(*) from jobs where status = 'QUEUED' and hold is not null) as held`,
+)
+
+type Place = { readonly priority: number; readonly position: number }
+
+export function findFirstPosition(reader: Reader, priority: number, except: string): number | undefined {
+  return reader.one(selectFirst, { priority, job_id: except })?.position ?? undefined
+}
+
+export function findLastPosition(reader: Reader, priority: number, except: string): number | undefined {
+  return reader.one(selectLast, { priority, job_id: except })?.position ?? undefined
+}
+
+/** The nearest smaller position of the same priority, not counting `except`. */
+export function findPositionAbove(reader: Reader, { priority, position }: Place, except: string): number | undefined {
+  return reader.one(selectAbove, { priority, position, job_id: except })?.position ?? undefined
+}
+
+export function findPositionBelow(reader: Reader, { priority, position }: Place, except: string): number | undefined {
+  return reader.one(selectBelow, { priority, position, job_id: except })?.position ?? undefined
+}
+
+/** Undefined when the job is not QUEUED any more. */
+export function savePlace(tx: Tx, jobId: string, { priority, position }: Place): StoredJob | undefined {
+  return tx.one(updatePlace, { job_id: jobId, priority, position })
+}
+
+export function saveParams(tx: Tx, jobId: string, params: string): StoredJob | undefined {
+  return tx.one(updateParams, { job_id: jobId, params })
+}
+
+/** 100, 200, 300 … in the order the jobs stand in; gives how many rows changed. */
+export function renumberPriority(tx: Tx, priority: number): number {
+  return tx.run(renumber, { priority })
+}
+
+export function listQueuedPriorities(reader: Reader): number[] {
+  return reader.all(selectPriorities).map((row) => row.priority)
+}
+
+export function listQueued(reader: Reader, limit: number, after?: StoredJob): StoredJob[] {
+  if (!after) return reader.all(selectQueue, { limit })
+  const { priority, position, created_at, job_id } = after
+  return reader.all(selectQueueAfter, { limit, priority, position, created_at, job_id })
+}
+
+export function countQueued(reader: Reader): { readonly ready: number; readonly held: number } {
+  return reader.one(countQueue) ?? { ready: 0, held: 0 }
+}
+
+/** Positions of the neighbours; undefined at the ends of the priority. */
+export type Neighbours = { readonly above: number | undefined; readonly below: number | undefined }
+
+/** Behind the last job of a priority: highest + 100, or 100 if there is none. */
+export function endPosition(last: number | undefined): number {
+  return (last ?? 0) + GAP_SIZE
+}
+
+/** Half way between two neighbours, so that the next move into the same gap finds room too; undefined: none is left. */
+export function planPosition({ above, below }: Neighbours): number | undefined {
+  if (below === undefined) return endPosition(above)
+  if (above === undefined) return below - GAP_SIZE
+  const middle = Math.floor((above + below) / 2)
+  return middle > above && middle < below ? middle : undefined
+}
+
+/**
+ * Values computed from the file, kept while the file does not change: a screen that redraws reads nothing twice. Derived only:
+ * every write, of this process or of another one, makes it empty, and nothing but looks ever reads it.
+ */
+export type QueueCache = {
+  /** The value of `read` at the current version of the file. */
+  get<T>(key: string, read: (scheduler: Scheduler) => Decision<T>): Decision<T>
+  /** Forgets everything; the next look reads again. */
+  clear(): void
+  readonly size: number
+}
+
+export function openQueueCache(scheduler: Scheduler): QueueCache {
+  const values = new Map<string, unknown>()
+  let version = scheduler.db.version()
+  return {
+    get<T>(key: string, read: (scheduler: Scheduler) => Decision<T>): Decision<T> {
+      // Asked before the read: a write in between makes the value of the next look new, never this one old.
+      const current = scheduler.db.version()
+      if (current !== version) values.clear()
+      version = current
+      // Stored below under the same key, with the type that its reader has.
+      if (values.has(key)) return accept(values.get(key) as T)
+      const found = read(scheduler)
+      if (found.ok) values.set(key, found.value)
+      return found
+    },
+    clear: () => values.clear(),
+    get size() {
+      return values.size
+    },
+  }
+}

@@ -1,0 +1,53 @@
+/** Every refusal code of Concord with its kind and its next step, from the `refusals.ts` of each room. */
+import type { Refusal, RefusalCode, RefusalKind, RefusalTables } from '#kernel/refusal'
+import { kernelRefusals } from '#kernel/refusals'
+import { storeRefusals } from '../store/refusals.ts'
+import { runtimeRefusals } from '../runtime/refusals.ts'
+import { schedulerRefusals } from '../domains/scheduler/refusals.ts'
+import { identityRefusals } from '../domains/identity/refusals.ts'
+import { artifactRefusals } from '../domains/artifacts/refusals.ts'
+import { approvalRefusals } from '../domains/approvals/refusals.ts'
+import { memoryRefusals } from '../domains/memory/refusals.ts'
+import { connectorRefusals } from '../domains/connectors/refusals.ts'
+import { commandRefusals } from '../domains/commands/refusals.ts'
+import { scheduleRefusals } from '../domains/schedules/refusals.ts'
+import { apiRefusals } from '../api/refusals.ts'
+import { appRefusals } from '../app/refusals.ts'
+import { cliRefusals } from '../cli/refusals.ts'
+
+/** Complete by its type: a room that declares a table and is missing here does not compile. */
+export const refusalTables: RefusalTables = {
+  kernel: kernelRefusals,
+  store: storeRefusals,
+  runtime: runtimeRefusals,
+  scheduler: schedulerRefusals,
+  identity: identityRefusals,
+  artifacts: artifactRefusals,
+  approvals: approvalRefusals,
+  memory: memoryRefusals,
+  connectors: connectorRefusals,
+  commands: commandRefusals,
+  schedules: scheduleRefusals,
+  api: apiRefusals,
+  app: appRefusals,
+  cli: cliRefusals,
+}
+
+export const refusals = Object.assign({}, ...Object.values(refusalTables)) as Readonly<
+  Record<RefusalCode, readonly [RefusalKind, string]>
+>
+
+/** The API turns a kind into an HTTP status, the CLI into an exit code. */
+export function kindOf(code: RefusalCode): RefusalKind {
+  return refusals[code][0]
+}
+
+/** Returns the hint of this refusal, or else the one of its code. */
+export function hintOf(refusal: Pick<Refusal, 'code' | 'hint'>): string {
+  return refusal.hint ?? refusals[refusal.code][1]
+}
+
+/** For codes that come from outside, such as an answer of another server. */
+export function isRefusalCode(code: string): code is RefusalCode {
+  return Object.hasOwn(refusals, code)
+}

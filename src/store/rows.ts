@@ -1,0 +1,571 @@
+/**
+ * The row of every table as the driver returns it, by the table's name. Numbers that do not fit a double (`numeric`, `bigint`, `xid8`) are text.
+ * Written by scripts/schema.ts from the catalogue of a migrated database; change a migration, not this file.
+ */
+import type { JsonValue } from '#kernel/json-value'
+
+/** A row with columns of which its room knows more than the catalogue does: what a document holds. */
+export type RowOf<Table extends keyof Rows, Known extends Partial<Rows[Table]>> = Omit<Rows[Table], keyof Known> & Known
+
+export type Rows = {
+  'concord.agent_runs': {
+    readonly agent_run_id: string
+    readonly command_id: string
+    readonly swarm_run_id: string | null
+    readonly parent_agent_run_id: string | null
+    readonly agent_name: string
+    readonly agent_role: string
+    readonly agent_version: string | null
+    readonly status:
+      | 'running'
+      | 'succeeded'
+      | 'failed'
+      | 'cancelled'
+      | 'expired'
+      | 'created'
+      | 'queued'
+      | 'waiting_for_tool'
+      | 'waiting_for_approval'
+      | 'waiting_for_input'
+      | 'waiting_for_children'
+      | 'cancelling'
+    readonly goal: string
+    readonly allowed_tools: JsonValue
+    readonly allowed_connectors: JsonValue
+    readonly memory_scope: JsonValue
+    readonly context_scope: JsonValue
+    readonly max_steps: number
+    readonly step_count: number
+    readonly spawn_depth: number
+    readonly model_config: JsonValue
+    readonly runtime_config: JsonValue
+    readonly metadata: JsonValue
+    readonly created_at: Date
+    readonly started_at: Date | null
+    readonly completed_at: Date | null
+    readonly cancelled_at: Date | null
+    readonly workspace_id: string
+    readonly run_after: Date | null
+    readonly turn_token: string | null
+    readonly turn_until: Date | null
+  }
+  'concord.approvals': {
+    readonly approval_id: string
+    readonly command_id: string
+    readonly requested_by: string
+    readonly approver: string
+    readonly approval_type: string
+    readonly request_payload: JsonValue
+    readonly review_packet: JsonValue
+    readonly status: 'pending' | 'approved' | 'rejected' | 'changes_requested' | 'expired' | 'cancelled'
+    readonly expires_at: Date | null
+    readonly created_at: Date
+    readonly decided_at: Date | null
+    readonly workspace_id: string
+    readonly decided_by: string | null
+    readonly decision_reason: string | null
+    readonly idempotency_key: string | null
+    readonly payload_hash: string
+    readonly self_decision_allowed: boolean
+    readonly superseded_by: string | null
+    readonly approvals_required: number
+    readonly approver_roles: readonly string[]
+    readonly approved_by: readonly string[]
+    readonly domain_effect_id: string | null
+  }
+  'concord.artifacts': {
+    readonly artifact_id: string
+    readonly command_id: string
+    readonly artifact_type: string
+    readonly location: string
+    readonly version: number
+    readonly status: 'draft' | 'ready' | 'published' | 'unpublished' | 'superseded' | 'cancelled' | 'archived'
+    readonly metadata: JsonValue
+    readonly lineage: JsonValue
+    readonly created_by: string
+    readonly created_at: Date
+    readonly agent_run_id: string | null
+    readonly swarm_run_id: string | null
+    readonly checksum: string
+    readonly idempotency_key: string | null
+    readonly workspace_id: string
+    readonly domain_effect_id: string | null
+    readonly content_type: string
+    readonly size_bytes: number
+    readonly visibility: 'private' | 'workspace'
+    readonly published_to: string | null
+    readonly superseded_by: string | null
+    readonly retain_until: Date | null
+    readonly hold_reason: string | null
+    readonly publications: JsonValue
+  }
+  'concord.command_dependencies': {
+    readonly child_command_id: string
+    readonly parent_command_id: string
+    readonly required_status:
+      | 'created'
+      | 'validated'
+      | 'waiting_for_input'
+      | 'waiting_for_approval'
+      | 'approved'
+      | 'queued'
+      | 'running'
+      | 'blocked'
+      | 'succeeded'
+      | 'failed'
+      | 'cancelled'
+      | 'expired'
+      | 'compensating'
+      | 'compensated'
+      | 'cancelling'
+    readonly propagate_cancellation: boolean
+    readonly created_at: Date
+    readonly workspace_id: string
+  }
+  'concord.commands': {
+    readonly command_id: string
+    readonly command_type: string
+    readonly requested_by: string
+    readonly ingress:
+      | 'user_request'
+      | 'scheduled_trigger'
+      | 'webhook'
+      | 'system_event'
+      | 'agent_action'
+      | 'connector_event'
+      | 'human_decision'
+    readonly payload: JsonValue
+    readonly context: JsonValue
+    readonly status:
+      | 'created'
+      | 'validated'
+      | 'waiting_for_input'
+      | 'waiting_for_approval'
+      | 'approved'
+      | 'queued'
+      | 'running'
+      | 'blocked'
+      | 'succeeded'
+      | 'failed'
+      | 'cancelled'
+      | 'expired'
+      | 'compensating'
+      | 'compensated'
+      | 'cancelling'
+    readonly cancellation_mode: 'graceful' | 'compensate_then_stop'
+    readonly idempotency_key: string | null
+    readonly runtime_workflow_id: string | null
+    readonly result: JsonValue | null
+    readonly error: string | null
+    readonly created_at: Date
+    readonly updated_at: Date
+    readonly completed_at: Date | null
+    readonly workspace_id: string
+    readonly request_fingerprint: string | null
+    readonly payload_hash: string
+    readonly task_name: string | null
+    readonly plan: JsonValue | null
+    readonly cancellation_requested: boolean
+    readonly command_type_version_id: string | null
+    readonly error_class:
+      | 'transient_connector_error'
+      | 'rate_limited'
+      | 'timeout'
+      | 'temporary_database_error'
+      | 'validation_error'
+      | 'policy_denied'
+      | 'approval_rejected'
+      | 'permission_denied'
+      | 'malformed_payload'
+      | 'internal_error'
+      | null
+    readonly attempt: number
+    readonly run_after: Date | null
+    readonly turn_token: string | null
+    readonly turn_until: Date | null
+  }
+  'concord.connector_definitions': {
+    readonly workspace_id: string
+    readonly connector_name: string
+    readonly operation: string
+    readonly seen_definition: JsonValue
+    readonly seen_hash: string
+    readonly seen_at: Date
+    readonly approved_definition: JsonValue | null
+    readonly approved_hash: string | null
+    readonly approved_by: string | null
+    readonly approved_at: Date | null
+  }
+  'concord.connector_invocations': {
+    readonly connector_invocation_id: string
+    readonly command_id: string
+    readonly connector_name: string
+    readonly operation: string
+    readonly side_effect: boolean
+    readonly idempotency_key: string | null
+    readonly status: 'started' | 'succeeded' | 'failed'
+    readonly request_payload: JsonValue
+    readonly response_payload: JsonValue | null
+    readonly error: string | null
+    readonly created_at: Date
+    readonly completed_at: Date | null
+    readonly domain_effect_id: string | null
+    readonly trace_id: string | null
+    readonly latency_ms: number | null
+    readonly attempt: number | null
+    readonly error_class:
+      | 'transient_connector_error'
+      | 'rate_limited'
+      | 'timeout'
+      | 'temporary_database_error'
+      | 'validation_error'
+      | 'policy_denied'
+      | 'approval_rejected'
+      | 'permission_denied'
+      | 'malformed_payload'
+      | 'internal_error'
+      | null
+    readonly workspace_id: string
+  }
+  'concord.domain_effects': {
+    readonly domain_effect_id: string
+    readonly command_id: string
+    readonly effect_type: string
+    readonly effect_payload: JsonValue
+    readonly idempotency_key: string | null
+    readonly status: 'planned' | 'executing' | 'succeeded' | 'failed'
+    readonly executed_by_runtime_workflow_id: string | null
+    readonly result: JsonValue | null
+    readonly error: string | null
+    readonly compensates_effect_id: string | null
+    readonly declared_compensation: string | null
+    readonly created_at: Date
+    readonly completed_at: Date | null
+    readonly workspace_id: string
+    readonly declaration_order: number
+    readonly attempt: number
+    readonly max_attempts: number
+    readonly error_class:
+      | 'transient_connector_error'
+      | 'rate_limited'
+      | 'timeout'
+      | 'temporary_database_error'
+      | 'validation_error'
+      | 'policy_denied'
+      | 'approval_rejected'
+      | 'permission_denied'
+      | 'malformed_payload'
+      | 'internal_error'
+      | null
+    readonly run_after: Date | null
+    readonly turn_token: string | null
+    readonly reversibility: 'reversible' | 'compensatable' | 'irreversible' | null
+    readonly read_back: JsonValue | null
+  }
+  'concord.domain_event_seals': {
+    readonly workspace_id: string
+    readonly seal_no: string
+    readonly xid_from: string
+    readonly xid_to: string
+    readonly first_seq: string
+    readonly last_seq: string
+    readonly row_count: number
+    readonly root_hash: Uint8Array
+    readonly previous_seal_no: string | null
+    readonly previous_hash: Uint8Array
+    readonly seal_hash: Uint8Array
+    readonly sealed_at: Date
+  }
+  'concord.domain_events': {
+    readonly event_id: string
+    readonly command_id: string | null
+    readonly agent_run_id: string | null
+    readonly swarm_run_id: string | null
+    readonly purpose: 'event' | 'audit' | 'agent_step'
+    readonly event_type: string
+    readonly payload: JsonValue
+    readonly actor: string
+    readonly trace_id: string
+    readonly step_index: number | null
+    readonly tool_name: string | null
+    readonly latency_ms: number | null
+    readonly token_usage: JsonValue | null
+    readonly cost_units: string | null
+    readonly created_at: Date
+    readonly workspace_id: string
+    readonly seq: string
+    readonly xid: string
+  }
+  'concord.history_archives': {
+    readonly history_archive_id: string
+    readonly workspace_id: string
+    readonly file: string
+    readonly content_hash: Uint8Array
+    readonly event_count: number
+    readonly command_ids: readonly string[]
+    readonly first_xid: string
+    readonly first_seq: string
+    readonly last_xid: string
+    readonly last_seq: string
+    readonly ended_before: Date
+    readonly archived_at: Date
+  }
+  'concord.memory_candidates': {
+    readonly memory_candidate_id: string
+    readonly command_id: string
+    readonly agent_run_id: string | null
+    readonly subject_type: string
+    readonly subject_id: string
+    readonly scope: 'user' | 'team' | 'project' | 'workspace' | 'tenant' | 'agent_role' | 'workflow_type' | 'global'
+    readonly memory_type:
+      | 'preference'
+      | 'workflow_preference'
+      | 'business_rule'
+      | 'safety_rule'
+      | 'connector_hint'
+      | 'approval_routing'
+      | 'fact'
+    readonly content: JsonValue
+    readonly confidence: string | null
+    readonly expires_at: Date | null
+    readonly created_by: string
+    readonly sensitivity: 'public' | 'internal' | 'confidential' | 'pii' | 'payment'
+    readonly status: 'proposed' | 'awaiting_approval' | 'accepted' | 'rejected' | 'expired'
+    readonly approval_id: string | null
+    readonly memory_id: string | null
+    readonly created_at: Date
+    readonly decided_at: Date | null
+    readonly workspace_id: string
+    readonly fact_key: string
+    readonly schema_name: string | null
+    readonly task_type: string | null
+    readonly connector: string | null
+    readonly derived_from: readonly string[]
+    readonly supersedes: string | null
+    readonly erased_at: Date | null
+  }
+  'concord.memory_consents': {
+    readonly memory_consent_id: string
+    readonly workspace_id: string
+    readonly subject_type: string
+    readonly subject_id: string
+    readonly memory_type:
+      | 'preference'
+      | 'workflow_preference'
+      | 'business_rule'
+      | 'safety_rule'
+      | 'connector_hint'
+      | 'approval_routing'
+      | 'fact'
+    readonly scope: 'user' | 'team' | 'project' | 'workspace' | 'tenant' | 'agent_role' | 'workflow_type' | 'global'
+    readonly granted_by: string
+    readonly granted_at: Date
+    readonly expires_at: Date | null
+    readonly revoked_at: Date | null
+    readonly revoked_by: string | null
+  }
+  'concord.memory_derivations': {
+    readonly workspace_id: string
+    readonly memory_id: string
+    readonly source_memory_id: string
+    readonly created_at: Date
+  }
+  'concord.memory_embeddings': {
+    readonly workspace_id: string
+    readonly memory_id: string
+    readonly model: string
+    readonly embedding: readonly number[] | null
+    readonly created_at: Date
+  }
+  'concord.memory_erasures': {
+    readonly memory_erasure_id: string
+    readonly workspace_id: string
+    readonly command_id: string
+    readonly subject_type: string
+    readonly subject_id: string | null
+    readonly subject_digest: string
+    readonly requested_by: string
+    readonly requested_at: Date
+    readonly outcome: 'erased' | 'dropped' | null
+    readonly closed_at: Date | null
+    readonly certificate: JsonValue | null
+    readonly certificate_hash: string | null
+  }
+  'concord.memory_holds': {
+    readonly memory_hold_id: string
+    readonly workspace_id: string
+    readonly subject_type: string
+    readonly subject_id: string
+    readonly reason: string
+    readonly placed_by: string
+    readonly placed_at: Date
+    readonly released_at: Date | null
+    readonly released_by: string | null
+  }
+  'concord.memory_reads': {
+    readonly memory_read_id: string
+    readonly workspace_id: string
+    readonly reader: string
+    readonly agent_run_id: string | null
+    readonly query_kind: 'id' | 'subject' | 'task_type' | 'connector' | 'semantic'
+    readonly memory_ids: readonly string[]
+    readonly trace_id: string
+    readonly read_at: Date
+  }
+  'concord.memory_records': {
+    readonly memory_id: string
+    readonly subject_type: string
+    readonly subject_id: string
+    readonly scope: 'user' | 'team' | 'project' | 'workspace' | 'tenant' | 'agent_role' | 'workflow_type' | 'global'
+    readonly memory_type:
+      | 'preference'
+      | 'workflow_preference'
+      | 'business_rule'
+      | 'safety_rule'
+      | 'connector_hint'
+      | 'approval_routing'
+      | 'fact'
+    readonly content: JsonValue
+    readonly confidence: string | null
+    readonly status: 'active' | 'superseded' | 'expired' | 'deleted'
+    readonly superseded_by: string | null
+    readonly expires_at: Date | null
+    readonly command_id: string | null
+    readonly created_by: string
+    readonly created_at: Date
+    readonly updated_at: Date
+    readonly workspace_id: string
+    readonly fact_key: string
+    readonly sensitivity: 'public' | 'internal' | 'confidential' | 'pii' | 'payment'
+    readonly schema_name: string | null
+    readonly task_type: string | null
+    readonly connector: string | null
+    readonly memory_candidate_id: string | null
+  }
+  'concord.notification_reads': {
+    readonly connector_invocation_id: string
+    readonly user_id: string
+    readonly read_at: Date
+    readonly workspace_id: string
+  }
+  'concord.swarm_runs': {
+    readonly swarm_run_id: string
+    readonly command_id: string
+    readonly workflow_run_id: string | null
+    readonly coordinator_agent_run_id: string | null
+    readonly status:
+      | 'created'
+      | 'running'
+      | 'joining'
+      | 'succeeded'
+      | 'failed'
+      | 'cancelled'
+      | 'partially_succeeded'
+      | 'expired'
+      | 'waiting_for_approval'
+      | 'cancelling'
+    readonly objective: string
+    readonly execution_mode: 'sequential' | 'parallel' | 'competitive' | 'review_driven' | 'hierarchical'
+    readonly join_strategy:
+      | 'all_success'
+      | 'first_success'
+      | 'quorum'
+      | 'coordinator_synthesis'
+      | 'evaluator_selection'
+      | 'human_review'
+      | 'best_of_n'
+      | 'map_reduce'
+      | 'consensus'
+      | 'ranked_review'
+    readonly max_agents: number
+    readonly max_depth: number
+    readonly max_total_steps: number
+    readonly max_cost_units: string | null
+    readonly metadata: JsonValue
+    readonly created_at: Date
+    readonly started_at: Date | null
+    readonly completed_at: Date | null
+    readonly cancelled_at: Date | null
+    readonly workspace_id: string
+    readonly run_after: Date | null
+    readonly turn_token: string | null
+    readonly turn_until: Date | null
+  }
+  'identity.api_keys': {
+    readonly id: string
+    readonly org_id: string
+    readonly user_id: string
+    readonly workspace_id: string | null
+    readonly name: string
+    readonly prefix: string
+    readonly key_hash: Uint8Array
+    readonly role: 'reader' | 'writer' | 'admin'
+    readonly created_at: Date
+    readonly expires_at: Date | null
+    readonly revoked_at: Date | null
+    readonly last_used_at: Date | null
+    readonly is_invitation: boolean
+  }
+  'identity.org_role_memberships': {
+    readonly role_id: string
+    readonly user_id: string
+    readonly created_at: Date
+    readonly org_id: string
+  }
+  'identity.org_roles': {
+    readonly id: string
+    readonly org_id: string
+    readonly slug: string
+    readonly name: string
+    readonly created_at: Date
+  }
+  'identity.orgs': {
+    readonly id: string
+    readonly name: string
+    readonly slug: string
+    readonly settings: JsonValue
+    readonly created_at: Date
+  }
+  'identity.users': {
+    readonly id: string
+    readonly org_id: string
+    readonly external_id: string
+    readonly email: string | null
+    readonly role: 'reader' | 'writer' | 'admin'
+    readonly created_at: Date
+    readonly deactivated_at: Date | null
+  }
+  'identity.workspaces': {
+    readonly id: string
+    readonly org_id: string
+    readonly slug: string
+    readonly name: string
+    readonly owner_user_id: string | null
+    readonly access_role_id: string | null
+    readonly created_at: Date
+    readonly archived_at: Date | null
+  }
+  'schedules.command_schedules': {
+    readonly schedule_id: string
+    readonly workspace_id: string
+    readonly name: string
+    readonly origin: 'catalog' | 'person'
+    readonly command_type: string
+    readonly payload: JsonValue
+    readonly cron: string
+    readonly time_zone: string
+    readonly queue: string
+    readonly overlap: 'skip' | 'queue' | 'allow'
+    readonly misfire: 'skip' | 'last' | 'all'
+    readonly jitter_ms: number
+    readonly enabled: boolean
+    readonly created_by: string
+    readonly created_role: 'system' | 'writer' | 'admin'
+    readonly created_at: Date
+    readonly updated_at: Date
+    readonly removed_at: Date | null
+    readonly last_due_at: Date | null
+    readonly last_command_id: string | null
+    readonly last_refusal: string | null
+  }
+}

@@ -1,0 +1,39 @@
+/** For tests of the running loop: real clock, real timers, real children, on a file of their own. */
+import { randomBytes } from 'node:crypto'
+import { setTimeout as timer } from 'node:timers/promises'
+import { uuidV7Generator } from '#kernel/uuid'
+import type { JobTypeBody } from '../../../src/domains/scheduler/job-types.ts'
+import { openScheduler } from '../../../src/domains/scheduler/open-scheduler.ts'
+import type { Wait } from '../../../src/domains/scheduler/run-child.ts'
+import { type RunEvent, type RunScheduler, runScheduler } from '../../../src/domains/scheduler/run-scheduler.ts'
+import { aFile, must } from './fixture.ts'
+import type { Scheduler } from '../../../src/domains/scheduler/scheduler.ts'
+
+export const wait: Wait = (ms, signal) => timer(Math.min(ms, 2 ** 31 - 1), undefined, { signal }).catch(() => {})
+
+export const sleep = (ms: number) => wait(ms, new AbortController().signal)
+
+/** A type that does a script of the shell, with settings on top. */
+export function aShellType(script: string, runner: object = {}, retries = 0): JobTypeBody {
+  return {
+    job_type: 'story',
+    retry_policy: { max_retries: retries },
+    runner: { command: 'sh', args: ['-c', script], ...runner },
+  }
+}
+
+export function aRealScheduler(jobTypes: readonly JobTypeBody[], file = aFile(), workers = 1): Scheduler {
+  const now = () => new Date()
+  const world = { now, random: () => 0.5, newId: uuidV7Generator(now, randomBytes) }
+  return must(openScheduler({ file, deps: world, jobTypes, settings: { workers } }))
+}
+
+/** Runs until nothing is left to do, and gives back what happened. */
+export async function runUntilIdle(scheduler: Scheduler, options: Partial<RunScheduler> = {}): Promise<RunEvent[]> {
+  const events: RunEvent[] = []
+  const environment = { PATH: process.env['PATH'] }
+  const stop = new AbortController().signal
+  const onEvent = (event: RunEvent) => void events.push(event)
+  must(await runScheduler(scheduler, { wait, stop, environment, untilIdle: true, pollMs: 10, onEvent, ...options }))
+  return events
+}
