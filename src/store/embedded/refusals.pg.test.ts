@@ -99,7 +99,7 @@ test('kill -9 in the middle of initdb: the next start removes the half and makes
   const home = await killedInTheMiddle()
   const messages: string[] = []
   const server = await opened({ home, log: (message) => messages.push(message) })
-  assert.deepEqual(messages, ['removed a data directory that was never finished', 'started Postgres'])
+  assert.deepEqual(messages, ['removed an unfinished data directory', 'started Postgres'])
   assert.deepEqual(await halvesOf(home), [])
   await ask(server.url, 'select')
   await stopped(server)
