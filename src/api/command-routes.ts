@@ -17,7 +17,7 @@ import {
   eventView,
   explainCommand,
   explanationView,
-  getCase,
+  readCommand,
   inputBody,
   listArchivesOf,
   listCommandEvents,
@@ -63,7 +63,7 @@ const named = ({ workspaceId, params: { command_id: commandId } }: Pick<OfComman
   commandId,
 })
 const find = ({ deps, workspaceId, params: asked }: Pick<OfCommand, 'deps' | 'workspaceId' | 'params'>) =>
-  getCase(deps.db, workspaceId, asked.command_id)
+  readCommand(deps.db, workspaceId, asked.command_id)
 
 type Viewer = Pick<Call<Api>, 'deps' | 'principal'>
 const namesOf = ({ deps, principal }: Viewer, commands: readonly StoredCommand[]) =>
@@ -233,7 +233,7 @@ export const commandRoutes = routes({
         const events = await listCommandEvents(db, workspaceId, commandId, { afterSeq: null, limit: EVENTS_MAX })
         const edits = await listEdits(db, { workspaceId, commandId })
         const names = await listNames(db, call.principal.orgId, actorsOf(found, events, edits))
-        const task = taskOf({ deps: commands, command: found.command })
+        const task = taskOf(commands.catalog, found.command)
         const pending = await findPending(db, { workspaceId, commandId })
         const blocked = [...(await findBlocked(db, pending)).values()]
         const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, blocked }

@@ -28,7 +28,6 @@ import {
   openDrive,
   publishArtifactDefinitions,
   reconcileCommands,
-  SPOT_RENEW_MS,
   shippedPolicies,
   shippedSchedulesFor,
 } from '#domains/commands'
@@ -40,6 +39,7 @@ import { accept, type Decision } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
 import { capabilitiesOf, queuesIn, type Runtime, semanticQueues } from '#runtime'
 import type { Db } from '#store'
+import { RENEW_MS } from '#turns'
 import type { Environment } from './config.ts'
 import { keepSchedules } from './keep-schedules.ts'
 import type { Log } from './log.ts'
@@ -197,7 +197,7 @@ export async function openWork(
     await commands.close()
     return opened
   }
-  const stopRenewing = every(SPOT_RENEW_MS, () => commands.renewTurns(), log)
+  const stopRenewing = every(RENEW_MS, () => commands.renewTurns(), log)
   const stops = [
     every(RECONCILE_MS, () => reconcileCommands(commands.deps), log),
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),

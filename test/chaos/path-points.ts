@@ -42,8 +42,8 @@ export const requestGroups: readonly PointGroup[] = [
 /** Points that only a server passes which gives turns itself. */
 export const spotGroups: readonly PointGroup[] = [
   // What stands at the first never comes to the second: each alone.
-  [{ point: 'commands.spot_begun', where: 'spot', story: 'pay' }],
-  [{ point: 'commands.spot_handing', where: 'spot', story: 'stopped' }],
+  [{ point: 'turns.begun', where: 'spot', story: 'pay' }],
+  [{ point: 'turns.handing', where: 'spot', story: 'stopped' }],
 ]
 
 export const turnGroups: readonly PointGroup[] = [

@@ -16,7 +16,7 @@ export type Room = {
 const domain = ['zod', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'node:util'] as const
 
 const ground = ['kernel', 'contract', 'store'] as const
-const withRuntime = [...ground, 'runtime', 'domains/identity'] as const
+const withRuntime = [...ground, 'runtime', 'turns', 'domains/identity'] as const
 const withRegistry = [...withRuntime, 'domains/artifacts', 'domains/approvals', 'domains/registry'] as const
 const withCommands = [...withRegistry, 'domains/memory', 'domains/connectors', 'domains/commands'] as const
 const withAgents = [...withCommands, 'domains/agents'] as const
@@ -54,6 +54,7 @@ export const rooms: readonly Room[] = [
     enters: ['kernel', 'store', 'runtime', 'runtime/book'],
     packages: ['@temporalio/*', 'node:*'],
   },
+  { name: 'turns', enters: ['kernel', 'store', 'runtime'], packages: [] },
   {
     name: 'domains/scheduler',
     enters: ['kernel', 'contract'],

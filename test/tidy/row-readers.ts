@@ -7,7 +7,8 @@ export const eventReaders: Readonly<Record<string, string>> = {
   'src/domains/commands/read-commands.ts': 'shows history and audit to people',
   'src/domains/commands/actions/find-decision.ts':
     'tells an agent what policy said about its proposal; decides nothing',
-  'src/domains/commands/write-lane.ts': 'finds its own event by id, to know whether a broken connection had committed',
+  'src/domains/commands/write-command.ts':
+    'finds its own event by id, to know whether a broken connection had committed',
   'src/domains/approvals/sql/list-due-reminders.ts': 'reminds once: a reminder is a fact and no state of the approval',
   'src/domains/approvals/sql/list-notice-records.ts':
     'tells each thing once: a notice is a fact and no state of the approval',

@@ -3,11 +3,11 @@ import type { By } from '#domains/identity'
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision } from '#kernel/refusal'
 import { together, type Tx } from '#store'
-import { findDatabaseTime, type Locked, saveVote } from './approval-repository.ts'
+import { findDatabaseTime, saveVote } from './approval-repository.ts'
 import type { Decider } from './approver.ts'
 import { applyVote, type NextStep, refuseClosed, type Vote } from './decide-vote.ts'
 import { appendApprovalEvent } from './events.ts'
-import { settleApproval } from './settle-approval.ts'
+import { type LockedSubject, settleApproval } from './settle-approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import type { ApprovalDeps } from './deps.ts'
 
@@ -20,7 +20,7 @@ export type Decided = {
 export type Ballot = {
   readonly approval: StoredApproval
   readonly vote: Vote
-  readonly locked: Locked
+  readonly locked: LockedSubject
   readonly decider: Decider
   readonly by: By
 }

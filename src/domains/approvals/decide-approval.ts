@@ -31,21 +31,19 @@ export async function decideApproval(
   const known = await findApproval(deps.db, input.workspaceId, input.approvalId)
   if (!known) return refuse('row.not_found', 'there is no such approval')
   const look = (tx: Tx) => lockSubject(tx, deps, known)
-  const decided = await deps.db.transactionFrom(
-    look,
-    async (tx, { payloadHash, ...locked }): Promise<Decision<Decided>> => {
-      const approval =
-        locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
-      const vote = decideVote(approval, decider, input, locked.at)
-      if (!vote.ok) return vote
-      if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
-      const ballot = { approval, vote: vote.value, locked, decider, by: byPrincipal(decider, input.traceId) }
-      if (input.edits !== undefined) return approveWithEdits(tx, deps, ballot, input.edits)
-      const cast = await castBallot(tx, deps, ballot)
-      await failpoint('approvals.decision_written')
-      return cast
-    },
-  )
+  const decided = await deps.db.transactionFrom(look, async (tx, locked): Promise<Decision<Decided>> => {
+    const approval =
+      locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
+    const vote = decideVote(approval, decider, input, locked.at)
+    if (!vote.ok) return vote
+    const payloadHash = approval.domain_effect_id === null ? locked.command?.payloadHash : undefined
+    if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
+    const ballot = { approval, vote: vote.value, locked, decider, by: byPrincipal(decider, input.traceId) }
+    if (input.edits !== undefined) return approveWithEdits(tx, deps, ballot, input.edits)
+    const cast = await castBallot(tx, deps, ballot)
+    await failpoint('approvals.decision_written')
+    return cast
+  })
   await failpoint('approvals.decision_committed')
   return decided
 }

@@ -9,7 +9,7 @@ import { decider, openTestRoom, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
-import { compensateCommand } from './retry-command.ts'
+import { compensateCommand } from './change-command.ts'
 import { PUBLISH_ARTIFACT } from './publish-artifact.ts'
 import { actingFor } from './deps.ts'
 

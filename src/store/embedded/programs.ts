@@ -56,7 +56,7 @@ export type RunAs = {
 export type Parts = { readonly paths: HomePaths; readonly binaries: Binaries; readonly runAs: RunAs }
 
 /** Tried in this order under root; every system has `nobody`. None is ever created. */
-export const borrowedAccounts = ['postgres', 'nobody'] as const
+const borrowedAccounts = ['postgres', 'nobody'] as const
 
 export type RunAsFacts = {
   /** Undefined on Windows. */
