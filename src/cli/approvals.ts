@@ -7,10 +7,10 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
 import { type ApprovalView, sayStatus } from './command-view.ts'
 import { parseNamed } from './json-source.ts'
-import { moreOf, type PageFlags, paging, type Said, type Shown, verb, type Verbs } from './noun.ts'
+import { moreOf, type PageFlags, paging, type Said, type ViewOf, verb, type Verbs } from './noun.ts'
 import { type Cli, colorsOf, formatFacts, shortJson, type Terminal } from './terminal.ts'
 
-type ResolvedView = Shown<typeof resolvedApprovalView>
+type ResolvedView = ViewOf<typeof resolvedApprovalView>
 
 const ID = 'appr_0197f3b2c4d57a8e9b0c1d2e3f405165'
 const UNREAD_MAX = 500

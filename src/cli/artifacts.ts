@@ -8,17 +8,17 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, openClient, pathOf, queryOf } from './client.ts'
 import { drawMermaid, drawText, type Lineage } from './lineage.ts'
 import { withHint } from './next-hint.ts'
-import { list, noun, type PageFlags, paging, type Shown, verb } from './noun.ts'
+import { listVerb, noun, type PageFlags, paging, type ViewOf, verb } from './noun.ts'
 import { type Cli, formatFacts, shortJson, wordsOf } from './terminal.ts'
 
-export type ArtifactView = Shown<typeof artifactView>
+export type ArtifactView = ViewOf<typeof artifactView>
 
 const ID = 'art_0197f3b2c4d57a8e9b0c1d2e3f405180'
 type ListFlags = PageFlags & { type?: string; status?: string; command?: string }
 type GetFlags = { readonly out?: string; readonly force?: boolean }
 
 export const artifacts = noun('list artifacts, download them, show where they come from', (cli) => ({
-  list: list<ArtifactView, [ListFlags]>({
+  list: listVerb<ArtifactView, [ListFlags]>({
     description: 'list the artifacts of the workspace, newest first',
     options: [
       ...paging,

@@ -9,12 +9,12 @@ import { quote, type Refusal } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { showLine, showText } from '#kernel/visible-text'
 import { askServer, type Page, queryOf } from './client.ts'
-import { type Shown, table } from './noun.ts'
+import { type ViewOf, table } from './noun.ts'
 import { type Cli, colorsOf, formatFacts, shortJson, type Terminal, wordsOf } from './terminal.ts'
 
-export type CommandView = Shown<typeof commandView>
-type EffectView = Shown<typeof effectView>
-export type ApprovalView = Shown<typeof approvalView>
+export type CommandView = ViewOf<typeof commandView>
+type EffectView = ViewOf<typeof effectView>
+export type ApprovalView = ViewOf<typeof approvalView>
 
 /** True if nothing happens unless a person acts: the command has ended, or it waits for people. */
 export function isAtRest({ status, next, cancellation_requested }: CommandView): boolean {
@@ -40,7 +40,7 @@ export function parseStatus(text: string): string {
 }
 
 /** The status and, where there is one, the class of its error. */
-export function statusOf({ status, error_class }: Pick<CommandView, 'status' | 'error_class'>): string {
+export function statusWords({ status, error_class }: Pick<CommandView, 'status' | 'error_class'>): string {
   return error_class === null ? wordsOf(status) : `${wordsOf(status)} (${wordsOf(error_class)})`
 }
 

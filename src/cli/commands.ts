@@ -3,16 +3,27 @@ import type { cancelledView, effectView, explanationView } from '#domains/comman
 import { refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
-import { type CommandView, formatCommand, listWhoAnswers, parseStatus, sayStatus, statusOf } from './command-view.ts'
+import { type CommandView, formatCommand, listWhoAnswers, parseStatus, sayStatus, statusWords } from './command-view.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
-import { action, list, noun, type PageFlags, paging, type Shown, showAnswer, table, verb, type Verbs } from './noun.ts'
+import {
+  action,
+  listVerb,
+  noun,
+  type PageFlags,
+  paging,
+  type ViewOf,
+  showAnswer,
+  table,
+  verb,
+  type Verbs,
+} from './noun.ts'
 import { type Cli, colorsOf } from './terminal.ts'
 
 const ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
 const REASON = ['--reason <text>', 'the reason, for the record'] as const
 
 export const commands = noun('list commands, show one, supply missing input', (cli) => ({
-  list: list<CommandView, [PageFlags & { status?: string }]>({
+  list: listVerb<CommandView, [PageFlags & { status?: string }]>({
     description: 'list the commands of the workspace, newest first',
     options: [...paging, ['--status <status>', 'only this status, like failed or waiting_for_approval', parseStatus]],
     examples: ['concord commands list --status failed --limit 20'],
@@ -20,7 +31,7 @@ export const commands = noun('list commands, show one, supply missing input', (c
     none: () => 'There are none. `concord task-types` lists what can be submitted.',
     columns: {
       id: ({ command_id }) => command_id,
-      status: statusOf,
+      status: statusWords,
       created: ({ created_at }) => created_at,
       task: ({ task_name, command_type }) => task_name ?? command_type,
     },
@@ -31,7 +42,7 @@ export const commands = noun('list commands, show one, supply missing input', (c
     async run(id: string) {
       const found = await askServer<CommandView>(cli, 'GET', pathOf('command', id))
       if (!found.ok || cli.isJson()) return showAnswer(cli, found, () => '')
-      const effects = await askServer<Page<Shown<typeof effectView>>>(cli, 'GET', pathOf('command', id, '/effects'))
+      const effects = await askServer<Page<ViewOf<typeof effectView>>>(cli, 'GET', pathOf('command', id, '/effects'))
       return showAnswer(cli, effects, ({ items }) => formatCommand(cli.terminal, found.value, items))
     },
   }),
@@ -59,7 +70,7 @@ export const commands = noun('list commands, show one, supply missing input', (c
   }),
 }))
 
-type Explanation = Shown<typeof explanationView>
+type Explanation = ViewOf<typeof explanationView>
 
 export function commandVerbs(cli: Cli): Verbs {
   const { terminal } = cli
@@ -73,7 +84,7 @@ export function commandVerbs(cli: Cli): Verbs {
       examples: [`concord cancel ${ID} --mode compensate_then_stop --reason "wrong month"`],
       ask: (id: string, { mode, reason }: { mode?: string; reason?: string }) => {
         const body = fieldsOf({ cancellation_mode: mode, reason })
-        return askServer<Shown<typeof cancelledView>>(cli, 'POST', pathOf('command', id, '/cancel'), body)
+        return askServer<ViewOf<typeof cancelledView>>(cli, 'POST', pathOf('command', id, '/cancel'), body)
       },
       say({ status, changed }, id) {
         const isEnding = status === 'cancelling' || status === 'compensating'

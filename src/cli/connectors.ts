@@ -2,12 +2,12 @@
 import type { connectorDetailView, connectorView, definitionView, invocationView } from '#domains/connectors'
 import { showLine } from '#kernel/visible-text'
 import { askServer, type Page, queryOf } from './client.ts'
-import { list, noun, type PageFlags, paging, type Shown, table, verb } from './noun.ts'
+import { listVerb, noun, type PageFlags, paging, type ViewOf, table, verb } from './noun.ts'
 import { shortJson, type Terminal } from './terminal.ts'
 
-type ConnectorView = Shown<typeof connectorView>
-type DetailView = Shown<typeof connectorDetailView>
-type DefinitionView = Shown<typeof definitionView>
+type ConnectorView = ViewOf<typeof connectorView>
+type DetailView = ViewOf<typeof connectorDetailView>
+type DefinitionView = ViewOf<typeof definitionView>
 type OperationView = DetailView['operations'][number]
 
 export const connectors = noun('list connectors, show one, list its calls', (cli) => {
@@ -24,7 +24,7 @@ export const connectors = noun('list connectors, show one, list its calls', (cli
       say: ({ items }, id) => showDefinitions(terminal, id, items),
     })
   return {
-    list: list<ConnectorView, []>({
+    list: listVerb<ConnectorView, []>({
       description: 'list the connectors of this installation',
       examples: ['concord connectors list'],
       at: () => '/connectors',
@@ -54,7 +54,7 @@ export const connectors = noun('list connectors, show one, list its calls', (cli
         }),
       say: ({ operation, seen_hash }) => `${showLine(operation)} is approved as ${showLine(seen_hash)}\n`,
     }),
-    'calls <id>': list<Shown<typeof invocationView>, [string, PageFlags & { status?: string }]>({
+    'calls <id>': listVerb<ViewOf<typeof invocationView>, [string, PageFlags & { status?: string }]>({
       description: 'list the calls of a connector in the workspace, newest first',
       options: [...paging, ['--status <status>', 'only started, succeeded or failed calls']],
       examples: ['concord connectors calls hotel_booking --status failed'],

@@ -3,7 +3,7 @@ import { readConfig } from '#app/config'
 import type { Finding } from '#app/examine'
 import { settings } from '#app/settings'
 import { accept, refuse } from '#kernel/refusal'
-import { action, type Add, type Columns, showAnswer, table } from './noun.ts'
+import { action, type Add, type TableColumns, showAnswer, table } from './noun.ts'
 import { type Cli, colorsOf, counted, type Terminal } from './terminal.ts'
 
 export const doctor = (cli: Cli): Add =>
@@ -39,7 +39,7 @@ function formatFinding(terminal: Terminal, finding: Finding): string {
 
 function listSettings(cli: Cli) {
   const rows = Object.values(settings).map(({ variable, meaning, example }) => ({ variable, meaning, example }))
-  const columns: Columns<(typeof rows)[number]> = {
+  const columns: TableColumns<(typeof rows)[number]> = {
     variable: ({ variable }) => variable,
     example: ({ example }) => example,
     meaning: ({ meaning }) => meaning,

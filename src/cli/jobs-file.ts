@@ -9,7 +9,7 @@ import { type Add, type Help, type Option, type Promised, type Said, verb } from
 import type { Outcome, Terminal } from './terminal.ts'
 
 export type Jobs = typeof import('#app/scheduler')
-export type JobView = ReturnType<typeof toJobView>
+type JobView = ReturnType<typeof toJobView>
 export type FileFlag = { readonly file?: string }
 
 export const fileOption: Option = [

@@ -37,7 +37,7 @@ export const logs = (cli: Cli): Add =>
     say: () => '',
   })
 
-export const runDirect = (cli: Cli): Add =>
+export const directVerb = (cli: Cli): Add =>
   action({
     description:
       'run one job now, before the queue (a running scheduler runs it); prints its output, exits 0 if it completed',

@@ -10,7 +10,6 @@ import { findTemplate } from './job-templates.ts'
 import {
   fileVerb,
   type Jobs,
-  type JobView,
   readId,
   reportsOf,
   withId,
@@ -20,7 +19,7 @@ import {
   workText,
   type OnFile,
 } from './jobs-file.ts'
-import { logs, runDirect } from './jobs-run.ts'
+import { logs, directVerb } from './jobs-run.ts'
 import { watch } from './jobs-watch.ts'
 import { mapAnswer, noun, parseTime, parseWhole, table } from './noun.ts'
 
@@ -28,6 +27,7 @@ type AddFlags = WorkFlags & { template?: string; priority?: number; notBefore?: 
 type ListFlags = { all?: true; state?: string; type?: string; limit?: number }
 type MoveFlags = { front?: true; back?: true; before?: string; after?: string; priority?: number }
 type ReportView = ReturnType<Jobs['toJobReportView']>
+type JobView = ReturnType<Jobs['toJobView']>
 type RunView = ReturnType<Jobs['toJobRunView']>
 
 export const jobs = noun('local jobs of one file, without a server', (cli) => ({
@@ -119,7 +119,7 @@ export const jobs = noun('local jobs of one file, without a server', (cli) => ({
     say: ({ job_id }) => `${job_id}\n`,
   }),
   'logs <job>': logs(cli),
-  'run-direct [command...]': runDirect(cli),
+  'run-direct [command...]': directVerb(cli),
   watch: watch(cli),
   schedule: jobSchedule,
 }))

@@ -1,10 +1,10 @@
 /** `concord keys`: creates, lists and revokes API keys of a running server. */
 import type { apiKeyView, createdApiKeyView } from '#domains/identity'
 import { askServer, fieldsOf } from './client.ts'
-import { confirm, list, noun, type Shown, verb, yesOption } from './noun.ts'
+import { confirm, listVerb, noun, type ViewOf, verb, yesOption } from './noun.ts'
 import { colorsOf } from './terminal.ts'
 
-type KeyView = Shown<typeof apiKeyView>
+type KeyView = ViewOf<typeof apiKeyView>
 
 export const keys = noun('create, list and revoke API keys', (cli) => ({
   create: verb({
@@ -18,11 +18,11 @@ export const keys = noun('create, list and revoke API keys', (cli) => ({
     examples: ['concord keys create --name nightly-import --role writer'],
     ask: ({ name, role, workspace, expires }: { name: string; role: string; workspace?: string; expires?: string }) => {
       const body = fieldsOf({ name, role, workspace_id: workspace, expires_at: expires })
-      return askServer<Shown<typeof createdApiKeyView>>(cli, 'POST', '/keys', body)
+      return askServer<ViewOf<typeof createdApiKeyView>>(cli, 'POST', '/keys', body)
     },
     say: ({ key, role, name }) => [`${key}\n`, `${role} key "${name}" created. It is shown only now: keep it safe.\n`],
   }),
-  list: list<KeyView, []>({
+  list: listVerb<KeyView, []>({
     description: 'list the keys of the organisation, never their secrets',
     at: () => '/keys?limit=500',
     none: () => 'There are none.',

@@ -1,9 +1,9 @@
 /** Draws a lineage as lines of text or as a Mermaid graph. Pure. */
 import type { lineageView } from '#domains/artifacts'
 import { showLine } from '#kernel/visible-text'
-import type { Shown } from './noun.ts'
+import type { ViewOf } from './noun.ts'
 
-export type Lineage = Shown<typeof lineageView>
+export type Lineage = ViewOf<typeof lineageView>
 type LineageNode = Lineage['nodes'][number]
 
 function stateOf({ status, version }: LineageNode): string {

@@ -3,13 +3,13 @@ import type { consentView, erasureView, forgetPreviewView, holdView } from '#dom
 import { shownId } from '#kernel/shown-ids'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
-import { limitOption, noun, type Said, type Shown, table, verb, type Verbs } from './noun.ts'
+import { limitOption, noun, type Said, type ViewOf, table, verb, type Verbs } from './noun.ts'
 import { type Cli, colorsOf, type Terminal, wordsOf } from './terminal.ts'
 
-type ConsentView = Shown<typeof consentView>
-type HoldView = Shown<typeof holdView>
-type PreviewView = Shown<typeof forgetPreviewView>
-type ErasureView = Shown<typeof erasureView>
+type ConsentView = ViewOf<typeof consentView>
+type HoldView = ViewOf<typeof holdView>
+type PreviewView = ViewOf<typeof forgetPreviewView>
+type ErasureView = ViewOf<typeof erasureView>
 
 const CONSENT = 'memcon_0197f3b2c4d57a8e9b0c1d2e3f405170'
 const HOLD = 'memhold_0197f3b2c4d57a8e9b0c1d2e3f405171'

@@ -5,11 +5,11 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
 import { parseNamed } from './json-source.ts'
 import { consent, forgetVerbs, hold } from './memory-keeping.ts'
-import { limitOption, list, noun, type PageFlags, moreOf, paging, type Shown, verb } from './noun.ts'
+import { limitOption, listVerb, noun, type PageFlags, moreOf, paging, type ViewOf, verb } from './noun.ts'
 import { colorsOf, type Fact, formatFacts, shortJson, type Terminal, wordsOf } from './terminal.ts'
 
-type MemoryView = Shown<typeof memoryView>
-type CandidateView = Shown<typeof candidateView> & Partial<Shown<typeof candidateDetailView>>
+type MemoryView = ViewOf<typeof memoryView>
+type CandidateView = ViewOf<typeof candidateView> & Partial<ViewOf<typeof candidateDetailView>>
 
 const MEMORY = 'mem_0197f3b2c4d57a8e9b0c1d2e3f405167'
 const CANDIDATE = 'memc_0197f3b2c4d57a8e9b0c1d2e3f405168'
@@ -36,7 +36,7 @@ export const memory = noun('search memories, propose new ones, forget', (cli) =>
       `${id}: ${name === 'approve' ? 'approved and written' : 'rejected, not written'}\n`,
   })
   return {
-    'search [words]': list<MemoryView, [string | undefined, SearchFlags]>({
+    'search [words]': listVerb<MemoryView, [string | undefined, SearchFlags]>({
       description: 'find memories by words, subject, task type or connector; the read is recorded',
       options: [
         ['--subject <kind:id>', 'only about this subject, like customer:4711'],

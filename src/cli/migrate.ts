@@ -5,7 +5,7 @@ import { refuse } from '#kernel/refusal'
 import { action, confirm, noun, showAnswer, yesOption } from './noun.ts'
 import { formatTable, type Outcome } from './terminal.ts'
 
-export const migrate = noun('migrate the database schema up or down', (cli) => {
+export const migrateNoun = noun('migrate the database schema up or down', (cli) => {
   const run = async (move: SchemaMove): Promise<Outcome> => {
     const config = readConfig(cli.terminal.environment, cli.terminal.folder)
     if (!config.ok) return config

@@ -3,13 +3,13 @@ import type { notificationView } from '#domains/connectors'
 import { accept, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, pathOf, queryOf } from './client.ts'
-import { action, list, noun, type PageFlags, paging, type Shown, showAnswer } from './noun.ts'
+import { action, listVerb, noun, type PageFlags, paging, type ViewOf, showAnswer } from './noun.ts'
 import { type Cli, colorsOf, type Outcome, type Terminal } from './terminal.ts'
 
-type NotificationView = Shown<typeof notificationView>
+type NotificationView = ViewOf<typeof notificationView>
 
 export const notifications = noun('list in-app messages and mark them as read', (cli) => ({
-  list: list<NotificationView, [PageFlags & { unread?: boolean }]>({
+  list: listVerb<NotificationView, [PageFlags & { unread?: boolean }]>({
     description: 'list the messages that were sent to you, newest first',
     options: [...paging, ['--unread', 'only unread messages']],
     examples: ['concord notifications list --unread'],

@@ -11,8 +11,8 @@ import { type Cli, formatTable, type Outcome } from './terminal.ts'
 export type Add = (command: Command, cli: Cli) => void
 export type Verbs = Readonly<Record<string, Add>>
 
-/** What a view of a room's contract holds, by its schema: `Shown<typeof commandView>`. */
-export type Shown<Schema extends { readonly _zod: { readonly output: unknown } }> = Schema['_zod']['output']
+/** What a view of a room's contract holds, by its schema: `ViewOf<typeof commandView>`. */
+export type ViewOf<Schema extends { readonly _zod: { readonly output: unknown } }> = Schema['_zod']['output']
 
 export type Option = readonly [flags: string, description: string, ...more: readonly unknown[]]
 
@@ -72,9 +72,9 @@ export function verb<Args extends unknown[], Answer>(
 }
 
 /** The columns of a table: title to cell. Cells are foreign text and shown on one line. */
-export type Columns<Row> = Readonly<Record<string, (row: Row) => string | null | undefined>>
+export type TableColumns<Row> = Readonly<Record<string, (row: Row) => string | null | undefined>>
 
-export function table<Row>(columns: Columns<Row>, rows: readonly Row[]): string {
+export function table<Row>(columns: TableColumns<Row>, rows: readonly Row[]): string {
   return formatTable(
     Object.keys(columns),
     rows.map((row) => Object.values(columns).map((cell) => showLine(cell(row) ?? ''))),
@@ -82,12 +82,12 @@ export function table<Row>(columns: Columns<Row>, rows: readonly Row[]): string 
 }
 
 /** A verb that lists what a path of the server holds: as a table of `columns`, or one text for `each`. */
-export function list<Row, Args extends unknown[]>(
+export function listVerb<Row, Args extends unknown[]>(
   help: Help & {
     at(...args: Args): Promised<string | Decision<string>>
     /** Said where there is nothing. */
     none(...args: Args): string
-    readonly columns?: Columns<Row>
+    readonly columns?: TableColumns<Row>
     each?(row: Row): string
   },
 ): Add {

@@ -4,12 +4,12 @@ import { decodeId, encodeId } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, listAll, openClient } from './client.ts'
-import { confirm, noun, type Said, type Shown, table, verb, type Verbs, yesOption } from './noun.ts'
+import { confirm, noun, type Said, type ViewOf, table, verb, type Verbs, yesOption } from './noun.ts'
 import type { Cli } from './terminal.ts'
 
-type PersonView = Shown<typeof personView>
-type InvitedView = Shown<typeof invitedPersonView>
-type Changed = Shown<typeof changedView>
+type PersonView = ViewOf<typeof personView>
+type InvitedView = ViewOf<typeof invitedPersonView>
+type Changed = ViewOf<typeof changedView>
 
 export const people = noun('invite people, change their roles, deactivate them', (cli) => {
   const { terminal } = cli

@@ -15,7 +15,7 @@ import { jobTemplates } from './job-templates.ts'
 import { jobs } from './jobs.ts'
 import { keys } from './keys.ts'
 import { memory } from './memory.ts'
-import { migrate } from './migrate.ts'
+import { migrateNoun } from './migrate.ts'
 import { addVerbs, type Verbs } from './noun.ts'
 import { notifications } from './notifications.ts'
 import { people } from './people.ts'
@@ -72,7 +72,7 @@ function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
       up: up(cli),
       worker: worker(cli),
       doctor: doctor(cli),
-      migrate,
+      migrate: migrateNoun,
       stuck: stuck(cli),
       keys,
       people,

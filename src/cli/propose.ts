@@ -7,10 +7,10 @@ import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf } from './client.ts'
 import { withWhoAnswers } from './command-view.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
-import { action, type Add, type Shown, showAnswer } from './noun.ts'
+import { action, type Add, type ViewOf, showAnswer } from './noun.ts'
 import type { Cli } from './terminal.ts'
 
-type Proposed = Pick<Shown<typeof actionView>, 'decision' | 'command_id' | 'approval_id' | 'status' | 'message'>
+type Proposed = Pick<ViewOf<typeof actionView>, 'decision' | 'command_id' | 'approval_id' | 'status' | 'message'>
 type ProposeOptions = JsonFlags & { reason: string; key?: string; risk?: RiskLevel }
 
 export const propose = (cli: Cli): Add =>

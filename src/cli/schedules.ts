@@ -4,10 +4,10 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, listAll, queryOf } from './client.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
-import { mapAnswer, noun, parseTime, parseWhole, type Shown, table, verb } from './noun.ts'
+import { mapAnswer, noun, parseTime, parseWhole, type ViewOf, table, verb } from './noun.ts'
 import { type Cli, formatFacts } from './terminal.ts'
 
-type ScheduleView = Shown<typeof scheduleView>
+type ScheduleView = ViewOf<typeof scheduleView>
 
 type AddFlags = JsonFlags & {
   name: string
@@ -41,7 +41,7 @@ export const schedules = noun('schedules that submit commands (for local jobs se
       options: [['--count <count>', 'how many of the next times (default: 5)', parseWhole, 5]],
       examples: ['concord schedules show nightly --count 10'],
       ask: async (named: string, { count }: { count: number }) =>
-        askServer<Shown<typeof scheduleDetailView>>(
+        askServer<ViewOf<typeof scheduleDetailView>>(
           cli,
           'GET',
           await pathOfSchedule(cli, named, queryOf({ occurrences: count })),
@@ -121,7 +121,7 @@ function lastOf({ last_firing: last }: ScheduleView): string {
   return `${last.due_at} ${last.command_id ?? `refused: ${last.refusal ?? ''}`}`
 }
 
-function formatSchedule(each: Shown<typeof scheduleDetailView>): string {
+function formatSchedule(each: ViewOf<typeof scheduleDetailView>): string {
   const facts = formatFacts(8, [
     ['schedule', each.schedule_id],
     ['command', each.command_type],

@@ -4,10 +4,10 @@ import { askServer, fieldsOf } from './client.ts'
 import { type CommandView, withWhoAnswers } from './command-view.ts'
 import { followCommand, judgeRest } from './follow-command.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
-import { action, type Add, parseTime, type Said, type Shown, showAnswer } from './noun.ts'
+import { action, type Add, parseTime, type Said, type ViewOf, showAnswer } from './noun.ts'
 import { type Cli, colorsOf, type Outcome, shortJson, wordsOf } from './terminal.ts'
 
-type Submitted = Shown<typeof submittedView>
+type Submitted = ViewOf<typeof submittedView>
 type SubmitOptions = JsonFlags & { key?: string; wait?: boolean; timeout?: number }
 
 const WAIT_DEFAULT_MS = 600_000

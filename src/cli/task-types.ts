@@ -1,8 +1,8 @@
 /** `concord task-types`: lists the tasks that can be submitted, each with an example payload made from its JSON Schema. */
 import type { taskTypeView } from '#domains/commands'
-import { list, type Shown } from './noun.ts'
+import { listVerb, type ViewOf } from './noun.ts'
 
-export const taskTypes = list<Shown<typeof taskTypeView>, []>({
+export const taskTypes = listVerb<ViewOf<typeof taskTypeView>, []>({
   description: 'list the tasks that can be submitted, and which agents may propose',
   examples: ['concord task-types'],
   at: () => '/task-types',

@@ -103,7 +103,7 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
 const FIRST_TASK = 'Generate Report'
 const FIRST_PAYLOAD = '{"report_type":"monthly_revenue","date_range":"2026-05"}'
 
-export type Started = { readonly address: string; readonly home: string; readonly taskNames: readonly string[] }
+type Started = { readonly address: string; readonly home: string; readonly taskNames: readonly string[] }
 
 export function nextSteps(
   terminal: Pick<Terminal, 'environment' | 'folder'>,

@@ -12,9 +12,9 @@ import { explainHomeFault, type HomePaths, homePaths, prepareHome } from './home
 import { type HeldLock, lockStart, tryExclusive, tryShared } from './locks.ts'
 import { serviceUrlOf, superuserUrlOf } from './login.ts'
 import { addCapability, findBinaries, findRunAs, type Parts } from './programs.ts'
-import { type Started, startServer, type StartOptions, stopServer } from './start-server.ts'
+import { type StartedPostgres, startPostgres, type ServerOptions, stopPostgres } from './start-server.ts'
 
-export type EmbeddedOptions = StartOptions & {
+export type EmbeddedOptions = ServerOptions & {
   readonly home: string
   /** Under root: the account for a new data directory. An existing one stays with its owner. */
   readonly runAs?: string
@@ -58,7 +58,7 @@ export async function openEmbeddedPostgres(options: EmbeddedOptions): Promise<De
     if (!runAs.ok) return runAs
     const account = await addCapability(runAs.value, [paths.home, binaries.value.postgres])
     const parts = { paths, binaries: binaries.value, runAs: account }
-    const opened = await startServer(parts, cluster.value, options)
+    const opened = await startPostgres(parts, cluster.value, options)
     if (!opened.ok) return opened
     // It is held exclusively only under the start lock, which we hold.
     const use = tryShared(paths.usersFile)
@@ -89,7 +89,7 @@ function busy(paths: HomePaths): Refusal {
   )
 }
 
-function asHandle(parts: Parts, opened: Started, use: HeldLock): EmbeddedPostgres {
+function asHandle(parts: Parts, opened: StartedPostgres, use: HeldLock): EmbeddedPostgres {
   const { paths } = parts
   const { server, password, servicePassword, isAttached, facts } = opened
   let stopped: Promise<Decision<Stopped>> | undefined
@@ -116,7 +116,7 @@ async function leave(parts: Parts, use: HeldLock): Promise<Decision<Stopped>> {
   const last = tryExclusive(parts.paths.usersFile)
   try {
     if (!last) return accept('left_to_others')
-    const stopped = await stopServer(parts)
+    const stopped = await stopPostgres(parts)
     return stopped.ok ? accept('stopped') : stopped
   } finally {
     last?.release()

@@ -14,7 +14,7 @@ import { ensureService, serviceUrlOf, withLogin } from './login.ts'
 import { choosePort, findCommandLine, isAlive, portTaken } from './port.ts'
 import { callAs, explainDenied, type Parts, programEnv, runProgram } from './programs.ts'
 
-export type StartOptions = {
+export type ServerOptions = {
   /** Without it, a free port is chosen once and remembered. A running server keeps its port. */
   readonly port?: number
   /** No flushes to disk, for test servers. */
@@ -22,7 +22,7 @@ export type StartOptions = {
   readonly log?: (message: string, facts: Readonly<Record<string, unknown>>) => void
 }
 
-export type Started = {
+export type StartedPostgres = {
   readonly server: RunningServer
   readonly password: string
   readonly servicePassword: string
@@ -30,11 +30,11 @@ export type Started = {
   readonly facts: ServerFacts
 }
 
-export async function startServer(
+export async function startPostgres(
   parts: Parts,
   found: ClusterState,
-  options: StartOptions,
-): Promise<Decision<Started>> {
+  options: ServerOptions,
+): Promise<Decision<StartedPostgres>> {
   const { paths } = parts
   const left = await removeUnfinished(paths)
   if (left.length > 0) options.log?.('removed an unfinished data directory', { left })
@@ -46,7 +46,7 @@ export async function startServer(
   const entered = await enter(paths, server, password.value, options.unsafeForTests ?? false)
   if (entered.ok) return accept({ server, password: password.value, isAttached, ...entered.value })
   // A server that we started and cannot use would keep running.
-  if (!isAttached) await stopServer(parts)
+  if (!isAttached) await stopPostgres(parts)
   return entered
 }
 
@@ -57,8 +57,8 @@ const SETTLE_MS = 100
 async function attachOrLaunch(
   parts: Parts,
   password: string,
-  options: StartOptions,
-): Promise<Decision<Pick<Started, 'server' | 'isAttached'>>> {
+  options: ServerOptions,
+): Promise<Decision<Pick<StartedPostgres, 'server' | 'isAttached'>>> {
   const { paths } = parts
   for (let attempt = 1; ; attempt++) {
     const running = await attachServer(paths, password)
@@ -84,7 +84,7 @@ async function enter(
   { port }: RunningServer,
   password: string,
   unsafeForTests: boolean,
-): Promise<Decision<Pick<Started, 'servicePassword' | 'facts'>>> {
+): Promise<Decision<Pick<StartedPostgres, 'servicePassword' | 'facts'>>> {
   try {
     const servicePassword = await ensureService(paths, port, password)
     const facts = await withLogin(serviceUrlOf(port, servicePassword), (client) =>
@@ -126,7 +126,7 @@ const START_TIMEOUT_MS = 300_000
 /** About 100,000 lines. A longer log starts anew with the next server. */
 const LOG_BYTES_MAX = 16 * 1024 * 1024
 
-async function launchServer(parts: Parts, options: StartOptions): Promise<Decision<RunningServer>> {
+async function launchServer(parts: Parts, options: ServerOptions): Promise<Decision<RunningServer>> {
   const { paths } = parts
   for (let attempt = 1; ; attempt++) {
     const last = await findLastStart(paths.lastStartFile)
@@ -258,7 +258,7 @@ export async function lastLines(file: string, fromByte: number, count = 8): Prom
 const GRACE_S = { fast: 30, immediate: 10 } as const
 
 /** Stops the server: fast, and immediately if that takes too long. */
-export async function stopServer({ paths, binaries, runAs }: Parts): Promise<Decision<void>> {
+export async function stopPostgres({ paths, binaries, runAs }: Parts): Promise<Decision<void>> {
   // pg_ctl signals the process number in the pid file, which may belong to another process by now.
   const running = await findLivePostmaster(paths.dataDir)
   if (!running) return accept(undefined)
