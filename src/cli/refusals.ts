@@ -9,7 +9,7 @@ export const cliRefusals = {
   'cli.key.missing': ['unauthenticated', 'Set CONCORD_KEY to a key of that server.'],
   'cli.wait.ended': ['timeout', 'The work continues; ask for its status later.'],
   'cli.command.waiting': ['conflict', '`concord why <id>` shows who is asked, and for what.'],
-  'cli.command.not_succeeded': ['invalid', '`concord why <id>` shows why.'],
+  'cli.command.not_succeeded': ['invalid', '`concord why <id>` explains why.'],
 } as const satisfies RefusalTable
 
 declare module '#kernel/refusal' {

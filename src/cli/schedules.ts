@@ -1,5 +1,5 @@
 /** `concord schedules`: schedules of a server that submit commands. Schedules of local jobs are `concord jobs schedule`. */
-import type { scheduleDetailView, scheduleView } from '#domains/schedules'
+import type { commandScheduleDetailView, commandScheduleView } from '#domains/command-schedules'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, listAll, queryOf } from './client.ts'
@@ -7,7 +7,7 @@ import { type JsonFlags, readJsonFlags } from './json-source.ts'
 import { mapAnswer, noun, parseTime, parseWhole, type ViewOf, table, verb } from './noun.ts'
 import { type Cli, formatFacts } from './terminal.ts'
 
-type ScheduleView = ViewOf<typeof scheduleView>
+type ScheduleView = ViewOf<typeof commandScheduleView>
 
 type AddFlags = JsonFlags & {
   name: string
@@ -41,7 +41,7 @@ export const schedules = noun('schedules that submit commands (for local jobs se
       options: [['--count <count>', 'how many of the next times (default: 5)', parseWhole, 5]],
       examples: ['concord schedules show nightly --count 10'],
       ask: async (named: string, { count }: { count: number }) =>
-        askServer<ViewOf<typeof scheduleDetailView>>(
+        askServer<ViewOf<typeof commandScheduleDetailView>>(
           cli,
           'GET',
           await pathOfSchedule(cli, named, queryOf({ occurrences: count })),
@@ -121,7 +121,7 @@ function lastOf({ last_firing: last }: ScheduleView): string {
   return `${last.due_at} ${last.command_id ?? `refused: ${last.refusal ?? ''}`}`
 }
 
-function formatSchedule(each: ViewOf<typeof scheduleDetailView>): string {
+function formatSchedule(each: ViewOf<typeof commandScheduleDetailView>): string {
   const facts = formatFacts(8, [
     ['schedule', each.schedule_id],
     ['command', each.command_type],
