@@ -36,7 +36,7 @@ export {
   toResolvedApprovalView,
 } from './contract.ts'
 export { blockCodes, type BlockCode, type Blocked } from './decide-reach.ts'
-export { type BlockedApprovals, findBlocked } from './find-blocked.ts'
+export { type BlockedApprovals, findBlocked, findRequestBlocked } from './find-blocked.ts'
 export { type DecideApproval, decideApproval } from './decide-approval.ts'
 export { type Answer, decideVote, type NextStep, nextStep, type Tally, tallyVote, type Vote } from './decide-vote.ts'
 export type { ApprovalDriveDeps } from './deliver-notices.ts'

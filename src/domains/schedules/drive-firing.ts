@@ -14,10 +14,10 @@ import { findScheduleOfFiring } from './schedule-repository.ts'
 import type { FiredRow } from './sql/find-fired.ts'
 import { parseFiring, type StoredSchedule } from './stored-schedule.ts'
 import { retireSchedule } from './sync-schedules.ts'
-import type { ScheduleDeps } from './deps.ts'
+import { FIRING_KIND, type ScheduleDeps } from './deps.ts'
 
 const done: Next = { t: 'done' }
-/** A command that has run for an hour is looked at every minute, one of a second ago every second. */
+/** For commands of firings that were begun before their ends woke them: an hour old every minute, a second old every second. */
 const LOOK_MIN_MS = 1_000
 const LOOK_MAX_MS = 60_000
 
@@ -30,7 +30,7 @@ export function openFiringDrive(deps: ScheduleDeps): Drive {
     if (!schedule) return done
     const there = await findFiredCommand(deps.commands.db, schedule, dueAt)
     if (there) return follow(deps, schedule, dueAt, there)
-    return (await mayFire(deps, schedule)) ? fire(deps, schedule, dueAt) : done
+    return (await mayFire(deps, schedule)) ? fire(deps, schedule, dueAt, id) : done
   }
 }
 
@@ -45,7 +45,7 @@ async function mayFire(deps: ScheduleDeps, schedule: StoredSchedule): Promise<bo
   return false
 }
 
-async function fire(deps: ScheduleDeps, schedule: StoredSchedule, dueAt: Date): Promise<Next> {
+async function fire(deps: ScheduleDeps, schedule: StoredSchedule, dueAt: Date, id: string): Promise<Next> {
   await failpoint('schedules.due')
   const ids = deps.newIds()
   const by = await actorOf(deps, schedule, ids.traceId)
@@ -55,6 +55,8 @@ async function fire(deps: ScheduleDeps, schedule: StoredSchedule, dueAt: Date): 
         dueAt,
         ...ids,
         ...(by.value ? { by: by.value } : {}),
+        // The end of the command wakes its firing; where firings may overlap, nothing waits for it.
+        ...(schedule.overlap === 'allow' ? {} : { follower: { kind: FIRING_KIND, id } }),
       })
     : by
   await failpoint('schedules.fired')
@@ -79,7 +81,7 @@ async function actorOf(
   })
 }
 
-/** There is a command: it is noted, and looked at until it is over, unless its successor may start beside it anyway. */
+/** There is a command: it is noted, and its end is waited for, unless its successor may start beside it anyway. The end wakes the firing. */
 async function follow(
   { commands }: ScheduleDeps,
   schedule: StoredSchedule,
