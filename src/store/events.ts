@@ -22,7 +22,7 @@ export type EventDraft<E extends string = string> = {
   readonly links?: Readonly<Record<string, unknown>>
 }
 
-export type LogColumn = {
+type LogColumn = {
   readonly name: string
   readonly type: PgType
   readonly valueOf: (event: EventDraft) => unknown
@@ -30,7 +30,7 @@ export type LogColumn = {
 
 export type EventLog<E extends string = string> = {
   readonly table: string
-  /** The closed list: anything else is a fault of ours. */
+  /** The closed list: anything else is internal error. */
   readonly types: readonly E[]
   readonly columns: readonly LogColumn[]
   readonly links: Columns

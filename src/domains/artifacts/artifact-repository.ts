@@ -34,7 +34,7 @@ export const artifactLookup = defineLookup({
   row: artifactRow,
 })
 
-export const storedArtifact = storedMachine({
+const storedArtifact = storedMachine({
   machine: artifactMachine,
   table: 'concord.artifacts',
   id: 'artifact_id',

@@ -2,7 +2,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { type Decision, refuse, type Refusal } from '#kernel/refusal'
 
-export const blobSchemes = ['disk', 's3'] as const
+const blobSchemes = ['disk', 's3'] as const
 export type BlobScheme = (typeof blobSchemes)[number]
 
 export type BlobContent = Uint8Array | AsyncIterable<Uint8Array>
@@ -81,7 +81,7 @@ export class BlobRefused extends Error {
   }
 }
 
-export function refuseTooLarge(bytesMax: number): Refusal {
+function refuseTooLarge(bytesMax: number): Refusal {
   return refuse('artifacts.content.too_large', `the content is larger than ${bytesMax} bytes`, {
     hint: 'Store it elsewhere and keep a reference to it as the content.',
     facts: { bytes_max: bytesMax },

@@ -8,7 +8,7 @@ import { artifactLog } from './events.ts'
 import { mayRead, personOf } from './may-read.ts'
 import type { Acting, ArtifactDeps, Reader } from './deps.ts'
 
-export type ChangeArtifact = {
+type ChangeArtifact = {
   readonly workspaceId: string
   readonly artifactId: string
   readonly reader: Reader

@@ -8,7 +8,7 @@ import type { Source } from './artifact-row.ts'
 import { type ArtifactType, type ContentClass, contentClasses } from './artifact-type.ts'
 import type { BlobContent } from './blob-store.ts'
 
-export type DraftContent =
+type DraftContent =
   | { readonly json: JsonValue }
   | { readonly text: string; readonly content_type?: string }
   | { readonly bytes: BlobContent; readonly content_type: string }

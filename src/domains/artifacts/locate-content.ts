@@ -8,7 +8,7 @@ import { streamOf } from './checked-stream.ts'
 import type { ArtifactDeps } from './deps.ts'
 
 /** Longer than any note, shorter than what would make reading rows slow: Postgres moves larger values out of line anyway. */
-export const INLINE_BYTES_MAX = 4_096
+const INLINE_BYTES_MAX = 4_096
 
 export type Located = Pick<StoredArtifact, 'location' | 'checksum' | 'size_bytes'>
 

@@ -10,9 +10,9 @@ import { listProductsSql } from './sql/list-products.ts'
 import type { Reader } from './deps.ts'
 
 export const nodeKinds = ['artifact', 'command', 'effect', 'agent_run', 'swarm_run', 'memory', 'dataset'] as const
-export type NodeKind = (typeof nodeKinds)[number]
+type NodeKind = (typeof nodeKinds)[number]
 
-export type LineageNode = {
+type LineageNode = {
   readonly id: string
   readonly kind: NodeKind
   readonly label: string
@@ -20,7 +20,7 @@ export type LineageNode = {
   readonly version: number | null
 }
 /** From what was there first to what came of it. */
-export type LineageEdge = { readonly from: string; readonly to: string; readonly how: 'made' | 'source' | 'version' }
+type LineageEdge = { readonly from: string; readonly to: string; readonly how: 'made' | 'source' | 'version' }
 export type LineageGraph = {
   readonly root: string
   readonly nodes: readonly LineageNode[]
@@ -90,7 +90,7 @@ const listProducts: Look = async (tx, workspaceId, from) => {
 }
 
 /** Pure: the rows as nodes and edges, each once. */
-export function drawGraph(
+function drawGraph(
   root: StoredArtifact,
   artifacts: readonly StoredArtifact[],
   reader: Reader,

@@ -13,7 +13,7 @@ import {
 } from './memory-row.ts'
 import type { FactPlace } from './memory-store.ts'
 
-export const storedRecord = storedMachine({
+const storedRecord = storedMachine({
   machine: memoryRecordMachine,
   table: 'concord.memory_records',
   id: 'memory_id',
@@ -25,7 +25,7 @@ export const storedRecord = storedMachine({
   row: rowType<StoredMemory>(),
 })
 
-export const storedCandidate = storedMachine({
+const storedCandidate = storedMachine({
   machine: memoryCandidateMachine,
   table: 'concord.memory_candidates',
   id: 'memory_candidate_id',

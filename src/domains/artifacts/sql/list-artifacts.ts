@@ -2,7 +2,7 @@
 import { statement } from '#store'
 import type { StoredArtifact } from '../artifact-row.ts'
 
-export type ListedArtifact = StoredArtifact & { readonly created_text: string }
+type ListedArtifact = StoredArtifact & { readonly created_text: string }
 
 /** Each half has its index: rows in use, and the archive. */
 function listing(name: string, half: string) {

@@ -2,9 +2,9 @@
 import type { CommandDeps } from '#domains/commands'
 import type { Runtime } from '#runtime'
 
-export type ScheduleRuntime = Pick<Runtime, 'schedule' | 'unschedule' | 'describeSchedule'>
+type ScheduleRuntime = Pick<Runtime, 'schedule' | 'unschedule' | 'describeSchedule'>
 
-export type ScheduleDeps = {
+export type CommandScheduleDeps = {
   readonly commands: CommandDeps
   readonly runtime: ScheduleRuntime
   /** Id or short name: where schedules of the catalog run that name no workspace. */

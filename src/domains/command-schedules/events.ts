@@ -1,8 +1,8 @@
 /** The closed list of what this room records, in the transaction of the fact itself; never the payload of a schedule. */
 import { appendEvents, domainEventLog, eventIdOf, type Sql } from '#store'
-import type { StoredSchedule } from './stored-schedule.ts'
+import type { StoredCommandSchedule } from './command-schedule.ts'
 
-export const scheduleEventTypes = {
+const scheduleEventTypes = {
   schedule_created: 'audit',
   schedule_changed: 'audit',
   schedule_removed: 'audit',
@@ -12,11 +12,11 @@ export const scheduleEventTypes = {
 } as const
 export type ScheduleEventType = keyof typeof scheduleEventTypes
 
-export const scheduleLog = domainEventLog(scheduleEventTypes)
+const scheduleLog = domainEventLog(scheduleEventTypes)
 
 export type ScheduleFact = {
   readonly type: ScheduleEventType
-  readonly schedule: StoredSchedule
+  readonly schedule: StoredCommandSchedule
   readonly actor: string
   readonly actorKind: string
   readonly traceId: string
