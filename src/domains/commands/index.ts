@@ -7,6 +7,16 @@ export { type AddDependency, addDependency, type DependsOn } from './add-depende
 export { openApprovalOwner } from './answer-approval.ts'
 export { approvalTypesOf } from './approval-types.ts'
 export { type CancelCommand, cancelCommand, type Cancelled } from './cancel-command.ts'
+export {
+  ALERT_FAILURES_MAX,
+  ALERT_KIND,
+  ALERT_QUEUE,
+  type Alert,
+  type AlertChannel,
+  type AlertDeps,
+  openAlertSweep,
+} from './alerts.ts'
+export { openAlertDrive } from './drive-alert.ts'
 export { connectorDefinitions } from './catalog/connector-effects.ts'
 export {
   type CommandType,
@@ -78,12 +88,15 @@ export {
   effectView,
   eventView,
   inputBody,
+  previewCommandBody,
+  previewView,
   retryBody,
   submitCommandBody,
   submittedView,
   toCommandView,
   toEffectView,
   toEventView,
+  toPreviewView,
 } from './contract.ts'
 export { archivedView, explanationView, toArchivedView, toExplanationView } from './explanation-view.ts'
 export { taskTypeView, toTaskTypeView } from './task-type-view.ts'
@@ -121,6 +134,7 @@ export {
 export { type NextMove, nextMoves } from './next-moves.ts'
 export { COMPENSATE_COMMAND, compensateDefinitions, decideCompensation } from './compensate-task.ts'
 export { type CommandOptions, type Commands, openCommands } from './open-commands.ts'
+export { previewCommand } from './preview.ts'
 export { type ExecutionPlan, type PlanStep, validatePlan } from './plan.ts'
 export {
   artifactFacts,
