@@ -25,7 +25,7 @@ export {
   toResolvedApprovalView,
 } from './contract.ts'
 export { type Blocked } from './decide-reach.ts'
-export { findBlocked } from './find-blocked.ts'
+export { findBlocked, findRequestBlocked } from './find-blocked.ts'
 export { decideApproval } from './decide-approval.ts'
 export { APPROVAL_KIND, APPROVAL_QUEUE, openApprovalDrive } from './drive-approval.ts'
 export { expireApprovals } from './expire-approvals.ts'
