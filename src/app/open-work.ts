@@ -39,7 +39,7 @@ import {
 } from '#domains/commands'
 import { type Connectors, environmentSecrets, fileSecrets, openConnectors, openSecrets } from '#domains/connectors'
 import { type MemoryDeps, openMemory } from '#domains/memory'
-import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleDeps } from '#domains/schedules'
+import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type CommandScheduleDeps } from '#domains/command-schedules'
 import { encodeId, textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
@@ -64,7 +64,7 @@ export type OpenedWork = {
   readonly memory: MemoryDeps
   readonly artifacts: ArtifactDeps
   readonly connectors: Connectors
-  readonly schedules: ScheduleDeps
+  readonly schedules: CommandScheduleDeps
   /** From here on the schedules of the catalog and of people are kept. */
   startSchedules(): Promise<void>
   close(): Promise<void>
@@ -189,7 +189,7 @@ export async function openWork(
     owner: openApprovalOwner(commands.deps),
     notify,
   }
-  const schedules: ScheduleDeps = {
+  const schedules: CommandScheduleDeps = {
     commands: commands.deps,
     runtime,
     defaultWorkspace: options.defaultWorkspace,

@@ -23,8 +23,21 @@ export type Blocked = {
   readonly required: number
 }
 
+/** The part of an approval that says who may decide; a question that is not asked yet has it too. */
+export type Asking = Pick<
+  StoredApproval,
+  | 'approver'
+  | 'approver_roles'
+  | 'request_payload'
+  | 'domain_effect_id'
+  | 'requested_by'
+  | 'approved_by'
+  | 'approvals_required'
+  | 'self_decision_allowed'
+>
+
 /** `persons` are those of the workspace who may act there today; undefined: it can be decided. */
-export function decideReach(approval: StoredApproval, persons: readonly ActivePerson[]): Blocked | undefined {
+export function decideReach(approval: Asking, persons: readonly ActivePerson[]): Blocked | undefined {
   const asked = persons.filter((person) => isAsked(approval, person))
   const able = asked.filter(
     (person) =>
@@ -39,7 +52,7 @@ export function decideReach(approval: StoredApproval, persons: readonly ActivePe
   return { code, reason: reasonOf(approval, code, counts), hint: hintOf(approval, code), ...counts }
 }
 
-function codeOf(approval: StoredApproval, asked: readonly ActivePerson[], able: number): BlockCode {
+function codeOf(approval: Asking, asked: readonly ActivePerson[], able: number): BlockCode {
   if (able > 0 || approval.approved_by.length > 0) return 'quorum_unreachable'
   if (asked.some((person) => personOf(person) === approval.requested_by)) return 'approver_is_requester'
   return namedPersons(approval).length > 0 ? 'approver_gone' : 'role_without_members'
@@ -47,11 +60,11 @@ function codeOf(approval: StoredApproval, asked: readonly ActivePerson[], able: 
 
 type Counts = Pick<Blocked, 'possible' | 'required'>
 
-function reasonOf(approval: StoredApproval, code: BlockCode, { possible, required }: Counts): string {
+function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Counts): string {
   const roles = namedRoles(approval).join(', ')
   switch (code) {
     case 'approver_is_requester':
-      return `Only whoever asked for it could decide, and must not.`
+      return `The only eligible approver is the requester, who may not approve their own request.`
     case 'approver_gone':
       return `${namedPersons(approval).map(showActor).join(', ')} left, may not enter this workspace, or only reads here${roles === '' ? '' : `; nobody who may decide here has the role ${roles}`}.`
     case 'role_without_members':
@@ -61,7 +74,7 @@ function reasonOf(approval: StoredApproval, code: BlockCode, { possible, require
   }
 }
 
-function hintOf(approval: StoredApproval, code: BlockCode): string {
+function hintOf(approval: Asking, code: BlockCode): string {
   const [role] = namedRoles(approval)
   const { escalation } = askedContract(approval)
   const isLetIn = escalation !== null && approval.approver_roles.includes(escalation.role)
@@ -79,12 +92,12 @@ function hintOf(approval: StoredApproval, code: BlockCode): string {
 }
 
 /** The persons and the roles that an approval names, as `user:<uuid>` and as slugs. */
-export function namedPersons({ approver, request_payload }: StoredApproval): readonly string[] {
+export function namedPersons({ approver, request_payload }: Asking): readonly string[] {
   const refs = [approver, ...(request_payload.approvers ?? [])].map(approverRef)
   return [...new Set(refs.filter((ref) => ref !== undefined && isPersonRef(ref)))] as readonly string[]
 }
 
-export function namedRoles({ approver, approver_roles }: StoredApproval): readonly string[] {
+export function namedRoles({ approver, approver_roles }: Asking): readonly string[] {
   const first = approverRef(approver)
   const refs = [first === undefined || isPersonRef(first) ? undefined : first, ...approver_roles.map(roleRef)]
   return [...new Set(refs.flatMap((ref) => (ref === undefined ? [] : [ref.slice('role:'.length)])))]

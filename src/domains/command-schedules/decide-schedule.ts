@@ -1,0 +1,124 @@
+/** What a schedule is judged by before anything is written, when it is due, and what the runtime calls it. Pure. */
+import { checkSecrets, type Catalog, findScheduledTask, validatePayload } from '#domains/commands'
+import type { Principal } from '#domains/identity'
+import { parseCron } from '#kernel/cron-fields'
+import { decodeId, encodeId } from '#kernel/ids'
+import { didYouMean } from '#kernel/nearest'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { parseTimeZone } from '#kernel/time-zone'
+import { nextDueTime, type ScheduleSpec as RuntimeSpec } from '#runtime'
+import type { StoredCommandSchedule } from './command-schedule.ts'
+import { FIRING_KIND } from './deps.ts'
+
+export type ScheduleTerms = Pick<StoredCommandSchedule, 'command_type' | 'payload' | 'cron' | 'time_zone' | 'queue'>
+
+export function decideTerms(catalog: Catalog, terms: ScheduleTerms, now: Date): Decision<void> {
+  const content = decideContent(catalog, terms)
+  if (!content.ok) return content
+  const times = decideTimes(terms, now)
+  if (!times.ok) return times
+  if (catalog.queues.includes(terms.queue)) return accept(undefined)
+  return refuse('schedules.queue.unknown', `There is no queue ${quote(terms.queue)}.`, {
+    path: 'queue',
+    hint: `One of ${catalog.queues.join(', ')}.`,
+    ...didYouMean(terms.queue, catalog.queues),
+  })
+}
+
+function decideContent(catalog: Catalog, { command_type, payload }: ScheduleTerms): Decision<void> {
+  const task = findScheduledTask(catalog, command_type)
+  if (!task)
+    return refuse('schedules.command_type.unknown', `There is no command type ${quote(command_type)}.`, {
+      path: 'command_type',
+      hint: 'GET /task-types lists the tasks with their command types.',
+      ...didYouMean(command_type, catalog.taskOfType.keys()),
+    })
+  if (!task.spec.ingress_types.includes('scheduled_trigger'))
+    return refuse('schedules.command_type.not_scheduled', `${quote(command_type)} is not open to schedules.`, {
+      path: 'command_type',
+      hint: 'Its task must name scheduled_trigger among its ingress_types.',
+      facts: { ingress_types: task.spec.ingress_types },
+    })
+  const secrets = checkSecrets(payload, task.type.fields)
+  if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
+  const verdict = validatePayload(task.type, task.spec, payload)
+  switch (verdict.t) {
+    case 'fits':
+      return accept(undefined)
+    case 'missing':
+      // At three in the morning there is nobody to ask.
+      return refuse('schedules.payload.invalid', `The payload lacks ${verdict.fields.join(', ')}.`, {
+        path: `payload.${verdict.fields[0] ?? ''}`,
+        hint: 'Give everything that the task needs; a firing has nobody to ask.',
+        facts: { missing: verdict.fields },
+      })
+    case 'malformed':
+      return refuse('schedules.payload.invalid', `The payload does not fit: ${verdict.errors.join('; ')}`, {
+        path: 'payload',
+        facts: { errors: verdict.errors },
+      })
+  }
+}
+
+function decideTimes({ cron, time_zone }: ScheduleTerms, now: Date): Decision<void> {
+  const fields = parseCron(cron)
+  if (!fields.ok) return { ...fields, path: 'cron' }
+  const zone = parseTimeZone(time_zone)
+  if (!zone.ok) return { ...zone, path: 'time_zone' }
+  if (nextDueTime(fields.value, zone.value, now) !== undefined) return accept(undefined)
+  return refuse('cron_never', `${quote(cron)} is not due within five years.`, { path: 'cron' })
+}
+
+/** The next due times, oldest first; none of a text that has none. */
+export function nextDueTimes(
+  { cron, time_zone }: Pick<ScheduleTerms, 'cron' | 'time_zone'>,
+  after: Date,
+  count: number,
+): readonly Date[] {
+  const fields = parseCron(cron)
+  if (!fields.ok) return []
+  const found: Date[] = []
+  for (let due = nextDueTime(fields.value, time_zone, after); due && found.length < count; ) {
+    found.push(due)
+    due = nextDueTime(fields.value, time_zone, due)
+  }
+  return found
+}
+
+/** One's own, or as an administrator; what the catalog brings is an administrator's business. */
+export function decideOwner({ created_by }: StoredCommandSchedule, { role, userId }: Principal): Decision<void> {
+  if (role === 'admin' || created_by === `user:${userId}`) return accept(undefined)
+  return refuse('schedules.schedule.not_yours', 'Only its maker or an administrator may change this schedule.', {
+    hint: 'Ask one of them, or make a schedule of your own.',
+  })
+}
+
+export function runtimeNameOf({ schedule_id }: Pick<StoredCommandSchedule, 'schedule_id'>): string {
+  return encodeId('command_schedule', schedule_id)
+}
+
+export function runtimeSpecOf(schedule: StoredCommandSchedule): RuntimeSpec {
+  return {
+    name: runtimeNameOf(schedule),
+    cron: schedule.cron,
+    zone: schedule.time_zone,
+    overlap: schedule.overlap,
+    missed: schedule.misfire,
+    kind: FIRING_KIND,
+    queue: schedule.queue,
+    jitterMs: jitterOf(schedule),
+  }
+}
+
+/** The same for every process, so that no two disagree about when a firing starts; spread by the id's random end. */
+export function jitterOf({ schedule_id, jitter_ms }: Pick<StoredCommandSchedule, 'schedule_id' | 'jitter_ms'>): number {
+  return Number.parseInt(schedule_id.slice(-8), 16) % (jitter_ms + 1)
+}
+
+/** The name of a firing is `schedule:{runtime name}:{due time}`. */
+export function parseFiring(id: string): { readonly scheduleId: string; readonly dueAt: Date } | undefined {
+  const [, name = '', due = ''] = /^schedule:([^:]+):(.+)$/.exec(id) ?? []
+  const scheduleId = decodeId('command_schedule', name)
+  const dueMs = Date.parse(due)
+  return scheduleId.ok && Number.isFinite(dueMs) ? { scheduleId: scheduleId.value, dueAt: new Date(dueMs) } : undefined
+}
