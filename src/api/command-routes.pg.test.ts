@@ -152,7 +152,7 @@ describe('commands over HTTP', () => {
     assert.notEqual(((await foreign.json()) as Json)['command_id'], first.command_id)
   })
 
-  test('[API-05] cancel, input and retry over HTTP; 34: cancelling what has ended is 200 with changed false', async () => {
+  test('cancel, input and retry over HTTP; 34: cancelling what has ended is 200 with changed false', async () => {
     const { command_id } = await submit({ task_name: 'Work', payload: {} })
     await room.settle(uuidOf(command_id))
     const waiting = await get(`/commands/${command_id}`)

@@ -223,7 +223,7 @@ describe('the record of a command', () => {
     assert.equal((await rowOf(id))['runtime_workflow_id'], `command:${id}`)
   })
 
-  test('[APR-07] [OQ-01] [PRM-08] it waits for a person while every process is away; the answer alone lets it go on, with or without a wake', async () => {
+  test('[APR-07] [OQ-01] it waits for a person while every process is away; the answer alone lets it go on, with or without a wake', async () => {
     for (const isWoken of [true, false]) {
       const id = await anotherProcess(async (first) => {
         const waiting = await first.submit({ subject: 'away', steps: [BOOK_A], decide: 'require_approval' })
@@ -294,7 +294,7 @@ describe('the record of a command', () => {
     assert.equal(await room.settle(id), 'cancelled')
   })
 
-  test('[EFF-08] an effect that nobody carries out ends the command before anything is done', async () => {
+  test('an effect that nobody carries out ends the command before anything is done', async () => {
     const before_ = room.provider.calls.length
     const id = await room.submit({ subject: 's', steps: [BOOK_A, 'nobody.knows'] })
     assert.equal(await room.settle(id), 'failed')

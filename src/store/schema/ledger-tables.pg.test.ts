@@ -19,7 +19,7 @@ const turn = 'run_after, turn_token, turn_until'
 
 const printed: readonly Printed[] = [
   {
-    rows: '[CMD-01] [CMD-08] [CAN-01] [SUP-07] [PER-06]',
+    rows: '[CMD-01] [CAN-01] [SUP-07] [PER-06]',
     table: 'concord.commands',
     columns: `command_id uuid!, command_type text!, requested_by text!, ingress text!, payload jsonb!, context jsonb!, status text!,
       cancellation_mode text! = 'graceful'::text, idempotency_key text, runtime_workflow_id text, result jsonb, error text,
