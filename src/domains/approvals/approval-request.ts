@@ -29,7 +29,7 @@ export type ApprovalRequest = {
 }
 
 /** The packet's items that only the asking room knows; requester, risk and expiration come from the row itself. */
-export type PacketWords = {
+type PacketWords = {
   /** One sentence; the arguments and effects stand below it, exactly. */
   readonly requestedAction: string
   readonly why: string

@@ -14,7 +14,7 @@ import {
 } from './stored-approval.ts'
 
 /** `given`: the request names the approver. `requester`: whoever asked. A role: its members. A function: what it says. */
-export type ApproverRule = 'given' | 'requester' | { readonly role: string } | ((request: ApprovalRequest) => Asked)
+type ApproverRule = 'given' | 'requester' | { readonly role: string } | ((request: ApprovalRequest) => Asked)
 
 export type ApprovalType = {
   readonly name: string

@@ -5,7 +5,7 @@ const HOUR = 60
 const DAY = 24 * HOUR
 
 /** May this command run? For every command type that names no type of its own. */
-export const commandApproval = defineApprovalType({
+const commandApproval = defineApprovalType({
   name: 'command_approval',
   version: '1',
   riskLevel: 'medium',
@@ -23,7 +23,7 @@ export const commandApproval = defineApprovalType({
  * The provider did not answer and cannot be asked: did it happen? Never expires, because no time makes an unknown deed
  * known, and doing it again on a guess is the one wrong answer.
  */
-export const reconcileEffect = defineApprovalType({
+const reconcileEffect = defineApprovalType({
   name: 'reconcile_effect',
   version: '1',
   about: 'effect',
@@ -35,7 +35,7 @@ export const reconcileEffect = defineApprovalType({
 })
 
 /** A person goes against a rule. Loud: always with a reason, always by somebody else. */
-export const override = defineApprovalType({
+const override = defineApprovalType({
   name: 'override',
   version: '1',
   riskLevel: 'high',
@@ -47,7 +47,7 @@ export const override = defineApprovalType({
 })
 
 /** A policy wants somebody higher up to judge. */
-export const escalation = defineApprovalType({
+const escalation = defineApprovalType({
   name: 'escalation',
   version: '1',
   riskLevel: 'high',

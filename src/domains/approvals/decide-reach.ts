@@ -11,7 +11,7 @@ export const blockCodes = [
   'role_without_members',
   'quorum_unreachable',
 ] as const
-export type BlockCode = (typeof blockCodes)[number]
+type BlockCode = (typeof blockCodes)[number]
 
 /** Nobody, or too few, can decide as things are. It is worked out whenever it is asked for, so it goes with its cause. */
 export type Blocked = {

@@ -4,7 +4,7 @@ import type { NewId } from '#kernel/clock'
 import type { By } from '#domains/identity'
 import type { StoredApproval } from './stored-approval.ts'
 
-export const approvalEventTypes = {
+const approvalEventTypes = {
   approval_requested: 'audit',
   approval_notified: 'audit',
   /** One attempt of one channel; the inbox has the approval all the same. */
@@ -21,7 +21,7 @@ export const approvalEventTypes = {
   /** An operator gave the turns that notify, remind and expire it another chance. */
   approval_resumed: 'audit',
 } as const
-export type ApprovalEventType = keyof typeof approvalEventTypes
+type ApprovalEventType = keyof typeof approvalEventTypes
 
 export const approvalLog = domainEventLog(approvalEventTypes)
 

@@ -91,7 +91,7 @@ async function eachAlone<Row extends { readonly approval_id: string }, Done>(
 }
 
 /** A hundred open questions of one kind are a hundred clicks without reading: somebody should hear about it. */
-export const CROWDED_AT = 100
+const CROWDED_AT = 100
 
 export function listCrowdedTypes(sql: Sql, crowdedAt = CROWDED_AT): Promise<readonly CrowdedType[]> {
   return sql.run(listCrowded, [crowdedAt])

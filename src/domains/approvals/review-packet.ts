@@ -15,7 +15,7 @@ export const packetItems = [
   'risk_level',
   'expiration',
 ] as const
-export type PacketItem = (typeof packetItems)[number]
+type PacketItem = (typeof packetItems)[number]
 
 export type PacketFacts = Pick<ApprovalRequest, 'content' | 'packet' | 'readBack'> & {
   readonly requester: string

@@ -137,7 +137,7 @@ export async function findClosedFolder(target: string, account: Account): Promis
 }
 
 /** `setpriv` is part of util-linux; a container may lack the capability. */
-export function setprivFlags({ uid, gid }: Account): string[] {
+function setprivFlags({ uid, gid }: Account): string[] {
   const capability = '+dac_read_search'
   const identity = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups']
   // Postgres finds its programs with access(2), which ignores the capabilities of a plain user without this bit.
