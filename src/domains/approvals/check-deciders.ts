@@ -1,8 +1,10 @@
-/** Whether enough persons can decide about an open approval today, and if not, why and what to do. Pure. */
-import type { ActivePerson } from '#domains/identity'
-import { askedContract } from './asked-contract.ts'
-import { approverRef, isAgent, isAsked, isPersonRef, personOf, roleRef, showActor } from './approver.ts'
-import type { StoredApproval } from './stored-approval.ts'
+/** Whether enough persons can decide about an open approval today, and if not, why and what to do. */
+import { type ActivePerson, bySystem, listActive } from '#domains/identity'
+import type { Sql } from '#store'
+import { actorAs, approvals, findDatabaseTime, type StoredApproval } from './approval.ts'
+import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
+import { requestContract } from './decide-vote.ts'
+import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
 /** Stable: programs read them. */
 export const blockCodes = [
@@ -11,7 +13,7 @@ export const blockCodes = [
   'role_without_members',
   'quorum_unreachable',
 ] as const
-export type BlockCode = (typeof blockCodes)[number]
+type BlockCode = (typeof blockCodes)[number]
 
 /** Nobody, or too few, can decide as things are. It is worked out whenever it is asked for, so it goes with its cause. */
 export type Blocked = {
@@ -24,7 +26,7 @@ export type Blocked = {
 }
 
 /** `persons` are those of the workspace who may act there today; undefined: it can be decided. */
-export function decideReach(approval: StoredApproval, persons: readonly ActivePerson[]): Blocked | undefined {
+export function checkDeciders(approval: StoredApproval, persons: readonly ActivePerson[]): Blocked | undefined {
   const asked = persons.filter((person) => isAsked(approval, person))
   const able = asked.filter(
     (person) =>
@@ -63,7 +65,7 @@ function reasonOf(approval: StoredApproval, code: BlockCode, { possible, require
 
 function hintOf(approval: StoredApproval, code: BlockCode): string {
   const [role] = namedRoles(approval)
-  const { escalation } = askedContract(approval)
+  const { escalation } = requestContract(approval)
   const isLetIn = escalation !== null && approval.approver_roles.includes(escalation.role)
   const give = role === undefined ? undefined : `give somebody the role: concord people grant <name> ${role}`
   const back = 'let them in again: concord people reactivate <name>, or concord people role <name> writer'
@@ -79,13 +81,61 @@ function hintOf(approval: StoredApproval, code: BlockCode): string {
 }
 
 /** The persons and the roles that an approval names, as `user:<uuid>` and as slugs. */
-export function namedPersons({ approver, request_payload }: StoredApproval): readonly string[] {
+function namedPersons({ approver, request_payload }: StoredApproval): readonly string[] {
   const refs = [approver, ...(request_payload.approvers ?? [])].map(approverRef)
   return [...new Set(refs.filter((ref) => ref !== undefined && isPersonRef(ref)))] as readonly string[]
 }
 
-export function namedRoles({ approver, approver_roles }: StoredApproval): readonly string[] {
+function namedRoles({ approver, approver_roles }: StoredApproval): readonly string[] {
   const first = approverRef(approver)
   const refs = [first === undefined || isPersonRef(first) ? undefined : first, ...approver_roles.map(roleRef)]
   return [...new Set(refs.flatMap((ref) => (ref === undefined ? [] : [ref.slice('role:'.length)])))]
+}
+
+/** By approval id. One look-up for all of them: they are of one workspace. */
+export type BlockedApprovals = ReadonlyMap<string, Blocked>
+
+export async function findBlocked(sql: Sql, approvals: readonly StoredApproval[]): Promise<BlockedApprovals> {
+  const open = approvals.filter(({ status }) => status === 'pending')
+  const [first] = open
+  if (!first) return new Map()
+  const persons = await listActive(sql, {
+    workspaceId: first.workspace_id,
+    userIds: personIdsOf(open.flatMap(namedPersons)),
+    orgRoles: open.flatMap(namedRoles),
+  })
+  return new Map(
+    open.flatMap((approval) => {
+      const blocked = checkDeciders(approval, persons)
+      return blocked ? [[approval.approval_id, blocked]] : []
+    }),
+  )
+}
+
+/** Undefined: enough persons can decide. */
+export async function noteBlocked(
+  { db }: Pick<ApprovalDeps, 'db'>,
+  approval: StoredApproval,
+  traceId: string,
+): Promise<BlockedNotice | undefined> {
+  const blocked = (await findBlocked(db, [approval])).get(approval.approval_id)
+  if (!blocked) return undefined
+  const none = { userIds: [], orgRoles: [] }
+  const active = await listActive(db, { workspaceId: approval.workspace_id, ...none, admins: true })
+  const admins = active.map(({ userId }) => `user:${userId}`)
+  await record(db, approval, blocked, admins, traceId)
+  return { blocked, admins }
+}
+
+async function record(
+  db: ApprovalDeps['db'],
+  approval: StoredApproval,
+  { code, reason, possible, required }: Blocked,
+  admins: readonly string[],
+  traceId: string,
+): Promise<void> {
+  const at = await findDatabaseTime(db)
+  const payload = { code, reason, possible, required, admins }
+  const fact = { type: 'approval_blocked', at, payload, round: code } as const
+  await approvals.append(db, approval, actorAs(bySystem(traceId), 'system'), fact)
 }
