@@ -1,7 +1,7 @@
 /** Every event of this room, with its purpose: what was produced and who may have it is audit. */
 import { domainEventLog } from '#store'
 
-export const artifactEventTypes = {
+const artifactEventTypes = {
   artifact_created: 'audit',
   artifact_published: 'audit',
   artifact_withdrawn: 'audit',

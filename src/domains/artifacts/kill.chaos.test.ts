@@ -7,9 +7,8 @@ import { type ArtifactRoom, openArtifactRoom } from '#test/artifacts'
 import { collect } from '#test/collect'
 import { nextFence } from '#test/commands'
 import { accepted } from '#test/tenant'
-import type { StoredArtifact } from './artifact-row.ts'
-import { readText } from './locate-content.ts'
-import { sweepBlobs } from './sweep-blobs.ts'
+import type { StoredArtifact } from './artifact.ts'
+import { readText, sweepBlobs } from './blob-store.ts'
 
 const child = fileURLToPath(new URL('../../../test/support/artifact-child.ts', import.meta.url))
 
