@@ -29,7 +29,7 @@ await runExample({}, async ({ company: { people }, submit, reachStatus, asked, a
   const inside = await publish('internal')
   await reachStatus(inside, 'succeeded')
   assert.deepEqual(await letters(), ['To: internal'])
-  console.log('To an address of the house:')
+  console.log('To an internal address:')
   console.log(`  ${(await path(inside)).join(' → ')}`)
 
   const outside = await publish('finance@example.com')

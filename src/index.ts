@@ -13,6 +13,7 @@ export {
   type SystemDeps,
 } from '#app'
 export type { Decision, Refusal } from '#kernel/refusal'
+export { type ApprovalType, defineApprovalType } from '#domains/approvals'
 export { type ArtifactType, defineArtifactType } from '#domains/artifacts'
 export {
   defineCommandType,

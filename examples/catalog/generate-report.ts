@@ -69,7 +69,7 @@ export function generateReport(): readonly Definition[] {
     }),
     defineCommandType({
       name: 'generate_report',
-      description: 'Makes a report of one month from the sales of the house.',
+      description: 'Makes a report of one month from the sales of the company.',
       payload,
       side_effects: ['artifact.report', 'notification.app'],
       error_classes: ['temporary_database_error', 'timeout', 'policy_denied', 'malformed_payload', 'internal_error'],

@@ -1,5 +1,5 @@
 /**
- * Publish Report: inside the house at once, outside only with the consent of the owner of the data. A letter is a file in the
+ * Publish Report: inside the organisation at once, outside only with the consent of the owner of the data. A letter is a file in the
  * folder `outbox`, as a mail server's pick-up folder takes them; its name comes from the key, so there is one letter per key.
  */
 import { z } from 'zod'

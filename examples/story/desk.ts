@@ -8,7 +8,7 @@ import {
   cancelCommand,
   type CommandWithEffects,
   type CommandDeps,
-  getCase,
+  readCommand,
   listCommandEvents,
   submitCommand,
   type SubmittedCommand,
@@ -65,7 +65,7 @@ export function openDesk({ commands, approvals, workspaceId }: DeskRooms): Desk 
   function reach(commandId: string, isThere: (found: CommandWithEffects) => boolean): Promise<CommandWithEffects> {
     let last = 'absent'
     const look = async () => {
-      const found = await getCase(db, workspaceId, commandId)
+      const found = await readCommand(db, workspaceId, commandId)
       if (!found.ok) return undefined
       last = `${found.value.command.status} ${found.value.command.error ?? ''}`
       return isThere(found.value) ? found.value : undefined

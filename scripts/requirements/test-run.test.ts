@@ -35,6 +35,7 @@ describe('plan of a test run', () => {
     assert.deepEqual(args.slice(-1), all.chaos)
     assert.ok(args.includes('--test-timeout=300000') && !args.includes('--chaos'))
     assert.equal(plan('--chaos', 'src/a.test.ts').args.at(-1), 'src/a.test.ts')
+    assert.equal(plan('src/a.chaos.test.ts').tier, 'chaos')
   })
 
   test('every test file is in a tier; those with properties or repetitions run in both', () => {

@@ -82,6 +82,8 @@ export function planTestRun(extra: readonly string[], settings: TestRunSettings)
       }
     }
   }
+  // Whoever names such a file wants it as it runs in its tier.
+  if (files.some((file) => file.includes('chaos'))) tier = 'chaos'
   const has = (name: string) => flags.some((flag) => flag === name || flag.startsWith(`${name}=`))
   return {
     args: [

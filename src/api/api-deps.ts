@@ -62,7 +62,13 @@ export type Answered = {
 }
 
 export type SchemaVersions = { readonly expected: string | number; readonly actual: string | number | null }
-export type RuntimeStatus = { readonly name: string; readonly ok: boolean }
+export type RuntimeStatus = {
+  readonly name: string
+  readonly ok: boolean
+  readonly isEngineReachable?: boolean | null
+  readonly waitingMs?: number | null
+  readonly workers?: number
+}
 
 /** The governed path; an API without it serves identity and events alone. */
 export type GovernedWork = {

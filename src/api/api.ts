@@ -1,40 +1,48 @@
 /** The whole HTTP API as one function of a request: guards in their order, then the routes. */
 import { OpenAPIHono } from '@hono/zod-openapi'
-import type { Hono } from 'hono'
-import { accessLog } from './access-log.ts'
 import { type ApiDeps, type GovernedWork, limitsOf } from './api-deps.ts'
-import { agentActionRoutes } from './agent-action-routes.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { artifactRoutes } from './artifact-routes.ts'
 import { auditRoutes } from './audit-routes.ts'
-import { type BadBearers, openBadBearers } from './bad-bearers.ts'
+import { openBadBearers } from './bad-bearers.ts'
 import { bodyGuard } from './body-guard.ts'
 import { authentication, authorization } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
-import { commandStoryRoutes } from './command-story-routes.ts'
 import { connectorRoutes } from './connector-routes.ts'
 import { eventRoutes } from './event-routes.ts'
+import { openStreamCount } from './event-stream.ts'
+import { accessLog, responseHeaders } from './every-answer.ts'
 import { judgeFault } from './fault.ts'
-import { healthRoutes } from './health-routes.ts'
+import { healthRoutes, openHealthCheck } from './health-routes.ts'
 import { identityRoutes } from './identity-routes.ts'
-import { memoryCandidateRoutes } from './memory-candidate-routes.ts'
-import { memoryForgetRoutes } from './memory-forget-routes.ts'
 import { memoryRoutes } from './memory-routes.ts'
-import { describeApi, type OpenApiDocument } from './openapi.ts'
-import { memberRoutes } from './member-routes.ts'
 import { notificationRoutes } from './notification-routes.ts'
-import { peopleRoutes } from './people-routes.ts'
+import { describeApi, type OpenApiDocument } from './openapi.ts'
+import { openPageCursors } from './page-cursor.ts'
 import { rateLimit } from './rate-limit.ts'
-import { referenceRoutes } from './reference-routes.ts'
+import { openReference, referenceRoutes } from './reference-routes.ts'
 import { answerProblem, type ApiEnv, requestIds } from './request-context.ts'
-import { responseHeaders } from './response-headers.ts'
+import type { Routes } from './resource.ts'
 import { type AccessTable, openAccessTable } from './route-access.ts'
 import { notFound, routeGuard } from './route-guard.ts'
 import { sameOrigin } from './same-origin.ts'
 import { scheduleRoutes } from './schedule-routes.ts'
-import { schedulerRoutes } from './scheduler-routes.ts'
-import { taskTypeRoutes } from './task-type-routes.ts'
+import { openWaiters } from './scheduler-api.ts'
+import { schedulerGroupRoutes, schedulerJobRoutes, schedulerStatusRoutes } from './scheduler-job-routes.ts'
+import { schedulerLogRoutes } from './scheduler-log-routes.ts'
+import { schedulerScheduleRoutes, schedulerTemplateRoutes } from './scheduler-plan-routes.ts'
+import { schedulerSlotRoutes } from './scheduler-slot-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
+
+const schedulerRoutes = [
+  schedulerStatusRoutes,
+  schedulerLogRoutes,
+  schedulerJobRoutes,
+  schedulerTemplateRoutes,
+  schedulerScheduleRoutes,
+  schedulerGroupRoutes,
+  schedulerSlotRoutes,
+]
 
 export type Api = OpenAPIHono<ApiEnv>
 
@@ -73,45 +81,55 @@ export function createApi(deps: ApiDeps): Api {
   })
 
   deps.extraRoutes?.(app)
-  app.route('/', healthRoutes(deps, limits.healthTimeoutMs))
-  app.route('/', identityRoutes(deps))
-  mountPeople(app, deps, badBearers)
-  if (deps.work) mountWork(app, deps, deps.work)
-  app.route('/', eventRoutes(deps, limits))
-  for (const router of schedulerRoutes(deps, limits)) app.route('/', router)
-  app.route(
-    '/',
-    referenceRoutes(deps.version, () => (document ??= describeApi(app, deps.version))),
-  )
+  const cursors = openPageCursors(deps.cursorKey)
+  const mount = <Deps>(routes: Routes<Deps>, given: Deps) => void app.route('/', routes.mount(given, cursors))
+  mount(healthRoutes, { checkHealth: openHealthCheck(deps, limits.healthTimeoutMs) })
+  mount(identityRoutes, { ...deps, badBearers })
+  if (deps.work) mountWork(app, mount, { ...deps, ...deps.work })
+  const { heartbeatMs, streamsPerKeyMax } = limits
+  mount(eventRoutes, { ...deps, heartbeatMs, streams: openStreamCount(streamsPerKeyMax) })
+  const schedulerDeps = { ...deps, heartbeatMs, logStreams: openStreamCount(streamsPerKeyMax), waiters: openWaiters() }
+  for (const routes of schedulerRoutes) mount(routes, schedulerDeps)
+  mount(referenceRoutes, {
+    version: deps.version,
+    reference: openReference(() => (document ??= describeApi(app, deps.version))),
+  })
   return app
 }
 
-function mountPeople(app: Api, deps: ApiDeps, badBearers: BadBearers): void {
-  const routers: readonly Hono<ApiEnv>[] = [peopleRoutes(deps, badBearers), memberRoutes(deps)]
-  for (const router of routers) app.route('/', router)
+type Mount = <Deps>(routes: Routes<Deps>, given: Deps) => void
+
+function mountWork(app: Api, mount: Mount, deps: ApiDeps & GovernedWork): void {
+  const { artifacts, connectors, schedules, memory } = deps
+  mount(commandRoutes, deps)
+  mount(approvalRoutes, deps)
+  if (artifacts) mount(artifactRoutes, { ...deps, artifacts })
+  if (schedules) mount(scheduleRoutes, { schedules })
+  mount(auditRoutes, deps)
+  if (connectors) mount(connectorRoutes, { ...deps, connectors })
+  if (connectors) mount(notificationRoutes, deps)
+  app.route('/', webhookRoutes(deps.commands, deps.webhooks))
+  if (memory) mount(memoryRoutes, { ...deps, memory })
 }
 
-function mountWork(app: Api, deps: ApiDeps, work: GovernedWork): void {
-  const { commands, approvals, artifacts, connectors, schedules, webhooks, memory } = work
-  // The routers' exact types say nothing more here and are too deep for the compiler to add up.
-  const routers: readonly Hono<ApiEnv>[] = [
-    taskTypeRoutes(commands),
-    commandRoutes(deps, commands),
-    commandStoryRoutes(deps, commands),
-    agentActionRoutes(commands),
-    approvalRoutes({ ...deps, approvals }),
-    ...(artifacts ? [artifactRoutes(deps, commands, artifacts)] : []),
-    ...(schedules ? [scheduleRoutes(deps, schedules)] : []),
-    auditRoutes(deps, commands),
-    ...(connectors ? [connectorRoutes({ ...deps, connectors }), notificationRoutes(deps)] : []),
-    webhookRoutes(commands, webhooks),
-    ...(memory
-      ? [
-          memoryRoutes(commands, memory),
-          memoryCandidateRoutes({ ...deps, approvals, memory }),
-          memoryForgetRoutes(commands, memory),
-        ]
-      : []),
+/** Every route that there can be, described without a server: `openapi.json`. */
+export function describeAllRoutes(version: string): OpenApiDocument {
+  const all: readonly Pick<Routes<never>, 'configs'>[] = [
+    healthRoutes,
+    identityRoutes,
+    commandRoutes,
+    approvalRoutes,
+    artifactRoutes,
+    scheduleRoutes,
+    auditRoutes,
+    connectorRoutes,
+    notificationRoutes,
+    memoryRoutes,
+    eventRoutes,
+    ...schedulerRoutes,
+    referenceRoutes,
   ]
-  for (const router of routers) app.route('/', router)
+  const app = new OpenAPIHono<ApiEnv>()
+  for (const { configs } of all) for (const config of configs) app.openAPIRegistry.registerPath(config)
+  return describeApi(app, version)
 }

@@ -16,6 +16,7 @@ import { accept } from '#kernel/refusal'
 import { encodeId } from '#kernel/ids'
 import type { Api } from './api.ts'
 import { approvalRoutes } from './approval-routes.ts'
+import { openPageCursors } from './page-cursor.ts'
 
 type Page<T> = { readonly items: readonly T[]; readonly next_cursor: string | null }
 
@@ -35,7 +36,7 @@ describe('the routes of the approvals room', () => {
         accept([await requestFor({ commandId: approval.command_id, content: { ...aContent(), arguments: edited } })]),
     }
     world = { db, newId, types: approvalTypes, owner }
-    const mount = approvalRoutes({ approvals: world, cursorKey: api.deps.cursorKey })
+    const mount = approvalRoutes.mount({ approvals: world }, openPageCursors(api.deps.cursorKey))
     app = api.with({ extraRoutes: (other) => void other.route('/', mount) })
     finance = await aPerson(api.world, api.ours, 'writer', 'finance-writer')
     agent = await aPerson(api.world, api.ours, 'writer', 'bot')

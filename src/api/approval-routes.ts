@@ -1,6 +1,6 @@
 /** What waits for a person: the inbox, one approval with its packet, and the decision. GET never decides. */
-import { createRoute, z } from '@hono/zod-openapi'
-import { idField, pageFields, pageView } from '#contract'
+import { z } from '@hono/zod-openapi'
+import { idField, pageView } from '#contract'
 import {
   approvalDetailView,
   approvalStatus,
@@ -18,28 +18,27 @@ import {
   toApprovalView,
   toResolvedApprovalView,
 } from '#domains/approvals'
-import { listNames } from '#domains/identity'
+import { listNames, type Principal } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
-import type { ApiDeps } from './api-deps.ts'
-import { openPageCursors } from './page-cursor.ts'
-import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
-import { needs } from './route-access.ts'
-import { headOf } from './route-head.ts'
-import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
+import { accept } from '#kernel/refusal'
+import { resource, routes, shown } from './resource.ts'
 
-const reads = headOf('approvals', needs('reader'))
-const writes = headOf('approvals', needs('writer'))
+type Api = { readonly approvals: ApprovalDeps }
 
-const getApprovals = createRoute({
-  ...reads(
-    'get',
-    '/approvals',
-    'listApprovals',
-    'What waits for a decision, by deadline; or what was decided, newest first',
-  ),
-  request: {
-    query: queryOf({
-      ...pageFields,
+const { list, get, post } = resource<Api>('approvals')
+
+const params = { approval_id: idField('approval') }
+
+const around = async ({ approvals: { db } }: Api, { orgId }: Principal, seen: readonly StoredApproval[]) => ({
+  names: await listNames(db, orgId, personsNamed(seen)),
+  blocked: await findBlocked(db, seen),
+})
+
+export const approvalRoutes = routes({
+  listApprovals: list('/approvals', {
+    summary: 'What waits for a decision, by deadline; or what was decided, newest first',
+    role: 'reader',
+    query: {
       mine: z.enum(['true', 'false']).optional().meta({
         example: 'true',
         description: 'Only what you can decide now; for administrators also what nobody can (`blocked_by`).',
@@ -50,90 +49,60 @@ const getApprovals = createRoute({
         .meta({ example: 'pending', default: 'pending' }),
       approval_type: z.string().optional().meta({ example: 'command_approval', description: 'Only of this kind.' }),
       command_id: idField('command').optional().meta({ description: 'Only of this command.' }),
-    }),
-  },
-  responses: {
-    200: jsonAnswer(pageView(approvalView, 'ApprovalPage'), 'A page of approvals.'),
-    ...problems(400, 404, 422),
-  },
-})
-
-const getOneApproval = createRoute({
-  ...reads('get', '/approvals/{approval_id}', 'getApproval', 'One approval with everything needed to decide'),
-  request: { query: queryOf({}), params: z.object({ approval_id: idField('approval') }) },
-  responses: { 200: jsonAnswer(approvalDetailView, 'The approval.'), ...problems(400, 404, 422) },
-})
-
-const postResolve = createRoute({
-  ...writes(
-    'post',
-    '/approvals/{approval_id}/resolve',
-    'decideApproval',
-    'Decide: once, in time, as one of those who were asked',
-  ),
-  request: {
-    query: queryOf({}),
-    params: z.object({ approval_id: idField('approval') }),
-    body: jsonBody(resolveApprovalBody, 'The decision'),
-  },
-  responses: {
-    200: jsonAnswer(resolvedApprovalView, 'The approval after it.'),
-    ...problems(404, 409, ...bodyProblems),
-  },
-})
-
-export type ApprovalRouteDeps = Pick<ApiDeps, 'cursorKey'> & { readonly approvals: ApprovalDeps }
-
-export function approvalRoutes({ approvals: world, cursorKey }: ApprovalRouteDeps) {
-  const cursors = openPageCursors(cursorKey)
-  const around = async (c: ApiContext, shown: readonly StoredApproval[]) => ({
-    names: await listNames(world.db, principalOf(c).orgId, personsNamed(shown)),
-    blocked: await findBlocked(world.db, shown),
-  })
-  return newRouter()
-    .openapi(getApprovals, async (c) => {
-      const [principal, workspace, query] = [principalOf(c), workspaceOf(c), c.req.valid('query')]
+    },
+    page: [pageView(approvalView, 'ApprovalPage'), 'A page of approvals.'],
+    problems: [400, 404],
+    scope: ({ workspaceId, principal, query: { mine, status = 'pending', approval_type, command_id } }) => [
+      workspaceId,
+      principal.userId,
+      String(mine === 'true'),
+      status,
+      approval_type ?? null,
+      command_id ?? null,
+    ],
+    async read({ deps, workspaceId, principal, query }, after, limit) {
       const mine = query.mine === 'true'
-      const status = query.status ?? 'pending'
-      const filters = [String(mine), status, query.approval_type ?? null, query.command_id ?? null]
-      const scope = ['listApprovals', workspace.id, principal.userId, ...filters]
-      const after = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
-      if (after && !after.ok) return refused(c, after)
-      const page = await listApprovals(world.db, principal, {
-        workspaceId: workspace.id,
+      const { items, next } = await listApprovals(deps.approvals.db, principal, {
+        workspaceId,
         mine,
-        // Who can change who may decide is told what nobody can.
+        // Administrators can change who may decide, so they also see approvals without an eligible approver.
         alsoBlocked: mine && principal.role === 'admin',
-        status,
+        status: query.status ?? 'pending',
         approvalType: query.approval_type,
         commandId: query.command_id,
-        after: after?.value,
-        limit: limitOf(query),
+        after,
+        limit,
       })
-      const more = await around(c, page.items)
-      const items = page.items.map((approval) => toApprovalView(approval, principal, more))
-      return c.json({ items, next_cursor: page.next ? cursors.seal(scope, page.next) : null }, 200)
-    })
-    .openapi(getOneApproval, async (c) => {
-      const found = await getApproval(world.db, workspaceOf(c).id, c.req.valid('param').approval_id)
-      if (!found.ok) return refused(c, found)
-      return c.json(toApprovalDetailView(found.value, principalOf(c), await around(c, [found.value])), 200)
-    })
-    .openapi(postResolve, async (c) => {
-      const principal = principalOf(c)
-      const body = c.req.valid('json')
-      const decided = await decideApproval(world, principal, {
-        workspaceId: workspaceOf(c).id,
-        approvalId: c.req.valid('param').approval_id,
-        decision: body.decision,
-        reason: body.reason,
-        payloadHash: body.payload_hash,
-        // The guard in front of every body has let nothing through but JSON.
-        edits: body.edits as JsonObject | undefined,
-        traceId: c.get('ids').traceId,
-      })
-      if (!decided.ok) return refused(c, decided)
-      const { approval, next } = decided.value
-      return c.json(toResolvedApprovalView(approval, principal, await around(c, [approval]), next), 200)
-    })
-}
+      const more = await around(deps, principal, items)
+      return accept({ items: items.map((approval) => toApprovalView(approval, principal, more)), next })
+    },
+  }),
+  getApproval: get('/approvals/{approval_id}', {
+    summary: 'One approval with everything needed to decide',
+    role: 'reader',
+    params,
+    answers: { 200: ['The approval.', approvalDetailView] },
+    problems: [400, 404],
+    handle: ({ deps, workspaceId, principal, params: { approval_id } }) =>
+      shown(getApproval(deps.approvals.db, workspaceId, approval_id), async (approval) =>
+        toApprovalDetailView(approval, principal, await around(deps, principal, [approval])),
+      ),
+  }),
+  decideApproval: post('/approvals/{approval_id}/resolve', {
+    summary: 'Decide: once, in time, as one of those who were asked',
+    role: 'writer',
+    params,
+    body: [resolveApprovalBody, 'The decision'],
+    answers: { 200: ['The approval after it.', resolvedApprovalView] },
+    problems: [404, 409],
+    handle({ deps, workspaceId, principal, traceId, params: { approval_id: approvalId }, body }) {
+      const { decision, reason, payload_hash: payloadHash } = body
+      // The guard in front of every body has let nothing through but JSON.
+      const edits = body.edits as JsonObject | undefined
+      const input = { workspaceId, approvalId, decision, reason, payloadHash, edits, traceId }
+      return shown(decideApproval(deps.approvals, principal, input), async ({ approval, next }) =>
+        toResolvedApprovalView(approval, principal, await around(deps, principal, [approval]), next),
+      )
+    },
+  }),
+})

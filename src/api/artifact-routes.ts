@@ -1,6 +1,6 @@
 /** What work produced: list, look at, hand out, trace, publish, withdraw and hold. Nothing is handed out that a browser would run. */
-import { createRoute, z } from '@hono/zod-openapi'
-import { idField, pageFields, pageView } from '#contract'
+import { z } from '@hono/zod-openapi'
+import { idField, pageView } from '#contract'
 import {
   artifactStatus,
   type ArtifactDeps,
@@ -11,166 +11,173 @@ import {
   holdArtifact,
   lineageView,
   listArtifacts,
+  openContent,
+  parseRange,
   publishBody,
   readLineage,
   reasonBody,
   releaseArtifact,
+  type StoredArtifact,
   toArtifactView,
   unpublishArtifact,
 } from '#domains/artifacts'
 import { actingFor, type CommandDeps, PUBLISH_ARTIFACT, submitCommand, submittedView } from '#domains/commands'
-import { encodeId } from '#kernel/ids'
-import type { ApiDeps } from './api-deps.ts'
-import { answerContent } from './artifact-content.ts'
-import { openPageCursors } from './page-cursor.ts'
-import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
-import { needs } from './route-access.ts'
-import { headOf } from './route-head.ts'
-import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
+import type { PlatformRole } from '#domains/identity'
+import { accept } from '#kernel/refusal'
+import { toSubmittedView } from './command-routes.ts'
+import { answerProblem, type ApiContext } from './request-context.ts'
+import { type Call, resource, routes, shown } from './resource.ts'
 
-const reads = headOf('artifacts', needs('reader'))
-const writes = headOf('artifacts', needs('writer'))
+type Api = { readonly artifacts: ArtifactDeps; readonly commands: CommandDeps }
 
-const params = z.object({ artifact_id: idField('artifact') })
-const request = { query: queryOf({}), params }
+const { list, get, post } = resource<Api>('artifacts')
 
-const getArtifacts = createRoute({
-  ...reads(
-    'get',
-    '/artifacts',
-    'listArtifacts',
-    'What was produced, newest first, as far as you may see it; the archive only by its status',
-  ),
-  request: {
-    query: queryOf({
-      ...pageFields,
+const params = { artifact_id: idField('artifact') }
+
+const find = ({ deps, principal, workspaceId, params: asked }: Call<Api, {}, typeof params>) =>
+  getArtifact(deps.artifacts.db, principal, workspaceId, asked.artifact_id)
+
+/** One move of an artifact, with its reason. */
+const move = (verb: string, work: typeof holdArtifact, summary: string, role: PlatformRole) =>
+  post(`/artifacts/{artifact_id}/${verb}`, {
+    summary,
+    role,
+    params,
+    body: [reasonBody, summary],
+    answers: { 200: ['The artifact after it.', artifactView] },
+    problems: [404, 409],
+    handle({ deps, principal, workspaceId, traceId, params: { artifact_id: artifactId }, body: { reason } }) {
+      const input = { workspaceId, artifactId, reader: principal, reason }
+      return shown(work(deps.artifacts, actingFor(principal, traceId), input), toArtifactView)
+    },
+  })
+
+export const artifactRoutes = routes({
+  listArtifacts: list('/artifacts', {
+    summary: 'What was produced, newest first, as far as you may see it; the archive only by its status',
+    role: 'reader',
+    query: {
       artifact_type: z.string().max(64).optional().meta({ example: 'report', description: 'Only of this kind.' }),
       status: artifactStatus.optional(),
       command_id: idField('command').optional().meta({ description: 'Only of this command.' }),
-    }),
-  },
-  responses: { 200: jsonAnswer(pageView(artifactView, 'ArtifactPage'), 'A page of artifacts.'), ...problems(400, 422) },
-})
-
-const getOne = createRoute({
-  ...reads('get', '/artifacts/{artifact_id}', 'getArtifact', 'One artifact'),
-  request,
-  responses: { 200: jsonAnswer(artifactView, 'The artifact.'), ...problems(400, 404, 422) },
-})
-
-const file = { content: { 'application/octet-stream': { schema: z.string().meta({ format: 'binary' }) } } }
-
-const getContent = createRoute({
-  ...reads(
-    'get',
-    '/artifacts/{artifact_id}/content',
-    'openContent',
-    'The content as a file, checked against its checksum; one `Range` of bytes is honoured',
-  ),
-  request,
-  responses: {
-    200: { ...file, description: 'The content, under its own content type.' },
-    206: { ...file, description: 'The part of it that was asked for.' },
-    ...problems(400, 404, 416, 422, 503),
-  },
-})
-
-const getLineage = createRoute({
-  ...reads('get', '/artifacts/{artifact_id}/lineage', 'readLineage', 'What it was made from and what was made from it'),
-  request,
-  responses: { 200: jsonAnswer(lineageView, 'The picture as nodes and edges.'), ...problems(400, 404, 422) },
-})
-
-const postPublish = createRoute({
-  ...writes(
-    'post',
-    '/artifacts/{artifact_id}/publish',
-    'publishArtifact',
-    'Ask to publish it: a command like any other, with its policy and, outside the house, its approval',
-  ),
-  request: { query: queryOf({}), params, body: jsonBody(publishBody, 'Where to') },
-  responses: { 202: jsonAnswer(submittedView, 'The command.'), ...problems(404, 409, ...bodyProblems) },
-})
-
-const move = <V extends string>(verb: V, operationId: string, summary: string, role: 'writer' | 'admin') =>
-  createRoute({
-    ...headOf('artifacts', needs(role))('post', `/artifacts/{artifact_id}/${verb}`, operationId, summary),
-    request: { query: queryOf({}), params, body: jsonBody(reasonBody, summary) },
-    responses: { 200: jsonAnswer(artifactView, 'The artifact after it.'), ...problems(404, 409, ...bodyProblems) },
-  })
-
-const postFinish = move('finish', 'finishArtifact', 'A draft is ready', 'writer')
-const postCancel = move('cancel', 'cancelArtifact', 'Nobody will use it', 'writer')
-const postUnpublish = move('unpublish', 'unpublishArtifact', 'Take it back', 'admin')
-const postHold = move('hold', 'holdArtifact', 'Keep it whatever its retention says', 'admin')
-const postRelease = move('release', 'releaseArtifact', 'Let retention have it again', 'admin')
-
-export function artifactRoutes({ cursorKey }: Pick<ApiDeps, 'cursorKey'>, commands: CommandDeps, world: ArtifactDeps) {
-  const cursors = openPageCursors(cursorKey)
-  const find = (c: ApiContext, artifactId: string) =>
-    getArtifact(world.db, principalOf(c), workspaceOf(c).id, artifactId)
-  const change = async (c: ApiContext, work: typeof holdArtifact, artifactId: string, reason: string | undefined) => {
-    const reader = principalOf(c)
-    const by = actingFor(reader, c.get('ids').traceId)
-    const changed = await work(world, by, { workspaceId: workspaceOf(c).id, artifactId, reader, reason })
-    return changed.ok ? c.json(toArtifactView(changed.value), 200) : refused(c, changed)
-  }
-
-  return newRouter()
-    .openapi(getArtifacts, async (c) => {
-      const [principal, workspace, query] = [principalOf(c), workspaceOf(c), c.req.valid('query')]
+    },
+    page: [pageView(artifactView, 'ArtifactPage'), 'A page of artifacts.'],
+    problems: [400],
+    scope: ({ workspaceId, principal, query: { artifact_type = null, status = null, command_id = null } }) => [
+      workspaceId,
+      principal.userId,
+      artifact_type,
+      status,
+      command_id,
+    ],
+    async read({ deps, workspaceId, principal, query }, after, limit) {
       const { artifact_type: artifactType, status, command_id: commandId } = query
-      const filters = [artifactType ?? null, status ?? null, commandId ?? null]
-      const scope = ['listArtifacts', workspace.id, principal.userId, ...filters]
-      const after = query.cursor === undefined ? undefined : cursors.open(scope, query.cursor)
-      if (after && !after.ok) return refused(c, after)
-      const asked = { workspaceId: workspace.id, artifactType, status, commandId }
-      const page = await listArtifacts(world.db, principal, { ...asked, after: after?.value, limit: limitOf(query) })
-      const next_cursor = page.next ? cursors.seal(scope, page.next) : null
-      return c.json({ items: page.items.map(toArtifactView), next_cursor }, 200)
-    })
-    .openapi(getOne, async (c) => {
-      const found = await find(c, c.req.valid('param').artifact_id)
-      return found.ok ? c.json(toArtifactView(found.value), 200) : refused(c, found)
-    })
-    .openapi(getContent, async (c) => {
-      const found = await find(c, c.req.valid('param').artifact_id)
-      return found.ok ? answerContent(c, world, found.value) : refused(c, found)
-    })
-    .openapi(getLineage, async (c) => {
-      const { artifact_id } = c.req.valid('param')
-      const drawn = await readLineage(world.db, principalOf(c), workspaceOf(c).id, artifact_id)
-      if (!drawn.ok) return refused(c, drawn)
-      const { root, nodes, edges, is_complete } = drawn.value
-      return c.json({ root, nodes: [...nodes], edges: [...edges], is_complete }, 200)
-    })
-    .openapi(postPublish, async (c) => {
-      const found = await find(c, c.req.valid('param').artifact_id)
-      if (!found.ok) return refused(c, found)
-      const { destination } = c.req.valid('json')
-      const { traceId, requestId } = c.get('ids')
-      const submitted = await submitCommand(commands, actingFor(principalOf(c), traceId), {
-        workspaceId: workspaceOf(c).id,
+      const asked = { workspaceId, artifactType, status, commandId, after, limit }
+      const { items, next } = await listArtifacts(deps.artifacts.db, principal, asked)
+      return accept({ items: items.map(toArtifactView), next })
+    },
+  }),
+  getArtifact: get('/artifacts/{artifact_id}', {
+    summary: 'One artifact',
+    role: 'reader',
+    params,
+    answers: { 200: ['The artifact.', artifactView] },
+    problems: [400, 404],
+    handle: (call) => shown(find(call), toArtifactView),
+  }),
+  openContent: get('/artifacts/{artifact_id}/content', {
+    summary: 'The content as a file, checked against its checksum; one `Range` of bytes is honoured',
+    role: 'reader',
+    params,
+    answers: { 200: ['The content, under its own content type.'], 206: ['The part of it that was asked for.'] },
+    content: { 'application/octet-stream': { schema: z.string().meta({ format: 'binary' }) } },
+    problems: [400, 404, 416, 503],
+    async handle(call) {
+      const found = await find(call)
+      return found.ok ? answerContent(call.c, call.deps.artifacts, found.value) : found
+    },
+  }),
+  readLineage: get('/artifacts/{artifact_id}/lineage', {
+    summary: 'What it was made from and what was made from it',
+    role: 'reader',
+    params,
+    answers: { 200: ['The picture as nodes and edges.', lineageView] },
+    problems: [400, 404],
+    handle: ({ deps, principal, workspaceId, params: { artifact_id } }) =>
+      shown(readLineage(deps.artifacts.db, principal, workspaceId, artifact_id), ({ nodes, edges, ...rest }) => ({
+        ...rest,
+        nodes: [...nodes],
+        edges: [...edges],
+      })),
+  }),
+  publishArtifact: post('/artifacts/{artifact_id}/publish', {
+    summary: 'Ask to publish it: a command like any other, with its policy and, outside the organisation, its approval',
+    role: 'writer',
+    params,
+    body: [publishBody, 'Where to'],
+    answers: { 202: ['The command.', submittedView] },
+    problems: [404, 409],
+    async handle(call) {
+      const found = await find(call)
+      if (!found.ok) return found
+      const { artifact_id, checksum } = found.value
+      const submitted = submitCommand(call.deps.commands, actingFor(call.principal, call.traceId), {
+        workspaceId: call.workspaceId,
         taskName: PUBLISH_ARTIFACT,
-        payload: { artifact_id: found.value.artifact_id, checksum: found.value.checksum, destination },
+        payload: { artifact_id, checksum, destination: call.body.destination },
         ingress: 'user_request',
-        requestId,
+        requestId: call.requestId,
       })
-      if (!submitted.ok) return refused(c, submitted)
-      const { command } = submitted.value
-      const { command_id, status, context } = command
-      return c.json(
-        { command_id: encodeId('command', command_id), state: status, status, trace_id: context.trace_id },
-        202,
-      )
-    })
-    .openapi(postFinish, (c) => change(c, finishArtifact, c.req.valid('param').artifact_id, c.req.valid('json').reason))
-    .openapi(postCancel, (c) => change(c, cancelArtifact, c.req.valid('param').artifact_id, c.req.valid('json').reason))
-    .openapi(postUnpublish, (c) =>
-      change(c, unpublishArtifact, c.req.valid('param').artifact_id, c.req.valid('json').reason),
-    )
-    .openapi(postHold, (c) => change(c, holdArtifact, c.req.valid('param').artifact_id, c.req.valid('json').reason))
-    .openapi(postRelease, (c) =>
-      change(c, releaseArtifact, c.req.valid('param').artifact_id, c.req.valid('json').reason),
-    )
+      return shown(submitted, ({ command }) => toSubmittedView(command))
+    },
+  }),
+  finishArtifact: move('finish', finishArtifact, 'A draft is ready', 'writer'),
+  cancelArtifact: move('cancel', cancelArtifact, 'Nobody will use it', 'writer'),
+  unpublishArtifact: move('unpublish', unpublishArtifact, 'Take it back', 'admin'),
+  holdArtifact: move('hold', holdArtifact, 'Keep it whatever its retention says', 'admin'),
+  releaseArtifact: move('release', releaseArtifact, 'Let retention have it again', 'admin'),
+})
+
+/** Hands out the content as a file: checked, in parts where asked, and never as something that a browser would show or run. */
+async function answerContent(c: ApiContext, world: ArtifactDeps, artifact: StoredArtifact): Promise<Response> {
+  const etag = `"${artifact.checksum}"`
+  const opened = await openContent(world, artifact)
+  if (!opened.ok) return answerProblem(c, opened)
+  const { sizeBytes, isChecked, stream, close } = opened.value
+  // Of what is checked while it passes there are no parts; the whole is a right answer to any range.
+  const isHead = c.req.method === 'HEAD'
+  const asked = isChecked && !isHead ? c.req.header('range') : undefined
+  const isCurrent = c.req.header('if-range') === undefined || c.req.header('if-range') === etag
+  const range = parseRange(isCurrent ? asked : undefined, sizeBytes)
+  if (!range.ok) {
+    await close()
+    c.header('content-range', `bytes */${sizeBytes}`)
+    return answerProblem(c, range)
+  }
+  const part = range.value
+  const headers: Record<string, string> = {
+    'content-type': artifact.content_type,
+    'content-length': String(part ? part.end - part.start + 1 : sizeBytes),
+    'content-disposition': disposition(toArtifactView(artifact).file_name),
+    'content-security-policy': "default-src 'none'; sandbox",
+    'accept-ranges': isChecked ? 'bytes' : 'none',
+    etag,
+    ...(part ? { 'content-range': `bytes ${part.start}-${part.end}/${sizeBytes}` } : {}),
+  }
+  if (isHead) {
+    // Nobody will read it, so nobody would let go of it.
+    await close()
+    return new Response(null, { status: 200, headers })
+  }
+  return new Response(stream(part), { status: part ? 206 : 200, headers })
+}
+
+/** Both forms of RFC 6266: an old reader gets ASCII, a new one the real name. */
+function disposition(name: string): string {
+  const plain = name.replaceAll(/[^\w.-]/g, '_')
+  const exact = encodeURIComponent(name).replaceAll(
+    /['()*]/g,
+    (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`,
+  )
+  return `attachment; filename="${plain}"; filename*=UTF-8''${exact}`
 }

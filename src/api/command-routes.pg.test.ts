@@ -7,8 +7,7 @@ import { anOrgRole } from '#test/tenant'
 import type { Api } from './api.ts'
 import { auditRoutes } from './audit-routes.ts'
 import { commandRoutes } from './command-routes.ts'
-import { commandStoryRoutes } from './command-story-routes.ts'
-import { taskTypeRoutes } from './task-type-routes.ts'
+import { openPageCursors } from './page-cursor.ts'
 
 type Json = Record<string, unknown>
 
@@ -23,14 +22,9 @@ describe('commands over HTTP', () => {
     room = openRoomOn(api.world, api.ours)
     app = api.with({
       extraRoutes: (router) => {
-        for (const routes of [
-          commandRoutes(api.deps, room.world),
-          commandStoryRoutes(api.deps, room.world),
-          taskTypeRoutes(room.world),
-          auditRoutes(api.deps, room.world),
-        ]) {
-          router.route('/', routes)
-        }
+        const [deps, cursors] = [{ ...api.deps, commands: room.world }, openPageCursors(api.deps.cursorKey)]
+        router.route('/', commandRoutes.mount(deps, cursors))
+        router.route('/', auditRoutes.mount(deps, cursors))
       },
     })
     key = api.ours.people.writer.key

@@ -1,17 +1,30 @@
-/** Submit, look at, answer, stop and repeat commands. */
-import { createRoute, z } from '@hono/zod-openapi'
-import { idField, pageFields, pageView } from '#contract'
+/** Commands: which there are, submit, look at, answer, stop, repeat; the proposals of agents; and the story of each. */
+import { z } from '@hono/zod-openapi'
+import { idField, pageView } from '#contract'
+import { findBlocked, findPending, listEdits, personIdsOf } from '#domains/approvals'
 import {
   actingFor,
+  actionView,
+  actorsOf,
+  archivedView,
   cancelBody,
   cancelCommand,
   cancelledView,
+  type CommandDeps,
   commandStatus,
   commandView,
-  type CommandDeps,
-  getCase,
+  effectView,
+  eventView,
+  explainCommand,
+  explanationView,
+  readCommand,
   inputBody,
+  listArchivesOf,
+  listCommandEvents,
   listCommands,
+  mapTaskToPrimitives,
+  proposeAction,
+  proposeActionBody,
   retryBody,
   retryCommand,
   type StoredCommand,
@@ -19,111 +32,81 @@ import {
   submitCommandBody,
   submittedView,
   supplyInput,
+  taskOf,
+  taskTypeView,
+  toActionView,
+  toArchivedView,
   toCommandView,
+  toEffectView,
+  toEventView,
+  toExplanationView,
+  toTaskTypeView,
 } from '#domains/commands'
-import { personIdsOf } from '#domains/approvals'
 import { listNames } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
+import { accept } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
-import { openPageCursors } from './page-cursor.ts'
-import { readPage } from './read-page.ts'
-import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
-import { needs } from './route-access.ts'
-import { headOf } from './route-head.ts'
-import { bodyProblems, jsonAnswer, jsonBody, newRouter, problems, queryOf, refused } from './route-kit.ts'
+import { type Call, cutPage, Known, resource, routes, shown } from './resource.ts'
 
-const writes = headOf('commands', needs('writer'))
-const reads = headOf('commands', needs('reader'))
+type Api = Pick<ApiDeps, 'db'> & { readonly commands: CommandDeps }
 
-export const commandParams = z.object({ command_id: idField('command') })
+const { list, get, post } = resource<Api>('commands')
 
-const postCommand = createRoute({
-  ...writes(
-    'post',
-    '/commands',
-    'submitCommand',
-    'Ask for one governed thing; the answer comes as soon as it is on record',
-  ),
-  request: { query: queryOf({}), body: jsonBody(submitCommandBody, 'What is asked for') },
-  responses: {
-    200: jsonAnswer(submittedView, 'The command that this key had made before.'),
-    202: jsonAnswer(submittedView, 'The new command.'),
-    ...problems(404, 409, ...bodyProblems),
-  },
+const EVENTS_MAX = 1_000
+
+const params = { command_id: idField('command') }
+type OfCommand = Call<Api, {}, typeof params>
+
+const acting = ({ principal, traceId }: Pick<Call<Api>, 'principal' | 'traceId'>) => actingFor(principal, traceId)
+const named = ({ workspaceId, params: { command_id: commandId } }: Pick<OfCommand, 'workspaceId' | 'params'>) => ({
+  workspaceId,
+  commandId,
+})
+const find = ({ deps, workspaceId, params: asked }: Pick<OfCommand, 'deps' | 'workspaceId' | 'params'>) =>
+  readCommand(deps.db, workspaceId, asked.command_id)
+
+type Viewer = Pick<Call<Api>, 'deps' | 'principal'>
+const namesOf = ({ deps, principal }: Viewer, commands: readonly StoredCommand[]) =>
+  listNames(deps.db, principal.orgId, personIdsOf(commands.map(({ requested_by }) => requested_by)))
+const show = async (viewer: Viewer, command: StoredCommand) =>
+  toCommandView(viewer.deps.commands.catalog, { command, effects: [] }, await namesOf(viewer, [command]))
+
+export const toSubmittedView = ({ command_id, status, context }: StoredCommand): z.infer<typeof submittedView> => ({
+  command_id: encodeId('command', command_id),
+  state: status,
+  status,
+  trace_id: context.trace_id,
 })
 
-const getCommands = createRoute({
-  ...reads('get', '/commands', 'listCommands', 'The commands of the workspace, newest first'),
-  request: {
-    query: queryOf({ ...pageFields, status: commandStatus.optional(), task_name: z.string().max(200).optional() }),
-  },
-  responses: { 200: jsonAnswer(pageView(commandView, 'CommandPage'), 'A page of commands.'), ...problems(400, 422) },
-})
-
-const getCommand = createRoute({
-  ...reads(
-    'get',
-    '/commands/{command_id}',
-    'getCommand',
-    'One command: where it stands, what came of it, and what can happen next',
-  ),
-  request: { query: queryOf({}), params: commandParams },
-  responses: { 200: jsonAnswer(commandView, 'The command.'), ...problems(400, 404, 422) },
-})
-
-const action = <P extends string, B extends z.ZodType, A extends z.ZodType>(
-  verb: P,
-  operationId: string,
-  summary: string,
-  body: B,
-  answer: A,
-) =>
-  createRoute({
-    ...writes('post', `/commands/{command_id}/${verb}`, operationId, summary),
-    request: { query: queryOf({}), params: commandParams, body: jsonBody(body, summary) },
-    responses: { 200: jsonAnswer(answer, 'The command after it.'), ...problems(404, 409, ...bodyProblems) },
-  })
-
-const postInput = action('input', 'supplyInput', 'Give a waiting command what it lacks', inputBody, commandView)
-const postCancel = action(
-  'cancel',
-  'cancelCommand',
-  'Stop a command; after the answer no new effect starts',
-  cancelBody,
-  cancelledView,
-)
-const postRetry = action(
-  'retry',
-  'retryCommand',
-  'Run a failed command again; what succeeded is kept',
-  retryBody,
-  commandView,
-)
-
-export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: CommandDeps) {
-  const cursors = openPageCursors(deps.cursorKey)
-  const acting = (c: ApiContext) => actingFor(principalOf(c), c.get('ids').traceId)
-  const named = (c: ApiContext, commandId: string) => ({ workspaceId: workspaceOf(c).id, commandId })
-  const namesOf = (c: ApiContext, commands: readonly StoredCommand[]) =>
-    listNames(deps.db, principalOf(c).orgId, personIdsOf(commands.map(({ requested_by }) => requested_by)))
-  const showAll = async (c: ApiContext, commands: readonly StoredCommand[]) => {
-    const names = await namesOf(c, commands)
-    return commands.map((command) => toCommandView(world.catalog, { command, effects: [] }, names))
-  }
-  const show = async (c: ApiContext, command: StoredCommand) =>
-    toCommandView(world.catalog, { command, effects: [] }, await namesOf(c, [command]))
-  const find = (c: ApiContext, commandId: string) => getCase(deps.db, workspaceOf(c).id, commandId)
-
-  return newRouter()
-    .openapi(postCommand, async (c) => {
-      const body = c.req.valid('json')
-      const submitted = await submitCommand(world, acting(c), {
-        workspaceId: workspaceOf(c).id,
+export const commandRoutes = routes({
+  listTaskTypes: get('/task-types', {
+    summary: 'The tasks that can be submitted, with their contracts',
+    role: 'reader',
+    answers: { 200: ['The tasks.', z.object({ items: z.array(taskTypeView) }).meta({ id: 'TaskTypeList' })] },
+    handle({ deps }) {
+      const tasks = [...deps.commands.catalog.tasks.values()]
+      const items = tasks.map((task) => toTaskTypeView(task, mapTaskToPrimitives(task.spec)))
+      return accept({ items: items.toSorted((a, b) => (a.task_name < b.task_name ? -1 : 1)) })
+    },
+  }),
+  submitCommand: post('/commands', {
+    summary: 'Ask for one governed thing; the answer comes as soon as it is on record',
+    role: 'writer',
+    body: [submitCommandBody, 'What is asked for'],
+    answers: {
+      200: ['The command that this key had made before.', submittedView],
+      202: ['The new command.', submittedView],
+    },
+    problems: [404, 409],
+    async handle(call) {
+      const { body } = call
+      const submitted = await submitCommand(call.deps.commands, acting(call), {
+        workspaceId: call.workspaceId,
         taskName: body.task_name,
         payload: body.payload,
         idempotencyKey: body.idempotency_key,
         ingress: 'user_request',
-        requestId: c.get('ids').requestId,
+        requestId: call.requestId,
         cancellationMode: body.cancellation_mode,
         dependsOn: body.depends_on?.map((parent) => ({
           commandId: parent.command_id,
@@ -131,48 +114,161 @@ export function commandRoutes(deps: Pick<ApiDeps, 'db' | 'cursorKey'>, world: Co
           propagateCancellation: parent.propagate_cancellation,
         })),
       })
-      if (!submitted.ok) return refused(c, submitted)
-      const { command, isNew } = submitted.value
-      const view = {
-        command_id: encodeId('command', command.command_id),
-        state: command.status,
-        status: command.status,
-        trace_id: command.context.trace_id,
-      }
-      return isNew ? c.json(view, 202) : c.json(view, 200)
-    })
-    .openapi(getCommands, async (c) => {
-      const query = c.req.valid('query')
-      const workspaceId = workspaceOf(c).id
-      const { status, task_name: taskName } = query
-      const page = await readPage(cursors, query, {
-        scope: ['listCommands', workspaceId, status ?? null, taskName ?? null],
-        read: (beforeId, limit) => listCommands(deps.db, workspaceId, { status, taskName, beforeId, limit }),
-        view: (row) => row,
-        position: ({ command_id }) => command_id,
-      })
-      return page.ok ? c.json({ ...page.value, items: await showAll(c, page.value.items) }, 200) : refused(c, page)
-    })
-    .openapi(getCommand, async (c) => {
-      const found = await find(c, c.req.valid('param').command_id)
-      if (!found.ok) return refused(c, found)
-      return c.json(toCommandView(world.catalog, found.value, await namesOf(c, [found.value.command])), 200)
-    })
-    .openapi(postInput, async (c) => {
-      const asked = { ...c.req.valid('json'), ...named(c, c.req.valid('param').command_id) }
-      const supplied = await supplyInput(world, acting(c), asked)
-      return supplied.ok ? c.json(await show(c, supplied.value), 200) : refused(c, supplied)
-    })
-    .openapi(postCancel, async (c) => {
-      const { reason, cancellation_mode, force } = c.req.valid('json')
-      const asked = { ...named(c, c.req.valid('param').command_id), reason, cancellationMode: cancellation_mode, force }
-      const cancelled = await cancelCommand(world, acting(c), asked)
-      if (!cancelled.ok) return refused(c, cancelled)
-      return c.json({ ...(await show(c, cancelled.value.command)), changed: cancelled.value.changed }, 200)
-    })
-    .openapi(postRetry, async (c) => {
-      const asked = { ...c.req.valid('json'), ...named(c, c.req.valid('param').command_id) }
-      const retried = await retryCommand(world, acting(c), asked)
-      return retried.ok ? c.json(await show(c, retried.value), 200) : refused(c, retried)
-    })
-}
+      if (!submitted.ok) return submitted
+      const view = toSubmittedView(submitted.value.command)
+      return accept(submitted.value.isNew ? view : new Known(view))
+    },
+  }),
+  listCommands: list('/commands', {
+    summary: 'The commands of the workspace, newest first',
+    role: 'reader',
+    query: { status: commandStatus.optional(), task_name: z.string().max(200).optional() },
+    page: [pageView(commandView, 'CommandPage'), 'A page of commands.'],
+    problems: [400],
+    scope: ({ workspaceId, query: { status = null, task_name = null } }) => [workspaceId, status, task_name],
+    async read(call, from, limit) {
+      const { status, task_name: taskName } = call.query
+      const asked = { status, taskName, beforeId: from?.[0] ?? null, limit: limit + 1 }
+      const rows = await listCommands(call.deps.db, call.workspaceId, asked)
+      const names = await namesOf(call, rows.slice(0, limit))
+      const view = (command: StoredCommand) =>
+        toCommandView(call.deps.commands.catalog, { command, effects: [] }, names)
+      return accept(cutPage(rows, limit, view, ({ command_id }) => command_id))
+    },
+  }),
+  getCommand: get('/commands/{command_id}', {
+    summary: 'One command: where it stands, what came of it, and what can happen next',
+    role: 'reader',
+    params,
+    answers: { 200: ['The command.', commandView] },
+    problems: [400, 404],
+    handle: (call) =>
+      shown(find(call), async (found) =>
+        toCommandView(call.deps.commands.catalog, found, await namesOf(call, [found.command])),
+      ),
+  }),
+  supplyInput: post('/commands/{command_id}/input', {
+    summary: 'Give a waiting command what it lacks',
+    role: 'writer',
+    params,
+    body: [inputBody, 'Give a waiting command what it lacks'],
+    answers: { 200: ['The command after it.', commandView] },
+    problems: [404, 409],
+    handle: (call) =>
+      shown(supplyInput(call.deps.commands, acting(call), { ...call.body, ...named(call) }), (command) =>
+        show(call, command),
+      ),
+  }),
+  cancelCommand: post('/commands/{command_id}/cancel', {
+    summary: 'Stop a command; after the answer no new effect starts',
+    role: 'writer',
+    params,
+    body: [cancelBody, 'Stop a command; after the answer no new effect starts'],
+    answers: { 200: ['The command after it.', cancelledView] },
+    problems: [404, 409],
+    handle(call) {
+      const { reason, cancellation_mode: cancellationMode, force } = call.body
+      const asked = { ...named(call), reason, cancellationMode, force }
+      return shown(cancelCommand(call.deps.commands, acting(call), asked), async ({ command, changed }) => ({
+        ...(await show(call, command)),
+        changed,
+      }))
+    },
+  }),
+  retryCommand: post('/commands/{command_id}/retry', {
+    summary: 'Run a failed command again; what succeeded is kept',
+    role: 'writer',
+    params,
+    body: [retryBody, 'Run a failed command again; what succeeded is kept'],
+    answers: { 200: ['The command after it.', commandView] },
+    problems: [404, 409],
+    handle: (call) =>
+      shown(retryCommand(call.deps.commands, acting(call), { ...call.body, ...named(call) }), (command) =>
+        show(call, command),
+      ),
+  }),
+  listCommandEvents: list('/commands/{command_id}/events', {
+    summary: 'What happened to a command, in order',
+    role: 'reader',
+    params,
+    page: [
+      pageView(eventView, 'DomainEventPage').extend({ archived: archivedView }).meta({
+        id: 'CommandEventPage',
+        description: 'One page, and the files that hold what is no longer in the database.',
+      }),
+      'A page of events.',
+    ],
+    problems: [400, 404],
+    scope: ({ workspaceId, params: { command_id } }) => [workspaceId, command_id],
+    async read(call, from, limit) {
+      const { db } = call.deps
+      const { workspaceId, commandId } = named(call)
+      const found = await find(call)
+      if (!found.ok) return found
+      const asked = { afterSeq: from?.[0] ?? null, limit: limit + 1 }
+      const rows = await listCommandEvents(db, workspaceId, commandId, asked)
+      // After the page: what was moved before it was read has its row by now.
+      const archived = toArchivedView(await listArchivesOf(db, workspaceId, commandId))
+      return accept({ ...cutPage(rows, limit, toEventView, ({ seq }) => seq), archived })
+    },
+  }),
+  listCommandEffects: get('/commands/{command_id}/effects', {
+    summary: 'What a command does to the outside world, in the order of its plan',
+    role: 'reader',
+    params,
+    answers: { 200: ['Its effects.', z.object({ items: z.array(effectView) }).meta({ id: 'EffectList' })] },
+    problems: [400, 404],
+    handle: (call) => shown(find(call), ({ effects }) => ({ items: effects.map(toEffectView) })),
+  }),
+  explainCommand: get('/commands/{command_id}/explanation', {
+    summary: 'Why a command is where it is: who asked, which rule decided, who approved, what was done',
+    role: 'reader',
+    params,
+    answers: { 200: ['The chain, in plain words.', explanationView] },
+    problems: [400, 404],
+    handle: (call) =>
+      shown(find(call), async (found) => {
+        const { db, commands } = call.deps
+        const { workspaceId, commandId } = named(call)
+        const events = await listCommandEvents(db, workspaceId, commandId, { afterSeq: null, limit: EVENTS_MAX })
+        const edits = await listEdits(db, { workspaceId, commandId })
+        const names = await listNames(db, call.principal.orgId, actorsOf(found, events, edits))
+        const task = taskOf(commands.catalog, found.command)
+        const pending = await findPending(db, { workspaceId, commandId })
+        const blocked = [...(await findBlocked(db, pending)).values()]
+        const facts = { names, edits, fields: task?.type.fields, isTaskGone: !task, blocked }
+        const archives = await listArchivesOf(db, workspaceId, commandId)
+        return toExplanationView(commandId, explainCommand(found, events, facts), archives)
+      }),
+  }),
+  proposeAction: post('/agent-actions', {
+    summary: 'Propose a tool call as an agent; the answer says what was decided about it',
+    role: 'writer',
+    body: [proposeActionBody, 'What the agent would like to do'],
+    answers: {
+      200: ['The decision about the proposal that this key had made before.', actionView],
+      202: ['The decision about the new proposal.', actionView],
+    },
+    problems: [403, 404, 409],
+    handle(call) {
+      const { principal, body } = call
+      const proposed = proposeAction(
+        call.deps.commands,
+        { ...acting(call), principal },
+        {
+          workspaceId: call.workspaceId,
+          toolName: body.tool_name,
+          payload: body.payload,
+          reason: body.reason,
+          actionType: body.action_type,
+          riskLevel: body.risk_level,
+          idempotencyKey: body.idempotency_key,
+          requestId: call.requestId,
+          // Nobody waits for the answer of a request that its caller has given up.
+          signal: call.signal,
+        },
+      )
+      return shown(proposed, (action) => (action.isNew ? toActionView(action) : new Known(toActionView(action))))
+    },
+  }),
+})

@@ -12,6 +12,7 @@ import { accepted } from '#test/tenant'
 import type { Api } from './api.ts'
 import { connectorRoutes } from './connector-routes.ts'
 import { notificationRoutes } from './notification-routes.ts'
+import { openPageCursors } from './page-cursor.ts'
 
 const desk = defineConnector({
   connector_id: 'help-desk',
@@ -51,8 +52,9 @@ describe('the routes of the connectors room', () => {
     api = await openTestApi({ defaultWorkspace: 'main' })
     const { db, now, newId } = api.world
     connectors = accepted(openConnectors([desk], { db, now, newId, sleep: realSleep, secrets: openSecrets({}) }))
-    const mount = connectorRoutes({ db, now, newId, cursorKey: api.deps.cursorKey, connectors })
-    const inbox = notificationRoutes({ db, now, cursorKey: api.deps.cursorKey })
+    const cursors = openPageCursors(api.deps.cursorKey)
+    const mount = connectorRoutes.mount({ db, now, newId, connectors }, cursors)
+    const inbox = notificationRoutes.mount({ db, now }, cursors)
     app = api.with({ extraRoutes: (other) => void other.route('/', mount).route('/', inbox) })
     for (const { workspace } of [api.ours, api.theirs]) {
       const { command_id } = await aCommand(db, workspace.id, 'running')

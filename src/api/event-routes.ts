@@ -1,14 +1,12 @@
 /** The live events of a workspace as a stream that can be resumed where it broke off. */
-import { createRoute, z } from '@hono/zod-openapi'
+import { z } from '@hono/zod-openapi'
 import { parsedField } from '#contract'
 import { resolveWorkspace } from '#domains/identity'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import type { ApiDeps, ApiLimits } from './api-deps.ts'
+import type { ApiDeps } from './api-deps.ts'
 import { bearerOf } from './caller.ts'
-import { streamEvents } from './event-stream.ts'
-import { principalOf, workspaceOf } from './request-context.ts'
-import { needs } from './route-access.ts'
-import { newRouter, problems, queryOf, refused } from './route-kit.ts'
+import { type StreamCount, streamEvents } from './event-stream.ts'
+import { resource, routes } from './resource.ts'
 
 const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' }
 const READ_ON = 'GET /events?archived=skip goes on with what is left; the rest is in the files of the archive.'
@@ -24,22 +22,23 @@ function parseTypes(text: string): Decision<string[]> {
   })
 }
 
-const getEvents = createRoute({
-  method: 'get',
-  path: '/events',
-  operationId: 'followEvents',
-  summary: 'Follow what happens in the workspace, as server-sent events',
-  description:
-    'Each event has an `id`: send the last one you saw as `Last-Event-ID`, or as `after`, to go on behind it without a gap. ' +
-    'Without either the stream starts with what happens from now on. Where events behind the `id` were archived meanwhile, the answer is ' +
-    'the problem `cursor_archived`; `archived=skip` goes on with what is left.',
-  tags: ['events'],
-  ...needs('reader'),
-  request: {
+type Api = Pick<ApiDeps, 'authenticate' | 'db' | 'feed' | 'log' | 'closing'> & {
+  readonly heartbeatMs: number
+  readonly streams: StreamCount
+}
+
+export const eventRoutes = routes({
+  followEvents: resource<Api>('events').get('/events', {
+    summary: 'Follow what happens in the workspace, as server-sent events',
+    description:
+      'Each event has an `id`: send the last one you saw as `Last-Event-ID`, or as `after`, to go on behind it without a gap. ' +
+      'Without either the stream starts with what happens from now on. Where events behind the `id` were archived meanwhile, the answer is ' +
+      'the problem `cursor_archived`; `archived=skip` goes on with what is left.',
+    role: 'reader',
     headers: z.object({
       'last-event-id': z.string().optional().meta({ description: 'Go on behind this event; counts before `after`.' }),
     }),
-    query: queryOf({
+    query: {
       after: z.string().optional().meta({
         example: 'start',
         description: 'Go on behind this event; `start` begins with the first of the workspace.',
@@ -57,64 +56,47 @@ const getEvents = createRoute({
         example: 'command_created,approval_requested',
         description: 'Only these event types.',
       }),
-    }),
-  },
-  responses: {
-    200: { description: 'The stream.', content: { 'text/event-stream': { schema: z.string() } } },
-    ...problems(400, 404, 410, 422),
-  },
-})
-
-type EventDeps = Pick<ApiDeps, 'authenticate' | 'db' | 'feed' | 'log'> & { readonly closing?: AbortSignal | undefined }
-
-export function eventRoutes(deps: EventDeps, limits: Pick<ApiLimits, 'heartbeatMs' | 'streamsPerKeyMax'>) {
-  const open = new Map<string, number>()
-  return newRouter().openapi(getEvents, async (c) => {
-    const principal = principalOf(c)
-    const workspace = workspaceOf(c)
-    const { after, archived, type, until } = c.req.valid('query')
-    const asked = c.req.valid('header')['last-event-id'] ?? after
-    const cursor = asked === undefined ? accept(undefined) : deps.feed.parseCursor(asked)
-    if (!cursor.ok) return refused(c, cursor)
-    const skipArchived = archived === 'skip'
-    if (cursor.value !== undefined && !skipArchived) {
-      const checked = await deps.feed.check(workspace.id, cursor.value)
-      if (!checked.ok) return refused(c, { ...checked, hint: READ_ON })
-    }
-    // A HEAD has no body, so no stream would ever be read to its end and closed.
-    if (c.req.method === 'HEAD') return c.body(null, 200, STREAM_HEADERS)
-    const owner = principal.keyId ?? principal.userId
-    const count = open.get(owner) ?? 0
-    if (count >= limits.streamsPerKeyMax) {
-      return refused(c, refuse('api.streams.exceeded', `This key has ${count} streams open, which is the limit.`))
-    }
-    const bearer = bearerOf(c)
-    async function isStillAllowed(): Promise<boolean> {
-      const again = bearer.ok ? await deps.authenticate(bearer.value) : bearer
-      return again.ok && (await resolveWorkspace(deps, again.value, { idHeader: workspace.id })).ok
-    }
-    const start = cursor.value ?? (await deps.feed.findEnd())
-    open.set(owner, count + 1)
-    const follow = (signal: AbortSignal) =>
-      deps.feed.follow({
-        workspaceId: workspace.id,
-        after: start,
-        types: type,
-        untilNow: until === 'now',
-        skipArchived,
-        signal: AbortSignal.any([signal, c.req.raw.signal, ...(deps.closing ? [deps.closing] : [])]),
+    },
+    answers: { 200: ['The stream.'] },
+    content: { 'text/event-stream': { schema: z.string() } },
+    problems: [400, 404, 410],
+    async handle({ deps, c, principal, workspaceId, query }) {
+      const { after, archived, type, until } = query
+      const asked = c.req.header('last-event-id') ?? after
+      const cursor = asked === undefined ? accept(undefined) : deps.feed.parseCursor(asked)
+      if (!cursor.ok) return cursor
+      const skipArchived = archived === 'skip'
+      if (cursor.value !== undefined && !skipArchived) {
+        const checked = await deps.feed.check(workspaceId, cursor.value)
+        if (!checked.ok) return { ...checked, hint: READ_ON }
+      }
+      // A HEAD has no body, so no stream would ever be read to its end and closed.
+      if (c.req.method === 'HEAD') return c.body(null, 200, STREAM_HEADERS)
+      const start = cursor.value ?? (await deps.feed.findEnd())
+      const opened = deps.streams.open(principal)
+      if (!opened.ok) return opened
+      const bearer = bearerOf(c)
+      async function isStillAllowed(): Promise<boolean> {
+        const again = bearer.ok ? await deps.authenticate(bearer.value) : bearer
+        return again.ok && (await resolveWorkspace(deps, again.value, { idHeader: workspaceId })).ok
+      }
+      const follow = (signal: AbortSignal) =>
+        deps.feed.follow({
+          workspaceId,
+          after: start,
+          types: type,
+          untilNow: until === 'now',
+          skipArchived,
+          signal: AbortSignal.any([signal, c.req.raw.signal, ...(deps.closing ? [deps.closing] : [])]),
+        })
+      const body = streamEvents(follow, {
+        start,
+        heartbeatMs: deps.heartbeatMs,
+        isStillAllowed,
+        onError: (error) => deps.log.warn({ ...c.get('ids'), err: error }, 'an event stream ended early'),
+        onClose: opened.value,
       })
-    const body = streamEvents(follow, {
-      start,
-      heartbeatMs: limits.heartbeatMs,
-      isStillAllowed,
-      onError: (error) => deps.log.warn({ ...c.get('ids'), err: error }, 'an event stream ended early'),
-      onClose: () => {
-        const left = (open.get(owner) ?? 1) - 1
-        if (left > 0) open.set(owner, left)
-        else open.delete(owner)
-      },
-    })
-    return c.body(body, 200, STREAM_HEADERS)
-  })
-}
+      return c.body(body, 200, STREAM_HEADERS)
+    },
+  }),
+})

@@ -1,5 +1,6 @@
 /** Server-sent events from any async source: one frame per item, a beat when it is quiet, and no more read than is written. */
-import type { Decision } from '#kernel/refusal'
+import type { Principal } from '#domains/identity'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 
 /** An event as it goes over the wire; `cursor` is where a reader goes on after it. */
 export type StreamedEvent = {
@@ -114,5 +115,30 @@ async function orQuiet<T>(work: Promise<T>, waitMs: number): Promise<T | typeof 
     return await Promise.race([work, quiet])
   } finally {
     clearTimeout(timer)
+  }
+}
+
+export type StreamCount = {
+  /** What came back is called once, when the stream has ended. */
+  open(principal: Pick<Principal, 'keyId' | 'userId'>): Decision<() => void>
+}
+
+/** How many streams each key has open at once. */
+export function openStreamCount(perKeyMax: number): StreamCount {
+  const counts = new Map<string, number>()
+  return {
+    open({ keyId, userId }) {
+      const owner = keyId ?? userId
+      const count = counts.get(owner) ?? 0
+      if (count >= perKeyMax) {
+        return refuse('api.streams.exceeded', `This key has ${count} streams open, which is the limit.`)
+      }
+      counts.set(owner, count + 1)
+      return accept(() => {
+        const left = (counts.get(owner) ?? 1) - 1
+        if (left > 0) counts.set(owner, left)
+        else counts.delete(owner)
+      })
+    },
   }
 }

@@ -1,7 +1,6 @@
 /** The story of a command over HTTP: names instead of ids, what an approver changed, why an attempt was repeated, which task is missing. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import type { Hono } from 'hono'
 import { decideApproval } from '#domains/approvals'
 import { type CommandDeps, listParked, openDrive } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
@@ -11,8 +10,7 @@ import { accepted, anOrgRole, TRACE } from '#test/tenant'
 import type { Api } from './api.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { commandRoutes } from './command-routes.ts'
-import { commandStoryRoutes } from './command-story-routes.ts'
-import type { ApiEnv } from './request-context.ts'
+import { openPageCursors } from './page-cursor.ts'
 
 type Step = { kind: string; by: string; by_name: string | null; text: string }
 type Story = { summary: string; chain: readonly Step[] }
@@ -28,13 +26,9 @@ describe('the explanation', () => {
   const serve = (world: CommandDeps) =>
     api.with({
       extraRoutes: (router) => {
-        // The routers' exact types say nothing more here and are too deep for the compiler to add up.
-        const routers: readonly Hono<ApiEnv>[] = [
-          commandRoutes(api.deps, world),
-          commandStoryRoutes(api.deps, world),
-          approvalRoutes({ ...api.deps, approvals: room.approvals }),
-        ]
-        for (const each of routers) router.route('/', each)
+        const cursors = openPageCursors(api.deps.cursorKey)
+        router.route('/', commandRoutes.mount({ ...api.deps, commands: world }, cursors))
+        router.route('/', approvalRoutes.mount({ approvals: room.approvals }, cursors))
       },
     })
 

@@ -1,8 +1,7 @@
 /** Whether this server can do its work, without a credential and within two seconds whatever the database does. */
-import { createRoute, z } from '@hono/zod-openapi'
+import { z } from '@hono/zod-openapi'
 import type { ApiDeps, RuntimeStatus, SchemaVersions } from './api-deps.ts'
-import { needsNothing } from './route-access.ts'
-import { jsonAnswer, newRouter } from './route-kit.ts'
+import { resource, routes } from './resource.ts'
 
 const version = z.union([z.string(), z.int()])
 
@@ -24,6 +23,15 @@ const healthView = z
     runtime: z.object({
       ok: z.boolean(),
       name: z.string().nullable().meta({ example: 'dbos' }),
+      engine_reachable: z
+        .boolean()
+        .nullable()
+        .meta({ description: 'Null in a process that gives no turns, and when it is not known.' }),
+      workers: z.int().nullable().meta({ example: 2, description: 'Workers that are alive.' }),
+      waiting_ms: z.number().nullable().meta({
+        example: null,
+        description: 'How long the oldest due turn has waited for a worker; null: none waits.',
+      }),
       node: z.string().meta({ example: 'v24.21.0' }),
     }),
   })
@@ -31,19 +39,6 @@ const healthView = z
 
 type HealthView = z.infer<typeof healthView>
 type HealthDeps = Pick<ApiDeps, 'db' | 'version' | 'schemaVersions' | 'runtimeStatus'>
-
-const getHealth = createRoute({
-  method: 'get',
-  path: '/health',
-  operationId: 'checkHealth',
-  summary: 'Is the server able to work?',
-  tags: ['server'],
-  ...needsNothing(),
-  responses: {
-    200: jsonAnswer(healthView, 'It is.'),
-    503: jsonAnswer(healthView, 'It is not; the parts say why.'),
-  },
-})
 
 /** A part that does not answer in time has no value; the question goes on behind it and nobody waits for it. */
 async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | undefined> {
@@ -80,11 +75,18 @@ function judge(
     version: deps.version,
     database: { ok: latencyMs !== undefined, latency_ms: latencyMs ?? null },
     schema: { ok: schemaOk, expected: schema?.expected ?? null, actual: schema?.actual ?? null },
-    runtime: { ok: runtimeOk, name: runtime?.name ?? null, node: process.version },
+    runtime: {
+      ok: runtimeOk,
+      name: runtime?.name ?? null,
+      engine_reachable: runtime?.isEngineReachable ?? null,
+      workers: runtime?.workers ?? null,
+      waiting_ms: runtime?.waitingMs ?? null,
+      node: process.version,
+    },
   }
 }
 
-export function healthRoutes(deps: HealthDeps, timeoutMs: number) {
+export function openHealthCheck(deps: HealthDeps, timeoutMs: number): () => Promise<HealthView> {
   let underWay: Promise<HealthView> | undefined
   async function check(): Promise<HealthView> {
     const parts = await Promise.all([
@@ -94,13 +96,24 @@ export function healthRoutes(deps: HealthDeps, timeoutMs: number) {
     ])
     return judge(deps, ...parts)
   }
-  return newRouter().openapi(getHealth, async (c) => {
-    // One check at a time: a crowd of probes must not queue up behind a database that hangs.
-    underWay ??= check().finally(() => {
+  // One check at a time: a crowd of probes must not queue up behind a database that hangs.
+  return () =>
+    (underWay ??= check().finally(() => {
       underWay = undefined
-    })
-    const health = await underWay
-    if (health.status !== 'down') return c.json(health, 200)
-    return c.json(health, 503, { 'retry-after': '2' })
-  })
+    }))
 }
+
+type Api = { readonly checkHealth: ReturnType<typeof openHealthCheck> }
+
+export const healthRoutes = routes({
+  checkHealth: resource<Api>('server').get('/health', {
+    summary: 'Is the server able to work?',
+    role: null,
+    answers: { 200: ['It is.', healthView], 503: ['It is not; the parts say why.', healthView] },
+    async handle({ deps, c }) {
+      const health = await deps.checkHealth()
+      if (health.status === 'down') return c.json(health, 503, { 'retry-after': '2' })
+      return c.json(health, 200)
+    },
+  }),
+})

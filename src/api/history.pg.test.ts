@@ -4,7 +4,6 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import type { Hono } from 'hono'
 import { archiveHistory } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import { openDb } from '#store'
@@ -15,8 +14,7 @@ import { accepted, TRACE } from '#test/tenant'
 import type { Api } from './api.ts'
 import { auditRoutes } from './audit-routes.ts'
 import { commandRoutes } from './command-routes.ts'
-import { commandStoryRoutes } from './command-story-routes.ts'
-import type { ApiEnv } from './request-context.ts'
+import { openPageCursors } from './page-cursor.ts'
 
 type Archived = readonly { readonly file: string; readonly sha256: string; readonly archived_at: string }[]
 
@@ -33,12 +31,8 @@ describe('the API after the history was archived', () => {
   before(async () => {
     api = await openTestApi({ defaultWorkspace: 'main' })
     room = openRoomOn(api.world, api.ours)
-    // The router's exact type says nothing more here and is too deep for the compiler to add up.
-    const routes: Hono<ApiEnv>[] = [
-      commandRoutes(api.deps, room.world),
-      commandStoryRoutes(api.deps, room.world),
-      auditRoutes(api.deps, room.world),
-    ]
+    const [deps, cursors] = [{ ...api.deps, commands: room.world }, openPageCursors(api.deps.cursorKey)]
+    const routes = [commandRoutes.mount(deps, cursors), auditRoutes.mount(deps, cursors)]
     app = api.with({ extraRoutes: (router) => routes.forEach((each) => void router.route('/', each)) })
     folder = await mkdtemp(join(tmpdir(), 'concord-history-'))
     id = await room.submit({ subject: 'old', steps: ['connector.hotel.book_a'] })

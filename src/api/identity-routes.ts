@@ -1,133 +1,286 @@
-/** Who am I, which workspaces may I enter, and which keys exist: the routes of the identity room. */
-import { createRoute, z } from '@hono/zod-openapi'
-import { idField, pageFields, pageView } from '#contract'
+/** Who am I, which workspaces may I enter, which keys exist; and the people of an organisation: who is in, what they may do, how they leave. */
+import { z } from '@hono/zod-openapi'
+import { idField, pageView, parsedField, parseSlug } from '#contract'
+import { countArchiveFiles, listAudit, toEventView } from '#domains/commands'
 import {
+  addMember,
+  addMemberBody,
   apiKeyView,
   byPrincipal,
+  changedView,
   createApiKey,
   createApiKeyBody,
   createdApiKeyView,
+  createOrgRole,
+  createOrgRoleBody,
   createWorkspace,
   createWorkspaceBody,
+  deactivateBody,
+  deactivatePerson,
   decideUnbound,
+  giveOrgRole,
+  giveOrgRoleBody,
+  inviteAgain,
+  invitedPersonView,
+  invitePerson,
+  invitePersonBody,
   listApiKeys,
+  listOrgRoles,
+  listPeople,
   listWorkspaces,
   meView,
+  orgRoleView,
+  personView,
+  reactivatePerson,
+  redeemBody,
+  redeemInvitation,
+  removeMember,
   revokeApiKey,
+  setPlatformRole,
+  setRoleBody,
+  takeOrgRole,
   toApiKeyView,
+  toInvitedPersonView,
   toMeView,
+  toOrgRoleView,
+  toPersonView,
   toWorkspaceView,
   workspaceView,
 } from '#domains/identity'
+import { accept } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
-import { openPageCursors } from './page-cursor.ts'
-import { readPage } from './read-page.ts'
-import { principalOf } from './request-context.ts'
-import { needs } from './route-access.ts'
-import { headOf } from './route-head.ts'
-import { bodyProblems, jsonAnswer, jsonBody, newRouter, problems, queryOf, refused } from './route-kit.ts'
+import { auditPageOf } from './audit-routes.ts'
+import type { BadBearers } from './bad-bearers.ts'
+import { bodyProblems } from './problem.ts'
+import { cutPage, resource, routes, shown } from './resource.ts'
 
-const reads = headOf('identity', needs('reader', 'org'))
-const administers = headOf('identity', needs('admin', 'org'))
+type Api = Pick<ApiDeps, 'db' | 'now' | 'newId' | 'randomBytes'> & { readonly badBearers: BadBearers }
 
-const getMe = createRoute({
-  ...reads('get', '/me', 'describeMe', 'Who am I, and what may I do?'),
-  request: { query: queryOf({}) },
-  responses: { 200: jsonAnswer(meView, 'You.'), ...problems(422) },
+const { list, get, post, delete: remove } = resource<Api>('identity', 'org')
+
+const user = { user_id: idField('user') }
+const workspace = { workspace: idField('workspace') }
+const nothing = z.strictObject({}).meta({ id: 'Nothing', description: 'An empty object.' })
+const showCreated = ({
+  stored,
+  key,
+}: {
+  readonly stored: Parameters<typeof toApiKeyView>[0]
+  readonly key: string
+}) => ({
+  ...toApiKeyView(stored),
+  key,
 })
 
-const getWorkspaces = createRoute({
-  ...reads('get', '/workspaces', 'listWorkspaces', 'The workspaces that you may enter, by short name'),
-  request: { query: queryOf(pageFields) },
-  responses: {
-    200: jsonAnswer(pageView(workspaceView, 'WorkspacePage'), 'A page of workspaces.'),
-    ...problems(400, 422),
-  },
+export const identityRoutes = routes({
+  describeMe: get('/me', {
+    summary: 'Who am I, and what may I do?',
+    role: 'reader',
+    answers: { 200: ['You.', meView] },
+    handle: ({ principal }) => accept(toMeView(principal)),
+  }),
+  listWorkspaces: list('/workspaces', {
+    summary: 'The workspaces that you may enter, by short name',
+    role: 'reader',
+    page: [pageView(workspaceView, 'WorkspacePage'), 'A page of workspaces.'],
+    problems: [400],
+    scope: ({ principal }) => [principal.orgId, principal.userId],
+    async read({ deps, principal }, from, limit) {
+      const rows = await listWorkspaces(deps, principal, { afterSlug: from?.[0] ?? null, limit: limit + 1 })
+      return accept(cutPage(rows, limit, toWorkspaceView, ({ slug }) => slug))
+    },
+  }),
+  createWorkspace: post('/workspaces', {
+    summary: 'Create a workspace that you own',
+    role: 'admin',
+    allow: ({ principal }) => decideUnbound(principal),
+    body: [createWorkspaceBody, 'The workspace'],
+    answers: { 201: ['The new workspace.', workspaceView] },
+    problems: [404, 409],
+    handle({ deps, principal, traceId, body: { slug, name, access_role: accessRole } }) {
+      const input = { orgId: principal.orgId, ownerUserId: principal.userId, slug, name, accessRole }
+      return shown(createWorkspace(deps, byPrincipal(principal, traceId), input), toWorkspaceView)
+    },
+  }),
+  listApiKeys: list('/keys', {
+    summary: 'The API keys of your organisation, newest first, without their secrets',
+    role: 'admin',
+    page: [pageView(apiKeyView, 'ApiKeyPage'), 'A page of keys.'],
+    problems: [400],
+    scope: ({ principal }) => [principal.orgId, principal.workspaceId],
+    async read({ deps, principal }, from, limit) {
+      const rows = await listApiKeys(deps, principal, { beforeId: from?.[0] ?? null, limit: limit + 1 })
+      return accept(cutPage(rows, limit, toApiKeyView, ({ id }) => id))
+    },
+  }),
+  createApiKey: post('/keys', {
+    summary: 'Create an API key; the answer shows it once',
+    role: 'admin',
+    body: [createApiKeyBody, 'The key'],
+    answers: { 201: ['The key with its secret.', createdApiKeyView] },
+    problems: [404],
+    handle({ deps, principal, traceId, body }) {
+      const { name, role, workspace_id: workspaceId, expires_at: expiresAt } = body
+      return shown(createApiKey(deps, principal, traceId, { name, role, workspaceId, expiresAt }), showCreated)
+    },
+  }),
+  revokeApiKey: remove('/keys/{key_id}', {
+    summary: 'Revoke an API key at once',
+    role: 'admin',
+    params: { key_id: idField('api_key') },
+    answers: { 200: ['The key, revoked.', apiKeyView] },
+    problems: [404, ...bodyProblems],
+    handle: ({ deps, principal, traceId, params }) =>
+      shown(revokeApiKey(deps, principal, traceId, params.key_id), toApiKeyView),
+  }),
+  listPeople: list('/people', {
+    summary: 'The people of your organisation, newest first',
+    role: 'admin',
+    allow: ({ principal }) => decideUnbound(principal),
+    page: [pageView(personView, 'PersonPage'), 'A page of people.'],
+    problems: [400],
+    scope: ({ principal }) => [principal.orgId],
+    async read({ deps, principal }, from, limit) {
+      const rows = await listPeople(deps, principal.orgId, { beforeId: from?.[0] ?? null, limit: limit + 1 })
+      return accept(cutPage(rows, limit, toPersonView, ({ id }) => id))
+    },
+  }),
+  invitePerson: post('/people', {
+    summary: 'Bring somebody in; the answer shows their invitation once',
+    role: 'admin',
+    body: [invitePersonBody, 'The person'],
+    answers: { 201: ['The new person.', invitedPersonView] },
+    problems: [404, 409],
+    handle: ({ deps, principal, traceId, body: { external_id: externalId, email, role } }) =>
+      shown(invitePerson(deps, principal, traceId, { externalId, email, role }), toInvitedPersonView),
+  }),
+  setPlatformRole: post('/people/{user_id}/role', {
+    summary: 'Change what somebody may do',
+    role: 'admin',
+    params: user,
+    body: [setRoleBody, 'Change what somebody may do'],
+    answers: { 200: ['The person after it.', personView] },
+    problems: [404, 409],
+    handle: ({ deps, principal, traceId, params: { user_id: userId }, body: { role } }) =>
+      shown(setPlatformRole(deps, principal, traceId, { userId, role }), toPersonView),
+  }),
+  giveOrgRole: post('/people/{user_id}/org-roles', {
+    summary: 'Give somebody an org role',
+    role: 'admin',
+    params: user,
+    body: [giveOrgRoleBody, 'Give somebody an org role'],
+    answers: { 200: ['The person after it.', changedView] },
+    problems: [404, 409],
+    handle: ({ deps, principal, traceId, params: { user_id: userId }, body: { org_role: role } }) =>
+      giveOrgRole(deps, principal, traceId, { userId, role }),
+  }),
+  takeOrgRole: remove('/people/{user_id}/org-roles/{org_role}', {
+    summary: 'Take an org role from somebody',
+    role: 'admin',
+    params: { ...user, org_role: parsedField(parseSlug).meta({ type: 'string', example: 'finance' }) },
+    answers: { 200: ['Whether they had it.', changedView] },
+    problems: [404, ...bodyProblems],
+    handle: ({ deps, principal, traceId, params: { user_id: userId, org_role: role } }) =>
+      takeOrgRole(deps, principal, traceId, { userId, role }),
+  }),
+  deactivatePerson: post('/people/{user_id}/deactivate', {
+    summary: 'End all credentials of somebody who leaves',
+    role: 'admin',
+    params: user,
+    body: [deactivateBody, 'End all credentials of somebody who leaves'],
+    answers: { 200: ['The person after it.', personView] },
+    problems: [404, 409],
+    handle: ({ deps, principal, traceId, params: { user_id: userId }, body: { reason } }) =>
+      shown(deactivatePerson(deps, principal, traceId, { userId, reason }), toPersonView),
+  }),
+  reactivatePerson: post('/people/{user_id}/reactivate', {
+    summary: 'Let somebody come back, with a new invitation',
+    role: 'admin',
+    params: user,
+    body: [nothing, 'Let somebody come back, with a new invitation'],
+    answers: { 200: ['The person after it.', invitedPersonView] },
+    problems: [404, 409],
+    handle: ({ deps, principal, traceId, params }) =>
+      shown(reactivatePerson(deps, principal, traceId, params.user_id), toInvitedPersonView),
+  }),
+  inviteAgain: post('/people/{user_id}/invite', {
+    summary: 'A new invitation for somebody; every key they have ends',
+    role: 'admin',
+    params: user,
+    body: [nothing, 'A new invitation for somebody; every key they have ends'],
+    answers: { 200: ['The person after it.', invitedPersonView] },
+    problems: [404, 409],
+    handle: ({ deps, principal, traceId, params }) =>
+      shown(inviteAgain(deps, principal, traceId, params.user_id), toInvitedPersonView),
+  }),
+  listOrgRoles: list('/org-roles', {
+    summary: 'The org roles of your organisation, by short name',
+    role: 'reader',
+    page: [pageView(orgRoleView, 'OrgRolePage'), 'A page of roles.'],
+    problems: [400],
+    scope: ({ principal }) => [principal.orgId],
+    async read({ deps, principal }, from, limit) {
+      const rows = await listOrgRoles(deps, principal.orgId, { afterSlug: from?.[0] ?? null, limit: limit + 1 })
+      return accept(cutPage(rows, limit, toOrgRoleView, ({ slug }) => slug))
+    },
+  }),
+  createOrgRole: post('/org-roles', {
+    summary: 'Create an org role',
+    role: 'admin',
+    allow: ({ principal }) => decideUnbound(principal),
+    body: [createOrgRoleBody, 'The role'],
+    answers: { 201: ['The new role.', orgRoleView] },
+    problems: [404, 409],
+    handle({ deps, principal, traceId, body }) {
+      const input = { orgId: principal.orgId, ...body }
+      return shown(createOrgRole(deps, byPrincipal(principal, traceId), input), toOrgRoleView)
+    },
+  }),
+  redeemInvitation: post('/invitations/redeem', {
+    summary: 'Exchange an invitation, once, for your first key',
+    role: null,
+    body: [redeemBody, 'The invitation'],
+    answers: { 201: ['Your key.', createdApiKeyView] },
+    async handle({ deps, c, traceId, body: { invitation } }) {
+      const tooMany = deps.badBearers.decide(c, invitation)
+      if (tooMany) return tooMany
+      const redeemed = await redeemInvitation(deps, traceId, invitation)
+      if (!redeemed.ok) deps.badBearers.note(c, invitation, false)
+      return shown(redeemed, showCreated)
+    },
+  }),
+  addMember: post('/workspaces/{workspace}/members', {
+    summary: 'Let somebody enter a workspace: they get its access role',
+    role: 'admin',
+    params: workspace,
+    body: [addMemberBody, 'The person'],
+    answers: { 200: ['Whether they were out.', changedView] },
+    problems: [404, 409],
+    handle: ({ deps, principal, traceId, params: { workspace: workspaceId }, body: { user_id: userId } }) =>
+      addMember(deps, principal, traceId, { workspaceId, userId }),
+  }),
+  removeMember: remove('/workspaces/{workspace}/members/{user_id}', {
+    summary: 'Let somebody enter a workspace no more: they lose its access role',
+    role: 'admin',
+    params: { ...workspace, ...user },
+    answers: { 200: ['Whether they were in.', changedView] },
+    problems: [404, 409, ...bodyProblems],
+    handle: ({ deps, principal, traceId, params: { workspace: workspaceId, user_id: userId } }) =>
+      removeMember(deps, principal, traceId, { workspaceId, userId }),
+  }),
+  listOrgAudit: resource<Api>('audit', 'org').list('/org/audit', {
+    summary: 'People, roles and unbound keys of your organisation: who changed what, newest first',
+    role: 'admin',
+    allow: ({ principal }) => decideUnbound(principal),
+    query: { event_type: z.string().max(100).optional().meta({ example: 'api_key_created' }) },
+    page: [auditPageOf('OrgAuditPage'), 'A page of the audit.'],
+    problems: [400],
+    scope: ({ principal, query }) => [principal.orgId, query.event_type ?? null],
+    async read({ deps: { db }, principal, query: { event_type: eventType } }, from, limit) {
+      // The facts of a whole organisation stand under its own id, which no workspace has.
+      const rows = await listAudit(db, principal.orgId, { eventType, beforeSeq: from?.[0] ?? null, limit: limit + 1 })
+      const page = cutPage(rows, limit, toEventView, ({ seq }) => seq)
+      return accept({ ...page, archived_files: await countArchiveFiles(db, principal.orgId) })
+    },
+  }),
 })
-
-const postWorkspace = createRoute({
-  ...administers('post', '/workspaces', 'createWorkspace', 'Create a workspace that you own'),
-  request: { query: queryOf({}), body: jsonBody(createWorkspaceBody, 'The workspace') },
-  responses: { 201: jsonAnswer(workspaceView, 'The new workspace.'), ...problems(404, 409, ...bodyProblems) },
-})
-
-const getKeys = createRoute({
-  ...administers(
-    'get',
-    '/keys',
-    'listApiKeys',
-    'The API keys of your organisation, newest first, without their secrets',
-  ),
-  request: { query: queryOf(pageFields) },
-  responses: { 200: jsonAnswer(pageView(apiKeyView, 'ApiKeyPage'), 'A page of keys.'), ...problems(400, 422) },
-})
-
-const postKey = createRoute({
-  ...administers('post', '/keys', 'createApiKey', 'Create an API key; the answer shows it once'),
-  request: { query: queryOf({}), body: jsonBody(createApiKeyBody, 'The key') },
-  responses: { 201: jsonAnswer(createdApiKeyView, 'The key with its secret.'), ...problems(404, ...bodyProblems) },
-})
-
-const deleteKey = createRoute({
-  ...administers('delete', '/keys/{key_id}', 'revokeApiKey', 'Revoke an API key at once'),
-  request: {
-    query: queryOf({}),
-    params: z.object({ key_id: idField('api_key') }),
-  },
-  responses: { 200: jsonAnswer(apiKeyView, 'The key, revoked.'), ...problems(404, ...bodyProblems) },
-})
-
-export function identityRoutes(deps: ApiDeps) {
-  const cursors = openPageCursors(deps.cursorKey)
-  return newRouter()
-    .openapi(getMe, (c) => c.json(toMeView(principalOf(c)), 200))
-    .openapi(getWorkspaces, async (c) => {
-      const principal = principalOf(c)
-      const page = await readPage(cursors, c.req.valid('query'), {
-        scope: ['listWorkspaces', principal.orgId, principal.userId],
-        read: (afterSlug, limit) => listWorkspaces(deps, principal, { afterSlug, limit }),
-        view: toWorkspaceView,
-        position: ({ slug }) => slug,
-      })
-      return page.ok ? c.json(page.value, 200) : refused(c, page)
-    })
-    .openapi(postWorkspace, async (c) => {
-      const principal = principalOf(c)
-      const unbound = decideUnbound(principal)
-      if (!unbound.ok) return refused(c, unbound)
-      const { slug, name, access_role } = c.req.valid('json')
-      const created = await createWorkspace(deps, byPrincipal(principal, c.get('ids').traceId), {
-        orgId: principal.orgId,
-        ownerUserId: principal.userId,
-        slug,
-        name,
-        accessRole: access_role,
-      })
-      return created.ok ? c.json(toWorkspaceView(created.value), 201) : refused(c, created)
-    })
-    .openapi(getKeys, async (c) => {
-      const principal = principalOf(c)
-      const page = await readPage(cursors, c.req.valid('query'), {
-        scope: ['listApiKeys', principal.orgId, principal.workspaceId],
-        read: (beforeId, limit) => listApiKeys(deps, principal, { beforeId, limit }),
-        view: toApiKeyView,
-        position: ({ id }) => id,
-      })
-      return page.ok ? c.json(page.value, 200) : refused(c, page)
-    })
-    .openapi(postKey, async (c) => {
-      const body = c.req.valid('json')
-      const created = await createApiKey(deps, principalOf(c), c.get('ids').traceId, {
-        name: body.name,
-        role: body.role,
-        workspaceId: body.workspace_id,
-        expiresAt: body.expires_at,
-      })
-      if (!created.ok) return refused(c, created)
-      return c.json({ ...toApiKeyView(created.value.stored), key: created.value.key }, 201)
-    })
-    .openapi(deleteKey, async (c) => {
-      const revoked = await revokeApiKey(deps, principalOf(c), c.get('ids').traceId, c.req.valid('param').key_id)
-      return revoked.ok ? c.json(toApiKeyView(revoked.value), 200) : refused(c, revoked)
-    })
-}

@@ -1,5 +1,5 @@
 /** The door of the API room. */
-export { type Api, createApi } from './api.ts'
+export { type Api, createApi, describeAllRoutes } from './api.ts'
 export {
   type Answered,
   type ApiDeps,

@@ -63,7 +63,7 @@ describe('the layers of safety', () => {
     assert.equal(codeOf(await door.propose({ subject: 's' }, books, accountant.key)), '202 allow')
   })
 
-  test('[SEC-01] approval: what leaves the house waits for the owner of the data, and only for that person', async () => {
+  test('[SEC-01] approval: what leaves the organisation waits for the owner of the data, and only for that person', async () => {
     const before = calls()
     const { body } = await door.propose(OUTSIDE)
     const resolve = (key: string) =>

@@ -1,101 +1,297 @@
-/** Remember, look up and show: what is handed out is on record, and what is proposed becomes a governed command. */
-import { createRoute, z } from '@hono/zod-openapi'
-import { idField, pageFields } from '#contract'
-import { actingFor, type CommandDeps, proposeMemory } from '#domains/commands'
+/**
+ * Memory: look up, propose, decide what waits, agree and take back, forget and hold. What is handed out is on record, and what is
+ * proposed becomes a governed command.
+ */
+import { z } from '@hono/zod-openapi'
+import { idField, pageFields, pageView } from '#contract'
+import type { ApprovalDeps } from '#domains/approvals'
+import { actingFor, type CommandDeps, decideCandidate, proposeMemory, requestForget } from '#domains/commands'
 import {
+  type Act,
+  candidateDetailView,
+  candidateStatus,
+  candidateView,
+  consentListView,
+  consentView,
+  decideCandidateBody,
+  decideConsent,
+  erasureView,
+  forgetBody,
+  forgetPreviewView,
+  getCandidate,
+  getConsent,
+  getErasure,
+  grantConsent,
+  grantConsentBody,
+  holdListView,
+  holdView,
+  listCandidates,
+  listConsents,
+  listHolds,
+  type MemoryDeps,
   memoryListView,
   memoryType,
   memoryView,
-  type MemoryDeps,
+  type PersonReading,
+  placeHold,
+  placeHoldBody,
+  previewForget,
+  previewForgetBody,
   proposedView,
   proposeMemoryBody,
   readMemory,
+  releaseHold,
+  revokeConsent,
   searchMemory,
   subjectField,
   toCandidateView,
+  toConsentView,
+  toErasureView,
+  toForgetPreviewView,
+  toHoldView,
   toMemoryView,
 } from '#domains/memory'
 import type { JsonObject } from '#kernel/json-value'
-import { readerOf } from './memory-reader.ts'
-import { principalOf, workspaceOf } from './request-context.ts'
-import { needs } from './route-access.ts'
-import { headOf } from './route-head.ts'
-import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
+import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
+import { accept } from '#kernel/refusal'
+import { type Call, resource, routes, shown } from './resource.ts'
 
-const reads = headOf('memory', needs('reader'))
-const writes = headOf('memory', needs('writer'))
+type Api = { readonly memory: MemoryDeps; readonly commands: CommandDeps; readonly approvals: ApprovalDeps }
+
+const { list, get, post } = resource<Api>('memory')
 
 const label = (example: string, description: string) =>
   z.string().min(1).max(200).optional().meta({ example, description })
+const candidate = { memory_candidate_id: idField('memory_candidate') }
 
-const getMemory = createRoute({
-  ...reads(
-    'get',
-    '/memory',
-    'searchMemory',
-    'What is remembered: by subject, task type, connector or text; the read is recorded',
-  ),
-  request: {
-    query: queryOf({
+type Asked = Pick<Call<Api>, 'deps' | 'principal' | 'workspaceId' | 'traceId'>
+
+/** Administrators and data owners look after everybody's memory. */
+function readerOf({ principal: { userId, role, orgRoles }, traceId }: Asked): PersonReading {
+  const seesAll = role === 'admin' || orgRoles.includes('data-owner')
+  return { kind: 'person', actor: `user:${userId}`, userId, seesAll, traceId }
+}
+
+/** Undefined sees everything. */
+function viewerOf(call: Asked): string | undefined {
+  const { seesAll, userId } = readerOf(call)
+  return seesAll ? undefined : userId
+}
+
+function actOf({ deps, principal: { userId, role }, traceId }: Asked): Act {
+  return { actor: `user:${userId}`, actorKind: role === 'admin' ? 'operator' : 'user', traceId, at: deps.memory.now() }
+}
+
+function showCandidate(call: Asked, candidateId: string) {
+  const ref = { workspaceId: call.workspaceId, candidateId, viewer: viewerOf(call) }
+  return shown(getCandidate(call.deps.memory.db, ref), (found) => ({
+    ...toCandidateView(found.candidate),
+    consents: found.consents.map(toConsentView),
+  }))
+}
+
+/** The yes or no of a person about a candidate. */
+const decide = (verb: 'approve' | 'reject', decision: 'approved' | 'rejected', summary: string) =>
+  post(`/memory/candidates/{memory_candidate_id}/${verb}`, {
+    summary,
+    role: 'writer',
+    params: candidate,
+    body: [decideCandidateBody, 'The reason'],
+    answers: { 200: ['The candidate.', candidateDetailView] },
+    problems: [404, 409],
+    async handle(call) {
+      const { workspaceId, traceId } = call
+      const candidateId = call.params.memory_candidate_id
+      // Of what is another person's own matter nobody else learns that it is there, nor how it stands.
+      const known = await showCandidate(call, candidateId)
+      if (!known.ok) return known
+      const input = { workspaceId, candidateId, reason: call.body.reason, traceId, decision }
+      const decided = await decideCandidate(call.deps.approvals, call.principal, input)
+      return decided.ok ? showCandidate(call, candidateId) : decided
+    },
+  })
+
+export const memoryRoutes = routes({
+  searchMemory: get('/memory', {
+    summary: 'What is remembered: by subject, task type, connector or text; the read is recorded',
+    role: 'reader',
+    query: {
       limit: pageFields.limit,
       subject: subjectField().optional(),
       memory_type: memoryType.optional(),
       task_type: label('book_trip', 'Only what helps with this kind of task.'),
       connector: label('hotel_booking', 'Only what helps with this connector.'),
       q: z.string().min(1).max(1_000).optional().meta({ example: 'quiet room', description: 'Words to find.' }),
-    }),
-  },
-  responses: { 200: jsonAnswer(memoryListView, 'What was found.'), ...problems(400, 404, 422) },
+    },
+    answers: { 200: ['What was found.', memoryListView] },
+    problems: [400, 404],
+    handle(call) {
+      const { subject, memory_type, task_type: taskType, connector, q: text, limit = PAGE_LIMIT_DEFAULT } = call.query
+      const memoryTypes = memory_type === undefined ? undefined : [memory_type]
+      const asked = { workspaceId: call.workspaceId, subject, memoryTypes, taskType, connector, text, limit }
+      return shown(searchMemory(call.deps.memory, readerOf(call), asked), (items) => ({
+        items: items.map(toMemoryView),
+      }))
+    },
+  }),
+  readMemory: get('/memory/records/{memory_id}', {
+    summary: 'One memory, in whatever state; the read is recorded',
+    role: 'reader',
+    params: { memory_id: idField('memory') },
+    answers: { 200: ['The memory.', memoryView] },
+    problems: [400, 404],
+    handle: (call) =>
+      shown(
+        readMemory(call.deps.memory, readerOf(call), {
+          workspaceId: call.workspaceId,
+          memoryId: call.params.memory_id,
+        }),
+        toMemoryView,
+      ),
+  }),
+  proposeMemory: post('/memory', {
+    summary: 'Propose something to remember: written at once, put to a person, or refused',
+    role: 'writer',
+    body: [proposeMemoryBody, 'What to remember'],
+    answers: { 202: ['The candidate.', proposedView] },
+    problems: [404, 409],
+    handle({ deps, principal, workspaceId, traceId, requestId, body }) {
+      const { subject, content, idempotency_key: idempotencyKey, ...rest } = body
+      // The guard in front of every body has let nothing through but JSON.
+      const memory = { ...rest, ...subject, content: content as JsonObject }
+      const input = { workspaceId, memory, idempotencyKey, requestId }
+      const proposed = proposeMemory(deps.commands, deps.memory, actingFor(principal, traceId), input)
+      return shown(proposed, ({ candidate: made, isNew }) => ({ ...toCandidateView(made), is_new: isNew }))
+    },
+  }),
+  listMemoryCandidates: list('/memory/candidates', {
+    summary: 'What was proposed for memory, newest first',
+    role: 'reader',
+    query: { status: candidateStatus.optional() },
+    page: [pageView(candidateView, 'MemoryCandidatePage'), 'A page.'],
+    problems: [400, 404],
+    scope: (call) => [call.workspaceId, viewerOf(call) ?? null, call.query.status ?? null],
+    async read(call, after, limit) {
+      const status = call.query.status === undefined ? undefined : [call.query.status]
+      const asked = { workspaceId: call.workspaceId, status, viewer: viewerOf(call), after, limit }
+      const { items, next } = await listCandidates(call.deps.memory.db, asked)
+      return accept({ items: items.map(toCandidateView), next })
+    },
+  }),
+  getMemoryCandidate: get('/memory/candidates/{memory_candidate_id}', {
+    summary: 'One candidate with what its subject agreed to',
+    role: 'reader',
+    params: candidate,
+    answers: { 200: ['The candidate.', candidateDetailView] },
+    problems: [400, 404],
+    handle: (call) => showCandidate(call, call.params.memory_candidate_id),
+  }),
+  approveMemoryCandidate: decide('approve', 'approved', 'Say yes: the same as in the inbox'),
+  rejectMemoryCandidate: decide('reject', 'rejected', 'Say no: the same as in the inbox'),
+  listMemoryConsents: get('/memory/consents', {
+    summary: 'Who agreed to what, standing or taken back; those of other users are for administrators and data owners',
+    role: 'reader',
+    query: { limit: pageFields.limit, subject: subjectField().optional() },
+    answers: { 200: ['Consents.', consentListView] },
+    problems: [400, 404],
+    async handle(call) {
+      const { subject, limit = PAGE_LIMIT_DEFAULT } = call.query
+      const asked = { workspaceId: call.workspaceId, subject, viewer: viewerOf(call), limit }
+      return accept({ items: (await listConsents(call.deps.memory.db, asked)).map(toConsentView) })
+    },
+  }),
+  grantMemoryConsent: post('/memory/consents', {
+    summary: 'Agree that something of a kind may be remembered about a subject',
+    role: 'writer',
+    body: [grantConsentBody, 'What is agreed to'],
+    answers: { 201: ['The consent.', consentView] },
+    problems: [404, 409],
+    handle(call) {
+      const { subject, ...to } = call.body
+      const allowed = decideConsent(call.principal, subject)
+      if (!allowed.ok) return allowed
+      const input = { workspaceId: call.workspaceId, ...subject, ...to }
+      return shown(grantConsent(call.deps.memory, actOf(call), input), toConsentView)
+    },
+  }),
+  revokeMemoryConsent: post('/memory/consents/{memory_consent_id}/revoke', {
+    summary: 'Take a consent back; what is remembered stays until it is forgotten',
+    role: 'writer',
+    params: { memory_consent_id: idField('memory_consent') },
+    answers: { 200: ['The consent.', consentView] },
+    problems: [400, 404, 409],
+    async handle(call) {
+      const { workspaceId } = call
+      const consentId = call.params.memory_consent_id
+      const known = await getConsent(call.deps.memory.db, workspaceId, consentId)
+      if (!known.ok) return known
+      const allowed = decideConsent(call.principal, known.value)
+      if (!allowed.ok) return allowed
+      return shown(revokeConsent(call.deps.memory, actOf(call), { workspaceId, consentId }), toConsentView)
+    },
+  }),
+  previewForget: post('/memory/forget/preview', {
+    summary: 'Everything that forgetting a subject would erase, without what it says; nothing is changed',
+    role: 'writer',
+    body: [previewForgetBody, 'Whom it would be about'],
+    answers: { 200: ['What is known.', forgetPreviewView] },
+    problems: [404],
+    handle: async ({ deps, workspaceId, body: { subject } }) =>
+      accept(toForgetPreviewView(subject, await previewForget(deps.memory, workspaceId, subject))),
+  }),
+  requestForget: post('/memory/forget', {
+    summary: 'Ask to erase everything about a subject; it happens after an approval',
+    role: 'writer',
+    body: [forgetBody, 'Whom to forget'],
+    answers: { 202: ['The request.', erasureView] },
+    problems: [404, 409],
+    handle({ deps, principal, workspaceId, traceId, requestId, body }) {
+      const { subject, idempotency_key: idempotencyKey } = body
+      const input = { workspaceId, subject, idempotencyKey, requestId }
+      const asked = requestForget(deps.commands, deps.memory, actingFor(principal, traceId), input)
+      return shown(asked, ({ erasure }) => toErasureView(erasure))
+    },
+  }),
+  getMemoryErasure: get('/memory/erasures/{memory_erasure_id}', {
+    summary: 'A request to forget, and its certificate once it was carried out',
+    role: 'reader',
+    params: { memory_erasure_id: idField('memory_erasure') },
+    answers: { 200: ['The erasure.', erasureView] },
+    problems: [400, 404],
+    handle: ({ deps, workspaceId, params: { memory_erasure_id: erasureId } }) =>
+      shown(getErasure(deps.memory.db, { workspaceId, erasureId }), toErasureView),
+  }),
+  listMemoryHolds: get('/memory/holds', {
+    summary: 'The holds on a subject, standing or released',
+    role: 'reader',
+    query: { subject: subjectField() },
+    answers: { 200: ['Holds.', holdListView] },
+    problems: [400, 404],
+    handle: async ({ deps, workspaceId, query: { subject } }) =>
+      accept({ items: (await listHolds(deps.memory.db, workspaceId, subject)).map(toHoldView) }),
+  }),
+  placeMemoryHold: post('/memory/holds', {
+    summary: 'Keep what is known about a subject, whoever asks to forget it',
+    role: 'admin',
+    body: [placeHoldBody, 'What must be kept'],
+    answers: { 201: ['The hold.', holdView] },
+    problems: [404],
+    handle: (call) =>
+      shown(placeHold(call.deps.memory, actOf(call), { workspaceId: call.workspaceId, ...call.body }), toHoldView),
+  }),
+  releaseMemoryHold: post('/memory/holds/{memory_hold_id}/release', {
+    summary: 'End a hold',
+    role: 'admin',
+    params: { memory_hold_id: idField('memory_hold') },
+    answers: { 200: ['The hold.', holdView] },
+    problems: [400, 404],
+    handle: (call) =>
+      shown(
+        releaseHold(call.deps.memory, actOf(call), {
+          workspaceId: call.workspaceId,
+          holdId: call.params.memory_hold_id,
+        }),
+        toHoldView,
+      ),
+  }),
 })
-
-const getOneMemory = createRoute({
-  ...reads('get', '/memory/records/{memory_id}', 'readMemory', 'One memory, in whatever state; the read is recorded'),
-  request: { query: queryOf({}), params: z.object({ memory_id: idField('memory') }) },
-  responses: { 200: jsonAnswer(memoryView, 'The memory.'), ...problems(400, 404, 422) },
-})
-
-const postMemory = createRoute({
-  ...writes(
-    'post',
-    '/memory',
-    'proposeMemory',
-    'Propose something to remember: written at once, put to a person, or refused',
-  ),
-  request: { query: queryOf({}), body: jsonBody(proposeMemoryBody, 'What to remember') },
-  responses: { 202: jsonAnswer(proposedView, 'The candidate.'), ...problems(404, 409, ...bodyProblems) },
-})
-
-export function memoryRoutes(commands: CommandDeps, memory: MemoryDeps) {
-  return newRouter()
-    .openapi(getMemory, async (c) => {
-      const { subject, memory_type, task_type, connector, q, limit } = c.req.valid('query')
-      const found = await searchMemory(memory, readerOf(c), {
-        workspaceId: workspaceOf(c).id,
-        subject,
-        memoryTypes: memory_type === undefined ? undefined : [memory_type],
-        taskType: task_type,
-        connector,
-        text: q,
-        limit: limitOf({ limit }),
-      })
-      return found.ok ? c.json({ items: found.value.map(toMemoryView) }, 200) : refused(c, found)
-    })
-    .openapi(getOneMemory, async (c) => {
-      const ref = { workspaceId: workspaceOf(c).id, memoryId: c.req.valid('param').memory_id }
-      const found = await readMemory(memory, readerOf(c), ref)
-      return found.ok ? c.json(toMemoryView(found.value), 200) : refused(c, found)
-    })
-    .openapi(postMemory, async (c) => {
-      const { subject, content, idempotency_key, ...rest } = c.req.valid('json')
-      const { requestId, traceId } = c.get('ids')
-      const proposed = await proposeMemory(commands, memory, actingFor(principalOf(c), traceId), {
-        workspaceId: workspaceOf(c).id,
-        // The guard in front of every body has let nothing through but JSON.
-        memory: { ...rest, ...subject, content: content as JsonObject },
-        idempotencyKey: idempotency_key,
-        requestId,
-      })
-      if (!proposed.ok) return refused(c, proposed)
-      return c.json({ ...toCandidateView(proposed.value.candidate), is_new: proposed.value.isNew }, 202)
-    })
-}

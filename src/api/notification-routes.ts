@@ -1,6 +1,6 @@
 /** The inbox in the app: what was sent to whoever asks, and that they have read it. Everybody reaches their own alone. */
-import { createRoute, z } from '@hono/zod-openapi'
-import { idField, pageFields, pageView } from '#contract'
+import { z } from '@hono/zod-openapi'
+import { idField, pageView } from '#contract'
 import {
   type Inbox,
   listNotifications,
@@ -9,88 +9,80 @@ import {
   readNotification,
   toNotificationView,
 } from '#domains/connectors'
+import type { Principal } from '#domains/identity'
+import { decodeId, encodeId } from '#kernel/ids'
+import { accept } from '#kernel/refusal'
+import { isUuid } from '#kernel/uuid'
 import type { ApiDeps } from './api-deps.ts'
-import { openPageCursors } from './page-cursor.ts'
-import { readPage } from './read-page.ts'
-import { type ApiContext, principalOf, workspaceOf } from './request-context.ts'
-import { needs } from './route-access.ts'
-import { recipientNames } from './recipient-names.ts'
-import { headOf } from './route-head.ts'
-import { bodyProblems, jsonAnswer, newRouter, problems, queryOf, refused } from './route-kit.ts'
+import { bodyProblems } from './problem.ts'
+import { type Call, cutPage, resource, routes, shown } from './resource.ts'
 
-const reads = headOf('connectors', needs('reader'))
+type Api = Pick<ApiDeps, 'db' | 'now'>
 
-const getNotifications = createRoute({
-  ...reads('get', '/notifications', 'listNotifications', 'What was sent to you in the app, newest first'),
-  request: {
-    query: queryOf({
-      ...pageFields,
+const { list, post } = resource<Api>('connectors')
+
+export const notificationRoutes = routes({
+  listNotifications: list('/notifications', {
+    summary: 'What was sent to you in the app, newest first',
+    role: 'reader',
+    query: {
       unread: z
         .enum(['true', 'false'])
         .optional()
         .meta({ example: 'true', description: 'Only what you have not read.' }),
-    }),
-  },
-  responses: {
-    200: jsonAnswer(pageView(notificationView, 'NotificationPage'), 'A page of messages.'),
-    ...problems(400, 422),
-  },
-})
-
-const postRead = createRoute({
-  ...reads(
-    'post',
-    '/notifications/{notification_id}/read',
-    'readNotification',
-    'Say that you have read a message; once is enough, and the first time stands',
-  ),
-  request: {
-    query: queryOf({}),
-    params: z.object({ notification_id: idField('connector_invocation') }),
-  },
-  responses: { 200: jsonAnswer(notificationView, 'The message.'), ...problems(404, ...bodyProblems) },
-})
-
-const postReadAll = createRoute({
-  ...reads(
-    'post',
-    '/notifications/read',
-    'readAllNotifications',
-    'Say that you have read everything that was sent to you here',
-  ),
-  request: { query: queryOf({}) },
-  responses: {
-    200: jsonAnswer(
-      z.object({ marked: z.int().meta({ example: 3 }) }).meta({ id: 'NotificationsRead' }),
-      'How many you had not read before.',
-    ),
-    ...problems(...bodyProblems),
-  },
+    },
+    page: [pageView(notificationView, 'NotificationPage'), 'A page of messages.'],
+    problems: [400],
+    scope: ({ workspaceId, principal, query }) => [workspaceId, principal.userId, String(query.unread === 'true')],
+    async read(call, from, limit) {
+      const asked = { limit: limit + 1, onlyUnread: call.query.unread === 'true', before: from?.[0] ?? null }
+      const rows = await listNotifications(call.deps.db, inboxOf(call), asked)
+      return accept(cutPage(rows, limit, toNotificationView, ({ connector_invocation_id }) => connector_invocation_id))
+    },
+  }),
+  readAllNotifications: post('/notifications/read', {
+    summary: 'Say that you have read everything that was sent to you here',
+    role: 'reader',
+    answers: {
+      200: [
+        'How many you had not read before.',
+        z.object({ marked: z.int().meta({ example: 3 }) }).meta({ id: 'NotificationsRead' }),
+      ],
+    },
+    problems: bodyProblems,
+    handle: async (call) =>
+      accept({ marked: await readAllNotifications(call.deps.db, inboxOf(call), call.deps.now()) }),
+  }),
+  readNotification: post('/notifications/{notification_id}/read', {
+    summary: 'Say that you have read a message; once is enough, and the first time stands',
+    role: 'reader',
+    params: { notification_id: idField('connector_invocation') },
+    answers: { 200: ['The message.', notificationView] },
+    problems: [404, ...bodyProblems],
+    handle: (call) =>
+      shown(
+        readNotification(call.deps.db, inboxOf(call), call.params.notification_id, call.deps.now()),
+        toNotificationView,
+      ),
+  }),
 })
 
 /** A message is sent to a name; these are the names of whoever asks. */
-function inboxOf(c: ApiContext): Inbox {
-  const principal = principalOf(c)
-  return { workspaceId: workspaceOf(c).id, userId: principal.userId, recipients: recipientNames(principal) }
+function inboxOf({ workspaceId, principal }: Pick<Call<Api>, 'workspaceId' | 'principal'>): Inbox {
+  return { workspaceId, userId: principal.userId, recipients: recipientNames(principal) }
 }
 
-export function notificationRoutes({ db, now, cursorKey }: Pick<ApiDeps, 'db' | 'now' | 'cursorKey'>) {
-  const cursors = openPageCursors(cursorKey)
-  return newRouter()
-    .openapi(getNotifications, async (c) => {
-      const query = c.req.valid('query')
-      const [inbox, onlyUnread] = [inboxOf(c), query.unread === 'true']
-      const page = await readPage(cursors, query, {
-        scope: ['listNotifications', inbox.workspaceId, inbox.userId, String(onlyUnread)],
-        read: (before, limit) => listNotifications(db, inbox, { limit, onlyUnread, before }),
-        view: toNotificationView,
-        position: ({ connector_invocation_id }) => connector_invocation_id,
-      })
-      return page.ok ? c.json(page.value, 200) : refused(c, page)
-    })
-    .openapi(postReadAll, async (c) => c.json({ marked: await readAllNotifications(db, inboxOf(c), now()) }, 200))
-    .openapi(postRead, async (c) => {
-      const read = await readNotification(db, inboxOf(c), c.req.valid('param').notification_id, now())
-      return read.ok ? c.json(toNotificationView(read.value), 200) : refused(c, read)
-    })
+/** The names under which messages in the app reach somebody: their id in both forms, their name, their address. */
+export function recipientNames({
+  userId,
+  externalId,
+  email,
+}: Pick<Principal, 'userId' | 'externalId' | 'email'>): string[] {
+  // Names are given by administrators: one in the form of an id is that person's alone, whoever else was called so.
+  const given = [externalId, ...(email === null ? [] : [email])].filter((name) => !isIdOfPerson(name))
+  return [`user:${userId}`, encodeId('user', userId), ...given]
+}
+
+function isIdOfPerson(name: string): boolean {
+  return decodeId('user', name).ok || (name.startsWith('user:') && isUuid(name.slice('user:'.length)))
 }

@@ -1,7 +1,7 @@
 /** Turns a refusal into the one error form of the API: RFC 9457 problem details with a stable code and both request ids. */
-import { kindOf } from '#refusals'
+import { z } from '@hono/zod-openapi'
 import type { Refusal, RefusalKind } from '#kernel/refusal'
-import { hintOf } from '#refusals'
+import { hintOf, kindOf } from '#refusals'
 
 type Standing = { readonly status: number; readonly title: string }
 
@@ -96,3 +96,56 @@ export function problemResponse(refusal: Refusal, ids: RequestIds, errors?: read
     headers: problemHeaders(refusal),
   })
 }
+
+const problemShape = z
+  .object({
+    type: z.string().meta({ example: 'urn:concord:problem:workspace_unknown' }),
+    title: z.string().meta({ example: 'Not found' }),
+    status: z.int().meta({ example: 404 }),
+    detail: z.string().meta({ example: 'There is no such workspace.', description: 'What was wrong.' }),
+    code: z.string().meta({ example: 'workspace_unknown', description: 'Stable; switch on this.' }),
+    path: z.string().optional().meta({ example: 'payload.items[2].price', description: 'Where.' }),
+    hint: z.string().meta({ example: 'GET /workspaces lists yours.', description: 'What to do next.' }),
+    facts: z.record(z.string(), z.unknown()).optional().meta({ description: 'The same for machines.' }),
+    errors: z
+      .array(z.object({ code: z.string(), detail: z.string(), path: z.string().optional(), hint: z.string() }))
+      .optional()
+      .meta({ description: 'All findings, when there is more than one.' }),
+    trace_id: z.string().meta({ example: 'trace_4bf92f3577b34da6a3ce929d0e0e4736' }),
+    request_id: z.string().meta({ example: 'req_0b7c3d5e9f1a4c2d8e6f7a8b9c0d1e2f' }),
+  })
+  .meta({ id: 'Problem', description: 'Every answer that is not a success (RFC 9457).' })
+
+const PROBLEMS = {
+  400: 'The request makes no sense as it was sent.',
+  401: 'The credential is missing or not valid.',
+  403: 'The credential may not do this.',
+  404: 'There is no such thing, or not for you.',
+  408: 'The request did not arrive in time.',
+  409: 'Not possible in the present state.',
+  410: 'It was there, and lies in the archive now.',
+  413: 'The body is too large.',
+  415: 'The body is not JSON in UTF-8.',
+  416: 'The part that was asked for is not in it.',
+  422: 'A value is not allowed.',
+  429: 'Too many requests; Retry-After says when.',
+  503: 'The database does not answer; Retry-After says when to ask again.',
+} as const
+export type ProblemStatus = keyof typeof PROBLEMS
+
+const problem = (status: ProblemStatus) => ({
+  description: PROBLEMS[status],
+  content: { 'application/problem+json': { schema: problemShape } },
+})
+
+/** The problems that a route may answer with: those named, and those that every route behind a credential has. */
+export function problems<const S extends ProblemStatus>(...statuses: readonly S[]) {
+  const all = [...new Set<ProblemStatus>([...statuses, 401, 403, 429, 503])].sort((one, other) => one - other)
+  return Object.fromEntries(all.map((status) => [status, problem(status)])) as Record<
+    S | 401 | 403 | 429 | 503,
+    ReturnType<typeof problem>
+  >
+}
+
+/** What a body can do wrong before its fields are looked at. */
+export const bodyProblems = [400, 408, 413, 415, 422] as const

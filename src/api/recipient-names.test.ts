@@ -1,7 +1,7 @@
 /** Whose messages somebody reads. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { recipientNames } from './recipient-names.ts'
+import { recipientNames } from './notification-routes.ts'
 
 const ANA = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405171'
 const BOB = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405172'

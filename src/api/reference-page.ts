@@ -1,7 +1,39 @@
 /** Renders the API description as one self-contained page: no font, no request to anywhere, and one script that only hides rows. */
 import { createHash } from 'node:crypto'
 import type { OpenApiDocument } from './openapi.ts'
-import { FILTER_SCRIPT } from './reference-filter.ts'
+
+/**
+ * The script of the reference: hides what does not have all the words that were typed, and opens what an anchor names. It reads
+ * and hides elements, writes no markup and asks nobody; the page is whole without it, which is why the box appears only with it.
+ */
+const FILTER_SCRIPT = `(() => {
+const box = document.getElementById('find'), none = document.getElementById('none');
+const entries = [...document.querySelectorAll('[data-entry]')].map((element) => ({ element, text: element.textContent.toLowerCase() }));
+const parts = [...document.querySelectorAll('[data-part]')];
+const filter = () => {
+  const words = box.value.toLowerCase().split(' ').filter(Boolean);
+  let count = 0;
+  for (const { element, text } of entries) {
+    const fits = words.every((word) => text.includes(word));
+    element.hidden = !fits;
+    if (fits) count += 1;
+  }
+  for (const part of parts) part.hidden = words.length > 0 && !part.querySelector('[data-entry]:not([hidden])');
+  none.hidden = count > 0;
+};
+const reveal = () => {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  if (!target) return;
+  if (target.closest('[hidden]')) { box.value = ''; filter(); }
+  if (target.tagName === 'DETAILS') target.open = true;
+  target.scrollIntoView();
+};
+box.closest('.find').hidden = false;
+box.addEventListener('input', filter);
+addEventListener('hashchange', reveal);
+filter();
+if (location.hash) reveal();
+})()`
 
 const STYLE = `:root{color-scheme:light dark;--line:light-dark(#d8d8d4,#3a3a38);--soft:light-dark(#f6f6f3,#232321);--link:light-dark(#0b57a4,#8ec5ff)}
 body{font:16px/1.55 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:light-dark(#1c1c1a,#ecece8);background:light-dark(#fff,#181817)}

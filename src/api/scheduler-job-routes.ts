@@ -1,48 +1,70 @@
-/** The jobs of this machine over HTTP: added, looked at, reordered, cancelled, done again. */
-import { createRoute, z } from '@hono/zod-openapi'
+/** The scheduler of this machine over HTTP: how it is, its jobs (added, looked at, reordered, cancelled, done again) and their groups. */
+import { z } from '@hono/zod-openapi'
 import { idField, pageView } from '#contract'
 import {
   cancelJob,
   changeJob,
   changeJobBody,
-  type JobReport,
+  groupView,
   jobFilters,
+  type JobReport,
   jobReportView,
   jobView,
+  listGroups,
   listJobs,
   listQueue,
   placeJob,
   placeJobBody,
+  readGroup,
   readJob,
+  readPlans,
   readRetryChain,
   requestStop,
+  reservationView,
   retryJob,
   type Scheduler,
-  type StoredJob,
-  submitJob,
+  selfCheckView,
+  submitGroup,
+  submitGroupBody,
   type SubmitJob,
+  submitJob,
   submitJobBody,
+  submittedGroupView,
+  toGroupView,
   toJobReportView,
   toJobView,
+  toReservationView,
+  toSelfCheckView,
+  toSubmittedGroupView,
 } from '#domains/scheduler'
 import { accept, type Decision } from '#kernel/refusal'
-import { openPageCursors } from './page-cursor.ts'
-import { needs } from './route-access.ts'
-import { headOf } from './route-head.ts'
-import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
+import { bodyProblems } from './problem.ts'
+import { routes, shown } from './resource.ts'
 import {
-  bodyOf,
-  closePage,
+  fullPage,
+  get,
   jobParam,
+  list,
   mayRun,
-  openPage,
-  type SchedulerRouteDeps,
-  schedulerPage,
+  patch,
+  post,
+  requireScheduler,
+  type SchedulerApi,
+  sent,
   withScheduler,
 } from './scheduler-api.ts'
 
-const reads = headOf('scheduler', needs('reader', 'org'))
-const writes = headOf('scheduler', needs('writer', 'org'))
+const statusView = z
+  .object({
+    running: z.boolean(),
+    stopped_because: z.string().nullable(),
+    workers: z.int(),
+    ready: z.int().meta({ description: 'Jobs that may start.' }),
+    held: z.int().meta({ description: 'Jobs that wait for a time, a turn or a direct start.' }),
+    in_flight: z.int(),
+    reservation: reservationView.nullable().meta({ description: 'While there is one, the queue starts nothing.' }),
+  })
+  .meta({ id: 'SchedulerStatus' })
 
 const jobPage = pageView(jobView, 'SchedulerJobPage')
 const chainView = jobReportView
@@ -52,153 +74,192 @@ const cancelledView = jobReportView
   .extend({ ending: z.boolean().meta({ description: 'It runs; the scheduler was asked to end it.' }) })
   .meta({ id: 'SchedulerCancelledJob' })
 
-const postJob = createRoute({
-  ...writes(
-    'post',
-    '/scheduler/jobs',
-    'submitSchedulerJob',
-    'Put a job at the end of its priority',
-    'A type whose jobs name their own command needs an administrator.',
-  ),
-  request: { query: queryOf({}), body: jsonBody(submitJobBody, 'The job') },
-  responses: { 201: jsonAnswer(jobView, 'The queued job.'), ...problems(404, 409, ...bodyProblems) },
+export const schedulerStatusRoutes = routes({
+  describeScheduler: get('/scheduler', {
+    summary: 'How the scheduler of this server is',
+    role: 'reader',
+    answers: { 200: ['How it is.', statusView] },
+    problems: [404],
+    handle: (call) => withScheduler(call, describe),
+  }),
+  checkScheduler: get('/scheduler/check', {
+    summary: 'Ask the file every question whose answer must be empty',
+    role: 'admin',
+    answers: { 200: ['What was found.', selfCheckView] },
+    problems: [404, 409],
+    handle(call) {
+      const api = requireScheduler(call)
+      return api.ok ? shown(api.value.check(), toSelfCheckView) : api
+    },
+  }),
 })
 
-const getJobs = createRoute({
-  ...reads('get', '/scheduler/jobs', 'listSchedulerJobs', 'Jobs, newest first'),
-  request: {
-    query: queryOf({
-      ...schedulerPage,
+export const schedulerJobRoutes = routes({
+  submitSchedulerJob: post('/scheduler/jobs', {
+    summary: 'Put a job at the end of its priority',
+    description: 'A type whose jobs name their own command needs an administrator.',
+    role: 'writer',
+    body: [submitJobBody, 'The job'],
+    answers: { 201: ['The queued job.', jobView] },
+    problems: [404, 409],
+    async handle(call) {
+      const body = await sent<SubmitJob>(call)
+      const done = withScheduler(call, (scheduler) => {
+        const allowed = mayRun(call, scheduler, [call.body])
+        return allowed.ok ? submitJob(scheduler, body) : allowed
+      })
+      return shown(done, toJobView)
+    },
+  }),
+  listSchedulerJobs: list('/scheduler/jobs', {
+    summary: 'Jobs, newest first',
+    role: 'reader',
+    allow: requireScheduler,
+    query: {
       state: z.enum(jobFilters).optional().meta({ example: 'finished' }),
       job_type: z.string().optional().meta({ example: 'report' }),
       group_id: idField('job_group').optional(),
       schedule_id: idField('schedule').optional(),
-    }),
-  },
-  responses: { 200: jsonAnswer(jobPage, 'A page of jobs.'), ...problems(400, 404, 422) },
-})
-
-const getQueue = createRoute({
-  ...reads('get', '/scheduler/queue', 'listSchedulerQueue', 'What waits, in the order of dispatch'),
-  request: { query: queryOf(schedulerPage) },
-  responses: { 200: jsonAnswer(jobPage, 'A page of the queue.'), ...problems(400, 404, 409, 422) },
-})
-
-const getJob = createRoute({
-  ...reads('get', '/scheduler/jobs/{job_id}', 'readSchedulerJob', 'One job, its run, and the chain of its retries'),
-  request: { query: queryOf({}), params: jobParam },
-  responses: { 200: jsonAnswer(chainView, 'The job.'), ...problems(400, 404, 422) },
-})
-
-const patchJob = createRoute({
-  ...writes(
-    'patch',
-    '/scheduler/jobs/{job_id}',
-    'changeSchedulerJob',
-    'Change the params or the priority of a job that waits',
-  ),
-  request: { query: queryOf({}), params: jobParam, body: jsonBody(changeJobBody, 'What changes') },
-  responses: { 200: jsonAnswer(jobView, 'The job.'), ...problems(404, 409, ...bodyProblems) },
-})
-
-const postMove = createRoute({
-  ...writes('post', '/scheduler/jobs/{job_id}/move', 'placeSchedulerJob', 'Change the place of a job that waits'),
-  request: { query: queryOf({}), params: jobParam, body: jsonBody(placeJobBody, 'Where to') },
-  responses: { 200: jsonAnswer(jobView, 'The job in its new place.'), ...problems(404, 409, ...bodyProblems) },
-})
-
-const postCancel = createRoute({
-  ...writes(
-    'post',
-    '/scheduler/jobs/{job_id}/cancel',
-    'cancelSchedulerJob',
-    'Take a job out of the queue, or end it if it runs; it is not repeated',
-  ),
-  request: { query: queryOf({}), params: jobParam },
-  responses: { 200: jsonAnswer(cancelledView, 'The job.'), ...problems(404, 409, ...bodyProblems) },
-})
-
-const postRetry = createRoute({
-  ...writes(
-    'post',
-    '/scheduler/jobs/{job_id}/retry',
-    'retrySchedulerJob',
-    'Do a failed, skipped or cancelled job once more, as a new job',
-  ),
-  request: { query: queryOf({}), params: jobParam },
-  responses: { 201: jsonAnswer(jobView, 'The new job.'), ...problems(404, 409, ...bodyProblems) },
-})
-
-export function schedulerJobRoutes(deps: SchedulerRouteDeps) {
-  const cursors = openPageCursors(deps.cursorKey)
-  return newRouter()
-    .openapi(postJob, async (c) => {
-      const body = await bodyOf<SubmitJob>(c)
-      const done = withScheduler(c, deps, (scheduler) => {
-        const allowed = mayRun(c, scheduler, [c.req.valid('json')])
-        return allowed.ok ? submitJob(scheduler, body) : allowed
-      })
-      return done.ok ? c.json(toJobView(done.value), 201) : refused(c, done)
-    })
-    .openapi(getJobs, (c) => {
-      const query = c.req.valid('query')
-      const { state, job_type: jobType, group_id: groupId, schedule_id: scheduleId } = query
-      const scope = ['listSchedulerJobs', state ?? null, jobType ?? null, groupId ?? null, scheduleId ?? null]
-      const limit = limitOf(query)
-      const done = withScheduler(c, deps, (scheduler) => {
-        const before = openPage(cursors, scope, query.cursor)
-        if (!before.ok) return before
-        const wanted = { state, jobType, groupId, scheduleId, before: before.value }
-        const given = Object.entries(wanted).filter(([, value]) => value !== undefined)
-        return listJobs(scheduler, { ...Object.fromEntries(given), limit })
-      })
-      const seal = (job: StoredJob) => cursors.seal(scope, [job.job_id])
-      return done.ok ? c.json(closePage(done.value, limit, { view: toJobView, seal }), 200) : refused(c, done)
-    })
-    .openapi(getQueue, (c) => {
-      const query = c.req.valid('query')
-      const scope = ['listSchedulerQueue']
-      const limit = limitOf(query)
-      const done = withScheduler(c, deps, (scheduler) => {
-        const after = openPage(cursors, scope, query.cursor)
-        if (!after.ok) return after
-        return listQueue(scheduler, { limit, ...(after.value === undefined ? {} : { after: after.value }) })
-      })
-      const seal = (job: StoredJob) => cursors.seal(scope, [job.job_id])
-      return done.ok ? c.json(closePage(done.value.jobs, limit, { view: toJobView, seal }), 200) : refused(c, done)
-    })
-    .openapi(getJob, (c) => {
-      const { job_id } = c.req.valid('param')
-      const done = withScheduler(c, deps, (scheduler) => readWithChain(scheduler, job_id))
-      return done.ok ? c.json(done.value, 200) : refused(c, done)
-    })
-    .openapi(patchJob, async (c) => {
-      const body = await bodyOf<z.input<typeof changeJobBody>>(c)
-      const { job_id } = c.req.valid('param')
-      const done = withScheduler(c, deps, (scheduler) => {
+    },
+    page: [jobPage, 'A page of jobs.'],
+    problems: [400, 404],
+    scope: ({ query: { state = null, job_type = null, group_id = null, schedule_id = null } }) => [
+      state,
+      job_type,
+      group_id,
+      schedule_id,
+    ],
+    read(call, from, limit) {
+      const { state, job_type: jobType, group_id: groupId, schedule_id: scheduleId } = call.query
+      const wanted = Object.entries({ state, jobType, groupId, scheduleId, before: from?.[0] })
+      const given = Object.fromEntries(wanted.filter(([, value]) => value !== undefined))
+      const done = withScheduler(call, (scheduler) => listJobs(scheduler, { ...given, limit }))
+      return shown(done, (jobs) => fullPage(jobs, limit, toJobView, ({ job_id }) => job_id))
+    },
+  }),
+  listSchedulerQueue: list('/scheduler/queue', {
+    summary: 'What waits, in the order of dispatch',
+    role: 'reader',
+    allow: requireScheduler,
+    page: [jobPage, 'A page of the queue.'],
+    problems: [400, 404, 409],
+    scope: () => [],
+    read(call, from, limit) {
+      const after = from?.[0] === undefined ? {} : { after: from[0] }
+      const done = withScheduler(call, (scheduler) => listQueue(scheduler, { limit, ...after }))
+      return shown(done, ({ jobs }) => fullPage(jobs, limit, toJobView, ({ job_id }) => job_id))
+    },
+  }),
+  readSchedulerJob: get('/scheduler/jobs/{job_id}', {
+    summary: 'One job, its run, and the chain of its retries',
+    role: 'reader',
+    params: jobParam,
+    answers: { 200: ['The job.', chainView] },
+    problems: [400, 404],
+    handle: (call) => withScheduler(call, (scheduler) => readWithChain(scheduler, call.params.job_id)),
+  }),
+  changeSchedulerJob: patch('/scheduler/jobs/{job_id}', {
+    summary: 'Change the params or the priority of a job that waits',
+    role: 'writer',
+    params: jobParam,
+    body: [changeJobBody, 'What changes'],
+    answers: { 200: ['The job.', jobView] },
+    problems: [404, 409],
+    async handle(call) {
+      const body = await sent<z.input<typeof changeJobBody>>(call)
+      const { job_id } = call.params
+      const done = withScheduler(call, (scheduler) => {
         const found = body.params === undefined ? undefined : readJob(scheduler, job_id)
         if (found && !found.ok) return found
-        const allowed = mayRun(c, scheduler, found ? [{ job_type: found.value.job.job_type }] : [])
+        const allowed = mayRun(call, scheduler, found ? [{ job_type: found.value.job.job_type }] : [])
         return allowed.ok ? changeJob(scheduler, job_id, body) : allowed
       })
-      return done.ok ? c.json(toJobView(done.value), 200) : refused(c, done)
-    })
-    .openapi(postMove, async (c) => {
-      const body = await bodyOf<z.input<typeof placeJobBody>>(c)
-      const done = withScheduler(c, deps, (scheduler) => placeJob(scheduler, c.req.valid('param').job_id, body))
-      return done.ok ? c.json(toJobView(done.value), 200) : refused(c, done)
-    })
-    .openapi(postCancel, (c) => {
-      const done = withScheduler(c, deps, (scheduler) => endJob(scheduler, c.req.valid('param').job_id))
-      if (!done.ok) return refused(c, done)
-      const { ending, ...report } = done.value
-      return c.json({ ...toJobReportView(report), ending }, 200)
-    })
-    .openapi(postRetry, (c) => {
-      const done = withScheduler(c, deps, (scheduler) => retryJob(scheduler, c.req.valid('param').job_id))
-      return done.ok ? c.json(toJobView(done.value), 201) : refused(c, done)
-    })
-}
+      return shown(done, toJobView)
+    },
+  }),
+  placeSchedulerJob: post('/scheduler/jobs/{job_id}/move', {
+    summary: 'Change the place of a job that waits',
+    role: 'writer',
+    params: jobParam,
+    body: [placeJobBody, 'Where to'],
+    answers: { 200: ['The job in its new place.', jobView] },
+    problems: [404, 409],
+    async handle(call) {
+      const body = await sent<z.input<typeof placeJobBody>>(call)
+      return shown(
+        withScheduler(call, (scheduler) => placeJob(scheduler, call.params.job_id, body)),
+        toJobView,
+      )
+    },
+  }),
+  cancelSchedulerJob: post('/scheduler/jobs/{job_id}/cancel', {
+    summary: 'Take a job out of the queue, or end it if it runs; it is not repeated',
+    role: 'writer',
+    params: jobParam,
+    answers: { 200: ['The job.', cancelledView] },
+    problems: [404, 409, ...bodyProblems],
+    handle: (call) =>
+      shown(
+        withScheduler(call, (scheduler) => endJob(scheduler, call.params.job_id)),
+        ({ ending, ...report }) => ({ ...toJobReportView(report), ending }),
+      ),
+  }),
+  retrySchedulerJob: post('/scheduler/jobs/{job_id}/retry', {
+    summary: 'Do a failed, skipped or cancelled job once more, as a new job',
+    role: 'writer',
+    params: jobParam,
+    answers: { 201: ['The new job.', jobView] },
+    problems: [404, 409, ...bodyProblems],
+    handle: (call) =>
+      shown(
+        withScheduler(call, (scheduler) => retryJob(scheduler, call.params.job_id)),
+        toJobView,
+      ),
+  }),
+})
+
+export const schedulerGroupRoutes = routes({
+  listSchedulerGroups: list('/scheduler/groups', {
+    summary: 'Groups of jobs, newest first',
+    role: 'reader',
+    allow: requireScheduler,
+    page: [pageView(groupView, 'SchedulerGroupPage'), 'A page.'],
+    problems: [400, 404],
+    scope: () => [],
+    read(call, from, limit) {
+      const before = from?.[0] === undefined ? {} : { before: from[0] }
+      const done = withScheduler(call, (scheduler) => listGroups(scheduler, { limit, ...before }))
+      return shown(done, (groups) => fullPage(groups, limit, toGroupView, ({ group }) => group.group_id))
+    },
+  }),
+  submitSchedulerGroup: post('/scheduler/groups', {
+    summary: 'Queue several jobs that belong together: all or none',
+    role: 'writer',
+    body: [submitGroupBody, 'The group'],
+    answers: { 201: ['The group and its jobs.', submittedGroupView] },
+    problems: [404],
+    async handle(call) {
+      const body = await sent<z.input<typeof submitGroupBody>>(call)
+      const done = withScheduler(call, (scheduler) => {
+        const allowed = mayRun(call, scheduler, call.body.jobs)
+        return allowed.ok ? submitGroup(scheduler, body) : allowed
+      })
+      return shown(done, toSubmittedGroupView)
+    },
+  }),
+  readSchedulerGroup: get('/scheduler/groups/{group_id}', {
+    summary: 'One group, its status and how far its members are',
+    role: 'reader',
+    params: { group_id: idField('job_group') },
+    answers: { 200: ['The group.', groupView] },
+    problems: [400, 404],
+    handle: (call) =>
+      shown(
+        withScheduler(call, (scheduler) => readGroup(scheduler, call.params.group_id)),
+        toGroupView,
+      ),
+  }),
+})
 
 function readWithChain(scheduler: Scheduler, jobId: string): Decision<z.infer<typeof chainView>> {
   const report = readJob(scheduler, jobId)
@@ -215,4 +276,24 @@ function endJob(scheduler: Scheduler, jobId: string): Decision<JobReport & { rea
   if (!asked.ok) return asked
   const report = readJob(scheduler, jobId)
   return report.ok ? accept({ ...report.value, ending: true }) : report
+}
+
+function describe(scheduler: Scheduler, api: SchedulerApi): Decision<z.infer<typeof statusView>> {
+  const queue = listQueue(scheduler, { limit: 1 })
+  if (!queue.ok) return queue
+  const running = listJobs(scheduler, { state: 'running', limit: 500 })
+  if (!running.ok) return running
+  const plans = readPlans(scheduler)
+  if (!plans.ok) return plans
+  const { reservation } = plans.value
+  const stopped = api.stopped()
+  return accept({
+    running: stopped === undefined,
+    stopped_because: stopped ?? null,
+    workers: scheduler.settings.workers,
+    ready: queue.value.ready,
+    held: queue.value.held,
+    in_flight: running.value.length,
+    reservation: reservation && toReservationView(reservation),
+  })
 }

@@ -1,6 +1,6 @@
 /** Reservations and direct executions over HTTP: the one slot beside the queue. */
-import { createRoute, type z } from '@hono/zod-openapi'
-import { pageView, parsedField } from '#contract'
+import type { z } from '@hono/zod-openapi'
+import { idField, pageView, parsedField } from '#contract'
 import {
   askForDirect,
   directJobBody,
@@ -10,40 +10,28 @@ import {
   renewReservation,
   reservationView,
   reserveBody,
-  type StoredReservation,
   toJobView,
   toReservationView,
   waitForReservation,
 } from '#domains/scheduler'
 import { parseDuration } from '#kernel/duration'
 import { type Decision, refuse } from '#kernel/refusal'
-import { openPageCursors } from './page-cursor.ts'
-import { type ApiContext, principalOf } from './request-context.ts'
-import { needs } from './route-access.ts'
-import { headOf } from './route-head.ts'
-import { bodyProblems, jsonAnswer, jsonBody, limitOf, newRouter, problems, queryOf, refused } from './route-kit.ts'
+import { bodyProblems } from './problem.ts'
+import { type Call, routes, shown } from './resource.ts'
 import {
-  bodyOf,
-  closePage,
-  requireScheduler,
+  fullPage,
+  list,
   mayRun,
-  openPage,
-  reservationParam,
+  post,
+  requireScheduler,
   type SchedulerRouteDeps,
-  schedulerPage,
+  sent,
   withScheduler,
 } from './scheduler-api.ts'
-
-const reads = headOf('scheduler', needs('reader', 'org'))
-const writes = headOf('scheduler', needs('writer', 'org'))
-
-const query = queryOf({})
 
 const WAIT_MAX_MS = 60_000
 /** How long a direct execution waits for the job in flight when its caller does not say. */
 const START_WAIT_MS = 10_000
-/** Each asks the file twenty times a second; who comes on top of these is answered at once. */
-const WAITERS_MAX = 20
 
 function parseWait(text: string): Decision<number> {
   const duration = parseDuration(text)
@@ -59,133 +47,100 @@ const reserveRequest = reserveBody.extend({ wait: waitField }).meta({ id: 'Reser
 const renewRequest = reserveBody.pick({ expires_in: true }).meta({ id: 'RenewSchedulerReservation' })
 const directRequest = directJobBody.extend({ wait: waitField }).meta({ id: 'RunSchedulerJobDirectly' })
 
-const getReservations = createRoute({
-  ...reads(
-    'get',
-    '/scheduler/reservations',
-    'listSchedulerReservations',
-    'Reservations of the slot for direct executions, newest first',
-  ),
-  request: { query: queryOf(schedulerPage) },
-  responses: {
-    200: jsonAnswer(pageView(reservationView, 'SchedulerReservationPage'), 'A page.'),
-    ...problems(400, 404, 422),
-  },
-})
-const postReservation = createRoute({
-  ...writes(
-    'post',
-    '/scheduler/reservations',
-    'reserveSchedulerSlot',
-    'Keep the queue from starting anything until you release it or time passes',
-  ),
-  request: { query, body: jsonBody(reserveRequest, 'Who, and for how long') },
-  responses: { 201: jsonAnswer(reservationView, 'Yours.'), ...problems(404, 409, ...bodyProblems) },
-})
-const postRenew = createRoute({
-  ...writes(
-    'post',
-    '/scheduler/reservations/{reservation_id}/renew',
-    'renewSchedulerReservation',
-    'Keep a reservation for longer; it is never made shorter',
-  ),
-  request: { query, params: reservationParam, body: jsonBody(renewRequest, 'For how long, or nothing') },
-  responses: { 200: jsonAnswer(reservationView, 'The reservation.'), ...problems(404, 409, ...bodyProblems) },
-})
-const postRelease = createRoute({
-  ...writes(
-    'post',
-    '/scheduler/reservations/{reservation_id}/release',
-    'releaseSchedulerReservation',
-    'Let the queue go on',
-  ),
-  request: { query, params: reservationParam },
-  responses: { 200: jsonAnswer(reservationView, 'The reservation.'), ...problems(404, 409, ...bodyProblems) },
-})
-const postDirect = createRoute({
-  ...writes(
-    'post',
-    '/scheduler/direct_runs',
-    'runSchedulerJobDirectly',
-    'Run one job now, before everything that waits',
-    'It starts when nothing else is in flight; GET the job, or follow its log, to see how it goes. What does not get its slot ' +
-      'within `wait` (10s unless said otherwise) is cancelled.',
-  ),
-  request: { query, body: jsonBody(directRequest, 'The work') },
-  responses: { 202: jsonAnswer(jobView, 'Accepted; the queue waits for it.'), ...problems(404, 409, ...bodyProblems) },
-})
+const reservation = { reservation_id: idField('reservation') }
 
 /** Nobody waits for a caller that has gone, nor when the server goes. */
-function leavingOf(c: ApiContext, { closing }: SchedulerRouteDeps): AbortSignal {
-  return closing ? AbortSignal.any([c.req.raw.signal, closing]) : c.req.raw.signal
+function leavingOf({ deps: { closing }, signal }: Pick<Call<SchedulerRouteDeps>, 'deps' | 'signal'>): AbortSignal {
+  return closing ? AbortSignal.any([signal, closing]) : signal
 }
 
-export function schedulerSlotRoutes(deps: SchedulerRouteDeps) {
-  const cursors = openPageCursors(deps.cursorKey)
-  let waiters = 0
-  async function waiting<T>(waitMs: number | undefined, work: (timeoutMs: number) => Promise<T>): Promise<T> {
-    const isRoom = waiters < WAITERS_MAX
-    waiters += 1
-    try {
-      return await work(isRoom ? (waitMs ?? 0) : 0)
-    } finally {
-      waiters -= 1
-    }
-  }
-  return newRouter()
-    .openapi(getReservations, (c) => {
-      const { cursor, ...page } = c.req.valid('query')
-      const scope = ['listSchedulerReservations']
-      const limit = limitOf(page)
-      const done = withScheduler(c, deps, (scheduler) => {
-        const before = openPage(cursors, scope, cursor)
-        if (!before.ok) return before
-        return readReservations(scheduler, { limit, ...(before.value === undefined ? {} : { before: before.value }) })
-      })
-      const seal = (row: StoredReservation) => cursors.seal(scope, [row.reservation_id])
-      return done.ok ? c.json(closePage(done.value, limit, { view: toReservationView, seal }), 200) : refused(c, done)
-    })
-    .openapi(postReservation, async (c) => {
-      const { wait: _, ...body } = await bodyOf<z.input<typeof reserveRequest>>(c)
-      const face = requireScheduler(c, deps)
-      if (!face.ok) return refused(c, face)
-      const { scheduler, wait } = face.value
-      const stop = leavingOf(c, deps)
-      const sleep = (ms: number) => wait(ms, stop)
-      const done = await waiting(c.req.valid('json').wait, (timeoutMs) =>
-        waitForReservation(scheduler, body, { timeoutMs, sleep, stop }),
+export const schedulerSlotRoutes = routes({
+  listSchedulerReservations: list('/scheduler/reservations', {
+    summary: 'Reservations of the slot for direct executions, newest first',
+    role: 'reader',
+    allow: requireScheduler,
+    page: [pageView(reservationView, 'SchedulerReservationPage'), 'A page.'],
+    problems: [400, 404],
+    scope: () => [],
+    read(call, from, limit) {
+      const before = from?.[0] === undefined ? {} : { before: from[0] }
+      const done = withScheduler(call, (scheduler) => readReservations(scheduler, { limit, ...before }))
+      return shown(done, (rows) => fullPage(rows, limit, toReservationView, ({ reservation_id }) => reservation_id))
+    },
+  }),
+  reserveSchedulerSlot: post('/scheduler/reservations', {
+    summary: 'Keep the queue from starting anything until you release it or time passes',
+    role: 'writer',
+    body: [reserveRequest, 'Who, and for how long'],
+    answers: { 201: ['Yours.', reservationView] },
+    problems: [404, 409],
+    async handle(call) {
+      const { wait: _, ...body } = await sent<z.input<typeof reserveRequest>>(call)
+      const api = requireScheduler(call)
+      if (!api.ok) return api
+      const stop = leavingOf(call)
+      const sleep = (ms: number) => api.value.wait(ms, stop)
+      const done = call.deps.waiters(call.body.wait, (timeoutMs) =>
+        waitForReservation(api.value.scheduler, body, { timeoutMs, sleep, stop }),
       )
-      return done.ok ? c.json(toReservationView(done.value), 201) : refused(c, done)
-    })
-    .openapi(postRenew, (c) => {
-      const { reservation_id } = c.req.valid('param')
-      const { expires_in } = c.req.valid('json')
-      const done = withScheduler(c, deps, (scheduler) => renewReservation(scheduler, reservation_id, expires_in))
-      return done.ok ? c.json(toReservationView(done.value), 200) : refused(c, done)
-    })
-    .openapi(postRelease, (c) => {
-      const done = withScheduler(c, deps, (scheduler) =>
-        releaseReservation(scheduler, c.req.valid('param').reservation_id),
-      )
-      return done.ok ? c.json(toReservationView(done.value), 200) : refused(c, done)
-    })
-    .openapi(postDirect, async (c) => {
-      const { wait: _, ...body } = await bodyOf<z.input<typeof directRequest>>(c)
-      const wanted = c.req.valid('json')
-      const face = requireScheduler(c, deps)
-      if (!face.ok) return refused(c, face)
-      const { scheduler, wait, follow } = face.value
-      const allowed = mayRun(c, scheduler, [wanted])
-      if (!allowed.ok) return refused(c, allowed)
-      const stop = leavingOf(c, deps)
+      return shown(done, toReservationView)
+    },
+  }),
+  renewSchedulerReservation: post('/scheduler/reservations/{reservation_id}/renew', {
+    summary: 'Keep a reservation for longer; it is never made shorter',
+    role: 'writer',
+    params: reservation,
+    body: [renewRequest, 'For how long, or nothing'],
+    answers: { 200: ['The reservation.', reservationView] },
+    problems: [404, 409],
+    handle: (call) =>
+      shown(
+        withScheduler(call, (scheduler) =>
+          renewReservation(scheduler, call.params.reservation_id, call.body.expires_in),
+        ),
+        toReservationView,
+      ),
+  }),
+  releaseSchedulerReservation: post('/scheduler/reservations/{reservation_id}/release', {
+    summary: 'Let the queue go on',
+    role: 'writer',
+    params: reservation,
+    answers: { 200: ['The reservation.', reservationView] },
+    problems: [404, 409, ...bodyProblems],
+    handle: (call) =>
+      shown(
+        withScheduler(call, (scheduler) => releaseReservation(scheduler, call.params.reservation_id)),
+        toReservationView,
+      ),
+  }),
+  runSchedulerJobDirectly: post('/scheduler/direct_runs', {
+    summary: 'Run one job now, before everything that waits',
+    description:
+      'It starts when nothing else is in flight; GET the job, or follow its log, to see how it goes. What does not get its slot ' +
+      'within `wait` (10s unless said otherwise) is cancelled.',
+    role: 'writer',
+    body: [directRequest, 'The work'],
+    answers: { 202: ['Accepted; the queue waits for it.', jobView] },
+    problems: [404, 409],
+    async handle(call) {
+      const { wait: _, ...body } = await sent<z.input<typeof directRequest>>(call)
+      const wanted = call.body
+      const api = requireScheduler(call)
+      if (!api.ok) return api
+      const { scheduler, wait, follow } = api.value
+      const allowed = mayRun(call, scheduler, [wanted])
+      if (!allowed.ok) return allowed
+      const stop = leavingOf(call)
       const startByMs = scheduler.deps.now().getTime() + (wanted.wait ?? START_WAIT_MS)
-      const reservedBy = `user ${principalOf(c).userId}`
+      const reservedBy = `user ${call.principal.userId}`
       const sleep = (ms: number) => wait(ms, stop)
-      const asked = await waiting(wanted.wait, (timeoutMs) =>
+      const asked = call.deps.waiters(wanted.wait, (timeoutMs) =>
         askForDirect(scheduler, body, { reservedBy, timeoutMs, sleep, stop }),
       )
-      if (!asked.ok) return refused(c, asked)
-      follow(asked.value, startByMs)
-      return c.json(toJobView(asked.value.job), 202)
-    })
-}
+      return shown(asked, (direct) => {
+        follow(direct, startByMs)
+        return toJobView(direct.job)
+      })
+    },
+  }),
+})

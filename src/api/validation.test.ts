@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from '@hono/zod-openapi'
 import { idField } from '#contract'
-import { namesAt } from './schema-names.ts'
-import { explainIssues } from './validation.ts'
+import { explainIssues, namesAt } from './validation.ts'
 
 const item = z.strictObject({ price: z.number().max(10), currency: z.enum(['EUR', 'USD']) })
 const shape = z.strictObject({

@@ -7,7 +7,6 @@ import { quote, type Refusal, refuse } from '#kernel/refusal'
 import { hintOf } from '#refusals'
 import { kindOf } from '#refusals'
 import type { ProblemDetail } from './problem.ts'
-import { namesAt } from './schema-names.ts'
 
 type Issue = z.core.$ZodIssue
 
@@ -136,4 +135,37 @@ function valueAt(input: unknown, steps: readonly JsonStep[]): unknown {
     value = (value as Record<JsonStep, unknown>)[step]
   }
   return value
+}
+
+/** The part of zod's definition that is walked; zod's own types for it are wider than what is needed. */
+type ZodPart = {
+  readonly type: string
+  readonly shape?: Readonly<Record<string, unknown>>
+  readonly innerType?: unknown
+  readonly element?: unknown
+  readonly valueType?: unknown
+  readonly in?: unknown
+  readonly options?: readonly unknown[]
+}
+
+function definitionOf(schema: unknown): ZodPart | undefined {
+  return (schema as { _zod?: { def?: ZodPart } } | undefined)?._zod?.def
+}
+
+/** Wrappers such as optional, nullable, default and pipe stand for what they wrap; a union stands for all its options. */
+function unwrap(schema: unknown): ZodPart[] {
+  const definition = definitionOf(schema)
+  if (!definition) return []
+  if (definition.options) return definition.options.flatMap(unwrap)
+  const inner = definition.innerType ?? definition.in
+  return inner === undefined ? [definition] : unwrap(inner)
+}
+
+/** Which field names a zod schema knows at a place inside it; used only to suggest a name, so doubt means none. */
+export function namesAt(schema: unknown, steps: readonly JsonStep[]): readonly string[] {
+  let here = unwrap(schema)
+  for (const step of steps) {
+    here = here.flatMap((definition) => unwrap(definition.shape?.[step] ?? definition.element ?? definition.valueType))
+  }
+  return [...new Set(here.flatMap((definition) => Object.keys(definition.shape ?? {})))]
 }

@@ -5,7 +5,7 @@ import { refuse } from '#kernel/refusal'
 import { defaultLimits } from './api-deps.ts'
 import { readBody } from './read-body.ts'
 import { answerProblem } from './request-context.ts'
-import { newRouter } from './route-kit.ts'
+import { newRouter } from './resource.ts'
 
 /** For `publicPaths`: the signature takes the place of a credential. */
 export const webhookPath = '/webhooks/:source'

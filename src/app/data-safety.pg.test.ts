@@ -1,5 +1,5 @@
 /**
- * Data safety before anything leaves the house or is kept, for what agents propose: the five places, on the path as a process opens it,
+ * Data safety before anything leaves the organisation or is kept, for what agents propose: the five places, on the path as a process opens it,
  * with real servers on the other side that count what reaches them.
  */
 import assert from 'node:assert/strict'
@@ -21,19 +21,19 @@ describe('data safety', () => {
   const outside = { destination: 'external:partner' }
   const personal = { note: 'Hello.', customer: 'Ada Lovelace' }
 
-  /** The same four questions for each way out of the house; `path` is where its calls arrive. */
+  /** The same four questions for each way out of the organisation; `path` is where its calls arrive. */
   async function checkWayOut(toolName: string, path: string): Promise<void> {
     const arrived = () => house.api.requests.filter(({ url }) => url === path).length
     const before = arrived()
     const denied = await house.ask(toolName, { ...personal, ...outside })
     assert.deepEqual([denied.decision, await house.restOf(denied)], ['deny', 'failed'])
-    assert.deepEqual(denied.reasons, ['Data of the class pii does not leave the house.'])
+    assert.deepEqual(denied.reasons, ['Data of the class pii does not leave the organisation.'])
     const asked = await house.ask(toolName, { note: 'Hello.', ...outside })
     assert.deepEqual([asked.decision, await house.restOf(asked)], ['require_approval', 'waiting_for_approval'])
     const lied = await house.ask(toolName, { ...personal, destination: 'internal' })
     assert.deepEqual([lied.decision, await house.restOf(lied)], ['require_approval', 'waiting_for_approval'])
     assert.deepEqual(lied.reasons, ['An agent would hand data of the class pii to another system.'])
-    assert.equal(arrived(), before, 'nothing has left the house')
+    assert.equal(arrived(), before, 'nothing has left the organisation')
     const inside = await house.ask(toolName, { note: 'Hello.', destination: 'internal' })
     assert.deepEqual([inside.decision, await house.restOf(inside)], ['allow', 'succeeded'])
     assert.equal(arrived(), before + 1, 'and the way is open for what may go')

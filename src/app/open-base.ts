@@ -42,12 +42,13 @@ const ENGINE_ROLE = 'concord_engine'
 const POOL_MIN = 2
 
 function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, 'artifacts'> {
-  const { notifyUrl: url, notifySecret = '', queues, environmentName } = config
+  const { notifyUrl: url, notifySecret = '', queues, environmentName, engine } = config
   const secret = Buffer.from(notifySecret)
   return {
     defaultWorkspace: config.workspace ?? config.defaultWorkspace,
     queues,
     environmentName,
+    engine,
     schedulesMax: config.schedulesMax,
     channels: url === undefined ? [] : [webhookChannel({ url, secret, fetch, now })],
   }

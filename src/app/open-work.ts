@@ -7,9 +7,11 @@ import {
   type NoticeChannel,
   type Notify,
   openApprovalDrive,
+  openApprovalTypes,
 } from '#domains/approvals'
 import { archiveArtifacts, type ArtifactDeps, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
 import {
+  approvalTypesOf,
   artifactFacts,
   checkConnectorAccess,
   checkShapes,
@@ -26,7 +28,6 @@ import {
   openDrive,
   publishArtifactDefinitions,
   reconcileCommands,
-  SPOT_RENEW_MS,
   shippedPolicies,
   shippedSchedulesFor,
 } from '#domains/commands'
@@ -36,13 +37,14 @@ import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleDeps } from '#
 import { encodeId, textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
-import { capabilitiesOf, inEnvironment, queuesIn, type Runtime, semanticQueues } from '#runtime'
-import { createDbosRuntime } from '#runtime/dbos'
+import { capabilitiesOf, queuesIn, type Runtime, semanticQueues } from '#runtime'
 import type { Db } from '#store'
+import { RENEW_MS } from '#turns'
 import type { Environment } from './config.ts'
 import { keepSchedules } from './keep-schedules.ts'
 import type { Log } from './log.ts'
 import { openMaintenance } from './maintenance.ts'
+import { createEngineRuntime, type EngineName } from './open-runtime.ts'
 import type { Project } from './project.ts'
 import { readQueueLimits } from './queue-limits.ts'
 import { every } from './sweeps.ts'
@@ -66,6 +68,8 @@ export type WorkOptions = {
   readonly artifacts: ArtifactDeps
   /** False: this process takes requests and leaves all turns to others. */
   readonly works?: boolean
+  /** What carries turns to workers; dbos. */
+  readonly engine?: EngineName
   /** Where `env://` references of connectors lead. */
   readonly environment?: Environment
   /** Id or short name of the workspace in which schedules of the catalog run. */
@@ -108,7 +112,9 @@ export async function openWork(
   })
   if (!limits.ok) return limits
   const { queues, only } = queuesIn(environmentName, limits.value)
-  const engine = createDbosRuntime({
+  const runtime = createEngineRuntime({
+    engine: options.engine ?? 'dbos',
+    environmentName,
     db,
     works: options.works ?? true,
     queues,
@@ -116,7 +122,6 @@ export async function openWork(
     ...(only ? { only } : {}),
     ...(scheduleAheadMs ? { scheduleAheadMs } : {}),
   })
-  const runtime = inEnvironment(engine, environmentName)
   const secrets = openSecrets({
     env: environmentSecrets(options.environment ?? {}),
     file: fileSecrets(),
@@ -139,7 +144,7 @@ export async function openWork(
   const shaped = checkShapes(definitions)
   if (!shaped.ok) return shaped
   const catalog = openCatalog([...definitions, ...shippedSchedulesFor(definitions)], {
-    name: 'dbos',
+    name: runtime.profile.engine,
     capabilities: capabilitiesOf(runtime.profile),
     queues: Object.keys(semanticQueues),
   })
@@ -153,11 +158,12 @@ export async function openWork(
     db,
     ...deps,
     catalog: catalog.value,
+    approvalTypes: openApprovalTypes(approvalTypesOf(catalog.value, project.approvalTypes)),
     connectorAccess: project.connectorAccess,
     artifacts,
     facts: { ...artifactFacts(artifacts), ...memoryFacts(memory.value) },
     wake: (process, wakeOptions) => runtime.wake(process, wakeOptions),
-    offerPlace: (queue) => runtime.offerPlace(queue),
+    offerPlace: (queue) => runtime.reserveSlot(queue),
     notifyApprovers: notify,
     onTaskGone: ({ command_id, task_name }) =>
       log.warn(
@@ -191,7 +197,7 @@ export async function openWork(
     await commands.close()
     return opened
   }
-  const stopRenewing = every(SPOT_RENEW_MS, () => commands.renewTurns(), log)
+  const stopRenewing = every(RENEW_MS, () => commands.renewTurns(), log)
   const stops = [
     every(RECONCILE_MS, () => reconcileCommands(commands.deps), log),
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),

@@ -1,9 +1,17 @@
-/** What a project brings along: its catalog and its connectors, from `concord.config.ts` (or .js, .mjs) in the folder where Concord is started. */
-import { stat } from 'node:fs/promises'
-import { join } from 'node:path'
+/** Loads the project of a folder: its catalog and connectors, from `concord.config.ts` (or .js, .mjs) and the YAML files that it names. */
+import { glob, readFile, stat } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import type { ApprovalType } from '#domains/approvals'
 import type { ArtifactType } from '#domains/artifacts'
-import type { ConnectorAccess, Definition, WebhookSource } from '#domains/commands'
+import {
+  type ConnectorAccess,
+  type Definition,
+  loadDefinitions,
+  mergeDefinitions,
+  type PlacedDefinition,
+  type WebhookSource,
+} from '#domains/commands'
 import type { ConnectorDefinition, SecretSources } from '#domains/connectors'
 import type { MemoryOptions } from '#domains/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -11,6 +19,10 @@ import type { EnvironmentTerms, QueueLimits } from './queue-limits.ts'
 
 export type Project = {
   readonly catalog: readonly Definition[]
+  /** Patterns of YAML files with more definitions, from the folder of this file: `'./concord/*.yaml'`. */
+  readonly definitions?: string | readonly string[]
+  /** Beside the built-in ones; one that a command type names takes the place of its terms. */
+  readonly approvalTypes?: readonly ApprovalType[]
   readonly webhooks?: readonly WebhookSource[]
   /** Memory schemas, an embedder, another store, and what else knows a subject. */
   readonly memory?: Pick<MemoryOptions, 'schemas' | 'embedder' | 'store' | 'forgettables'>
@@ -56,8 +68,32 @@ async function readProject(file: string): Promise<Decision<Project & { readonly 
     if (project === undefined) return no('has no default export')
     if (!Array.isArray(project.catalog)) return no('its default export has no catalog')
     if (!Array.isArray(project.connectors ?? [])) return no('its connectors are not a list')
-    return accept({ ...project, catalog: project.catalog, file })
+    return await withFiles({ ...project, catalog: project.catalog, file })
   } catch (error) {
     return no(error instanceof Error ? error.message : String(error))
   }
+}
+
+type LoadedProject = Project & { readonly file: string }
+
+/** Adds what the YAML files define; they are read in the order of their paths. */
+async function withFiles(project: LoadedProject): Promise<Decision<LoadedProject>> {
+  const { definitions = [], catalog, connectors = [], approvalTypes = [], file } = project
+  const files: PlacedDefinition[] = []
+  for (const pattern of typeof definitions === 'string' ? [definitions] : definitions) {
+    const found: string[] = []
+    for await (const name of glob(pattern, { cwd: dirname(file) })) found.push(name)
+    if (found.length === 0)
+      return refuse('app.project.invalid', `${file}: no file matches the definitions '${pattern}'`, {
+        path: 'definitions',
+        hint: 'Write the pattern from the folder of this file, or take it out.',
+      })
+    for (const name of found.toSorted()) {
+      const loaded = loadDefinitions(name, await readFile(join(dirname(file), name)))
+      if (!loaded.ok) return loaded
+      files.push(...loaded.value)
+    }
+  }
+  const merged = mergeDefinitions({ catalog, connectors, approvalTypes, place: basename(file) }, files)
+  return merged.ok ? accept({ ...project, ...merged.value }) : merged
 }

@@ -130,6 +130,7 @@ export const settings = {
     'postgres://user@host/db',
   ),
   poolMax: integer('CONCORD_POOL_MAX', 'database connections of one process', [2, 200], 10),
+  engine: choice('CONCORD_ENGINE', 'what carries turns to workers', ['dbos'], 'dbos'),
   works: choice(
     'CONCORD_WORK',
     'whether `concord up` does work itself (0: only `concord worker` does)',

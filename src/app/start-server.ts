@@ -117,7 +117,10 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
     defaultWorkspace: config.workspace ?? config.defaultWorkspace,
     publicPaths: ['/metrics', webhookPath],
     onAnswered: openHttpMetrics(telemetry.metrics.meter),
-    runtimeStatus: () => Promise.resolve({ name: 'dbos', ok: true }),
+    runtimeStatus: async () => {
+      const { engine, ...health } = await work.runtime.health()
+      return { name: engine, ...health }
+    },
     work: {
       commands: work.commands,
       approvals: work.approvals,

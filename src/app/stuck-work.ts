@@ -8,11 +8,11 @@ import { FIRING_KIND, recordResumedSchedule } from '#domains/schedules'
 import { decodeId, encodeId, textId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { isUuid } from '#kernel/uuid'
-import { inEnvironment, type Process, type Runtime, SCHEDULE_KIND } from '#runtime'
-import { createDbosRuntime } from '#runtime/dbos'
+import { type Process, type Runtime, SCHEDULE_KIND } from '#runtime'
 import { type Db, openDb, type Tx } from '#store'
 import type { Config } from './config.ts'
 import { openLog } from './log.ts'
+import { createEngineRuntime } from './open-runtime.ts'
 import { openStore } from './open-store.ts'
 import { systemDeps } from './system-deps.ts'
 
@@ -134,7 +134,8 @@ async function withRuntime<T>(
   const store = await openStore(config, openLog(config.logLevel ?? 'error'))
   if (!store.ok) return store
   const db = openDb({ url: store.value.url, role: 'concord_engine', poolMax: 1 })
-  const runtime = inEnvironment(createDbosRuntime({ db, works: false }), config.environmentName)
+  const { engine, environmentName } = config
+  const runtime = createEngineRuntime({ engine, environmentName, db, works: false })
   try {
     const opened = await runtime.open()
     return opened.ok ? await work(runtime, db) : opened

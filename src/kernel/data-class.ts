@@ -55,7 +55,7 @@ function findSecretShape(value: JsonValue, steps: readonly (string | number)[]):
   return undefined
 }
 
-/** The payload as it may leave the house or stand in a record: fields above `highest` are replaced by their class. */
+/** The payload as it may leave the organisation or stand in a record: fields above `highest` are replaced by their class. */
 export function redactPayload(payload: JsonObject, classes: FieldClasses, highest: DataClass): JsonObject {
   const limit = dataClasses.indexOf(highest)
   const hidden = Object.entries(classes).filter(([, dataClass]) => dataClasses.indexOf(dataClass) > limit)
@@ -87,7 +87,7 @@ function leavesOf(value: JsonValue, path: readonly string[]): readonly (readonly
   return Object.entries(value).flatMap(([name, inner]) => leavesOf(inner, [...path, name]))
 }
 
-/** Where data of this class goes outside the house. */
+/** Where data of this class goes outside the organisation. */
 export function decideDataSafety(dataClass: DataClass, isExternal: boolean): DataSafetyOutcome {
   if (dataClass === 'secret') return 'deny'
   if (!isExternal) return 'allow'

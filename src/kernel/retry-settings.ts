@@ -1,4 +1,4 @@
-/** The retry settings of each part of the house: every number that a retry waits or counts by stands here. */
+/** The retry settings of each part of Concord: every number that a retry waits or counts by stands here. */
 import { failureTypes, retryableErrorClasses } from './error-classes.ts'
 import type { RetrySettings } from './retry.ts'
 import { defineRetryPolicy, type RetryPolicy } from './retry-policy.ts'

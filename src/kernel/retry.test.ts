@@ -1,4 +1,4 @@
-/** The one retry decision: its numbers in every part of the house, and the rule that no settings can break. */
+/** The one retry decision: its numbers in every part of Concord, and the rule that no settings can break. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'

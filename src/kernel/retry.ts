@@ -1,4 +1,4 @@
-/** One decision for every retry in the house: after this failed attempt, wait how long, or stop for which reason. */
+/** One decision for every retry in the organisation: after this failed attempt, wait how long, or stop for which reason. */
 import type { Random } from './clock.ts'
 import { KernelFault } from './errors.ts'
 import { type FailureClass, isRetryable } from './error-classes.ts'

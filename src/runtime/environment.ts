@@ -45,7 +45,7 @@ export function queuesIn(environment: string | undefined, limits: Readonly<Recor
   return { queues, only: [...Object.keys(queues), COMMON_QUEUE] }
 }
 
-/** The runtime as the rest of the house knows it; without an environment it is the one that was given. */
+/** The runtime as the rest of Concord knows it; without an environment it is the one that was given. */
 export function inEnvironment(runtime: Runtime, environment: string | undefined): Runtime {
   if (environment === undefined) return runtime
   const inside = (queue: string) => queueIn(environment, queue)
@@ -63,7 +63,8 @@ export function inEnvironment(runtime: Runtime, environment: string | undefined)
     // A wake without a queue leaves a process where it is, so there is none to name.
     wake: (process, { queue, ...options } = {}) =>
       runtime.wake(process, queue === undefined ? options : { ...options, queue: inside(queue) }),
-    offerPlace: (queue) => runtime.offerPlace(inside(queue)),
+    reserveSlot: (queue) => runtime.reserveSlot(inside(queue)),
+    health: () => runtime.health(),
     async describe(process) {
       const view = await runtime.describe(process)
       return view && { ...view, queue: queueOutOf(environment, view.queue) }

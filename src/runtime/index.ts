@@ -7,16 +7,28 @@ export {
   type Process,
   type ProcessView,
   type Runtime,
+  type RuntimeHealth,
   type ScheduleSpec,
   type ScheduleView,
   type StuckProcess,
   type StuckReason,
   stuckReasons,
   type WakeOptions,
-  type TurnPlace,
+  type TurnSlot,
+  type TurnSlot as TurnPlace,
 } from './port.ts'
 export { decideFence, type Fence, fenceNumber, fenceToken } from './fence.ts'
-export { checkNext, checkProcess, checkWake, isKind, isProcessId, PROCESS_ID_LENGTH_MAX, turnName } from './process.ts'
+export {
+  checkNext,
+  checkProcess,
+  checkWake,
+  DEFAULT_ATTEMPTS_MAX,
+  DEFAULT_FAILURES_MAX,
+  isKind,
+  isProcessId,
+  PROCESS_ID_LENGTH_MAX,
+  turnName,
+} from './process.ts'
 export {
   capabilitiesOf,
   type CapabilityNeed,
@@ -26,7 +38,14 @@ export {
   grades,
   type RuntimeProfile,
 } from './profile.ts'
-export { decideQueue, decideQueueNames, DEFAULT_QUEUE, type QueueSpec, semanticQueues } from './queues.ts'
+export {
+  decideQueue,
+  decideQueueNames,
+  DEFAULT_PER_WORKER,
+  DEFAULT_QUEUE,
+  type QueueSpec,
+  semanticQueues,
+} from './queues.ts'
 export {
   decideEnvironment,
   type EngineQueues,
@@ -44,21 +63,3 @@ export {
   type ScheduleLine,
   type ScheduleTurn,
 } from './schedule-process.ts'
-export {
-  type Begin,
-  type Begun,
-  bookAbort,
-  bookBegin,
-  bookEnd,
-  type Booked,
-  bookFailure,
-  bookResume,
-  bookWake,
-  DEFAULT_ATTEMPTS_MAX,
-  DEFAULT_FAILURES_MAX,
-  type Ended,
-  type Failed,
-  type Failure,
-  type TurnLine,
-  type Wish,
-} from './turn-book.ts'

@@ -39,7 +39,7 @@ export interface JoinableTx {
   readonly inTransaction: true
   /** Called once after a successful commit, never after a rollback. Where it is missing a turn starts a few ms later. */
   readonly afterCommit?: (work: () => void) => void
-  /** Called once when it came to nothing. Where it is missing a place that was kept for a turn is free a few seconds later. */
+  /** Called once when it came to nothing. Where it is missing a slot that was kept for a turn is free a few seconds later. */
   readonly afterRollback?: (work: () => void) => void
 }
 
@@ -111,11 +111,24 @@ export type ProcessView = Process & {
 }
 
 /** Room for one turn that its caller gives by himself, in this process. Left alone it is free again after a while. */
-export type TurnPlace = {
+export type TurnSlot = {
   /** The turn begins; what it returns is called once, when the turn has ended. */
   begin(): () => void
   /** Nothing came of it. */
   release(): void
+}
+
+/** For operators and probes. */
+export type RuntimeHealth = {
+  readonly engine: string
+  /** The engine answers, a worker lives, and no due turn has waited for more than a minute. */
+  readonly ok: boolean
+  /** Null in a process that only wakes: it has no connection to the engine. */
+  readonly isEngineReachable: boolean | null
+  /** How long the oldest due turn has waited to be handed over; null when none waits. */
+  readonly waitingMs: number | null
+  /** Workers with a lease. */
+  readonly workers: number
 }
 
 export interface Runtime {
@@ -131,13 +144,14 @@ export interface Runtime {
   /** A turn of the process begins after this (and after the commit of `tx`). Wakes that nobody has answered yet count once. */
   wake(process: Process, options?: WakeOptions): Promise<void>
   /**
-   * A place of this worker in the queue, for work that starts where it was asked for, with no wake in between; what keeps it
+   * A slot of this worker in the queue, for work that starts where it was asked for, with no wake in between; what keeps it
    * alive is then the caller's. Undefined where the queue has to decide: it is full, others wait in it, it counts across
    * workers, or this process gives no turns. An engine that cannot tell always says undefined.
    */
-  offerPlace(queue: string): TurnPlace | undefined
+  reserveSlot(queue: string): TurnSlot | undefined
   /** Undefined: nothing is open for it; it waits for a wake, is done, or was never woken. */
   describe(process: Process): Promise<ProcessView | undefined>
+  health(): Promise<RuntimeHealth>
 
   /** The same name again replaces the spec; what was decided about due times stays decided. */
   schedule(spec: ScheduleSpec): Promise<Decision<ScheduleView>>
@@ -151,7 +165,7 @@ export interface Runtime {
   resume(process: Process, options?: OperatorOptions): Promise<Decision<void>>
   /**
    * For operators: no more turns, no compensation. The turn under way is fenced off; `resume` takes it back. What the caller gives by
-   * himself (`offerPlace`) is his to stop, on his rows, in the same transaction.
+   * himself (`reserveSlot`) is his to stop, on his rows, in the same transaction.
    */
   abort(process: Process, reason: string, options?: AbortOptions): Promise<void>
 }

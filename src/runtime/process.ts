@@ -9,6 +9,9 @@ const KIND = /^[a-z][a-z0-9_]{0,39}$/
 /** No engine gets to see a longer one, so none gets to refuse it. */
 export const PROCESS_ID_LENGTH_MAX = 200
 export const PRIORITY_MAX = 1_000_000
+/** Throws in a row, and workers that ended in one turn, before a process is stuck. */
+export const DEFAULT_FAILURES_MAX = 8
+export const DEFAULT_ATTEMPTS_MAX = 10
 
 export function isKind(kind: string): boolean {
   return KIND.test(kind)

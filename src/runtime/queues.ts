@@ -16,6 +16,8 @@ export type QueueSpec = {
 }
 
 export const DEFAULT_QUEUE = 'concord_default'
+/** How many turns a worker takes from a queue that says nothing about it; without a number it would take the whole backlog. */
+export const DEFAULT_PER_WORKER = 32
 
 /** What each is for stands in the README; the numbers are for a worker of two cores that mostly waits for others. */
 export const semanticQueues: Readonly<Record<string, QueueSpec>> = {

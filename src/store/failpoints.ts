@@ -19,14 +19,15 @@ export const failpointNames = [
   'commands.submitted',
   'commands.woken',
   'commands.inline_called',
-  'commands.spot_begun',
-  'commands.spot_handing',
   'commands.input_supplied',
   'commands.retry_written',
   'commands.cancel_written',
   'commands.cancel_committed',
   'approvals.decision_written',
   'approvals.decision_committed',
+  // turns that begin in this process: before the first step, and before the row is handed to the runtime
+  'turns.begun',
+  'turns.handing',
   // commands, in a turn: between what a step decided or wrote and what it does next
   'commands.taken_over',
   'commands.classified',

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { aWorkspace, leasedCommand, newId, someCommands } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
+import { faultEnv } from '#test/fault-plan'
 import { proofSize } from '#test/proof-size'
 import { claimLapsed } from './claim.ts'
 
@@ -36,7 +37,7 @@ describe('a frozen holder', { skip: process.platform === 'win32' ? 'no process c
   async function freezeAndThaw(whileFrozen: () => Promise<void>): Promise<Record<string, unknown>> {
     const worker = spawn(process.execPath, [child, opened.url, String(LEASE_MS), String(ROWS)], {
       stdio: ['ignore', 'pipe', 'inherit'],
-      env: { ...process.env, CONCORD_FAULTS: JSON.stringify([{ point: 'claim.taken', hit: 1, act: 'freeze' }]) },
+      env: { ...process.env, ...faultEnv([{ point: 'claim.taken', hit: 1, act: 'freeze' }]) },
     })
     let printed = ''
     worker.stdout.on('data', (chunk) => {

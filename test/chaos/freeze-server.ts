@@ -36,7 +36,7 @@ export async function freezeServer({
   let [onTheSpot, takenOverMs] = [0, 0]
   try {
     for (let round = 0; round < rounds; round++) {
-      const plan = [{ point: 'commands.effect_called', hit: FREEZE_AT + chance.whole(6), act: 'freeze' as const }]
+      const plan = [{ point: 'commands.effect_called', hit: FREEZE_AT + chance.whole(6), act: 'freeze' }] as const
       const server = await house.serve({ plan })
       await house.answerer()
       people.face(server)

@@ -7,16 +7,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Db, migrateUp, openDb, openEmbeddedPostgres } from '#store'
 import { type ConcordProcess, freePort, type Served, serveConcord, spawnConcord } from '#test/concord-process'
+import { faultEnv, type PlannedFault } from '#test/fault-plan'
 import { accepted, anOrgRole, aPerson, aWorld } from '#test/tenant'
 import { type Provider, startProvider } from './provider-process.ts'
-
-/** What a process is told to die of; see `src/store/failpoints.ts`. */
-export type DeathPlan = {
-  readonly point: string
-  readonly hit: number
-  readonly act: 'kill' | 'freeze'
-  readonly together?: number
-}
 
 export type House = {
   /** As the superuser: the judge reads everything and plants nothing. */
@@ -27,10 +20,10 @@ export type House = {
   readonly postmaster: () => number
   serve(options?: {
     works?: boolean
-    plan?: readonly DeathPlan[]
+    plan?: readonly PlannedFault[]
     env?: Readonly<Record<string, string>>
   }): Promise<Served>
-  work(options?: { plan?: readonly DeathPlan[] }): ConcordProcess
+  work(options?: { plan?: readonly PlannedFault[] }): ConcordProcess
   /** The key of the one who asks, and of the one who answers: finance and operator. */
   asker(): Promise<string>
   answerer(): Promise<string>
@@ -67,10 +60,8 @@ export async function openHouse({ seed, latencyMs = 0, embedded = false }: House
     ...(embedded ? {} : { DATABASE_URL: postgres.url }),
   }
   const db = openDb({ url: inConcord(postgres.superuserUrl), poolMax: 2, applicationName: 'concord-judge' })
-  const withPlan = (plan: readonly DeathPlan[] | undefined) =>
-    plan === undefined
-      ? {}
-      : { CONCORD_FAULTS: JSON.stringify(plan), CONCORD_FAULTS_COVER: coverFile, CONCORD_UNSAFE_TEST: '1' }
+  const withPlan = (plan: readonly PlannedFault[] | undefined) =>
+    plan === undefined ? {} : { ...faultEnv(plan), CONCORD_FAULTS_COVER: coverFile, CONCORD_UNSAFE_TEST: '1' }
   let answering: Promise<string> | undefined
   return {
     db,

@@ -2,7 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Chance } from '#test/chance'
 import type { ConcordProcess, Served } from '#test/concord-process'
-import { type DeathPlan, type House, kill } from './house.ts'
+import type { PlannedFault } from '#test/fault-plan'
+import { type House, kill } from './house.ts'
 import { waitForRest } from './judge.ts'
 import type { People, Story } from './people.ts'
 import { type Kill, type PathPoint, type PointGroup, TOGETHER } from './path-points.ts'
@@ -39,7 +40,7 @@ export function openKillSite({ house, people, chance, seed }: KillSiteOptions): 
   let worker: ConcordProcess | undefined
   let batch = 0
 
-  function planOf({ point, isBatch }: PathPoint): DeathPlan {
+  function planOf({ point, isBatch }: PathPoint): PlannedFault {
     // Of a lane any of the first few flushes; a process that comes up gives itself one turn as a proof.
     const hit = point.startsWith('lane.') ? 1 + chance.whole(6) : point.startsWith('runtime.turn_') ? 2 : 1
     return { point, hit, act: 'kill', together: isBatch ? 1 : TOGETHER }

@@ -1,8 +1,9 @@
 /** Every named point of the governed path: who passes it, which story leads there, and which ones are cut by one kill. */
+import type { FailpointName } from '#test/fault-plan'
 import type { Story } from './people.ts'
 
 export type PathPoint = {
-  readonly point: string
+  readonly point: FailpointName
   /** `request`: only a server, while somebody waits for its answer. `turn`: whoever has the command's turn. `spot`: a server that begins what it was asked for. */
   readonly where: 'request' | 'turn' | 'spot'
   readonly story: Story
@@ -20,11 +21,11 @@ export type Kill = { readonly role: Role; readonly group: PointGroup }
 /** How many commands stand at a point when the process ends. */
 export const TOGETHER = 8
 
-const request = (story: Story, ...points: readonly string[]): PointGroup =>
+const request = (story: Story, ...points: readonly FailpointName[]): PointGroup =>
   points.map((point) => ({ point, where: 'request', story }))
-const turn = (story: Story, ...points: readonly string[]): PointGroup =>
+const turn = (story: Story, ...points: readonly FailpointName[]): PointGroup =>
   points.map((point) => ({ point, where: 'turn', story }))
-const batch = (story: Story, point: string): PointGroup => [{ point, where: 'turn', story, isBatch: true }]
+const batch = (story: Story, point: FailpointName): PointGroup => [{ point, where: 'turn', story, isBatch: true }]
 
 export const requestGroups: readonly PointGroup[] = [
   [...request('pay', 'commands.submitted', 'commands.woken'), ...request('inline', 'commands.inline_called')],
@@ -41,8 +42,8 @@ export const requestGroups: readonly PointGroup[] = [
 /** Points that only a server passes which gives turns itself. */
 export const spotGroups: readonly PointGroup[] = [
   // What stands at the first never comes to the second: each alone.
-  [{ point: 'commands.spot_begun', where: 'spot', story: 'pay' }],
-  [{ point: 'commands.spot_handing', where: 'spot', story: 'stopped' }],
+  [{ point: 'turns.begun', where: 'spot', story: 'pay' }],
+  [{ point: 'turns.handing', where: 'spot', story: 'stopped' }],
 ]
 
 export const turnGroups: readonly PointGroup[] = [

@@ -135,7 +135,7 @@ export default defineProject({
       actions: '*',
       decide: () => ({
         decision: 'require_approval',
-        reasons: ['Money leaves the house.'],
+        reasons: ['Money leaves the organisation.'],
         required_approvals: ['finance'],
       }),
     }),

@@ -97,10 +97,11 @@ export async function shareWork({
   }
 }
 
-/** The engine notes who gave a turn; its name holds the number of the process. */
+/** The engine notes who gave a turn that it carried; the name of the worker holds the number of the process. */
 async function turnsOf({ db }: House, { child }: ConcordProcess): Promise<number> {
   const [row] = await db.query<{ count: number }>(
-    `select count(*)::int as count from dbos.workflow_status where workflow_uuid like 'turn:command:%' and executor_id like '%-' || $1 || '-%' and status = 'SUCCESS'`,
+    `select count(*)::int as count from dbos.workflow_status w join dbos.workflow_input i using (workflow_uuid)
+     where i.inputs like '%"kind":"command"%' and w.executor_id like '%-' || $1 || '-%' and w.status = 'SUCCESS'`,
     [String(child.pid)],
   )
   return row?.count ?? 0

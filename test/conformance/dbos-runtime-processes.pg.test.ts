@@ -1,4 +1,4 @@
-/** Real worker processes on DBOS: sixteen that start at once, one that is killed, one that is frozen and comes back. */
+/** Real worker processes on DBOS: sixteen that start at once, one that is killed, one that is frozen and comes back, one of an older version. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -143,6 +143,33 @@ test('[RUN-08] while workers are killed and replaced, no fact is left unseen', a
     assert.deepEqual(await client.stuck(), [])
   } finally {
     await Promise.all(workers.map((worker) => worker.kill()))
+    await client.close()
+  }
+})
+
+test('a kind that only one of two workers drives is driven by that one; without it the process is stuck', async (t) => {
+  const opened = await freshDatabase(t, { role: 'concord_engine', poolMax: 8 })
+  const store = await openCaseStore(opened)
+  const client = createDbosRuntime({ db: opened.db, works: false })
+  assert.equal((await client.open()).ok, true)
+  const times = { leaseMs: 1_000 }
+  // Half of a rolling deployment: the old worker has never heard of the kind.
+  const old = await aRuntimeWorker(opened.url, { drive: 'none', prefix: store.prefix, times })
+  const young = await aRuntimeWorker(opened.url, { drive: 'stranger', prefix: store.prefix, times })
+  try {
+    const ids = Array.from({ length: 60 }, (_, index) => `p${index}`)
+    for (const id of ids) await client.wake({ kind: 'job', id })
+    for (const id of ids) {
+      while (!(await store.read(`stranger:job:${id}`)) || (await client.describe({ kind: 'job', id }))) await sleep(10)
+    }
+    assert.deepEqual(await client.stuck(), [])
+    await young.kill()
+    await client.wake({ kind: 'job', id: 'late' })
+    while ((await client.stuck()).length === 0) await sleep(10)
+    const [late] = await client.stuck()
+    assert.deepEqual([late?.id, late?.why], ['late', 'no_driver'])
+  } finally {
+    await Promise.all([old.kill(), young.kill()])
     await client.close()
   }
 })

@@ -1,7 +1,8 @@
-/** The runtime on DBOS keeps the promises of a runtime, with its internals and on the engine's public interface alone. */
+/** The runtime on DBOS keeps the promises of a runtime: as it ships, with every turn through the engine, and on the engine's public interface alone. */
 import { after, before, describe } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createDbosRuntime, type DbosRuntime } from '#runtime/dbos'
+import type { BookRuntime } from '#runtime/book'
+import { createDbosRuntime } from '#runtime/dbos'
 import { openTestDb, type TestDb } from '#test/database'
 import { openCaseStore } from '#test/runtime-case-store'
 import { aRuntimeWorker } from '#test/runtime-worker'
@@ -11,17 +12,17 @@ import { runtimeCases } from './runtime.case.ts'
 let opened: TestDb
 
 const openWith =
-  (internals: 'use' | 'avoid'): OpenCase =>
+  (how: { readonly internals?: 'use' | 'avoid'; readonly startsHere?: boolean }): OpenCase =>
   async (setUp) => {
     const store = await openCaseStore(opened)
     let scheduleAheadMs = 0
-    let current: DbosRuntime | undefined
+    let current: BookRuntime | undefined
     const strangers: { kill(): Promise<void> }[] = []
 
-    async function start(): Promise<DbosRuntime> {
+    async function start(): Promise<BookRuntime> {
       const runtime = createDbosRuntime({
         db: opened.db,
-        internals,
+        ...how,
         times: { leaseMs: 600, reapMs: 100 },
         scheduleAheadMs: () => scheduleAheadMs,
       })
@@ -80,10 +81,12 @@ describe('the runtime on DBOS', () => {
   })
   after(() => opened.close())
 
-  runtimeCases({ name: 'dbos', open: openWith('use') })
+  runtimeCases({ name: 'dbos', open: openWith({}) })
+  runtimeCases({ name: 'dbos, every turn through the engine', open: openWith({ startsHere: false }) })
 
-  /** Where turns come from and who takes them over is what differs. */
+  /** Where turns come from is what differs. */
   const differing =
     /wake gives|commits with its fact|less than the facts|delayed wake|due time, and|comes back after|smaller priority/
-  runtimeCases({ name: 'dbos, public interface', open: openWith('avoid'), some: (title) => differing.test(title) })
+  const inPublic = openWith({ internals: 'avoid', startsHere: false })
+  runtimeCases({ name: 'dbos, public interface', open: inPublic, some: (title) => differing.test(title) })
 })

@@ -1,4 +1,4 @@
-/** The notification connector under the suite, once per channel that leaves the house. */
+/** The notification connector under the suite, once per channel that leaves the organisation. */
 import { notificationConnector } from '#domains/connectors'
 import { testSecrets } from '#test/connectors'
 import { type ApiMode, openMisbehavingApi } from '#test/misbehaving-api'

@@ -39,7 +39,7 @@ describe('statements', () => {
     const writers = [...texts].filter(([, text]) => WRITES_STATE.test(text)).map(([path]) => path)
     assert.deepEqual(writers.toSorted(), [
       'src/domains/approvals/approval.ts',
-      'src/domains/commands/sql/write-case.ts',
+      'src/domains/commands/write-command.ts',
     ])
   })
 })

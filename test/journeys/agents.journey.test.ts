@@ -1,78 +1,55 @@
 /** An agent at a real server: it proposes by HTTP and from the terminal, a person decides, and the letter leaves once. */
 import assert from 'node:assert/strict'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import { freePort, runConcord, type Served, serveConcord } from '#test/concord-process'
-import { openTestDb, type TestDb } from '#test/database'
+import { describe, test } from 'node:test'
+import { withServer } from '#test/with-server'
 
 type Answer = { decision: string; command_id: string; approval_id: string | null; status: string; message: string }
 
 describe('an agent', () => {
-  let folder: string
-  let database: TestDb
-  let server: Served
-  let env: Record<string, string>
   let ownerKey: string
   let report: { artifact_id: string; checksum: string }
-
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'concord agents '))
-    const examples = new URL('../../examples/catalog/index.ts', import.meta.url).href
-    const options = JSON.stringify({ vendorUrl: 'http://127.0.0.1:1', folder: join(folder, 'examples') })
-    await writeFile(
-      join(folder, 'concord.config.mjs'),
-      `import { exampleCatalog } from ${JSON.stringify(examples)}\nexport default { catalog: exampleCatalog(${options}) }\n`,
-    )
-    database = await openTestDb()
-    env = {
-      CONCORD_HOME: join(folder, 'home'),
-      CONCORD_PORT: await freePort(),
-      DATABASE_URL: database.url,
-      CONCORD_UNSAFE_TEST: '1',
-    }
-    server = await serveConcord({ env, cwd: folder })
-    const invited = await concord('people', 'invite', 'dora', '--role', 'writer')
-    ownerKey = (await concord('people', 'redeem', invited.out.trim())).out.trim()
-    assert.equal((await concord('people', 'grant', 'dora', 'data-owner', '--create')).code, 0)
-    const payload = '{"report_type":"monthly_revenue","date_range":"2026-05"}'
-    const made = await concord(
-      'submit',
-      'Generate Report',
-      '--payload',
-      payload,
-      '--wait',
-      '--json',
-      '--timeout',
-      '60s',
-    )
-    assert.equal(made.code, 0, made.err)
-    report = (JSON.parse(made.out) as { result: typeof report }).result
+  const server = withServer({
+    config(folder) {
+      const examples = new URL('../../examples/catalog/index.ts', import.meta.url).href
+      const options = JSON.stringify({ vendorUrl: 'http://127.0.0.1:1', folder: join(folder, 'examples') })
+      return `import { exampleCatalog } from ${JSON.stringify(examples)}\nexport default { catalog: exampleCatalog(${options}) }\n`
+    },
+    async ready() {
+      const invited = await concord('people', 'invite', 'dora', '--role', 'writer')
+      ownerKey = (await concord('people', 'redeem', invited.out.trim())).out.trim()
+      assert.equal((await concord('people', 'grant', 'dora', 'data-owner', '--create')).code, 0)
+      const payload = '{"report_type":"monthly_revenue","date_range":"2026-05"}'
+      const made = await concord(
+        'submit',
+        'Generate Report',
+        '--payload',
+        payload,
+        '--wait',
+        '--json',
+        '--timeout',
+        '60s',
+      )
+      assert.equal(made.code, 0, made.err)
+      report = (JSON.parse(made.out) as { result: typeof report }).result
+    },
   })
-  after(async () => {
-    server?.child.kill('SIGTERM')
-    await server?.ended
-    await database?.close()
-    await rm(folder, { recursive: true, force: true })
-  })
-
-  const concord = (...args: string[]) => runConcord(args, { env, cwd: folder })
+  const { concord } = server
   const letters = async () => {
-    const names = await readdir(join(folder, 'examples', 'outbox')).catch(() => [])
+    const names = await readdir(join(server.folder, 'examples', 'outbox')).catch(() => [])
     return names.filter((name) => !name.includes('draft'))
   }
   const propose = async (body: object) => {
-    const key = (await readFile(join(folder, 'home', 'admin.key'), 'utf8')).trim()
-    const response = await fetch(`http://127.0.0.1:${env['CONCORD_PORT']}/agent-actions`, {
+    const response = await fetch(`${server.address}/agent-actions`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${await server.adminKey()}`, 'content-type': 'application/json' },
       body: JSON.stringify(body),
     })
     return { status: response.status, body: (await response.json()) as Answer & { code?: string } }
   }
 
-  test('[API-04] it proposes to publish outside the house; the owner of the data is asked, agrees, and it is done', async () => {
+  test('[API-04] it proposes to publish outside the organisation; the owner of the data is asked, agrees, and it is done', async () => {
     const { artifact_id, checksum } = report
     assert.match(artifact_id, /^art_[0-9a-f]{32}$/)
     const payload = { artifact_id, checksum, destination: 'external:finance@example.com' }
@@ -84,10 +61,9 @@ describe('an agent', () => {
     const own = await concord('approve', body.approval_id ?? '', '--reason', 'me')
     assert.equal(own.code, 77, 'not by the one for whom it acts')
 
-    const asOwner = { env: { ...env, CONCORD_KEY: ownerKey }, cwd: folder }
-    const inbox = await runConcord(['inbox', '--json'], asOwner)
+    const inbox = await server.as(ownerKey, 'inbox', '--json')
     assert.match(inbox.out, /Proposed by an agent, which says: .*Finance asked for the revenue of May\./)
-    const approved = await runConcord(['approve', body.approval_id ?? '', '--reason', 'They may have it.'], asOwner)
+    const approved = await server.as(ownerKey, 'approve', body.approval_id ?? '', '--reason', 'They may have it.')
     assert.equal(approved.code, 0, approved.err)
 
     // The same proposal again, from the terminal: the same command, which by now may have been carried out.
@@ -117,7 +93,7 @@ describe('an agent', () => {
   test('what is not a tool is refused, on record; what lacks something is asked for it', async () => {
     const forbidden = await propose({ tool_name: 'Generate Report', payload: {}, reason: 'r' })
     assert.deepEqual([forbidden.status, forbidden.body.code], [403, 'commands.tool.forbidden'])
-    const rejected = await database.db.query<{ payload: { task_name: string } }>(
+    const rejected = await server.database.db.query<{ payload: { task_name: string } }>(
       `select payload from concord.domain_events where event_type = 'command_rejected' and payload->>'code' = 'commands.tool.forbidden'`,
     )
     assert.deepEqual(

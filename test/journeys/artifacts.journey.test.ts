@@ -1,53 +1,34 @@
 /** From the terminal: a task writes artifacts into a bucket; they are listed, fetched, drawn, published, and their loss is told. */
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import { freePort, runConcord, type Served, serveConcord } from '#test/concord-process'
-import { openTestDb, type TestDb } from '#test/database'
+import { after, describe, test } from 'node:test'
 import { table } from '#test/export-project'
 import { type S3Server, startS3Server } from '#test/s3-server'
+import { withServer } from '#test/with-server'
 
 type Listed = {
   readonly items: readonly { readonly artifact_id: string; readonly artifact_type: string; readonly status: string }[]
 }
 
 describe('artifacts from the terminal', () => {
-  let folder: string
-  let database: TestDb
   let bucket: S3Server
-  let server: Served
-  let env: Record<string, string>
-
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'concord artifacts '))
-    const project = new URL('../support/export-project.ts', import.meta.url).href
-    await writeFile(join(folder, 'concord.config.mjs'), `export { default } from ${JSON.stringify(project)}\n`)
-    database = await openTestDb()
-    bucket = await startS3Server()
-    env = {
-      CONCORD_HOME: join(folder, 'home'),
-      CONCORD_PORT: await freePort(),
-      DATABASE_URL: database.url,
-      CONCORD_UNSAFE_TEST: '1',
-      CONCORD_S3_URL: bucket.url,
-      CONCORD_S3_BUCKET: bucket.bucket,
-      CONCORD_S3_REGION: bucket.keys.region,
-      CONCORD_S3_ACCESS_KEY: bucket.keys.accessKey,
-      CONCORD_S3_SECRET_KEY: bucket.keys.secretKey,
-    }
-    server = await serveConcord({ env, cwd: folder })
+  const server = withServer({
+    project: 'export-project',
+    async env() {
+      bucket = await startS3Server()
+      return {
+        CONCORD_S3_URL: bucket.url,
+        CONCORD_S3_BUCKET: bucket.bucket,
+        CONCORD_S3_REGION: bucket.keys.region,
+        CONCORD_S3_ACCESS_KEY: bucket.keys.accessKey,
+        CONCORD_S3_SECRET_KEY: bucket.keys.secretKey,
+      }
+    },
   })
-  after(async () => {
-    server?.child.kill('SIGTERM')
-    await server?.ended
-    await bucket?.close()
-    await database?.close()
-    await rm(folder, { recursive: true, force: true })
-  })
+  const { concord } = server
+  after(() => bucket?.close())
 
-  const concord = (...args: string[]) => runConcord(args, { env, cwd: folder })
   const listed = async (type: string) => {
     const { out, err } = await concord('artifacts', 'list', '--type', type, '--json')
     const [item] = (JSON.parse(out) as Listed).items
@@ -64,7 +45,7 @@ describe('artifacts from the terminal', () => {
 
     const fetched = await concord('artifacts', 'get', id)
     assert.equal(fetched.code, 0, fetched.err)
-    assert.equal(await readFile(join(folder, 'squares.csv'), 'utf8'), table)
+    assert.equal(await readFile(join(server.folder, 'squares.csv'), 'utf8'), table)
     assert.match((await concord('artifacts', 'show', id)).out, /Squares {2}art_.*\n +status +ready/)
 
     const drawn = await concord('artifacts', 'lineage', id)

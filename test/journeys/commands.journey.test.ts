@@ -1,47 +1,22 @@
 /** A refund from the terminal: asked for by one person, agreed to by another, explained, repeated, refused, cancelled. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import { freePort, runConcord, type Served, serveConcord } from '#test/concord-process'
-import { openTestDb, type TestDb } from '#test/database'
+import { describe, test } from 'node:test'
+import { withServer } from '#test/with-server'
 
 describe('commands from the terminal', () => {
-  let folder: string
-  let database: TestDb
-  let server: Served
-  let env: Record<string, string>
   let financeKey: string
-
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'concord commands '))
-    const project = new URL('../support/refund-project.ts', import.meta.url).href
-    await writeFile(join(folder, 'concord.config.mjs'), `export { default } from ${JSON.stringify(project)}\n`)
-    database = await openTestDb()
-    env = {
-      CONCORD_HOME: join(folder, 'home'),
-      CONCORD_PORT: await freePort(),
-      DATABASE_URL: database.url,
-      CONCORD_UNSAFE_TEST: '1',
-    }
-    server = await serveConcord({ env, cwd: folder })
-    const invited = await concord('people', 'invite', 'finance', '--role', 'writer')
-    assert.equal(invited.code, 0, invited.err)
-    const redeemed = await concord('people', 'redeem', invited.out.trim())
-    assert.equal(redeemed.code, 0, redeemed.err)
-    financeKey = redeemed.out.trim()
-    assert.equal((await concord('people', 'grant', 'finance', 'finance', '--create')).code, 0)
+  const { concord, as } = withServer({
+    project: 'refund-project',
+    async ready() {
+      const invited = await concord('people', 'invite', 'finance', '--role', 'writer')
+      assert.equal(invited.code, 0, invited.err)
+      const redeemed = await concord('people', 'redeem', invited.out.trim())
+      assert.equal(redeemed.code, 0, redeemed.err)
+      financeKey = redeemed.out.trim()
+      assert.equal((await concord('people', 'grant', 'finance', 'finance', '--create')).code, 0)
+    },
   })
-  after(async () => {
-    server?.child.kill('SIGTERM')
-    await server?.ended
-    await database?.close()
-    await rm(folder, { recursive: true, force: true })
-  })
-
-  const concord = (...args: string[]) => runConcord(args, { env, cwd: folder })
-  const asFinance = (...args: string[]) => runConcord(args, { env: { ...env, CONCORD_KEY: financeKey }, cwd: folder })
+  const asFinance = (...args: string[]) => as(financeKey, ...args)
   const refund = (key: string, ...more: string[]) =>
     concord('submit', 'Refund Order', '--payload', '{"order":"17","amount":"80.00"}', '--key', key, ...more)
 
@@ -81,7 +56,7 @@ describe('commands from the terminal', () => {
     assert.match(why.out, /^Refund Order has succeeded\.\n/)
     assert.match(
       why.out,
-      /trigger[\s\S]*policy[\s\S]*finance_agrees[\s\S]*Money leaves the house[\s\S]*approval[\s\S]*within the budget[\s\S]*effect[\s\S]*refund\.pay was done[\s\S]*outcome/,
+      /trigger[\s\S]*policy[\s\S]*finance_agrees[\s\S]*Money leaves the organisation[\s\S]*approval[\s\S]*within the budget[\s\S]*effect[\s\S]*refund\.pay was done[\s\S]*outcome/,
     )
     assert.match((await concord('commands', 'show', commandId)).out, /refund\.pay +succeeded +1 of/)
     assert.equal((await asFinance('approve', approvalId)).code, 75, 'it is decided once')

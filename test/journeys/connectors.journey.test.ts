@@ -1,14 +1,13 @@
 /** Two hundred secrets go out to a provider that sends all of them back: afterwards none is in the database, the log or any answer. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import { freePort, runConcord, type Served, serveConcord } from '#test/concord-process'
-import { openTestDb, type TestDb } from '#test/database'
+import { after, describe, test } from 'node:test'
 import { type ApiMode, type MisbehavingApi, openMisbehavingApi } from '#test/misbehaving-api'
 import { until } from '#test/until'
+import { withServer } from '#test/with-server'
 
 const COUNT = 200
 const ways: readonly ApiMode[] = [
@@ -25,40 +24,30 @@ const ways: readonly ApiMode[] = [
 describe('secrets of connectors', () => {
   const seed = randomBytes(6).toString('hex')
   const canaries = Array.from({ length: COUNT }, (_, at) => `user${at}:canary-${seed}-${at}-${'abcdefghij'[at % 10]}`)
-  let folder: string
   let api: MisbehavingApi
-  let database: TestDb
-  let server: Served
-  let env: Record<string, string>
   let key: string
-
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'concord-canaries-'))
-    api = await openMisbehavingApi()
-    const project = new URL('../support/canary-project.ts', import.meta.url).href
-    await writeFile(join(folder, 'concord.config.mjs'), `export { default } from ${JSON.stringify(project)}\n`)
-    await mkdir(join(folder, 'secrets'))
-    for (const [at, canary] of canaries.entries()) await writeFile(join(folder, 'secrets', String(at)), `${canary}\n`)
-    database = await openTestDb()
-    env = {
-      CONCORD_HOME: join(folder, 'home'),
-      CONCORD_PORT: await freePort(),
-      DATABASE_URL: database.url,
-      CONCORD_UNSAFE_TEST: '1',
-      CANARY_API: api.url,
-      CANARY_COUNT: String(COUNT),
-      CANARY_FOLDER: join(folder, 'secrets'),
-      ...Object.fromEntries(canaries.map((canary, at) => [`CANARY_${at}`, canary])),
-    }
-    server = await serveConcord({ env, cwd: folder })
-    key = (await readFile(server.keyFile, 'utf8')).trim()
+  let secrets: string
+  const server = withServer({
+    project: 'canary-project',
+    async env() {
+      api = await openMisbehavingApi()
+      // Not in the folder of the server: a reference to a secret has no blank in its path.
+      secrets = await mkdtemp(join(tmpdir(), 'concord-secrets-'))
+      for (const [at, canary] of canaries.entries()) await writeFile(join(secrets, String(at)), `${canary}\n`)
+      return {
+        CANARY_API: api.url,
+        CANARY_COUNT: String(COUNT),
+        CANARY_FOLDER: secrets,
+        ...Object.fromEntries(canaries.map((canary, at) => [`CANARY_${at}`, canary])),
+      }
+    },
+    async ready({ adminKey }) {
+      key = await adminKey()
+    },
   })
   after(async () => {
-    server?.child.kill('SIGTERM')
-    await server?.ended
-    await database?.close()
     await api?.close()
-    await rm(folder, { recursive: true, force: true })
+    if (secrets) await rm(secrets, { recursive: true, force: true })
   })
 
   async function ask(method: string, path: string, body?: object): Promise<{ status: number; text: string }> {
@@ -104,13 +93,13 @@ describe('secrets of connectors', () => {
       answers.push(text)
     }
     await until(async () => {
-      const [row] = await database.db.query<{ count: number }>(
+      const [row] = await server.database.db.query<{ count: number }>(
         `select count(*)::int as count from concord.connector_invocations where completed_at is not null`,
       )
       return (row?.count ?? 0) >= COUNT
     }, 'all calls')
     await until(async () => {
-      const [row] = await database.db.query<{ count: number }>(
+      const [row] = await server.database.db.query<{ count: number }>(
         `select count(*)::int as count from concord.commands where completed_at is not null`,
       )
       return (row?.count ?? 0) === COUNT
@@ -129,19 +118,19 @@ describe('secrets of connectors', () => {
     answers.push((await ask('GET', '/audit?limit=100')).text, (await ask('GET', '/connectors')).text)
     assert.deepEqual(findCanaries(answers.join('\n')), [])
 
-    const tables = await database.db.query<{ name: string }>(
+    const tables = await server.database.db.query<{ name: string }>(
       `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
         where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema') and n.nspname not like 'pg_t%'`,
     )
     assert.ok(tables.length > 15)
     for (const { name } of tables) {
-      const rows = await database.db.query<{ line: string }>(`select t::text as line from ${name} t`)
+      const rows = await server.database.db.query<{ line: string }>(`select t::text as line from ${name} t`)
       assert.deepEqual(findCanaries(rows.map(({ line }) => line).join('\n')), [], name)
     }
   })
 
   test('[CON-08] the terminal lists connectors, shows one with its contracts, and its calls', async () => {
-    const concord = (...args: string[]) => runConcord(args, { env, cwd: folder })
+    const { concord } = server
     assert.match((await concord('connectors', 'list')).out, /door_0 +http +low +none +tell/)
     const shown = await concord('connectors', 'show', 'door_1')
     assert.match(shown.out, /proves itself by bearer/)
@@ -161,8 +150,7 @@ describe('secrets of connectors', () => {
   })
 
   test('[SEC-06] nothing of it is in the log', async () => {
-    server.child.kill('SIGTERM')
-    const { out, err } = await server.ended
+    const { out, err } = await server.stop('SIGTERM')
     assert.ok(out.length + err.length > 1_000)
     assert.deepEqual(findCanaries(out + err), [])
   })

@@ -71,7 +71,8 @@ describe('a project in several environments', () => {
     await until(async () => (await ended('print')) === 3, 'the end of all')
     assert.equal(outside.peak('print'), 1)
     const turns = await database.db.query<{ queue: string }>(
-      `select distinct queue_name as queue from dbos.workflow_status where workflow_uuid like 'turn:command:%'`,
+      `select distinct split_part(w.queue_name, ':', 2) as queue from dbos.workflow_status w
+       join dbos.workflow_input i using (workflow_uuid) where i.inputs like '%"kind":"command"%'`,
     )
     const queues = turns.map(({ queue }) => queue)
     assert.ok(queues.includes('staging__connector_calls'))

@@ -1,54 +1,28 @@
 /** An MCP server is mounted, looked at, approved and called through commands; then it changes what it says about itself. */
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import { freePort, runConcord, type Served, serveConcord } from '#test/concord-process'
-import { openTestDb, type TestDb } from '#test/database'
-import { anOrgRole, aPerson, aWorld } from '#test/tenant'
+import { describe, test } from 'node:test'
+import { withServer } from '#test/with-server'
 
 describe('an MCP server from the terminal', () => {
-  let folder: string
-  let database: TestDb
-  let server: Served
-  let env: Record<string, string>
   let otherKey: string
-
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'concord-mcp-journey-'))
-    const project = new URL('../support/mcp-project.ts', import.meta.url).href
-    await writeFile(join(folder, 'concord.config.mjs'), `export { default } from ${JSON.stringify(project)}\n`)
-    await script({})
-    await writeFile(join(folder, 'deeds.jsonl'), '')
-    database = await openTestDb()
-    env = {
-      CONCORD_HOME: join(folder, 'home'),
-      CONCORD_PORT: await freePort(),
-      DATABASE_URL: database.url,
-      CONCORD_UNSAFE_TEST: '1',
-      MCP_FOLDER: folder,
-    }
-    server = await serveConcord({ env, cwd: folder })
-    const [org] = await database.db.query<{ id: string }>(`select id from identity.orgs where slug = 'default'`)
-    assert.ok(org)
-    const world = aWorld(database.db, new Date())
-    const other = await aPerson(world, { orgId: org.id, slug: 'default' }, 'writer', 'other')
-    await anOrgRole(world, org.id, 'approver', [other])
-    otherKey = other.key
+  const server = withServer({
+    project: 'mcp-project',
+    async env(folder) {
+      await writeFile(join(folder, 'script.json'), '{}')
+      await writeFile(join(folder, 'deeds.jsonl'), '')
+      return { MCP_FOLDER: folder }
+    },
+    async ready({ hire }) {
+      otherKey = await hire('other', 'approver')
+    },
   })
-  after(async () => {
-    server?.child.kill('SIGTERM')
-    await server?.ended
-    await database?.close()
-    await rm(folder, { recursive: true, force: true })
-  })
-
-  const script = (what: object) => writeFile(join(folder, 'script.json'), JSON.stringify(what))
-  const concord = (...args: string[]) => runConcord(args, { env, cwd: folder })
-  const asOther = (...args: string[]) => runConcord(args, { env: { ...env, CONCORD_KEY: otherKey }, cwd: folder })
+  const { concord } = server
+  const script = (what: object) => writeFile(join(server.folder, 'script.json'), JSON.stringify(what))
+  const asOther = (...args: string[]) => server.as(otherKey, ...args)
   const deeds = async () =>
-    (await readFile(join(folder, 'deeds.jsonl'), 'utf8')).split('\n').filter((line) => line.includes('"deed"'))
+    (await readFile(join(server.folder, 'deeds.jsonl'), 'utf8')).split('\n').filter((line) => line.includes('"deed"'))
 
   /** Submits, lets another person agree, and waits for the end. */
   async function say(key: string, to: string, text: string) {
@@ -122,7 +96,7 @@ describe('an MCP server from the terminal', () => {
     const again = await say('three', 'lines', 'three')
     assert.equal(again.ended.code, 0, again.ended.err)
     assert.equal((await deeds()).length, before + 1)
-    const audited = await database.db.query<{ actor: string; payload: { was_hash: string | null } }>(
+    const audited = await server.database.db.query<{ actor: string; payload: { was_hash: string | null } }>(
       `select actor, payload from concord.domain_events where event_type = 'connector_definition_approved'
         and payload ->> 'connector' = 'lines' order by created_at`,
     )

@@ -1,48 +1,19 @@
 /** Memory from the terminal on a running server: proposed, agreed to, found, and forgotten without a trace of its content. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import { freePort, runConcord, type Served, serveConcord } from '#test/concord-process'
-import { openTestDb, type TestDb } from '#test/database'
+import { describe, test } from 'node:test'
 import { dumpDatabase } from '#test/memory'
-import { anOrgRole, aPerson, aWorld } from '#test/tenant'
 import { until } from '#test/until'
+import { withServer } from '#test/with-server'
 
 describe('memory from the terminal', () => {
-  let folder: string
-  let database: TestDb
-  let server: Served
-  let env: Record<string, string>
   let ownerKey: string
-
-  before(async () => {
-    folder = await mkdtemp(join(tmpdir(), 'concord memory '))
-    database = await openTestDb()
-    env = {
-      CONCORD_HOME: join(folder, 'home'),
-      CONCORD_PORT: await freePort(),
-      DATABASE_URL: database.url,
-      CONCORD_UNSAFE_TEST: '1',
-    }
-    server = await serveConcord({ env, cwd: folder })
-    const [org] = await database.db.query<{ id: string }>(`select id from identity.orgs where slug = 'default'`)
-    assert.ok(org)
-    const world = aWorld(database.db, new Date())
-    const owner = await aPerson(world, { orgId: org.id, slug: 'default' }, 'writer', 'owner')
-    await anOrgRole(world, org.id, 'data-owner', [owner])
-    ownerKey = owner.key
+  const server = withServer({
+    async ready({ hire }) {
+      ownerKey = await hire('owner', 'data-owner')
+    },
   })
-  after(async () => {
-    server?.child.kill('SIGTERM')
-    await server?.ended
-    await database?.close()
-    await rm(folder, { recursive: true, force: true })
-  })
-
-  const concord = (...args: string[]) => runConcord(['memory', ...args], { env, cwd: folder })
-  const asOwner = (...args: string[]) => runConcord(args, { env: { ...env, CONCORD_KEY: ownerKey }, cwd: folder })
+  const concord = (...args: string[]) => server.concord('memory', ...args)
+  const asOwner = (...args: string[]) => server.as(ownerKey, ...args)
   const json = async <T>(ended: Promise<{ out: string; err: string; code: number | null }>): Promise<T> => {
     const { out, err, code } = await ended
     assert.equal(code, 0, err)
@@ -111,7 +82,7 @@ describe('memory from the terminal', () => {
     const certificate = await concord('erasure', asked.memory_erasure_id)
     assert.match(certificate.out, /2 {2}memory\n[\s\S]*certificate +[0-9a-f]{64}/)
     // Everything, the runtime's own tables included.
-    const dump = await dumpDatabase(database.db)
+    const dump = await dumpDatabase(server.database.db)
     assert.match(dump, /memory_erased/)
     for (const word of ['zzquietzz', 'zzaislezz', 'zzalicezz'])
       assert.ok(!dump.includes(word), `${word}: ${dump.split('\n').find((line) => line.includes(word))}`)
@@ -119,10 +90,7 @@ describe('memory from the terminal', () => {
   })
 
   test('[MEM-18] the review of stale memory is a command that anybody may fire', async () => {
-    const run = await runConcord(['submit', 'Review Stale Memory', '--payload', '{}', '--wait', '--timeout', '60s'], {
-      env,
-      cwd: folder,
-    })
+    const run = await server.concord('submit', 'Review Stale Memory', '--payload', '{}', '--wait', '--timeout', '60s')
     assert.equal(run.code, 0, run.err)
     assert.match(run.out, /"expired":0/)
   })

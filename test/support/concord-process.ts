@@ -21,7 +21,7 @@ export type ConcordProcess = {
 }
 
 export type ConcordOptions = {
-  readonly env?: Readonly<Record<string, string>>
+  readonly env: Readonly<Record<string, string>>
   readonly cwd?: string
   readonly uid?: number
 }
@@ -32,12 +32,15 @@ process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL')
 })
 
-export function spawnConcord(args: readonly string[], { env = {}, cwd, uid }: ConcordOptions = {}): ConcordProcess {
+export function spawnConcord(args: readonly string[], { env, cwd, uid }: ConcordOptions): ConcordProcess {
+  // The home is `.concord` in the current folder, the port 7420, unless a test says otherwise: neither is a test's business.
+  if (env['CONCORD_HOME'] === undefined && cwd === undefined)
+    throw new Error('a test runs Concord in a home of its own')
   const inherited = Object.entries(process.env).filter(
     ([name]) => !name.startsWith('CONCORD_') && name !== 'DATABASE_URL',
   )
   const child = spawn(process.execPath, [MAIN, ...args], {
-    env: { ...Object.fromEntries(inherited), ...env },
+    env: { ...Object.fromEntries(inherited), CONCORD_PORT: ownPort, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     ...(cwd === undefined ? {} : { cwd }),
     ...(uid === undefined ? {} : { uid, gid: uid }),
@@ -75,7 +78,7 @@ export function spawnConcord(args: readonly string[], { env = {}, cwd, uid }: Co
 }
 
 /** Runs a command to its end. */
-export function runConcord(args: readonly string[], options?: ConcordOptions): Promise<Ended> {
+export function runConcord(args: readonly string[], options: ConcordOptions): Promise<Ended> {
   return spawnConcord(args, options).ended
 }
 
@@ -111,3 +114,6 @@ export async function freePort(): Promise<string> {
     if (isFree) return String(port)
   }
 }
+
+/** For a program that was given none. */
+const ownPort = await freePort()

@@ -26,7 +26,7 @@ export type TestDbOptions = Omit<Partial<DbConfig>, 'url'> & {
 }
 
 /** Longer than a backend needs to notice that its client has left, and a client to come in, however busy the machine is. */
-const PATIENCE_MS = 90_000
+const PATIENCE_MS = 45_000
 const openNow = new Set<TestDb>()
 let template: Promise<string> | undefined
 let count = 0

@@ -12,6 +12,7 @@ import { uuidV7Generator } from '../../src/kernel/uuid.ts'
 import { type Db, openDb } from '../../src/store/db.ts'
 import { readArchiveLines } from '../../src/store/history/read-archive.ts'
 import { openTestRoom, type TestRoom } from './commands.ts'
+import { faultEnv, type PlannedFault } from './fault-plan.ts'
 import { TRACE } from './tenant.ts'
 import { until } from './until.ts'
 
@@ -29,7 +30,7 @@ export type HistoryRoom = {
   /** Everything that was written can be read by followers, and so be moved. */
   visible(): Promise<void>
   /** In a process of its own, which ends at the points of the plan: the signal that ended it, or null. */
-  archiveAside(faults: readonly object[], limits?: ArchiveHistory['limits']): Promise<string | null>
+  archiveAside(faults: readonly PlannedFault[], limits?: ArchiveHistory['limits']): Promise<string | null>
   /** Every event of the table, as the archive would write it. */
   inTable(): Promise<ReadonlyMap<string, string>>
   /** Every event of the files that rows name. */
@@ -67,7 +68,7 @@ export async function openHistoryRoom(): Promise<HistoryRoom> {
     visible: () => untilVisible(owner),
     archiveAside(faults, limits) {
       const task: HistoryTask = { url: room.db.config.url, folder, limits }
-      const env = { ...process.env, CONCORD_FAULTS: JSON.stringify(faults) }
+      const env = { ...process.env, ...faultEnv(faults) }
       const running = spawn(process.execPath, [child, JSON.stringify(task)], {
         env,
         stdio: ['ignore', 'ignore', 'inherit'],

@@ -1,9 +1,10 @@
 /** The default runtime as an operator opens it: it gives no turns, and shows, stops and resumes those of others. */
-import { createDbosRuntime, type DbosRuntime } from '../../src/runtime/dbos/index.ts'
+import type { BookRuntime } from '../../src/runtime/book/index.ts'
+import { createDbosRuntime } from '../../src/runtime/dbos/index.ts'
 import type { Db } from '../../src/store/db.ts'
 import { accepted } from './tenant.ts'
 
-export async function openOperatorRuntime(db: Db): Promise<DbosRuntime> {
+export async function openOperatorRuntime(db: Db): Promise<BookRuntime> {
   const runtime = createDbosRuntime({ db, works: false })
   accepted(await runtime.open())
   return runtime

@@ -77,7 +77,9 @@ export async function openCaseStore({ db, url }: TestDb): Promise<CaseRows> {
     ...caseRowsOn(db, prefix),
     schedules: () => asOwner('select name from runtime.schedules'),
     async clear() {
-      await asOwner('truncate public.case_rows, runtime.processes, runtime.schedules, "dbos".workflow_status cascade')
+      await asOwner(
+        'truncate public.case_rows, runtime.processes, runtime.rate_marks, runtime.schedules, "dbos".workflow_status cascade',
+      )
     },
   }
 }

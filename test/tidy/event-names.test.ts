@@ -39,6 +39,6 @@ test('only the store appends to the log: a statement of a room that does it past
   assert.deepEqual(
     past.map(([path]) => path),
     // The one statement of a turn: its drafts take the type and its purpose from the list of the room, and a purpose is never null.
-    ['src/domains/commands/sql/write-case.ts'],
+    ['src/domains/commands/write-command.ts'],
   )
 })

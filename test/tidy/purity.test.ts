@@ -43,7 +43,7 @@ describe('purity', () => {
     test(`${title} is fine`, () => assertFindings(found(path, code), []))
   }
 
-  test('[DET-02] kernel and domains take time, chance, ids and settings as arguments', () => {
+  test('[DET-02] [SUP-02] [SUP-03] [RUN-13] kernel, turns and domains take time, chance, ids and settings as arguments: none of them waits by a timer of its own', () => {
     assertTidy(checkPurity(readTree()))
   })
 })

@@ -24,7 +24,7 @@ const kernelOnly: readonly [words: string, instead: string][] = [
 ]
 
 export function checkPurity(tree: Tree): Finding[] {
-  return sources(tree, 'src/kernel', 'src/domains')
+  return sources(tree, 'src/kernel', 'src/turns', 'src/domains')
     .filter(([path]) => !isTest(path))
     .flatMap(([path, text]) => {
       const rules = path.startsWith('src/kernel/') ? [...everywhere, ...kernelOnly] : everywhere

@@ -22,5 +22,5 @@ describe('retry literals', () => {
     test(`${code} in ${path} is fine`, () => assertFindings(checkRetryLiterals(plantTree({ [path]: code })), []))
   }
 
-  test('[ERR-08] no step of the house has retry numbers of its own', () => assertTidy(checkRetryLiterals(readTree())))
+  test('[ERR-08] no step has retry numbers of its own', () => assertTidy(checkRetryLiterals(readTree())))
 })

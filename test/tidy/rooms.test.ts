@@ -213,6 +213,13 @@ describe('rooms: the tree', () => {
   test('[DET-06] [DET-07] [DET-08] [DET-09] [PRM-06] [PRM-14] [PER-08] [RUN-11] [SUP-14] [SUP-20] every import keeps to the room table', () => {
     assertTidy(checkRooms(tree, rooms))
   })
+  test('[SUP-02] [SUP-03] [RUN-13] no room that does governed work enters the scheduler of one machine', () => {
+    const entering = rooms.filter(({ enters }) => enters.includes('domains/scheduler')).map(({ name }) => name)
+    assert.deepEqual(
+      entering.filter((name) => name.startsWith('domains/') || ['kernel', 'runtime', 'turns'].includes(name)),
+      [],
+    )
+  })
   test('no imports go in a circle', () => assertTidy(checkCycles(tree)))
   test('[DET-12] the kernel is tested without a database', () => {
     assert.ok([...tree.keys()].some((path) => path.startsWith('src/kernel/') && path.endsWith('.test.ts')))

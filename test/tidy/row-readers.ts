@@ -7,14 +7,15 @@ export const eventReaders: Readonly<Record<string, string>> = {
   'src/domains/commands/read-commands.ts': 'shows history and audit to people',
   'src/domains/commands/actions/find-decision.ts':
     'tells an agent what policy said about its proposal; decides nothing',
-  'src/domains/commands/write-lane.ts': 'finds its own event by id, to know whether a broken connection had committed',
+  'src/domains/commands/write-command.ts':
+    'finds its own event by id, to know whether a broken connection had committed',
   'src/domains/approvals/sql/list-due-reminders.ts': 'reminds once: a reminder is a fact and no state of the approval',
   'src/domains/approvals/sql/list-notice-records.ts':
     'tells each thing once: a notice is a fact and no state of the approval',
   'src/domains/commands/history/scan-history.ts':
     'finds what is old enough to move into the archive; the rows of commands decide',
   'src/domains/commands/history/delete-archived.ts': 'deletes what a verified file holds, and nothing else',
-  'src/domains/commands/history/read-history.ts': 'shows history to whoever runs the house',
+  'src/domains/commands/history/read-history.ts': 'shows history to the operator',
   'src/domains/commands/invariants/find-broken-invariants.ts':
     'compares rows with their events, for whoever examines a house; decides nothing',
   'src/domains/commands/invariants/invariants.ts':

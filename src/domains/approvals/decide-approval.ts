@@ -27,7 +27,7 @@ import {
   refuseClosed,
   type Vote,
 } from './decide-vote.ts'
-import type { ApprovalDeps } from './deps.ts'
+import type { ApprovalDeps, LockedCommand } from './deps.ts'
 import { supersedeApprovals } from './request-approval.ts'
 
 type DecideApproval = {
@@ -49,21 +49,19 @@ export async function decideApproval(
   const known = await approvals.find(deps.db, input.workspaceId, input.approvalId)
   if (!known) return approvals.missing()
   const look = (tx: Tx) => lockSubject(tx, deps, known)
-  const decided = await deps.db.transactionFrom(
-    look,
-    async (tx, { payloadHash, ...locked }): Promise<Decision<Decided>> => {
-      const approval =
-        locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
-      const vote = decideVote(approval, decider, input, locked.at)
-      if (!vote.ok) return vote
-      if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
-      const ballot = { approval, vote: vote.value, locked, decider, by: byPrincipal(decider, input.traceId) }
-      if (input.edits !== undefined) return approveWithEdits(tx, deps, ballot, input.edits)
-      const cast = await recordVote(tx, deps, ballot)
-      await failpoint('approvals.decision_written')
-      return cast
-    },
-  )
+  const decided = await deps.db.transactionFrom(look, async (tx, locked): Promise<Decision<Decided>> => {
+    const approval =
+      locked.approvals.find(({ approval_id }) => approval_id === known.approval_id) ?? (await reread(tx, known))
+    const vote = decideVote(approval, decider, input, locked.at)
+    if (!vote.ok) return vote
+    const payloadHash = approval.domain_effect_id === null ? locked.command?.payloadHash : undefined
+    if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
+    const ballot = { approval, vote: vote.value, locked, decider, by: byPrincipal(decider, input.traceId) }
+    if (input.edits !== undefined) return approveWithEdits(tx, deps, ballot, input.edits)
+    const cast = await recordVote(tx, deps, ballot)
+    await failpoint('approvals.decision_written')
+    return cast
+  })
   await failpoint('approvals.decision_committed')
   return decided
 }
@@ -82,7 +80,7 @@ export type Decided = {
 type PendingVote = {
   readonly approval: StoredApproval
   readonly vote: Vote
-  readonly locked: Locked
+  readonly locked: LockedSubject
   readonly decider: Decider
   readonly by: By
 }
@@ -121,15 +119,17 @@ function unsettled(approval: StoredApproval): never {
   throw new KernelFault('approvals.vote.unsettled', `approval ${approval.approval_id} is open and takes no vote`)
 }
 
+type LockedSubject = Locked & { readonly command?: LockedCommand }
+
 /** The owner's row first, then all approvals of the subject in their order: everybody locks in one order. */
 export async function lockSubject(
   tx: Tx,
   { owner }: Pick<ApprovalDeps, 'owner'>,
   approval: StoredApproval,
-): Promise<Locked & { readonly payloadHash?: string }> {
+): Promise<LockedSubject> {
   // Sent in this order, in one round trip: the second waits in the database until the first has its lock.
   const [command, locked] = await together([owner.lockCommand?.(tx, approval), lockQuestions(tx, approval)])
-  return command && approval.domain_effect_id === null ? { ...locked, payloadHash: command.payloadHash } : locked
+  return command ? { ...locked, command } : locked
 }
 
 /** `approval` as it is after its move; `locked` as everything was before it. */
@@ -137,7 +137,7 @@ export async function applyDecision(
   tx: Tx,
   { owner, newId }: Pick<ApprovalDeps, 'owner' | 'newId'>,
   approval: StoredApproval,
-  locked: Locked,
+  locked: LockedSubject,
   by: By,
 ): Promise<NextStep> {
   const others = locked.approvals.filter(({ approval_id }) => approval_id !== approval.approval_id)
@@ -147,7 +147,7 @@ export async function applyDecision(
       await saveCancelled(tx, actorAs(by, 'system'), other, { at: locked.at, newId, why: `another_${approval.status}` })
     }
   }
-  await owner.onResolved(tx, { approval, next, by, at: locked.at })
+  await owner.onResolved(tx, { approval, next, by, at: locked.at }, locked.command)
   return next
 }
 

@@ -38,9 +38,12 @@ export type ApprovalOwner = {
    * Locks the command (`for no key update`) before any approval of it, and says the hash of what would run now. Cancelling
    * takes the command first as well; where this is missing, the two meet crosswise and Postgres makes one of them start over.
    */
-  readonly lockCommand?: (tx: Tx, approval: StoredApproval) => Promise<{ readonly payloadHash: string } | undefined>
-  /** Moves the command and wakes it. What it throws takes the decision along. */
-  readonly onResolved: (tx: Tx, resolution: Resolution) => Promise<void>
+  readonly lockCommand?: (tx: Tx, approval: StoredApproval) => Promise<LockedCommand | undefined>
+  /**
+   * Moves the command and wakes it. What it throws takes the decision along. `locked` is what `lockCommand` gave in this transaction; left out
+   * where the owner has written the command since.
+   */
+  readonly onResolved: (tx: Tx, resolution: Resolution, locked?: LockedCommand) => Promise<void>
   /**
    * An approver changed the arguments: validates them, plans and asks the policy again, stores them on the command, and
    * says what has to be asked now (at least one). What it refuses was never written.
@@ -52,6 +55,9 @@ export type ApprovalOwner = {
     by: By,
   ) => Promise<Decision<readonly ApprovalRequest[]>>
 }
+
+/** The owner's row under its lock; only the owner looks inside `held`. */
+export type LockedCommand = { readonly payloadHash: string; readonly held?: unknown }
 
 export type ApprovalNotice = {
   readonly approval: StoredApproval

@@ -67,7 +67,7 @@ export function mayRead(artifact: Seen, reader: Reader): boolean {
   return reader.role === 'admin' || isSeenBy(artifact, personOf(reader))
 }
 
-/** The stricter of what its type says and what its class of data allows; inside the house nothing is asked. */
+/** The stricter of what its type says and what its class of data allows; inside the organisation nothing is asked. */
 export function decideSharing(
   { external_sharing }: Pick<ArtifactType, 'external_sharing'>,
   dataClass: ContentClass,

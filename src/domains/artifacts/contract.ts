@@ -75,7 +75,7 @@ export const publishBody = z
     destination: z
       .string()
       .regex(/^[\w.:+@-]{1,200}$/, 'an address such as finance@example.com, or internal')
-      .meta({ example: 'finance@example.com', description: 'Where to; outside the house somebody is asked.' }),
+      .meta({ example: 'finance@example.com', description: 'Where to; outside the organisation somebody is asked.' }),
   })
   .meta({ id: 'PublishArtifact' })
 

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { type ArtifactRoom, openArtifactRoom } from '#test/artifacts'
 import { collect } from '#test/collect'
 import { nextFence } from '#test/commands'
+import { type FailpointName, faultEnv } from '#test/fault-plan'
 import { accepted } from '#test/tenant'
 import type { StoredArtifact } from './artifact.ts'
 import { readText, sweepBlobs } from './blob-store.ts'
@@ -20,9 +21,9 @@ describe('a writer of artifacts that is killed', () => {
   after(() => room.close())
 
   /** The signal that ended it; null if nothing did. */
-  function drive(commandId: string, point: string): Promise<string | null> {
+  function drive(commandId: string, point: FailpointName): Promise<string | null> {
     const task = { url: room.url, folder: room.folder, commandId, token: nextFence().token }
-    const env = { ...process.env, CONCORD_FAULTS: JSON.stringify([{ point, hit: 1, act: 'kill' }]) }
+    const env = { ...process.env, ...faultEnv([{ point, hit: 1, act: 'kill' }]) }
     const running = spawn(process.execPath, [child, JSON.stringify(task)], {
       env,
       stdio: ['ignore', 'ignore', 'inherit'],

@@ -9,11 +9,11 @@ import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 import { abortCommand, type Operating, resumeCommand } from './abort-command.ts'
 import { addDependency } from './add-dependency.ts'
-import { openApprovalOwner } from './approval-owner.ts'
-import { openDrive } from './drive-command.ts'
-import { reconcileCommands } from './reconcile-commands.ts'
-import { openSpotTurns, type SpotTurns } from './spot-turns.ts'
-import { submitCommand } from './submit-command.ts'
+import { openApprovalOwner } from './answer-approval.ts'
+import type { InProcessTurns } from '#turns'
+import type { HeldCommand } from './command-table.ts'
+import { openCommandTurns, openDrive, reconcileCommands } from './drive.ts'
+import { submitCommand } from './submit.ts'
 import { actingFor, type CommandDeps } from './deps.ts'
 
 const BOOK = 'connector.hotel.book_a'
@@ -21,18 +21,18 @@ const BOOK = 'connector.hotel.book_a'
 describe('an operator aborts', () => {
   let room: TestRoom
   let runtime: Runtime
-  let spot: SpotTurns
+  let turns: InProcessTurns<HeldCommand>
   let world: CommandDeps
   let operating: Operating
   before(async () => {
     room = await openTestRoom()
     runtime = await openOperatorRuntime(room.db)
-    spot = openSpotTurns(room.world, () => ({ begin: () => () => {}, release: () => {} }))
-    world = { ...room.world, spot }
+    turns = openCommandTurns(room.world, () => ({ begin: () => () => {}, release: () => {} }))
+    world = { ...room.world, turns }
     operating = { newId: room.world.newId, now: room.world.now, runtime }
   })
   after(async () => {
-    await spot.close(1_000)
+    await turns.close(1_000)
     await runtime.close()
     await room.close()
   })
@@ -58,7 +58,7 @@ describe('an operator aborts', () => {
   }
   const becomes = (id: string, status: string) => until(async () => (await room.statusOf(id)) === status)
 
-  test('[EVT-06] a call on the spot is told to stop, its late answer is not written, and nobody goes on until the resume', async () => {
+  test('[EVT-06] a call of an in-process turn is told to stop, its late answer is not written, and nobody goes on until the resume', async () => {
     const call = room.provider.call.bind(room.provider)
     let told = false
     room.provider.call = async (name, effect, isKeyed) => {
@@ -84,7 +84,7 @@ describe('an operator aborts', () => {
     assert.equal(await room.statusOf(id), 'running')
     const stuck = (await runtime.stuck()).find((each) => each.id === id)
     assert.deepEqual([stuck?.why, stuck?.detail], ['aborted', by.reason])
-    // All its turns were on the spot, so the runtime had never heard of it: it comes back behind the limits of its plan.
+    // All its turns were in-process, so the runtime had never heard of it: it comes back behind the limits of its plan.
     const [plan] = await room.rows(`select plan->>'queue' as queue from concord.commands where command_id = $1`, [id])
     assert.deepEqual(plan, { queue: 'connector_calls' })
     assert.equal((await runtime.describe({ kind: 'command', id }))?.queue, 'connector_calls')

@@ -1,17 +1,16 @@
 /**
- * An operator's last word about a command: no turn has it any more, neither one of the runtime nor one on the spot, until it is resumed.
- * The row bears a token that is nobody's, so whoever has the turn now loses it with its next write and is told within a second or two.
+ * An operator stops a command: no turn has it any more, neither one of the runtime nor an in-process one, until it is resumed. The row bears a
+ * token that no turn has, so the turn under way loses it with its next write and is stopped within a second or two.
  */
 import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { redactText } from '#kernel/secret-shapes'
 import { appendEvents, statement, type Tx } from '#store'
-import { refuseMissing } from './command-repository.ts'
-import type { StoredCommand } from './command-row.ts'
+import { ABORT_TOKEN } from '#turns'
+import { processOf, refuseMissing, type StoredCommand } from './command-table.ts'
 import { commandLog } from './events.ts'
-import { ABORT_TOKEN } from './spot-token.ts'
-import { type CommandDeps, processOf } from './deps.ts'
+import type { CommandDeps } from './deps.ts'
 import type { Runtime } from '#runtime'
 
 export type Operating = Pick<CommandDeps, 'newId' | 'now'> & {
@@ -56,7 +55,7 @@ export async function abortCommand(deps: Operating, tx: Tx, act: OperatorAct): P
   const [row] = await tx.run(abortTurns, [act.commandId, ABORT_TOKEN])
   if (!row) return refuseEnded(tx, act.commandId)
   await record(deps, tx, 'command_aborted', row, act)
-  // A command whose turns were all on the spot is new to the runtime: without its queue a resume would lead past its limits.
+  // A command whose turns were all in-process is new to the runtime: without its queue a resume would lead past its limits.
   const { queue } = row
   const options = queue === null ? { tx } : { tx, queue }
   await deps.runtime.abort(processOf(act.commandId), sayReason(act), options)

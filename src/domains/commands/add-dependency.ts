@@ -4,11 +4,9 @@ import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { statement } from '#store'
-import { lockCase, refuseMissing } from './command-repository.ts'
-import { draftWrite } from './draft-write.ts'
-import { refuseParent } from './insert-command.ts'
+import { composeWrite, release, tell } from './change.ts'
+import { lockCommand, refuseMissing } from './command-table.ts'
 import type { Acting, CommandDeps } from './deps.ts'
-import { commitWrite } from './write-lane.ts'
 
 export type AddDependency = {
   readonly workspaceId: string
@@ -58,8 +56,15 @@ function pathOf(edges: readonly { readonly id: string; readonly via: string | nu
   return path
 }
 
-const insertEdge = statement<{ readonly parent_command_id: string }>(
-  'commands_insert_edge',
+export type DependsOn = {
+  readonly commandId: string
+  readonly requiredStatus?: CommandState | undefined
+  readonly propagateCancellation?: boolean | undefined
+}
+
+/** Inserts nothing when the parent is not of this workspace. */
+export const insertDependency = statement<{ readonly parent_command_id: string }>(
+  'commands_insert_dependency',
   `insert into concord.command_dependencies (child_command_id, parent_command_id, workspace_id, required_status, propagate_cancellation, created_at)
 select $1::uuid, p.command_id, p.workspace_id, $4::text, $5::boolean, $6::timestamptz
 from concord.commands as p where p.command_id = $2::uuid and p.workspace_id = $3::uuid
@@ -72,7 +77,7 @@ export async function addDependency(deps: CommandDeps, by: Acting, input: AddDep
   if (childId === parentId) return refuse('dag_cycle', 'A command cannot wait for itself.', { path: 'depends_on' })
   return deps.db.transaction(async (tx): Promise<Decision<null>> => {
     await tx.run(lockEdges, [workspaceId])
-    const child = await lockCase(tx, workspaceId, childId)
+    const child = await lockCommand(tx, workspaceId, childId)
     if (!child) return refuseMissing()
     if (!WAITS.has(child.command.status)) {
       return refuse('commands.command.moved', `It ${sayState(child.command.status)}; it waits for nothing any more.`)
@@ -85,25 +90,35 @@ export async function addDependency(deps: CommandDeps, by: Acting, input: AddDep
         facts: { path: names },
       })
     }
-    const [edge] = await tx.run(insertEdge, [
+    const at = deps.now()
+    const [edge] = await tx.run(insertDependency, [
       childId,
       parentId,
       workspaceId,
       requiredStatus,
       propagateCancellation,
-      deps.now(),
+      at,
     ])
     if (!edge) return refuseParent(parentId)
     // A turn that has read its parents already must not begin on what it read: it loses the row, and reads again.
-    const draft = draftWrite(child.command, 'any', { at: deps.now(), newId: deps.newId })
-      .stay()
-      .release(child.command.run_after)
-    draft.tell('dependency_added', by, {
+    const told = {
       parent_command_id: parentId,
       required_status: requiredStatus,
       propagate_cancellation: propagateCancellation,
-    })
-    const written = await commitWrite(tx, draft.done())
+    }
+    const changes = [release(child.command.run_after), tell('dependency_added', by, told)]
+    const written = await deps.writes.commitIn(tx, composeWrite(child, 'any', changes, at, deps.newId))
     return written.ok ? accept(null) : written
   })
+}
+
+export function refuseParent(commandId: string): Decision<never> {
+  return refuse(
+    'commands.dependency.not_found',
+    'A command it shall depend on does not exist here, or is named twice.',
+    {
+      path: 'depends_on',
+      facts: { command_id: encodeId('command', commandId) },
+    },
+  )
 }

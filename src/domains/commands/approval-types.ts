@@ -1,14 +1,18 @@
-/** The approval types of a catalog: one for each command type that names its own terms. */
+/** The approval types of a catalog: one for each command type, and those of the project, which take the place of a type with the same name. */
 import { type ApprovalType, type ApprovalTypeInput, defineApprovalType } from '#domains/approvals'
 import type { CommandType } from './catalog/definitions.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
 
-export function approvalTypesOf(catalog: Pick<Catalog, 'taskOfType'>): readonly ApprovalType[] {
+export function approvalTypesOf(
+  catalog: Pick<Catalog, 'taskOfType'>,
+  own: readonly ApprovalType[] = [],
+): readonly ApprovalType[] {
   const types = new Map<string, ApprovalType>()
   for (const { type } of catalog.taskOfType.values()) {
     const terms = approvalTermsOf(type)
     types.set(terms.name, defineApprovalType(terms))
   }
+  for (const type of own) types.set(type.name, type)
   return [...types.values()]
 }
 

@@ -1,17 +1,17 @@
 /** Asks a command to stop. After the answer no new effect starts; what is under way is finished, and undone where the mode says so. */
 import { cancelApprovals } from '#domains/approvals'
-import { accept, type Decision } from '#kernel/refusal'
+import type { CommandState } from '#kernel/machines/command'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import { failpoint } from '#store'
 import { redactText } from '#kernel/secret-shapes'
-import type { StoredCommand } from './command-row.ts'
-import { lockCase, refuseMissing } from './command-repository.ts'
-import { decideCancel, decideForce, decideMayCancel } from './decide-cancel.ts'
-import { draftWrite } from './draft-write.ts'
-import { awaitedOf } from './step-blocked.ts'
-import { decideMode } from './submit-command.ts'
-import { queueOf, taskOf } from './task-of.ts'
-import { type Acting, type CommandDeps, processOf } from './deps.ts'
-import { commitWrite } from './write-lane.ts'
+import { awaitedOf } from './advance.ts'
+import { REQUEST_APPROVAL, REQUEST_INPUT } from './asks.ts'
+import type { CommandType } from './catalog/definitions.ts'
+import { type Change, composeWrite, move, set, tell } from './change.ts'
+import { type CommandWithEffects, lockCommand, processOf, refuseMissing, type StoredCommand } from './command-table.ts'
+import type { Acting, CommandDeps } from './deps.ts'
+import { decideCancellationMode } from './submit.ts'
+import { queueOf, taskOf } from './tasks.ts'
 
 export type CancelCommand = {
   readonly workspaceId: string
@@ -28,32 +28,25 @@ export type Cancelled = { readonly command: StoredCommand; readonly changed: boo
 const REASON_CHARS_MAX = 500
 
 export async function cancelCommand(deps: CommandDeps, by: Acting, input: CancelCommand): Promise<Decision<Cancelled>> {
-  const mode = decideMode(input.cancellationMode)
+  const mode = decideCancellationMode(input.cancellationMode)
   if (!mode.ok) return mode
   const outcome = await deps.db.transaction(async (tx) => {
-    const found = await lockCase(tx, input.workspaceId, input.commandId)
+    const found = await lockCommand(tx, input.workspaceId, input.commandId)
     if (!found) return refuseMissing()
     const { command } = found
-    const allowed = decideMayCancel(taskOf({ deps, command })?.type, command, by)
+    const allowed = decideMayCancel(taskOf(deps.catalog, command)?.type, command, by)
     if (!allowed.ok) return allowed
-    const course = input.force ? decideForce(found, by) : accept(decideCancel(found))
-    if (!course.ok) return course
-    const { value: way } = course
-    const draft = draftWrite(command, 'any', { at: deps.now(), newId: deps.newId })
+    const decided = input.force ? decideForce(found, by) : accept(decideCancel(found))
+    if (!decided.ok) return decided
+    const { value: way } = decided
     const told = {
       cancellation_mode: mode.value ?? command.cancellation_mode,
       cancel_reason: reasonOf(input.reason),
       cancelled_by: by.actor,
     }
-    if (way.t === 'nothing') draft.tell('cancellation_ignored', by, { ...told, status: command.status })
-    else draft.set({ cancellation_requested: true, cancellation_mode: told.cancellation_mode, run_after: deps.now() })
-    if (way.t === 'flag')
-      draft.tell('cancellation_requested', by, { ...told, from: command.status, to: command.status })
-    if (way.t === 'move') {
-      draft.move(way.to, by, { ...told, forced: input.force ?? false })
-      if (way.to === 'cancelled') draft.set({ run_after: null })
-    }
-    const written = await commitWrite(tx, draft.done())
+    const at = deps.now()
+    const changes = cancelChanges(command, way, by, told, input.force ?? false, at)
+    const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at, deps.newId))
     if (!written.ok) return written
     if (command.status === 'waiting_for_approval') {
       const closed = {
@@ -64,7 +57,7 @@ export async function cancelCommand(deps: CommandDeps, by: Acting, input: Cancel
       }
       await cancelApprovals(tx, deps.newId, { actor: by.actor, traceId: by.traceId }, closed)
     }
-    if (way.t !== 'nothing') await deps.wake(processOf(command.command_id), { tx, ...queueOf({ deps, command }) })
+    if (way.t !== 'nothing') await deps.wake(processOf(command.command_id), { tx, ...queueOf(deps.catalog, command) })
     await failpoint('commands.cancel_written')
     return accept({
       written: written.value,
@@ -82,6 +75,27 @@ export async function cancelCommand(deps: CommandDeps, by: Acting, input: Cancel
   return accept({ command: written.command, changed })
 }
 
+type Told = { readonly cancellation_mode: StoredCommand['cancellation_mode']; readonly [field: string]: unknown }
+
+function cancelChanges(
+  { status }: StoredCommand,
+  way: CancelWay,
+  by: Acting,
+  told: Told,
+  forced: boolean,
+  at: Date,
+): readonly Change[] {
+  if (way.t === 'nothing') return [tell('cancellation_ignored', by, { ...told, status })]
+  const isEnd = way.t === 'move' && way.to === 'cancelled'
+  const { cancellation_mode } = told
+  return [
+    set({ cancellation_requested: true, cancellation_mode, run_after: isEnd ? null : at }),
+    way.t === 'move'
+      ? move(way.to, by, { ...told, forced })
+      : tell('cancellation_requested', by, { ...told, from: status, to: status }),
+  ]
+}
+
 /** Free words go into the record; a secret among them does not. */
 export function reasonOf(reason: string | undefined): string | null {
   return reason === undefined ? null : redactText(reason).slice(0, REASON_CHARS_MAX)
@@ -89,4 +103,69 @@ export function reasonOf(reason: string | undefined): string | null {
 
 function closerOf(by: Acting): 'user' | 'operator' | 'system' {
   return by.kind === 'user' || by.kind === 'operator' ? by.kind : 'system'
+}
+
+export type CancelWay =
+  | { readonly t: 'move'; readonly to: Extract<CommandState, 'cancelled' | 'cancelling'> }
+  /** Queued again after effects had succeeded: it leaves through running, so that they are not forgotten. */
+  | { readonly t: 'flag' }
+  | { readonly t: 'nothing' }
+
+export function decideCancel({ command, effects }: CommandWithEffects): CancelWay {
+  const own = effects.filter(({ effect_type }) => effect_type !== REQUEST_APPROVAL && effect_type !== REQUEST_INPUT)
+  const hasDone = own.some(({ status }) => status === 'succeeded' || status === 'executing')
+  switch (command.status) {
+    case 'created':
+    case 'validated':
+    case 'waiting_for_input':
+    case 'waiting_for_approval':
+    case 'approved':
+    case 'failed':
+      return { t: 'move', to: 'cancelled' }
+    case 'queued':
+      if (!hasDone) return { t: 'move', to: 'cancelled' }
+      return command.cancellation_requested ? { t: 'nothing' } : { t: 'flag' }
+    case 'running':
+      return { t: 'move', to: 'cancelling' }
+    case 'blocked':
+      return { t: 'move', to: hasDone ? 'cancelling' : 'cancelled' }
+    case 'cancelling':
+    case 'compensating':
+    case 'compensated':
+    case 'succeeded':
+    case 'cancelled':
+    case 'expired':
+      return { t: 'nothing' }
+  }
+}
+
+/** The contract names who may: the requester, anybody who may write, administrators. Concord itself always may. */
+export function decideMayCancel(
+  type: Pick<CommandType, 'cancellable_by'> | undefined,
+  command: Pick<StoredCommand, 'requested_by'>,
+  by: Acting,
+): Decision<null> {
+  if (!by.principal || by.kind === 'system') return accept(null)
+  const allowed = type?.cancellable_by ?? ['requester', 'admin']
+  const isRequester = command.requested_by === by.actor
+  const { role } = by.principal
+  const may =
+    (allowed.includes('requester') && isRequester) ||
+    (allowed.includes('admin') && role === 'admin') ||
+    (allowed.includes('writer') && (role === 'writer' || role === 'admin'))
+  if (may) return accept(null)
+  return refuse('commands.action.not_allowed', 'The contract of this command does not let you cancel it.', {
+    facts: { allowed },
+  })
+}
+
+/** Only for operators, and only while nothing is under way: an effect in flight would end under a command that has ended. */
+export function decideForce({ command, effects }: CommandWithEffects, by: Pick<Acting, 'kind'>): Decision<CancelWay> {
+  if (by.kind !== 'operator')
+    return refuse('commands.action.not_allowed', 'Only an operator may end a command by force.')
+  if (command.status !== 'running') return accept(decideCancel({ command, effects }))
+  if (effects.some(({ status }) => status === 'executing')) {
+    return refuse('commands.command.moved', 'An effect is under way; its outcome must be known first.')
+  }
+  return accept({ t: 'move', to: 'cancelled' })
 }

@@ -148,7 +148,10 @@ describe('compensation that an agent proposes', () => {
     // The parts of a call that this effect reads.
     const run = () => definition.do(call as unknown as EffectCall)
     const isWait = (error: unknown) =>
-      error instanceof EffectPending && error.commandId === target && error.wanted === 'compensated'
+      error instanceof EffectPending &&
+      'commandId' in error.awaits &&
+      error.awaits.commandId === target &&
+      error.awaits.wanted === 'compensated'
     await assert.rejects(run, isWait)
     await assert.rejects(run, isWait)
     assert.equal(await room.settle(target), 'compensated')

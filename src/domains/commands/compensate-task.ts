@@ -12,10 +12,11 @@ import { sayState } from '#kernel/say-state'
 import { defineCommandType, defineFunction, type Definition, definePolicy } from './catalog/definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
 import { defineTask } from './catalog/task-spec.ts'
-import { findCase } from './command-repository.ts'
+import { findCommand } from './command-table.ts'
 import type { FactSources } from './gather-facts.ts'
-import { compensateCommand } from './retry-command.ts'
-import { bySystem, type CommandDeps } from './deps.ts'
+import { bySystem } from './actors.ts'
+import { compensateCommand } from './change-command.ts'
+import type { CommandDeps } from './deps.ts'
 
 export const COMPENSATE_COMMAND = 'Compensate Command'
 const TYPE = 'compensate_command'
@@ -34,7 +35,7 @@ function targetOf(asked: JsonObject): string {
 /** What the rule knows of the command that would be undone; one of another workspace does not exist. */
 export const compensationFacts: FactSources = {
   compensation_target: async ({ db }, { workspace_id, payload: asked }) => {
-    const found = await findCase(db, workspace_id, targetOf(asked))
+    const found = await findCommand(db, workspace_id, targetOf(asked))
     if (!found) return null
     const { status, requested_by } = found.command
     return { status, requested_by, undoable: planCompensation(found.effects).steps.length }
@@ -72,7 +73,7 @@ const rule: PolicyRule = {
 async function compensate(deps: CommandDeps, call: EffectCall): Promise<JsonObject> {
   const { workspaceId, payload: asked, traceId } = call
   const commandId = targetOf(asked)
-  const found = await findCase(deps.db, workspaceId, commandId)
+  const found = await findCommand(deps.db, workspaceId, commandId)
   // A repeat after a crash: the walk has begun, or is over.
   if (found?.command.status === 'compensating') throw new EffectPending(commandId, 'compensated')
   if (found?.command.status === 'compensated')

@@ -12,7 +12,7 @@ import { connectorDefinitions } from './catalog/connector-effects.ts'
 import { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
 import { checkConnectorAccess, type ConnectorAccess } from './connector-access.ts'
 import { shippedPolicies } from './policies/shipped.ts'
-import { submitCommand } from './submit-command.ts'
+import { submitCommand } from './submit.ts'
 
 const open = (title: string) => ({ effect_type: 'connector.desk.open_ticket', payload: { title } })
 

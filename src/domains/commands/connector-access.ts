@@ -7,7 +7,7 @@ import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { Sql } from '#store'
 import type { Catalog } from './catalog/open-catalog.ts'
-import type { StoredCommand } from './command-row.ts'
+import type { StoredCommand } from './command-table.ts'
 
 export type ConnectorGrant = {
   /** Members of one of these org roles; left out: everybody who may act. */

@@ -11,8 +11,8 @@ import { openMisbehavingApi } from '#test/misbehaving-api'
 import { accepted, TRACE } from '#test/tenant'
 import { connectorDefinitions } from './catalog/connector-effects.ts'
 import type { EffectCall } from './catalog/effect-definition.ts'
-import { withoutArtifacts } from './effect-artifacts.ts'
-import { compensateCommand } from './retry-command.ts'
+import { withoutArtifacts } from './call-effect.ts'
+import { compensateCommand } from './change-command.ts'
 
 describe('connector operations as effects', () => {
   let room: TestRoom

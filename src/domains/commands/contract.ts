@@ -10,12 +10,12 @@ import { statesOf } from '#kernel/machine'
 import { type CommandState, commandMachine } from '#kernel/machines/command'
 import { nameOfActor, showActor } from '#domains/approvals'
 import type { Catalog } from './catalog/open-catalog.ts'
-import type { CommandWithEffects, StoredEffect } from './command-row.ts'
+import type { CommandWithEffects, StoredEffect } from './command-table.ts'
 import { redactPayload } from '#kernel/data-class'
 import type { HistoryEvent } from './explain-command.ts'
 import { nextMoves } from './next-moves.ts'
-import { describeStanding } from './standing.ts'
-import { taskOf } from './task-of.ts'
+import { describeProgress } from './progress.ts'
+import { taskOf } from './tasks.ts'
 
 // The machine's own list, in its order; zod wants to see that it is not empty.
 const states = statesOf(commandMachine) as [CommandState, ...CommandState[]]
@@ -170,7 +170,7 @@ export function toCommandView(
   names: Names = new Map(),
 ): z.infer<typeof commandView> {
   const { command } = found
-  const task = taskOf({ deps: { catalog }, command })
+  const task = taskOf(catalog, command)
   return {
     command_id: encodeId('command', command.command_id),
     command_type: command.command_type,
@@ -188,7 +188,7 @@ export function toCommandView(
     cancellation_mode: command.cancellation_mode,
     cancellation_requested: command.cancellation_requested,
     attempt: command.attempt,
-    ...describeStanding(found),
+    ...describeProgress(found),
     trace_id: command.context.trace_id,
     created_at: formatInstant(command.created_at),
     updated_at: formatInstant(command.updated_at),

@@ -15,7 +15,7 @@ import {
 } from '#test/commands'
 import { TRACE } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
-import { openDrive } from './drive-command.ts'
+import { openDrive } from './drive.ts'
 import { actingFor, type CommandDeps } from './deps.ts'
 
 /** Counts the passages of every write, before and after its commit, and dies at one of them. */
@@ -55,7 +55,7 @@ function mortal(world: CommandDeps, provider: FakeProvider): CommandDeps {
   return {
     ...world,
     db,
-    writes: { commit: (write) => around(() => world.writes.commit(write)), close: () => world.writes.close() },
+    writes: { ...world.writes, commit: (write) => around(() => world.writes.commit(write)) },
   }
 }
 

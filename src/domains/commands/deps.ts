@@ -6,12 +6,12 @@ import type { Principal } from '#domains/identity'
 import type { Runtime } from '#runtime'
 import type { Db, InsertLane } from '#store'
 import type { ApprovalTypes, Notify } from '#domains/approvals'
+import type { InProcessTurns } from '#turns'
 import type { Catalog } from './catalog/open-catalog.ts'
-import type { StoredCommand } from './command-row.ts'
+import type { HeldCommand, StoredCommand } from './command-table.ts'
 import type { ConnectorAccess } from './connector-access.ts'
 import type { FactSources } from './gather-facts.ts'
-import type { SpotTurns } from './spot-turns.ts'
-import type { WriteLane } from './write-lane.ts'
+import type { CommandWriter } from './write-command.ts'
 
 export type CommandDeps = {
   readonly db: Db
@@ -24,9 +24,9 @@ export type CommandDeps = {
   /** Told in the transaction that asks a person. */
   readonly notifyApprovers?: Notify
   readonly inserts: InsertLane<StoredCommand>
-  readonly writes: WriteLane
+  readonly writes: CommandWriter
   /** Left out: every turn is the runtime's. */
-  readonly spot?: SpotTurns
+  readonly turns?: InProcessTurns<HeldCommand>
   readonly facts: FactSources
   /** Which connectors are not for everybody; left out: none is. */
   readonly connectorAccess?: ConnectorAccess | undefined
@@ -47,11 +47,6 @@ export type Acting = {
   readonly principal?: Principal
 }
 
-export const COMMAND_KIND = 'command'
-
-export const bySystem = { actor: 'system', kind: 'system' } as const
-export const byWorker = { actor: 'worker', kind: 'worker' } as const
-
 /** An administrator acts as operator: may retry, undo and end what others asked for. */
 export function actingFor(principal: Principal, traceId: string): Acting {
   return {
@@ -65,8 +60,4 @@ export function actingFor(principal: Principal, traceId: string): Acting {
 /** What asking a person needs of this room. */
 export function askingOf({ newId, approvalTypes, notifyApprovers }: CommandDeps) {
   return { newId, types: approvalTypes, ...(notifyApprovers ? { notify: notifyApprovers } : {}) }
-}
-
-export function processOf(commandId: string) {
-  return { kind: COMMAND_KIND, id: commandId } as const
 }

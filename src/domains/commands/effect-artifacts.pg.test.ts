@@ -9,7 +9,7 @@ import { decider, openTestRoom, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
-import { compensateCommand } from './retry-command.ts'
+import { compensateCommand } from './change-command.ts'
 import { PUBLISH_ARTIFACT } from './publish-artifact.ts'
 import { actingFor } from './deps.ts'
 
@@ -122,7 +122,7 @@ describe('artifacts of effects', () => {
     assert.equal((await findArtifact(room.db, workspaceId, second.artifact_id))?.version, 2)
   })
 
-  test('[ART-06] inside the house it is published at once; outside only after the owner of the data has agreed', async () => {
+  test('[ART-06] inside the organisation it is published at once; outside only after the owner of the data has agreed', async () => {
     const inside = await aNote()
     const first = await publish(inside, 'internal')
     assert.equal(await commands.settle(first), 'succeeded')

@@ -1,10 +1,10 @@
-/** Finds what carries out a row of `domain_effects`: the effect itself, or the undo that its compensation names. */
+/** Finds the handler of a row of `domain_effects`: the effect's own, or the undo that its compensation names. Pure. */
 import { KernelFault } from '#kernel/errors'
 import { compilePolicy, type CompiledRetry } from '#kernel/retry-policy'
 import { compensationPolicy } from '#kernel/retry-settings'
 import type { EffectCall, EffectClass, Found, UndoCall } from './catalog/effect-definition.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
-import type { CommandWithEffects, StoredEffect } from './command-row.ts'
+import type { CommandWithEffects, ReadBack, StoredEffect } from './command-table.ts'
 
 export type EffectHandler = {
   readonly class: EffectClass
@@ -15,6 +15,11 @@ export type EffectHandler = {
   readonly isUndo: boolean
   readonly run: (call: EffectCall) => Promise<unknown>
   readonly find: ((call: EffectCall) => Promise<Found>) | undefined
+}
+
+export function readBackOf({ read_back }: Pick<StoredEffect, 'read_back'>): ReadBack {
+  // Written by this room alone.
+  return (read_back as ReadBack | null) ?? {}
 }
 
 /** Undefined: the catalog of this process does not know it. */

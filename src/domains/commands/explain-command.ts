@@ -1,12 +1,12 @@
 /** Why a command is where it is, as a chain in plain words: who asked, which rule decided, who approved, what was done, how it ended. Pure. */
+import { ABORT_TOKEN } from '#turns'
 import { type ApprovalEdit, type Blocked, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
 import type { Names } from '#domains/identity'
 import type { FieldClasses } from '#kernel/data-class'
 import { sayState } from '#kernel/say-state'
-import type { CommandWithEffects } from './command-row.ts'
+import type { CommandWithEffects } from './command-table.ts'
 import { sayEdit } from './explain-edits.ts'
-import { ABORT_TOKEN } from './spot-token.ts'
-import { sayTaskGone } from './wait-for-task.ts'
+import { sayTaskGone } from './tasks.ts'
 
 export type HistoryEvent = {
   readonly event_id: string

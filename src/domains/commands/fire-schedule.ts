@@ -4,7 +4,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { type Decision, quote, refuse } from '#kernel/refusal'
 import type { ScheduleSpec } from './catalog/definitions.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
-import { submitCommand, type SubmittedCommand } from './submit-command.ts'
+import { submitCommand, type SubmittedCommand } from './submit.ts'
 import type { Acting, CommandDeps } from './deps.ts'
 
 export type Firing = {

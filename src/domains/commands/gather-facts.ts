@@ -1,7 +1,7 @@
 /** Fetches what rules must know beside the command itself, before they are asked: evaluation stays pure, the facts are recorded. */
 import { KernelFault } from '#kernel/errors'
 import { statement } from '#store'
-import type { StoredCommand } from './command-row.ts'
+import type { StoredCommand } from './command-table.ts'
 import { findConnectorScopes } from './connector-access.ts'
 import type { CommandDeps } from './deps.ts'
 

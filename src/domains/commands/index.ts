@@ -3,8 +3,8 @@ export { actionView, type ActionView, proposeActionBody, toActionView } from './
 export { type AgentAction, type AgentGateway, agentGateway } from './actions/agent-gateway.ts'
 export { findTool, isTool, toolSlug } from './actions/find-tool.ts'
 export { type ActingFor, proposeAction, type ProposeAction, type ProposedAction } from './actions/propose-action.ts'
-export { type AddDependency, addDependency } from './add-dependency.ts'
-export { openApprovalOwner } from './approval-owner.ts'
+export { type AddDependency, addDependency, type DependsOn } from './add-dependency.ts'
+export { openApprovalOwner } from './answer-approval.ts'
 export { approvalTypesOf } from './approval-types.ts'
 export { type CancelCommand, cancelCommand, type Cancelled } from './cancel-command.ts'
 export { connectorDefinitions } from './catalog/connector-effects.ts'
@@ -54,8 +54,14 @@ export {
 } from './catalog/primitives.ts'
 export { defineTask, type TaskSpec, taskSpec } from './catalog/task-spec.ts'
 export { chooseQueue, type QueueName, queueNames } from './choose-queue.ts'
-export type { CommandWithEffects, StoredCommand, StoredEffect } from './command-row.ts'
-export { findCase, getCase } from './command-repository.ts'
+export {
+  COMMAND_KIND,
+  type CommandWithEffects,
+  findCommand,
+  readCommand,
+  type StoredCommand,
+  type StoredEffect,
+} from './command-table.ts'
 export {
   checkSecrets,
   type DataClass,
@@ -83,7 +89,7 @@ export {
 } from './contract.ts'
 export { archivedView, explanationView, toArchivedView, toExplanationView } from './explanation-view.ts'
 export { taskTypeView, toTaskTypeView } from './task-type-view.ts'
-export { openDrive } from './drive-command.ts'
+export { openDrive, reconcileCommands } from './drive.ts'
 export { type CommandEventType, commandEventPurposes, commandLog } from './events.ts'
 export { actorsOf, type ExplainedStep, type Explanation, explainCommand, type StoryFacts } from './explain-command.ts'
 export { findScheduledTask, type Firing, fireSchedule, scheduledTypeOf } from './fire-schedule.ts'
@@ -98,7 +104,6 @@ export { countArchived, countArchiveFiles, listArchivesOf, type StoredArchive } 
 export { type CommandHistory, readHistory, type ToldHistoryEvent } from './history/read-history.ts'
 export { type ArchiveFinding, type ArchiveState, verifyHistory } from './history/verify-history.ts'
 export type { HistoryDeps } from './history/deps.ts'
-export type { DependsOn } from './insert-command.ts'
 export { decideCandidate, type DecideCandidate } from './memory/decide-candidate.ts'
 export { followCandidates } from './memory/follow-candidates.ts'
 export { memoryDefinitions } from './memory/memory-definitions.ts'
@@ -144,6 +149,8 @@ export {
   listAudit,
   listCommandEvents,
   listCommands,
+  listParked,
+  type ParkedCommand,
   type WorkspaceStats,
 } from './read-commands.ts'
 export {
@@ -154,17 +161,17 @@ export {
   type WebhookDelivery,
   type WebhookSource,
 } from './receive-webhook.ts'
-export { reconcileCommands } from './reconcile-commands.ts'
-export { SPOT_RENEW_MS } from './spot-turns.ts'
-export { compensateCommand, retryCommand } from './retry-command.ts'
-export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit-command.ts'
-export { supplyInput, type SupplyInput } from './supply-input.ts'
-export { taskOf } from './task-of.ts'
-export { type Acting, actingFor, COMMAND_KIND, type CommandDeps } from './deps.ts'
-export { loadApprovalType, loadCommandType } from './yaml/manifest-forms.ts'
+export { compensateCommand, retryCommand, supplyInput, type SupplyInput } from './change-command.ts'
+export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit.ts'
+export { taskOf } from './tasks.ts'
+export { type Acting, actingFor, type CommandDeps } from './deps.ts'
 export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
 export { abortCommand, type Operating, type OperatorAct, resumeCommand } from './abort-command.ts'
 export { checkConnectorAccess, type ConnectorAccess, type ConnectorGrant } from './connector-access.ts'
-export { listParked, type ParkedCommand } from './wait-for-task.ts'
-export { readYaml } from './yaml/read-yaml.ts'
-export { loadConnector, loadOperation, loadSchedules, loadTask } from './yaml/yaml-forms.ts'
+export {
+  type Definitions,
+  loadConnector,
+  loadDefinitions,
+  mergeDefinitions,
+  type PlacedDefinition,
+} from './yaml/load-definitions.ts'

@@ -9,7 +9,7 @@ const work = (command_type: MaintenanceType) =>
   defineMaintenance({
     command_type,
     task_name: `Do ${command_type}`,
-    description: 'Keeps the house in order.',
+    description: 'Keeps things in order.',
     run: () => Promise.resolve({ done: 1 }),
   })
 

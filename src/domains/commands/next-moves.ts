@@ -1,9 +1,10 @@
 /** What can happen to a command now, and who can make it happen. Pure: from the state and its contract alone. */
 import type { CommandType } from './catalog/definitions.ts'
-import { type CommandWithEffects, readBackOf } from './command-row.ts'
-import { decideCancel } from './decide-cancel.ts'
-import { decideRetryRun } from './retry-command.ts'
-import { sayTaskGone } from './wait-for-task.ts'
+import type { CommandWithEffects } from './command-table.ts'
+import { readBackOf } from './effect-handler.ts'
+import { decideCancel } from './cancel-command.ts'
+import { decideRetryRun } from './change-command.ts'
+import { sayTaskGone } from './tasks.ts'
 
 export type NextMove = {
   readonly action: 'wait' | 'supply_input' | 'decide_approval' | 'reconcile_effect' | 'cancel' | 'retry' | 'compensate'

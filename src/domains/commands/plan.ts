@@ -1,4 +1,4 @@
-/** The plan of a command: which steps, in which order, in which queue. Pure: equal inputs give equal plans. */
+/** The plan of a command: which steps, in which order, in which queue, and the effects that they are. Pure: equal inputs give equal plans. */
 import type { JsonObject } from '#kernel/json-value'
 import { validateGraph } from '#kernel/dag/graph'
 import type { PolicyResult } from '#kernel/policy/evaluate'
@@ -7,7 +7,14 @@ import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import type { EffectDraft, ExecutionMode } from './catalog/definitions.ts'
 import { isSyncTask, mapTaskToPrimitives, type Primitive, primitiveOf } from './catalog/primitives.ts'
 import { executionModes } from './catalog/definitions.ts'
+import { renderKey } from '#kernel/key-template'
+import { attemptsAllowed } from '#kernel/retry'
+import { compilePolicy } from '#kernel/retry-policy'
+import { bySystem } from './actors.ts'
+import { type Change, type NewEffect, plan as planEffect, set, tell } from './change.ts'
 import { chooseQueue } from './choose-queue.ts'
+import type { CommandWithEffects, StoredEffect } from './command-table.ts'
+import { draftEffects } from './tasks.ts'
 
 export type PlanStep = {
   readonly step_id: string
@@ -162,4 +169,113 @@ export function validatePlan(
     plan.steps.map((step, sequence) => ({ id: step.step_id, sequence, dependsOn: step.depends_on })),
   )
   return graph.ok ? accept(plan) : wrong(graph.reason)
+}
+
+export type PlanTerms = Pick<PlanInput, 'policy' | 'isApproved'>
+
+export type Planned = {
+  readonly plan: ExecutionPlan
+  /** The plan on the row, and its event. */
+  readonly changes: readonly Change[]
+  /** All of them `planned`, in the order of the steps. */
+  readonly effects: readonly NewEffect[]
+}
+
+/** Plans a command whose payload is validated: all effects are rows before the first of them is called. */
+export function planCommand(
+  catalog: Catalog,
+  task: CompiledTask,
+  { command, effects }: CommandWithEffects,
+  terms: PlanTerms,
+  newId: () => string,
+): Decision<Planned> {
+  const drafts = draftEffects(task, command)
+  if (!drafts.ok) return drafts
+  const planned = createPlan({
+    planId: newId(),
+    commandId: command.command_id,
+    requestedBy: command.requested_by,
+    task,
+    ...terms,
+    drafts: drafts.value,
+    effectIds: Array.from({ length: drafts.value.length + 1 }, () => newId()),
+    catalog,
+  })
+  if (!planned.ok) return planned
+  const { plan, effects: steps } = planned.value
+  const rows: NewEffect[] = []
+  for (const [index, { effect, effectId }] of steps.entries()) {
+    const row = newEffect(catalog, command, { effect, effectId, order: effects.length + index })
+    if (!row.ok) return row
+    rows.push(row.value)
+  }
+  const { plan_id, execution_mode, queue } = plan
+  const told = { plan_id, execution_mode, queue, steps: plan.steps.length }
+  const changes = [
+    set({ plan, runtime_workflow_id: `command:${command.command_id}` }),
+    tell('plan_created', bySystem, told),
+  ]
+  return accept({ plan, changes, effects: rows })
+}
+
+/** Another run: steps whose effect is known to have failed get a new one; the others keep theirs, done or not. */
+export function replanCommand(
+  catalog: Catalog,
+  { command, effects }: CommandWithEffects,
+  newId: () => string,
+): Decision<readonly Change[]> {
+  if (!command.plan) return refuse('commands.plan.invalid', 'there is no plan to run again')
+  const failed = new Map(
+    effects.filter(({ status }) => status === 'failed').map((effect) => [effect.domain_effect_id, effect]),
+  )
+  const rows: Change[] = []
+  const steps: PlanStep[] = []
+  for (const step of command.plan.steps) {
+    const old: StoredEffect | undefined = failed.get(String(step.metadata['domain_effect_id']))
+    if (!old) {
+      steps.push(step)
+      continue
+    }
+    const effect = { effect_type: old.effect_type, payload: old.effect_payload }
+    const row = newEffect(catalog, command, { effect, effectId: newId(), order: effects.length + rows.length })
+    if (!row.ok) return row
+    rows.push(planEffect(row.value, bySystem))
+    steps.push({ ...step, metadata: { ...step.metadata, domain_effect_id: row.value.domain_effect_id } })
+  }
+  return accept(rows.length > 0 ? [...rows, set({ plan: { ...command.plan, steps } })] : [])
+}
+
+type Place = { readonly effect: EffectDraft; readonly effectId: string; readonly order: number }
+
+function newEffect(
+  catalog: Catalog,
+  command: CommandWithEffects['command'],
+  { effect, effectId, order }: Place,
+): Decision<NewEffect> {
+  const compiled = catalog.effects.get(effect.effect_type)
+  if (!compiled) return refuse('commands.plan.invalid', `no effect is called ${effect.effect_type}`)
+  const { definition, keyTemplate, operation } = compiled
+  const made = keyTemplate && renderKey(keyTemplate, effect.payload)
+  if (made && !made.ok && operation?.idempotency_required) return made
+  const retry = compilePolicy(definition.operation, catalog.retries)
+  if (!retry.ok) return retry
+  const base = made?.ok ? made.value : `effect:${command.command_id}:${order}`
+  return accept({
+    domain_effect_id: effectId,
+    effect_type: effect.effect_type,
+    effect_payload: effect.payload,
+    // Another run is another effect: its provider must not take it for the one that is known to have failed.
+    idempotency_key: command.attempt === 1 ? base : `${base}:r${command.attempt}`,
+    status: 'planned',
+    executed_by_runtime_workflow_id: null,
+    result: null,
+    compensates_effect_id: null,
+    declared_compensation: definition.undo?.name ?? null,
+    declaration_order: order,
+    attempt: 0,
+    max_attempts: attemptsAllowed(retry.value.limit),
+    turn_token: null,
+    reversibility: definition.reversibility,
+    completed_at: null,
+  })
 }

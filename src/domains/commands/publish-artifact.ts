@@ -1,5 +1,5 @@
 /**
- * Publish Artifact, which every installation with artifacts has: inside the house at once, outside as far as the class of the content and the
+ * Publish Artifact, which every installation with artifacts has: inside the organisation at once, outside as far as the class of the content and the
  * rule of its type allow, and with a person's consent where they ask for it. What was agreed to is bound to the checksum.
  */
 import { z } from 'zod'
@@ -88,11 +88,11 @@ export function decideArtifactSharing(input: PolicyInput): PolicyAnswer {
     case 'require_approval':
       return {
         decision: 'require_approval',
-        reasons: [`An artifact of the class ${data_class} would leave the house.`],
+        reasons: [`An artifact of the class ${data_class} would leave the organisation.`],
         required_approvals: ['data_owner'],
       }
     case 'deny':
-      return deny(`An artifact of the class ${data_class} does not leave the house.`)
+      return deny(`An artifact of the class ${data_class} does not leave the organisation.`)
   }
 }
 
@@ -129,7 +129,7 @@ export const publishArtifactDefinitions: readonly Definition[] = [
   }),
   defineCommandType({
     name: 'publish_artifact',
-    description: 'Lets an artifact be used: inside the house, or outside where its rules and a person allow it.',
+    description: 'Lets an artifact be used: inside the organisation, or outside where its rules and a person allow it.',
     payload,
     side_effects: [EFFECT],
     error_classes: ['validation_error', 'policy_denied', 'approval_rejected', 'internal_error'],

@@ -8,7 +8,7 @@ import { proofSize } from '#test/proof-size'
 import { TRACE } from '#test/tenant'
 import { addDependency } from './add-dependency.ts'
 import { cancelCommand } from './cancel-command.ts'
-import { openDrive } from './drive-command.ts'
+import { openDrive } from './drive.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 import { actingFor } from './deps.ts'
 

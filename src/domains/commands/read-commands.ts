@@ -1,7 +1,7 @@
 /** Reads for people: lists, histories and counts of one workspace, each by workspace and behind row security. */
-import type { Db } from '#store'
-import { scoped } from '#store'
-import { columnsOf, type StoredCommand } from './command-row.ts'
+import { type Db, scoped, type Sql, statement } from '#store'
+import { ABORT_TOKEN } from '#turns'
+import { columnsOf, type StoredCommand } from './command-table.ts'
 import type { StoredEvent } from './contract.ts'
 
 export type CommandFilter = {
@@ -87,4 +87,25 @@ export function countCommands(db: Db, workspaceId: string, since: Date): Promise
       Object.fromEntries(rows.map(({ name, count }) => [name, count]))
     return { commands: table(byStatus), errors: table(byError), effects_open: open?.count ?? 0 }
   })
+}
+
+export type ParkedCommand = { readonly command_id: string; readonly error: string; readonly since: Date }
+
+/**
+ * $1 limit. An approved command has an error only while its task is gone; it waits since the last approval. The runtime lists those that an
+ * operator has stopped.
+ */
+const listParkedRows = statement<ParkedCommand>(
+  'commands_list_parked',
+  `select c.command_id, c.error, coalesce((select max(a.decided_at) from concord.approvals as a
+          where a.workspace_id = c.workspace_id and a.command_id = c.command_id), c.updated_at) as since
+     from concord.commands as c
+    where c.completed_at is null and c.status = 'approved' and c.error is not null
+      and c.turn_token is distinct from '${ABORT_TOKEN}'
+    order by c.command_id limit $1`,
+)
+
+/** Of all workspaces, for operators. */
+export function listParked(sql: Sql, limit: number): Promise<readonly ParkedCommand[]> {
+  return sql.run(listParkedRows, [limit])
 }

@@ -7,7 +7,7 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { redactText } from '#kernel/secret-shapes'
 import { appendEvents, eventIdOf } from '#store'
 import { commandLog } from './events.ts'
-import { submitCommand } from './submit-command.ts'
+import { submitCommand } from './submit.ts'
 import type { Acting, CommandDeps } from './deps.ts'
 
 export type WebhookSource = {

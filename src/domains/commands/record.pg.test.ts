@@ -7,11 +7,11 @@ import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 import { executionPrimitives } from './catalog/primitives.ts'
 import { cancelCommand } from './cancel-command.ts'
-import { getCase } from './command-repository.ts'
+import { readCommand } from './command-table.ts'
 import { commandEventPurposes } from './events.ts'
-import { reconcileCommands } from './reconcile-commands.ts'
-import { retryCommand } from './retry-command.ts'
-import { submitCommand } from './submit-command.ts'
+import { reconcileCommands } from './drive.ts'
+import { retryCommand } from './change-command.ts'
+import { submitCommand } from './submit.ts'
 import { type Acting, actingFor } from './deps.ts'
 
 const BOOK_A = 'connector.hotel.book_a'
@@ -64,7 +64,7 @@ describe('the record of a command', () => {
     const { command, isNew } = accepted(submitted)
     assert.ok(isNew)
     const id = command.command_id
-    const found = accepted(await getCase(room.db, workspaceId, id))
+    const found = accepted(await readCommand(room.db, workspaceId, id))
     assert.deepEqual(
       [found.command.command_type, found.command.task_name, found.command.requested_by, found.command.ingress],
       ['work', 'Work', user.actor, 'user_request'],

@@ -9,8 +9,8 @@ import { accepted, aTenant, TRACE } from '#test/tenant'
 import { defineCommandType, defineFunction } from './catalog/definitions.ts'
 import { defineTask } from './catalog/task-spec.ts'
 import { fireSchedule } from './fire-schedule.ts'
-import { reconcileCommands } from './reconcile-commands.ts'
-import { submitCommand, type SubmitCommand } from './submit-command.ts'
+import { reconcileCommands } from './drive.ts'
+import { submitCommand, type SubmitCommand } from './submit.ts'
 import { actingFor } from './deps.ts'
 
 describe('submit', () => {

@@ -8,7 +8,7 @@ import { beginCall } from './begin-call.ts'
 import { type CallContext, type ConnectorCall, type ConnectorResult, failed, unsupported } from './connector.ts'
 import type { ConnectorOperationContract } from './define-connector.ts'
 import { currentContract, openConfirm } from './definitions/approved-contract.ts'
-import { callWithin, judgeAnswer } from './judge-answer.ts'
+import { callInTime, judgeAnswer } from './judge-answer.ts'
 import type { OpenedConnector } from './opened-connector.ts'
 import { openScrubber, type Scrubber } from './scrub.ts'
 import { openSecretDoor, type SecretDoor } from './secret-door.ts'
@@ -170,7 +170,7 @@ async function callBegun(
   { scrubber, door, invocationId }: BegunCall,
 ): Promise<ConnectorResult> {
   const startedAt = deps.now()
-  const answer = await callWithin(deps, operation, request.context.signal, (signal) =>
+  const answer = await callInTime(deps, operation, request.context.signal, (signal) =>
     connector.call({
       ...request,
       context: {

@@ -3,6 +3,7 @@ import { classifyError } from '#kernel/error-classes'
 import { redactPayload } from '#kernel/data-class'
 import { guardValue } from '#kernel/json-value-guard'
 import { defaultJsonLimits, type JsonValue } from '#kernel/json-value'
+import { LATE, withDeadline } from '#turns'
 import { type ConnectorError, type ConnectorResult, failed, resultOfThrown } from './connector.ts'
 import type { ConnectorOperationContract } from './define-connector.ts'
 import type { Scrubber } from './scrub.ts'
@@ -10,30 +11,25 @@ import type { ConnectorDeps } from './deps.ts'
 
 const ERROR_CHARS_MAX = 500
 
-/** A connector that never returns is left alone when its time is up; its signal has told it. */
-export async function callWithin(
-  deps: Pick<ConnectorDeps, 'sleep'>,
-  { timeout_ms }: Pick<ConnectorOperationContract, 'timeout_ms'>,
-  outer: AbortSignal,
+/** A connector that never returns is left alone when its time is up, or when its caller gives up; its signal has told it. */
+export async function callInTime(
+  { sleep }: Pick<ConnectorDeps, 'sleep'>,
+  { timeout_ms: ms }: Pick<ConnectorOperationContract, 'timeout_ms'>,
+  signal: AbortSignal,
   call: (signal: AbortSignal) => Promise<ConnectorResult>,
 ): Promise<ConnectorResult> {
-  const [stop, ended] = [new AbortController(), new AbortController()]
-  const signal = AbortSignal.any([stop.signal, outer])
-  const answer = Promise.resolve()
-    .then(() => call(signal))
-    .catch(resultOfThrown)
-  const late = deps.sleep(timeout_ms, ended.signal).then(() => silence(`no answer within ${timeout_ms} ms`))
-  const gone = new Promise<ConnectorResult>((resolve) => {
-    const tell = () => resolve(silence('the call was cancelled before it was answered'))
-    if (outer.aborted) tell()
-    outer.addEventListener('abort', tell, { once: true, signal: ended.signal })
-  })
-  try {
-    return await Promise.race([answer, late, gone])
-  } finally {
-    stop.abort('the call has ended')
-    ended.abort('the call has ended')
-  }
+  const answer = (stop: AbortSignal) =>
+    Promise.resolve()
+      .then(() => call(stop))
+      .catch(resultOfThrown)
+  const gone = (ended: AbortSignal) =>
+    new Promise<ConnectorResult>((resolve) => {
+      const tell = () => resolve(silence('the call was cancelled before it was answered'))
+      if (signal.aborted) tell()
+      signal.addEventListener('abort', tell, { once: true, signal: ended })
+    })
+  const result = await withDeadline({ sleep, ms, signal }, answer, gone)
+  return result === LATE ? silence(`no answer within ${ms} ms`) : result
 }
 
 function silence(message: string): ConnectorResult {

@@ -6,7 +6,7 @@ import { guardValue } from '#kernel/json-value-guard'
 import { scoped } from '#store'
 import { type Connector, type ConnectorResult, failed, succeeded } from './connector.ts'
 import { toConnectorDetailView } from './contract.ts'
-import { callWithin } from './judge-answer.ts'
+import { callInTime } from './judge-answer.ts'
 import type { OpenedConnector } from './opened-connector.ts'
 import { openScrubber, type Scrubber } from './scrub.ts'
 import { openSecretDoor } from './secret-door.ts'
@@ -69,10 +69,10 @@ async function look(
   const scrubber = openScrubber()
   const secrets = await openSecretDoor(deps.secrets, definition, scrubber)
   if (!secrets.ok) return refused(secrets.error.message, scrubber)
-  const answer = await callWithin(deps, { timeout_ms: REFRESH_MS }, signal, (inner) =>
+  const answer = await callInTime(deps, { timeout_ms: REFRESH_MS }, signal, (inner) =>
     refresh(connector, { ...secrets.door, signal: inner }),
   )
-  // `callWithin` gives the result of `refresh` below, or one of its own.
+  // `callInTime` gives the result of `refresh` below, or one of its own.
   const { ok, output, error } = answer
   if (!ok) return refused(error?.message ?? 'it failed', scrubber)
   return { refreshed: scrubber.value(output) as JsonObject, error: null }

@@ -58,7 +58,7 @@ export function toolsOf(definition: ConnectorDefinition): readonly Tool[] {
   }))
 }
 
-/** Whatever leaves the house waits for an answer of unknown length: no call is made inside a request. */
+/** Whatever leaves the organisation waits for an answer of unknown length: no call is made inside a request. */
 function modeOf({ approval_required }: ConnectorOperationContract): ToolExecutionMode {
   return approval_required ? 'approval_gated_async' : 'async'
 }

@@ -141,7 +141,6 @@ export const listSchema = statement<{ name: string; sql: string }>(
   `select name, sql from sqlite_schema where sql is not null order by name`,
 )
 
-/** The self-check: asks the file every question whose answer must be empty, and changes nothing. */
 export type Violation = {
   readonly invariant: InvariantId | ExecutionInvariantId | 'integrity' | 'foreign_key' | 'schema'
   readonly says: string

@@ -161,10 +161,6 @@ export function numberParams(text: string): { readonly numbered: string; readonl
   return { numbered, names }
 }
 
-/**
- * The only file that touches node:sqlite: one connection, prepared statements, write transactions that begin IMMEDIATE.
- * A refusal inside a transaction undoes it; a fault of the file or the disk comes back as a refusal.
- */
 export const IN_MEMORY = ':memory:'
 
 /** What a statement may be run on; a service that must be inside a transaction takes a `Tx`. */

@@ -216,7 +216,6 @@ export function placeInGroup(
   return { group_order: order, isHeld: group.mode === 'sequential' && hasCurrentMember(tx, group.group_id) }
 }
 
-/** Several jobs that belong together, put into the queue in one transaction: all of them or none. */
 export type GroupReport = { readonly group: StoredGroup; readonly status: GroupStatus; readonly counts: GroupCounts }
 
 /** Newest first; `before` is the last one seen. */

@@ -9,7 +9,6 @@ export const JOB_COLUMNS = `job_id, template_id, schedule_id, group_id, job_type
 /** The order of the queue, and the only place where it is written down. */
 export const QUEUE_ORDER = 'priority desc, position, created_at, job_id'
 
-/** Reads and small writes of `jobs`; the hot ones stand in `sql/`, each in its own file. */
 const selectJob = statement<StoredJob, { job_id: string }>(
   'select_job',
   `select ${JOB_COLUMNS} from jobs where job_id = $job_id`,

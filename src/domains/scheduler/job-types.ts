@@ -183,7 +183,6 @@ function safeJson(text: string): unknown {
   }
 }
 
-/** The registered kinds of work: a job of any other type is refused, by the service and by a foreign key. */
 export type JobTypeBody = z.input<typeof jobTypeBody>
 
 /** What a scheduler knows that was told nothing. */

@@ -37,7 +37,6 @@ export function readTexts(text: string): string[] {
   return JSON.parse(text) as string[]
 }
 
-/** Jobs and runs as callers see them. */
 export const jobView = z
   .object({
     job_id: idView('job'),

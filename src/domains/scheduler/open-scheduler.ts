@@ -140,7 +140,6 @@ export function takeOwnerLock(file: string): OwnerLock | undefined {
   }
 }
 
-/** Opens a scheduler file, makes it if it is not there, and refuses every file that would not be safe to run on. */
 export type OpenScheduler = {
   /** A path on a local disk, or `:memory:` for a scheduler that forgets everything. */
   readonly file: string

@@ -83,11 +83,6 @@ function send(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   }
 }
 
-/**
- * The start after a crash. Children of the dead process are ended, then three steps bring every row to a true state: jobs in
- * flight, reservations, failures without a verdict. Each row is its own transaction, and each is found by what is still wrong
- * with it, so recovery may itself be cut anywhere and simply runs again.
- */
 export const CRASH_ERROR = 'Scheduler crash recovery'
 
 /** One line per row that was looked at; the caller logs it. */

@@ -81,7 +81,6 @@ export function checkParams(template: StoredTemplate, params: JsonObject): Decis
   return schema.ok ? applyParamsSchema(schema.value, params) : schema
 }
 
-/** Puts a job at the end of its priority, in one transaction with everything that decides where it stands. */
 export type SubmitJob = z.input<typeof submitJobBody>
 
 export function submitJob(scheduler: Scheduler, body: SubmitJob): Decision<StoredJob> {

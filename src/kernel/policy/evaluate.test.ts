@@ -127,13 +127,13 @@ describe('decision', () => {
       aRule('a', { decision: 'allow', reasons: ['is the owner'] }),
       aRule('b', {
         decision: 'require_approval',
-        reasons: ['leaves the house'],
+        reasons: ['leaves the organisation'],
         required_approvals: ['legal', 'data_owner'],
       }),
       aRule('c', { decision: 'escalate', reasons: ['is expensive'], required_approvals: ['data_owner', 'cfo'] }),
     ])
     assert.equal(result.decision, 'escalate')
-    assert.deepEqual(result.reasons, ['is the owner', 'leaves the house', 'is expensive'])
+    assert.deepEqual(result.reasons, ['is the owner', 'leaves the organisation', 'is expensive'])
     assert.deepEqual(result.required_approvals, ['cfo', 'data_owner', 'legal'])
   })
 

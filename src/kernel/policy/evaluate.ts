@@ -84,7 +84,7 @@ function consult(rule: PolicyRule, input: PolicyInput): { answer: PolicyAnswer |
   }
 }
 
-/** The compiler has checked rules of the house; a rule from elsewhere may answer anything, a promise for one. */
+/** The compiler has checked rules of Concord; a rule from elsewhere may answer anything, a promise for one. */
 function isAnswer({ decision, reasons, required_approvals: approvals }: PolicyAnswer): boolean {
   return isPolicyDecision(decision) && isList(reasons) && isList(approvals)
 }

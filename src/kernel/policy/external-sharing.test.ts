@@ -1,4 +1,4 @@
-/** The first rule of the house and the rule about risk, case by case. */
+/** The first rule of Concord and the rule about risk, case by case. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { evaluatePolicy } from './evaluate.ts'

@@ -1,4 +1,4 @@
-/** The rule `external_sharing`: what leaves the house needs the consent of the owner of the data. */
+/** The rule `external_sharing`: what leaves the organisation needs the consent of the owner of the data. */
 import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from './rule.ts'
 
 const ask: PolicyAnswer = {

@@ -1,5 +1,3 @@
-/** The door of the default runtime. */
-export { dbosProfile } from './profile.ts'
-export { createDbosRuntime, type DbosOptions, type DbosRuntime } from './runtime.ts'
-export type { EngineLog } from './engine.ts'
-export { defaultTimes, type WorkerTimes } from './worker.ts'
+/** The door of DBOS as an engine. */
+export { createDbosCarrier, dbosProfile } from './carrier.ts'
+export { createDbosRuntime, type DbosOptions } from './runtime.ts'

@@ -1,13 +1,11 @@
 /**
  * The only file that reaches behind the engine's public door, pinned to one version. Each reach has a public way that does
- * the same more slowly; `avoid` takes it.
+ * the same more slowly; `avoid` takes it, and the suite runs both.
  *
- * | reach | public way |
- * |---|---|
- * | poll a queue now, under our own lock | the engine polls by itself, every 50 ms |
- * | start a turn whose row we wrote as claimed (`runtime.engine_start`, `runtime.engine_claim`) | enqueue it and poll |
- * | put the turns of a dead worker back into their queues | list them and resume each |
- * | bring the engine's tables in, over our own connections | the same over its own, which needs a maintenance database |
+ * | reach | reason | public way |
+ * |---|---|---|
+ * | `wfQueueRunner.pollQueue`, with the executor and its count of running workflows | a turn begins some ms after it was handed over, and a worker without a reason to look asks nothing | the engine polls every queue by itself, every 50 ms |
+ * | `ensureSystemDatabase` | brings the engine's tables in over our own connections | `DBOS.migrate`, which needs a maintenance database |
  */
 import { DBOS, type WorkflowQueue } from '@dbos-inc/dbos-sdk'
 import { DBOSExecutor } from '@dbos-inc/dbos-sdk/internal/dbos-executor'
@@ -17,31 +15,12 @@ import type { Db } from '#store'
 
 /** The version that this file was written for; a test compares it with the installed one. */
 export const ENGINE_VERSION = '5.3.0'
-export const APPLICATION = 'concord'
-/** Not the version of the program: nothing that waits has code on a stack, so every version may take every turn. */
-export const APPLICATION_VERSION = 'concord-turn-1'
-export const WORKFLOW = 'concord.turn.v1'
-export const PUBLIC_POLL_MS = 50
 
-export type StartedTurn = {
-  readonly name: string
-  readonly args: readonly [kind: string, id: string, turn: number, queue: string]
-  readonly owner: string
-}
-
-export type Internals = {
-  readonly canStart: boolean
-  readonly canPoll: boolean
-  /** True when another worker was claiming at the same moment. */
-  poll(queue: WorkflowQueue): Promise<boolean>
-  start(turn: StartedTurn): Promise<void>
-  recover(executorId: string): Promise<void>
-}
-
+export type InternalsMode = 'use' | 'avoid'
 export type EngineLogger = Record<'debug' | 'info' | 'warn' | 'error', (entry: unknown) => void>
 
 /** Under the launch lock: the engine itself takes none. */
-export async function migrateEngine(db: Db, logger: EngineLogger, mode: 'use' | 'avoid'): Promise<void> {
+export async function migrateEngine(db: Db, logger: EngineLogger, mode: InternalsMode): Promise<void> {
   if (mode === 'avoid' || typeof ensureSystemDatabase !== 'function') return DBOS.migrate(db.config.url)
   // It calls the four methods of a logger and nothing else of its class.
   const log = logger as unknown as Parameters<typeof ensureSystemDatabase>[1]
@@ -50,51 +29,19 @@ export async function migrateEngine(db: Db, logger: EngineLogger, mode: 'use' | 
 
 type Poller = { pollQueue(executor: DBOSExecutor, queue: WorkflowQueue): Promise<boolean> }
 
-export function openInternals(mode: 'use' | 'avoid'): Internals {
+/** Undefined: the engine has to poll by itself. */
+export type PollNow = (queue: WorkflowQueue, free: number) => Promise<void>
+
+/** After the launch. Takes at most `free` turns of the queue. Whether the names are there is looked at, not believed. */
+export function findPoll(mode: InternalsMode): PollNow | undefined {
   const executor = DBOSExecutor.globalInstance
-  // A private method of the runner; whether it is still there is looked at, not believed.
   const poller = wfQueueRunner as unknown as Partial<Poller>
-  const isThere = mode === 'use' && executor !== undefined
-  const canPoll = isThere && typeof poller.pollQueue === 'function'
-  const canStart = isThere && typeof executor.executeDequeuedWorkflow === 'function'
-  const canRecover = isThere && typeof executor.recoverPendingWorkflows === 'function'
-  return {
-    canPoll,
-    canStart,
-    poll: async (queue) => (canPoll ? ((await poller.pollQueue?.(executor, queue)) ?? false) : false),
-    async start({ name, args, owner }) {
-      const nobody = { authenticatedUser: '', assumedRole: '', authenticatedRoles: [], applicationID: '' }
-      const input = JSON.stringify({ positionalArgs: args, namedArgs: {} })
-      const names = { workflowUUID: name, workflowName: WORKFLOW, workflowClassName: '', workflowConfigName: '' }
-      const open = {
-        status: 'PENDING',
-        output: null,
-        error: null,
-        recoveryAttempts: 1,
-        executorId: executor?.executorID ?? '',
-      }
-      const row = {
-        ...names,
-        ...nobody,
-        ...open,
-        queueName: args[3],
-        priority: 0,
-        input,
-        serialization: 'portable_json',
-      }
-      await executor?.executeDequeuedWorkflow(row, owner)
-    },
-    async recover(executorId) {
-      if (canRecover) {
-        await executor.recoverPendingWorkflows([executorId])
-        return
-      }
-      const left = await DBOS.listWorkflows({ executorId, status: 'PENDING', loadInput: false, loadOutput: false })
-      await Promise.all(
-        left.map(({ workflowID, queueName }) =>
-          DBOS.resumeWorkflow(workflowID, queueName === undefined ? {} : { queueName }),
-        ),
-      )
-    },
+  if (mode === 'avoid' || !executor || typeof poller.pollQueue !== 'function') return undefined
+  return async (queue, free) => {
+    const running = executor.systemDatabase.countRunningWorkflowsForQueue(queue.name)
+    const limited: WorkflowQueue = Object.assign(Object.create(Object.getPrototypeOf(queue) as object), queue, {
+      workerConcurrency: running + free,
+    })
+    await poller.pollQueue?.(executor, limited)
   }
 }

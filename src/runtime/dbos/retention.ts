@@ -1,45 +1,40 @@
-/** Keeps the engine's tables small: finished turns are working storage, what happened is on Concord's own rows. */
+/** Keeps the engine's tables small: what the engine remembers of a turn is working storage. */
 import { DBOS } from '@dbos-inc/dbos-sdk'
 import type { Db } from '#store'
-import { openWatch, type Watch } from './watch.ts'
-
-export type RetentionOptions = {
-  readonly keepMs: number
-  readonly everyMs: number
-  readonly batchMax?: number
-  readonly onError: (error: unknown) => void
-}
 
 const LOCK = 'concord.runtime.retention'
+const BATCH_MAX = 500
+
+type Filter = NonNullable<Parameters<typeof DBOS.listWorkflows>[0]>
 
 /** Deletes at most one batch; the number of turns deleted. */
-export async function deleteFinishedTurns(keepMs: number, batchMax: number): Promise<number> {
-  const old = await DBOS.listWorkflows({
-    completedBefore: new Date(Date.now() - keepMs).toISOString(),
-    status: ['SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'],
-    limit: batchMax,
-    loadInput: false,
-    loadOutput: false,
-  })
-  if (old.length > 0) await DBOS.deleteWorkflows(old.map(({ workflowID }) => workflowID))
-  return old.length
+async function deleteTurns(filter: Filter, isLeft: (executorId: string | undefined) => boolean): Promise<number> {
+  const found = await DBOS.listWorkflows({ ...filter, limit: BATCH_MAX, loadInput: false, loadOutput: false })
+  const left = found.filter(({ executorId }) => isLeft(executorId))
+  if (left.length > 0) await DBOS.deleteWorkflows(left.map(({ workflowID }) => workflowID))
+  return left.length
 }
 
-/** One process at a time; a batch at a time, so that no transaction gets long. */
-export function openRetention(db: Db, { keepMs, everyMs, batchMax = 500, onError }: RetentionOptions): Watch {
-  return openWatch(
-    everyMs,
-    async () => {
-      const client = await db.connect('concord-runtime-retention')
-      try {
-        const { rows } = await client.query<{ won: boolean }>('select pg_try_advisory_lock(hashtext($1)) as won', [
-          LOCK,
-        ])
-        if (rows[0]?.won) while ((await deleteFinishedTurns(keepMs, batchMax)) === batchMax);
-      } finally {
-        await client.end()
-      }
-    },
-    onError,
-  )
+/**
+ * One process at a time; a batch at a time, so that no transaction gets long. Turns that have ended go, and turns that their worker
+ * left or that nobody took: long before, the book has handed them over again under another name.
+ */
+export async function cleanEngine(db: Db, keepMs: number): Promise<void> {
+  const client = await db.connect('concord-runtime-retention')
+  try {
+    const { rows } = await client.query<{ won: boolean }>('select pg_try_advisory_lock(hashtext($1)) as won', [LOCK])
+    if (!rows[0]?.won) return
+    const before = new Date(Date.now() - keepMs).toISOString()
+    const ended: Filter = {
+      completedBefore: before,
+      status: ['SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'],
+    }
+    while ((await deleteTurns(ended, () => true)) === BATCH_MAX);
+    const alive = await db.query<{ executor_id: string }>('select executor_id from runtime.executors')
+    const living = new Set(alive.map(({ executor_id }) => executor_id))
+    const left: Filter = { endTime: before, status: ['PENDING', 'ENQUEUED', 'DELAYED'] }
+    while ((await deleteTurns(left, (executorId) => !living.has(executorId ?? ''))) === BATCH_MAX);
+  } finally {
+    await client.end()
+  }
 }

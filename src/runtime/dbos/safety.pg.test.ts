@@ -2,18 +2,18 @@
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fenceToken, type Fence, type Next, turnName } from '#runtime'
+import { fenceToken, type Fence, type Next } from '#runtime'
+import type { BookRuntime } from '#runtime/book'
 import { type Db, openDb } from '#store'
 import { openTestDb, type TestDb } from '#test/database'
-import { createDbosRuntime, type DbosRuntime } from './runtime.ts'
-import { wakeProcess } from './statements.ts'
+import { createDbosRuntime, type DbosOptions } from './runtime.ts'
 
-const quick = { leaseMs: 400, reapMs: 40, sweepMs: 40, retainMs: 600_000, cleanMs: 600_000 }
+const quick = { times: { leaseMs: 400, reapMs: 40, sweepMs: 40 }, retainMs: 600_000, cleanMs: 600_000 }
 
 describe('the safety of turns', () => {
   let opened: TestDb
   let owner: Db
-  let runtime: DbosRuntime
+  let runtime: BookRuntime
   let drive: (id: string, fence: Fence) => Promise<Next>
   const turns: string[] = []
 
@@ -32,8 +32,8 @@ describe('the safety of turns', () => {
     drive = async () => ({ t: 'done' })
   })
 
-  async function start(times: typeof quick): Promise<DbosRuntime> {
-    const made = createDbosRuntime({ db: opened.db, times })
+  async function start(options: Omit<DbosOptions, 'db'>): Promise<BookRuntime> {
+    const made = createDbosRuntime({ db: opened.db, ...options })
     made.register('job', (id, fence) => {
       turns.push(id)
       return drive(id, fence)
@@ -62,7 +62,7 @@ describe('the safety of turns', () => {
     const denied = /permission denied/
     await assert.rejects(opened.db.query('select * from "dbos".workflow_status'), denied)
     await assert.rejects(opened.db.query('select * from runtime.processes'), denied)
-    await assert.rejects(opened.db.query(`select * from runtime.begin_turn('job', 'x', 1, 1)`), denied)
+    await assert.rejects(opened.db.query(`select * from runtime.begin_turn('b', 'job', 'x', 1, 1, 'w', 1)`), denied)
     await assert.rejects(
       opened.db.query(`select "dbos".enqueue_workflow('concord.turn.v1', 'concord_default')`),
       denied,
@@ -82,52 +82,56 @@ describe('the safety of turns', () => {
     }
   })
 
-  test('the place of a turn that a rolled-back transaction wanted to start is free again at once', async () => {
+  test('the slot of a turn that a rolled-back transaction wanted to start is free again at once', async () => {
     const queue = 'registry_lifecycle'
     const undone = opened.db.transaction(async (tx) => {
       for (let n = 0; n < 4; n++) await runtime.wake({ kind: 'job', id: `undone-${n}` }, { tx, queue })
       throw new Error('it came to nothing')
     })
     await assert.rejects(undone, /it came to nothing/)
-    // The queue has four places in one worker.
-    const places = Array.from({ length: 4 }, () => runtime.offerPlace(queue))
-    for (const place of places) place?.release()
-    assert.equal(places.filter((place) => place !== undefined).length, 4)
+    // The queue has four slots in one worker.
+    const slots = Array.from({ length: 4 }, () => runtime.reserveSlot(queue))
+    for (const slot of slots) slot?.release()
+    assert.equal(slots.filter((slot) => slot !== undefined).length, 4)
   })
 
-  test('a turn that the engine brings too early, by a clock that is ahead, waits for the clock of the store', async () => {
+  const beginAs = async (id: string, { turn, delivery }: { turn: number | undefined; delivery: number }) => {
+    const begin = `select * from runtime.begin_turn((select id from runtime.book), 'job', $1, $2, $3, 'another worker', 10)`
+    const [row] = await owner.query<{ outcome: string; fence: string }>(begin, [id, turn, delivery])
+    return row ?? assert.fail('no answer')
+  }
+
+  test('a turn that an engine brings too early, by a clock that is ahead, waits for the clock of the store', async () => {
     await runtime.wake({ kind: 'job', id: 'early' }, { delayMs: 3_600_000 })
     const view = await runtime.describe({ kind: 'job', id: 'early' })
-    const name = turnName({ kind: 'job', id: 'early' }, view?.turn ?? 0)
-    await owner.query(`update "dbos".workflow_status set status = 'ENQUEUED' where workflow_uuid = $1`, [name])
-    const later = await reach(async () => {
-      const now = await runtime.describe({ kind: 'job', id: 'early' })
-      return now !== undefined && now.turn !== view?.turn && now
-    })
-    assert.deepEqual([later.state, later.dueAt, turns], ['waiting', view?.dueAt, []])
+    assert.equal((await beginAs('early', { turn: view?.turn, delivery: 1 })).outcome, 'early')
+    const later = await runtime.describe({ kind: 'job', id: 'early' })
+    assert.deepEqual([later?.state, later?.dueAt, turns], ['waiting', view?.dueAt, []])
+    assert.notEqual(later?.turn, view?.turn)
     await runtime.abort({ kind: 'job', id: 'early' }, 'enough')
   })
 
   test('a start whose commit was never answered is found and given again', async () => {
     // The row says that this worker has it; the worker never learnt of it.
-    const values = ['job', 'unanswered', 0, 'concord_default', 0, null, false, null, runtime.executorId, 'an-owner']
-    const [woken] = await owner.run(wakeProcess, values)
+    const start = `select * from runtime.wake('job', 'unanswered', 0, 'concord_default', 0, null, false, null, $1)`
+    const [woken] = await owner.query<{ outcome: string }>(start, [runtime.executorId])
     assert.equal(woken?.outcome, 'started')
     await reach(() => turns.includes('unanswered'))
     await reach(() => isOver('unanswered'))
   })
 
-  test('a turn that is open while the engine knows nothing of it is opened anew', async () => {
+  test('a turn that was handed over and that the engine lost is handed over again under a new number', async () => {
     await runtime.wake({ kind: 'job', id: 'forgotten' }, { delayMs: 3_600_000 })
     const view = await runtime.describe({ kind: 'job', id: 'forgotten' })
-    const name = turnName({ kind: 'job', id: 'forgotten' }, view?.turn ?? 0)
-    await owner.query('delete from "dbos".workflow_status where workflow_uuid = $1', [name])
     await owner.query(
-      `update runtime.processes set due_at = now() - interval '1 hour', changed_at = now() - interval '1 hour' where id = 'forgotten'`,
+      `update runtime.processes set due_at = now() - interval '1 hour', given_at = now() - interval '10 s', gives = 1 where id = 'forgotten'`,
     )
-    const [row] = await owner.query<{ count: string }>('select runtime.reopen_lost(30000, 100) as count')
-    assert.equal(row?.count, '1')
     await reach(() => turns.includes('forgotten'))
+    await reach(() => isOver('forgotten'))
+    // What the engine brings after all is nobody's turn any more.
+    await runtime.wake({ kind: 'job', id: 'forgotten' }, { delayMs: 3_600_000 })
+    assert.equal((await beginAs('forgotten', { turn: view?.turn, delivery: 1 })).outcome, 'stale')
+    await runtime.abort({ kind: 'job', id: 'forgotten' }, 'enough')
   })
 
   test('a worker that was declared dead tells its turns, and what it writes at their end is refused', async () => {
@@ -143,14 +147,20 @@ describe('the safety of turns', () => {
     await reach(() => first?.signal.aborted)
     // Another worker begins the turn: here by hand, with a greater fence.
     const view = await runtime.describe({ kind: 'job', id: 'zombie' })
-    const begin = 'select * from runtime.begin_turn($1, $2, $3, 10)'
-    const [taken] = await owner.query<{ fence: string }>(begin, ['job', 'zombie', view?.turn])
-    assert.ok(fenceToken(Number(taken?.fence)) > (first?.token ?? ''))
+    await owner.query(
+      `insert into runtime.executors (executor_id, lease_until) values ('another worker', now() + interval '1 hour')`,
+    )
+    await owner.query(`select pg_advisory_lock(hashtextextended('concord.executor:another worker', 0))`)
+    const taken = await beginAs('zombie', { turn: view?.turn, delivery: 2 })
+    assert.ok(fenceToken(Number(taken.fence)) > (first?.token ?? ''))
+    // A delivery that is not newer than the one that began is refused.
+    assert.equal((await beginAs('zombie', { turn: view?.turn, delivery: 2 })).outcome, 'stale')
     ends[0]?.()
     await sleep(100)
     const after = await runtime.describe({ kind: 'job', id: 'zombie' })
     assert.deepEqual([after?.state, after?.turn], ['running', view?.turn])
     await runtime.abort({ kind: 'job', id: 'zombie' }, 'enough')
+    await owner.query(`delete from runtime.executors where executor_id = 'another worker'`)
   })
 
   test('lost connections cost time and nothing else', async () => {
@@ -207,12 +217,18 @@ describe('the safety of turns', () => {
     await reach(() => turns.includes('heir'))
   })
 
-  test('finished turns are deleted after their time, all their rows', async () => {
-    for (let count = 0; count < 20; count++) await runtime.wake({ kind: 'job', id: `old-${count}` })
-    await reach(() => turns.length === 20)
+  test('turns that have ended in the engine, and turns that a dead worker left there, are deleted after their time', async () => {
     await runtime.close()
+    runtime = await start({ ...quick, startsHere: false })
+    for (let count = 0; count < 20; count++) await runtime.wake({ kind: 'job', id: `old-${count}` })
+    await reach(() => turns.filter((id) => id.startsWith('old-')).length === 20)
+    drive = () => new Promise(() => {})
+    await runtime.wake({ kind: 'job', id: 'left' })
+    await reach(() => turns.includes('left'))
+    await runtime.halt()
     const before = await countRows()
     assert.ok(before.every((rows) => rows > 0))
+    drive = async () => ({ t: 'done' })
     runtime = await start({ ...quick, retainMs: 1, cleanMs: 20 })
     await reach(async () => (await countRows()).every((rows) => rows === 0))
     await runtime.close()
@@ -220,12 +236,41 @@ describe('the safety of turns', () => {
   })
 
   async function countRows(): Promise<number[]> {
-    const of = (table: string) => `(select count(*) from "dbos".${table} where workflow_uuid like 'turn:job:old-%')`
+    const of = (table: string) => `(select count(*) from "dbos".${table})`
     const [row] = await owner.query<Record<string, string>>(
       `select ${of('workflow_status')} as status, ${of('workflow_input')} as input, ${of('workflow_output')} as output`,
     )
     return Object.values(row ?? {}).map(Number)
   }
+
+  test('health tells of the engine, of workers and of turns that wait for one', async () => {
+    const well = await runtime.health()
+    assert.deepEqual([well.engine, well.ok, well.isEngineReachable, well.workers], ['dbos', true, true, 1])
+    const client = createDbosRuntime({ db: opened.db, works: false })
+    assert.equal((await client.open()).ok, true)
+    await runtime.close()
+    await client.wake({ kind: 'job', id: 'waiting' })
+    await owner.query(`update runtime.processes set due_at = now() - interval '2 minutes' where id = 'waiting'`)
+    const idle = await client.health()
+    assert.deepEqual([idle.ok, idle.isEngineReachable, idle.workers], [false, null, 0])
+    assert.ok((idle.waitingMs ?? 0) >= 120_000)
+    await client.close()
+    runtime = await start(quick)
+    await reach(() => isOver('waiting'))
+    assert.equal((await runtime.health()).ok, true)
+  })
+
+  test('a book that was restored gets a new id: what the engine still brings under the old one is nobody’s turn', async () => {
+    await runtime.wake({ kind: 'job', id: 'restored' }, { delayMs: 3_600_000 })
+    const view = await runtime.describe({ kind: 'job', id: 'restored' })
+    await owner.query(`update runtime.processes set due_at = now() where id = 'restored'`)
+    const [old] = await owner.query<{ id: string }>('select id from runtime.book')
+    const [renewed] = await owner.query<{ id: string }>('select runtime.renew_book() as id')
+    assert.notEqual(renewed?.id, old?.id)
+    const begin = `select outcome from runtime.begin_turn($1, 'job', 'restored', $2, 1, 'another worker', 10)`
+    assert.deepEqual(await owner.query(begin, [old?.id, view?.turn]), [{ outcome: 'stale' }])
+    await reach(() => turns.includes('restored'))
+  })
 
   test('[RUN-05] a database that cannot be reached is a refusal at start-up, a second runtime in one process too', async () => {
     const second = await createDbosRuntime({ db: opened.db }).open()

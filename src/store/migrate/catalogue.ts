@@ -32,8 +32,8 @@ export type Catalogue = {
   readonly roles: readonly CatalogueLine[]
 }
 
-/** Everything but Postgres' own and what the runtime adapter keeps for itself, so that a new schema cannot be forgotten. */
-const OURS = `nspname !~ '^pg_' and nspname not in ('information_schema', 'dbos')`
+/** Everything but Postgres' own and what the runtime and its engine keep for themselves, so that a new schema cannot be forgotten. */
+const OURS = `nspname !~ '^pg_' and nspname not in ('information_schema', 'dbos', 'runtime')`
 const TABLE = `format('%I.%I', n.nspname, c.relname)`
 const TABLES = `pg_class c join pg_namespace n on n.oid = c.relnamespace and ${OURS}`
 

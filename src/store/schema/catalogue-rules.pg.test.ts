@@ -50,7 +50,7 @@ describe('rules of the whole schema', () => {
     return readClosedList(catalogue, { table, column, type })
   }
 
-  test('[SUP-01] [SUP-04] [SUP-05] [SUP-17] no queue, claim, outbox, step or task-run tables, and no claim or lease columns', () => {
+  test('[SUP-04] [SUP-05] [SUP-17] no queue, claim, outbox, step or task-run tables, and no claim or lease columns', () => {
     const gone = [
       'task_queue',
       'worker_claims',

@@ -4,12 +4,12 @@ import { test } from 'node:test'
 import { decideApproval, expireApprovals } from '#domains/approvals'
 import { decider, pendingOf } from '#test/commands'
 import { TRACE, accepted } from '#test/tenant'
-import { lockCase } from '../../../src/domains/commands/command-repository.ts'
+import { lockCommand } from '../../../src/domains/commands/command-table.ts'
 import { explainCommand } from '../../../src/domains/commands/explain-command.ts'
 import { listCommandEvents } from '../../../src/domains/commands/read-commands.ts'
-import { reconcileCommands } from '../../../src/domains/commands/reconcile-commands.ts'
-import { retryCommand } from '../../../src/domains/commands/retry-command.ts'
-import { supplyInput } from '../../../src/domains/commands/supply-input.ts'
+import { reconcileCommands } from '../../../src/domains/commands/drive.ts'
+import { retryCommand } from '../../../src/domains/commands/change-command.ts'
+import { supplyInput } from '../../../src/domains/commands/change-command.ts'
 import {
   BOOK_A,
   BOOK_B,
@@ -181,7 +181,7 @@ export function intakeStories(): void {
     const row = await rowOf(id)
     assert.ok(typeof error === 'string' && error.length > 0)
     assert.deepEqual([row['error'], row['error_class']], [error, 'policy_denied'])
-    const found = await room.world.db.transaction((tx) => lockCase(tx, workspaceId, id))
+    const found = await room.world.db.transaction((tx) => lockCommand(tx, workspaceId, id))
     assert.ok(found)
     const events = await listCommandEvents(room.world.db, workspaceId, id, { afterSeq: null, limit: 100 })
     const { summary, chain } = explainCommand(found, events)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { TRACE, accepted } from '#test/tenant'
 import { cancelCommand } from '../../../src/domains/commands/cancel-command.ts'
-import { compensateCommand, retryCommand } from '../../../src/domains/commands/retry-command.ts'
+import { compensateCommand, retryCommand } from '../../../src/domains/commands/change-command.ts'
 import { actingFor } from '../../../src/domains/commands/deps.ts'
 import {
   BOOK_A,

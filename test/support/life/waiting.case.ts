@@ -7,11 +7,10 @@ import { accepted } from '#test/tenant'
 import { encodeId } from '#kernel/ids'
 import { addDependency } from '../../../src/domains/commands/add-dependency.ts'
 import { cancelCommand } from '../../../src/domains/commands/cancel-command.ts'
-import { findCase } from '../../../src/domains/commands/command-repository.ts'
-import { draftWrite } from '../../../src/domains/commands/draft-write.ts'
-import { openDrive } from '../../../src/domains/commands/drive-command.ts'
-import { bySystem, byWorker } from '../../../src/domains/commands/deps.ts'
-import { commitWrite } from '../../../src/domains/commands/write-lane.ts'
+import { findCommand } from '../../../src/domains/commands/command-table.ts'
+import { composeWrite, move } from '../../../src/domains/commands/change.ts'
+import { openDrive } from '../../../src/domains/commands/drive.ts'
+import { bySystem, byWorker } from '../../../src/domains/commands/actors.ts'
 import { BOOK_A, room, user, operator, workspaceId, pathOf, rowOf, effectsOf, decide, cancel } from './bench.case.ts'
 
 export function waitingStories(): void {
@@ -175,11 +174,11 @@ export function waitingStories(): void {
   /** Along the machine without doing anything: a command in a state that only another room's work brings about. */
   async function walk(...states: CommandState[]): Promise<string> {
     const id = await room.submit({ subject: 's' })
-    const found = await findCase(room.db, workspaceId, id)
+    const found = await findCommand(room.db, workspaceId, id)
     assert.ok(found)
-    const draft = draftWrite(found.command, 'any', { at: room.clock.now(), newId: room.clock.newId })
-    for (const state of states) draft.move(state, state === 'running' || state === 'blocked' ? byWorker : bySystem)
-    accepted(await commitWrite(room.db, draft.done()))
+    const moves = states.map((state) => move(state, state === 'running' || state === 'blocked' ? byWorker : bySystem))
+    const write = composeWrite(found, 'any', moves, room.clock.now(), room.clock.newId)
+    accepted(await room.world.writes.commit(write))
     return id
   }
 

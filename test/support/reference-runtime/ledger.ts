@@ -1,17 +1,10 @@
-/** What survives a crash of the reference runtime: one line per process, the schedules, and the numbers given out. */
+/** What survives a crash of the reference runtime: one row per process, the schedules, and the numbers given out. */
 import type { Clock } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
 import {
-  bookAbort,
-  bookBegin,
-  bookEnd,
-  bookFailure,
-  bookResume,
-  bookWake,
   checkProcess,
   checkWake,
   DEFAULT_QUEUE,
-  type Failure,
   type Next,
   type Process,
   type ProcessView,
@@ -19,12 +12,21 @@ import {
   SCHEDULE_KIND,
   type ScheduleLine,
   type StuckProcess,
-  type TurnLine,
   type WakeOptions,
-  type Wish,
 } from '#runtime'
+import {
+  applyAbort,
+  applyBegin,
+  applyEnd,
+  applyFailure,
+  applyResume,
+  applyWake,
+  type Failure,
+  type ProcessRow,
+  type WakeRequest,
+} from './process-row.ts'
 
-export type LedgerEntry = { readonly process: Process; readonly line: TurnLine; readonly since: Date }
+export type LedgerEntry = { readonly process: Process; readonly row: ProcessRow; readonly since: Date }
 
 export type Ledger = {
   readonly schedules: Map<string, ScheduleLine>
@@ -32,7 +34,7 @@ export type Ledger = {
   /** Throws for a wake that could not be written; before anything is. */
   check(process: Process, options: Omit<WakeOptions, 'tx'>): void
   wake(process: Process, options: Omit<WakeOptions, 'tx'>, schedule?: string): void
-  begin(process: Process, turn: number, attemptsMax: number): TurnLine | undefined
+  begin(process: Process, turn: number, attemptsMax: number): ProcessRow | undefined
   end(process: Process, fence: number, next: Next): void
   fail(process: Process, failure: Pick<Failure, 'fence' | 'why' | 'detail' | 'failuresMax'>): void
   resume(process: Process): boolean
@@ -54,19 +56,19 @@ export function openLedger(
   const newTurn = () => ++turns
   const newFence = () => ++fences
   const keyOf = ({ kind, id }: Process) => `${kind}:${id}`
-  const lineOf = (process: Process) => entries.get(keyOf(process))?.line ?? null
+  const rowOf = (process: Process) => entries.get(keyOf(process))?.row ?? null
 
-  function save(process: Process, line: TurnLine | null): void {
-    if (line === null) entries.delete(keyOf(process))
-    else entries.set(keyOf(process), { process, line, since: now() })
+  function save(process: Process, row: ProcessRow | null): void {
+    if (row === null) entries.delete(keyOf(process))
+    else entries.set(keyOf(process), { process, row, since: now() })
     changed()
   }
 
-  function wishOf(
+  function requestOf(
     process: Process,
     { delayMs = 0, queue, priority, partition }: Omit<WakeOptions, 'tx'>,
     schedule?: string,
-  ): Wish {
+  ): WakeRequest {
     const where = queue ?? queueOf(process.kind)
     const spec = specOf(where)
     if (spec.partition && partition === undefined) {
@@ -86,12 +88,12 @@ export function openLedger(
   function check(process: Process, options: Omit<WakeOptions, 'tx'>): void {
     checkProcess(process)
     checkWake(options)
-    wishOf(process, options)
+    requestOf(process, options)
   }
 
   function wake(process: Process, options: Omit<WakeOptions, 'tx'>, schedule?: string): void {
     check(process, options)
-    save(process, bookWake(lineOf(process), wishOf(process, options, schedule), newTurn).line)
+    save(process, applyWake(rowOf(process), requestOf(process, options, schedule), newTurn))
   }
 
   return {
@@ -100,28 +102,31 @@ export function openLedger(
     check,
     wake,
     begin(process, turn, attemptsMax) {
-      const begun = bookBegin(lineOf(process), { turn, now: now(), attemptsMax, newFence, newTurn })
-      if (begun.outcome !== 'stale') save(process, begun.line)
-      return begun.outcome === 'begun' ? begun.line : undefined
+      const row = rowOf(process)
+      // This engine gives the turn of a worker that is gone again, under the same number: a newer delivery.
+      const delivery = (row?.delivery ?? 0) + 1
+      const begun = applyBegin(row, { turn, delivery, now: now(), attemptsMax, newFence, newTurn })
+      if (begun.outcome !== 'stale') save(process, begun.row)
+      return begun.outcome === 'begun' ? begun.row : undefined
     },
     end(process, fence, next) {
-      const ended = bookEnd(lineOf(process), fence, next, now(), newTurn)
+      const ended = applyEnd(rowOf(process), fence, next, now(), newTurn)
       if (ended.outcome === 'stale') return
-      save(process, ended.line)
+      save(process, ended.row)
       if (ended.wakes !== null) wake({ kind: SCHEDULE_KIND, id: ended.wakes }, {})
     },
     fail(process, failure) {
-      const failed = bookFailure(lineOf(process), { ...failure, now: now(), newTurn })
-      if (failed.outcome !== 'stale') save(process, failed.line)
+      const failed = applyFailure(rowOf(process), { ...failure, now: now(), newTurn })
+      if (failed.outcome !== 'stale') save(process, failed.row)
     },
     resume(process) {
-      const booked = bookResume(lineOf(process), now(), newTurn)
-      if (booked) save(process, booked.line)
-      return booked !== null
+      const resumed = applyResume(rowOf(process), now(), newTurn)
+      if (resumed) save(process, resumed)
+      return resumed !== null
     },
     abort(process, reason, queue = DEFAULT_QUEUE) {
       checkProcess(process)
-      const wish = {
+      const request = {
         now: now(),
         at: now(),
         queue,
@@ -130,27 +135,27 @@ export function openLedger(
         moves: false,
         schedule: null,
       }
-      save(process, bookAbort(lineOf(process), wish, reason, newFence))
+      save(process, applyAbort(rowOf(process), request, reason, newFence))
     },
     describe(process) {
-      const line = lineOf(process)
-      if (line === null || line.state === 'idle') return undefined
-      const isAhead = line.state === 'queued' && line.dueAt > now()
-      const state = line.state === 'aborted' ? 'stuck' : isAhead ? 'waiting' : line.state
-      const { turn, dueAt, queue, failures } = line
+      const row = rowOf(process)
+      if (row === null || row.state === 'idle') return undefined
+      const isAhead = row.state === 'queued' && row.dueAt > now()
+      const state = row.state === 'aborted' ? 'stuck' : isAhead ? 'waiting' : row.state
+      const { turn, dueAt, queue, failures } = row
       return { ...process, state, turn, dueAt, queue, failures }
     },
     stuck(limit) {
       return [...entries.values()]
-        .flatMap(({ process, line, since }) =>
-          line.why !== null && (line.state === 'stuck' || line.state === 'aborted')
-            ? [{ ...process, why: line.why, detail: line.detail ?? '', since }]
+        .flatMap(({ process, row, since }) =>
+          row.why !== null && (row.state === 'stuck' || row.state === 'aborted')
+            ? [{ ...process, why: row.why, detail: row.detail ?? '', since }]
             : [],
         )
         .toSorted((a, b) => a.since.getTime() - b.since.getTime())
         .slice(0, limit)
     },
     openFirings: (schedule) =>
-      [...entries.values()].filter(({ line }) => line.schedule === schedule && line.state !== 'aborted').length,
+      [...entries.values()].filter(({ row }) => row.schedule === schedule && row.state !== 'aborted').length,
   }
 }

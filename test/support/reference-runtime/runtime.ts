@@ -79,9 +79,9 @@ export function openReferenceRuntime({
 
   function nextDueAt(): Date | undefined {
     const now = clock.now()
-    const due = [...ledger.entries.values()].flatMap(({ line }) => {
-      if (line.state !== 'queued') return []
-      return line.dueAt > now ? [line.dueAt] : (room.freeAt(line.queue, now) ?? [])
+    const due = [...ledger.entries.values()].flatMap(({ row: { state, dueAt, queue } }) => {
+      if (state !== 'queued') return []
+      return dueAt > now ? [dueAt] : (room.freeAt(queue, now) ?? [])
     })
     return due.toSorted((a, b) => a.getTime() - b.getTime())[0]
   }
@@ -171,8 +171,9 @@ export function openReferenceRuntime({
       within(tx, () => ledger.wake(process, options))
     },
     // Every turn of the simulation is given by its seed.
-    offerPlace: () => undefined,
+    reserveSlot: () => undefined,
     describe: async (process) => ledger.describe(process),
+    health: async () => ({ engine: profile.engine, ok: true, isEngineReachable: true, waitingMs: null, workers: 1 }),
     async schedule(spec) {
       const decision = decideSchedule(spec, clock.now())
       if (!decision.ok) return decision

@@ -10,9 +10,9 @@ import {
   type KindOptions,
   type Next,
   type Process,
-  type TurnLine,
   turnName,
 } from '#runtime'
+import type { ProcessRow } from './process-row.ts'
 import type { Ledger, LedgerEntry } from './ledger.ts'
 import type { QueueRoom } from './queue-room.ts'
 
@@ -45,7 +45,7 @@ export type Workers = {
 
 type Running = {
   readonly process: Process
-  readonly line: TurnLine
+  readonly line: ProcessRow
   readonly worker: number
   readonly lost: AbortController
 }
@@ -72,12 +72,12 @@ export function openWorkers({ random, now, ledger, room, kinds }: WorkersOptions
     const time = now()
     let ready: { entry: LedgerEntry; free: readonly number[] }[] = []
     for (const entry of isOpen ? ledger.entries.values() : []) {
-      const { process, line } = entry
+      const { process, row: line } = entry
       const isDue = line.state === 'queued' ? line.dueAt <= time : line.state === 'running' && !isRunning(process, line)
-      if (!isDue || line.priority > (ready[0]?.entry.line.priority ?? Number.POSITIVE_INFINITY)) continue
+      if (!isDue || line.priority > (ready[0]?.entry.row.priority ?? Number.POSITIVE_INFINITY)) continue
       const free = freeWorkers(line, time)
       if (free.length === 0) continue
-      if (line.priority < (ready[0]?.entry.line.priority ?? 0)) ready = []
+      if (line.priority < (ready[0]?.entry.row.priority ?? 0)) ready = []
       ready.push({ entry, free })
     }
     const picked = ready[Math.floor(random() * ready.length)]
@@ -85,11 +85,11 @@ export function openWorkers({ random, now, ledger, room, kinds }: WorkersOptions
     return picked && worker !== undefined ? { entry: picked.entry, worker } : undefined
   }
 
-  function isRunning(process: Process, line: TurnLine): boolean {
+  function isRunning(process: Process, line: ProcessRow): boolean {
     return running.has(turnName(process, line.turn))
   }
 
-  function freeWorkers({ queue, partition }: TurnLine, time: Date): readonly number[] {
+  function freeWorkers({ queue, partition }: ProcessRow, time: Date): readonly number[] {
     const under = [...running.values()].map(({ line, worker }) => ({
       queue: line.queue,
       partition: line.partition,
@@ -99,7 +99,7 @@ export function openWorkers({ random, now, ledger, room, kinds }: WorkersOptions
     return workers.filter((worker) => room.isFree({ queue, partition, worker }, under, time))
   }
 
-  function begin({ process, line }: LedgerEntry, worker: number): void {
+  function begin({ process, row: line }: LedgerEntry, worker: number): void {
     const { attemptsMax = DEFAULT_ATTEMPTS_MAX } = kinds.get(process.kind)?.options ?? {}
     room.begin(line.queue, now())
     const begun = ledger.begin(process, line.turn, attemptsMax)

@@ -10,9 +10,9 @@ import { defineCommandType, defineFunction } from '../catalog/definitions.ts'
 import { defineEffect } from '../catalog/effect-definition.ts'
 import { anyHost, openCatalog } from '../catalog/open-catalog.ts'
 import { defineTask } from '../catalog/task-spec.ts'
-import type { StoredCommand } from '../command-row.ts'
+import type { StoredCommand } from '../command-table.ts'
 import { compensateDefinitions } from '../compensate-task.ts'
-import { askPolicy } from '../decide-course.ts'
+import { askPolicy } from '../policy.ts'
 import { shippedPolicies } from '../policies/shipped.ts'
 
 const rules = [...shippedPolicies.map(({ rule }) => rule.name), 'compensation_scope']

@@ -13,9 +13,9 @@ import { oldWorld, untilVisible } from '#test/history'
 import { accepted, TRACE } from '#test/tenant'
 import { fireSchedule } from '../fire-schedule.ts'
 import { archiveHistory } from '../history/archive-history.ts'
-import { submitCommand } from '../submit-command.ts'
+import { submitCommand } from '../submit.ts'
 import { explainCommand } from '../explain-command.ts'
-import { getCase } from '../command-repository.ts'
+import { readCommand } from '../command-table.ts'
 import { listCommandEvents } from '../read-commands.ts'
 import { actingFor } from '../deps.ts'
 import { agentGateway } from './agent-gateway.ts'
@@ -108,7 +108,7 @@ describe('what agents propose', () => {
     assert.equal(await riskOf('low'), 'medium')
   })
 
-  test('[PRM-07] an agent holds one function: nothing of the house can be reached through it, and what comes back is data', async () => {
+  test('[PRM-07] an agent holds one function: nothing of Concord can be reached through it, and what comes back is data', async () => {
     const by = { ...actingFor(writer, TRACE), principal: writer }
     const gateway = agentGateway(room.world, by, { workspaceId, requestId: 'r', waitMs: 0 })
     const reached = new Set<unknown>()
@@ -177,7 +177,7 @@ describe('what agents propose', () => {
     assert.match(why, /Proposed by an agent, which says: /)
     assert.match(why, /Finance waits\./)
     assert.doesNotMatch(why, /\u202e|sk_live_4242/)
-    const found = accepted(await getCase(room.db, workspaceId, command.command_id))
+    const found = accepted(await readCommand(room.db, workspaceId, command.command_id))
     const events = await listCommandEvents(room.db, workspaceId, command.command_id, { afterSeq: null, limit: 50 })
     assert.match(
       explainCommand(found, events).chain[0]?.text ?? '',

@@ -1,4 +1,4 @@
-/** What agents may propose asks a rule about data safety before anything leaves the house or is kept: a tool without one is not registered. Pure. */
+/** What agents may propose asks a rule about data safety before anything leaves the organisation or is kept: a tool without one is not registered. Pure. */
 import { quote } from '#kernel/refusal'
 import { only } from './catalog-checks.ts'
 import type { Definition } from './definitions.ts'

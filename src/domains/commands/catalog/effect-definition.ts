@@ -3,6 +3,7 @@ import type { ArtifactDraft, StoredArtifact, WrittenArtifact } from '#domains/ar
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import type { RuntimeCapability } from '#kernel/saga/capabilities'
+import type { Process } from '#runtime'
 import type { Reversibility } from './closed-lists.ts'
 
 /**
@@ -74,22 +75,34 @@ export class EffectFailure extends Error {
 }
 
 /**
- * Thrown by a handler that has set another command going and waits for its end; the effect's result is that command's result. What
- * the handler has asked for is `succeeded`, or `compensated` where it had the other command undone.
+ * Thrown by a handler that has started another command and waits for its end; the effect's result is that command's result. What the handler
+ * has asked for is `succeeded`, or `compensated` where it had the other command undone.
  */
 export class EffectPending extends Error {
-  readonly commandId: string
-  readonly wanted: AwaitedEnd
+  readonly awaits: Awaits
 
-  constructor(commandId: string, wanted: AwaitedEnd = 'succeeded') {
-    super(`waiting for the command ${commandId}`)
+  constructor(commandId: string, wanted?: AwaitedEnd)
+  constructor(awaits: Awaits)
+  constructor(awaits: string | Awaits, wanted: AwaitedEnd = 'succeeded') {
+    super('the effect waits for the end of something that it started')
     this.name = 'EffectPending'
-    this.commandId = commandId
-    this.wanted = wanted
+    this.awaits = typeof awaits === 'string' ? { commandId: awaits, wanted } : awaits
+  }
+
+  /**
+   * The effect waits for a process of another room, and its command stays `running`. The room wakes the command (kind `command`, its id) when
+   * the process has ended; then `find` of the effect is asked: found is its result, not found means that the process still runs, and an
+   * `EffectFailure` with `happened: 'no'` fails the effect.
+   */
+  static ofProcess(kind: string, id: string): EffectPending {
+    return new EffectPending({ process: { kind, id } })
   }
 }
 
 export type AwaitedEnd = 'succeeded' | 'compensated'
+
+/** What an effect waits for: another command, or a process of another room. */
+export type Awaits = { readonly commandId: string; readonly wanted: AwaitedEnd } | { readonly process: Process }
 
 /** An answer that says no was given before anything was done; silence says nothing. */
 function defaultHappened(errorClass: ErrorClass): 'no' | 'unknown' {

@@ -9,7 +9,7 @@ import { compareHistory, type HistoryRoom, openHistoryRoom } from '#test/history
 import { accepted, TRACE } from '#test/tenant'
 import { findBrokenInvariants } from '../invariants/find-broken-invariants.ts'
 import { listCommandEvents } from '../read-commands.ts'
-import { retryCommand } from '../retry-command.ts'
+import { retryCommand } from '../change-command.ts'
 import { actingFor } from '../deps.ts'
 import { archiveHistory } from './archive-history.ts'
 import { listArchivesOf } from './archive-repository.ts'

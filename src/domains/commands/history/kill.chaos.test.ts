@@ -70,7 +70,7 @@ describe('a run that is killed', () => {
     for (let round = 0; round < 8; round++) {
       await submit(1 + chance.whole(3))
       for (const [id, line] of await history.inTable()) written.set(id, line)
-      const fault = { point: chance.pick(points), hit: 1 + chance.whole(3), act: 'kill' }
+      const fault = { point: chance.pick(points), hit: 1 + chance.whole(3), act: 'kill' } as const
       await history.archiveAside([fault], { events: 5 + chance.whole(20), page: 3 + chance.whole(10) })
       assert.deepEqual(
         await compareHistory(history, written),

@@ -24,7 +24,7 @@ type Row = Omit<ToldHistoryEvent, 'file' | 'seq'> & { readonly seq: string }
 const EVENTS_OF = `select e.event_id, e.command_id, e.event_type, e.purpose, e.payload, e.actor, e.trace_id, e.created_at, e.seq::text as seq
 from concord.domain_events as e where e.workspace_id = $1 and e.command_id = $2 order by e.seq`
 
-/** In the role that sees all rows: whoever runs the house asks, and names no workspace. */
+/** In the role that sees all rows: the operator asks, and names no workspace. */
 export async function readHistory(
   { db, folder }: Pick<HistoryDeps, 'db' | 'folder'>,
   commandId: string,

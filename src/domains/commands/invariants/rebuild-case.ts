@@ -3,7 +3,7 @@
  * else was changed without a word, or an event was lost.
  */
 import { commandMachine } from '#kernel/machines/command'
-import { REQUEST_APPROVAL, REQUEST_INPUT } from '../request-input.ts'
+import { REQUEST_APPROVAL, REQUEST_INPUT } from '../asks.ts'
 
 export type ToldEvent = { readonly event_type: string; readonly payload: Readonly<Record<string, unknown>> }
 

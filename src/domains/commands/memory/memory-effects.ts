@@ -3,7 +3,7 @@ import { type Act, eraseSubject, type MemoryDeps, reviewStaleMemory, unwriteMemo
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import { outcomeOf, sqlStateOf } from '#store'
-import { isPassing } from '../effect-artifacts.ts'
+import { isPassing } from '../call-effect.ts'
 import type { Definition } from '../catalog/definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure } from '../catalog/effect-definition.ts'
 

@@ -10,7 +10,7 @@ import {
 } from '#domains/memory'
 import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/rule'
 import { definePolicy, type PolicyDefinition } from '../catalog/definitions.ts'
-import type { StoredCommand } from '../command-row.ts'
+import type { StoredCommand } from '../command-table.ts'
 import type { FactSources } from '../gather-facts.ts'
 
 const allow: PolicyAnswer = { decision: 'allow' }

@@ -13,8 +13,8 @@ import {
 } from '#domains/memory'
 import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { StoredCommand } from '../command-row.ts'
-import { submitCommand } from '../submit-command.ts'
+import type { StoredCommand } from '../command-table.ts'
+import { submitCommand } from '../submit.ts'
 import type { Acting, CommandDeps } from '../deps.ts'
 import { writeMemoryTask } from './memory-types.ts'
 

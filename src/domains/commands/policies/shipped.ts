@@ -60,9 +60,9 @@ const dataSafety = rule('data_safety', 'data_safety', (input) => {
     return ask(`An agent would hand data of the class ${dataClass} to another system.`, 'data_owner')
   switch (decideDataSafety(dataClass, isNamed)) {
     case 'deny':
-      return deny(`Data of the class ${dataClass} does not leave the house.`)
+      return deny(`Data of the class ${dataClass} does not leave the organisation.`)
     case 'require_approval':
-      return ask(`Data of the class ${dataClass} would leave the house.`, 'data_owner')
+      return ask(`Data of the class ${dataClass} would leave the organisation.`, 'data_owner')
     case 'allow':
     case 'redact':
       return allow

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
 import { checkConnector, httpConnector, toolsOf } from '#domains/connectors'
-import { loadConnector } from './yaml-forms.ts'
+import { loadConnector } from './load-definitions.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 

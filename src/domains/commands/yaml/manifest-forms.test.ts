@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Decision } from '#kernel/refusal'
-import { loadApprovalType, loadCommandType } from './manifest-forms.ts'
+import { accepted } from '#test/tenant'
+import { loadDefinitions } from './load-definitions.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 const codeOf = (decision: Decision<unknown>) => (decision.ok ? 'ok' : `${decision.code} ${decision.path ?? ''}`.trim())
@@ -38,8 +39,8 @@ resume: { on_approved: run_command, on_rejected: fail_or_replan }
 
 describe('manifests', () => {
   test('[YML-08] a command type loads with its payload, policies, approval, side effects, key and compensation', () => {
-    const loaded = loadCommandType('book_hotel.yaml', bytes(bookHotel))
-    assert.ok(loaded.ok, codeOf(loaded))
+    const [loaded] = accepted(loadDefinitions('book_hotel.yaml', bytes(bookHotel)))
+    assert.ok(loaded?.kind === 'catalog' && loaded.value.kind === 'command_type')
     const type = loaded.value
     assert.deepEqual(
       [type.name, type.version, type.risk_level, type.execution_mode],
@@ -58,8 +59,8 @@ describe('manifests', () => {
   })
 
   test('[YML-09] an approval type loads with its eight fields, its answers, its thirty minutes and what follows', () => {
-    const loaded = loadApprovalType('approval.yaml', bytes(approval))
-    assert.ok(loaded.ok, codeOf(loaded))
+    const [loaded] = accepted(loadDefinitions('approval.yaml', bytes(approval)))
+    assert.ok(loaded?.kind === 'approval_type')
     const type = loaded.value
     assert.deepEqual([type.name, type.version, type.riskLevel], ['hotel_booking_approval', '1.0.0', 'high'])
     assert.equal(type.requiredFields.length, 8)
@@ -68,50 +69,40 @@ describe('manifests', () => {
     assert.deepEqual([type.resume.on_approved, type.resume.on_rejected], ['run_command', 'fail_or_replan'])
   })
 
-  for (const [title, load, text, answer] of [
-    ['an unknown field', loadCommandType, `${bookHotel}polices: []\n`, 'unknown_field polices'],
-    [
-      'a version of two numbers',
-      loadCommandType,
-      bookHotel.replace('1.0.0', '"1.0"'),
-      'commands.definition.invalid version',
-    ],
+  for (const [title, text, answer] of [
+    ['an unknown field', `${bookHotel}polices: []\n`, 'unknown_field polices'],
+    ['a version of two numbers', bookHotel.replace('1.0.0', '"1.0"'), 'commands.definition.invalid version'],
     [
       'an unknown mode',
-      loadCommandType,
       bookHotel.replace('approval_gated_async', 'soon'),
       'commands.definition.invalid execution.mode',
     ],
     [
       'a payload that takes any field',
-      loadCommandType,
       bookHotel.replace('additionalProperties: false', 'additionalProperties: true'),
       'commands.definition.invalid payload_schema.additionalProperties',
     ],
     [
       'a remote reference',
-      loadCommandType,
       bookHotel.replace('{ type: string, minLength: 1 }', '{ $ref: "https://x.example/y" }'),
       'commands.definition.invalid payload_schema',
     ],
     [
       'an unknown answer',
-      loadApprovalType,
       approval.replace('request_changes', 'maybe'),
       'commands.definition.invalid decision_values[2]',
     ],
     [
       'only yes',
-      loadApprovalType,
       approval.replace('[approved, rejected, request_changes]', '[approved, request_changes]'),
       'commands.definition.invalid',
     ],
-    ['a field that nobody knows', loadApprovalType, `${approval}sla: 5\n`, 'unknown_field sla'],
+    ['a field that nobody knows', `${approval}sla: 5\n`, 'unknown_field sla'],
   ] as const) {
     test(`[YML-10] ${title} is refused with its place`, () => {
-      const loaded = load('m.yaml', bytes(text))
+      const loaded = loadDefinitions('m.yaml', bytes(text))
       assert.equal(codeOf(loaded), answer)
-      assert.ok(!loaded.ok && loaded.reason.startsWith('m.yaml: '))
+      assert.ok(!loaded.ok && /^m\.yaml:\d+: /.test(loaded.reason))
     })
   }
 
@@ -122,6 +113,6 @@ describe('manifests', () => {
       risk_level: 'low',
       expiration: { default_minutes: 5 },
     })
-    assert.ok(loadApprovalType('a.json', bytes(json)).ok)
+    assert.ok(loadDefinitions('a.json', bytes(json)).ok)
   })
 })

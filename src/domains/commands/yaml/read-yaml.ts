@@ -1,5 +1,15 @@
 /** Reads one YAML 1.2 document into plain JSON, strictly: warnings are errors, and everything wrong is told with its place. Pure. */
-import { parseAllDocuments, type YAMLError } from 'yaml'
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  LineCounter,
+  parseAllDocuments,
+  type YAMLError,
+} from 'yaml'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
@@ -11,7 +21,14 @@ const BYTES_MAX = 1_048_576
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-export function readYaml(file: string, bytes: Uint8Array): Decision<JsonObject> {
+export type YamlFile = {
+  readonly file: string
+  readonly value: JsonObject
+  /** The line of a field, or of the nearest field around it that the file has. */
+  lineOf(steps: readonly (string | number)[]): number
+}
+
+export function readYaml(file: string, bytes: Uint8Array): Decision<YamlFile> {
   if (bytes.length > BYTES_MAX) return refuse('body_too_large', `${file} is larger than ${BYTES_MAX} bytes`)
   const text = decode(file, bytes)
   if (!text.ok) return text
@@ -65,13 +82,15 @@ function checkText(file: string, text: string): Refusal | undefined {
   return undefined
 }
 
-function parse(file: string, text: string): Decision<JsonObject> {
+function parse(file: string, text: string): Decision<YamlFile> {
+  const lineCounter = new LineCounter()
   const documents = parseAllDocuments(text, {
     version: '1.2',
     schema: 'core',
     strict: true,
     uniqueKeys: true,
     prettyErrors: true,
+    lineCounter,
   })
   if (!Array.isArray(documents) || documents.length === 0) return refuse('yaml_syntax', `${file} is empty`)
   if (documents.length > 1)
@@ -83,7 +102,28 @@ function parse(file: string, text: string): Decision<JsonObject> {
   const guarded = guardValue(value)
   if (!guarded.ok) return { ...guarded, reason: `${file}: ${guarded.reason}` }
   const isObject = typeof guarded.value === 'object' && guarded.value !== null && !Array.isArray(guarded.value)
-  return isObject ? accept(guarded.value as JsonObject) : refuse('yaml_syntax', `${file} is not a mapping`)
+  if (!isObject) return refuse('yaml_syntax', `${file} is not a mapping`)
+  return accept({
+    file,
+    value: guarded.value as JsonObject,
+    lineOf: (steps) => lineCounter.linePos(offsetOf(document, steps)).line,
+  })
+}
+
+function offsetOf(document: Document.Parsed, steps: readonly (string | number)[]): number {
+  let node: unknown = document.contents
+  let offset = document.contents?.range[0] ?? 0
+  for (const step of steps) {
+    if (isAlias(node)) node = node.resolve(document)
+    const pair = isMap(node)
+      ? node.items.find(({ key }) => isScalar(key) && String(key.value) === String(step))
+      : undefined
+    const place = pair ? pair.key : isSeq(node) ? node.items[Number(step)] : undefined
+    if (!isNode(place)) break
+    offset = place.range?.[0] ?? offset
+    node = pair ? pair.value : place
+  }
+  return offset
 }
 
 function refuseProblem(file: string, problem: YAMLError | undefined): Refusal {

@@ -2,11 +2,19 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Decision } from '#kernel/refusal'
+import { accepted } from '#test/tenant'
+import type { Definition } from '../catalog/definitions.ts'
 import { mapTaskToPrimitives } from '../catalog/primitives.ts'
 import { readYaml } from './read-yaml.ts'
-import { loadOperation, loadSchedules, loadTask } from './yaml-forms.ts'
+import { loadDefinitions } from './load-definitions.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
+/** The definitions of a file, of one kind. */
+function loaded<K extends Definition['kind']>(kind: K, file: string, text: string) {
+  return accepted(loadDefinitions(file, bytes(text))).flatMap(({ value }) =>
+    'kind' in value && value.kind === kind ? [value as Extract<Definition, { kind: K }>] : [],
+  )
+}
 const codeOf = (decision: Decision<unknown>) => (decision.ok ? 'ok' : decision.code)
 
 const report = `task:
@@ -28,9 +36,9 @@ const report = `task:
 `
 
 test('[YML-01] [PRM-17] the report task loads to a TaskSpec with its exact primitives', () => {
-  const loaded = loadTask('report.yaml', bytes(report))
-  assert.ok(loaded.ok)
-  const { spec } = loaded.value
+  const [task] = loaded('task', 'report.yaml', report)
+  assert.ok(task)
+  const { spec } = task
   assert.deepEqual(
     [spec.name, spec.command_type, spec.function_name, spec.risk_level],
     ['Generate Report', 'generate_report', 'generate_report', 'medium'],
@@ -52,15 +60,19 @@ test('[YML-01] [PRM-17] the report task loads to a TaskSpec with its exact primi
 })
 
 test('[YML-01] [YML-10] a lifecycle that the machine does not know, and a field that nobody knows, are refused with their place', () => {
-  const illegal = loadTask('t.yaml', bytes(report.replace('queued, running', 'running, queued')))
+  const illegal = loadDefinitions('t.yaml', bytes(report.replace('queued, running', 'running, queued')))
   assert.ok(!illegal.ok)
-  assert.equal(illegal.path, 'task.lifecycle')
-  const unknown = loadTask('t.yaml', bytes(report.replace('policies:', 'polices:')))
+  assert.deepEqual([illegal.path, illegal.facts], ['task.lifecycle', { file: 't.yaml', line: 16 }])
+  const unknown = loadDefinitions('t.yaml', bytes(report.replace('policies:', 'polices:')))
   assert.ok(!unknown.ok)
   assert.deepEqual(
     [unknown.code, unknown.path, unknown.hint],
     ['unknown_field', 'task.polices', 'Did you mean `policies`?'],
   )
+  assert.match(unknown.reason, /^t\.yaml:9: /)
+  const nothing = loadDefinitions('t.yaml', bytes('name: x\n'))
+  assert.ok(!nothing.ok)
+  assert.deepEqual([nothing.code, nothing.path], ['commands.definition.invalid', 't.yaml'])
 })
 
 test('[YML-06] [SCD-01] schedules load, with their queue; an operation loads with its key template', () => {
@@ -69,24 +81,20 @@ test('[YML-06] [SCD-01] schedules load, with their queue; an operation loads wit
   - { name: sync_connector_metadata, command_type: sync_connector_metadata, cron: "0 * * * *", queue: scheduled_maintenance }
   - { name: memory_decay_review, command_type: review_stale_memory, cron: "0 3 * * *", queue: scheduled_maintenance }
 `
-  const loaded = loadSchedules('s.yaml', bytes(file))
-  assert.ok(loaded.ok)
   assert.deepEqual(
-    loaded.value.map(({ spec }) => [spec.name, spec.command_type, spec.cron, spec.queue]),
+    loaded('schedule', 's.yaml', file).map(({ spec }) => [spec.name, spec.command_type, spec.cron, spec.queue]),
     [
       ['expire_pending_approvals', 'expire_approvals', '*/5 * * * *', 'scheduled_maintenance'],
       ['sync_connector_metadata', 'sync_connector_metadata', '0 * * * *', 'scheduled_maintenance'],
       ['memory_decay_review', 'review_stale_memory', '0 3 * * *', 'scheduled_maintenance'],
     ],
   )
-  const operation = loadOperation(
+  const [operation] = loaded(
+    'connector_operation',
     'o.json',
-    bytes(
-      '{"connector":"hotel_booking","operation":"book_hotel","side_effect":true,"idempotency_required":true,"idempotency_key_template":"book_hotel:{booking_draft_id}","approval_required":true}',
-    ),
+    '{"connector":"hotel_booking","operation":"book_hotel","side_effect":true,"idempotency_required":true,"idempotency_key_template":"book_hotel:{booking_draft_id}","approval_required":true}',
   )
-  assert.ok(operation.ok)
-  assert.deepEqual(operation.value.operation, {
+  assert.deepEqual(operation?.operation, {
     connector: 'hotel_booking',
     operation: 'book_hotel',
     side_effect: true,
@@ -133,5 +141,5 @@ test('[YML-10] files that must not be read: each with its code, and none takes t
 test('[YML-10] the Norway rule: 1.2 core only', () => {
   const read = readYaml('f.yaml', bytes('country: NO\non: yes\nat: 12:30:45\nmode: 0777\n'))
   assert.ok(read.ok)
-  assert.deepEqual({ ...read.value }, { country: 'NO', on: 'yes', at: '12:30:45', mode: 777 })
+  assert.deepEqual({ ...read.value.value }, { country: 'NO', on: 'yes', at: '12:30:45', mode: 777 })
 })

@@ -1,7 +1,7 @@
 /** Asks a provider what it says about itself now, and notes it. Calls none of its operations. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { resultOfThrown } from '../connector.ts'
-import { callWithin } from '../judge-answer.ts'
+import { callInTime } from '../judge-answer.ts'
 import type { OpenedConnector } from '../opened-connector.ts'
 import { openScrubber } from '../scrub.ts'
 import { openSecretDoor } from '../secret-door.ts'
@@ -39,7 +39,7 @@ export async function checkDefinitions(
   const unavailable = (reason: string) => refuse('connectors.definition.unavailable', `${definition.name}: ${reason}`)
   if (!secrets.ok) return unavailable(secrets.error.message)
   let seen: Awaited<ReturnType<typeof look>> = []
-  const result = await callWithin(deps, { timeout_ms: LOOK_MS }, outer, async (signal) => {
+  const result = await callInTime(deps, { timeout_ms: LOOK_MS }, outer, async (signal) => {
     const limits = { timeout_ms: LOOK_MS, output_max_bytes: LOOK_BYTES_MAX }
     try {
       seen = await look.call(connector, { ...secrets.door, ...limits, signal })

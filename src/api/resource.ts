@@ -1,0 +1,292 @@
+/** Routes from one description: who may call, what comes in, what goes out, which problems. Nothing here knows a room. */
+import { createRoute, OpenAPIHono, type RouteConfig, z } from '@hono/zod-openapi'
+import { pageFields } from '#contract'
+import type { PlatformRole, Principal } from '#domains/identity'
+import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
+import { accept, type Decision } from '#kernel/refusal'
+import type { CursorScope, PageCursors, Position } from './page-cursor.ts'
+import { bodyProblems, problems, type ProblemStatus } from './problem.ts'
+import { answerProblem, type ApiContext, type ApiEnv, principalOf, workspaceOf } from './request-context.ts'
+import { needs, needsNothing } from './route-access.ts'
+import { explainIssues } from './validation.ts'
+
+type Shape = z.ZodRawShape
+type Values<S extends Shape> = z.output<z.ZodObject<S>>
+type Awaitable<T> = T | Promise<T>
+
+/** What a handler is given; each part is read when it is asked for. */
+export class Call<Deps, Q extends Shape = Shape, P extends Shape = Shape, B extends z.ZodType = z.ZodType> {
+  readonly deps: Deps
+  readonly c: ApiContext
+  constructor(deps: Deps, c: ApiContext) {
+    this.deps = deps
+    this.c = c
+  }
+  get principal(): Principal {
+    return principalOf(this.c)
+  }
+  get workspaceId(): string {
+    return workspaceOf(this.c).id
+  }
+  get traceId(): string {
+    return this.c.get('ids').traceId
+  }
+  get requestId(): string {
+    return this.c.get('ids').requestId
+  }
+  /** Aborted when the caller has gone. */
+  get signal(): AbortSignal {
+    return this.c.req.raw.signal
+  }
+  get query(): Values<Q> {
+    return this.c.req.valid('query' as never)
+  }
+  get params(): Values<P> {
+    return this.c.req.valid('param' as never)
+  }
+  get body(): z.output<B> {
+    return this.c.req.valid('json' as never)
+  }
+}
+
+/** The text of an answer and its shape; an answer without a shape has no body. */
+type Answers = Readonly<Record<number, readonly [text: string, shape?: z.ZodType]>>
+type Shown<A extends Answers> = {
+  [S in keyof A]: A[S] extends readonly [string, infer V extends z.ZodType] ? z.input<V> : undefined
+}[keyof A]
+
+type Description<Deps, Q extends Shape, P extends Shape> = {
+  readonly summary: string
+  readonly description?: string
+  /** Null: anyone, without a credential. */
+  readonly role: PlatformRole | null
+  readonly query?: Q
+  readonly params?: P
+  /** Beside those that every route has, and those of a body where there is one. */
+  readonly problems?: readonly ProblemStatus[]
+  /** What must hold beside the role, before anything else is looked at. */
+  readonly allow?: (call: Call<Deps, Q, P>) => Decision<unknown>
+}
+
+export type Handled<V> = Awaitable<Decision<V | Known<V>> | Response>
+
+type Route<Deps, Q extends Shape, P extends Shape, B extends z.ZodType, A extends Answers> = Description<Deps, Q, P> & {
+  readonly body?: readonly [shape: B, text: string]
+  readonly headers?: z.ZodObject
+  readonly answers: A
+  /** Answers that are not JSON. */
+  readonly content?: Readonly<Record<string, { readonly schema: z.ZodType }>>
+  readonly handle: (call: Call<Deps, Q, P, B>) => Handled<Shown<A>>
+}
+
+export type Page<V> = { readonly items: readonly V[]; readonly next: Position | null | undefined }
+
+type List<Deps, Q extends Shape, P extends Shape, V extends z.ZodType> = Description<Deps, Q, P> & {
+  readonly page: readonly [shape: V, text: string]
+  /** Behind the operation: the tenant and every filter. A cursor of one list opens no other. */
+  readonly scope: (call: Call<Deps, Q, P>) => CursorScope
+  readonly read: (
+    call: Call<Deps, Q, P>,
+    from: Position | undefined,
+    limit: number,
+  ) => Awaitable<Decision<Omit<z.input<V>, 'next_cursor'> & { readonly next: Position | null | undefined }>>
+}
+
+/** One route: what openapi.json says of it, and what answers it. `mount` is given the operation's name. */
+export type Operation<in Deps> = {
+  readonly config: Omit<RouteConfig, 'operationId'>
+  readonly handle: (deps: Deps, c: ApiContext, name: string, cursors: PageCursors) => Promise<Response>
+}
+
+/** Something that was there already, which is answered with 200 where something new is 201 or 202. */
+export class Known<V> {
+  readonly view: V
+  constructor(view: V) {
+    this.view = view
+  }
+}
+
+export function resource<Deps>(tag: string, where: 'workspace' | 'org' = 'workspace') {
+  const route =
+    (method: 'get' | 'post' | 'patch' | 'delete') =>
+    <const A extends Answers, Q extends Shape = {}, P extends Shape = {}, B extends z.ZodType = z.ZodUndefined>(
+      path: string,
+      given: Route<Deps, Q, P, B, A>,
+    ): Operation<Deps> => {
+      const status = Math.max(...Object.keys(given.answers).map(Number))
+      return {
+        config: configOf(tag, where, method, path, given),
+        async handle(deps, c) {
+          const call = new Call<Deps, Q, P, B>(deps, c)
+          const allowed = given.allow?.(call)
+          if (allowed && !allowed.ok) return answerProblem(c, allowed)
+          const done = await given.handle(call)
+          if (done instanceof Response) return done
+          if (!done.ok) return answerProblem(c, done)
+          const { value } = done
+          if (value instanceof Known) return c.json(value.view as object, 200)
+          return value === undefined ? c.body(null, status as 204) : c.json(value as object, status as 200)
+        },
+      }
+    }
+  const get = route('get')
+  return {
+    get,
+    post: route('post'),
+    patch: route('patch'),
+    delete: route('delete'),
+    /** A list in pages; the cursor is sealed here, and opened before anything is read. */
+    list<V extends z.ZodType, Q extends Shape = {}, P extends Shape = {}>(
+      path: string,
+      given: List<Deps, Q, P, V>,
+    ): Operation<Deps> {
+      const { page, scope, read, ...rest } = given
+      const [shape, text] = page
+      const described = { ...rest, query: { ...pageFields, ...given.query }, answers: { 200: [text, shape] } as const }
+      return {
+        config: configOf(tag, where, 'get', path, described),
+        async handle(deps, c, name, cursors) {
+          const call = new Call<Deps, Q, P>(deps, c)
+          const allowed = given.allow?.(call)
+          if (allowed && !allowed.ok) return answerProblem(c, allowed)
+          const { cursor, limit = PAGE_LIMIT_DEFAULT } = call.query as { cursor?: string; limit?: number }
+          const within = [name, ...scope(call)]
+          const from = cursor === undefined ? accept(undefined) : cursors.open(within, cursor)
+          if (!from.ok) return answerProblem(c, from)
+          const done = await read(call, from.value, limit)
+          if (!done.ok) return answerProblem(c, done)
+          const { next, ...shown } = done.value as { next?: Position | null }
+          return c.json({ ...shown, next_cursor: next ? cursors.seal(within, next) : null }, 200)
+        },
+      }
+    },
+  }
+}
+
+type Described = Omit<Description<never, Shape, Shape>, 'allow'> & {
+  readonly body?: readonly [shape: z.ZodType, text: string]
+  readonly headers?: z.ZodObject
+  readonly answers: Answers
+  readonly content?: Readonly<Record<string, { readonly schema: z.ZodType }>>
+}
+
+function configOf(
+  tag: string,
+  where: 'workspace' | 'org',
+  method: RouteConfig['method'],
+  path: string,
+  { summary, description, role, query, params, headers, body, answers, content, problems: own = [] }: Described,
+): Operation<never>['config'] {
+  // Nobody is turned away at an open route without a body.
+  const isPlain = role === null && !body
+  return {
+    method,
+    path,
+    summary,
+    ...(description === undefined ? {} : { description }),
+    tags: [tag],
+    ...(role === null ? needsNothing() : needs(role, where)),
+    ...(isPlain
+      ? {}
+      : {
+          request: {
+            ...(headers && { headers }),
+            query: queryOf(query ?? {}),
+            ...(params && { params: z.object(params) }),
+            ...(body && {
+              body: { content: { 'application/json': { schema: body[0] } }, description: body[1], required: true },
+            }),
+          },
+        }),
+    responses: {
+      ...Object.fromEntries(
+        Object.entries(answers).map(([status, [text, shape]]) => [
+          status,
+          {
+            ...(shape ? { content: { 'application/json': { schema: shape } } } : content && { content }),
+            description: text,
+          },
+        ]),
+      ),
+      ...(isPlain ? {} : problems(...own, ...(body ? bodyProblems : ([422] as const)))),
+    },
+  }
+}
+
+/** The query of a route: its own fields, and the workspace, which every request may name there. */
+function queryOf(fields: Shape) {
+  return z.strictObject({
+    ...fields,
+    workspace_id: z.string().optional().meta({ description: 'Workspace, where no header names it.', example: 'ws_…' }),
+  })
+}
+
+export type Routes<in Deps> = {
+  readonly configs: readonly RouteConfig[]
+  mount(deps: Deps, cursors: PageCursors): OpenAPIHono<ApiEnv>
+}
+
+/** The routes of a file by their operation ids, in the order in which they are matched and described. */
+export function routes<Deps>(operations: Readonly<Record<string, Operation<Deps>>>): Routes<Deps> {
+  const all = Object.entries(operations).map(([operationId, { config, handle }]) => {
+    const { method, path, ...rest } = config
+    return { operationId, handle, config: { method, path, operationId, ...rest } }
+  })
+  return {
+    configs: all.map(({ config }) => config),
+    mount(deps, cursors) {
+      const router = newRouter()
+      for (const { operationId, config, handle } of all) {
+        // The validators of the description run first; its types say nothing more here.
+        router.openapi(createRoute(config), ((c: ApiContext) => handle(deps, c, operationId, cursors)) as never)
+      }
+      return router
+    },
+  }
+}
+
+type Hooked = {
+  readonly success: boolean
+  readonly target: string
+  readonly data: unknown
+  readonly error?: z.ZodError
+}
+
+/** A router whose validation answers with problems. */
+export function newRouter(): OpenAPIHono<ApiEnv> {
+  return new OpenAPIHono<ApiEnv>({
+    defaultHook: (result, c) => {
+      const { success, target, data, error } = result as Hooked
+      if (success) return undefined
+      const invalid = explainIssues(error?.issues ?? [], data, schemaOf(c.get('access')?.config, target))
+      return answerProblem(c, invalid.refusal, invalid.errors)
+    },
+  })
+}
+
+function schemaOf(config: RouteConfig | undefined, target: string): unknown {
+  const body = config?.request?.body?.content['application/json']
+  if (target === 'json') return body && 'schema' in body ? body.schema : undefined
+  return target === 'query' ? config?.request?.query : config?.request?.params
+}
+
+/** A decision as callers see it. */
+export async function shown<T, V>(
+  decision: Awaitable<Decision<T>>,
+  view: (value: T) => Awaitable<V>,
+): Promise<Decision<V>> {
+  const done = await decision
+  return done.ok ? accept(await view(done.value)) : done
+}
+
+/** A page of rows of which one more than asked for was read: that one says whether there is a next page. */
+export function cutPage<Row, V>(
+  rows: readonly Row[],
+  limit: number,
+  view: (row: Row) => V,
+  position: (row: Row) => string,
+): { items: V[]; next: Position | null } {
+  const items = rows.slice(0, limit)
+  const last = rows.length > limit ? items.at(-1) : undefined
+  return { items: items.map(view), next: last === undefined ? null : [position(last)] }
+}

@@ -1,0 +1,247 @@
+/** Templates, job types and schedules over HTTP: work that is described once, and comes back at its times, in its zone. */
+import { z } from '@hono/zod-openapi'
+import { idField, pageView, parsedField } from '#contract'
+import {
+  archiveTemplate,
+  changeSchedule,
+  changeScheduleBody,
+  changeTemplate,
+  changeTemplateBody,
+  createSchedule,
+  createTemplate,
+  deleteSchedule,
+  firingView,
+  jobTypeView,
+  nextOccurrences,
+  readPlans,
+  readSchedule,
+  scheduleBody,
+  scheduleView,
+  templateBody,
+  templateView,
+  toFiringView,
+  toJobTypeView,
+  toScheduleView,
+  toTemplateView,
+} from '#domains/scheduler'
+import { parsePageLimit } from '#kernel/page-limit'
+import { accept, quote, refuse } from '#kernel/refusal'
+import { bodyProblems } from './problem.ts'
+import { routes, shown } from './resource.ts'
+import { get, mayRun, patch, post, remove, sent, withScheduler } from './scheduler-api.ts'
+
+const template = { template_id: idField('job_template') }
+const schedule = { schedule_id: idField('schedule') }
+
+export const schedulerTemplateRoutes = routes({
+  listSchedulerJobTypes: get('/scheduler/job_types', {
+    summary: 'The registered kinds of work',
+    role: 'reader',
+    answers: { 200: ['All of them.', pageView(jobTypeView, 'SchedulerJobTypePage')] },
+    problems: [404],
+    handle: (call) =>
+      shown(withScheduler(call, readPlans), ({ jobTypes }) => ({
+        items: jobTypes.map(toJobTypeView),
+        next_cursor: null,
+      })),
+  }),
+  listSchedulerTemplates: get('/scheduler/templates', {
+    summary: 'All templates, by name',
+    role: 'reader',
+    answers: { 200: ['All of them.', pageView(templateView, 'SchedulerTemplatePage')] },
+    problems: [404],
+    handle: (call) =>
+      shown(withScheduler(call, readPlans), ({ templates }) => ({
+        items: templates.map(toTemplateView),
+        next_cursor: null,
+      })),
+  }),
+  createSchedulerTemplate: post('/scheduler/templates', {
+    summary: 'Name a job type with params and a priority',
+    role: 'writer',
+    body: [templateBody, 'The template'],
+    answers: { 201: ['The template.', templateView] },
+    problems: [404, 409],
+    async handle(call) {
+      const body = await sent<z.input<typeof templateBody>>(call)
+      const done = withScheduler(call, (scheduler) => {
+        const allowed = mayRun(call, scheduler, [{ job_type: body.job_type }])
+        return allowed.ok ? createTemplate(scheduler, body) : allowed
+      })
+      return shown(done, toTemplateView)
+    },
+  }),
+  readSchedulerTemplate: get('/scheduler/templates/{template_id}', {
+    summary: 'One template',
+    role: 'reader',
+    params: template,
+    answers: { 200: ['The template.', templateView] },
+    problems: [400, 404],
+    handle(call) {
+      const { template_id } = call.params
+      const done = withScheduler(call, (scheduler) => {
+        const plans = readPlans(scheduler)
+        if (!plans.ok) return plans
+        const found = plans.value.templates.find((each) => each.template_id === template_id)
+        return found
+          ? accept(found)
+          : refuse('scheduler.template.not_found', `there is no template ${quote(template_id)}`)
+      })
+      return shown(done, toTemplateView)
+    },
+  }),
+  changeSchedulerTemplate: patch('/scheduler/templates/{template_id}', {
+    summary: 'Change a template; jobs that were made from it keep what they got',
+    role: 'writer',
+    params: template,
+    body: [changeTemplateBody, 'What changes'],
+    answers: { 200: ['The template.', templateView] },
+    problems: [404, 409],
+    async handle(call) {
+      const body = await sent<z.input<typeof changeTemplateBody>>(call)
+      const { template_id } = call.params
+      const done = withScheduler(call, (scheduler) => {
+        const allowed = mayRun(call, scheduler, [{ template_id, params: body }])
+        return allowed.ok ? changeTemplate(scheduler, template_id, body) : allowed
+      })
+      return shown(done, toTemplateView)
+    },
+  }),
+  archiveSchedulerTemplate: remove('/scheduler/templates/{template_id}', {
+    summary: 'Put a template away that no schedule uses',
+    role: 'writer',
+    params: template,
+    answers: { 200: ['The template.', templateView] },
+    problems: [404, 409, ...bodyProblems],
+    handle: (call) =>
+      shown(
+        withScheduler(call, (scheduler) => archiveTemplate(scheduler, call.params.template_id)),
+        toTemplateView,
+      ),
+  }),
+})
+
+const scheduleReportView = z
+  .object({
+    schedule: scheduleView,
+    firings: z.array(firingView).meta({ description: 'The newest due times, decided.' }),
+  })
+  .meta({ id: 'SchedulerScheduleReport' })
+
+const timesView = z
+  .object({ timezone: z.string(), times: z.array(z.string().meta({ format: 'date-time' })) })
+  .meta({ id: 'SchedulerTimes' })
+
+const switchTo = (verb: 'enable' | 'disable', summary: string) =>
+  post(`/scheduler/schedules/{schedule_id}/${verb}`, {
+    summary,
+    role: 'writer',
+    params: schedule,
+    answers: { 200: ['The schedule.', scheduleView] },
+    problems: [404, 409, ...bodyProblems],
+    handle: (call) =>
+      shown(
+        withScheduler(call, (scheduler) =>
+          changeSchedule(scheduler, call.params.schedule_id, { enabled: verb === 'enable' }),
+        ),
+        toScheduleView,
+      ),
+  })
+
+export const schedulerScheduleRoutes = routes({
+  listSchedulerSchedules: get('/scheduler/schedules', {
+    summary: 'All schedules and when they come next',
+    role: 'reader',
+    answers: { 200: ['All of them.', pageView(scheduleView, 'SchedulerSchedulePage')] },
+    problems: [404],
+    handle: (call) =>
+      shown(withScheduler(call, readPlans), ({ schedules }) => ({
+        items: schedules.map(toScheduleView),
+        next_cursor: null,
+      })),
+  }),
+  createSchedulerSchedule: post('/scheduler/schedules', {
+    summary: 'Let a template come back at its times',
+    role: 'writer',
+    body: [scheduleBody, 'The schedule'],
+    answers: { 201: ['The schedule.', scheduleView] },
+    problems: [404, 409],
+    async handle(call) {
+      const body = await sent<z.input<typeof scheduleBody>>(call)
+      const { template_id, param_overrides } = call.body
+      const done = withScheduler(call, (scheduler) => {
+        const allowed = mayRun(call, scheduler, [{ template_id, params: param_overrides ?? undefined }])
+        return allowed.ok ? createSchedule(scheduler, body) : allowed
+      })
+      return shown(done, toScheduleView)
+    },
+  }),
+  readSchedulerSchedule: get('/scheduler/schedules/{schedule_id}', {
+    summary: 'One schedule and what became of its newest due times',
+    role: 'reader',
+    params: schedule,
+    answers: { 200: ['The schedule.', scheduleReportView] },
+    problems: [400, 404],
+    handle: (call) =>
+      shown(
+        withScheduler(call, (scheduler) => readSchedule(scheduler, call.params.schedule_id)),
+        (found) => ({ schedule: toScheduleView(found.schedule), firings: found.firings.map(toFiringView) }),
+      ),
+  }),
+  changeSchedulerSchedule: patch('/scheduler/schedules/{schedule_id}', {
+    summary: 'Change a schedule, from now on',
+    role: 'writer',
+    params: schedule,
+    body: [changeScheduleBody, 'What changes'],
+    answers: { 200: ['The schedule.', scheduleView] },
+    problems: [404, 409],
+    async handle(call) {
+      const body = await sent<z.input<typeof changeScheduleBody>>(call)
+      const { schedule_id } = call.params
+      const done = withScheduler(call, (scheduler) => {
+        const found = readSchedule(scheduler, schedule_id, 1)
+        if (!found.ok) return found
+        const { template_id = found.value.schedule.template_id } = call.body
+        // Overrides that are there already would come over another template as well.
+        const isOther = body.param_overrides != null || body.template_id !== undefined
+        const allowed = mayRun(call, scheduler, [{ template_id, params: isOther ? body : undefined }])
+        return allowed.ok ? changeSchedule(scheduler, schedule_id, body) : allowed
+      })
+      return shown(done, toScheduleView)
+    },
+  }),
+  deleteSchedulerSchedule: remove('/scheduler/schedules/{schedule_id}', {
+    summary: 'End a schedule; the jobs it made stay',
+    role: 'writer',
+    params: schedule,
+    answers: { 200: ['The schedule, ended.', scheduleView] },
+    problems: [404, ...bodyProblems],
+    handle: (call) =>
+      shown(
+        withScheduler(call, (scheduler) => deleteSchedule(scheduler, call.params.schedule_id)),
+        toScheduleView,
+      ),
+  }),
+  enableSchedulerSchedule: switchTo('enable', 'Let a schedule fire again, from now on'),
+  disableSchedulerSchedule: switchTo('disable', 'Keep a schedule from firing'),
+  nextSchedulerTimes: get('/scheduler/schedules/{schedule_id}/next', {
+    summary: 'The next times of a schedule',
+    role: 'reader',
+    query: {
+      count: parsedField(parsePageLimit)
+        .optional()
+        .meta({ type: 'integer', minimum: 1, maximum: 500, default: 5, example: 5 }),
+    },
+    params: schedule,
+    answers: { 200: ['In UTC.', timesView] },
+    problems: [400, 404],
+    handle: (call) =>
+      withScheduler(call, (scheduler) => {
+        const found = readSchedule(scheduler, call.params.schedule_id, 1)
+        if (!found.ok) return found
+        const { cron_expression, timezone } = found.value.schedule
+        const times = nextOccurrences(cron_expression, timezone, scheduler.deps.now(), call.query.count ?? 5)
+        return times.ok ? accept({ timezone, times: times.value.map((time) => time.toISOString()) }) : times
+      }),
+  }),
+})

@@ -1,0 +1,112 @@
+/** The YAML files of a project: they join its code, and what is wrong in them is refused with its place. */
+import assert from 'node:assert/strict'
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { after, describe, test } from 'node:test'
+import { actingFor, submitCommand } from '#domains/commands'
+import { openScheduleBench } from '#test/schedules'
+import { accepted, TRACE } from '#test/tenant'
+import { until } from '#test/until'
+import { loadProject } from './project.ts'
+
+const example = fileURLToPath(new URL('../../examples/yaml-project/', import.meta.url))
+
+/** A project that names `definitions` and has these files. */
+async function aProject(files: Readonly<Record<string, string>>, definitions: unknown = './concord/*.yaml') {
+  const folder = await mkdtemp(join(tmpdir(), 'concord-project-'))
+  after(() => rm(folder, { recursive: true, force: true }))
+  await mkdir(join(folder, 'concord'))
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, 'concord', name), text)
+  const task = `defineTask({ name: 'In code', description: 'd', command_type: 'greet', function_name: 'greet' })`
+  await writeFile(
+    join(folder, 'concord.config.mjs'),
+    `import { defineTask } from ${JSON.stringify(new URL('../index.ts', import.meta.url).href)}
+export default { definitions: ${JSON.stringify(definitions)}, catalog: [${task}] }
+`,
+  )
+  return loadProject(folder)
+}
+
+const task = (name: string, more = '') =>
+  `task:\n  name: ${name}\n  command_type: greet\n  execution: { mode: async, function_name: greet }\n${more}`
+
+describe('definitions in YAML', () => {
+  test('[YML-01] [YML-06] [YML-08] [YML-09] the task, command type, approval type and schedule of the example are served', async () => {
+    const project = accepted(await loadProject(example))
+    const bench = await openScheduleBench()
+    after(() => bench.close())
+    const work = await bench.restart(project.catalog, project)
+    const { tenant } = bench
+    const { command } = accepted(
+      await submitCommand(work.commands, actingFor(tenant.people.writer.principal, TRACE), {
+        workspaceId: tenant.workspace.id,
+        taskName: 'Greet',
+        payload: { name: 'Grace' },
+        ingress: 'user_request',
+        requestId: 'req_1',
+      }),
+    )
+    assert.equal(command.idempotency_key, 'greet:Grace')
+    const read = async () => {
+      const [row] = await bench.opened.db.query<{ status: string; result: unknown }>(
+        'select status, result from concord.commands where command_id = $1',
+        [command.command_id],
+      )
+      return row
+    }
+    await until(async () => (await read())?.status === 'succeeded', 'the greeting')
+    assert.deepEqual((await read())?.result, { greeting: 'Hello, Grace.' })
+    const [schedule] = await bench.opened.db.query(
+      `select command_type, cron from schedules.command_schedules where name = 'monday_greeting' and removed_at is null`,
+    )
+    assert.deepEqual(schedule, { command_type: 'greet', cron: '0 9 * * 1' })
+    assert.equal(accepted(work.approvals.types.find('greeting_approval')).expirationMinutes, 90)
+  })
+
+  test('files are read in the order of their paths, from one pattern or several', async () => {
+    const files = { 'b.yaml': task('B'), 'a.yaml': task('A'), 'c.yml': task('C') }
+    const { catalog } = accepted(await aProject(files, ['./concord/*.yaml', './concord/*.yml']))
+    assert.deepEqual(
+      catalog.flatMap((each) => (each.kind === 'task' ? [each.spec.name] : [])),
+      ['In code', 'A', 'B', 'C'],
+    )
+  })
+
+  for (const [title, files, code, reason] of [
+    [
+      'an unknown field',
+      { 'a.yaml': task('A', '  polices: [permission]\n') },
+      'unknown_field',
+      /^concord\/a\.yaml:5: there is no field "polices" at task/,
+    ],
+    [
+      'a value of the wrong kind',
+      { 'a.yaml': task('A', '  max_attempts: many\n') },
+      'commands.definition.invalid',
+      /^concord\/a\.yaml:5: task\.max_attempts: /,
+    ],
+    ['a broken file', { 'a.yaml': 'task:\n\tname: A\n' }, 'yaml_syntax', /^concord\/a\.yaml:2:/],
+    [
+      'a name that another file has',
+      { 'a.yaml': task('A'), 'b.yaml': task('A') },
+      'commands.definition.invalid',
+      /^concord\/b\.yaml:1: the task "A" is defined in concord\/a\.yaml:1 too$/,
+    ],
+    [
+      'a name that the code has',
+      { 'a.yaml': task('In code') },
+      'commands.definition.invalid',
+      /^concord\/a\.yaml:1: the task "In code" is defined in concord\.config\.mjs too$/,
+    ],
+    ['a pattern without a file', {}, 'app.project.invalid', /no file matches the definitions '\.\/concord\/\*\.yaml'$/],
+  ] as const) {
+    test(`[YML-10] ${title} is refused with its place`, async () => {
+      const loaded = await aProject(files)
+      assert.ok(!loaded.ok)
+      assert.equal(loaded.code, code)
+      assert.match(loaded.reason, reason)
+    })
+  }
+})

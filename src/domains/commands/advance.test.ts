@@ -1,0 +1,183 @@
+/** The life of a command as a pure function: the same rows, the same `seen`, the same time and the same ids give the same step. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { type CommandState, commandMachine } from '#kernel/machines/command'
+import { statesOf } from '#kernel/machine'
+import { accept } from '#kernel/refusal'
+import { FakeProvider } from '#test/commands'
+import { testDefinitions } from '#test/command-catalog'
+import { accepted } from '#test/tenant'
+import { advance, fold } from './advance.ts'
+import { anyHost, openCatalog } from './catalog/open-catalog.ts'
+import { openDraft } from './change.ts'
+import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
+import type { CallResult, Seen } from './step.ts'
+
+const AT = new Date('2026-05-01T10:00:00.000Z')
+const catalog = accepted(
+  openCatalog(
+    testDefinitions(new FakeProvider(), () => () => Promise.resolve('')),
+    anyHost,
+  ),
+)
+const ids = () => {
+  let count = 0
+  return () => `0197f3b2-c4d5-7a8e-9b0c-${String(++count).padStart(12, '0')}`
+}
+const seen: Seen = { catalog, random: () => 0.5, turn: { token: 't', name: 'turn:command:c:1' }, hasParents: false }
+
+function aCommand(status: CommandState, more: Partial<StoredCommand> = {}): StoredCommand {
+  return {
+    command_id: '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405170',
+    workspace_id: '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405171',
+    command_type: 'work',
+    task_name: 'Work',
+    requested_by: 'user:u',
+    ingress: 'user_request',
+    payload: { subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] },
+    payload_hash: 'h',
+    context: {
+      user_id: 'u',
+      workspace_id: null,
+      app_id: null,
+      run_as: 'user',
+      trace_id: 'trace_1',
+      request_id: 'req_1',
+      metadata: { role: 'writer', org_roles: [] },
+    },
+    status,
+    cancellation_mode: 'graceful',
+    cancellation_requested: false,
+    idempotency_key: null,
+    request_fingerprint: null,
+    runtime_workflow_id: null,
+    plan: null,
+    result: null,
+    error: null,
+    error_class: null,
+    attempt: 1,
+    run_after: null,
+    turn_token: 't',
+    turn_until: null,
+    created_at: AT,
+    updated_at: AT,
+    completed_at: null,
+    ...more,
+  }
+}
+
+/** Folded from its request to its first call: a running command with one effect begun and one planned. */
+function running(): CommandWithEffects {
+  const found = { command: aCommand('created'), effects: [] }
+  const { draft, next } = fold(openDraft(found, 'any', AT), { ...seen, facts: {} }, AT, ids())
+  assert.equal(next.t, 'call')
+  return draft.now
+}
+
+function freeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value) && !(value instanceof Map)) {
+    Object.freeze(value)
+    for (const each of Object.values(value)) freeze(each)
+  }
+  return value
+}
+
+const withEffects = (status: CommandState, change: Partial<StoredEffect>): CommandWithEffects => {
+  const { command, effects } = running()
+  return {
+    command: { ...command, status },
+    effects: effects.map((each, at) => (at === 0 ? { ...each, ...change } : each)),
+  }
+}
+const results: readonly CallResult[] = [
+  { t: 'done', result: { id: 1 }, emitted: [] },
+  { t: 'failed', failure: { errorClass: 'rate_limited', message: 'later', happened: 'no' }, emitted: [] },
+  { t: 'failed', failure: { errorClass: 'timeout', message: 'late', happened: 'unknown' }, emitted: [] },
+  { t: 'failed', failure: { errorClass: 'validation_error', message: 'no', happened: 'no' }, emitted: [] },
+  { t: 'pending', awaits: { commandId: '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405179', wanted: 'succeeded' } },
+  { t: 'pending', awaits: { process: { kind: 'agent_run', id: 'r1' } } },
+  { t: 'found', result: {} },
+  { t: 'missing' },
+]
+
+describe('a step of a command', () => {
+  const everySeen: Seen = { ...seen, facts: {}, parents: [], approved: accept(null) }
+  const firstId = () => running().effects[0]?.domain_effect_id ?? ''
+  const stories: readonly (readonly [string, CommandWithEffects, Seen])[] = [
+    ...statesOf(commandMachine).flatMap((status) => [
+      [`${status}, bare`, { command: aCommand(status), effects: [] }, seen] as const,
+      [`${status}, seen`, withEffects(status, {}), everySeen] as const,
+      [
+        `${status}, retry due`,
+        withEffects(status, { run_after: AT, read_back: { outcome: 'not_done' } }),
+        everySeen,
+      ] as const,
+      [
+        `${status}, waits`,
+        withEffects(status, { read_back: { outcome: 'waiting', command_id: 'x' } }),
+        everySeen,
+      ] as const,
+    ]),
+    ...['connector.ticket.open', 'connector.mail.send'].map(
+      (effect_type) => [`in doubt, ${effect_type}`, withEffects('running', { effect_type }), everySeen] as const,
+    ),
+    ...(['running', 'cancelling', 'compensating'] as const).flatMap((status) =>
+      results.map(
+        (result) =>
+          [
+            `${status}, ${result.t}`,
+            withEffects(status, {}),
+            { ...everySeen, outcome: { effectId: firstId(), result } },
+          ] as const,
+      ),
+    ),
+  ]
+
+  test('[DET-01] [DET-05] [CMD-17] it depends on its arguments alone, in every state and after every outcome, and changes none of them', () => {
+    const outcome = (found: CommandWithEffects, known: Seen) => {
+      try {
+        return advance(found, known, AT, ids())
+      } catch (error) {
+        return String(error)
+      }
+    }
+    const seenSteps = new Set<string>()
+    for (const [name, found, known] of stories) {
+      const frozen = freeze(structuredClone(found))
+      const { catalog: _catalog, random: _random, ...rest } = known
+      freeze(rest)
+      const step = outcome(frozen, known)
+      assert.deepEqual(outcome(frozen, known), step, name)
+      assert.deepEqual(outcome(structuredClone(found), known), step, name)
+      if (typeof step !== 'string') seenSteps.add(step.next.t)
+    }
+    assert.deepEqual([...seenSteps].toSorted(), ['again', 'ask', 'call', 'end', 'follow', 'look_up', 'need', 'wait'])
+  })
+
+  test('[DET-01] a fold from the same rows, with the same ids, is the same write', () => {
+    assert.deepEqual(running(), running())
+  })
+
+  test('[SUP-02] [RUN-13] a failed attempt is never repeated by the driver itself: it waits, with its time on the row', () => {
+    const found = running()
+    const failure = { errorClass: 'rate_limited', message: 'later', happened: 'no' } as const
+    const outcome = { effectId: firstId(), result: { t: 'failed', failure, emitted: [] } } as const
+    const { draft, next } = fold(openDraft(found, 'any', AT), { ...seen, outcome }, AT, ids())
+    assert.ok(next.t === 'wait' && next.until !== null && next.until > AT)
+    const [effect] = draft.now.effects
+    assert.deepEqual(
+      [effect?.status, effect?.run_after, draft.now.command.run_after],
+      ['executing', next.until, next.until],
+    )
+    assert.equal(draft.write.releases, true)
+  })
+
+  test('what a call came to is folded even where the steps after it cannot be decided', () => {
+    const found = running()
+    const torn = { command: found.command, effects: found.effects.slice(0, 1) }
+    const outcome = { effectId: firstId(), result: { t: 'done', result: {}, emitted: [] } } as const
+    const { draft, next } = fold(openDraft(torn, 'any', AT), { ...seen, outcome }, AT, ids())
+    assert.deepEqual([next, draft.now.effects[0]?.status], [{ t: 'again' }, 'succeeded'])
+    assert.throws(() => fold(openDraft(draft.now, 'any', AT), seen, AT, ids()), { code: 'commands.plan.torn' })
+  })
+})

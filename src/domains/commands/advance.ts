@@ -1,0 +1,330 @@
+/**
+ * The life of a command: `advance` decides the next step from the rows and from what has been seen, and `fold` takes steps in memory until
+ * something has to be called, asked, loaded or waited for. So whatever is decided between two calls is one write. Pure: no database, no await.
+ */
+import { encodeId } from '#kernel/ids'
+import { classifyError } from '#kernel/error-classes'
+import { KernelFault } from '#kernel/errors'
+import type { NewId } from '#kernel/clock'
+import { isStatusReachable } from '#kernel/dag/reach'
+import { commandMachine } from '#kernel/machines/command'
+import { attemptsAllowed } from '#kernel/retry'
+import { compensationPolicy } from '#kernel/retry-settings'
+import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
+import { sayState } from '#kernel/say-state'
+import { bySystem, byWorker } from './actors.ts'
+import { inputDeadline } from './asks.ts'
+import {
+  aboutEffect,
+  applyChanges,
+  type Change,
+  type Draft,
+  move,
+  type NewEffect,
+  plan,
+  release,
+  set,
+  tell,
+} from './change.ts'
+import type { CommandWithEffects, ParentFact, StoredEffect } from './command-table.ts'
+import { findHandler, readBackOf, retryOf } from './effect-handler.ts'
+import { checkApproved, decide, validate } from './intake.ts'
+import { judgeOpen, nextEffect } from './next-effect.ts'
+import { afterFailed, beginEffect, failEffect, recordOutcome, settleDoubt } from './outcome.ts'
+import { replanCommand } from './plan.ts'
+import { again, fail, need, rest, type Seen, type Step, type AfterStep } from './step.ts'
+import { taskOf } from './tasks.ts'
+
+/** The end of another command wakes those that wait for it; this is for the wake that was lost with its process. */
+const LOOK_AGAIN_MS = 60_000
+/** More steps in memory than any life has between two calls. */
+const STEPS_MAX = 40
+
+export type Folded = { readonly draft: Draft; readonly next: AfterStep }
+
+export function fold(draft: Draft, { outcome, ...seen }: Seen, at: Date, newId: NewId, stepsMax = STEPS_MAX): Folded {
+  let now = draft
+  for (let steps = 0; steps < stepsMax; steps++) {
+    const isOutcome = outcome !== undefined && steps === 0
+    try {
+      const step = advance(now.now, isOutcome ? { ...seen, outcome } : seen, at, newId)
+      now = applyChanges(now, step.changes, at, newId)
+      if (step.next.t !== 'again') return { draft: now, next: step.next }
+    } catch (error) {
+      // What a call came to is written whatever is wrong with the steps after it: they fail again with the row as it is then.
+      if (outcome === undefined || isOutcome) throw error
+      return { draft: now, next: again }
+    }
+  }
+  return { draft: now, next: again }
+}
+
+/** The same rows, the same `seen`, time and ids give the same step. */
+export function advance(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
+  if (seen.outcome) return recordOutcome(found, seen, seen.outcome, at)
+  const { command } = found
+  switch (command.status) {
+    case 'created':
+      return validate(found, seen, at, newId)
+    case 'validated':
+      return decide(found, seen, at, newId)
+    case 'waiting_for_input': {
+      const deadline = inputDeadline(found.effects)
+      if (deadline === null || deadline > at) return rest(deadline)
+      return end(move('expired', bySystem, { reason: 'no input arrived in time' }))
+    }
+    case 'waiting_for_approval':
+      return rest(null)
+    case 'blocked': {
+      const awaited = awaitedOf(found.effects)
+      // Without one a question to a person is open: the answer wakes the command.
+      return awaited ? settleAwaited(found, seen, awaited, at) : rest(null)
+    }
+    case 'approved':
+      return checkApproved(found, seen, at, newId)
+    case 'queued':
+      return start(found, seen, at, newId)
+    case 'running':
+      return run(found, seen, at)
+    case 'cancelling':
+      return leave(found, seen, at)
+    case 'compensating':
+      return compensate(found, seen, at, newId)
+    case 'compensated':
+      return command.cancellation_requested ? end(move('cancelled', byWorker)) : ended
+    case 'succeeded':
+    case 'failed':
+    case 'cancelled':
+    case 'expired':
+      return ended
+    default:
+      throw unreadable('its state is none of the machine', { status: command.status })
+  }
+}
+
+const ended: Step = { changes: [], next: { t: 'end' } }
+const end = (...changes: readonly Change[]): Step => ({ changes: [...changes, release(null)], next: { t: 'end' } })
+
+export function unreadable(what: string, facts: Readonly<Record<string, unknown>>): KernelFault {
+  return new KernelFault('commands.row.unreadable', what, facts)
+}
+
+export type DependencyVerdict =
+  | { readonly t: 'satisfied' }
+  | { readonly t: 'waiting'; readonly on: readonly string[] }
+  /** One parent can no longer reach what is required of it. */
+  | { readonly t: 'unreachable'; readonly parent: ParentFact }
+
+export function judgeDependencies(parents: readonly ParentFact[]): DependencyVerdict {
+  const open = parents.filter(({ status, required_status }) => status !== required_status)
+  const hopeless = open.filter(
+    ({ status, required_status }) =>
+      !isStatusReachable(commandMachine, status, required_status, { isRetryPending: false }),
+  )
+  // A parent that cancels goes before one that fails: the stricter rule decides.
+  const parent = hopeless.find(({ propagate_cancellation }) => propagate_cancellation) ?? hopeless[0]
+  if (parent) return { t: 'unreachable', parent }
+  return open.length === 0
+    ? { t: 'satisfied' }
+    : { t: 'waiting', on: open.map(({ parent_command_id }) => parent_command_id) }
+}
+
+/** A queued command runs when every command it depends on is where it must be, and not at all when one never can be. */
+function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
+  const { command } = found
+  const parents = seen.hasParents ? seen.parents : []
+  if (!parents) return need('parents')
+  const verdict = judgeDependencies(parents)
+  if (verdict.t === 'waiting') return rest(new Date(at.getTime() + LOOK_AGAIN_MS))
+  if (verdict.t === 'unreachable') {
+    const { parent_command_id, status, required_status, propagate_cancellation } = verdict.parent
+    const reason = 'dependency_unreachable'
+    if (!propagate_cancellation) return fail('validation_error', reason)
+    return end(
+      set({ cancellation_requested: true, error: reason }),
+      move('cancelled', bySystem, {
+        reason,
+        parent_command_id,
+        parent_status: status,
+        required_status,
+        cancel_reason: reason,
+        cancelled_by: 'system',
+        cancellation_mode: command.cancellation_mode,
+      }),
+    )
+  }
+  const replanned = command.attempt > 1 ? replanCommand(seen.catalog, found, newId) : undefined
+  if (replanned && !replanned.ok) return fail('validation_error', replanned.reason)
+  const satisfied = parents.length > 0 ? [tell('dependency_satisfied', bySystem, { parents: parents.length })] : []
+  // Queued again after effects had succeeded, then cancelled: it leaves the way that undoes them.
+  const cancelled = move('cancelling', bySystem, {
+    cancel_reason: 'requested while queued',
+    cancelled_by: 'system',
+    cancellation_mode: command.cancellation_mode,
+  })
+  const exit = command.cancellation_requested ? [cancelled] : []
+  return { changes: [...satisfied, ...(replanned?.value ?? []), move('running', byWorker), ...exit], next: again }
+}
+
+function run(found: CommandWithEffects, seen: Seen, at: Date): Step {
+  const next = nextEffect(found, at)
+  switch (next.t) {
+    case 'finished':
+      return finish(found, seen, next.results)
+    case 'torn':
+      // Nothing is lost by trying again: the turn fails, comes back with a fresh read, and in the end is stuck for all to see.
+      throw new KernelFault('commands.plan.torn', `not every step is settled: ${next.steps.join(', ')}`, {
+        command_id: found.command.command_id,
+      })
+    case 'failed':
+      return fail(next.effect.error_class ?? 'internal_error', next.effect.error ?? 'an effect failed')
+    case 'wait':
+      return rest(next.until)
+    case 'begin':
+    case 'again':
+      return beginEffect(found, seen, next.effect, 'running')
+    case 'in_doubt':
+      return settleDoubt(found, seen, next.effect)
+  }
+}
+
+/** A function that cannot give its result is a fault of that function: what was done stays done and is on record. */
+function finish({ command }: CommandWithEffects, seen: Seen, results: readonly unknown[]): Step {
+  const task = taskOf(seen.catalog, command)
+  try {
+    const result = task?.fn.result ? task.fn.result(results) : (results.at(-1) ?? {})
+    return end(set({ result, error: null, error_class: null }), move('succeeded', byWorker))
+  } catch (error) {
+    const why = error instanceof Error ? error.message : 'unknown'
+    return fail('internal_error', `the function ${task?.fn.name ?? ''} could not give its result: ${why}`)
+  }
+}
+
+type Awaited = { readonly effect: StoredEffect; readonly commandId: string }
+
+export function awaitedOf(effects: readonly StoredEffect[]): Awaited | undefined {
+  for (const effect of effects.filter(({ status }) => status === 'executing')) {
+    const { outcome, command_id: commandId } = readBackOf(effect)
+    if (outcome === 'waiting' && commandId !== undefined) return { effect, commandId }
+  }
+  return undefined
+}
+
+/** Also for commands on their way out: what they wait for must have ended first. */
+function settleAwaited({ command }: CommandWithEffects, seen: Seen, { effect, commandId }: Awaited, at: Date): Step {
+  if (seen.awaited?.commandId !== commandId) return { changes: [], next: { t: 'need', what: 'awaited', commandId } }
+  const child = seen.awaited.row
+  if (child && child.completed_at === null) return rest(new Date(at.getTime() + LOOK_AGAIN_MS))
+  const isBlocked = command.status === 'blocked'
+  const wanted = readBackOf(effect).wanted ?? 'succeeded'
+  const told = { child_command_id: commandId }
+  const settle = { t: 'effect', id: effect.domain_effect_id, by: byWorker } as const
+  if (child?.status === wanted) {
+    const result =
+      wanted === 'succeeded'
+        ? (child.result ?? {})
+        : { command_id: encodeId('command', commandId), status: child.status }
+    const read_back = { outcome: 'done', command_id: commandId }
+    const done: Change = { ...settle, to: 'succeeded', set: { result, read_back }, payload: told }
+    return { changes: isBlocked ? [done, move('running', byWorker, told)] : [done], next: again }
+  }
+  const error_class = child?.error_class ?? 'internal_error'
+  const error = `the command it waited for ${sayState(child?.status ?? 'gone')}: ${child?.error ?? ''}`
+  const failed: Change = { ...settle, to: 'failed', set: { error, error_class }, payload: { ...told, error_class } }
+  if (!isBlocked) return { changes: [failed], next: again }
+  const why = set({ error, error_class })
+  const step = command.plan?.steps.find(({ metadata }) => metadata['domain_effect_id'] === effect.domain_effect_id)
+  if (step?.metadata['terminal_on_child_failure'] !== true)
+    return end(failed, why, move('failed', byWorker, { error_class, ...told }))
+  // The bad end of the child cancels this command: it leaves in its own mode, and what it had done is not forgotten.
+  const cancelled = move('cancelling', bySystem, {
+    cancellation_mode: command.cancellation_mode,
+    cancel_reason: error,
+    cancelled_by: bySystem.actor,
+    ...told,
+  })
+  return { changes: [failed, why, set({ cancellation_requested: true }), cancelled], next: again }
+}
+
+/** Cancelling: what had begun is brought to an end first, and nothing new begins. */
+function leave(found: CommandWithEffects, seen: Seen, at: Date): Step {
+  const open = found.effects.find(
+    ({ status, compensates_effect_id }) => status === 'executing' && compensates_effect_id === null,
+  )
+  if (open) return settleOpen(found, seen, open, at)
+  const skipped = found.effects
+    .filter(({ status }) => status === 'planned')
+    .map((effect) =>
+      tell('effect_skipped', byWorker, { effect_type: effect.effect_type, reason: 'cancelled' }, aboutEffect(effect)),
+    )
+  if (found.command.cancellation_mode === 'compensate_then_stop')
+    return { changes: [...skipped, move('compensating', byWorker)], next: again }
+  return end(...skipped, move('cancelled', byWorker))
+}
+
+/** A failed attempt that waited for its retry is not repeated any more, unless its outcome is unknown. */
+function settleOpen(found: CommandWithEffects, seen: Seen, effect: StoredEffect, at: Date): Step {
+  const awaited = awaitedOf([effect])
+  if (awaited) return settleAwaited(found, seen, awaited, at)
+  const handler = findHandler(seen.catalog, found, effect)
+  if (!handler) {
+    const error = `nothing here carries out ${effect.effect_type}`
+    return end(set({ error, error_class: 'internal_error' }), move('failed', byWorker, { reason: 'the exit broke' }))
+  }
+  const { outcome, asked } = readBackOf(effect)
+  if (effect.run_after !== null && (outcome === 'not_done' || handler.class === 'read')) {
+    const errorClass = classifyError(effect.error_class)
+    const failure = { errorClass, message: effect.error ?? 'cancelled', happened: 'no' as const }
+    return { changes: failEffect(found, effect, failure, []), next: afterFailed(found, effect) }
+  }
+  // A person has been asked and has not answered yet.
+  return asked ? rest(null) : settleDoubt(found, seen, effect)
+}
+
+/** The walk back through what was done, last first. */
+function compensate(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
+  const { command, effects } = found
+  const { steps, unsettled } = planCompensation(effects)
+  const doubtful = effects.find(({ domain_effect_id }) => domain_effect_id === unsettled[0])
+  if (doubtful) return settleOpen(found, seen, doubtful, at)
+  const [step] = steps
+  // A cancelled command ends cancelled; one that was undone after a failure ends compensated.
+  if (!step)
+    return end(move('compensated', byWorker), ...(command.cancellation_requested ? [move('cancelled', byWorker)] : []))
+  const begun = effects.find(({ domain_effect_id }) => domain_effect_id === step.begun_as)
+  if (!begun) return { changes: [plan(undoEffect(found, seen, step, newId), byWorker)], next: again }
+  const next = judgeOpen(begun, at)
+  switch (next.t) {
+    case 'wait':
+      return rest(next.until)
+    case 'begin':
+    case 'again':
+      return beginEffect(found, seen, begun, 'compensating')
+    case 'in_doubt':
+      return readBackOf(begun).asked ? rest(null) : settleDoubt(found, seen, begun)
+  }
+}
+
+function undoEffect({ effects }: CommandWithEffects, seen: Seen, step: UndoStep, newId: NewId): NewEffect {
+  const before = effects.filter(({ compensates_effect_id }) => compensates_effect_id === step.effect_id).length
+  const undone = effects.find(({ domain_effect_id }) => domain_effect_id === step.effect_id)
+  return {
+    domain_effect_id: newId(),
+    effect_type: `compensation.${step.compensation}`,
+    effect_payload: { effect_id: step.effect_id, compensation: step.compensation, of: undone?.effect_type ?? null },
+    // An undo that is known to have failed is another effect than the one that is tried now.
+    idempotency_key: before === 0 ? `undo:${step.effect_id}` : `undo:${step.effect_id}:${before + 1}`,
+    status: 'planned',
+    executed_by_runtime_workflow_id: null,
+    result: null,
+    compensates_effect_id: step.effect_id,
+    declared_compensation: null,
+    declaration_order: effects.length,
+    attempt: 0,
+    // As the undo itself is tried: a catalog may bring its own policy for compensation.
+    max_attempts: attemptsAllowed(retryOf(seen.catalog, compensationPolicy.operation).limit),
+    turn_token: null,
+    reversibility: 'irreversible',
+    completed_at: null,
+  }
+}

@@ -1,0 +1,192 @@
+/** What people are asked: for input that is missing, for their consent, or what became of an effect. Each request leaves an effect as its trace. Pure. */
+import type { ApprovalRequest, ApprovedContent } from '#domains/approvals'
+import type { JsonObject } from '#kernel/json-value'
+import { showQuoted } from '#kernel/visible-text'
+import type { CompiledTask } from './catalog/open-catalog.ts'
+import { type Change, move, type NewEffect, plan, release, tell, type Who } from './change.ts'
+import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
+import { bySystem } from './actors.ts'
+import type { PolicyOutcome } from './policy.ts'
+
+export type AskInput = {
+  readonly task: CompiledTask
+  readonly command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'context'>
+  readonly outcome: Extract<PolicyOutcome, { t: 'approval' }>
+  readonly content: ApprovedContent
+  readonly riskLevel: string
+}
+
+export function planAsks({ task, command, outcome, content, riskLevel }: AskInput): readonly ApprovalRequest[] {
+  const { approval, side_effects, description } = task.type
+  return outcome.approvers.map((approver) => ({
+    workspaceId: command.workspace_id,
+    commandId: command.command_id,
+    approvalType: outcome.approvalType,
+    requestedBy: command.requested_by,
+    approver,
+    content,
+    packet: {
+      requestedAction: `${task.spec.name}: ${description}`,
+      why: whyOf(outcome, command),
+      affected: side_effects.length > 0 ? side_effects : ['nothing outside'],
+      policy: task.policy.version,
+      afterApproval: 'The command is carried out as shown.',
+    },
+    riskLevel,
+    // An agent has the key of its requester, and would confirm itself.
+    selfDecisionAllowed: approval.self_decision_allowed && command.context.run_as !== 'agent',
+    ...(approval.expires_in_minutes === null ? {} : { expiresInMinutes: approval.expires_in_minutes }),
+  }))
+}
+
+/** Whoever decides must know that no person wrote this, and what the agent gives as its reason: words to judge, nothing more. */
+function whyOf({ reason }: AskInput['outcome'], { context }: Pick<StoredCommand, 'context'>): string {
+  const said = context.metadata['reason']
+  if (context.run_as !== 'agent') return reason
+  return `${reason} Proposed by an agent${typeof said === 'string' ? `, which says: "${showQuoted(said)}"` : '.'}`
+}
+
+/** One approver: `approval:{command_id}`; several, or another round: each its own key. */
+function approvalKey(ask: ApprovalRequest, asks: number, round: number): string {
+  const base =
+    asks === 1 ? `approval:${ask.commandId}` : `approval:${ask.commandId}:${ask.approvalType}:${ask.approver ?? ''}`
+  return round === 0 ? base : `${base}:${round + 1}`
+}
+
+function approvalEffectPayload({
+  approvalType,
+  commandId,
+  approver = '',
+  packet,
+  riskLevel,
+}: ApprovalRequest): JsonObject {
+  const { requestedAction, why, affected, policy, afterApproval } = packet
+  const words = {
+    requested_action: requestedAction,
+    why,
+    affected,
+    policy,
+    after_approval: afterApproval,
+    risk_level: riskLevel ?? 'low',
+  }
+  return { approval_type: approvalType, command_id: commandId, approver, approval_packet: words }
+}
+
+/** What a person is asked about a deed whose outcome nobody can know. */
+export function reconcileAsk(
+  command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by'>,
+  effect: StoredEffect,
+  content: ApprovedContent,
+  failure: { readonly message: string; readonly errorClass: string },
+): ApprovalRequest {
+  return {
+    workspaceId: command.workspace_id,
+    commandId: command.command_id,
+    approvalType: RECONCILE_EFFECT,
+    requestedBy: command.requested_by,
+    approver: 'role:operator',
+    content,
+    packet: {
+      requestedAction: `Find out whether ${effect.effect_type} was done.`,
+      why: `Attempt ${effect.attempt} ended without an answer: ${failure.message || 'no message'} (${failure.errorClass}).`,
+      affected: [effect.effect_type, `key ${effect.idempotency_key ?? effect.domain_effect_id}`],
+      policy: 'An outcome that nobody can know is settled by a person and never tried again on a guess.',
+      afterApproval: 'Approved: it happened, the command goes on. Rejected: it did not happen, the effect has failed.',
+    },
+    domainEffectId: effect.domain_effect_id,
+  }
+}
+
+export const RECONCILE_EFFECT = 'reconcile_effect'
+
+export const REQUEST_INPUT = 'user.request_input'
+export const REQUEST_APPROVAL = 'approval.request'
+
+const MINUTE_MS = 60_000
+
+export type InputRequest = {
+  readonly fields: readonly string[]
+  readonly expiresInMinutes: number
+  readonly id: string
+  readonly at: Date
+}
+
+/** The command waits for fields that it lacks, until the time at which waiting is over. */
+export function requestInput(
+  { command, effects }: CommandWithEffects,
+  { fields, expiresInMinutes, id, at }: InputRequest,
+  by: Who,
+  why: Readonly<Record<string, unknown>>,
+): { readonly changes: readonly Change[]; readonly expiresAt: Date } {
+  const expiresAt = new Date(at.getTime() + expiresInMinutes * MINUTE_MS)
+  const asked = effects.filter(({ effect_type }) => effect_type === REQUEST_INPUT).length
+  const key = asked === 0 ? `input:${command.command_id}` : `input:${command.command_id}:${asked + 1}`
+  const payload = { missing_fields: fields, expires_at: expiresAt.toISOString() }
+  const changes = [
+    move('waiting_for_input', by, why),
+    plan(doneEffect({ id, type: REQUEST_INPUT, payload, key, order: effects.length, at }), bySystem),
+    tell('input_requested', bySystem, payload),
+    release(expiresAt),
+  ]
+  return { changes, expiresAt }
+}
+
+/** When waiting for input is over; null: nothing was asked. */
+export function inputDeadline(effects: readonly StoredEffect[]): Date | null {
+  const asked = effects.filter(({ effect_type }) => effect_type === REQUEST_INPUT).at(-1)
+  const text = asked?.effect_payload['expires_at']
+  return typeof text === 'string' ? new Date(text) : null
+}
+
+/** One effect for each request, of the next round where there was one before. */
+export function requestEffects(
+  requests: readonly ApprovalRequest[],
+  effects: readonly StoredEffect[],
+  at: Date,
+  newId: () => string,
+): readonly NewEffect[] {
+  const earlier = effects
+    .filter(({ effect_type }) => effect_type === REQUEST_APPROVAL)
+    .map(({ effect_payload }) => Number(effect_payload['round'] ?? 0))
+  const round = earlier.length === 0 ? 0 : Math.max(...earlier) + 1
+  return requests.map((ask, index) =>
+    doneEffect({
+      id: newId(),
+      type: REQUEST_APPROVAL,
+      payload: { ...approvalEffectPayload(ask), round },
+      key: approvalKey(ask, requests.length, round),
+      order: effects.length + index,
+      at,
+    }),
+  )
+}
+
+type DoneEffect = {
+  readonly id: string
+  readonly type: string
+  readonly payload: NewEffect['effect_payload']
+  readonly key: string
+  readonly order: number
+  readonly at: Date
+}
+
+/** An effect that is done by the very transaction that records it. */
+function doneEffect({ id, type, payload, key, order, at }: DoneEffect): NewEffect {
+  return {
+    domain_effect_id: id,
+    effect_type: type,
+    effect_payload: payload,
+    idempotency_key: key,
+    status: 'succeeded',
+    executed_by_runtime_workflow_id: null,
+    result: null,
+    compensates_effect_id: null,
+    declared_compensation: null,
+    declaration_order: order,
+    attempt: 1,
+    max_attempts: 1,
+    turn_token: null,
+    reversibility: 'irreversible',
+    completed_at: at,
+  }
+}

@@ -1,0 +1,202 @@
+/** What people change about a command that waits or has failed: the input it lacked, another run, or undoing what it did. */
+import { checkSecrets } from '#kernel/data-class'
+import type { JsonObject } from '#kernel/json-value'
+import { guardValue } from '#kernel/json-value-guard'
+import type { CommandState } from '#kernel/machines/command'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { sayState } from '#kernel/say-state'
+import { appendEvents, failpoint, type Sql } from '#store'
+import { inputDeadline } from './asks.ts'
+import { decideMayCancel, reasonOf } from './cancel-command.ts'
+import { type Change, move, set, tell, type Who } from './change.ts'
+import { type CommandWithEffects, lockCommand, refuseMissing, type StoredCommand } from './command-table.ts'
+import type { Acting, CommandDeps } from './deps.ts'
+import { commandLog } from './events.ts'
+import { resumeCommandWith } from './resume.ts'
+import { payloadHash, refuseTaskGone, taskOf } from './tasks.ts'
+import { validatePayload } from './validate-payload.ts'
+
+export type SupplyInput = { readonly workspaceId: string; readonly commandId: string; readonly input: JsonObject }
+
+/** Gives a waiting command the fields it lacked; it is validated and put to policy again. */
+export async function supplyInput(
+  deps: CommandDeps,
+  by: Acting,
+  { workspaceId, commandId, input }: SupplyInput,
+): Promise<Decision<StoredCommand>> {
+  const guarded = guardValue(input)
+  if (!guarded.ok) return guarded
+  return deps.db.transaction(async (tx): Promise<Decision<StoredCommand>> => {
+    const found = await lockCommand(tx, workspaceId, commandId)
+    if (!found) return refuseMissing()
+    const { command } = found
+    // Those who may stop it may also answer for it.
+    const allowed = decideMayCancel({ cancellable_by: ['requester', 'admin'] }, command, by)
+    if (!allowed.ok)
+      return refuse('commands.action.not_allowed', 'Only the requester and administrators may add input.')
+    const deadline = inputDeadline(found.effects)
+    if (command.status !== 'waiting_for_input' || (deadline !== null && deadline <= deps.now())) {
+      const reason = `This command does not wait for input; it ${sayState(command.status)}.`
+      const refusal = refuse('commands.command.not_waiting', reason, { facts: { status: command.status } })
+      return tx.commitRefusal(await recordRefusal(tx, deps, by, command, 'validated', refusal))
+    }
+    const task = taskOf(deps.catalog, command)
+    if (!task) return refuseTaskGone(command)
+    const payload = { ...command.payload, ...input }
+    const secrets = checkSecrets(payload, task.type.fields)
+    if (!secrets.ok) return { ...secrets, path: `input.${secrets.path ?? ''}` }
+    const verdict = validatePayload(task.type, task.spec, payload)
+    if (verdict.t === 'malformed')
+      return refuse('commands.payload.malformed', verdict.errors.join('; '), { path: 'input' })
+    if (verdict.t === 'missing') {
+      const named = verdict.fields.join(', ')
+      return refuse('commands.payload.malformed', `Still missing: ${named}.`, {
+        path: 'input',
+        facts: { missing_fields: verdict.fields },
+      })
+    }
+    const who: Who = { actor: by.actor, kind: by.kind === 'operator' ? 'operator' : 'user' }
+    const { payload: fitting } = verdict
+    const written = await resumeCommandWith(deps, tx, found, [
+      set({ payload: fitting, payload_hash: payloadHash(fitting), run_after: deps.now() }),
+      tell('input_supplied', who, { fields: Object.keys(input).toSorted() }),
+      move('validated', who),
+    ])
+    if (written.ok) await failpoint('commands.input_supplied')
+    return written
+  })
+}
+
+export type AfterFailedRun = {
+  readonly workspaceId: string
+  readonly commandId: string
+  readonly reason?: string | undefined
+}
+
+/** A person or a rule said no: another run would only repeat the question. */
+const FINAL = ['policy_denied', 'approval_rejected', 'malformed_payload', 'permission_denied']
+
+/** `max_attempts` of the task bounds the runs of a command, the first one included. */
+export function decideRetryRun(
+  { command }: Pick<CommandWithEffects, 'command'>,
+  maxAttempts: number,
+): Decision<number> {
+  if (command.status !== 'failed') {
+    return refuse(
+      'commands.command.not_failed',
+      `Only a failed command runs again; this one ${sayState(command.status)}.`,
+      {
+        facts: { status: command.status },
+      },
+    )
+  }
+  if (command.plan === null || FINAL.includes(command.error_class ?? '')) {
+    return refuse('commands.command.not_failed', 'This failure is an answer, not a mishap: submit a new command.', {
+      facts: { error_class: command.error_class },
+    })
+  }
+  if (command.attempt >= maxAttempts) {
+    return refuse('commands.retry.exhausted', `It has run ${command.attempt} times, which is the limit.`, {
+      facts: { attempt: command.attempt, max_attempts: maxAttempts },
+    })
+  }
+  return accept(command.attempt + 1)
+}
+
+export function retryCommand(deps: CommandDeps, by: Acting, input: AfterFailedRun): Promise<Decision<StoredCommand>> {
+  return afterFailure(deps, by, input, 'queued', (found) => {
+    const { command } = found
+    const task = taskOf(deps.catalog, command)
+    const attempt = decideRetryRun(found, task?.spec.max_attempts ?? 1)
+    if (!attempt.ok) return attempt
+    return accept([
+      tell('retry_requested', by, {
+        attempt: attempt.value,
+        reason: reasonOf(input.reason),
+        last_error: command.error,
+        error_class: command.error_class,
+      }),
+      set({
+        attempt: attempt.value,
+        error: null,
+        error_class: null,
+        result: null,
+        run_after: deps.now(),
+        runtime_workflow_id: `command:${command.command_id}:r${attempt.value}`,
+      }),
+      move('queued', by, { attempt: attempt.value }),
+    ])
+  })
+}
+
+/** For operators and policies: what a failed command did is undone, in reverse. */
+export function compensateCommand(
+  deps: CommandDeps,
+  by: Acting,
+  input: AfterFailedRun,
+): Promise<Decision<StoredCommand>> {
+  return afterFailure(deps, by, input, 'compensating', ({ command }) => {
+    if (command.status !== 'failed') {
+      return refuse(
+        'commands.command.not_failed',
+        `Only a failed command is undone; this one ${sayState(command.status)}.`,
+        {
+          facts: { status: command.status },
+        },
+      )
+    }
+    if (by.kind !== 'operator' && by.kind !== 'system')
+      return refuse('commands.action.not_allowed', 'Undoing a failed command is for operators.')
+    return accept([set({ run_after: deps.now() }), move('compensating', by, { reason: reasonOf(input.reason) })])
+  })
+}
+
+async function afterFailure(
+  deps: CommandDeps,
+  by: Acting,
+  { workspaceId, commandId }: AfterFailedRun,
+  to: CommandState,
+  decide: (found: CommandWithEffects) => Decision<readonly Change[]>,
+): Promise<Decision<StoredCommand>> {
+  return deps.db.transaction(async (tx): Promise<Decision<StoredCommand>> => {
+    const found = await lockCommand(tx, workspaceId, commandId)
+    if (!found) return refuseMissing()
+    const allowed = decideMayCancel({ cancellable_by: ['requester', 'admin'] }, found.command, by)
+    if (!allowed.ok) return refuse('commands.action.not_allowed', 'Only the requester and administrators may do this.')
+    const decided = decide(found)
+    if (!decided.ok) return tx.commitRefusal(await recordRefusal(tx, deps, by, found.command, to, decided))
+    const written = await resumeCommandWith(deps, tx, found, decided.value)
+    if (written.ok) await failpoint('commands.retry_written')
+    return written
+  })
+}
+
+/** Records that a move was asked for which the state does not allow; the row itself is not touched. */
+async function recordRefusal(
+  sql: Sql,
+  deps: Pick<CommandDeps, 'now' | 'newId'>,
+  by: Acting,
+  command: StoredCommand,
+  to: CommandState,
+  refusal: Refusal,
+): Promise<Refusal> {
+  const event = {
+    eventId: deps.newId(),
+    type: 'status_change_refused' as const,
+    payload: {
+      from: command.status,
+      to,
+      code: refusal.code,
+      reason: refusal.reason,
+      target_type: 'command',
+      target_id: command.command_id,
+    },
+    actor: by.actor,
+    actorKind: by.kind,
+    traceId: by.traceId,
+    at: deps.now(),
+    links: { workspace_id: command.workspace_id, command_id: command.command_id },
+  }
+  await appendEvents(sql, commandLog, [event])
+  return refusal
+}

@@ -1,0 +1,286 @@
+/** Takes a request in: one statement writes the command and its audit event, and nothing answers "accepted" before it is committed. */
+import { decideIdempotencyKey } from '#kernel/idempotency-key'
+import { decideKeyOwner } from '#kernel/key-template'
+import type { JsonObject } from '#kernel/json-value'
+import { guardValue } from '#kernel/json-value-guard'
+import { hasSecretShape, redactText } from '#kernel/secret-shapes'
+import { nearestNames } from '#kernel/nearest'
+import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
+import { appendEvents, type EventDraft, failpoint, insertOnce, type Once, refuseInProgress, type Tx } from '#store'
+import { cancellationModes, type CancellationMode, type IngressType } from './catalog/closed-lists.ts'
+import type { CompiledTask } from './catalog/open-catalog.ts'
+import { newCommands, processOf, type StoredCommand } from './command-table.ts'
+import { checkSecrets } from '#kernel/data-class'
+import { type CommandEventType, commandLog } from './events.ts'
+import { type DependsOn, insertDependency, refuseParent } from './add-dependency.ts'
+import { explainLong, explainReused, madeBy } from './key-refusal.ts'
+import { validatePayload } from './validate-payload.ts'
+import { composeWrite } from './change.ts'
+import type { Acting, CommandDeps } from './deps.ts'
+import { runInline } from './drive.ts'
+import { fail } from './step.ts'
+import { findTask, payloadHash, requestFingerprint } from './tasks.ts'
+
+export type SubmitCommand = {
+  readonly workspaceId: string
+  readonly taskName: string
+  readonly payload: JsonObject
+  readonly idempotencyKey?: string | undefined
+  readonly ingress: IngressType
+  readonly requestId: string
+  readonly cancellationMode?: string | undefined
+  readonly dependsOn?: readonly DependsOn[] | undefined
+  readonly runAs?: 'user' | 'service' | 'agent'
+  readonly appId?: string
+  readonly metadata?: JsonObject
+  /** Written in the transaction that opens the command, and only when it is new; a refusal leaves neither. */
+  readonly alongside?: (tx: Tx, command: StoredCommand) => Promise<Decision<unknown>>
+}
+
+export type SubmittedCommand = { readonly command: StoredCommand; readonly isNew: boolean }
+
+/** The driver comes by itself if the inline run of a process that died is not finished by then. */
+const INLINE_GRACE_MS = 5_000
+const reservedModes = ['immediate', 'checkpoint_then_stop']
+
+export async function submitCommand(
+  deps: CommandDeps,
+  by: Acting,
+  input: SubmitCommand,
+): Promise<Decision<SubmittedCommand>> {
+  const checked = checkRequest(deps, input)
+  if (!checked.ok) return rejectRequest(deps, by, input, checked)
+  const { task, key, mode } = checked.value
+  const at = deps.now()
+  const mayInline = task.spec.sync_allowed && !task.spec.async_required && !input.dependsOn?.length
+  // A command that waits for others is woken by their ends, through the runtime.
+  const turn = mayInline || input.dependsOn?.length ? undefined : deps.turns?.offer(task.queue)
+  const row = {
+    command_id: deps.newId(),
+    workspace_id: input.workspaceId,
+    command_type: task.type.name,
+    task_name: task.spec.name,
+    requested_by: by.actor,
+    ingress: input.ingress,
+    payload: input.payload,
+    payload_hash: payloadHash(input.payload),
+    context: contextOf(by, input),
+    status: 'created',
+    cancellation_mode: mode ?? task.type.cancellation_mode,
+    idempotency_key: key ?? null,
+    request_fingerprint: requestFingerprint({
+      task_name: task.spec.name,
+      payload: input.payload,
+      more: fingerprintOf(input),
+    }),
+    created_at: at,
+    updated_at: at,
+    run_after: new Date(at.getTime() + (mayInline ? INLINE_GRACE_MS : 0)),
+    turn_token: turn?.token ?? null,
+    turn_until: turn?.leaseMs ?? null,
+  }
+  const event = {
+    eventId: deps.newId(),
+    type: 'command_created' as const,
+    payload: {
+      command_type: row.command_type,
+      task_name: row.task_name,
+      ingress: row.ingress,
+      idempotency_key: row.idempotency_key,
+      target_type: 'command',
+      target_id: row.command_id,
+    },
+    actor: by.actor,
+    actorKind: by.kind,
+    traceId: by.traceId,
+    at,
+  }
+  const opening =
+    input.dependsOn?.length || input.alongside
+      ? insertWithMore(deps, row, event, input)
+      : deps.inserts.insert(row, [event])
+  const opened = await opening.catch((error: unknown) => {
+    turn?.release()
+    throw error
+  })
+  if (!opened.ok || !opened.value.inserted) turn?.release()
+  if (!opened.ok)
+    return opened.code === 'key_reused'
+      ? rejectRequest(deps, by, input, explainReused(opened, madeBy(task.key, input.idempotencyKey)))
+      : opened
+  await failpoint('commands.submitted')
+  const { inserted, row: stored } = opened.value
+  if (!inserted) return accept({ command: stored, isNew: false })
+  // It is committed: what breaks from here on must not make it look refused. The driver meets the same, and records it.
+  const short = mayInline ? runInline(deps, stored) : failMalformed(deps, task, stored)
+  const done = await short.catch(() => undefined)
+  if (done) {
+    turn?.release()
+    return accept({ command: done, isNew: true })
+  }
+  if (turn) turn.start(stored.command_id, { command: stored, effects: [], hasParents: false })
+  else await wakeQuietly(deps, stored.command_id, task.queue)
+  return accept({ command: stored, isNew: true })
+}
+
+type Checked = {
+  readonly task: CompiledTask
+  readonly key: string | undefined
+  readonly mode: CancellationMode | undefined
+}
+
+function checkRequest({ catalog }: CommandDeps, input: SubmitCommand): Decision<Checked> {
+  const task = findTask(catalog, input.taskName)
+  if (!task) {
+    const near = nearestNames(input.taskName, catalog.tasks.keys())
+    return refuse('task_unknown', `There is no task ${quote(input.taskName)}.`, {
+      path: 'task_name',
+      hint:
+        near.length > 0
+          ? `Did you mean ${near.map((name) => `\`${name}\``).join(' or ')}?`
+          : 'GET /task-types lists them.',
+      facts: { nearest: near },
+    })
+  }
+  if (!task.spec.ingress_types.includes(input.ingress)) {
+    return refuse('ingress_not_allowed', `The task ${quote(task.spec.name)} is not open to ${input.ingress}.`, {
+      facts: { allowed: task.spec.ingress_types },
+    })
+  }
+  const mode = decideCancellationMode(input.cancellationMode)
+  if (!mode.ok) return mode
+  const guarded = guardValue(input.payload)
+  if (!guarded.ok) return { ...guarded, path: guarded.path === undefined ? 'payload' : `payload.${guarded.path}` }
+  const secrets = checkSecrets(input.payload, task.type.fields)
+  if (!secrets.ok) return { ...secrets, path: `payload.${secrets.path ?? ''}` }
+  const key = decideKey(task, input)
+  if (!key.ok) return explainLong(key, madeBy(task.key, input.idempotencyKey))
+  if (key.value !== undefined) {
+    const owned = decideKeyOwner(key.value, input.ingress)
+    if (!owned.ok) return { ...owned, path: 'idempotency_key' }
+    if (hasSecretShape(key.value))
+      return refuse('commands.payload.secret', 'The key looks like a credential.', { path: 'idempotency_key' })
+  }
+  return accept({ task, key: key.value, mode: mode.value })
+}
+
+/** What makes no sense gets no key that the contract would make of it: it would stand in the way of the request as it was meant. */
+function decideKey(task: CompiledTask, { idempotencyKey, payload }: SubmitCommand): Decision<string | undefined> {
+  const key = decideIdempotencyKey(task.key, idempotencyKey, payload)
+  if (!key.ok || key.value === undefined || idempotencyKey !== undefined) return key
+  return validatePayload(task.type, task.spec, payload).t === 'malformed' ? accept(undefined) : key
+}
+
+export function decideCancellationMode(asked: string | undefined): Decision<CancellationMode | undefined> {
+  if (asked === undefined) return accept(undefined)
+  const known = cancellationModes.find((mode) => mode === asked)
+  if (known) return accept(known)
+  const more = { path: 'cancellation_mode', facts: { allowed: cancellationModes } }
+  if (reservedModes.includes(asked))
+    return refuse('mode_reserved', `The mode ${asked} is reserved and not supported.`, more)
+  return refuse('api.field.value', `${quote(asked)} is not a way to cancel.`, more)
+}
+
+function contextOf(by: Acting, input: SubmitCommand): JsonObject {
+  const { principal } = by
+  return {
+    user_id: principal?.userId ?? by.actor,
+    workspace_id: input.workspaceId,
+    app_id: input.appId ?? null,
+    run_as: input.runAs ?? (principal ? 'user' : 'service'),
+    trace_id: by.traceId,
+    request_id: input.requestId,
+    // The rights of the caller at submit: what rules decide on. An agent has those of its requester, and none of its own.
+    metadata: {
+      ...input.metadata,
+      role: principal?.role ?? (input.runAs === 'agent' ? 'none' : 'system'),
+      org_roles: principal?.orgRoles ?? [],
+    },
+  }
+}
+
+function fingerprintOf({ dependsOn, cancellationMode }: SubmitCommand) {
+  const parents = (dependsOn ?? []).map(({ commandId, requiredStatus, propagateCancellation }) => [
+    commandId,
+    requiredStatus ?? 'succeeded',
+    propagateCancellation ?? true,
+  ])
+  return { cancellation_mode: cancellationMode ?? null, depends_on: parents }
+}
+
+/** No command, but a record: who asked for what, and why it was turned away. Never the payload. */
+export async function rejectRequest(
+  deps: CommandDeps,
+  by: Acting,
+  input: Pick<SubmitCommand, 'workspaceId' | 'taskName' | 'ingress'>,
+  refusal: Refusal,
+): Promise<Refusal> {
+  const payload = {
+    task_name: redactText(input.taskName).slice(0, 200),
+    ingress: input.ingress,
+    code: refusal.code,
+    reason: redactText(refusal.reason),
+    target_type: 'request',
+    target_id: null,
+  }
+  const event = {
+    eventId: deps.newId(),
+    type: 'command_rejected' as const,
+    payload,
+    actor: by.actor,
+    actorKind: by.kind,
+    traceId: by.traceId,
+    at: deps.now(),
+  }
+  await appendEvents(deps.db, commandLog, [{ ...event, links: { workspace_id: input.workspaceId } }])
+  return refusal
+}
+
+/** The command is committed: a wake that fails now must not make it look refused. The reconciler wakes what is overdue. */
+async function wakeQuietly(deps: Pick<CommandDeps, 'wake'>, commandId: string, queue: string): Promise<void> {
+  await deps.wake(processOf(commandId), { queue }).catch(() => {})
+  await failpoint('commands.woken')
+}
+
+/** A malformed payload fails in the answer to the request itself, with the same row and event as the driver would write. */
+async function failMalformed(
+  deps: CommandDeps,
+  task: CompiledTask,
+  stored: StoredCommand,
+): Promise<StoredCommand | undefined> {
+  const verdict = validatePayload(task.type, task.spec, stored.payload)
+  if (verdict.t !== 'malformed') return undefined
+  const { changes } = fail('malformed_payload', verdict.errors.join('; '))
+  const { turn_token: held } = stored
+  const found = { command: stored, effects: [] }
+  const write = composeWrite(found, held === null ? 'free' : { held }, changes, deps.now(), deps.newId)
+  const written = await deps.writes.commit(write)
+  return written.ok ? written.value.command : undefined
+}
+
+/** A new command depends on commands that exist, so it cannot close a cycle. */
+async function insertWithMore(
+  deps: Pick<CommandDeps, 'db'>,
+  row: Readonly<Record<string, unknown>> & { readonly command_id: string; readonly workspace_id: string },
+  event: EventDraft<CommandEventType>,
+  { dependsOn: parents = [], alongside }: Pick<SubmitCommand, 'dependsOn' | 'alongside'>,
+): Promise<Decision<Once<StoredCommand>>> {
+  return deps.db.transaction(async (tx) => {
+    await tx.query("set local lock_timeout = '500ms'")
+    const opened = await insertOnce(tx, newCommands, row, [event]).catch((error: unknown) => {
+      const refusal = row['idempotency_key'] === null ? undefined : refuseInProgress(error)
+      if (refusal) return refusal
+      throw error
+    })
+    if (!opened.ok) return opened
+    await tx.query('set local lock_timeout = 0')
+    if (!opened.value.inserted) return opened
+    for (const { commandId, requiredStatus = 'succeeded', propagateCancellation = true } of parents) {
+      const values = [row.command_id, commandId, row.workspace_id, requiredStatus, propagateCancellation, event.at]
+      const [inserted] = await tx.run(insertDependency, values)
+      if (!inserted) return refuseParent(commandId)
+    }
+    const more = await alongside?.(tx, opened.value.row)
+    return more?.ok === false ? more : opened
+  })
+}

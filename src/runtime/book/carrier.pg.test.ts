@@ -1,0 +1,142 @@
+/** Whatever an engine does to the turns it carries, no fact is left unseen and no two turns of a process run at once. */
+import assert from 'node:assert/strict'
+import { after, before, beforeEach, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Next } from '#runtime'
+import { openDb } from '#store'
+import { openTestDb, type TestDb } from '#test/database'
+import { createTestCarrier, type TestCarrier } from '#test/test-carrier'
+import { until } from '#test/until'
+import { type BookRuntime, createRuntime } from './book.ts'
+
+describe('the book over any engine', () => {
+  let opened: TestDb
+  let carrier: TestCarrier
+  let runtime: BookRuntime
+  let drive: (id: string) => Promise<Next>
+  const driven: string[] = []
+
+  before(async () => {
+    opened = await openTestDb({ role: 'concord_engine' })
+    carrier = createTestCarrier()
+    runtime = createRuntime({ db: opened.db, carrier, startsHere: false, times: { sweepMs: 20 } })
+    runtime.register('job', (id) => {
+      driven.push(id)
+      return drive(id)
+    })
+    const ready = await runtime.open()
+    assert.ok(ready.ok, ready.ok ? '' : ready.reason)
+  })
+  after(async () => {
+    await runtime.close()
+    await opened.close()
+  })
+  beforeEach(() => {
+    driven.length = 0
+    carrier.given.length = 0
+    carrier.treat = (_turn, deliver) => void deliver(1)
+    drive = async () => ({ t: 'done' })
+  })
+
+  const isOver = async (id: string) => (await runtime.describe({ kind: 'job', id })) === undefined
+  const numbersOf = (id: string) => carrier.given.filter((turn) => turn.id === id).map(({ turn }) => turn)
+
+  test('names are short, unique, and carry the id of the book', async () => {
+    await runtime.wake({ kind: 'job', id: 'x'.repeat(200) })
+    await until(() => isOver('x'.repeat(200)), 'its turn')
+    const [turn] = carrier.given
+    assert.match(turn?.name ?? '', /^[0-9a-f]{10}:\d+$/)
+    assert.equal(turn?.name, `${turn?.book}:${turn?.turn}`)
+  })
+
+  test('a turn that the engine loses is handed over again under a new number', async () => {
+    let losses = 2
+    carrier.treat = (_turn, deliver) => void (losses-- > 0 || deliver(1))
+    await runtime.wake({ kind: 'job', id: 'lost' })
+    await until(() => isOver('lost'), 'the third hand-over')
+    const numbers = numbersOf('lost')
+    assert.deepEqual([numbers.length, new Set(numbers).size, driven], [3, 3, ['lost']])
+  })
+
+  test('a turn that the engine brings twice runs once; a late one of an older number runs never', async () => {
+    const late: (() => Promise<string>)[] = []
+    carrier.treat = (turn, deliver) => {
+      if (turn.id === 'late' && late.length === 0) late.push(() => deliver(1))
+      else for (let copy = 0; copy < 3; copy++) void deliver(1)
+    }
+    drive = async () => {
+      await sleep(20)
+      return { t: 'done' }
+    }
+    for (const id of ['twice', 'late']) await runtime.wake({ kind: 'job', id })
+    await until(async () => (await isOver('twice')) && (await isOver('late')), 'both')
+    assert.deepEqual(await Promise.all(late.map((deliver) => deliver())), ['stale'])
+    assert.deepEqual(driven.toSorted(), ['late', 'twice'])
+  })
+
+  test('a newer delivery takes the turn over, an older one does not take it back', async () => {
+    const ends: (() => void)[] = []
+    drive = () => new Promise((resolve) => ends.push(() => resolve({ t: 'done' })))
+    const outcomes: Promise<string>[] = []
+    carrier.treat = (_turn, deliver) => void outcomes.push(deliver(2))
+    await runtime.wake({ kind: 'job', id: 'again' })
+    await until(async () => driven.length === 1, 'the second delivery')
+    const [turn] = carrier.given
+    assert.ok(turn)
+    const [older, newer] = [deliverAgain(1), deliverAgain(3)]
+    assert.equal(await older, 'stale')
+    await until(async () => driven.length === 2, 'the third delivery')
+    for (const end of ends) end()
+    assert.deepEqual(await Promise.all([...outcomes, newer]), ['stale', 'over'])
+
+    /** As an engine does that has lost sight of a worker. */
+    function deliverAgain(delivery: number): Promise<string> {
+      return new Promise((resolve) => {
+        const { treat } = carrier
+        carrier.treat = (_turn, deliver) => void deliver(delivery).then(resolve)
+        if (turn) void carrier.give([turn])
+        carrier.treat = treat
+      })
+    }
+  })
+
+  test('while the engine is away wakes pile up in the book, and health says so', async () => {
+    carrier.isReachable = false
+    for (let index = 0; index < 10; index++) await runtime.wake({ kind: 'job', id: `away-${index}` })
+    await sleep(100)
+    const health = await runtime.health()
+    assert.deepEqual([health.ok, health.isEngineReachable, driven.length], [false, false, 0])
+    carrier.isReachable = true
+    carrier.refuses = 3
+    await until(async () => driven.length === 10 && (await isOver('away-9')), 'all of them')
+    assert.equal((await runtime.health()).ok, true)
+  })
+
+  test('a rate holds across everything that is handed over', async () => {
+    await runtime.defineQueue('slow', { rate: { turns: 2, perMs: 300 } })
+    const at: number[] = []
+    drive = async () => {
+      at.push(performance.now())
+      return { t: 'done' }
+    }
+    for (let index = 0; index < 6; index++) await runtime.wake({ kind: 'job', id: `slow-${index}` }, { queue: 'slow' })
+    await until(async () => at.length === 6, 'six turns')
+    // Two at once, and the next two a period later: 250 ms leave room for a turn that began late.
+    assert.ok((at[2] ?? 0) - (at[0] ?? 0) > 250 && (at[4] ?? 0) - (at[2] ?? 0) > 250, at.join(', '))
+  })
+
+  test('an installation of version 3 goes on: what waited is given, what ran is taken over by its lease', async () => {
+    const owner = openDb({ url: opened.url, poolMax: 1 })
+    // As version 3 wrote them: a turn that waits in the engine, one that runs in a worker that is gone, a wake of an older program.
+    await owner.query(
+      `insert into runtime.processes (kind, id, state, turn, due_at, fence, attempt, queue, priority, executor)
+       values ('job', 'v3-waits', 'queued', nextval('runtime.turn_numbers'), now(), 0, 0, 'concord_default', 0, null),
+         ('job', 'v3-runs', 'running', nextval('runtime.turn_numbers'), now(), nextval('runtime.fence_numbers'), 1, 'concord_default', 0, 'gone')`,
+    )
+    const wake = `select outcome from runtime.wake('job', 'v3-wakes', 0, 'concord_default', 0, null, false, null, 'an executor', 'an owner')`
+    assert.deepEqual(await owner.query(wake), [{ outcome: 'opened' }])
+    for (const id of ['v3-waits', 'v3-runs', 'v3-wakes']) await until(() => isOver(id), id)
+    assert.deepEqual(driven.toSorted(), ['v3-runs', 'v3-waits', 'v3-wakes'])
+    await owner.close()
+  })
+})

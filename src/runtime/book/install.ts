@@ -1,0 +1,47 @@
+/** Brings the book into a database, one process at a time, and forward from an older version of it. */
+import { readFile } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Db } from '#store'
+
+/** Raised with every change of the files below; an older program leaves a newer installation alone. */
+export const INSTALLED_VERSION = 4
+const FILES = ['tables.sql', 'functions.sql', 'grants.sql'] as const
+const LOCK = 'concord.runtime.launch'
+const RETRY_MS = 25
+
+/**
+ * Asks for the lock again and again. Waiting for it inside Postgres would hold a snapshot, and an engine that builds indexes
+ * concurrently waits for every older snapshot: no process would ever go on.
+ */
+export async function withLaunchLock<T>(db: Db, work: () => Promise<T>): Promise<T> {
+  const client = await db.connect('concord-runtime-launch')
+  try {
+    for (;;) {
+      const { rows } = await client.query<{ won: boolean }>('select pg_try_advisory_lock(hashtext($1)) as won', [LOCK])
+      if (rows[0]?.won) break
+      await sleep(RETRY_MS)
+    }
+    return await work()
+  } finally {
+    await client.end()
+  }
+}
+
+/** The id of the book. */
+export async function installBook(db: Db): Promise<string> {
+  await withLaunchLock(db, () => installSchema(db))
+  const [row] = await db.query<{ id: string }>('select id from runtime.book')
+  return row?.id ?? ''
+}
+
+async function installSchema(db: Db): Promise<void> {
+  const [found] = await db.query<{ there: boolean }>(`select to_regclass('runtime.installed') is not null as there`)
+  const [row] = found?.there ? await db.query<{ version: number }>('select version from runtime.installed') : []
+  if ((row?.version ?? 0) >= INSTALLED_VERSION) return
+  const texts = await Promise.all(FILES.map((file) => readFile(new URL(`sql/${file}`, import.meta.url), 'utf8')))
+  await db.transaction(async (tx) => {
+    for (const text of texts) await tx.query(text)
+    await tx.query('delete from runtime.installed')
+    await tx.query('insert into runtime.installed (version) values ($1)', [INSTALLED_VERSION])
+  })
+}

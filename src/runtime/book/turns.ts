@@ -1,0 +1,224 @@
+/**
+ * The body of a turn: begin on the process's row, drive, end on the row. A turn either starts in the process that asked for it,
+ * with its begin already written, or comes through the engine. It never throws and waits for nothing but a slot and the drive, so
+ * an engine has nothing to remember in between.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  checkNext,
+  DEFAULT_ATTEMPTS_MAX,
+  DEFAULT_FAILURES_MAX,
+  type Drive,
+  type Fence,
+  fenceToken,
+  type KindOptions,
+  type Next,
+  type Process,
+  turnName,
+} from '#runtime'
+import { type Db, failpoint, outcomeOf, type Statement } from '#store'
+import type { GivenTurn } from './carrier.ts'
+import type { Slots } from './slots.ts'
+import { beginTurn, type EndedRow, endTurn, type FailedRow, failTurn, findLostTurns, returnTurn } from './statements.ts'
+
+export type Kind = { readonly drive: Drive; readonly options: KindOptions }
+
+/** A turn whose begin is written. */
+export type BegunTurn = {
+  readonly process: Process
+  readonly turn: number
+  readonly queue: string
+  readonly fence: number
+  readonly attempt: number
+}
+
+export type TurnsOptions = {
+  readonly executorId: string
+  readonly kindOf: (kind: string) => Kind | undefined
+  readonly slots: Slots
+  /** A slot for the next turn of the process, which then starts here at once. */
+  readonly offerSlot: (queue: string, kind: string) => (() => void) | undefined
+  readonly onOpened: (queue: string) => void
+  readonly onDelayed: (queue: string, waitMs: number) => void
+  /** A turn of a kind that another worker drives. */
+  readonly onForeign: (queue: string, waitMs: number) => void
+  readonly onError: (error: unknown) => void
+}
+
+export type Turns = {
+  /** A turn that the caller has begun, in a slot that he reserved. */
+  start(turn: BegunTurn, release: () => void): void
+  /** The engine will bring this turn, here or elsewhere; a slot is held for it. */
+  expect(name: string, release: () => void): void
+  /** A turn that the engine brings. */
+  deliver(turn: GivenTurn, delivery: number): Promise<string>
+  isUnderWay(process: Process, fence: number): boolean
+  /** Asks the book which turns are still this worker's and tells the others to stop. */
+  checkOwnership(): Promise<void>
+  loseAll(): void
+  /** Nothing is written any more; bodies that are under way never answer, as after a crash. */
+  halt(): void
+  /** Resolves when no turn is under way. */
+  drained(): Promise<void>
+}
+
+type UnderWay = { readonly process: Process; readonly fence: number; readonly lost: AbortController }
+const DETAIL_LENGTH_MAX = 2_000
+const DRAIN_LOOK_MS = 5
+const REFUSALS_MAX = 5
+/** Longer than this a turn waits for a slot of another worker. */
+const ADMIT_MS = 1_000
+/** More names of held slots than this are of turns that went elsewhere. */
+const EXPECTED_MAX = 10_000
+
+export function openTurns(db: Db, options: TurnsOptions): Turns {
+  const { executorId, kindOf, slots, onError } = options
+  const expected = new Map<string, () => void>()
+  const underWay = new Set<UnderWay>()
+  let [isHalted, count] = [false, 0]
+  const never = new Promise<never>(() => {})
+
+  /** The row must be written: without an answer of the database the turn waits. */
+  async function persist<Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row | undefined> {
+    for (let [attempt, refusals] = [0, 0]; ; attempt++) {
+      if (isHalted) return never
+      try {
+        const [row] = await db.run(statement, values)
+        return isHalted ? await never : row
+      } catch (error) {
+        if (isHalted) return never
+        onError(error)
+        // A server that answers and refuses, time after time, will not change its mind.
+        if (outcomeOf(error) === 'not_done' && ++refusals >= REFUSALS_MAX) throw error
+        await sleep(Math.min(5_000, 50 * 2 ** attempt))
+      }
+    }
+  }
+
+  async function end({ process, fence, queue }: BegunTurn, next: Next): Promise<EndedRow | undefined> {
+    const release = options.offerSlot(queue, process.kind)
+    const until = next.t === 'wait' ? next.until : null
+    const row = await persist(endTurn, [process.kind, process.id, fence, next.t, until, release ? executorId : null])
+    if (row?.outcome === 'started' && release) {
+      start({ process, turn: Number(row.turn), queue: row.queue, fence: Number(row.fence), attempt: 1 }, release)
+    } else release?.()
+    return row
+  }
+
+  async function fail({ process, fence }: BegunTurn, error: unknown): Promise<FailedRow | undefined> {
+    const { failuresMax = DEFAULT_FAILURES_MAX } = kindOf(process.kind)?.options ?? {}
+    onError(error)
+    const detail = describe(error).slice(0, DETAIL_LENGTH_MAX)
+    return persist(failTurn, [process.kind, process.id, fence, 'failing', detail, failuresMax])
+  }
+
+  async function drive({ kind, id }: Process, fence: Fence): Promise<Next> {
+    const known = kindOf(kind)
+    if (!known) throw new Error(`nothing drives processes of kind ${kind}`)
+    return checkNext(await known.drive(id, fence))
+  }
+
+  /** From a written begin to a written end. */
+  async function run(begun: BegunTurn): Promise<string> {
+    const { process, turn, fence, attempt } = begun
+    const mine: UnderWay = { process, fence, lost: new AbortController() }
+    underWay.add(mine)
+    let row: EndedRow | FailedRow | undefined
+    try {
+      await failpoint('runtime.turn_begun')
+      const name = turnName(process, turn)
+      const next = await drive(process, { token: fenceToken(fence), turn: name, attempt, signal: mine.lost.signal })
+      await failpoint('runtime.turn_ending')
+      row = await end(begun, next)
+      await failpoint('runtime.turn_ended')
+    } catch (error) {
+      row = isHalted ? await never : await fail(begun, error)
+    } finally {
+      underWay.delete(mine)
+    }
+    tell(row)
+    return row?.outcome ?? 'stale'
+  }
+
+  function tell(row: EndedRow | FailedRow | undefined): void {
+    if (row?.outcome === 'opened') options.onOpened(row.queue)
+    if (row?.outcome === 'delayed') options.onDelayed(row.queue, row.wait_ms)
+  }
+
+  /** The slot is entered; it is left when the work is over. */
+  async function inSlot(queue: string, work: () => Promise<string>): Promise<string> {
+    count += 1
+    try {
+      return await work()
+    } finally {
+      count -= 1
+      if (slots.leave(queue)) options.onOpened(queue)
+    }
+  }
+
+  function start(turn: BegunTurn, release: () => void): void {
+    if (isHalted) return
+    slots.enter(turn.queue)
+    release()
+    void inSlot(turn.queue, () => run(turn)).catch(onError)
+  }
+
+  async function giveBack({ kind, id, turn }: GivenTurn): Promise<string> {
+    const isDriven = kindOf(kind) !== undefined
+    const row = await persist(returnTurn, [kind, id, turn, isDriven, executorId])
+    if (row?.outcome === 'returned') (isDriven ? options.onDelayed : options.onForeign)(row.queue, row.wait_ms)
+    return row?.outcome ?? 'stale'
+  }
+
+  return {
+    start,
+    expect(name, release) {
+      expected.set(name, release)
+      if (expected.size <= EXPECTED_MAX) return
+      const [oldest = name] = expected.keys()
+      expected.delete(oldest)
+    },
+    async deliver(given, delivery) {
+      if (isHalted) return never
+      const { book, kind, id, turn, queue } = given
+      expected.get(given.name)?.()
+      expected.delete(given.name)
+      const known = kindOf(kind)
+      if (!known || !(await slots.admit(queue, ADMIT_MS))) return giveBack(given)
+      return inSlot(queue, async () => {
+        const { attemptsMax = DEFAULT_ATTEMPTS_MAX } = known.options
+        const row = await persist(beginTurn, [book, kind, id, turn, delivery, executorId, attemptsMax])
+        if (row?.outcome !== 'begun') return row?.outcome ?? 'stale'
+        return run({ process: { kind, id }, turn, queue, fence: Number(row.fence), attempt: row.attempt })
+      })
+    },
+    isUnderWay: ({ kind, id }, fence) =>
+      [...underWay].some((turn) => turn.process.kind === kind && turn.process.id === id && turn.fence === fence),
+    async checkOwnership() {
+      const held = [...underWay]
+      if (held.length === 0) return
+      const values = [
+        held.map(({ process }) => process.kind),
+        held.map(({ process }) => process.id),
+        held.map(({ fence }) => fence),
+      ]
+      const lost = new Set((await db.run(findLostTurns, values)).map(({ kind, id, fence }) => `${kind}:${id}:${fence}`))
+      for (const { process, fence, lost: controller } of held) {
+        if (lost.has(`${process.kind}:${process.id}:${fence}`)) controller.abort()
+      }
+    },
+    loseAll() {
+      for (const { lost } of underWay) lost.abort()
+    },
+    halt() {
+      isHalted = true
+    },
+    async drained() {
+      while (!isHalted && count > 0) await sleep(DRAIN_LOOK_MS)
+    },
+  }
+}
+
+function describe(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : String(error)
+}

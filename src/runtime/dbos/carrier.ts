@@ -1,0 +1,210 @@
+/**
+ * DBOS as a carrier of turns, in the same Postgres as the book. A turn is one workflow whose body delivers it; it goes into a queue
+ * of the engine by the engine's SQL function and comes out of it in one of the workers that poll.
+ */
+import { DBOS, type WorkflowQueue } from '@dbos-inc/dbos-sdk'
+import { DEFAULT_PER_WORKER, type QueueSpec, type RuntimeProfile } from '#runtime'
+import { type Carrier, type CarrierHost, type EngineLog, type GivenTurn, openWatch, type Watch } from '#runtime/book'
+import { type Db, statement } from '#store'
+import {
+  ENGINE_VERSION,
+  type EngineLogger,
+  findPoll,
+  type InternalsMode,
+  migrateEngine,
+  type PollNow,
+} from './internals.ts'
+import { cleanEngine } from './retention.ts'
+
+export const APPLICATION = 'concord'
+/** Not the version of the program: nothing that waits has code on a stack, so every version may take every turn. */
+const APPLICATION_VERSION = 'concord-turn-2'
+export const WORKFLOW = 'concord.turn.v2'
+/** Where the engine polls by itself. */
+const PUBLIC_POLL_MS = 50
+
+export const dbosProfile: RuntimeProfile = {
+  name: 'DBOSDurableRuntime',
+  engine: 'dbos',
+  engineVersion: ENGINE_VERSION,
+  capabilities: {
+    durable_workflows: 'composed',
+    durable_steps: 'composed',
+    queues: 'composed',
+    schedules: 'composed',
+    signals: 'none',
+    subworkflows: 'composed',
+    effect_interception: 'composed',
+    saga_compensation_native: 'none',
+    workflow_versioning: 'none',
+  },
+  notes: {
+    durable_workflows: 'the row of a process is ours; the engine carries its turns to workers',
+    queues: 'order and limits are ours; the engine distributes what is due',
+    signals: 'a fact on a row and a wake; no payload travels through the runtime',
+  },
+}
+
+export type DbosCarrierOptions = {
+  /** `avoid` keeps to the engine's public interface. */
+  readonly internals?: InternalsMode
+  /** How long finished turns stay in the engine's tables: what happened is on Concord's own rows. */
+  readonly retainMs?: number
+  readonly cleanMs?: number
+}
+
+/** The engine's documented function; a name that it knows already is not enqueued twice. */
+const enqueueTurns = statement(
+  'dbos_enqueue_turns',
+  `select "dbos".enqueue_workflow(workflow_name => $1, queue_name => t.queue, positional_args => array[t.argument],
+     workflow_id => t.name, app_version => $2, priority => t.priority, application_name => $3)
+   from unnest($4::text[], $5::text[], $6::integer[], $7::json[]) as t (name, queue, priority, argument)`,
+)
+
+/** Superjson, the default, takes 25–30 times as long; a few short values and a word need nothing of it. */
+const serializer = {
+  name: () => 'concord_json',
+  parse: (text: string | null | undefined) =>
+    text === null || text === undefined ? null : (JSON.parse(text) as unknown),
+  stringify: (value: unknown) => JSON.stringify(value === undefined ? null : value),
+}
+
+/** What the engine finds worth an `info` is for those who look into the engine. */
+function loggerOf(log: EngineLog): EngineLogger {
+  const say = (level: Parameters<EngineLog>[0]) => (entry: unknown) =>
+    log(level, entry instanceof Error ? entry.message : String(entry))
+  return { debug: say('debug'), info: say('debug'), warn: say('warn'), error: say('error') }
+}
+
+/** The one host of this process: the engine keeps its state in the module, and its workflow is registered once and for all. */
+let host: CarrierHost | undefined
+let isRegistered = false
+
+function register(): void {
+  if (isRegistered) return
+  isRegistered = true
+  // This carrier never asks the engine to bring a turn again, so every delivery is the first; the book refuses a second.
+  const body = (turn: GivenTurn) => host?.deliver(turn, 1) ?? new Promise<string>(() => {})
+  // A turn that its worker left is handed over under a new name; the engine's own bound must never come first.
+  DBOS.registerWorkflow(body, { name: WORKFLOW, maxRecoveryAttempts: 1_000_000 })
+}
+
+export function createDbosCarrier(options: DbosCarrierOptions = {}): Carrier {
+  const { internals = 'use', retainMs = 900_000, cleanMs = 60_000 } = options
+  const queues = new Map<string, WorkflowQueue>()
+  const polling = new Set<string>()
+  const again = new Set<string>()
+  let db: Db | undefined
+  let pollNow: PollNow | undefined
+  let cleaning: Watch | undefined
+
+  function onError(error: unknown): void {
+    host?.log('warn', error instanceof Error ? error.message : String(error))
+  }
+
+  /** One at a time and queue: two would both count the same free slots. */
+  async function poll(queue: string, extra: number): Promise<void> {
+    const known = queues.get(queue)
+    if (!pollNow || !known || !host) return
+    if (polling.has(queue)) return void again.add(queue)
+    polling.add(queue)
+    try {
+      await pollNow(known, host.freeSlots(queue) + extra)
+    } finally {
+      polling.delete(queue)
+    }
+    if (again.delete(queue)) await poll(queue, extra)
+  }
+
+  async function defineQueue(name: string, { perWorker = DEFAULT_PER_WORKER }: QueueSpec): Promise<void> {
+    const made = await DBOS.registerQueue(engineName(name), {
+      workerConcurrency: perWorker,
+      minPollingIntervalMs: PUBLIC_POLL_MS,
+      onConflict: 'always_update',
+    })
+    queues.set(name, made)
+  }
+
+  return {
+    profile: dbosProfile,
+    get unavailable() {
+      return host ? 'another runtime is open in this process' : undefined
+    },
+    async open(given) {
+      host = given
+      db = given.db
+      register()
+      const { log, executorId } = given
+      await given.withLaunchLock(() => migrateEngine(given.db, loggerOf(log), internals))
+      DBOS.setConfig({
+        name: APPLICATION,
+        systemDatabaseUrl: given.db.config.url,
+        systemDatabasePool: given.db.pool,
+        systemDatabaseSchemaName: 'dbos',
+        executorID: executorId,
+        applicationVersion: APPLICATION_VERSION,
+        serializer,
+        listenQueues: internals === 'avoid' ? [...given.queues.keys()].map(engineName) : [],
+        // Nothing here waits for messages or events.
+        useListenNotify: false,
+        runMigrations: false,
+        logger: loggerOf(log),
+      })
+      await DBOS.launch()
+      pollNow = findPoll(internals)
+      if (!pollNow && internals === 'use')
+        throw new Error('DBOS has no pollQueue any more; see src/runtime/dbos/internals.ts')
+      for (const [name, spec] of given.queues) await defineQueue(name, spec)
+      await adoptOldTurns(given.db)
+      cleaning = openWatch(cleanMs, () => cleanEngine(given.db, retainMs), onError)
+    },
+    async ready() {
+      if (!host) return false
+      await DBOS.listWorkflows({ workflowIDs: ['none'], limit: 1, loadInput: false, loadOutput: false })
+      return true
+    },
+    async give(turns) {
+      if (!db) return turns
+      const names = turns.map(({ name }) => name)
+      const where = turns.map(({ queue }) => engineName(queue))
+      const order = turns.map(({ priority }) => priority)
+      const given = turns.map((turn) => JSON.stringify(turn))
+      await db.run(enqueueTurns, [WORKFLOW, APPLICATION_VERSION, APPLICATION, names, where, order, given])
+      for (const queue of new Set(turns.map((turn) => turn.queue))) poll(queue, turns.length).catch(onError)
+      return []
+    },
+    defineQueue,
+    async close(drainMs) {
+      await cleaning?.close()
+      await DBOS.shutdown(drainMs === undefined ? {} : { workflowCompletionTimeoutMS: drainMs })
+      host = undefined
+    },
+  }
+}
+
+/**
+ * Version 3 of the book did not say who runs a turn; the engine did, under other names. What it says goes onto the rows once, so that
+ * the lease of an older worker counts. The engine's old turns wait in queues that nobody polls any more, and retention deletes them.
+ */
+async function adoptOldTurns(db: Db): Promise<void> {
+  const found = await db.query(`select from runtime.processes where state = 'running' and executor is null limit 1`)
+  if (found.length === 0) return
+  const old = await DBOS.listWorkflows({
+    workflowName: 'concord.turn.v1',
+    status: 'PENDING',
+    loadInput: false,
+    loadOutput: false,
+  })
+  await db.query(
+    `update runtime.processes p
+     set executor = coalesce((
+       select o.executor from unnest($1::text[], $2::text[]) as o (name, executor)
+       where o.name = 'turn:' || p.kind || ':' || p.id || ':' || p.turn), 'unknown')
+     where p.state = 'running' and p.executor is null`,
+    [old.map(({ workflowID }) => workflowID), old.map(({ executorId }) => executorId ?? 'unknown')],
+  )
+}
+
+function engineName(queue: string): string {
+  return `${host?.book ?? ''}:${queue}`
+}

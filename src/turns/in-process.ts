@@ -1,0 +1,151 @@
+/**
+ * Turns that begin in the process that wrote what made them necessary, with that very write: no wake, no queue and no second read. The row
+ * looks as in any other turn, but only this process knows of it. So it is renewed while it lasts, and when the process dies the lease expires
+ * and the reconciler hands the row to the runtime.
+ */
+import type { NewId } from '#kernel/clock'
+import type { Decision } from '#kernel/refusal'
+import type { Next, Process, TurnPlace } from '#runtime'
+import { failpoint, type Tx } from '#store'
+import { inProcessToken } from './turn-table.ts'
+import { IN_PROCESS_TURN_MS, openTurn, type Turn, type TurnDeps, type TurnRoom } from './turn.ts'
+
+/** The turn that a write takes, where no other is alive on its row. */
+export type Taking = { readonly token: string; readonly leaseMs: number }
+
+export type TurnOffer<Found> = Taking & {
+  /** The write is committed and the row bears the token. */
+  start(id: string, found: Found): void
+  /** The write did not happen, or took no turn. */
+  release(): void
+}
+
+export type InProcessTurns<Found> = {
+  /** Undefined: no place is free, so the process has to be woken. */
+  offer(queue: string): TurnOffer<Found> | undefined
+  /** Every `RENEW_MS`: renews the turns that were already under way the last time, and stops those that are lost. */
+  renew(): Promise<void>
+  /** Offers no more, lets turns end within the time, and leaves the rest to others. */
+  close(drainMs: number): Promise<void>
+}
+
+export type Places = (queue: string) => TurnPlace | undefined
+
+/** A quarter of the lease: three renewals can fail before it expires. */
+export const RENEW_MS = IN_PROCESS_TURN_MS / 4
+const HAND_ON_MS = 500
+/** The longest delay of a wake; the reconciler comes back to what is due after it. */
+const DELAY_MS_MAX = 365 * 86_400_000
+
+type UnderWay = { readonly id: string; readonly lost: AbortController; readonly ended: Promise<void> }
+
+export function openInProcessTurns<Row, Found>(
+  deps: TurnDeps & { readonly newId: NewId },
+  { kind, table }: TurnRoom<Row, Found>,
+  drive: (turn: Turn<Found>) => Promise<Next>,
+  offerPlace: Places,
+): InProcessTurns<Found> {
+  const underWay = new Map<string, UnderWay>()
+  let isClosing = false
+
+  /** A turn that began since the last look lives long enough without a renewal: a short turn never costs a write of its own. */
+  let looked = new Set<string>()
+  async function renew(): Promise<void> {
+    const tokens = [...underWay.keys()].filter((token) => looked.has(token))
+    looked = new Set(underWay.keys())
+    if (tokens.length === 0) return
+    const ids = tokens.map((token) => underWay.get(token)?.id)
+    const gone = await deps.db.run(table.renewAll, [ids, tokens, IN_PROCESS_TURN_MS])
+    for (const { turn_token } of gone) underWay.get(turn_token)?.lost.abort('the turn is lost')
+  }
+
+  function start(id: string, token: string, queue: string, found: Found, leave: () => void): void {
+    const lost = new AbortController()
+    const ended = run(id, token, queue, found, lost.signal).finally(() => {
+      underWay.delete(token)
+      leave()
+    })
+    underWay.set(token, { id, lost, ended })
+  }
+
+  async function run(id: string, token: string, queue: string, found: Found, signal: AbortSignal): Promise<void> {
+    try {
+      await failpoint('turns.begun')
+      const turn = openTurn({ kind, id }, { token, turn: `turn:${kind}:${id}:0`, signal }, found, deps.now())
+      const next = await drive(turn)
+      // Whether any other turn has a lost row is not known here: a fact may have taken it and given it to none.
+      await handOn(id, token, queue, turn.isLost ? { t: 'again' } : next)
+    } catch {
+      // The runtime counts failures: its turn meets the same one.
+      await handOn(id, token, queue, { t: 'again' }).catch(() => {})
+    }
+  }
+
+  async function handOn(id: string, token: string, queue: string, next: Next): Promise<void> {
+    if (next.t === 'done' || (next.t === 'wait' && next.until === null)) return
+    // `again` still holds the row; a wait has given it back already.
+    if (next.t === 'again') await deps.db.run(table.drop, [id, token])
+    const waitMs = next.t === 'wait' && next.until ? next.until.getTime() - deps.now().getTime() : 0
+    const delayMs = Math.min(DELAY_MS_MAX, Math.max(0, Math.ceil(waitMs)))
+    await failpoint('turns.handing')
+    await deps.wake({ kind, id }, { queue, delayMs })
+  }
+
+  async function drained(withinMs: number): Promise<void> {
+    const over = new AbortController()
+    const all = Promise.all([...underWay.values()].map(({ ended }) => ended))
+    await Promise.race([all, deps.sleep(withinMs, over.signal)])
+    over.abort('waited long enough')
+  }
+
+  return {
+    renew,
+    offer(queue) {
+      const place = isClosing ? undefined : offerPlace(queue)
+      if (!place) return undefined
+      const token = inProcessToken(deps.newId())
+      return {
+        token,
+        leaseMs: IN_PROCESS_TURN_MS,
+        start: (id, found) => start(id, token, queue, found, place.begin()),
+        release: () => place.release(),
+      }
+    },
+    async close(drainMs) {
+      isClosing = true
+      await drained(drainMs)
+      for (const { lost } of underWay.values()) lost.abort('the process closes')
+      // Turns that listen to the signal hand their rows on; the others are found when their leases have expired.
+      await drained(HAND_ON_MS)
+    },
+  }
+}
+
+export type Resumed<Found> = { readonly turnToken: string | null; readonly found: Found }
+
+/**
+ * Commits the fact that lets a process go on, inside the caller's transaction. Where this process has a place, the same write takes the turn and
+ * the turn begins with the commit; otherwise the transaction wakes the process.
+ */
+export async function commitAndResume<Found, T extends Resumed<Found>>(
+  deps: { readonly turns?: InProcessTurns<Found> | undefined; readonly wake: TurnDeps['wake'] },
+  tx: Tx,
+  { process, queue, goesOn }: { process: Process; queue: string | undefined; goesOn: boolean },
+  write: (takes: Taking | undefined) => Promise<Decision<T>>,
+): Promise<Decision<T>> {
+  const offer = goesOn && queue !== undefined ? deps.turns?.offer(queue) : undefined
+  const written = await write(offer).catch((error: unknown) => {
+    // The transaction may be tried again at once, and then needs the place.
+    offer?.release()
+    throw error
+  })
+  if (offer && written.ok && written.value.turnToken === offer.token) {
+    const { found } = written.value
+    tx.afterRollback(() => offer.release())
+    tx.afterCommit(() => offer.start(process.id, found))
+    return written
+  }
+  offer?.release()
+  if (written.ok) await deps.wake(process, { tx, ...(queue === undefined ? {} : { queue }) })
+  return written
+}

@@ -1,0 +1,111 @@
+/**
+ * The rows that turns are taken on. A table of a room bears `turn_token`, `turn_until` and `run_after`; the statements here are the only ones
+ * that take, renew and give up a turn on it. Times are the database's, so a wrong clock gives no worker a second turn.
+ */
+import { KernelFault } from '#kernel/errors'
+import { hexOfUuid, uuidOfHex } from '#kernel/uuid'
+import { type Sql, statement, type Statement } from '#store'
+
+/** A token of an in-process turn is above every number that a runtime gives out: no turn of a runtime takes the row while it is alive. */
+export const LOWEST_IN_PROCESS_TOKEN = 'ffffffff-ffff-8000-8000-000000000000'
+
+/** On a row that an operator has taken from every turn: above every other token, and no turn ever bears it. */
+export const ABORT_TOKEN = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+
+/** Made from an id of version 7: its last 62 bits are random and make the token unique. */
+export function inProcessToken(id: string): string {
+  const token = uuidOfHex(`ffffffffffff8${hexOfUuid(id)?.slice(13) ?? ''}`)
+  if (token === undefined) throw new KernelFault('turns.token', 'a token is made of an id')
+  return token
+}
+
+export function isInProcessToken(token: string): boolean {
+  return token >= LOWEST_IN_PROCESS_TOKEN && token < ABORT_TOKEN
+}
+
+export type TurnTable<Row> = {
+  /** $1 id, $2 token, $3 lease in ms. */
+  readonly take: Statement<Row>
+  /** The same for an in-process turn: only the row that still bears its token, never one that a later turn has taken over. */
+  readonly keep: Statement<Row>
+  /** $1 id, $2 token, $3 lease in ms. */
+  readonly renew: Statement<{ readonly held: boolean }>
+  /** $1 ids, $2 tokens, $3 lease in ms. Returns the tokens that are lost. */
+  readonly renewAll: Statement<{ readonly turn_token: string }>
+  /** $1 id, $2 token. The holder gives the turn up: the next one need not wait for the lease to expire. */
+  readonly drop: Statement<{ readonly id: string }>
+  /** $1 id, $2 lowest in-process token, $3 abort token. */
+  readonly findInProcess: Statement<{ readonly turn_until: Date | null }>
+}
+
+export type TurnTableSpec = {
+  /** Prefix of the statements' names. */
+  readonly room: string
+  readonly table: string
+  readonly id: string
+  /** What `take` and `keep` return, for the alias `t`. */
+  readonly columns: string
+  /** SQL over the alias `t`: the row may still get a turn. */
+  readonly mayTake: string
+  /** SQL over the alias `t`: the row has not ended. */
+  readonly isOpen: string
+}
+
+const leaseOf = (ms: string) => `statement_timestamp() + make_interval(secs => ${ms}::double precision / 1000)`
+
+export function turnTable<Row>({ room, table, id, columns, mayTake, isOpen }: TurnTableSpec): TurnTable<Row> {
+  return {
+    take: statement(
+      `${room}_take_turn`,
+      `update ${table} as t set turn_token = $2::uuid, turn_until = ${leaseOf('$3')}
+  where t.${id} = $1::uuid and (t.turn_token is null or t.turn_token <= $2::uuid or t.turn_until < statement_timestamp())
+    and (${mayTake})
+  returning ${columns}`,
+    ),
+    keep: statement(
+      `${room}_keep_turn`,
+      `update ${table} as t set turn_until = ${leaseOf('$3')}
+  where t.${id} = $1::uuid and t.turn_token = $2::uuid and (${mayTake})
+  returning ${columns}`,
+    ),
+    renew: statement(
+      `${room}_renew_turn`,
+      `update ${table} as t set turn_until = greatest(t.turn_until, ${leaseOf('$3')})
+where t.${id} = $1::uuid and t.turn_token = $2::uuid returning true as held`,
+    ),
+    // A locked row is left for the next time: waiting for it would keep the other turns from being renewed.
+    renewAll: statement(
+      `${room}_renew_turns`,
+      `with ours as materialized (
+  select t.${id} as id from ${table} as t
+  where t.${id} = any($1::uuid[]) and t.turn_token = any($2::uuid[]) for no key update skip locked
+), renewed as (
+  update ${table} as t set turn_until = greatest(t.turn_until, ${leaseOf('$3')})
+  where t.${id} = any(array(select o.id from ours as o))
+)
+select u.turn_token from unnest($2::uuid[]) as u(turn_token)
+where u.turn_token not in (
+  select t.turn_token from ${table} as t where t.${id} = any($1::uuid[]) and t.turn_token is not null)`,
+    ),
+    drop: statement(
+      `${room}_drop_turn`,
+      `update ${table} as t set turn_token = null, turn_until = null
+where t.${id} = $1::uuid and t.turn_token = $2::uuid returning t.${id} as id`,
+    ),
+    findInProcess: statement(
+      `${room}_find_in_process_turn`,
+      `select t.turn_until from ${table} as t
+  where t.${id} = $1::uuid and (t.turn_token is null or (t.turn_token >= $2::uuid and t.turn_token < $3::uuid)) and (${isOpen})`,
+    ),
+  }
+}
+
+/** When the lease of an in-process turn expires; null where it has just ended; undefined: ended, aborted, or a later turn has the row. */
+export async function findInProcessTurn(
+  sql: Sql,
+  { findInProcess }: Pick<TurnTable<unknown>, 'findInProcess'>,
+  id: string,
+): Promise<Date | null | undefined> {
+  const [held] = await sql.run(findInProcess, [id, LOWEST_IN_PROCESS_TOKEN, ABORT_TOKEN])
+  return held?.turn_until
+}

@@ -1,0 +1,152 @@
+/** One turn of a process: who holds the row, what it looked like when it was last read or written, and whether it is still held. */
+import type { Clock } from '#kernel/clock'
+import type { Decision } from '#kernel/refusal'
+import type { Fence, Next, Process, Runtime } from '#runtime'
+import type { Db, Sql } from '#store'
+import type { Sleep, Watcher } from './deadline.ts'
+import { findInProcessTurn, isInProcessToken, type TurnTable } from './turn-table.ts'
+
+/** Longer than the slowest step between two renewals; a later token takes over at once, whatever is left of it. */
+export const TURN_MS = 30_000
+/** Only this process knows of an in-process turn, so its lease is short and renewed while it lasts. */
+export const IN_PROCESS_TURN_MS = 2_500
+
+export type TurnDeps = {
+  readonly db: Db
+  readonly now: Clock
+  readonly sleep: Sleep
+  readonly wake: Runtime['wake']
+}
+
+/** What a room gives the kit: its kind of process, its table, and how to read what belongs to a row that is held. */
+export type TurnRoom<Row, Found> = {
+  readonly kind: string
+  readonly table: TurnTable<Row>
+  /** Reads after the row is held: a statement that waited for the row would see other tables as they were before. */
+  readonly read: (sql: Sql, row: Row) => Promise<Found>
+}
+
+export type Turn<Found> = {
+  readonly process: Process
+  readonly token: string
+  /** The runtime's name for it, `turn:{kind}:{id}:{n}`. */
+  readonly name: string
+  readonly signal: AbortSignal
+  readonly leaseMs: number
+  found: Found
+  /** A later turn has the row: nothing is written any more. */
+  isLost: boolean
+  /** When the row was last known to be held: the moment before it was asked. */
+  heldAt: Date
+}
+
+export function openTurn<Found>(
+  process: Process,
+  fence: Pick<Fence, 'token' | 'turn' | 'signal'>,
+  found: Found,
+  heldAt: Date,
+): Turn<Found> {
+  const { token, turn: name, signal } = fence
+  const leaseMs = isInProcessToken(token) ? IN_PROCESS_TURN_MS : TURN_MS
+  return { process, token, name, signal, leaseMs, found, isLost: false, heldAt }
+}
+
+/** The turn, or what the runtime does instead: nothing, or come back when an in-process turn is over. */
+export async function takeTurn<Row, Found>(
+  deps: Pick<TurnDeps, 'db' | 'now'>,
+  { kind, table, read }: TurnRoom<Row, Found>,
+  id: string,
+  fence: Fence,
+): Promise<{ readonly turn: Turn<Found> } | { readonly next: Next }> {
+  const askedAt = deps.now()
+  const [row] = await deps.db.run(table.take, [id, fence.token, TURN_MS])
+  if (row) return { turn: openTurn({ kind, id }, fence, await read(deps.db, row), askedAt) }
+  // An in-process turn sees at its next write what we were woken for; one that has just ended may not have seen it.
+  const until = await findInProcessTurn(deps.db, table, id)
+  if (until === undefined) return { next: { t: 'done' } }
+  return { next: until === null ? { t: 'again' } : { t: 'wait', until } }
+}
+
+/** True: written, and the turn knows what the row looks like now. False: the row had moved; the turn has read it again, or is lost. */
+export async function settleTurn<Row, Found>(
+  deps: Pick<TurnDeps, 'db'>,
+  room: TurnRoom<Row, Found>,
+  turn: Turn<Found>,
+  at: Date,
+  written: Decision<Found>,
+): Promise<boolean> {
+  if (!written.ok) {
+    await refreshTurn(deps, room, turn)
+    return false
+  }
+  turn.found = written.value
+  turn.heldAt = at
+  return true
+}
+
+/** The same token may take the turn again, unless a later one has it or the row has ended. */
+async function refreshTurn<Row, Found>(
+  { db }: Pick<TurnDeps, 'db'>,
+  { table, read }: TurnRoom<Row, Found>,
+  turn: Turn<Found>,
+): Promise<void> {
+  const statement = isInProcessToken(turn.token) ? table.keep : table.take
+  const [row] = await db.run(statement, [turn.process.id, turn.token, turn.leaseMs])
+  if (row) turn.found = await read(db, row)
+  else turn.isLost = true
+}
+
+/**
+ * Half of the shortest time in which another process may take a turn over. A process that was frozen or cut off for longer, between the
+ * record of a beginning and the call, would otherwise repeat what its successor has done already.
+ */
+const TRUST_MS = 400
+/** A database that always answers more slowly must not keep its rows from being worked on. */
+const TRUST_TRIES = 3
+
+/** Checked right before every call: nothing of ours stands between the two. */
+export async function isStillHeld<Found>(
+  deps: Pick<TurnDeps, 'db' | 'now'>,
+  { renew }: Pick<TurnTable<unknown>, 'renew'>,
+  turn: Turn<Found>,
+): Promise<boolean> {
+  for (let tries = 0; tries < TRUST_TRIES && !turn.isLost; tries++) {
+    const asked = deps.now()
+    const ageMs = asked.getTime() - turn.heldAt.getTime()
+    if (ageMs >= 0 && ageMs < TRUST_MS) return true
+    const [row] = await deps.db.run(renew, [turn.process.id, turn.token, turn.leaseMs])
+    turn.heldAt = asked
+    turn.isLost = row === undefined
+  }
+  return !turn.isLost
+}
+
+/** The database was away for a whole lease: by now another process may have taken the turn over. */
+const UNRENEWED = 'the turn could not be renewed'
+/** Renewals per lease. */
+const RENEWALS = 3
+
+/**
+ * Renews the turn while a call lasts, and settles only when the turn is lost. A renewal that fails proves nothing, so the call goes on: giving
+ * up would hand the row on while the call is under way, and the next turn would repeat it. After a lease without a renewal the call is told to
+ * stop, and its answer still counts.
+ */
+export function keepHeld<Found>(
+  { db, sleep }: Pick<TurnDeps, 'db' | 'sleep'>,
+  { renew }: Pick<TurnTable<unknown>, 'renew'>,
+  turn: Turn<Found>,
+): Watcher<'lost'> {
+  return async (ended, stop) => {
+    for (let missed = 0; ; ) {
+      await sleep(turn.leaseMs / RENEWALS, ended)
+      if (ended.aborted) return new Promise(() => {})
+      const rows = await db.run(renew, [turn.process.id, turn.token, turn.leaseMs]).catch(() => undefined)
+      if (rows?.length === 0) {
+        turn.isLost = true
+        return 'lost'
+      }
+      missed = rows ? 0 : missed + 1
+      if (missed >= RENEWALS) stop(UNRENEWED)
+    }
+  }
+}
