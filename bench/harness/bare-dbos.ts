@@ -5,7 +5,7 @@ import { createInterface } from 'node:readline'
 import { DBOS } from '@dbos-inc/dbos-sdk'
 import { type Loop, runLoop, type Sample } from './closed-loop.ts'
 
-export type BareLoop = Omit<Loop, 'operation'> & { readonly steps: number }
+type BareLoop = Omit<Loop, 'operation'> & { readonly steps: number }
 export type BareDbos = { loop(loop: BareLoop): Promise<Sample>; end(): void }
 
 /** The other process: `program --bare <url>` must end in here. */

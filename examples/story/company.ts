@@ -21,7 +21,7 @@ const staff = [
   ['ada', 'admin', undefined],
 ] as const satisfies readonly (readonly [string, PlatformRole, string | undefined])[]
 
-export type PersonName = (typeof staff)[number][0]
+type PersonName = (typeof staff)[number][0]
 
 export type Company = {
   readonly workspaceId: string

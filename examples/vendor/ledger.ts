@@ -2,14 +2,14 @@
 import { createHash } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
 
-export type Arrival = {
+type Arrival = {
   readonly operation: string
   readonly key: string
   readonly body: string
   readonly trouble: string
 }
 
-export type Reservation = {
+type Reservation = {
   readonly reservation_id: string
   readonly client_reference: string
   readonly key: string

@@ -17,7 +17,7 @@ export const troubles = [
 ] as const
 export type Trouble = (typeof troubles)[number]
 
-export const operations = ['book', 'cancel', 'rates', 'search', 'rooms'] as const
+const operations = ['book', 'cancel', 'rates', 'search', 'rooms'] as const
 export type Operation = (typeof operations)[number]
 
 /** A list cannot be answered for another key, and a booking has no rows to repeat. */

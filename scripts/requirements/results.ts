@@ -1,7 +1,7 @@
 /** The record of the last test run: one JSON line per test, written by the proof reporter, kept in `.test-results/`. */
 export const resultsFile = '.test-results/tests.jsonl'
 
-export const outcomes = ['passed', 'failed', 'skipped', 'todo'] as const
+const outcomes = ['passed', 'failed', 'skipped', 'todo'] as const
 export type Outcome = (typeof outcomes)[number]
 
 export type TestResult = {

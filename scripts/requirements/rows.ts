@@ -1,6 +1,6 @@
 /** Reads requirement rows out of the Markdown tables of docs/requirements. */
-export const priorities = ['core', 'important', 'later'] as const
-export type Priority = (typeof priorities)[number]
+const priorities = ['core', 'important', 'later'] as const
+type Priority = (typeof priorities)[number]
 
 export type Row = {
   readonly id: string

@@ -7,9 +7,9 @@ import { type Citation, idsInPath } from './titles.ts'
  * proven: a citing test passed and none failed. failing: a citing test failed. not run: cited in the source, but no
  * result says how it went. open: nobody cites it.
  */
-export type Standing = 'proven' | 'failing' | 'not run' | 'open'
+type Standing = 'proven' | 'failing' | 'not run' | 'open'
 
-export type RowStanding = { readonly row: Row; readonly standing: Standing; readonly tests: readonly string[] }
+type RowStanding = { readonly row: Row; readonly standing: Standing; readonly tests: readonly string[] }
 
 export type RoomTally = {
   readonly room: string
@@ -21,7 +21,7 @@ export type RoomTally = {
   readonly later: number
 }
 
-export type UnknownId = { readonly id: string; readonly places: readonly string[] }
+type UnknownId = { readonly id: string; readonly places: readonly string[] }
 
 export type Tally = {
   readonly rooms: readonly RoomTally[]

@@ -1,9 +1,9 @@
 /** Reads which names a TypeScript file defines for others, passes on, and takes from others. */
 import { type Token, tokenize } from './tokens.ts'
 
-export type Definition = { readonly name: string; readonly isType: boolean; readonly start: number }
+type Definition = { readonly name: string; readonly isType: boolean; readonly start: number }
 /** A name that a file takes from another one, or passes on. `*` means every name. */
-export type Taken = {
+type Taken = {
   readonly specifier: string
   /** As the other file calls it. */
   readonly name: string

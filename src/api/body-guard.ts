@@ -32,7 +32,7 @@ function decodeText(bytes: Uint8Array): Decision<string> {
 }
 
 /** The body as an object; undefined when there is none and none is needed. */
-export async function readJsonBody(c: ApiContext, limits: BodyLimits): Promise<Decision<JsonObject | undefined>> {
+async function readJsonBody(c: ApiContext, limits: BodyLimits): Promise<Decision<JsonObject | undefined>> {
   const isNeeded = c.get('access')?.body === 'required'
   const type = c.req.header('content-type')
   if (type !== undefined && !JSON_TYPE.test(type)) return wrongType()

@@ -50,7 +50,7 @@ export function authorization(deps: Pick<ApiDeps, 'db' | 'defaultWorkspace'>): M
   }
 }
 
-export function workspaceSources(c: ApiContext, fallback: string | undefined) {
+function workspaceSources(c: ApiContext, fallback: string | undefined) {
   return {
     idHeader: c.req.header('x-workspace-id'),
     slugHeader: c.req.header('x-workspace'),

@@ -23,7 +23,7 @@ export function needsNothing() {
 }
 
 /** Closed unless it says otherwise: a description that names nothing needs an administrator and a workspace. */
-export function accessOf(config: RouteConfig): RouteAccess {
+function accessOf(config: RouteConfig): RouteAccess {
   const declared = config as RouteConfig & { 'x-role'?: PlatformRole | null; 'x-workspace'?: boolean }
   return {
     open: config.security?.length === 0,

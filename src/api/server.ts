@@ -42,7 +42,7 @@ export type ServedApi = {
 type Fetcher = { readonly fetch: (request: Request, env: object) => Response | Promise<Response> }
 
 /** What Node's parser and timers say, in our words. */
-export function refuseConnection(code: string | undefined): Refusal {
+function refuseConnection(code: string | undefined): Refusal {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return refuse('api.headers.too_large', 'The headers are larger than 16 KiB.', { facts: { limit_bytes: 16_384 } })

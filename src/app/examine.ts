@@ -43,7 +43,7 @@ export async function examine(config: Config, { deep = false } = {}): Promise<Fi
   ]
 }
 
-export function checkNode(running: string): Finding {
+function checkNode(running: string): Finding {
   const [major = 0, minor = 0] = running.split('.').map(Number)
   const isNew = major > NODE_MIN[0] || (major === NODE_MIN[0] && minor >= NODE_MIN[1])
   if (isNew) return { check: 'node', state: 'well', found: `Node ${running}` }

@@ -39,7 +39,7 @@ export function openLog(level: string | undefined, destination?: DestinationStre
 }
 
 /** What a line says about an error. What the database adds (detail, where, the statement) quotes rows and inputs: it stays out. */
-export function errorFacts(error: unknown): Record<string, unknown> {
+function errorFacts(error: unknown): Record<string, unknown> {
   if (!(error instanceof Error)) return { message: String(error).slice(0, 200) }
   const { code, constraint, routine } = error as Error & { code?: unknown; constraint?: unknown; routine?: unknown }
   // Class 22 of SQLSTATE is about data and repeats it in the message.

@@ -151,7 +151,7 @@ function note(log: Log, event: RunEvent): void {
 }
 
 /** Each type is checked when it is registered. */
-export function readTypes(file: string | undefined): Decision<readonly JobTypeBody[]> {
+function readTypes(file: string | undefined): Decision<readonly JobTypeBody[]> {
   if (file === undefined) return accept([])
   const text = readText('CONCORD_SCHEDULER_TYPES', file)
   if (!text.ok) return text

@@ -11,4 +11,3 @@ export const joinStrategies = [
   'consensus',
   'ranked_review',
 ] as const
-export type JoinStrategy = (typeof joinStrategies)[number]

@@ -54,12 +54,12 @@ export type WakeOptions = {
   readonly partition?: string
 }
 
-export type OperatorOptions = {
+type OperatorOptions = {
   /** The transaction that records the act: both commit or neither does. */
   readonly tx?: JoinableTx
 }
 
-export type AbortOptions = OperatorOptions & {
+type AbortOptions = OperatorOptions & {
   /** Where it waits when it is resumed, if the runtime has never heard of it; otherwise it stays where it was. */
   readonly queue?: string
 }

@@ -22,7 +22,7 @@ export type DurabilityRules = {
 /** Enough of a `Db`, a `Tx` or a client to ask. */
 export type Asks = { query<Row extends object>(text: string): Promise<Row[]> }
 
-export function unsafeSettings(facts: ServerFacts): string[] {
+function unsafeSettings(facts: ServerFacts): string[] {
   const settings = {
     fsync: facts.fsync,
     full_page_writes: facts.fullPageWrites,

@@ -22,7 +22,7 @@ export type EventDraft<E extends string = string> = {
   readonly links?: Readonly<Record<string, unknown>>
 }
 
-export type LogColumn = {
+type LogColumn = {
   readonly name: string
   readonly type: PgType
   readonly valueOf: (event: EventDraft) => unknown

@@ -18,7 +18,7 @@ export type InsertLane<Row> = {
 const UNIQUE_VIOLATION = '23505'
 const LOCK_NOT_AVAILABLE = '55P03'
 /** A batch waits so long for somebody else's open transaction with a key of its own; the others in it wait with it. */
-export const KEY_WAIT = "set lock_timeout = '500ms'"
+const KEY_WAIT = "set lock_timeout = '500ms'"
 
 /** Whether a request with this key exists nobody can say yet: another one is being written, and its transaction hangs. */
 export function refuseInProgress(error: unknown): Refusal | undefined {

@@ -72,7 +72,7 @@ export async function insertOnce<Row>(
 }
 
 /** The id of the first row is for callers who may see it; the API decides that. */
-export function refuseReused<Row>(table: OnceTable<Row>, first: AnyRow): Refusal {
+function refuseReused<Row>(table: OnceTable<Row>, first: AnyRow): Refusal {
   return refuse('key_reused', 'this key was used before, for another request', {
     hint: 'use a new key for a new request, and the same key only to repeat the same request',
     facts: first[table.id] === undefined ? {} : { first: first[table.id] },

@@ -27,7 +27,7 @@ export type OutboxRow = {
 export type OutboxDraft = { readonly kind: string; readonly payload: Readonly<Record<string, unknown>> }
 
 /** Whether and when a row is tried again after that many failed attempts: `decideRetry` of the kernel fits. */
-export type OutboxRetry = (
+type OutboxRetry = (
   attempts: number,
   error: unknown,
 ) => { readonly retry: true; readonly delayMs: number } | { readonly retry: false }

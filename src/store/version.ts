@@ -2,7 +2,7 @@
 import { accept, type Decision, refuse } from '#kernel/refusal'
 
 /** The oldest major whose SQL we use, and the newest whose behaviour our tests have seen. */
-export const supportedVersions = { min: 16, max: 18 } as const
+const supportedVersions = { min: 16, max: 18 } as const
 
 /** `server_version_num`: 180004 is 18.4. */
 export function decideServerVersion(versionNum: number): Decision<number> {

@@ -9,7 +9,7 @@ import type { Chance } from '#test/chance'
 import type { House } from './house.ts'
 
 /** `ok`: told that it is done. `fail`: told that it was not. `info`: no clear answer, so either. */
-export type Outcome = 'ok' | 'fail' | 'info'
+type Outcome = 'ok' | 'fail' | 'info'
 export type Op = {
   readonly act: 'submit' | 'approve' | 'input' | 'cancel' | 'retry' | 'reconcile'
   readonly key: string

@@ -12,10 +12,10 @@ import { type ErrorClass, errorClasses } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import { openTestGate, realSleep, type TestGate } from '#test/connectors'
 
-export const troubles = ['slow', 'failing', 'lying', 'duplicated', 'hanging', 'oversized', 'malformed'] as const
-export type Trouble = (typeof troubles)[number]
+const troubles = ['slow', 'failing', 'lying', 'duplicated', 'hanging', 'oversized', 'malformed'] as const
+type Trouble = (typeof troubles)[number]
 
-export type CaseCall = { readonly connector?: string; readonly capability: string; readonly input: JsonObject }
+type CaseCall = { readonly connector?: string; readonly capability: string; readonly input: JsonObject }
 
 export type TroubleCase = {
   /** Makes the provider misbehave from now on. */
@@ -164,7 +164,7 @@ export function describeConnector(name: string, open: () => Promise<ConnectorSub
 }
 
 /** As it is, and in the forms in which it could hide in a text. */
-export function assertClean(text: string, canaries: readonly string[]): void {
+function assertClean(text: string, canaries: readonly string[]): void {
   for (const canary of canaries) {
     const forms = [
       canary,

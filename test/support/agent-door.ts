@@ -5,7 +5,7 @@ import { agentTools } from './agent-tools.ts'
 import { call, openTestApi, type TestApi } from './api.ts'
 import { openRoomOn, type TestRoom } from './commands.ts'
 
-export type Answer = { readonly status: number; readonly body: Record<string, unknown> }
+type Answer = { readonly status: number; readonly body: Record<string, unknown> }
 
 export type AgentDoor = {
   readonly api: TestApi

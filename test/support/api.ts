@@ -6,7 +6,7 @@ import { openAuthenticator } from '../../src/domains/identity/index.ts'
 import { openTestDb, type TestDbOptions } from './database.ts'
 import { aTenant, aWorld, type Tenant, type TestWorld } from './tenant.ts'
 
-export type LogLine = {
+type LogLine = {
   readonly level: 'info' | 'warn' | 'error'
   readonly facts: Record<string, unknown>
   readonly message: string

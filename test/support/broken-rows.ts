@@ -9,7 +9,7 @@ import { openTestDb, type TestDb } from './database.ts'
 import { insertRow, insertStoreRows, type Row, rowsOf, type TableName, type StoreRows } from './store-rows.ts'
 
 /** Two workspaces of two orgs, each with a row in every table. */
-export type Worlds = { readonly here: StoreRows; readonly elsewhere: StoreRows }
+type Worlds = { readonly here: StoreRows; readonly elsewhere: StoreRows }
 type Given<T> = T | ((worlds: Worlds) => T)
 
 export type BrokenRow = {

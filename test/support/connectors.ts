@@ -14,7 +14,7 @@ import type { JsonObject } from '../../src/kernel/json-value.ts'
 import type { Db } from '../../src/store/db.ts'
 import { newId } from './concord-rows.ts'
 import { openTestDb } from './database.ts'
-import { aStoreRowsOf, insertRow, insertStoreRows, rowsOf, type StoreRows } from './store-rows.ts'
+import { aStoreRowsOf, insertStoreRows, type StoreRows } from './store-rows.ts'
 import { accepted, TRACE } from './tenant.ts'
 
 export type TestGate = {
@@ -27,7 +27,7 @@ export type TestGate = {
   close(): Promise<void>
 }
 
-export type CallMore = Partial<Omit<ConnectorRequest, 'context'>> & {
+type CallMore = Partial<Omit<ConnectorRequest, 'context'>> & {
   readonly context?: Partial<ConnectorRequest['context']>
 }
 
@@ -105,10 +105,4 @@ export async function insertRunning(db: Db): Promise<StoreRows> {
   await db.query(`update concord.commands set status = 'running' where command_id = $1`, [world.command])
   await db.query(`update concord.domain_effects set status = 'executing' where domain_effect_id = $1`, [world.effect])
   return world
-}
-
-/** Another effect of the same command, executing too. */
-export async function anotherEffect(db: Db, world: StoreRows): Promise<string> {
-  const row = { ...rowsOf['concord.domain_effects'](world), status: 'executing', declaration_order: 1 }
-  return (await insertRow(db, 'concord.domain_effects', row)).domain_effect_id
 }

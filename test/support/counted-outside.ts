@@ -2,7 +2,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-export type OutsideCall = { readonly door: string; readonly key: string; readonly by: string; readonly atMs: number }
+type OutsideCall = { readonly door: string; readonly key: string; readonly by: string; readonly atMs: number }
 
 export type CountedOutside = {
   readonly url: string

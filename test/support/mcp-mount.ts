@@ -61,7 +61,7 @@ export function openMcpMount(): McpMount {
   return mount
 }
 
-export function isAlive(pid: number): boolean {
+function isAlive(pid: number): boolean {
   try {
     // A process that nobody has waited for yet still has its number.
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -18,7 +18,7 @@ export const SERVER_ENV = 'CONCORD_TEST_SERVER_URL'
 /** Followed by the process number of the test file, a count and chance. */
 export const TEST_DATABASE_PREFIX = 'concord_test_'
 
-export const sharedHome = path.join(tmpdir(), `concord-test-postgres-18-${userInfo().uid}`)
+const sharedHome = path.join(tmpdir(), `concord-test-postgres-18-${userInfo().uid}`)
 
 /** One per process: a second open would only be a second user of the same server. */
 let shared: Promise<EmbeddedPostgres> | undefined

@@ -3,7 +3,7 @@ import type { Db, Tx } from '../../src/store/db.ts'
 import { decideFence } from '../../src/runtime/fence.ts'
 import type { TestDb } from './database.ts'
 
-export type CaseRowTx = Tx & {
+type CaseRowTx = Tx & {
   read<T>(key: string): Promise<T | undefined>
   write(key: string, value: unknown): Promise<void>
   fence(key: string, token: string): Promise<boolean>

@@ -24,7 +24,7 @@ export async function openWorkOn(world: TestWorld, workspaceId: string): Promise
   return work
 }
 
-export type CommandRow = {
+type CommandRow = {
   readonly command_id: string
   readonly requested_by: string
   readonly ingress: string

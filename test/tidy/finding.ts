@@ -7,7 +7,7 @@ export function lineAt(text: string, offset: number): number {
   return text.slice(0, offset).split('\n').length
 }
 
-export function format({ path, line, problem }: Finding): string {
+function format({ path, line, problem }: Finding): string {
   return `${path}${line === undefined ? '' : `:${line}`}: ${problem}`
 }
 

@@ -9,7 +9,7 @@ export type MachineTable = {
 }
 
 /** Where each machine's states are stored, as `schema.table.column`. */
-export const columnOfMachine: Readonly<Record<string, string>> = {
+const columnOfMachine: Readonly<Record<string, string>> = {
   command: 'concord.commands.status',
   approval: 'concord.approvals.status',
   effect: 'concord.domain_effects.status',
@@ -35,10 +35,10 @@ export const columnOfMachine: Readonly<Record<string, string>> = {
 }
 
 /** Stored in the scheduler's own SQLite file, which its own tests read. */
-export const inSqlite: readonly string[] = ['scheduler-job', 'scheduler-job-run', 'scheduler-reservation']
+const inSqlite: readonly string[] = ['scheduler-job', 'scheduler-job-run', 'scheduler-reservation']
 
 /** Machines whose room has not brought its tables yet. An entry whose table has come is a mistake. */
-export const withoutTable: readonly string[] = [
+const withoutTable: readonly string[] = [
   'agent-invocation',
   'registry-entity',
   'registry-version',

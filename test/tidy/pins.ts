@@ -6,7 +6,7 @@ import type { Finding } from './finding.ts'
 
 export type Pinned = Readonly<Record<string, string>>
 
-export const acceptCommand = 'node test/tidy/pins/accept.ts'
+const acceptCommand = 'node test/tidy/pins/accept.ts'
 
 /** `what` is the thing that is pinned, in the singular: "refusal code". */
 export function checkPins(path: string, what: string, pinned: Pinned, actual: Pinned): Finding[] {

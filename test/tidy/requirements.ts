@@ -7,7 +7,7 @@ import { isTest, sources, type Tree } from './tree.ts'
 const folder = 'docs/requirements/'
 
 /** How many rows each prefix has. A row is never removed and never renumbered, so these numbers only grow. */
-export const rowsPerPrefix: Readonly<Record<string, number>> = {
+const rowsPerPrefix: Readonly<Record<string, number>> = {
   PRM: 28,
   CMD: 23,
   ST: 23,

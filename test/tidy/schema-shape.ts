@@ -7,7 +7,7 @@ const dumpPath = 'src/store/schema.sql'
 const readmePath = 'src/store/README.md'
 
 /** What only ever grows. */
-export const appendOnly = [
+const appendOnly = [
   'concord.domain_events',
   'concord.domain_event_seals',
   'concord.history_archives',
@@ -15,7 +15,7 @@ export const appendOnly = [
 ] as const
 
 /** What a new type, project or provider adds to without a migration. */
-export const extensible = [
+const extensible = [
   'concord.commands',
   'concord.domain_effects',
   'concord.domain_events',

@@ -1,7 +1,7 @@
 /** The door of the commands room: the catalog, the governed path from request to outcome, and its explanation. */
 export { actionView, type ActionView, proposeActionBody, toActionView } from './actions/action-contract.ts'
-export { type AgentAction, type AgentGateway, agentGateway } from './actions/agent-gateway.ts'
-export { findTool, isTool, toolSlug } from './actions/find-tool.ts'
+export { type AgentGateway, agentGateway } from './actions/agent-gateway.ts'
+export { findTool, toolSlug } from './actions/find-tool.ts'
 export { type ActingFor, proposeAction, type ProposeAction, type ProposedAction } from './actions/propose-action.ts'
 export { type AddDependency, addDependency, type DependsOn } from './add-dependency.ts'
 export { openApprovalOwner } from './answer-approval.ts'
@@ -9,7 +9,6 @@ export { approvalTypesOf } from './approval-types.ts'
 export { type CancelCommand, cancelCommand, type Cancelled } from './cancel-command.ts'
 export { connectorDefinitions } from './catalog/connector-effects.ts'
 export {
-  type ApprovalTerms,
   type CommandType,
   type ConnectorOperation,
   defineCommandType,
@@ -45,7 +44,6 @@ export { findMappingGaps, mappingQuestions } from './catalog/mapping-lint.ts'
 export { anyHost, type Catalog, type CatalogHost, type CompiledTask, openCatalog } from './catalog/open-catalog.ts'
 export { checkShapes } from './catalog/shape-checks.ts'
 export {
-  type ExecutionPrimitive,
   executionPrimitives,
   mapTaskToPrimitives,
   type Primitive,
@@ -102,27 +100,16 @@ export {
 } from './history/archive-history.ts'
 export { countArchived, countArchiveFiles, listArchivesOf, type StoredArchive } from './history/archive-repository.ts'
 export { type CommandHistory, readHistory, type ToldHistoryEvent } from './history/read-history.ts'
-export { type ArchiveFinding, type ArchiveState, verifyHistory } from './history/verify-history.ts'
+export { type ArchiveFinding, verifyHistory } from './history/verify-history.ts'
 export type { HistoryDeps } from './history/deps.ts'
 export { decideCandidate, type DecideCandidate } from './memory/decide-candidate.ts'
 export { followCandidates } from './memory/follow-candidates.ts'
 export { memoryDefinitions } from './memory/memory-definitions.ts'
 export { memoryFacts } from './memory/memory-policies.ts'
-export {
-  FORGET_MEMORY,
-  forgetMemoryTask,
-  REVIEW_STALE_MEMORY,
-  reviewStaleMemoryTask,
-  WRITE_MEMORY,
-  writeMemoryTask,
-} from './memory/memory-types.ts'
+export { forgetMemoryTask, REVIEW_STALE_MEMORY, reviewStaleMemoryTask, writeMemoryTask } from './memory/memory-types.ts'
 export { type MemoryProposal, proposeMemory, type ProposeMemory, type ProposingRun } from './memory/propose-memory.ts'
 export { type ForgetRequest, requestForget, type RequestForget } from './memory/request-forget.ts'
-export {
-  type BrokenInvariant,
-  findBrokenInvariants,
-  invariantCount,
-} from './invariants/find-broken-invariants.ts'
+export { type BrokenInvariant, findBrokenInvariants, invariantCount } from './invariants/find-broken-invariants.ts'
 export { commandInvariants, type Invariant } from './invariants/invariants.ts'
 export {
   defineMaintenance,

@@ -13,7 +13,7 @@ export type NextEffect =
   | { readonly t: 'torn'; readonly steps: readonly string[] }
 
 /** The effects of the plan in the order of its steps. */
-export function plannedEffects(plan: ExecutionPlan, effects: readonly StoredEffect[]): readonly StoredEffect[] {
+function plannedEffects(plan: ExecutionPlan, effects: readonly StoredEffect[]): readonly StoredEffect[] {
   const byId = new Map(effects.map((effect) => [effect.domain_effect_id, effect]))
   return plan.steps.flatMap(({ metadata }) => byId.get(String(metadata['domain_effect_id'])) ?? [])
 }
@@ -30,7 +30,7 @@ export function nextEffect({ command, effects }: CommandWithEffects, now: Date):
 }
 
 /** The steps whose effect has not succeeded, or is not there at all. */
-export function unsettledSteps(plan: ExecutionPlan, effects: readonly StoredEffect[]): readonly string[] {
+function unsettledSteps(plan: ExecutionPlan, effects: readonly StoredEffect[]): readonly string[] {
   const done = new Set(effects.filter(({ status }) => status === 'succeeded').map((effect) => effect.domain_effect_id))
   const withEffect = plan.steps.filter(({ metadata }) => metadata['domain_effect_id'] !== undefined)
   return withEffect

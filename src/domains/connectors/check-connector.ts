@@ -68,7 +68,7 @@ const SECRET_NAME =
   /(^|_|-)(password|passwd|passphrase|secret|token|(api|auth|access|secret|private)[_-]?key|credentials?|authorization|cookie)$/i
 
 /** Paths only; what stands there is never told. */
-export function secretPaths(value: JsonValue, path: readonly string[]): readonly string[] {
+function secretPaths(value: JsonValue, path: readonly string[]): readonly string[] {
   if (typeof value === 'string') {
     const isNamed = SECRET_NAME.test(path.at(-1) ?? '') && value !== '' && !parseSecretReference(value).ok
     return isNamed || hasSecretShape(value) ? [path.join('.')] : []

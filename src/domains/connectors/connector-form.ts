@@ -104,7 +104,7 @@ const filesSettings = z.strictObject({
 })
 const postgresSettings = z.strictObject({ rows_max: z.int().optional(), timeout_ms: z.int().optional() })
 
-export const shippedConnectorTypes: Readonly<Record<string, ConnectorType>> = {
+const shippedConnectorTypes: Readonly<Record<string, ConnectorType>> = {
   http(form) {
     const { hosts, ports, allow_http, private_networks, ...settings } = httpSettings.parse(form.settings)
     const { secret_ref = null, ...auth } = form.auth

@@ -29,7 +29,7 @@ export type CallContext = {
 
 /** What looking at a provider is given: no operation is called by it. */
 export type LookContext = Pick<CallContext, 'signal' | 'timeout_ms' | 'output_max_bytes' | 'secret' | 'conceal'>
-export type SeenDefinition = { readonly operation: string; readonly definition: JsonObject }
+type SeenDefinition = { readonly operation: string; readonly definition: JsonObject }
 
 export type ConnectorCall = {
   readonly connector_name: string

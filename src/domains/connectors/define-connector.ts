@@ -10,7 +10,7 @@ import type { ConnectorTools } from './connector-tools.ts'
 
 /** How far the outcome of an operation can be known; see the README. */
 export const sideEffectClasses = ['none', 'keyed', 'queryable', 'opaque'] as const
-export type SideEffectClass = (typeof sideEffectClasses)[number]
+type SideEffectClass = (typeof sideEffectClasses)[number]
 
 export const authModes = [
   'none',
@@ -72,7 +72,7 @@ export type ConnectorOperationContract = {
   readonly backoff_seconds: readonly number[] | null
 }
 
-export type PinnedTerms = {
+type PinnedTerms = {
   /** The contract of an operation as its approved definition makes it. */
   contractOf(operation: ConnectorOperationContract, approved: JsonObject): Decision<ConnectorOperationContract>
 }

@@ -8,4 +8,3 @@ const connectorEventTypes = {
 } as const
 
 export const connectorLog = domainEventLog(connectorEventTypes)
-export type ConnectorEventType = keyof typeof connectorEventTypes

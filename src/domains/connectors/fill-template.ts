@@ -58,7 +58,7 @@ function fillText(text: string, facts: TemplateFacts): Decision<JsonValue> {
 }
 
 /** `input.items.0.id` looks into objects and lists. */
-export function valueAt(facts: TemplateFacts, place: string): JsonValue | undefined {
+function valueAt(facts: TemplateFacts, place: string): JsonValue | undefined {
   const [root = '', ...names] = place.split('.')
   if (root === 'key') return facts.key
   return valueIn(root === 'input' ? facts.input : facts.output, names)

@@ -1,7 +1,7 @@
 /** Secrets are references until the moment of a call; this file turns one into its value, and keeps nothing. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 
-export const secretSchemes = ['env', 'file', 'keyring', 'vault'] as const
+const secretSchemes = ['env', 'file', 'keyring', 'vault'] as const
 export type SecretScheme = (typeof secretSchemes)[number]
 
 /** Gives the value, or undefined where there is none; throws when the place cannot be asked right now. */

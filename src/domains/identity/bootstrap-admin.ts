@@ -17,7 +17,7 @@ import { isWorkingKey } from './authenticate.ts'
 import { type By, bySystem, type IdentityDeps } from './deps.ts'
 
 /** `local:` subjects sign in with keys alone; no outside identity provider can claim one (see verify-token). */
-export const ADMIN_EXTERNAL_ID = 'local:admin'
+const ADMIN_EXTERNAL_ID = 'local:admin'
 const DEFAULT_SLUG = 'default'
 const DEFAULT_NAME = 'Default'
 

@@ -4,7 +4,7 @@ import type { StoredApiKey } from './api-key-repository.ts'
 import type { By, IdentityDeps } from './deps.ts'
 
 /** The closed list, with the purpose that each is written for. */
-export const identityEventTypes = {
+const identityEventTypes = {
   org_created: 'audit',
   user_created: 'audit',
   user_invited: 'audit',
@@ -19,7 +19,7 @@ export const identityEventTypes = {
   api_key_created: 'audit',
   api_key_revoked: 'audit',
 } as const
-export type IdentityEventType = keyof typeof identityEventTypes
+type IdentityEventType = keyof typeof identityEventTypes
 
 const identityLog = domainEventLog(identityEventTypes)
 

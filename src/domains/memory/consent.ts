@@ -9,13 +9,6 @@ import type { MemoryDeps } from './deps.ts'
 
 export type ConsentTo = Subject & { readonly memory_type: MemoryType; readonly scope: MemoryScope }
 
-/** Rules about groups and machines have no person who could agree. */
-const impersonal = ['team', 'project', 'workspace', 'tenant', 'agent_role', 'workflow_type', 'connector', 'global']
-
-export function isPersonal({ subject_type }: Pick<Subject, 'subject_type'>): boolean {
-  return !impersonal.includes(subject_type)
-}
-
 const findStanding = statement<{ readonly memory_consent_id: string }>(
   'memory_find_consent',
   `select memory_consent_id from concord.memory_consents

@@ -32,7 +32,7 @@ export function classifyContent(
   return { class: strictest, findings }
 }
 
-export function stricter(one: ContentClass, other: ContentClass): ContentClass {
+function stricter(one: ContentClass, other: ContentClass): ContentClass {
   return contentClasses.indexOf(one) >= contentClasses.indexOf(other) ? one : other
 }
 

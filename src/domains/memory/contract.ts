@@ -21,8 +21,8 @@ const instant = (description: string) => instantField('2027-01-31T00:00:00Z').op
 
 export const memoryScope = z.enum(memoryScopes).meta({ id: 'MemoryScope', example: 'user' })
 export const memoryType = z.enum(memoryTypes).meta({ id: 'MemoryType', example: 'preference' })
-export const memorySensitivity = z.enum(memorySensitivities).meta({ id: 'MemorySensitivity', example: 'internal' })
-export const memoryStatus = z.enum(statesOf(memoryRecordMachine)).meta({ id: 'MemoryStatus', example: 'active' })
+const memorySensitivity = z.enum(memorySensitivities).meta({ id: 'MemorySensitivity', example: 'internal' })
+const memoryStatus = z.enum(statesOf(memoryRecordMachine)).meta({ id: 'MemoryStatus', example: 'active' })
 export const candidateStatus = z
   .enum(statesOf(memoryCandidateMachine))
   .meta({ id: 'MemoryCandidateStatus', example: 'awaiting_approval' })

@@ -6,10 +6,10 @@ import type { ContentClass } from './content-class.ts'
 import type { MemorySchema } from './memory-schema.ts'
 
 /** Below this nobody is sure enough to skip the question. */
-export const HIGH_CONFIDENCE = 0.8
-export const lowRiskTypes: readonly MemoryType[] = ['preference', 'workflow_preference']
+const HIGH_CONFIDENCE = 0.8
+const lowRiskTypes: readonly MemoryType[] = ['preference', 'workflow_preference']
 /** Everything else reaches people beside the subject. */
-export const narrowScopes: readonly MemoryScope[] = ['user', 'project']
+const narrowScopes: readonly MemoryScope[] = ['user', 'project']
 
 /** An active record with the same key. */
 export type Conflict = {

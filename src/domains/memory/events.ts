@@ -17,7 +17,7 @@ const memoryEventTypes = {
   read_memory: 'agent_step',
   propose_memory: 'agent_step',
 } as const
-export type MemoryEventType = keyof typeof memoryEventTypes
+type MemoryEventType = keyof typeof memoryEventTypes
 
 export const memoryLog = domainEventLog(memoryEventTypes)
 

@@ -13,7 +13,7 @@ import {
 } from './memory-row.ts'
 import type { FactPlace } from './memory-store.ts'
 
-export const records = defineTable<StoredMemory>()({
+const records = defineTable<StoredMemory>()({
   name: 'concord.memory_records',
   noun: 'memory',
   machine: memoryRecordMachine,
@@ -26,7 +26,7 @@ export const records = defineTable<StoredMemory>()({
   links: ['workspace_id', 'command_id'],
 })
 
-export const candidates = defineTable<StoredCandidate>()({
+const candidates = defineTable<StoredCandidate>()({
   name: 'concord.memory_candidates',
   noun: 'memory_candidate',
   machine: memoryCandidateMachine,

@@ -32,11 +32,10 @@ export type MemoryType = (typeof memoryTypes)[number]
 export const memorySensitivities = ['public', 'internal', 'confidential', 'pii', 'payment'] as const
 export type MemorySensitivity = (typeof memorySensitivities)[number]
 
-export const memoryQueryKinds = ['id', 'subject', 'task_type', 'connector', 'semantic'] as const
+const memoryQueryKinds = ['id', 'subject', 'task_type', 'connector', 'semantic'] as const
 export type MemoryQueryKind = (typeof memoryQueryKinds)[number]
 
 export const memoryErasureOutcomes = ['erased', 'dropped'] as const
-export type MemoryErasureOutcome = (typeof memoryErasureOutcomes)[number]
 
 /** `numeric` comes from the driver as text; a confidence of two digits is exact in a double. */
 type Read<Table extends 'concord.memory_records' | 'concord.memory_candidates'> = Omit<

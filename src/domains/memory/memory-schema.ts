@@ -3,9 +3,9 @@ import { z } from 'zod'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { memoryScopes, memorySensitivities, memoryTypes } from './memory-row.ts'
 
-export const supersessions = ['supersede', 'ask'] as const
-export const writePolicies = ['direct', 'approval', 'forbidden'] as const
-export const retrievalWays = ['subject', 'task_type', 'connector', 'semantic'] as const
+const supersessions = ['supersede', 'ask'] as const
+const writePolicies = ['direct', 'approval', 'forbidden'] as const
+const retrievalWays = ['subject', 'task_type', 'connector', 'semantic'] as const
 
 export const memorySchema = z
   .strictObject({

@@ -7,10 +7,10 @@ import { recordColumns, type StoredMemory } from './memory-row.ts'
 import type { MemoryDeps } from './deps.ts'
 
 /** Confidence halves in half a year without a word; below a quarter it is a guess. */
-export const HALF_LIFE_DAYS = 180
-export const STALE_BELOW = 0.25
+const HALF_LIFE_DAYS = 180
+const STALE_BELOW = 0.25
 /** Time to say it again before it goes. */
-export const GRACE_DAYS = 30
+const GRACE_DAYS = 30
 const UNSTATED = 0.5
 const DAY_MS = 86_400_000
 

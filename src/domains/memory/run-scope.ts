@@ -4,7 +4,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type MemoryQueryKind, memoryTypes } from './memory-row.ts'
 import type { Subject } from './memory-row.ts'
 
-export const RESULTS_MAX = 100
+const RESULTS_MAX = 100
 
 export const runScope = z.strictObject({
   subject_type: z.string().min(1),

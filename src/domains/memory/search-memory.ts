@@ -38,7 +38,7 @@ export type SearchMemory = {
 }
 
 /** The most telling of what was asked by. */
-export function kindOfQuery(input: Omit<SearchMemory, 'workspaceId' | 'limit'>): MemoryQueryKind {
+function kindOfQuery(input: Omit<SearchMemory, 'workspaceId' | 'limit'>): MemoryQueryKind {
   if (input.text !== undefined) return 'semantic'
   if (input.connector !== undefined) return 'connector'
   return input.taskType === undefined ? 'subject' : 'task_type'

@@ -79,7 +79,7 @@ const confirmRecord = statement<never>(
 type Course = Extract<MemoryWriteDecision, { t: 'write' | 'known' }>
 
 /** What policy allowed is looked at once more, since consents and records may have changed. Pure. */
-export function decideEffect(
+function decideEffect(
   { status }: Pick<StoredCandidate, 'status'>,
   { conflict, supersedes, has_consent }: Pick<MemoryWriteFacts, 'conflict' | 'supersedes' | 'has_consent'>,
   decision: MemoryWriteDecision,

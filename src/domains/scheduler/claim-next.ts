@@ -26,7 +26,7 @@ export const claimNextJob = statement<StoredJob, { now: number }>(
  * The same while some job types are at their limit: the first job of each type that is not, and of these the first. With
  * `jobs_type_queue_ix` (there while any type has a limit) each type costs one look, whatever stands before its first job.
  */
-export const claimNextAllowedJob = statement<StoredJob, { now: number; saturated: string }>(
+const claimNextAllowedJob = statement<StoredJob, { now: number; saturated: string }>(
   'claim_next_allowed_job',
   `update jobs set status = 'RUNNING', started_at = $now
     where rowid = (
@@ -42,7 +42,7 @@ export const claimNextAllowedJob = statement<StoredJob, { now: number; saturated
 )
 
 /** Types with a limit that is reached; asked only when more than one worker may run. */
-export const listSaturatedTypes = statement<{ job_type: string }>(
+const listSaturatedTypes = statement<{ job_type: string }>(
   'list_saturated_types',
   `select job_type from job_types
     where concurrency_limit is not null

@@ -54,7 +54,7 @@ export function startDirectJob(
 }
 
 /** Held for good: no dispatcher takes it, only whoever acts for its reservation. */
-export function insertDirect(
+function insertDirect(
   scheduler: Scheduler,
   tx: Tx,
   reservationId: string,
@@ -77,7 +77,7 @@ export function insertDirect(
 }
 
 /** Undefined when the row cannot be worked on: then it is closed as FAILED. */
-export function startNow(scheduler: Scheduler, tx: Tx, jobId: string, now: number): ClaimedRun | undefined {
+function startNow(scheduler: Scheduler, tx: Tx, jobId: string, now: number): ClaimedRun | undefined {
   const started = saveStarted(tx, jobId, now)
   if (!started) throw new KernelFault('scheduler.direct', 'a job that this transaction found QUEUED could not start')
   scheduler.pass('dispatch.claimed')
@@ -87,7 +87,7 @@ export function startNow(scheduler: Scheduler, tx: Tx, jobId: string, now: numbe
   return run
 }
 
-export function requireActive(tx: Tx, reservationId: string, now: number): Decision<StoredReservation> {
+function requireActive(tx: Tx, reservationId: string, now: number): Decision<StoredReservation> {
   const reservation = findReservation(tx, reservationId)
   if (!reservation) return refuse('scheduler.reservation.not_found', `there is no reservation ${quote(reservationId)}`)
   if (reservation.status === 'ACTIVE' && reservation.expires_at > now) return accept(reservation)
@@ -98,7 +98,7 @@ export function requireActive(tx: Tx, reservationId: string, now: number): Decis
 }
 
 /** Direct jobs of reservations that have ended do not count: nobody can tell whether they still run. */
-export function requireFreeSlot(tx: Tx, reservationId: string): Decision<undefined> {
+function requireFreeSlot(tx: Tx, reservationId: string): Decision<undefined> {
   const others = listInFlight(tx).filter((job) => job.reservation_id === null || job.reservation_id === reservationId)
   if (others.length === 0) return accept(undefined)
   return refuse('scheduler.reservation.slot_taken', `${others.length} job in flight must end first`, {

@@ -35,7 +35,7 @@ export const schedulerPoints = [
 ] as const
 export type SchedulerPoint = (typeof schedulerPoints)[number]
 
-export const faultActs = ['kill', 'freeze', 'throw'] as const
+const faultActs = ['kill', 'freeze', 'throw'] as const
 
 export type SchedulerFault = {
   readonly point: SchedulerPoint

@@ -45,13 +45,7 @@ export function fireSchedule(scheduler: Scheduler, scheduleId: string, dueAt: Da
 }
 
 /** The job and the record of its due time; the caller moves the schedule on in the same transaction. */
-export function fireDue(
-  scheduler: Scheduler,
-  tx: Tx,
-  schedule: StoredSchedule,
-  dueAt: number,
-  now: number,
-): StoredFiring {
+function fireDue(scheduler: Scheduler, tx: Tx, schedule: StoredSchedule, dueAt: number, now: number): StoredFiring {
   const { schedule_id, overlap_policy } = schedule
   const open = countOpenJobs(tx, schedule_id)
   if (decideOverlap(overlap_policy, open.running, open.queued, WAITING_MAX) === 'skip') {
@@ -84,15 +78,10 @@ function prepareFiring(tx: Tx, schedule: StoredSchedule): Decision<PreparedJob> 
   return prepareFromTemplate(template.value, { params: overrides.value, priority: schedule.priority ?? undefined })
 }
 
-export type Missed = { readonly since: number; readonly until: number; readonly why: string }
+type Missed = { readonly since: number; readonly until: number; readonly why: string }
 
 /** One row for all of them, up to `until`. */
-export function recordMissed(
-  tx: Tx,
-  schedule: StoredSchedule,
-  { since, until, why }: Missed,
-  now: number,
-): StoredFiring {
+function recordMissed(tx: Tx, schedule: StoredSchedule, { since, until, why }: Missed, now: number): StoredFiring {
   const { schedule_id, name } = schedule
   const payload = { schedule_id, name, missed_since: since, missed_until: until, why }
   tell(tx, { kind: 'schedule_missed', about: `${schedule_id}:${until}`, payload }, now)
@@ -100,7 +89,7 @@ export function recordMissed(
 }
 
 /** What has been decided is decided: the next due time comes after the newest of it, or after now if there is nothing. */
-export function advance(
+function advance(
   tx: Tx,
   schedule: StoredSchedule,
   fields: CronFields,
@@ -118,7 +107,7 @@ export function advance(
 }
 
 /** A row that cannot be read any more is set aside, so that the others go on. */
-export function setAside(tx: Tx, schedule: StoredSchedule, why: string, now: number): void {
+function setAside(tx: Tx, schedule: StoredSchedule, why: string, now: number): void {
   saveWithoutNext(tx, schedule.schedule_id)
   tellEnded(tx, schedule, why, now)
 }

@@ -50,16 +50,16 @@ const selectRows = statement<StoredTemplate>(
 )
 
 /** Undefined when another template has the name. */
-export function insertTemplate(tx: Tx, row: TemplateRow): StoredTemplate | undefined {
+function insertTemplate(tx: Tx, row: TemplateRow): StoredTemplate | undefined {
   return tx.one(insertRow, row)
 }
 
-export function saveTemplate(tx: Tx, row: Omit<TemplateRow, 'job_type'>): StoredTemplate | undefined {
+function saveTemplate(tx: Tx, row: Omit<TemplateRow, 'job_type'>): StoredTemplate | undefined {
   return tx.one(updateRow, row)
 }
 
 /** Undefined while a schedule uses it. */
-export function saveArchived(tx: Tx, templateId: string, now: number): StoredTemplate | undefined {
+function saveArchived(tx: Tx, templateId: string, now: number): StoredTemplate | undefined {
   return tx.one(archiveRow, { template_id: templateId, now })
 }
 

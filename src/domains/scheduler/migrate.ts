@@ -28,7 +28,7 @@ export function loadMigrations(): readonly Migration[] {
 }
 
 /** They ship with the code, so a wrong one is a fault of ours. */
-export function parseMigration(fileName: string, text: string, number: number): Migration {
+function parseMigration(fileName: string, text: string, number: number): Migration {
   const plain = normalise(text)
   const [up, down, ...more] = plain.split(/^-- down$/m)
   const name = fileName.replace(/\.sql$/, '')

@@ -64,7 +64,7 @@ export function firstMomentOf(zone: string, wall: Date): number {
 }
 
 /** The first change of the offset after `fromMs`, up to and including `toMs`; undefined when there is none. */
-export function findChange(zone: string, fromMs: number, toMs: number): number | undefined {
+function findChange(zone: string, fromMs: number, toMs: number): number | undefined {
   if (zone === 'UTC') return undefined
   const offset = offsetAt(zone, fromMs)
   for (let at = fromMs; at < toMs; ) {

@@ -67,15 +67,15 @@ export function tell(tx: Tx, { kind, about, jobId, payload }: Told, now: number)
   tx.run(insertNotification, { notification_id, kind, job_id: jobId ?? null, payload: JSON.stringify(payload), now })
 }
 
-export function findNotification(reader: Reader, notificationId: string): StoredNotification | undefined {
+function findNotification(reader: Reader, notificationId: string): StoredNotification | undefined {
   return reader.one(selectNotification, { notification_id: notificationId })
 }
 
-export function claimDueNotifications(tx: Tx, now: number, againAt: number, limit: number): StoredNotification[] {
+function claimDueNotifications(tx: Tx, now: number, againAt: number, limit: number): StoredNotification[] {
   return tx.all(claimDue, { now, again_at: againAt, limit }).toSorted((a, b) => a.seq - b.seq)
 }
 
-export function saveNotificationEnd(
+function saveNotificationEnd(
   tx: Tx,
   notificationId: string,
   end: { readonly status: 'DELIVERED' | 'DEAD'; readonly now: number; readonly lastError?: string },
@@ -84,12 +84,7 @@ export function saveNotificationEnd(
   return tx.run(endNotification, { notification_id: notificationId, status, now, last_error: lastError }) === 1
 }
 
-export function saveNotificationDelay(
-  tx: Tx,
-  notificationId: string,
-  nextAttemptAt: number,
-  lastError: string,
-): boolean {
+function saveNotificationDelay(tx: Tx, notificationId: string, nextAttemptAt: number, lastError: string): boolean {
   const row = { notification_id: notificationId, next_attempt_at: nextAttemptAt, last_error: lastError }
   return tx.run(postponeNotification, row) === 1
 }

@@ -53,27 +53,22 @@ const selectDirect = statement<{ found: number }, ById>(
 )
 
 /** Undefined when one is ACTIVE: the partial unique index decides, not a look before. */
-export function insertReservation(
+function insertReservation(
   tx: Tx,
   row: ById & { readonly reserved_by: string; readonly now: number; readonly expires_at: number },
 ): StoredReservation | undefined {
   return tx.one(insertRow, row)
 }
 
-export function saveRenewed(
-  tx: Tx,
-  reservationId: string,
-  now: number,
-  expiresAt: number,
-): StoredReservation | undefined {
+function saveRenewed(tx: Tx, reservationId: string, now: number, expiresAt: number): StoredReservation | undefined {
   return tx.one(renewRow, { reservation_id: reservationId, now, expires_at: expiresAt })
 }
 
-export function saveReleased(tx: Tx, reservationId: string, now: number): StoredReservation | undefined {
+function saveReleased(tx: Tx, reservationId: string, now: number): StoredReservation | undefined {
   return tx.one(releaseRow, { reservation_id: reservationId, now })
 }
 
-export function saveExpired(tx: Tx, now: number): StoredReservation[] {
+function saveExpired(tx: Tx, now: number): StoredReservation[] {
   return tx.all(expireRows, { now })
 }
 
@@ -90,7 +85,7 @@ export function findReservation(reader: Reader, reservationId: string): StoredRe
   return reader.one(selectRow, { reservation_id: reservationId })
 }
 
-export function hasDirectJobInFlight(reader: Reader, reservationId: string): boolean {
+function hasDirectJobInFlight(reader: Reader, reservationId: string): boolean {
   return reader.one(selectDirect, { reservation_id: reservationId })?.found === 1
 }
 

@@ -110,7 +110,7 @@ function recordChild(scheduler: Scheduler, { table }: JobDeps, runId: string, { 
 /** Errors of a start that are gone a moment later; every other one is a wrong command, and stays. */
 const passing: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EMFILE', 'ENFILE', 'ENOMEM', 'ETXTBSY'])
 
-export function outcomeOf(plan: CommandPlan, end: ChildEnd, log: Pick<RunLog, 'lastLine'>): RunEnd {
+function outcomeOf(plan: CommandPlan, end: ChildEnd, log: Pick<RunLog, 'lastLine'>): RunEnd {
   const { exitCode, signal, startError, stoppedBy } = end
   if (startError) {
     const error = `${quote(plan.command)} could not be started in ${plan.cwd ?? '.'}: ${startError.code ?? startError.message}`
@@ -202,7 +202,7 @@ type HandlerInput = {
   readonly wait: Wait
 }
 
-export function startHandler({ run, handler, log, wait }: HandlerInput) {
+function startHandler({ run, handler, log, wait }: HandlerInput) {
   const stop = new AbortController()
   const over = new AbortController()
   let stoppedBy: StopReason | undefined

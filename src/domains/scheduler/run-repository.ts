@@ -45,7 +45,7 @@ export function findRun(reader: Reader, runId: string): StoredRun | undefined {
   return reader.one(selectRun, { run_id: runId })
 }
 
-export function requireRun(reader: Reader, runId: string): Decision<StoredRun> {
+function requireRun(reader: Reader, runId: string): Decision<StoredRun> {
   const run = findRun(reader, runId)
   return run ? accept(run) : refuse('scheduler.run.not_found', `there is no run ${quote(runId)}`)
 }
@@ -72,11 +72,11 @@ export function saveVerdict(tx: Tx, runId: string, verdict: string): boolean {
 }
 
 /** False when the run is closed or has a log already. */
-export function saveLogPath(tx: Tx, runId: string, logPath: string): boolean {
+function saveLogPath(tx: Tx, runId: string, logPath: string): boolean {
   return tx.run(setLogPath, { run_id: runId, log_path: logPath }) === 1
 }
 
-export function saveProcess(
+function saveProcess(
   tx: Tx,
   runId: string,
   process: { readonly pid: number; readonly startedAt: string; readonly bootId: string | null },
@@ -86,7 +86,7 @@ export function saveProcess(
 }
 
 /** Also after the outcome: artifacts are only ever appended. */
-export function saveArtifacts(tx: Tx, runId: string, paths: readonly string[]): void {
+function saveArtifacts(tx: Tx, runId: string, paths: readonly string[]): void {
   tx.run(appendArtifacts, { run_id: runId, artifacts: JSON.stringify(paths) })
 }
 

@@ -30,7 +30,7 @@ const KILLED_MS = 2_000
 type RunningInput = { readonly deps: JobDeps; readonly onEvent: (event: RunEvent) => void }
 
 /** Everything that runs now. Handles of processes live in memory alone; the file knows how to find the processes again. */
-export function openRunningJobs(scheduler: Scheduler, { deps, onEvent }: RunningInput) {
+function openRunningJobs(scheduler: Scheduler, { deps, onEvent }: RunningInput) {
   const running = new Map<string, RunningJob>()
   const following = new Set<Promise<void>>()
   const sleep = (ms: number) => deps.wait(ms, new AbortController().signal)

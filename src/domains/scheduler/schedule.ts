@@ -15,7 +15,7 @@ const COLUMNS = `schedule_id, template_id, name, cron_expression, timezone, enab
   created_at, priority, misfire_policy, overlap_policy, last_due_at, updated_at, deleted_at`
 const FIRING_COLUMNS = `schedule_id, due_at, outcome, job_id, missed_since, decided_at`
 
-export type ScheduleRow = {
+type ScheduleRow = {
   readonly schedule_id: string
   readonly template_id: string
   readonly name: string
@@ -100,15 +100,15 @@ const selectFirings = statement<StoredFiring, ById & { limit: number }>(
 )
 
 /** Undefined when another schedule has the name. */
-export function insertSchedule(tx: Tx, row: ScheduleRow): StoredSchedule | undefined {
+function insertSchedule(tx: Tx, row: ScheduleRow): StoredSchedule | undefined {
   return tx.one(insertRow, row)
 }
 
-export function saveSchedule(tx: Tx, row: ScheduleRow): StoredSchedule | undefined {
+function saveSchedule(tx: Tx, row: ScheduleRow): StoredSchedule | undefined {
   return tx.one(updateRow, row)
 }
 
-export function saveDeleted(tx: Tx, scheduleId: string, now: number): StoredSchedule | undefined {
+function saveDeleted(tx: Tx, scheduleId: string, now: number): StoredSchedule | undefined {
   return tx.one(deleteRow, { schedule_id: scheduleId, now })
 }
 

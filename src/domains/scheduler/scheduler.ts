@@ -8,7 +8,7 @@ import type { PassPoint } from './failpoints.ts'
 export type SchedulerDeps = { readonly now: Clock; readonly random: Random; readonly newId: NewId }
 
 /** The owner dispatches, fires schedules and recovers; guests submit, look, reorder, cancel and reserve beside it. */
-export const schedulerRoles = ['owner', 'guest'] as const
+const schedulerRoles = ['owner', 'guest'] as const
 export type SchedulerRole = (typeof schedulerRoles)[number]
 
 export type SchedulerSettings = {

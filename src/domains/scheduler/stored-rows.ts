@@ -3,7 +3,7 @@ import type { FailureClass } from '#kernel/error-classes'
 import type { schedulerJobMachine } from '#kernel/machines/scheduler-job'
 import type { MisfirePolicy } from '#kernel/schedule'
 
-export type JobStatus = keyof typeof schedulerJobMachine.states
+type JobStatus = keyof typeof schedulerJobMachine.states
 /** Why a QUEUED job is not in the queue: too early, not its turn in its group, or started by a direct execution. */
 export type JobHold = 'delay' | 'group' | 'direct'
 

@@ -2,7 +2,7 @@
 import type { CommandDeps } from '#domains/commands'
 import type { Runtime } from '#runtime'
 
-export type ScheduleRuntime = Pick<Runtime, 'schedule' | 'unschedule' | 'describeSchedule'>
+type ScheduleRuntime = Pick<Runtime, 'schedule' | 'unschedule' | 'describeSchedule'>
 
 export type ScheduleDeps = {
   readonly commands: CommandDeps

@@ -2,7 +2,7 @@
 import { appendEvents, domainEventLog, eventIdOf, type Sql } from '#store'
 import type { StoredSchedule } from './stored-schedule.ts'
 
-export const scheduleEventTypes = {
+const scheduleEventTypes = {
   schedule_created: 'audit',
   schedule_changed: 'audit',
   schedule_removed: 'audit',
@@ -12,7 +12,7 @@ export const scheduleEventTypes = {
 } as const
 export type ScheduleEventType = keyof typeof scheduleEventTypes
 
-export const scheduleLog = domainEventLog(scheduleEventTypes)
+const scheduleLog = domainEventLog(scheduleEventTypes)
 
 export type ScheduleFact = {
   readonly type: ScheduleEventType

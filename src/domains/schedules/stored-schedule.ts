@@ -27,7 +27,7 @@ export function runtimeSpecOf(schedule: StoredSchedule): RuntimeSpec {
 }
 
 /** The same for every process, so that nobody contradicts another about when a firing starts; spread by the id's random end. */
-export function jitterOf({ schedule_id, jitter_ms }: Pick<StoredSchedule, 'schedule_id' | 'jitter_ms'>): number {
+function jitterOf({ schedule_id, jitter_ms }: Pick<StoredSchedule, 'schedule_id' | 'jitter_ms'>): number {
   return Number.parseInt(schedule_id.slice(-8), 16) % (jitter_ms + 1)
 }
 

@@ -17,7 +17,7 @@ export const operators = [
   'present',
   'absent',
 ] as const
-export type Operator = (typeof operators)[number]
+type Operator = (typeof operators)[number]
 
 export type Condition = {
   /** `action`, or names joined by dots from `command`, `task` or `context`: `command.payload.amount`. */

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '#store'
 
 /** Raised with every change of the files below; an older program leaves a newer installation alone. */
-export const INSTALLED_VERSION = 4
+const INSTALLED_VERSION = 4
 const FILES = ['tables.sql', 'functions.sql', 'grants.sql'] as const
 const LOCK = 'concord.runtime.launch'
 const RETRY_MS = 25

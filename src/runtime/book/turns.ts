@@ -24,7 +24,7 @@ import { beginTurn, type EndedRow, endTurn, type FailedRow, failTurn, findLostTu
 export type Kind = { readonly drive: Drive; readonly options: KindOptions }
 
 /** A turn whose begin is written. */
-export type BegunTurn = {
+type BegunTurn = {
   readonly process: Process
   readonly turn: number
   readonly queue: string

@@ -29,7 +29,7 @@ export type WakerOptions = {
   readonly onDelayed: (queue: string, waitMs: number) => void
 }
 
-export type InternalWake = {
+type InternalWake = {
   /** The firing of this schedule. */
   readonly schedule?: string
   /** False: through the engine, also where this worker has a slot. */

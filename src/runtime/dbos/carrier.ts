@@ -16,14 +16,14 @@ import {
 } from './internals.ts'
 import { cleanEngine } from './retention.ts'
 
-export const APPLICATION = 'concord'
+const APPLICATION = 'concord'
 /** Not the version of the program: nothing that waits has code on a stack, so every version may take every turn. */
 const APPLICATION_VERSION = 'concord-turn-2'
-export const WORKFLOW = 'concord.turn.v2'
+const WORKFLOW = 'concord.turn.v2'
 /** Where the engine polls by itself. */
 const PUBLIC_POLL_MS = 50
 
-export const dbosProfile: RuntimeProfile = {
+const dbosProfile: RuntimeProfile = {
   name: 'DBOSDurableRuntime',
   engine: 'dbos',
   engineVersion: ENGINE_VERSION,

@@ -1,3 +1,3 @@
 /** The door of DBOS as an engine. */
-export { createDbosCarrier, dbosProfile } from './carrier.ts'
-export { createDbosRuntime, type DbosOptions } from './runtime.ts'
+export { createDbosCarrier } from './carrier.ts'
+export { createDbosRuntime } from './runtime.ts'

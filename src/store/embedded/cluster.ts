@@ -15,7 +15,7 @@ import { asFlags, birthSettings } from './settings.ts'
 /** The one role that initdb makes. It owns the cluster and is used only to look at the server and to make the service's login. */
 export const SUPERUSER = 'concord'
 /** Of the installed programs; a data directory belongs to exactly one major version. */
-export const MAJOR = 18
+const MAJOR = 18
 
 export type ClusterState = { readonly state: 'absent' } | { readonly state: 'ours'; readonly password: string }
 

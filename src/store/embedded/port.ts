@@ -19,11 +19,11 @@ export function firstCandidate(home: string): number {
   return FIRST + (createHash('sha256').update(home).digest().readUInt32BE(0) % COUNT)
 }
 
-export function isPort(port: number): boolean {
+function isPort(port: number): boolean {
   return Number.isInteger(port) && port >= 1 && port <= 65_535
 }
 
-export function isPortFree(port: number): Promise<boolean> {
+function isPortFree(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = createServer()
     probe.once('error', () => resolve(false))

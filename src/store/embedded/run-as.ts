@@ -19,7 +19,7 @@ export type RunAs = {
 }
 
 /** Tried in this order under root. `nobody` is the account every system has for work without rights. */
-export const borrowedAccounts = ['postgres', 'nobody'] as const
+const borrowedAccounts = ['postgres', 'nobody'] as const
 
 export type RunAsFacts = {
   /** Undefined on Windows. */

@@ -2,9 +2,9 @@
 import { open, rename, stat, truncate, writeFile } from 'node:fs/promises'
 
 /** 16 MB: about 100,000 lines, some hours of a server that complains about every statement. */
-export const LOG_BOUND_BYTES = 16 * 1024 * 1024
+const LOG_BOUND_BYTES = 16 * 1024 * 1024
 /** What is kept of a log that grew past the bound. */
-export const LOG_KEPT_BYTES = 1024 * 1024
+const LOG_KEPT_BYTES = 1024 * 1024
 
 async function sizeOf(file: string): Promise<number> {
   return (await stat(file).catch(() => undefined))?.size ?? 0

@@ -49,7 +49,7 @@ export type EmbeddedPostgres = {
   stop(): Promise<Decision<Stopped>>
 }
 
-export type Stopped = 'halted' | 'left_to_others'
+type Stopped = 'halted' | 'left_to_others'
 
 /** Longer than an initdb on a slow disk with another one ahead in the queue. */
 const TURN_TIMEOUT_MS = 120_000

@@ -2,7 +2,7 @@
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { isUuid } from '#kernel/uuid'
 
-export type ArchivePlace = { readonly xid: string; readonly seq: string }
+type ArchivePlace = { readonly xid: string; readonly seq: string }
 
 export type ArchiveManifest = {
   readonly format: 1

@@ -8,7 +8,7 @@ import { columnList, movedColumns } from './move-row.ts'
 import { type Bound, bind, collectParams, type Params } from './params.ts'
 import type { AnyRow } from '../transition/stored-machine.ts'
 
-export const NOW = 'statement_timestamp()'
+const NOW = 'statement_timestamp()'
 
 export type ClaimCall = {
   readonly token: string

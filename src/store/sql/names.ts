@@ -5,7 +5,7 @@ import { KernelFault } from '#kernel/errors'
 const NAME = /^[a-z_][a-z0-9_]{0,62}$/
 
 /** The column types that the mechanisms write; an array column goes as `jsonb` or through a statement of its own. */
-export const pgTypes = [
+const pgTypes = [
   'text',
   'uuid',
   'integer',

@@ -41,7 +41,7 @@ export type PlannedMove = {
   readonly events: readonly EventDraft[]
 }
 
-export function columnOf(row: AnyRow, column: string, machine: string): unknown {
+function columnOf(row: AnyRow, column: string, machine: string): unknown {
   const value = row[column]
   if (value === undefined) throw new KernelFault('store.row.incomplete', `a ${machine} cannot move without ${column}`)
   return value

@@ -53,11 +53,7 @@ export async function transition<S extends string, A extends string, E extends s
 }
 
 /** Writes a planned move; what a lane does for a batch of one. */
-export async function writeMove<Row>(
-  sql: Sql,
-  stored: AnyStored<Row>,
-  move: PlannedMove,
-): Promise<TransitionResult<Row>> {
+async function writeMove<Row>(sql: Sql, stored: AnyStored<Row>, move: PlannedMove): Promise<TransitionResult<Row>> {
   const { statement, values } = moveStatement(stored, move)
   const [row] = await sql.run(statement, values(move))
   await failpoint('transition.written')
@@ -86,7 +82,7 @@ function moveStatement<Row>(stored: AnyStored<Row>, move: PlannedMove): Bound<Pl
   return known as Bound<PlannedMove, Row>
 }
 
-export async function findRow<Row>(
+async function findRow<Row>(
   sql: Sql,
   stored: AnyStored<Row>,
   of: Pick<PlannedMove, 'id' | 'tenant'>,
@@ -97,11 +93,7 @@ export async function findRow<Row>(
 }
 
 /** Why nothing was written: gone or foreign, a lease that passed on, or another writer. */
-export function judgeLoss<Row>(
-  stored: AnyStored<Row>,
-  move: PlannedMove,
-  fresh: Row | undefined,
-): TransitionResult<Row> {
+function judgeLoss<Row>(stored: AnyStored<Row>, move: PlannedMove, fresh: Row | undefined): TransitionResult<Row> {
   const { name } = stored.machine
   if (fresh === undefined) return refuse('row.not_found', `there is no such ${name}`)
   const now = fresh as AnyRow

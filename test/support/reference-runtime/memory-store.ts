@@ -6,7 +6,7 @@ import { KernelFault } from '#kernel/errors'
 import { accept, type Decision } from '#kernel/refusal'
 import { decideFence, type JoinableTx } from '#runtime'
 
-export type MemoryTx = JoinableTx & {
+type MemoryTx = JoinableTx & {
   /** Undefined when there is no such row; what it holds, its owner knows. */
   get(key: string): unknown
   set(key: string, value: unknown): void

@@ -1,7 +1,7 @@
 /** Whether a queue has room for one more turn: the four limits, counted over the turns under way. */
 import type { QueueSpec } from '#runtime'
 
-export type RunningTurn = { readonly queue: string; readonly worker: number; readonly partition: string | null }
+type RunningTurn = { readonly queue: string; readonly worker: number; readonly partition: string | null }
 
 export type QueueRoom = {
   isFree(turn: RunningTurn, running: Iterable<RunningTurn>, now: Date): boolean

@@ -4,7 +4,7 @@ import type { CommandDeps } from '../deps.ts'
 import { type ActingFor, type ProposeAction, proposeAction } from './propose-action.ts'
 import { type ActionView, toActionView } from './action-contract.ts'
 
-export type AgentAction = Pick<
+type AgentAction = Pick<
   ProposeAction,
   'toolName' | 'payload' | 'reason' | 'actionType' | 'riskLevel' | 'idempotencyKey'
 >

@@ -11,7 +11,7 @@ export function toolSlug(taskName: string): string {
     .replace(/^_|_$/g, '')
 }
 
-export function isTool({ spec }: Pick<CompiledTask, 'spec'>): boolean {
+function isTool({ spec }: Pick<CompiledTask, 'spec'>): boolean {
   return spec.ingress_types.includes('agent_action')
 }
 

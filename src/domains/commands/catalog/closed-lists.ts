@@ -13,5 +13,5 @@ export type IngressType = (typeof ingressTypes)[number]
 export const cancellationModes = ['graceful', 'compensate_then_stop'] as const
 export type CancellationMode = (typeof cancellationModes)[number]
 
-export const reversibilities = ['reversible', 'compensatable', 'irreversible'] as const
+const reversibilities = ['reversible', 'compensatable', 'irreversible'] as const
 export type Reversibility = (typeof reversibilities)[number]

@@ -15,9 +15,9 @@ export const executionModes = ['sync', 'async', 'approval_gated_async', 'agentic
 export type ExecutionMode = (typeof executionModes)[number]
 
 export const cancellers = ['requester', 'writer', 'admin'] as const
-export type Canceller = (typeof cancellers)[number]
+type Canceller = (typeof cancellers)[number]
 
-export type ApprovalTerms = {
+type ApprovalTerms = {
   readonly required: boolean
   readonly approval_type: string
   /** Who is asked when no rule names anybody: a person or `role:<org role>`. */
@@ -96,7 +96,7 @@ export function defineCommandType(input: CommandTypeInput): CommandType {
 }
 
 /** What a function may know when it lists the effects of a command. */
-export type PlanFacts = {
+type PlanFacts = {
   readonly command_id: string
   readonly workspace_id: string
   readonly requested_by: string

@@ -20,7 +20,7 @@ export const mappingQuestions = [
   'state_lifecycle',
   'audit_events',
 ] as const
-export type MappingQuestion = (typeof mappingQuestions)[number]
+type MappingQuestion = (typeof mappingQuestions)[number]
 
 export type MappingGap = { readonly question: MappingQuestion; readonly message: string; readonly isWarning: boolean }
 
@@ -57,7 +57,7 @@ export function findMappingGaps(task: TaskSpec, type: CommandType | undefined): 
 }
 
 /** `connector.hotel_booking.book_hotel` calls the connector `hotel_booking`. */
-export function connectorsOf(type: CommandType | undefined): readonly string[] {
+function connectorsOf(type: CommandType | undefined): readonly string[] {
   const names = (type?.side_effects ?? [])
     .filter((effect) => effect.startsWith('connector.'))
     .map((effect) => effect.split('.')[1] ?? '')

@@ -40,7 +40,7 @@ export type CompiledTask = {
   readonly queue: QueueName
 }
 
-export type CompiledEffect = {
+type CompiledEffect = {
   readonly definition: EffectDefinition
   readonly operation: ConnectorOperation | undefined
   readonly keyTemplate: KeyTemplate | undefined

@@ -42,7 +42,6 @@ export const executionPrimitives = [
   'external_job',
   'notification',
 ] as const
-export type ExecutionPrimitive = (typeof executionPrimitives)[number]
 
 type Flags = Pick<
   TaskSpec,

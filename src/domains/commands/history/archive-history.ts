@@ -23,7 +23,7 @@ export type ArchiveHistory = {
   readonly waitMs?: number
 }
 
-export type PartLimits = { readonly events: number; readonly bytes: number; readonly page: number }
+type PartLimits = { readonly events: number; readonly bytes: number; readonly page: number }
 
 export type ArchivedFile = { readonly workspaceId: string; readonly file: string; readonly events: number }
 

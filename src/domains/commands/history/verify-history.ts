@@ -4,7 +4,7 @@ import { listArchiveFolder, verifyArchive } from '#store'
 import { listArchives, type StoredArchive } from './archive-repository.ts'
 import type { HistoryDeps } from './deps.ts'
 
-export type ArchiveState = 'whole' | 'missing' | 'damaged' | 'surplus'
+type ArchiveState = 'whole' | 'missing' | 'damaged' | 'surplus'
 
 export type ArchiveFinding = {
   readonly file: string

@@ -3,8 +3,8 @@ import { z } from 'zod'
 import { defineCommandType, defineFunction, type Definition } from '../catalog/definitions.ts'
 import { defineTask } from '../catalog/task-spec.ts'
 
-export const WRITE_MEMORY = 'write_memory'
-export const FORGET_MEMORY = 'forget_memory'
+const WRITE_MEMORY = 'write_memory'
+const FORGET_MEMORY = 'forget_memory'
 /** What the shipped schedule `memory_decay_review` fires (`../maintenance.ts`). */
 export const REVIEW_STALE_MEMORY = 'review_stale_memory'
 
@@ -12,7 +12,7 @@ export const writeMemoryTask = 'Write Memory'
 export const forgetMemoryTask = 'Forget Subject'
 export const reviewStaleMemoryTask = 'Review Stale Memory'
 
-export const DATA_OWNER = 'role:data_owner'
+const DATA_OWNER = 'role:data_owner'
 
 const failures = ['validation_error', 'policy_denied', 'temporary_database_error', 'internal_error'] as const
 

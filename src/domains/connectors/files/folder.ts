@@ -60,7 +60,7 @@ export async function openFile(folder: Folder, name: string): Promise<FileHandle
   throw outside()
 }
 
-export function outside(): ConnectorFailure {
+function outside(): ConnectorFailure {
   return new ConnectorFailure(
     'permission_denied',
     'this leads out of the folder, or to something that is no file',

@@ -8,7 +8,7 @@ import { retryAfterMs } from './read-answer.ts'
 import type { HttpAnswer, HttpRequest } from './send-request.ts'
 
 export type HttpAuth = ConnectorAuth & HttpSigning
-export type Unsigned = Pick<HttpRequest, 'url' | 'method' | 'body'>
+type Unsigned = Pick<HttpRequest, 'url' | 'method' | 'body'>
 type Headers = Readonly<Record<string, string>>
 
 export type Authorizer = {

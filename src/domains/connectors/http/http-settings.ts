@@ -6,7 +6,7 @@ import type { Resolve } from './send-request.ts'
 type ConnectorInput = Parameters<typeof defineConnector>[0]
 
 export const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
-export type HttpMethod = (typeof httpMethods)[number]
+type HttpMethod = (typeof httpMethods)[number]
 
 /** How an operation becomes a request: path fields, then query fields, and the rest is the JSON body. */
 export type HttpForm = {

@@ -24,7 +24,7 @@ const trusting: jsonSchemaValidator = {
 }
 
 /** The name under which a key goes out, for servers that dedupe by it. */
-export const KEY_META = 'concord/idempotency-key'
+const KEY_META = 'concord/idempotency-key'
 
 /** What comes over the wire is larger than what it says: escapes, frames, the list of tools. */
 const WIRE_BYTES_MAX = 8_388_608

@@ -66,7 +66,7 @@ function shapeOf(schema: JsonValue | undefined, more: JsonObject): z.ZodType {
 const maps: readonly string[] = ['properties', '$defs', 'definitions', 'dependentSchemas']
 
 /** A regular expression of a stranger is not run here: one of the wrong kind never ends. The server checks its own. */
-export function withoutPatterns(schema: JsonValue): JsonObject {
+function withoutPatterns(schema: JsonValue): JsonObject {
   const strip = (value: JsonValue): JsonValue => {
     if (Array.isArray(value)) return (value as readonly JsonValue[]).map(strip)
     if (value === null || typeof value !== 'object') return value
