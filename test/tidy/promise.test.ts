@@ -4,7 +4,8 @@ import { checkPromises } from './promise.ts'
 import { plantTree, readTree } from './tree.ts'
 
 describe('promise', () => {
-  const found = (text: string) => checkPromises(plantTree({ 'src/kernel/a.ts': text }))
+  const long = '\n'.repeat(60)
+  const found = (text: string) => checkPromises(plantTree({ 'src/kernel/a.ts': text + long }))
 
   for (const [title, text, problem] of [
     [
@@ -23,5 +24,13 @@ describe('promise', () => {
     assertFindings(found('#!/usr/bin/env node\n/**\n * The door of\n * the house.\n */\n'), [])
   })
 
-  test('every file opens with its promise', () => assertTidy(checkPromises(readTree())))
+  test('a short file needs none, unless it is a door', () => {
+    const text = 'export const a = 1\n'
+    assertFindings(checkPromises(plantTree({ 'src/kernel/a.ts': text })), [])
+    assertFindings(checkPromises(plantTree({ 'src/kernel/index.ts': text })), [
+      'src/kernel/index.ts:1: does not open with a /** sentence that says its promise',
+    ])
+  })
+
+  test('every long file and every door opens with its promise', () => assertTidy(checkPromises(readTree())))
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { checkCycles } from './cycles.ts'
+import { checkCycles, checkTypeCycles } from './cycles.ts'
 import { assertFindings, assertTidy } from './finding.ts'
 import { rooms } from './room-table.ts'
 import { checkRooms } from './rooms.ts'
@@ -208,6 +208,25 @@ describe('rooms: what the check sees on a planted fault', () => {
   })
 })
 
+describe('circles of types', () => {
+  const ring = (count: number) =>
+    Object.fromEntries(
+      Array.from({ length: count }, (_, at) => [
+        `src/domains/flow/f${at}.ts`,
+        `import type { A } from './f${(at + 1) % count}.ts'\nexport type A = 1`,
+      ]),
+    )
+
+  test('seven files that know one another are found, six are not; an allowance holds until the circle grows', () => {
+    assertFindings(checkTypeCycles(plantTree(ring(6)), {}), [])
+    const found = `src/domains/flow/f0.ts: 7 files know one another, types included; at most 6: ${[0, 1, 2, 3, 4, 5, 6].map((at) => `f${at}.ts`).join(', ')}`
+    assertFindings(checkTypeCycles(plantTree(ring(7)), {}), [found])
+    const allowed = { 'src/domains/flow/f3.ts': 7 }
+    assertFindings(checkTypeCycles(plantTree(ring(7)), allowed), [])
+    assert.equal(checkTypeCycles(plantTree(ring(8)), allowed).length, 1)
+  })
+})
+
 describe('rooms: the tree', () => {
   const tree = readTree()
   test('[DET-06] [DET-07] [DET-08] [DET-09] [PRM-06] [PRM-14] [PER-08] [RUN-11] [SUP-14] [SUP-20] every import keeps to the room table', () => {
@@ -221,6 +240,8 @@ describe('rooms: the tree', () => {
     )
   })
   test('no imports go in a circle', () => assertTidy(checkCycles(tree)))
+  test('no circle of types is larger than six files, but for those that are listed', () =>
+    assertTidy(checkTypeCycles(tree)))
   test('[DET-12] the kernel is tested without a database', () => {
     assert.ok([...tree.keys()].some((path) => path.startsWith('src/kernel/') && path.endsWith('.test.ts')))
     assert.deepEqual(

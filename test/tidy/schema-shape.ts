@@ -1,10 +1,21 @@
 /** The shape of the schema: every table is declared and explained, logs are append-only, types grow in JSONB, blobs lie outside. */
-import { tablesOf } from './absent.ts'
 import type { Finding } from './finding.ts'
 import type { Tree } from './tree.ts'
 
 const dumpPath = 'src/store/schema.sql'
 const readmePath = 'src/store/README.md'
+
+/** Tables of a schema dump with their columns, as `schema.table`. */
+export function tablesOf(dump: string): ReadonlyMap<string, readonly string[]> {
+  const tables = new Map<string, string[]>()
+  for (const [, name = '', body = ''] of dump.matchAll(/^create table (\S+) \(\n([\s\S]*?)^\)/gim)) {
+    tables.set(
+      name,
+      [...body.matchAll(/^ {2}(?!constraint\b)([a-z_0-9]+) +[a-z]/gm)].flatMap((column) => column[1] ?? []),
+    )
+  }
+  return tables
+}
 
 /** What only ever grows. */
 const appendOnly = [

@@ -1,6 +1,7 @@
 /** No source file is longer than a person reads in one sitting. */
 import type { Finding } from './finding.ts'
-import { sources, type Tree } from './tree.ts'
+import { edgesOf, readGraph } from '../../scripts/source/graph.ts'
+import { isTest, sources, type Tree } from './tree.ts'
 
 export const longestLines = 400
 /** Drawn from the catalogue, one line per column. */
@@ -25,4 +26,21 @@ export function measure(tree: Tree, above: number): { path: string; lines: numbe
     .map(([path, text]) => ({ path, lines: linesOf(text) }))
     .filter(({ path, lines }) => lines > above && !generated.includes(path))
     .toSorted((a, b) => b.lines - a.lines)
+}
+
+/** A file this short with one importer is a paragraph of that file; told, not refused. */
+export const shortestLines = 40
+
+export function findFragments(tree: Tree): { path: string; lines: number; importer: string }[] {
+  const importers = new Map<string, string[]>()
+  for (const [from, targets] of edgesOf(readGraph(tree, isProduction), 'all'))
+    for (const target of targets) importers.set(target, [...(importers.get(target) ?? []), from])
+  return [...importers].flatMap(([path, [importer = '', ...others]]) => {
+    const lines = linesOf(tree.get(path) ?? '')
+    return others.length === 0 && lines <= shortestLines ? [{ path, lines, importer }] : []
+  })
+}
+
+export function isProduction(path: string): boolean {
+  return /^src\/.*\.tsx?$/.test(path) && !isTest(path)
 }

@@ -53,12 +53,13 @@ export type DbosCarrierOptions = {
   readonly cleanMs?: number
 }
 
-/** The engine's documented function; a name that it knows already is not enqueued twice. */
+/** The engine's documented function; a name that it knows already is not enqueued twice. What a crash of the server takes back is given again. */
 const enqueueTurns = statement(
   'dbos_enqueue_turns',
   `select "dbos".enqueue_workflow(workflow_name => $1, queue_name => t.queue, positional_args => array[t.argument],
      workflow_id => t.name, app_version => $2, priority => t.priority, application_name => $3)
-   from unnest($4::text[], $5::text[], $6::integer[], $7::json[]) as t (name, queue, priority, argument)`,
+   from set_config('synchronous_commit', 'off', true),
+     unnest($4::text[], $5::text[], $6::integer[], $7::json[]) as t (name, queue, priority, argument)`,
 )
 
 /** Superjson, the default, takes 25–30 times as long; a few short values and a word need nothing of it. */

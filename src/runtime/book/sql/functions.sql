@@ -98,6 +98,8 @@ declare
   v_taken runtime.processes[];
   v_more runtime.processes[];
 begin
+  -- A hand-over that a crash of the server takes back is made again: nobody waits for it to be flushed.
+  perform set_config('synchronous_commit', 'off', true);
   if p_concurrency is not null or p_partition_concurrency is not null or p_rate_turns is not null then
     perform pg_advisory_xact_lock(hashtextextended('concord.queue:' || p_queue, 0));
   end if;
