@@ -142,12 +142,13 @@ function absent(table: string, part: string): never {
 }
 
 function storedOf<Row, S extends string, A extends string, E extends string>(
-  { name, noun, log, once: _, links: __, about: ___, ...spec }: TableSpec<Row, S, A, E>,
+  spec: TableSpec<Row, S, A, E>,
   links: Readonly<Record<string, string>>,
 ): StoredMachine<S, A, E, Row> | undefined {
-  const { machine, state, ...rest } = spec
+  const { log, machine, state, ...rest } = spec
   if (machine === undefined || state === undefined) return undefined
-  return storedMachine({ ...rest, machine, state, table: name, ...(log ? { log: { log, target: noun, links } } : {}) })
+  const binding = log === undefined ? {} : { log: { log, target: spec.noun, links } }
+  return storedMachine({ ...rest, machine, state, table: spec.name, ...binding })
 }
 
 function onceOf<Row, S extends string, A extends string, E extends string>(
