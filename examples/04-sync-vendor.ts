@@ -1,7 +1,7 @@
 /** Sync Vendor Data: a schedule fires, errors are tried again by their class, and any number of runs give the same rows. */
 import assert from 'node:assert/strict'
 import { fireSchedule, listCommands } from '#domains/commands'
-import { listSchedules } from '#domains/schedules'
+import { listCommandSchedules } from '#domains/command-schedules'
 import { encodeId } from '#kernel/ids'
 import { listRates, ratesFile } from './catalog/rates-copy.ts'
 import { granted, runExample, type Stage } from './run-example.ts'
@@ -31,8 +31,8 @@ await runExample(settings, async (stage) => {
     return all.filter(({ command_type }) => command_type === 'sync_vendor_data')
   }
   await startSchedules()
-  const kept = await listSchedules(db, company.workspaceId, { afterName: null, limit: 10 })
-  const schedule = kept.items.find(({ name }) => name === NAME)
+  const kept = await listCommandSchedules(db, company.workspaceId, { afterName: null, limit: 10 })
+  const schedule = kept.find(({ name }) => name === NAME)
   assert.ok(schedule?.enabled)
   const { name, cron } = schedule
   assert.equal((await list()).length, 0)

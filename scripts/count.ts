@@ -5,6 +5,7 @@
  *   npm run count -- --root ../before        another one, for example a `git worktree` of an old commit
  *   npm run count -- --list doubles          the names or files behind one figure: circles, doubles, unused, doors, small, walk, entity
  *   npm run count -- --json                  for machines
+ *   node scripts/count/measure-walk.ts       the files that run for one command, measured on a server of the checkout
  *
  * Production is `src/**` without `*.test.ts`; `*.case.ts` are part of it and also counted apart.
  */

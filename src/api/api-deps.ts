@@ -6,7 +6,7 @@ import type { CommandDeps, WebhookSource } from '#domains/commands'
 import type { Connectors } from '#domains/connectors'
 import type { Principal } from '#domains/identity'
 import type { MemoryDeps } from '#domains/memory'
-import type { ScheduleDeps } from '#domains/schedules'
+import type { CommandScheduleDeps } from '#domains/command-schedules'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
 import type { Db } from '#store'
@@ -75,7 +75,7 @@ export type GovernedWork = {
   readonly commands: CommandDeps
   readonly approvals: ApprovalDeps
   readonly artifacts?: ArtifactDeps
-  readonly schedules?: ScheduleDeps
+  readonly schedules?: CommandScheduleDeps
   readonly connectors?: Connectors
   readonly webhooks: readonly WebhookSource[]
   readonly memory?: MemoryDeps

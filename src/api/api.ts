@@ -26,7 +26,7 @@ import type { Routes } from './resource.ts'
 import { type AccessTable, openAccessTable } from './route-access.ts'
 import { notFound, routeGuard } from './route-guard.ts'
 import { sameOrigin } from './same-origin.ts'
-import { scheduleRoutes } from './schedule-routes.ts'
+import { commandScheduleRoutes } from './command-schedule-routes.ts'
 import { openWaiters } from './scheduler-api.ts'
 import { schedulerGroupRoutes, schedulerJobRoutes, schedulerStatusRoutes } from './scheduler-job-routes.ts'
 import { schedulerLogRoutes } from './scheduler-log-routes.ts'
@@ -75,7 +75,7 @@ export function createApi(deps: ApiDeps): Api {
     const { refusal, bug } = judgeFault(error)
     deps.log[bug ? 'error' : 'warn'](
       { ...c.get('ids'), err: error },
-      bug ? 'a fault of ours' : 'the database could not answer',
+      bug ? 'internal error' : 'the database could not answer',
     )
     return answerProblem(c, refusal)
   })
@@ -104,7 +104,7 @@ function mountWork(app: Api, mount: Mount, deps: ApiDeps & GovernedWork): void {
   mount(commandRoutes, deps)
   mount(approvalRoutes, deps)
   if (artifacts) mount(artifactRoutes, { ...deps, artifacts })
-  if (schedules) mount(scheduleRoutes, { schedules })
+  if (schedules) mount(commandScheduleRoutes, { schedules })
   mount(auditRoutes, deps)
   if (connectors) mount(connectorRoutes, { ...deps, connectors })
   if (connectors) mount(notificationRoutes, deps)
@@ -120,7 +120,7 @@ export function describeAllRoutes(version: string): OpenApiDocument {
     commandRoutes,
     approvalRoutes,
     artifactRoutes,
-    scheduleRoutes,
+    commandScheduleRoutes,
     auditRoutes,
     connectorRoutes,
     notificationRoutes,

@@ -96,6 +96,32 @@ describe('commands over HTTP', () => {
     assert.equal(JSON.stringify(audit).includes('sk_live_value'), false)
   })
 
+  test('[CMD-07] a key with another payload: refused and audited; its id alone is told to who may read it, and another workspace hears nothing', async () => {
+    const body = (subject: string) => ({ task_name: 'Work', payload: { subject }, idempotency_key: 'seven' })
+    const first = await submit(body('the first'))
+    const same = await post('/commands', body('the first'), api.ours.people.admin.key)
+    assert.deepEqual([same.status, ((await same.json()) as Json)['command_id']], [200, first.command_id])
+    const refused = await post('/commands', body('the second'), api.ours.people.admin.key)
+    assert.equal(refused.status, 422)
+    const { code, facts, ...rest } = (await refused.json()) as Json
+    assert.deepEqual([code, facts], ['key_reused', { command_id: first.command_id }])
+    assert.doesNotMatch(JSON.stringify(rest), /cmd_|the first|created|user[_:]/)
+    const [audit] = (
+      (await get('/audit?event_type=command_rejected&limit=1')) as { items: { payload: Json; actor: string }[] }
+    ).items
+    assert.deepEqual(
+      [audit?.payload['code'], audit?.actor],
+      ['key_reused', `user_${api.ours.people.admin.principal.userId.replaceAll('-', '')}`],
+    )
+    const stored = await room.rows<{ subject: string }>(
+      `select payload->>'subject' as subject from concord.commands where idempotency_key = 'seven'`,
+    )
+    assert.deepEqual(stored, [{ subject: 'the first' }])
+    const foreign = await post('/commands', body('theirs'), api.theirs.people.writer.key)
+    assert.equal(foreign.status, 202)
+    assert.notEqual(((await foreign.json()) as Json)['command_id'], first.command_id)
+  })
+
   test('[API-05] cancel, input and retry over HTTP; 34: cancelling what has ended is 200 with changed false', async () => {
     const { command_id } = await submit({ task_name: 'Work', payload: {} })
     await room.settle(uuidOf(command_id))

@@ -217,7 +217,7 @@ describe('what stands before every route', () => {
     )
   })
 
-  test('a fault of ours is 500 with ids, logged whole, and told to nobody', async () => {
+  test('an internal error is 500 with ids, logged whole, and told to nobody', async () => {
     api.log.length = 0
     const broken = api.with({ authenticate: () => Promise.reject(new Error('secret stack')) })
     const response = await call(broken, '/me', { key: admin() })

@@ -189,7 +189,7 @@ test('behind its references an operation says what it said before there were any
     400: problem('The request makes no sense as it was sent.'),
     401: problem('The credential is missing or not valid.'),
     403: problem('The credential may not do this.'),
-    404: problem('There is no such thing, or not for you.'),
+    404: problem('Not found, or not visible to you.'),
     409: problem('Not possible in the present state.'),
     422: problem('A value is not allowed.'),
     429: problem('Too many requests; Retry-After says when.'),

@@ -120,7 +120,7 @@ test('faults of the driver without a code are told by their text', () => {
   assert.equal(late.facts?.['outcome'], 'unknown')
 })
 
-test('[SEC-06] everything else is a fault of ours: 500 with ids, and not a word of the exception', async () => {
+test('[SEC-06] everything else is an internal error: 500 with ids, and not a word of the exception', async () => {
   const cycle = new Error('secret')
   cycle.cause = cycle
   for (const thrown of [

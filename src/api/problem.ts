@@ -120,7 +120,7 @@ const PROBLEMS = {
   400: 'The request makes no sense as it was sent.',
   401: 'The credential is missing or not valid.',
   403: 'The credential may not do this.',
-  404: 'There is no such thing, or not for you.',
+  404: 'Not found, or not visible to you.',
   408: 'The request did not arrive in time.',
   409: 'Not possible in the present state.',
   410: 'It was there, and lies in the archive now.',

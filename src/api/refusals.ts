@@ -14,7 +14,7 @@ export const apiRefusals = {
   'api.origin.not_allowed': ['forbidden', 'Call it from a page of this server, or from a program that is no page.'],
   'api.rate.exceeded': ['rate', 'Wait as long as Retry-After says.'],
   'api.streams.exceeded': ['rate', 'Close one of the streams that this key has open.'],
-  internal_error: ['internal', 'Give the trace id to whoever runs this server: its log has the rest.'],
+  internal_error: ['internal', 'Give the trace id to the operator of the server; the log has the details.'],
 } as const satisfies RefusalTable
 
 declare module '#kernel/refusal' {

@@ -48,7 +48,7 @@ export function answerProblem(c: ApiContext, refusal: Refusal, errors?: readonly
   return c.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, problemHeaders(refusal))
 }
 
-/** Routes that need a credential run only after one was accepted; asking anywhere else is a fault of ours. */
+/** Routes that need a credential run only after one was accepted; asking anywhere else is an internal error. */
 export function principalOf(c: ApiContext): Principal {
   const principal = c.get('principal')
   if (!principal) throw new KernelFault('api.principal.missing', 'a public route asked who is calling')

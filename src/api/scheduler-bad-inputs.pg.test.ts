@@ -168,7 +168,7 @@ describe('bad inputs of the scheduler', () => {
     assert.equal(new Set(times.map((time) => night.format(new Date(time)))).size, 400)
   })
 
-  test('mutated requests get an answer that is never a fault of ours', async () => {
+  test('mutated requests get an answer that is never an internal error', async () => {
     const odd = fc.oneof(
       fc.constantFrom<unknown>(
         null,

@@ -174,6 +174,15 @@ describe('webhooks over HTTP', () => {
     })
   })
 
+  test('[CMD-07] an event id that was used for another body is refused, and the provider is shown nothing of the command', async () => {
+    assert.equal((await deliver({ type: 'order', id: 'the first' }, { id: 'evt-8' })).status, 202)
+    const refused = await deliver({ type: 'order', id: 'the second' }, { id: 'evt-8' })
+    assert.equal(refused.status, 422)
+    const text = await refused.text()
+    assert.match(text, /"code":"key_reused"/)
+    assert.doesNotMatch(text, /cmd_|the first|created|user[_:]/)
+  })
+
   test('a flood of refused deliveries is bounded: thirty rows a minute, then one a minute for each code, and no body in any', async () => {
     const canary = 'canary-of-a-body'
     const flood = async (count: number) => {

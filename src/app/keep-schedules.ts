@@ -1,14 +1,14 @@
 /** Holds the runtime to the schedules once at the start, and again until every schedule of the catalog has its workspace. */
-import { type ScheduleDeps, syncSchedules } from '#domains/schedules'
+import { type CommandScheduleDeps, syncCommandSchedules } from '#domains/command-schedules'
 import type { Log } from './log.ts'
 import { every, FINISHED } from './sweeps.ts'
 
 const HOMELESS_MS = 2_000
 
-export async function keepSchedules(deps: ScheduleDeps, log: Log): Promise<() => Promise<void>> {
+export async function keepSchedules(deps: CommandScheduleDeps, log: Log): Promise<() => Promise<void>> {
   let told = ''
   const sync = async () => {
-    const { arranged, removed, homeless, problems } = await syncSchedules(deps)
+    const { arranged, removed, homeless, problems } = await syncCommandSchedules(deps)
     const waiting = homeless.join(', ')
     if (waiting !== '' && waiting !== told)
       log.warn({ homeless }, `no workspace yet for ${waiting}; they fire as soon as there is one`)

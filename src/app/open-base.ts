@@ -1,5 +1,5 @@
 /** What a server and a worker both stand on: project, telemetry, database, schema, and the governed path. */
-import { webhookChannel } from '#domains/approvals'
+import { openSignedPost, webhookChannel } from '#domains/approvals'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, explainConnect, MAKE_ROOM, migrateUp, openDb, readConnectionRoom, sayCrowded } from '#store'
 import type { Closers } from './closers.ts'
@@ -43,14 +43,15 @@ const POOL_MIN = 2
 
 function workOptionsOf(config: Config, { now }: SystemDeps): Omit<WorkOptions, 'artifacts'> {
   const { notifyUrl: url, notifySecret = '', queues, environmentName, engine } = config
-  const secret = Buffer.from(notifySecret)
+  const receiver = url === undefined ? undefined : { url, secret: Buffer.from(notifySecret), fetch, now }
   return {
     defaultWorkspace: config.workspace ?? config.defaultWorkspace,
     queues,
     environmentName,
     engine,
     schedulesMax: config.schedulesMax,
-    channels: url === undefined ? [] : [webhookChannel({ url, secret, fetch, now })],
+    channels: receiver ? [webhookChannel(receiver)] : [],
+    alertChannels: receiver ? [{ name: 'webhook', deliver: openSignedPost(receiver) }] : [],
   }
 }
 

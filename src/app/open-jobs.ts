@@ -121,7 +121,7 @@ function run(scheduler: Scheduler, options: OpenServerJobs, deliver: Deliver | u
       if (!done.ok) log.error({ code: done.code, reason: done.reason }, 'the scheduler stopped')
     })
     .catch((error: unknown) => {
-      stopped = 'a fault of ours; the log of the server says which'
+      stopped = 'internal error; the log of the server says which'
       log.error({ err: error }, 'the scheduler stopped')
     })
   return { ended, stopped: () => stopped }

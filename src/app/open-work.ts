@@ -11,6 +11,10 @@ import {
 } from '#domains/approvals'
 import { archiveArtifacts, type ArtifactDeps, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
 import {
+  ALERT_FAILURES_MAX,
+  ALERT_KIND,
+  ALERT_QUEUE,
+  type AlertChannel,
   approvalTypesOf,
   artifactFacts,
   checkConnectorAccess,
@@ -22,6 +26,8 @@ import {
   followCandidates,
   memoryDefinitions,
   memoryFacts,
+  openAlertDrive,
+  openAlertSweep,
   openApprovalOwner,
   openCatalog,
   openCommands,
@@ -33,7 +39,7 @@ import {
 } from '#domains/commands'
 import { type Connectors, environmentSecrets, fileSecrets, openConnectors, openSecrets } from '#domains/connectors'
 import { type MemoryDeps, openMemory } from '#domains/memory'
-import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type ScheduleDeps } from '#domains/schedules'
+import { FIRING_KIND, FIRING_QUEUE, openFiringDrive, type CommandScheduleDeps } from '#domains/command-schedules'
 import { encodeId, textId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
@@ -58,7 +64,7 @@ export type OpenedWork = {
   readonly memory: MemoryDeps
   readonly artifacts: ArtifactDeps
   readonly connectors: Connectors
-  readonly schedules: ScheduleDeps
+  readonly schedules: CommandScheduleDeps
   /** From here on the schedules of the catalog and of people are kept. */
   startSchedules(): Promise<void>
   close(): Promise<void>
@@ -82,6 +88,8 @@ export type WorkOptions = {
   readonly schedulesMax?: number
   /** Beside the inbox. */
   readonly channels?: readonly NoticeChannel[]
+  /** Beside the inbox of the administrators. */
+  readonly alertChannels?: readonly AlertChannel[]
   /** How far the clock of the schedules is ahead, for tests. */
   readonly scheduleAheadMs?: () => number
 }
@@ -93,6 +101,8 @@ const FOLLOW_MS = 1_000
 /** Retention counts in days, and a blob without a row waits an hour anyway. */
 const RETAIN_MS = 60_000
 const SWEEP_MS = 600_000
+/** Operators hear of an incident this long after it at the latest. */
+const ALERT_MS = 1_000
 /** A call whose process died counts as under way for a minute after its time limit at least. */
 const ABANDONED_MS = 60_000
 
@@ -179,7 +189,7 @@ export async function openWork(
     owner: openApprovalOwner(commands.deps),
     notify,
   }
-  const schedules: ScheduleDeps = {
+  const schedules: CommandScheduleDeps = {
     commands: commands.deps,
     runtime,
     defaultWorkspace: options.defaultWorkspace,
@@ -191,6 +201,8 @@ export async function openWork(
   runtime.register(APPROVAL_KIND, openApprovalDrive({ ...approvals, channels, random: deps.random, newTraceId }), {
     queue: APPROVAL_QUEUE,
   })
+  const alerts = { db, ...deps, wake: commands.deps.wake, channels: options.alertChannels ?? [] }
+  runtime.register(ALERT_KIND, openAlertDrive(alerts), { queue: ALERT_QUEUE, failuresMax: ALERT_FAILURES_MAX })
   runtime.register(FIRING_KIND, openFiringDrive(schedules), { queue: FIRING_QUEUE })
   const opened = await runtime.open()
   if (!opened.ok) {
@@ -200,6 +212,7 @@ export async function openWork(
   const stopRenewing = every(RENEW_MS, () => commands.renewTurns(), log)
   const stops = [
     every(RECONCILE_MS, () => reconcileCommands(commands.deps), log),
+    every(ALERT_MS, openAlertSweep(alerts), log),
     every(FOLLOW_MS, () => followCandidates(memory.value, { traceId: newTraceId() }), log),
     every(RETAIN_MS, () => archiveArtifacts(artifacts, { traceId: newTraceId() }), log),
     every(SWEEP_MS, () => sweepBlobs(artifacts), log),

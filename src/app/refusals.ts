@@ -1,7 +1,7 @@
 /** The refusals of start-up: each code with its kind and the next step. */
 import type { RefusalTable } from '#kernel/refusal'
 
-const START_OVER = 'Mend it and start again; `concord doctor` looks at everything that a start needs.'
+const START_OVER = 'Fix it and restart. `concord doctor` checks everything a start needs.'
 
 export const appRefusals = {
   'app.setting.invalid': ['configuration', '`concord doctor --settings` lists every setting and what it takes.'],

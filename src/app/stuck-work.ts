@@ -4,7 +4,7 @@
  */
 import { APPROVAL_KIND, recordResumedApproval } from '#domains/approvals'
 import { abortCommand, COMMAND_KIND, listParked, type Operating, resumeCommand } from '#domains/commands'
-import { FIRING_KIND, recordResumedSchedule } from '#domains/schedules'
+import { FIRING_KIND, recordResumedSchedule } from '#domains/command-schedules'
 import { decodeId, encodeId, textId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { isUuid } from '#kernel/uuid'

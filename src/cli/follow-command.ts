@@ -75,7 +75,7 @@ export function judgeRest(command: CommandView): Decision<undefined> {
   }
   const again = next.some(({ action }) => action === 'retry') ? `; \`concord retry ${id}\` runs it again` : ''
   return refuse('cli.command.not_succeeded', reason, {
-    hint: `\`concord why ${id}\` says how it came to that${again}.`,
+    hint: `\`concord why ${id}\` explains why${again}.`,
     facts,
   })
 }

@@ -170,6 +170,6 @@ export function judgeFindings(findings: readonly ArchiveFinding[], isStopped: bo
   }
   return refuse('history.unwell', `${counted(bad.length, 'file')} of the archive cannot be trusted`, {
     path: bad[0]?.file ?? '',
-    hint: 'bring them back from a copy, or set CONCORD_HISTORY_FOLDER to where the archive lies',
+    hint: 'restore them from a backup, or set CONCORD_HISTORY_FOLDER to the folder of the archive',
   })
 }

@@ -80,7 +80,7 @@ export function judgeDecision({
   if (status === 'succeeded') return accept(undefined)
   if (decision !== 'deny' && endedInVain.includes(status))
     return refuse('cli.command.not_succeeded', message, {
-      hint: `\`concord why ${id}\` says how it came to that.`,
+      hint: `\`concord why ${id}\` explains why.`,
       facts,
     })
   switch (decision) {

@@ -5,11 +5,11 @@ export const cliRefusals = {
   'cli.usage': ['usage', 'Add --help to see how.'],
   'cli.confirmation_missing': ['usage', 'Add --yes when you mean it.'],
   'cli.file.unreadable': ['forbidden', 'Check that the file is there and that you may read it.'],
-  'cli.file.invalid': ['malformed', 'Mend the file; --help shows what it holds.'],
+  'cli.file.invalid': ['malformed', 'Fix the file; --help shows what it holds.'],
   'cli.key.missing': ['unauthenticated', 'Set CONCORD_KEY to a key of that server.'],
-  'cli.wait.ended': ['timeout', 'It goes on without you; ask later where it stands.'],
+  'cli.wait.ended': ['timeout', 'It continues without you. Check its progress later.'],
   'cli.command.waiting': ['conflict', '`concord why <id>` says who is asked, and for what.'],
-  'cli.command.not_succeeded': ['invalid', '`concord why <id>` says how it came to that.'],
+  'cli.command.not_succeeded': ['invalid', '`concord why <id>` explains why.'],
 } as const satisfies RefusalTable
 
 declare module '#kernel/refusal' {

@@ -8,7 +8,7 @@ import { isPlainObject, type JsonValue } from './json-value.ts'
 /** Four times what the guard lets in, so that a guarded value fits into any envelope; a cycle ends here too. */
 const DEPTH_MAX = 128
 
-/** Values come through the guard first; whatever is not JSON in here is a fault of ours and is thrown. */
+/** Values come through the guard first; whatever is not JSON in here is internal error and is thrown. */
 export function canonicalJson(value: JsonValue): string {
   return write(value, 0)
 }

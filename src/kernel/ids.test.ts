@@ -103,7 +103,7 @@ describe('ids', () => {
     assert.equal(new Set(Object.values(idPrefixes)).size, kinds.length)
   })
 
-  test('encoding what is not a UUID is a fault of ours', () => {
+  test('encoding what is not a UUID is internal error', () => {
     assert.throws(() => encodeId('command', 'cmd_123'), { name: 'KernelFault', code: 'id.not_a_uuid' })
   })
 

@@ -24,7 +24,7 @@ export type RefusalKind =
   | 'unavailable' // 503, exit 69
   | 'usage' // CLI only, exit 64
   | 'configuration' // start-up only, exit 78
-  | 'internal' // 500, exit 70: a fault of ours
+  | 'internal' // 500, exit 70: internal error
 
 /**
  * The `refusals.ts` of a room: each code with its kind and the next step. A code never changes its meaning and is never

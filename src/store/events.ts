@@ -30,7 +30,7 @@ type LogColumn = {
 
 export type EventLog<E extends string = string> = {
   readonly table: string
-  /** The closed list: anything else is a fault of ours. */
+  /** The closed list: anything else is internal error. */
   readonly types: readonly E[]
   readonly columns: readonly LogColumn[]
   readonly links: Columns

@@ -52,6 +52,9 @@ export const failpointNames = [
   'commands.undo_recorded',
   'commands.undo_finishing',
   'commands.reconciling',
+  // alerts: the incident is with the runtime, or a receiver has heard of it and the record of that is not there yet
+  'commands.alert_raised',
+  'commands.alert_delivered',
   // the runtime, around a turn
   'runtime.turn_begun',
   'runtime.turn_ending',

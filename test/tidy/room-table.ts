@@ -20,7 +20,7 @@ const withCommands = [...withRegistry, 'domains/memory', 'domains/connectors', '
 const withAgents = [...withCommands, 'domains/agents'] as const
 const allDomains = [
   ...withAgents,
-  'domains/schedules',
+  'domains/command-schedules',
   'domains/scheduler',
   'domains/missions',
   'domains/colony',
@@ -105,7 +105,7 @@ export const rooms: readonly Room[] = [
     enters: [...withRegistry, 'domains/memory', 'domains/connectors'],
     packages: [...domain, 'yaml'],
   },
-  { name: 'domains/schedules', enters: withCommands, packages: domain },
+  { name: 'domains/command-schedules', enters: withCommands, packages: domain },
   { name: 'domains/agents', enters: withCommands, packages: [...domain, 'ai', '@modelcontextprotocol/client'] },
   { name: 'domains/missions', enters: withAgents, packages: domain },
   { name: 'domains/colony', enters: withAgents, packages: domain },

@@ -43,7 +43,7 @@ function problemsOf(specifier: string, path: string, room: Room, rooms: readonly
 function relativeProblems(specifier: string, path: string, room: Room, rooms: readonly Room[]): string[] {
   const target = posix.join(posix.dirname(path), specifier)
   // The registry reads the refusal table of every room, which imports nothing but the kernel.
-  if (path === 'src/refusals/index.ts' && /^src\/[a-z/]+\/refusals\.ts$/.test(target)) return []
+  if (path === 'src/refusals/index.ts' && /^src\/[a-z/-]+\/refusals\.ts$/.test(target)) return []
   if (!target.startsWith('src/') || roomOf(target.slice('src/'.length), rooms).name !== room.name) {
     return [`${specifier} leaves ${title(room)}; go through a door (#…)`]
   }

@@ -53,7 +53,7 @@ function reasonOf(approval: StoredApproval, code: BlockCode, { possible, require
   const roles = namedRoles(approval).join(', ')
   switch (code) {
     case 'approver_is_requester':
-      return `Only whoever asked for it could decide, and must not.`
+      return `The only eligible approver is the requester, who may not approve their own request.`
     case 'approver_gone':
       return `${namedPersons(approval).map(showActor).join(', ')} left, may not enter this workspace, or only reads here${roles === '' ? '' : `; nobody who may decide here has the role ${roles}`}.`
     case 'role_without_members':

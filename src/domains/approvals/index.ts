@@ -33,7 +33,7 @@ export {
   toResolvedApprovalView,
 } from './contract.ts'
 export { type Blocked, findBlocked } from './check-deciders.ts'
-export { appChannel, webhookChannel } from './notify-approvers.ts'
+export { appChannel, openSignedPost, webhookChannel } from './notify-approvers.ts'
 export { APPROVAL_KIND, APPROVAL_QUEUE, openApprovalDrive, recordResumedApproval } from './drive-approval.ts'
 export { escalateApprovals, expireApprovals, remindApprovers } from './sweep-approvals.ts'
 export {

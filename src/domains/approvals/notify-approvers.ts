@@ -150,7 +150,7 @@ async function recordFailure(
 /** The inbox reads the approval itself and the event feed carries the record of the notice: there is nothing more to send. */
 export const appChannel: NoticeChannel = { name: 'app', deliver: () => Promise.resolve() }
 
-type WebhookNotices = {
+type SignedReceiver = {
   readonly url: string
   readonly secret: Uint8Array
   readonly fetch: typeof fetch
@@ -159,33 +159,33 @@ type WebhookNotices = {
 
 const TIMEOUT_MS = 10_000
 
-/**
- * Signed as Concord expects it of others: `webhook-signature` is `v1=` and the hex HMAC-SHA-256 of `id.timestamp.body`. The body names
- * the approval and never its arguments; whoever may decide reads those from the API.
- */
-export function webhookChannel({ url, secret, fetch: call, now }: WebhookNotices): NoticeChannel {
-  return {
-    name: 'webhook',
-    async deliver(delivery) {
-      const body = JSON.stringify(noticeBody(delivery))
-      const timestamp = String(Math.floor(now().getTime() / 1_000))
-      const signature = createHmac('sha256', secret).update(`${delivery.id}.${timestamp}.${body}`).digest('hex')
-      const response = await call(url, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          'webhook-id': delivery.id,
-          'webhook-timestamp': timestamp,
-          'webhook-signature': `v1=${signature}`,
-        },
-        body,
-        redirect: 'error',
-        signal: AbortSignal.any([delivery.signal, AbortSignal.timeout(TIMEOUT_MS)]),
-      })
-      await response.body?.cancel()
-      if (!response.ok) throw new Error(`the receiver answered ${response.status}`)
-    },
+/** Signed as Concord expects it of others: `webhook-signature` is `v1=` and the hex HMAC-SHA-256 of `id.timestamp.body`. */
+export function openSignedPost({ url, secret, fetch: call, now }: SignedReceiver) {
+  return async (id: string, content: object, signal: AbortSignal): Promise<void> => {
+    const body = JSON.stringify(content)
+    const timestamp = String(Math.floor(now().getTime() / 1_000))
+    const signature = createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`).digest('hex')
+    const response = await call(url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'webhook-id': id,
+        'webhook-timestamp': timestamp,
+        'webhook-signature': `v1=${signature}`,
+      },
+      body,
+      redirect: 'error',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
+    })
+    await response.body?.cancel()
+    if (!response.ok) throw new Error(`the receiver answered ${response.status}`)
   }
+}
+
+/** The body names the approval and never its arguments; whoever may decide reads those from the API. */
+export function webhookChannel(receiver: SignedReceiver): NoticeChannel {
+  const post = openSignedPost(receiver)
+  return { name: 'webhook', deliver: (delivery) => post(delivery.id, noticeBody(delivery), delivery.signal) }
 }
 
 export function noticeBody({ notice, approval, blocked }: Pick<Delivery, 'notice' | 'approval' | 'blocked'>) {

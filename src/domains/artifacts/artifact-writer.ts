@@ -180,7 +180,7 @@ async function checkSources(
   const missing = ids.find((id) => !seen.has(id))
   if (missing === undefined) return accept(null)
   const index = sources.findIndex(({ id }) => id === missing)
-  return refuse('artifacts.lineage.source_unknown', 'there is no such artifact to be made from', {
+  return refuse('artifacts.lineage.source_unknown', 'Source artifact not found.', {
     path: `sources[${index}]`,
   })
 }

@@ -3,17 +3,14 @@ import type { RefusalTable } from '#kernel/refusal'
 
 export const artifactRefusals = {
   'artifacts.type.unknown': ['invalid', 'Define it with defineArtifactType.'],
-  'artifacts.type.invalid': ['configuration', 'Mend the definition in the project and start again.'],
+  'artifacts.type.invalid': ['configuration', 'Fix the definition in the project and restart.'],
   'artifacts.type.incompatible': ['conflict', 'Keep what the stored artifacts need, or define a new type.'],
-  'artifacts.draft.invalid': ['invalid', 'Mend the draft at the place that is named.'],
+  'artifacts.draft.invalid': ['invalid', 'Fix the draft at the named position.'],
   'artifacts.draft.repeated': ['invalid', 'Give each artifact of one effect a name of its own.'],
   'artifacts.content.invalid': ['invalid', 'Write content that fits the schema of its type.'],
   'artifacts.content.too_large': ['too_large', 'Split it into several artifacts.'],
-  'artifacts.content.missing': ['internal', 'Bring the content back from a copy: its row is here, its bytes are not.'],
-  'artifacts.content.altered': [
-    'internal',
-    'Bring the content back from a copy: the bytes are not those that were written.',
-  ],
+  'artifacts.content.missing': ['internal', 'Restore the content from a backup: the row exists, its bytes do not.'],
+  'artifacts.content.altered': ['internal', 'Restore the content from a backup: the stored bytes changed.'],
   'artifacts.content.removed': ['not_found', 'Its row, its hash and its lineage are still here.'],
   'artifacts.content.range': ['range', 'Ask for bytes below `facts.size_bytes`, or without Range.'],
   'artifacts.store.unavailable': ['unavailable', 'Try again in a moment; nothing was written.'],

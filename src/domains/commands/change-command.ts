@@ -91,7 +91,7 @@ export function decideRetryRun(
     )
   }
   if (command.plan === null || FINAL.includes(command.error_class ?? '')) {
-    return refuse('commands.command.not_failed', 'This failure is an answer, not a mishap: submit a new command.', {
+    return refuse('commands.command.not_failed', 'This command was rejected and cannot be retried. Submit a new one.', {
       facts: { error_class: command.error_class },
     })
   }

@@ -30,6 +30,8 @@ const commandEventTypes = {
   command_aborted: 'audit',
   command_resumed: 'audit',
   history_archived: 'audit',
+  alert_raised: 'audit',
+  alert_delivered: 'audit',
 } as const
 
 export const commandLog = domainEventLog(commandEventTypes)

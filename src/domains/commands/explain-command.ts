@@ -139,6 +139,10 @@ const says: Readonly<Record<string, Say>> = {
     kind: 'compensation',
     text: `Undoing did not go as declared: ${text(payload['halted'] ?? payload['drift'])}.`,
   }),
+  alert_delivered: ({ payload }) => ({
+    kind: 'compensation',
+    text: `Operators were alerted through ${text(payload['channel'])}.`,
+  }),
   command_quarantined: ({ payload }) => ({
     kind: 'outcome',
     text: `It was put aside, since its row makes no sense: ${text(payload['reason'])}.`,

@@ -7,6 +7,16 @@ export { type AddDependency, addDependency, type DependsOn } from './add-depende
 export { openApprovalOwner } from './answer-approval.ts'
 export { approvalTypesOf } from './approval-types.ts'
 export { type CancelCommand, cancelCommand, type Cancelled } from './cancel-command.ts'
+export {
+  ALERT_FAILURES_MAX,
+  ALERT_KIND,
+  ALERT_QUEUE,
+  type Alert,
+  type AlertChannel,
+  type AlertDeps,
+  openAlertSweep,
+} from './alerts.ts'
+export { openAlertDrive } from './drive-alert.ts'
 export { connectorDefinitions } from './catalog/connector-effects.ts'
 export {
   type CommandType,

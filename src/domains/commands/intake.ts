@@ -126,7 +126,7 @@ function planAndQueue(
   const failed = (reason: string) =>
     fail('validation_error', reason, ...(terms.isApproved ? [move('queued', bySystem)] : []))
   if (!planned.ok) return failed(planned.reason)
-  if (seen.isKeyTaken) return failed('this deed was already asked for by another command')
+  if (seen.isKeyTaken) return failed('Another command already owns this idempotency key.')
   const { changes, effects } = planned.value
   // In the request itself: nothing is queued, and no runtime is involved.
   if (!seen.turn && planned.value.plan.execution_mode === 'sync') {

@@ -15,7 +15,7 @@ const reused = refuse('key_reused', 'this key was used before', {
 })
 
 test('a key of the contract is explained by its template, with the command that has it', () => {
-  const told = explainReused(reused, madeBy(contract, undefined))
+  const told = explainReused(reused, madeBy(contract, undefined), true)
   assert.equal(told.code, 'key_reused')
   assert.match(told.reason, /^cmd_01a1df1f14367423958f4332475245db has the same key.*letter:\{to\}/)
   assert.match(told.hint ?? '', /idempotency_key of your own/)
@@ -23,9 +23,19 @@ test('a key of the contract is explained by its template, with the command that 
 })
 
 test('a key that was sent keeps its words', () => {
-  const told = explainReused(reused, madeBy(contract, 'mine'))
+  const told = explainReused(reused, madeBy(contract, 'mine'), true)
   assert.deepEqual([told.reason, told.hint], [reused.reason, reused.hint])
   assert.deepEqual(told.facts, { command_id: 'cmd_01a1df1f14367423958f4332475245db' })
+})
+
+test('an outside system is shown nothing of the command that has the key', () => {
+  for (const sent of [undefined, 'mine']) {
+    const told = explainReused(reused, madeBy(contract, sent), false)
+    assert.deepEqual(
+      [told.code, told.reason, told.hint, told.facts],
+      ['key_reused', 'this key was used before', 'use a new key', undefined],
+    )
+  }
 })
 
 test('a payload that makes the key too long is told of the template, a long key that was sent is not', () => {

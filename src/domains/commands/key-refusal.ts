@@ -10,12 +10,13 @@ export function madeBy(contract: KeyContract, sent: string | undefined): string 
   return sent === undefined ? contract.template?.text : undefined
 }
 
-/** The id of the first request is shown to those who may see it: everybody of its workspace. */
-export function explainReused(refusal: Refusal, template: string | undefined): Refusal {
-  const first = refusal.facts?.['first']
-  if (typeof first !== 'string') return refusal
+/** The id of the first command is shown to a person of its workspace, who may read it anyway; an outside system is shown nothing of it. */
+export function explainReused(refusal: Refusal, template: string | undefined, mayRead: boolean): Refusal {
+  const { facts, ...bare } = refusal
+  const first = facts?.['first']
+  if (!mayRead || typeof first !== 'string') return bare
   const commandId = encodeId('command', first)
-  const shown = { ...refusal, facts: { command_id: commandId } }
+  const shown = { ...bare, facts: { command_id: commandId } }
   if (template === undefined) return shown
   const reason = `${commandId} has the same key, which its contract makes: ${template}; the rest of the request differs`
   return { ...shown, reason, hint: OWN_KEY }

@@ -1,25 +1,25 @@
 /** The refusals of commands: the catalog, submit, life, webhooks, YAML forms, agents: each code with its kind and the next step. */
 import type { RefusalTable } from '#kernel/refusal'
 
-const DEFINITION = 'Mend the definition in the project and start again.'
+const DEFINITION = 'Fix the definition in the project and restart.'
 
 export const commandRefusals = {
   task_unknown: ['not_found', 'GET /task-types lists them.'],
-  ingress_not_allowed: ['forbidden', 'Take a task whose `ingress_types` name this way in; GET /task-types shows them.'],
+  ingress_not_allowed: ['forbidden', 'Use a task whose `ingress_types` include this one; GET /task-types shows them.'],
   mode_reserved: ['invalid', 'Use graceful or compensate_then_stop.'],
   signature: ['unauthenticated', 'Sign the delivery with the secret of this webhook.'],
   timestamp: ['unauthenticated', 'Send deliveries when they happen, and set the clock of the sender.'],
   encoding: ['malformed', 'Save it as UTF-8 without BOM.'],
-  yaml_syntax: ['malformed', 'Mend the file at the place that is named.'],
+  yaml_syntax: ['malformed', 'Fix the file at the named position.'],
   yaml_duplicate_key: ['malformed', 'Keep one of the two.'],
   yaml_aliases: ['malformed', 'Write out what the aliases stand for.'],
-  yaml_too_deep: ['malformed', 'Write it flatter.'],
+  yaml_too_deep: ['malformed', 'Use less nesting.'],
   yaml_tag: ['malformed', 'Leave the tag out: plain values alone are read.'],
   yaml_version: ['malformed', 'Leave the %YAML line out, or say 1.2.'],
   yaml_one_document: ['malformed', 'Keep one document in each file.'],
   'commands.catalog.invalid': [
     'configuration',
-    'Mend the definition in the project and start again; `facts` names every finding.',
+    'Fix the definition in the project and restart; `facts` names every finding.',
   ],
   'commands.definition.invalid': ['invalid', DEFINITION],
   'commands.payload.malformed': ['invalid', 'Send what the task takes; GET /task-types shows its payload_schema.'],
@@ -27,10 +27,10 @@ export const commandRefusals = {
   'commands.command.not_waiting': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],
   'commands.command.not_failed': ['conflict', 'Read the command: `next` says what can happen now, and who can do it.'],
   'commands.command.moved': ['conflict', 'Read the command again: `next` says what can happen now.'],
-  'commands.retry.exhausted': ['conflict', 'Mend what went wrong and submit a new command.'],
+  'commands.retry.exhausted': ['conflict', 'Fix the cause and submit a new command.'],
   'commands.action.not_allowed': ['forbidden', 'Read the command: `next` says who can do what.'],
   'commands.effect.key_taken': ['conflict', 'Give each effect an idempotency key of its own.'],
-  'commands.plan.invalid': ['invalid', 'Mend the function of the task in the project; its plan breaks the contract.'],
+  'commands.plan.invalid': ['invalid', 'Fix the function of the task in the project: its plan breaks the contract.'],
   'commands.dependency.not_found': ['not_found', 'Name each command once, by an id of this workspace.'],
   'commands.webhook.source_unknown': [
     'not_found',
@@ -41,7 +41,7 @@ export const commandRefusals = {
     'not_found',
     'GET /task-types lists the tasks; for agents are those whose `ingress_types` name agent_action.',
   ],
-  'commands.tool.forbidden': ['forbidden', 'Take a task that is open to agents; GET /task-types shows which.'],
+  'commands.tool.forbidden': ['forbidden', 'Use a task that is open to agents; GET /task-types shows which.'],
   'commands.tool.ambiguous': ['invalid', 'Use the full name of the task; GET /task-types lists them.'],
 } as const satisfies RefusalTable
 

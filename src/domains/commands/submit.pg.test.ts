@@ -43,7 +43,7 @@ describe('submit', () => {
     assert.equal(events.length, 1)
   })
 
-  test('[CMD-05] [CMD-07] without a key always new; the same key with another payload is refused and recorded', async () => {
+  test('[CMD-05] without a key always new; the same key with another payload is refused and recorded', async () => {
     const [one, two] = [accepted(await send()), accepted(await send())]
     assert.notEqual(one.command.command_id, two.command.command_id)
     const idempotencyKey = randomKey()

@@ -106,7 +106,12 @@ export async function submitCommand(
   if (!opened.ok || !opened.value.inserted) turn?.release()
   if (!opened.ok)
     return opened.code === 'key_reused'
-      ? rejectRequest(deps, by, input, explainReused(opened, madeBy(task.key, input.idempotencyKey)))
+      ? rejectRequest(
+          deps,
+          by,
+          input,
+          explainReused(opened, madeBy(task.key, input.idempotencyKey), by.principal !== undefined),
+        )
       : opened
   await failpoint('commands.submitted')
   const { inserted, row: stored } = opened.value

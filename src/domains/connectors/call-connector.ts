@@ -41,7 +41,7 @@ export async function callConnector(
   if (passed.t === 'open')
     return failed({
       error_class: 'transient_connector_error',
-      message: `${opened.definition.name} failed several times in a row; nobody is sent there for ${passed.waitMs} ms`,
+      message: `Circuit breaker open for ${opened.definition.name}; retry in ${passed.waitMs} ms.`,
       happened: 'no',
       retry_after_ms: passed.waitMs,
     })

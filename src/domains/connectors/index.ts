@@ -47,6 +47,7 @@ export {
   type Inbox,
   listNotifications,
   notificationView,
+  postNotification,
   readAllNotifications,
   readNotification,
   toNotificationView,

@@ -5,7 +5,7 @@ export const connectorRefusals = {
   secret_in_manifest: ['invalid', 'Write a reference such as env://NAME, never the secret itself.'],
   'connectors.declaration.invalid': [
     'configuration',
-    'Mend the definition in the project and start again; `facts` names every finding.',
+    'Fix the definition in the project and restart; `facts` names every finding.',
   ],
   'connectors.template.unfilled': ['invalid', 'Give the field in the payload, or take it out of the template.'],
   'connectors.secret.reference': [
@@ -14,7 +14,7 @@ export const connectorRefusals = {
   ],
   'connectors.secret.no_source': ['configuration', 'Configure the source of such secrets, or use env:// or file://.'],
   'connectors.secret.missing': ['configuration', 'Put the secret where the reference points, and start again.'],
-  'connectors.secret.unavailable': ['unavailable', 'Check that whatever keeps the secret answers, then try again.'],
+  'connectors.secret.unavailable': ['unavailable', 'Check that the secret store answers, then try again.'],
   'connectors.connector.not_found': ['not_found', 'GET /connectors lists them.'],
   'connectors.address.not_allowed': ['forbidden', 'Call an address that the connector declares, or declare this one.'],
   'connectors.path.not_allowed': ['forbidden', 'Stay inside the folder that the connector declares.'],
@@ -25,7 +25,7 @@ export const connectorRefusals = {
   'connectors.definition.changed': ['conflict', 'Look at it again, then approve that one.'],
   'connectors.definition.unreadable': [
     'invalid',
-    'Ask whoever runs that server to mend it; until then the tool stays closed.',
+    'Ask the operator of that server to fix it. Until then the tool stays disabled.',
   ],
   'connectors.definition.unavailable': ['unavailable', 'Check that the provider answers, then ask again.'],
   'connectors.notification.not_found': [

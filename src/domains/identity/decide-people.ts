@@ -24,6 +24,6 @@ export function decideOther(
 export function decideKeepsAdmin(losesAdmin: boolean, hasOther: boolean): Decision<null> {
   if (!losesAdmin || hasOther) return accept(null)
   return refuse('identity.user.last_admin', 'This is the last administrator of the organisation.', {
-    hint: 'Make somebody else an administrator first.',
+    hint: 'Make another person an administrator first.',
   })
 }

@@ -63,7 +63,7 @@ export async function inviteAgain(
     const person = await findPerson(tx, by.orgId, userId)
     if (!person) return refuse('identity.user.not_found', 'There is no such person.', { path: 'user_id' })
     if (person.deactivated_at !== null) {
-      return refuse('identity.user.deactivated', 'This person has left.', { hint: 'Let them come back first.' })
+      return refuse('identity.user.deactivated', 'This person has left.', { hint: 'Reactivate the person first.' })
     }
     if (!isLocal(person)) {
       return refuse('identity.user.outside', 'This person signs in at the identity provider, without an invitation.')

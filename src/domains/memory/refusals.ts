@@ -4,7 +4,7 @@ import type { RefusalTable } from '#kernel/refusal'
 export const memoryRefusals = {
   'memory.record.not_found': ['not_found', 'GET /memory finds what is remembered.'],
   'memory.candidate.not_found': ['not_found', 'GET /memory/candidates lists what was proposed.'],
-  'memory.candidate.decided': ['conflict', 'Nothing is to be done; propose again if it shall be otherwise.'],
+  'memory.candidate.decided': ['conflict', 'There is nothing to do. Propose again to change it.'],
   'memory.candidate.nothing_pending': ['conflict', 'GET /memory/candidates/{id} shows what became of it.'],
   'memory.content.secret': ['invalid', 'Remember where it is kept, such as vault://team/name.'],
   'memory.content.empty': ['invalid', 'Say what is to be remembered in `content`.'],
@@ -16,7 +16,7 @@ export const memoryRefusals = {
   'memory.schema.mismatch': ['invalid', 'Send content that fits the schema.'],
   'memory.schema.invalid': [
     'configuration',
-    'Mend the definition in the project and start again; `facts` names every finding.',
+    'Fix the definition in the project and restart; `facts` names every finding.',
   ],
   'memory.scope.exceeded': ['forbidden', 'Ask for less, or give the run a wider memory scope.'],
   'memory.subject.invalid': ['invalid', 'Write kind:id, such as customer:4711.'],
@@ -26,7 +26,7 @@ export const memoryRefusals = {
   'memory.hold.not_found': ['not_found', 'GET /memory/holds lists them.'],
   'memory.forget.held': ['conflict', 'Wait until the hold is released, or have it released.'],
   'memory.forget.nothing_known': ['not_found', 'Look at how the subject is written: GET /memory shows it.'],
-  'memory.erasure.not_found': ['not_found', 'Look at the id: the request to forget gave it.'],
+  'memory.erasure.not_found': ['not_found', 'Check the id: the request to forget gave it.'],
 } as const satisfies RefusalTable
 
 declare module '#kernel/refusal' {

@@ -59,7 +59,7 @@ export function isBusy(error: unknown): boolean {
   return sqliteCode(error) === BUSY
 }
 
-/** The refusal for a fault of the file or the disk; undefined for a fault of ours, such as a broken constraint. */
+/** The refusal for a fault of the file or the disk; undefined for internal error, such as a broken constraint. */
 export function explainSqliteFault(error: unknown, file: string): Refusal | undefined {
   const detail = error instanceof Error ? error.message : String(error)
   const facts = { file, detail }

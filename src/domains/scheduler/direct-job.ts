@@ -92,7 +92,7 @@ function requireActive(tx: Tx, reservationId: string, now: number): Decision<Sto
   if (!reservation) return refuse('scheduler.reservation.not_found', `there is no reservation ${quote(reservationId)}`)
   if (reservation.status === 'ACTIVE' && reservation.expires_at > now) return accept(reservation)
   return refuse('scheduler.reservation.ended', 'the reservation has ended or run out', {
-    hint: 'Reserve anew.',
+    hint: 'Make a new reservation.',
     facts: { status: reservation.status },
   })
 }

@@ -27,7 +27,7 @@ export function loadMigrations(): readonly Migration[] {
     .map((fileName, index) => parseMigration(fileName, readFileSync(join(folder, fileName), 'utf8'), index + 1))
 }
 
-/** They ship with the code, so a wrong one is a fault of ours. */
+/** They ship with the code, so a wrong one is internal error. */
 function parseMigration(fileName: string, text: string, number: number): Migration {
   const plain = normalise(text)
   const [up, down, ...more] = plain.split(/^-- down$/m)

@@ -263,7 +263,7 @@ describe('files that are refused', () => {
     [26, 'scheduler.file.malformed'],
     [19, undefined],
   ] as const) {
-    test(`error ${errcode} of SQLite is ${code ?? 'a fault of ours'}`, () => {
+    test(`error ${errcode} of SQLite is ${code ?? 'internal error'}`, () => {
       const error = Object.assign(new Error('x'), { code: 'ERR_SQLITE_ERROR', errcode })
       assert.equal(explainSqliteFault(error, 'f')?.code, code)
     })

@@ -98,6 +98,6 @@ export function refuseFile(error: unknown, folder: string, file: string): Return
   if (code !== 'ENOENT') return damaged(file, `cannot be read: ${(error as Error).message}`)
   return refuse('history.file.missing', `${file} or its manifest is not in ${folder}`, {
     path: file,
-    hint: 'bring it back, or set CONCORD_HISTORY_FOLDER to where the archive lies',
+    hint: 'bring it back, or set CONCORD_HISTORY_FOLDER to the folder of the archive',
   })
 }

@@ -65,6 +65,7 @@ const printed: readonly Printed[] = [
       'idx_domain_events_agent ON concord.domain_events USING btree (agent_run_id, step_index) WHERE (agent_run_id IS NOT NULL)',
       `idx_domain_events_audit ON concord.domain_events USING btree (command_id, created_at) WHERE ((purpose)::text = 'audit'::text)`,
       'domain_events_feed_ix ON concord.domain_events USING btree (xid, seq)',
+      `domain_events_incidents_ix ON concord.domain_events USING btree (created_at) WHERE ((event_type)::text = 'compensation_drift'::text)`,
     ],
     keys: ['PRIMARY KEY (event_id)'],
   },

@@ -185,7 +185,7 @@ export function leavingStories(): void {
     assert.equal(await pathOf(other), 'created validated failed cancelled')
   })
 
-  test('[EFF-20] [EFF-24] drift is recorded; an undo that fails for good halts the chain and says how far it came', async () => {
+  test('[EFF-24] drift is recorded; an undo that fails for good halts the chain and says how far it came', async () => {
     const drifting = await room.submit({ subject: 's', steps: ['work.drifting', BOOK_A] })
     room.provider.modes.push('ok', 'refuse')
     await room.settle(drifting)

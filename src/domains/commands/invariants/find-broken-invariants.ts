@@ -26,7 +26,7 @@ const readable = {
   name: 'what was archived can be read',
   meaning:
     'A file of the archive is gone or is not what was written, so its commands cannot be told from their events.',
-  next: '`concord history verify` names every such file; bring them back from a copy.',
+  next: '`concord history verify` names every such file; restore them from a backup.',
 } as const
 
 /** How many invariants are asked. */

@@ -4,7 +4,7 @@ import { idView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { Sql } from '#store'
+import { type Sql, statement } from '#store'
 import { listNotificationsSql, type StoredNotification } from '../sql/list-notifications.ts'
 import { markNotificationsReadSql } from '../sql/mark-notifications-read.ts'
 
@@ -32,6 +32,34 @@ export function listNotifications(
 ): Promise<readonly StoredNotification[]> {
   const { workspaceId, recipients, userId } = inbox
   return sql.run(listNotificationsSql, [workspaceId, recipients, userId, limit, onlyUnread, null, before])
+}
+
+export type NewNotification = {
+  readonly id: string
+  readonly workspaceId: string
+  /** What it is about. */
+  readonly commandId: string
+  readonly traceId: string
+  /** Messages with one key are one message. */
+  readonly key: string
+  readonly recipient: string
+  readonly subject: string
+  readonly text: string
+  readonly at: Date
+}
+
+/** Concord's own messages have its own name as connector: no call was made and no limit counts them. */
+const insertNotification = statement<never>(
+  'connectors_insert_notification',
+  `insert into concord.connector_invocations (connector_invocation_id, workspace_id, command_id, connector_name, operation,
+     side_effect, idempotency_key, status, request_payload, trace_id, attempt, created_at, completed_at)
+   values ($1, $2, $3, 'concord', 'send_app_notification', true, $4, 'succeeded', $5::jsonb, $6, 1, $7, $7)`,
+)
+
+/** A message of Concord itself, which no effect sends. */
+export async function postNotification(sql: Sql, { id, key, at, ...note }: NewNotification): Promise<void> {
+  const { workspaceId, commandId, traceId, recipient, subject, text } = note
+  await sql.run(insertNotification, [id, workspaceId, commandId, key, { recipient, subject, text }, traceId, at])
 }
 
 /** Reading it again changes nothing: the first time stands. */

@@ -4,7 +4,7 @@ import type { Runtime } from '#runtime'
 
 type ScheduleRuntime = Pick<Runtime, 'schedule' | 'unschedule' | 'describeSchedule'>
 
-export type ScheduleDeps = {
+export type CommandScheduleDeps = {
   readonly commands: CommandDeps
   readonly runtime: ScheduleRuntime
   /** Id or short name: where schedules of the catalog run that name no workspace. */

@@ -1,23 +1,23 @@
 /** Commands by the clock: the list with its next due times and last firings, and making, changing, switching and ending one. */
 import { idField, pageView, parsedField } from '#contract'
 import {
-  changeSchedule,
-  changeScheduleBody,
-  createSchedule,
-  createScheduleBody,
-  getSchedule,
-  listSchedules,
+  changeCommandSchedule,
+  changeCommandScheduleBody,
+  createCommandSchedule,
+  createCommandScheduleBody,
+  getCommandSchedule,
+  listCommandSchedules,
   OCCURRENCES_DEFAULT,
-  removeSchedule,
-  scheduleDetailView,
-  type ScheduleDeps,
-  scheduleView,
-  type StoredSchedule,
-  toScheduleDetailView,
-  toScheduleView,
-} from '#domains/schedules'
+  removeCommandSchedule,
+  commandScheduleDetailView,
+  type CommandScheduleDeps,
+  commandScheduleView,
+  type StoredCommandSchedule,
+  toCommandScheduleDetailView,
+  toCommandScheduleView,
+} from '#domains/command-schedules'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { Known, resource, routes, shown } from './resource.ts'
+import { cutPage, Known, resource, routes, shown } from './resource.ts'
 
 const OCCURRENCES_MAX = 100
 
@@ -49,37 +49,42 @@ const query = {
     }),
 }
 
-type Api = { readonly schedules: ScheduleDeps }
+type Api = { readonly schedules: CommandScheduleDeps }
 
 const view =
   ({ schedules: { commands } }: Api, occurrences?: number) =>
-  (schedule: StoredSchedule) =>
-    toScheduleView(schedule, commands.catalog, { now: commands.now(), occurrences })
+  (schedule: StoredCommandSchedule) =>
+    toCommandScheduleView(schedule, commands.catalog, { now: commands.now(), occurrences })
 
 const { list, get, post, patch, delete: remove } = resource<Api>('schedules')
 
-export const scheduleRoutes = routes({
+export const commandScheduleRoutes = routes({
   listSchedules: list('/schedules', {
     summary: 'The schedules of the workspace, by name, with their next due times and last firings',
     role: 'reader',
     query,
-    page: [pageView(scheduleView, 'SchedulePage'), 'A page of schedules.'],
+    page: [pageView(commandScheduleView, 'SchedulePage'), 'A page of schedules.'],
     problems: [400, 404],
     scope: ({ workspaceId }) => [workspaceId],
     async read({ deps, workspaceId, query: { occurrences = OCCURRENCES_DEFAULT } }, from, limit) {
       const { db } = deps.schedules.commands
-      const { items, next } = await listSchedules(db, workspaceId, { afterName: from?.[0] ?? null, limit })
-      return accept({ items: items.map(view(deps, shareOf(occurrences, items.length))), next })
+      const asked = { afterName: from?.[0] ?? null, limit: limit + 1 }
+      const rows = await listCommandSchedules(db, workspaceId, asked)
+      const shownEach = shareOf(occurrences, Math.min(rows.length, limit))
+      return accept(cutPage(rows, limit, view(deps, shownEach), ({ name }) => name))
     },
   }),
   createSchedule: post('/schedules', {
     summary: 'Have a command asked for by the clock, with your rights',
     role: 'writer',
-    body: [createScheduleBody, 'What, and when'],
-    answers: { 200: ['The same schedule was there already.', scheduleView], 201: ['The schedule.', scheduleView] },
+    body: [createCommandScheduleBody, 'What, and when'],
+    answers: {
+      200: ['The same schedule was there already.', commandScheduleView],
+      201: ['The schedule.', commandScheduleView],
+    },
     problems: [404, 409],
     handle: ({ deps, principal, workspaceId, traceId, body }) =>
-      shown(createSchedule(deps.schedules, principal, { ...given(body), workspaceId, traceId }), (made) => {
+      shown(createCommandSchedule(deps.schedules, principal, { ...given(body), workspaceId, traceId }), (made) => {
         const schedule = view(deps)(made.schedule)
         return made.isNew ? schedule : new Known(schedule)
       }),
@@ -89,23 +94,23 @@ export const scheduleRoutes = routes({
     role: 'reader',
     query,
     params,
-    answers: { 200: ['The schedule.', scheduleDetailView] },
+    answers: { 200: ['The schedule.', commandScheduleDetailView] },
     problems: [400, 404],
     handle: ({ deps: { schedules }, workspaceId, params: { schedule_id }, query: { occurrences } }) =>
-      shown(getSchedule(schedules, workspaceId, schedule_id), (detail) =>
-        toScheduleDetailView(detail, schedules.commands.catalog, { now: schedules.commands.now(), occurrences }),
+      shown(getCommandSchedule(schedules, workspaceId, schedule_id), (detail) =>
+        toCommandScheduleDetailView(detail, schedules.commands.catalog, { now: schedules.commands.now(), occurrences }),
       ),
   }),
   changeSchedule: patch('/schedules/{schedule_id}', {
     summary: 'Change a schedule, or switch it on or off',
     role: 'writer',
     params,
-    body: [changeScheduleBody, 'What shall be different'],
-    answers: { 200: ['The schedule as it is now.', scheduleView] },
+    body: [changeCommandScheduleBody, 'What shall be different'],
+    answers: { 200: ['The schedule as it is now.', commandScheduleView] },
     problems: [404, 409],
     handle: ({ deps, principal, workspaceId, traceId, params: { schedule_id: scheduleId }, body }) =>
       shown(
-        changeSchedule(deps.schedules, principal, { workspaceId, scheduleId, traceId, change: given(body) }),
+        changeCommandSchedule(deps.schedules, principal, { workspaceId, scheduleId, traceId, change: given(body) }),
         view(deps),
       ),
   }),
@@ -116,7 +121,7 @@ export const scheduleRoutes = routes({
     answers: { 204: ['It fires no more.'] },
     problems: [400, 404, 409],
     handle: ({ deps, principal, workspaceId, traceId, params: { schedule_id: scheduleId } }) =>
-      shown(removeSchedule(deps.schedules, principal, { workspaceId, scheduleId, traceId }), () => undefined),
+      shown(removeCommandSchedule(deps.schedules, principal, { workspaceId, scheduleId, traceId }), () => undefined),
   }),
 })
 

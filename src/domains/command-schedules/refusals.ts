@@ -8,7 +8,7 @@ export const scheduleRefusals = {
   'schedules.schedule.not_yours': ['forbidden', 'Ask its maker or an administrator, or make a schedule of your own.'],
   'schedules.command_type.unknown': ['invalid', 'GET /task-types lists the tasks with their command types.'],
   'schedules.command_type.not_scheduled': ['invalid', 'Its task must name scheduled_trigger among its ingress_types.'],
-  'schedules.payload.invalid': ['invalid', 'Give what the task takes; a firing has nobody to ask.'],
+  'schedules.payload.invalid': ['invalid', 'Provide the whole input: a firing cannot ask for it.'],
   'schedules.queue.unknown': ['invalid', 'Name a queue that the project declares.'],
   'schedules.schedule.too_many': ['conflict', 'Remove one that is not needed any more; GET /schedules lists them.'],
 } as const satisfies RefusalTable

@@ -1,19 +1,16 @@
-/** Judges what somebody wants to have done by the clock, before anything is written. Pure. */
+/** What a schedule is judged by before anything is written, when it is due, and what the runtime calls it. Pure. */
 import { checkSecrets, type Catalog, findScheduledTask, validatePayload } from '#domains/commands'
+import type { Principal } from '#domains/identity'
 import { parseCron } from '#kernel/cron-fields'
-import type { JsonObject } from '#kernel/json-value'
+import { decodeId, encodeId } from '#kernel/ids'
 import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { parseTimeZone } from '#kernel/time-zone'
-import { nextDueTime } from '#runtime'
+import { nextDueTime, type ScheduleSpec as RuntimeSpec } from '#runtime'
+import type { StoredCommandSchedule } from './command-schedule.ts'
+import { FIRING_KIND } from './deps.ts'
 
-export type ScheduleTerms = {
-  readonly command_type: string
-  readonly payload: JsonObject
-  readonly cron: string
-  readonly time_zone: string
-  readonly queue: string
-}
+export type ScheduleTerms = Pick<StoredCommandSchedule, 'command_type' | 'payload' | 'cron' | 'time_zone' | 'queue'>
 
 export function decideTerms(catalog: Catalog, terms: ScheduleTerms, now: Date): Decision<void> {
   const content = decideContent(catalog, terms)
@@ -73,7 +70,7 @@ function decideTimes({ cron, time_zone }: ScheduleTerms, now: Date): Decision<vo
 }
 
 /** The next due times, oldest first; none of a text that has none. */
-export function nextOccurrences(
+export function nextDueTimes(
   { cron, time_zone }: Pick<ScheduleTerms, 'cron' | 'time_zone'>,
   after: Date,
   count: number,
@@ -86,4 +83,42 @@ export function nextOccurrences(
     due = nextDueTime(fields.value, time_zone, due)
   }
   return found
+}
+
+/** One's own, or as an administrator; what the catalog brings is an administrator's business. */
+export function decideOwner({ created_by }: StoredCommandSchedule, { role, userId }: Principal): Decision<void> {
+  if (role === 'admin' || created_by === `user:${userId}`) return accept(undefined)
+  return refuse('schedules.schedule.not_yours', 'Only its maker or an administrator may change this schedule.', {
+    hint: 'Ask one of them, or make a schedule of your own.',
+  })
+}
+
+export function runtimeNameOf({ schedule_id }: Pick<StoredCommandSchedule, 'schedule_id'>): string {
+  return encodeId('command_schedule', schedule_id)
+}
+
+export function runtimeSpecOf(schedule: StoredCommandSchedule): RuntimeSpec {
+  return {
+    name: runtimeNameOf(schedule),
+    cron: schedule.cron,
+    zone: schedule.time_zone,
+    overlap: schedule.overlap,
+    missed: schedule.misfire,
+    kind: FIRING_KIND,
+    queue: schedule.queue,
+    jitterMs: jitterOf(schedule),
+  }
+}
+
+/** The same for every process, so that no two disagree about when a firing starts; spread by the id's random end. */
+export function jitterOf({ schedule_id, jitter_ms }: Pick<StoredCommandSchedule, 'schedule_id' | 'jitter_ms'>): number {
+  return Number.parseInt(schedule_id.slice(-8), 16) % (jitter_ms + 1)
+}
+
+/** The name of a firing is `schedule:{runtime name}:{due time}`. */
+export function parseFiring(id: string): { readonly scheduleId: string; readonly dueAt: Date } | undefined {
+  const [, name = '', due = ''] = /^schedule:([^:]+):(.+)$/.exec(id) ?? []
+  const scheduleId = decodeId('command_schedule', name)
+  const dueMs = Date.parse(due)
+  return scheduleId.ok && Number.isFinite(dueMs) ? { scheduleId: scheduleId.value, dueAt: new Date(dueMs) } : undefined
 }

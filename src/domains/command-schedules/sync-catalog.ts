@@ -5,13 +5,40 @@
 import type { ScheduleSpec } from '#domains/commands'
 import { findHomeWorkspace } from '#domains/identity'
 import { DEFAULT_MISFIRE_POLICY } from '#kernel/schedule'
-import { arrangeSchedule } from './arrange-schedule.ts'
-import { DEFAULT_OVERLAP } from './create-schedule.ts'
+import { statement } from '#store'
+import {
+  arrangeSchedule,
+  DEFAULT_OVERLAP,
+  findScheduleByName,
+  listLiveSchedules,
+  lockSchedule,
+  saveSchedule,
+  type StoredCommandSchedule,
+} from './command-schedule.ts'
+import type { CommandScheduleDeps } from './deps.ts'
 import { appendScheduleEvent, type ScheduleEventType } from './events.ts'
-import { findScheduleByName, listLiveSchedules, lockSchedule, saveSchedule } from './schedule-repository.ts'
-import { saveCatalogSchedule } from './sql/save-catalog-schedule.ts'
-import type { StoredSchedule } from './stored-schedule.ts'
-import type { ScheduleDeps } from './deps.ts'
+
+const spec = 'command_type, payload, cron, time_zone, queue, overlap, misfire, jitter_ms'
+
+/**
+ * Brings the row of a catalog schedule up to date, or makes it. The unique name decides; a person's schedule of that name is left alone.
+ * $1 id if it is new, $2 workspace, $3 name, $4 command type, $5 payload, $6 cron, $7 zone, $8 queue, $9 overlap, $10 misfire, $11 jitter.
+ * No row: it is as it should be, or the name belongs to a person's. Whether it is switched on stays as it was.
+ */
+const saveCatalogSchedule = statement<StoredCommandSchedule & { readonly is_new: boolean }>(
+  'schedules.save_catalog',
+  `insert into schedules.command_schedules as t (schedule_id, workspace_id, name, origin, ${spec}, created_by, created_role)
+   values ($1::uuid, $2::uuid, $3, 'catalog', $4, $5::jsonb, $6, $7, $8, $9, $10, $11::integer, 'system', 'system')
+       on conflict (workspace_id, name) where removed_at is null do update
+      set command_type = excluded.command_type, payload = excluded.payload, cron = excluded.cron, time_zone = excluded.time_zone,
+          queue = excluded.queue, overlap = excluded.overlap, misfire = excluded.misfire, jitter_ms = excluded.jitter_ms,
+          updated_at = statement_timestamp()
+    where t.origin = 'catalog'
+      and (t.command_type, t.payload, t.cron, t.time_zone, t.queue, t.overlap, t.misfire, t.jitter_ms)
+          is distinct from (excluded.command_type, excluded.payload, excluded.cron, excluded.time_zone, excluded.queue,
+                            excluded.overlap, excluded.misfire, excluded.jitter_ms)
+   returning t.*, (t.xmax = 0) as is_new`,
+)
 
 export type Synced = {
   readonly arranged: number
@@ -22,7 +49,7 @@ export type Synced = {
   readonly problems: readonly string[]
 }
 
-export async function syncSchedules(deps: ScheduleDeps): Promise<Synced> {
+export async function syncCommandSchedules(deps: CommandScheduleDeps): Promise<Synced> {
   const { db, catalog } = deps.commands
   const homeless: string[] = []
   const problems: string[] = []
@@ -55,7 +82,11 @@ export async function syncSchedules(deps: ScheduleDeps): Promise<Synced> {
   return { arranged, removed, homeless, problems }
 }
 
-async function saveOfCatalog(deps: ScheduleDeps, workspaceId: string, spec: ScheduleSpec): Promise<string | undefined> {
+async function saveOfCatalog(
+  deps: CommandScheduleDeps,
+  workspaceId: string,
+  spec: ScheduleSpec,
+): Promise<string | undefined> {
   const { db, newId } = deps.commands
   const values = [
     newId(),
@@ -85,18 +116,18 @@ async function saveOfCatalog(deps: ScheduleDeps, workspaceId: string, spec: Sche
 }
 
 /** It left the catalog: its row ends, and the runtime forgets it. Of several that notice, one writes. */
-export async function retireSchedule(deps: ScheduleDeps, schedule: StoredSchedule): Promise<void> {
+export async function retireSchedule(deps: CommandScheduleDeps, schedule: StoredCommandSchedule): Promise<void> {
   const { db, now, newId } = deps.commands
   await db.transaction(async (tx) => {
     const there = await lockSchedule(tx, schedule.workspace_id, schedule.schedule_id)
     if (!there) return
-    const removed = await saveSchedule(tx, there, { removed_at: now() }, now())
+    const removed = await saveSchedule(tx, { ...there, removed_at: now() }, now())
     await appendScheduleEvent(tx, newId(), factOf(deps, 'schedule_removed', removed))
   })
   await arrangeSchedule(deps, { ...schedule, removed_at: now() })
 }
 
-function factOf(deps: ScheduleDeps, type: ScheduleEventType, schedule: StoredSchedule) {
+function factOf(deps: CommandScheduleDeps, type: ScheduleEventType, schedule: StoredCommandSchedule) {
   const { traceId } = deps.newIds()
   return { type, schedule, actor: 'system', actorKind: 'system', traceId, at: deps.commands.now() }
 }

@@ -7,9 +7,9 @@ import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { JsonObject } from '#kernel/json-value'
 import { misfirePolicies, overlapPolicies, SCHEDULE_JITTER_MAX_MS } from '#kernel/schedule'
-import { nextOccurrences } from './decide-schedule.ts'
-import type { ScheduleDetail } from './read-schedules.ts'
-import { scheduleOrigins, type StoredSchedule } from './stored-schedule.ts'
+import { nextDueTimes } from './decide-schedule.ts'
+import type { CommandScheduleDetail } from './command-schedule.ts'
+import { scheduleOrigins, type StoredCommandSchedule } from './command-schedule.ts'
 
 const NAME_CHARS_MAX = 100
 /** As many as fit on a screen; `?occurrences` asks for more. */
@@ -43,7 +43,7 @@ const optional = {
   enabled: terms.enabled.optional(),
 }
 
-export const createScheduleBody = z
+export const createCommandScheduleBody = z
   .strictObject({
     name: parsedField((text) => parseName(text, NAME_CHARS_MAX)).meta({ type: 'string', example: 'monthly report' }),
     command_type: z
@@ -56,11 +56,11 @@ export const createScheduleBody = z
   })
   .meta({ id: 'CreateSchedule', description: 'A command that shall be asked for again and again.' })
 
-export const changeScheduleBody = z
+export const changeCommandScheduleBody = z
   .strictObject({ cron: terms.cron.optional(), ...optional })
   .meta({ id: 'ChangeSchedule', description: 'What shall be different; everything else stays.' })
 
-export const scheduleView = z
+export const commandScheduleView = z
   .object({
     schedule_id: idView('command_schedule'),
     name: z.string().meta({ example: 'monthly report' }),
@@ -85,9 +85,9 @@ export const scheduleView = z
       .nullable(),
   })
   .meta({ id: 'Schedule', description: 'A command that is asked for by the clock.' })
-export type ScheduleView = z.infer<typeof scheduleView>
+export type CommandScheduleView = z.infer<typeof commandScheduleView>
 
-export const scheduleDetailView = scheduleView
+export const commandScheduleDetailView = commandScheduleView
   .extend({
     fired_count: z.int().meta({ example: 12, description: 'Due times that were fired since it was switched on.' }),
     missed_count: z.int().meta({ example: 0, description: 'Late, or left out because of an overlap.' }),
@@ -97,11 +97,11 @@ export const scheduleDetailView = scheduleView
 
 export type ViewOptions = { readonly now: Date; readonly occurrences?: number | undefined }
 
-export function toScheduleView(
-  schedule: StoredSchedule,
+export function toCommandScheduleView(
+  schedule: StoredCommandSchedule,
   catalog: Catalog,
   { now, occurrences = OCCURRENCES_DEFAULT }: ViewOptions,
-): ScheduleView {
+): CommandScheduleView {
   const { command_type, last_due_at, last_command_id } = schedule
   const fields = findScheduledTask(catalog, command_type)?.type.fields ?? {}
   return {
@@ -120,7 +120,7 @@ export function toScheduleView(
     created_by: showActor(schedule.created_by),
     created_at: formatInstant(schedule.created_at),
     updated_at: formatInstant(schedule.updated_at),
-    next_occurrences: schedule.enabled ? nextOccurrences(schedule, now, occurrences).map(formatInstant) : [],
+    next_occurrences: schedule.enabled ? nextDueTimes(schedule, now, occurrences).map(formatInstant) : [],
     last_firing: last_due_at && {
       due_at: formatInstant(last_due_at),
       command_id: last_command_id && encodeId('command', last_command_id),
@@ -129,9 +129,13 @@ export function toScheduleView(
   }
 }
 
-export function toScheduleDetailView({ schedule, known }: ScheduleDetail, catalog: Catalog, options: ViewOptions) {
+export function toCommandScheduleDetailView(
+  { schedule, known }: CommandScheduleDetail,
+  catalog: Catalog,
+  options: ViewOptions,
+) {
   return {
-    ...toScheduleView(schedule, catalog, options),
+    ...toCommandScheduleView(schedule, catalog, options),
     fired_count: known?.firedCount ?? 0,
     missed_count: known?.missedCount ?? 0,
     open_count: known?.openCount ?? 0,

@@ -1,6 +1,6 @@
 /** The closed list of what this room records, in the transaction of the fact itself; never the payload of a schedule. */
 import { appendEvents, domainEventLog, eventIdOf, type Sql } from '#store'
-import type { StoredSchedule } from './stored-schedule.ts'
+import type { StoredCommandSchedule } from './command-schedule.ts'
 
 const scheduleEventTypes = {
   schedule_created: 'audit',
@@ -16,7 +16,7 @@ const scheduleLog = domainEventLog(scheduleEventTypes)
 
 export type ScheduleFact = {
   readonly type: ScheduleEventType
-  readonly schedule: StoredSchedule
+  readonly schedule: StoredCommandSchedule
   readonly actor: string
   readonly actorKind: string
   readonly traceId: string

@@ -3,11 +3,17 @@ import { after, before, describe, test } from 'node:test'
 import type { Principal } from '#domains/identity'
 import { openScheduleBench, type ScheduleBench } from '#test/schedules'
 import { accepted, aPerson, aTenant, TRACE } from '#test/tenant'
-import { changeSchedule, removeSchedule } from './change-schedule.ts'
-import { createSchedule, type CreateSchedule } from './create-schedule.ts'
-import { getSchedule, listSchedules } from './read-schedules.ts'
-import { recordResumedSchedule } from './record-resumed.ts'
-import { syncSchedules } from './sync-schedules.ts'
+import { recordResumedSchedule } from './drive-firing.ts'
+import { syncCommandSchedules } from './sync-catalog.ts'
+import {
+  changeCommandSchedule,
+  createCommandSchedule,
+  type CreateCommandSchedule,
+  getCommandSchedule,
+  listCommandSchedules,
+  removeCommandSchedule,
+  type StoredCommandSchedule,
+} from './command-schedule.ts'
 
 describe('making, changing and ending schedules', () => {
   let bench: ScheduleBench
@@ -21,8 +27,8 @@ describe('making, changing and ending schedules', () => {
   const admin = () => bench.tenant.people.admin.principal
   const here = () => bench.tenant.workspace.id
   let names = 0
-  const create = (more: Partial<CreateSchedule> = {}, principal: Principal = writer()) =>
-    createSchedule(world(), principal, {
+  const create = (more: Partial<CreateCommandSchedule> = {}, principal: Principal = writer()) =>
+    createCommandSchedule(world(), principal, {
       name: `schedule ${++names}`,
       command_type: 'tick',
       cron: '30 2 * * *',
@@ -30,7 +36,7 @@ describe('making, changing and ending schedules', () => {
       traceId: TRACE,
       ...more,
     })
-  const made = async (more: Partial<CreateSchedule> = {}) => accepted(await create(more)).schedule
+  const made = async (more: Partial<CreateCommandSchedule> = {}) => accepted(await create(more)).schedule
   const ref = (scheduleId: string) => ({ workspaceId: here(), scheduleId, traceId: TRACE })
   const codeOf = async (decision: Promise<{ ok: boolean; code?: string; path?: string }>) => {
     const { ok, code, path } = await decision
@@ -78,7 +84,7 @@ describe('making, changing and ending schedules', () => {
       workspaceId: workspace.id,
       traceId: TRACE,
     })
-    const make = (name: string) => createSchedule(limited, people.writer.principal, asked(name))
+    const make = (name: string) => createCommandSchedule(limited, people.writer.principal, asked(name))
     const answers = await Promise.all(Array.from({ length: 50 }, (_, index) => make(`crowd ${index}`)))
     const refusals = answers.filter((answer) => !answer.ok)
     assert.equal(refusals.length, 47)
@@ -93,9 +99,9 @@ describe('making, changing and ending schedules', () => {
     assert.equal(accepted(await make(kept.name)).isNew, false)
     // Switched off it still counts, removed it does not; and another workspace has its own.
     const mine = { workspaceId: workspace.id, scheduleId: kept.schedule_id, traceId: TRACE }
-    accepted(await changeSchedule(limited, people.writer.principal, { ...mine, change: { enabled: false } }))
+    accepted(await changeCommandSchedule(limited, people.writer.principal, { ...mine, change: { enabled: false } }))
     assert.equal((await make('one more')).ok, false)
-    accepted(await removeSchedule(limited, people.writer.principal, mine))
+    accepted(await removeCommandSchedule(limited, people.writer.principal, mine))
     assert.equal(accepted(await make('one more')).isNew, true)
     assert.equal((await make('too many')).ok, false)
     accepted(await create({ name: 'elsewhere' }))
@@ -124,7 +130,7 @@ describe('making, changing and ending schedules', () => {
     assert.equal((await events('twice')).length, 1)
     assert.equal(await codeOf(create({ ...input, payload: { note: 'b' } })), 'schedules.schedule.name_taken name')
     assert.equal(await codeOf(create(input, admin())), 'schedules.schedule.name_taken name')
-    accepted(await removeSchedule(world(), writer(), ref(first.schedule.schedule_id)))
+    accepted(await removeCommandSchedule(world(), writer(), ref(first.schedule.schedule_id)))
     assert.equal(await known(first.schedule.schedule_id), undefined)
     assert.equal(accepted(await create({ ...input, payload: { note: 'b' } })).isNew, true)
   })
@@ -164,10 +170,10 @@ describe('making, changing and ending schedules', () => {
     const schedule = await made({ name: 'changed' })
     const stranger = await aPerson(bench.identity, bench.tenant, 'writer')
     const change = (principal: Principal, fields: object) =>
-      changeSchedule(world(), principal, { ...ref(schedule.schedule_id), change: fields })
+      changeCommandSchedule(world(), principal, { ...ref(schedule.schedule_id), change: fields })
     assert.equal(await codeOf(change(stranger.principal, { enabled: false })), 'schedules.schedule.not_yours')
     assert.equal(
-      await codeOf(removeSchedule(world(), stranger.principal, ref(schedule.schedule_id))),
+      await codeOf(removeCommandSchedule(world(), stranger.principal, ref(schedule.schedule_id))),
       'schedules.schedule.not_yours',
     )
     assert.equal(await codeOf(change(writer(), { cron: '61 * * * *' })), 'cron_value cron')
@@ -197,23 +203,26 @@ describe('making, changing and ending schedules', () => {
     const foreign = { ...ref(schedule.schedule_id), workspaceId: bench.other.workspace.id }
     const they = bench.other.people.admin.principal
     const gone = 'schedules.schedule.not_found'
-    assert.equal(await codeOf(getSchedule(world(), foreign.workspaceId, schedule.schedule_id)), gone)
-    assert.equal(await codeOf(changeSchedule(world(), they, { ...foreign, change: { enabled: false } })), gone)
-    assert.equal(await codeOf(removeSchedule(world(), they, foreign)), gone)
+    assert.equal(await codeOf(getCommandSchedule(world(), foreign.workspaceId, schedule.schedule_id)), gone)
+    assert.equal(await codeOf(changeCommandSchedule(world(), they, { ...foreign, change: { enabled: false } })), gone)
+    assert.equal(await codeOf(removeCommandSchedule(world(), they, foreign)), gone)
     assert.deepEqual(
-      (await listSchedules(bench.opened.db, foreign.workspaceId, { afterName: null, limit: 50 })).items,
+      await listCommandSchedules(bench.opened.db, foreign.workspaceId, { afterName: null, limit: 50 }),
       [],
     )
-    assert.equal(await codeOf(getSchedule(world(), here(), schedule.schedule_id)), 'ok')
+    assert.equal(await codeOf(getCommandSchedule(world(), here(), schedule.schedule_id)), 'ok')
   })
 
   test('pages go by name and leave nothing out', async () => {
-    const all = (await listSchedules(bench.opened.db, here(), { afterName: null, limit: 500 })).items
+    const all = await listCommandSchedules(bench.opened.db, here(), { afterName: null, limit: 500 })
     const names: string[] = []
     for (let after: string | null | undefined = null; after !== undefined; ) {
-      const page = await listSchedules(bench.opened.db, here(), { afterName: after, limit: 2 })
-      names.push(...page.items.map(({ name }) => name))
-      after = page.next?.[0]
+      const page: readonly StoredCommandSchedule[] = await listCommandSchedules(bench.opened.db, here(), {
+        afterName: after,
+        limit: 2,
+      })
+      names.push(...page.map(({ name }) => name))
+      after = page.length === 2 ? page.at(-1)?.name : undefined
     }
     assert.deepEqual(
       names,
@@ -228,7 +237,11 @@ describe('making, changing and ending schedules', () => {
     await bench.opened.db.query('update schedules.command_schedules set enabled = false where schedule_id = $1', [
       left.schedule_id,
     ])
-    const synced = await Promise.all([syncSchedules(world()), syncSchedules(world()), syncSchedules(world())])
+    const synced = await Promise.all([
+      syncCommandSchedules(world()),
+      syncCommandSchedules(world()),
+      syncCommandSchedules(world()),
+    ])
     assert.ok((await known(lost.schedule_id)) !== undefined)
     assert.equal(await known(left.schedule_id), undefined)
     assert.deepEqual(synced[0]?.problems, [])

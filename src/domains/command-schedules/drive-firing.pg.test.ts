@@ -6,9 +6,13 @@ import { openScheduleBench, type ScheduleBench } from '#test/schedules'
 import { everyMinute, tickDefinitions } from '#test/schedule-project'
 import { accepted, anOrgRole, TRACE } from '#test/tenant'
 import { until } from '#test/until'
-import { changeSchedule, removeSchedule } from './change-schedule.ts'
-import { createSchedule, type CreateSchedule } from './create-schedule.ts'
-import { getSchedule } from './read-schedules.ts'
+import {
+  changeCommandSchedule,
+  createCommandSchedule,
+  type CreateCommandSchedule,
+  getCommandSchedule,
+  removeCommandSchedule,
+} from './command-schedule.ts'
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
@@ -23,14 +27,14 @@ describe('firings', () => {
 
   const writer = () => bench.tenant.people.writer.principal
   const ref = (scheduleId: string) => ({ workspaceId: bench.tenant.workspace.id, scheduleId, traceId: TRACE })
-  const make = async (more: Partial<CreateSchedule> = {}) => {
+  const make = async (more: Partial<CreateCommandSchedule> = {}) => {
     const input = { name: 'mine', command_type: 'tick', cron: '* * * * *', workspaceId: bench.tenant.workspace.id }
-    const made = await createSchedule(bench.work().schedules, writer(), { ...input, traceId: TRACE, ...more })
+    const made = await createCommandSchedule(bench.work().schedules, writer(), { ...input, traceId: TRACE, ...more })
     return accepted(made).schedule
   }
   const countsOf = async (scheduleId: string) => {
     const { schedule, known } = accepted(
-      await getSchedule(bench.work().schedules, bench.tenant.workspace.id, scheduleId),
+      await getCommandSchedule(bench.work().schedules, bench.tenant.workspace.id, scheduleId),
     )
     return { schedule, fired: known?.firedCount, missed: known?.missedCount, open: known?.openCount }
   }
@@ -136,7 +140,7 @@ describe('firings', () => {
     await until(async () => (await decideFirst(bench, writer())) === 'self_approval', 'the maker is refused')
     assert.equal(await decideFirst(bench, people.admin.principal), 'approved')
     accepted(
-      await changeSchedule(bench.work().schedules, people.admin.principal, {
+      await changeCommandSchedule(bench.work().schedules, people.admin.principal, {
         ...ref(schedule_id),
         change: { payload: { note: 'of the admin' } },
       }),
@@ -150,7 +154,7 @@ describe('firings', () => {
   test('the row decides: off, removed, or its maker out of the workspace means no command', async () => {
     const { schedule_id } = await make()
     const switchTo = (enabled: boolean) =>
-      changeSchedule(bench.work().schedules, writer(), { ...ref(schedule_id), change: { enabled } })
+      changeCommandSchedule(bench.work().schedules, writer(), { ...ref(schedule_id), change: { enabled } })
     const firing = async (minutes: number) => {
       const due = new Date(Math.floor(bench.now().getTime() / MINUTE_MS) * MINUTE_MS + minutes * MINUTE_MS)
       const id = `schedule:csched_${schedule_id.replaceAll('-', '')}:${due.toISOString()}`
@@ -193,7 +197,7 @@ describe('firings', () => {
     assert.equal((await countsOf(schedule_id)).schedule.last_refusal, 'workspace_unknown')
     await bench.opened.db.query('update identity.users set deactivated_at = null')
 
-    accepted(await removeSchedule(bench.work().schedules, writer(), ref(schedule_id)))
+    accepted(await removeCommandSchedule(bench.work().schedules, writer(), ref(schedule_id)))
     await firing(2)
     await bench.pass(3 * MINUTE_MS)
     assert.equal((await bench.commands()).length, 0)
@@ -240,9 +244,9 @@ describe('firings', () => {
     await bench.pass(2 * MINUTE_MS)
     const [first] = await bench.reach(1)
     assert.match(first?.idempotency_key ?? '', /:00\.000Z$/)
-    const { known } = accepted(await getSchedule(bench.work().schedules, bench.tenant.workspace.id, schedule_id))
+    const { known } = accepted(await getCommandSchedule(bench.work().schedules, bench.tenant.workspace.id, schedule_id))
     await bench.restart()
-    const again = accepted(await getSchedule(bench.work().schedules, bench.tenant.workspace.id, schedule_id))
+    const again = accepted(await getCommandSchedule(bench.work().schedules, bench.tenant.workspace.id, schedule_id))
     assert.equal(again.known?.spec.jitterMs, known?.spec.jitterMs)
     assert.ok((known?.spec.jitterMs ?? 0) >= 0 && (known?.spec.jitterMs ?? 0) <= 30_000)
   })
@@ -307,18 +311,18 @@ describe('schedules of the catalog', () => {
     )
     const of = { workspaceId: bench.tenant.workspace.id, scheduleId: row?.schedule_id ?? '', traceId: TRACE }
     const { admin, writer } = bench.tenant.people
-    const asWriter = await changeSchedule(schedules, writer.principal, { ...of, change: { enabled: false } })
+    const asWriter = await changeCommandSchedule(schedules, writer.principal, { ...of, change: { enabled: false } })
     assert.equal(asWriter.ok ? '' : asWriter.code, 'schedules.schedule.not_yours')
-    const changed = await changeSchedule(schedules, admin.principal, { ...of, change: { cron: '0 0 1 1 *' } })
+    const changed = await changeCommandSchedule(schedules, admin.principal, { ...of, change: { cron: '0 0 1 1 *' } })
     assert.equal(changed.ok ? '' : changed.code, 'schedules.schedule.of_catalog')
-    const removed = await removeSchedule(schedules, admin.principal, of)
+    const removed = await removeCommandSchedule(schedules, admin.principal, of)
     assert.equal(removed.ok ? '' : removed.code, 'schedules.schedule.of_catalog')
-    accepted(await changeSchedule(schedules, admin.principal, { ...of, change: { enabled: false } }))
+    accepted(await changeCommandSchedule(schedules, admin.principal, { ...of, change: { enabled: false } }))
     // A restart leaves the switch as it is.
     await withSchedules(defineSchedule({ ...everyMinute, cron: '*/2 * * * *', misfire: 'all', overlap: 'allow' }))
     const off = (await ticks()).length
     await bench.pass(6 * MINUTE_MS)
-    accepted(await changeSchedule(bench.work().schedules, admin.principal, { ...of, change: { enabled: true } }))
+    accepted(await changeCommandSchedule(bench.work().schedules, admin.principal, { ...of, change: { enabled: true } }))
     await bench.pass(2 * MINUTE_MS)
     await until(async () => (await ticks()).length >= off + 1, 'one again')
     assert.equal((await ticks()).length, off + 1)

@@ -1,0 +1,158 @@
+/**
+ * The turn of a firing: the row says whether the schedule still holds, the key makes one command of one due time, and the firing is
+ * over when its command is, so that the next due time knows whether it would overlap. Nothing here needs a fence: every write is
+ * the same however often it is made.
+ */
+import { type Acting, actingFor, fireSchedule } from '#domains/commands'
+import { type By, findMember } from '#domains/identity'
+import type { Clock, NewId } from '#kernel/clock'
+import { decodeId } from '#kernel/ids'
+import { scheduleKey } from '#kernel/key-template'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { redactText } from '#kernel/secret-shapes'
+import type { Drive, Next, Process } from '#runtime'
+import { failpoint, statement, type Tx } from '#store'
+import { arrangeSchedule, findScheduleOfFiring, type StoredCommandSchedule } from './command-schedule.ts'
+import { parseFiring } from './decide-schedule.ts'
+import type { CommandScheduleDeps } from './deps.ts'
+import { appendRefusedFiring, appendScheduleEvent } from './events.ts'
+import { retireSchedule } from './sync-catalog.ts'
+
+type FiredCommand = {
+  readonly command_id: string
+  readonly created_at: Date
+  readonly completed_at: Date | null
+}
+
+/** The command that a due time became, if it did. $1 workspace, $2 key. */
+const findFired = statement<FiredCommand>(
+  'schedules.find_fired',
+  `select c.command_id, c.created_at, c.completed_at
+     from concord.commands c
+    where c.workspace_id = $1::uuid and c.idempotency_key = $2 and c.ingress = 'scheduled_trigger'`,
+)
+
+/** The newest firing, for people to look at; an older one that comes late changes nothing. $1 schedule, $2 due at, $3 command or null, $4 refusal or null. */
+const noteFiring = statement(
+  'schedules.note_firing',
+  `update schedules.command_schedules t
+      set last_due_at = $2::timestamptz, last_command_id = $3::uuid, last_refusal = $4::text
+    where t.schedule_id = $1::uuid and (t.last_due_at is null or t.last_due_at <= $2::timestamptz)`,
+)
+
+const done: Next = { t: 'done' }
+/** A command that has run for an hour is looked at every minute, one of a second ago every second. */
+const LOOK_MIN_MS = 1_000
+const LOOK_MAX_MS = 60_000
+
+export function openFiringDrive(deps: CommandScheduleDeps): Drive {
+  return async (id) => {
+    const firing = parseFiring(id)
+    if (!firing) return done
+    const { scheduleId, dueAt } = firing
+    const schedule = await findScheduleOfFiring(deps.commands.db, scheduleId)
+    if (!schedule) return done
+    const [there] = await deps.commands.db.run(findFired, [schedule.workspace_id, scheduleKey(schedule.name, dueAt)])
+    if (there) return follow(deps, schedule, dueAt, there)
+    return (await mayFire(deps, schedule)) ? fire(deps, schedule, dueAt) : done
+  }
+}
+
+async function mayFire(deps: CommandScheduleDeps, schedule: StoredCommandSchedule): Promise<boolean> {
+  if (schedule.removed_at !== null || !schedule.enabled) {
+    await arrangeSchedule(deps, schedule)
+    return false
+  }
+  const isKnown = deps.commands.catalog.schedules.some(({ name }) => name === schedule.name)
+  if (schedule.origin === 'person' || isKnown) return true
+  await retireSchedule(deps, schedule)
+  return false
+}
+
+async function fire(deps: CommandScheduleDeps, schedule: StoredCommandSchedule, dueAt: Date): Promise<Next> {
+  await failpoint('schedules.due')
+  const ids = deps.newIds()
+  const by = await actorOf(deps, schedule, ids.traceId)
+  const fired = by.ok
+    ? await fireSchedule(deps.commands, schedule, {
+        workspaceId: schedule.workspace_id,
+        dueAt,
+        ...ids,
+        ...(by.value ? { by: by.value } : {}),
+      })
+    : by
+  await failpoint('schedules.fired')
+  if (fired.ok) return follow(deps, schedule, dueAt, fired.value.command)
+  await noteRefusedFiring(deps, schedule, dueAt, fired, ids.traceId)
+  return done
+}
+
+/** A person's schedule acts as that person may act today; the catalog's acts for the installation. */
+async function actorOf(
+  { commands }: CommandScheduleDeps,
+  schedule: StoredCommandSchedule,
+  traceId: string,
+): Promise<Decision<Acting | undefined>> {
+  if (schedule.created_role === 'system') return accept(undefined)
+  const userId = schedule.created_by.slice('user:'.length)
+  const member = { userId, workspaceId: schedule.workspace_id, roleMax: schedule.created_role }
+  const principal = await findMember(commands.db, member)
+  if (principal) return accept(actingFor(principal, traceId))
+  return refuse('workspace_unknown', 'Whoever made this schedule may no longer enter its workspace.', {
+    hint: 'Somebody who may has to change it, or make it anew.',
+  })
+}
+
+/** There is a command: it is noted, and looked at until it is over, unless its successor may start beside it anyway. */
+async function follow(
+  { commands }: CommandScheduleDeps,
+  schedule: StoredCommandSchedule,
+  dueAt: Date,
+  command: FiredCommand,
+): Promise<Next> {
+  await commands.db.run(noteFiring, [schedule.schedule_id, dueAt, command.command_id, null])
+  if (schedule.overlap === 'allow' || command.completed_at !== null) return done
+  const now = commands.now().getTime()
+  const ageMs = now - command.created_at.getTime()
+  const lookMs = Math.min(LOOK_MAX_MS, Math.max(LOOK_MIN_MS, ageMs / 4))
+  return { t: 'wait', until: new Date(now + Math.round(lookMs)) }
+}
+
+async function noteRefusedFiring(
+  { commands: { db, now } }: CommandScheduleDeps,
+  schedule: StoredCommandSchedule,
+  dueAt: Date,
+  { code, reason }: Refusal,
+  traceId: string,
+): Promise<void> {
+  const payload = { due_at: dueAt.toISOString(), code, reason }
+  const by = { actor: 'system', actorKind: 'system', traceId, at: now() }
+  await db.transaction(async (tx) => {
+    await appendRefusedFiring(tx, dueAt, { type: 'schedule_firing_refused', schedule, ...by, payload })
+    await tx.run(noteFiring, [schedule.schedule_id, dueAt, null, code])
+  })
+}
+
+const REASON_CHARS_MAX = 500
+
+/** Records that an operator gave a schedule, or one firing of it, turns again; in the operator's transaction. False: there is no such schedule, so there is nobody whose record it would be. */
+export async function recordResumedSchedule(
+  tx: Tx,
+  { newId, now }: { readonly newId: NewId; readonly now: Clock },
+  by: By,
+  { process, why, reason }: { readonly process: Process; readonly why: string; readonly reason: string },
+): Promise<boolean> {
+  const firing = parseFiring(process.id)
+  const named = decodeId('command_schedule', process.id)
+  const scheduleId = firing?.scheduleId ?? (named.ok ? named.value : undefined)
+  const schedule = scheduleId === undefined ? undefined : await findScheduleOfFiring(tx, scheduleId)
+  if (!schedule) return false
+  const payload = {
+    why,
+    reason: redactText(reason).slice(0, REASON_CHARS_MAX),
+    due_at: firing?.dueAt.toISOString() ?? null,
+  }
+  const said = { type: 'schedule_resumed', schedule, ...by, actorKind: 'operator', at: now(), payload } as const
+  await appendScheduleEvent(tx, newId(), said)
+  return true
+}

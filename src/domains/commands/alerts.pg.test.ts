@@ -1,0 +1,171 @@
+/** Alerts: every drift and every failed compensation reaches the operators once, on each channel, whatever fails in between. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { listNotifications } from '#domains/connectors'
+import { encodeId } from '#kernel/ids'
+import type { Process } from '#runtime'
+import { nextFence, openTestRoom, type TestRoom } from '#test/commands'
+import { accepted, aPerson, TRACE } from '#test/tenant'
+import { type Alert, ALERT_KIND, type AlertChannel, openAlertSweep } from './alerts.ts'
+import { actingFor } from './deps.ts'
+import { openAlertDrive } from './drive-alert.ts'
+import { compensateCommand } from './change-command.ts'
+
+const BOOK_A = 'connector.hotel.book_a'
+const BOOK_B = 'connector.hotel.book_b'
+
+describe('alerts', () => {
+  let room: TestRoom
+  const woken: Process[] = []
+  const heard: { id: string; alert: Alert }[] = []
+  let failing = 0
+  const pager: AlertChannel = {
+    name: 'pager',
+    deliver: (id, alert) => {
+      if (failing > 0) {
+        failing -= 1
+        return Promise.reject(new Error('the receiver answered 503'))
+      }
+      heard.push({ id, alert })
+      return Promise.resolve()
+    },
+  }
+  const deps = () => ({
+    ...room.clock,
+    wake: (process: Process) => Promise.resolve(void woken.push(process)),
+    channels: [pager],
+  })
+  const turn = (id: string) => openAlertDrive(deps())(id, nextFence())
+
+  before(async () => {
+    room = await openTestRoom()
+    // Gone: an administrator who left hears of nothing.
+    const gone = await aPerson(room.clock, room.tenant, 'admin')
+    await room.rows(`update identity.users set deactivated_at = $2 where id = $1`, [
+      gone.principal.userId,
+      room.clock.now(),
+    ])
+  })
+  after(() => room.close())
+
+  async function undone(
+    steps: readonly string[],
+    modes: readonly ('ok' | 'refuse')[],
+    undo: readonly ('ok' | 'refuse')[],
+  ) {
+    const id = await room.submit({ subject: 's', steps })
+    room.provider.modes.push(...modes)
+    assert.equal(await room.settle(id), 'failed')
+    const operator = actingFor(room.tenant.people.admin.principal, TRACE)
+    const by = { workspaceId: room.tenant.workspace.id, commandId: id }
+    accepted(await compensateCommand(room.world, operator, by))
+    room.provider.modes.push(...undo)
+    await room.settle(id)
+    return id
+  }
+  const inboxOf = async (person: 'admin' | 'writer') => {
+    const { userId } = room.tenant.people[person].principal
+    const inbox = { workspaceId: room.tenant.workspace.id, userId, recipients: [encodeId('user', userId)] }
+    return (await listNotifications(room.db, inbox, { limit: 50 })).map(({ command_id, subject, text }) => ({
+      command_id,
+      subject,
+      text,
+    }))
+  }
+  const records = async (id: string) =>
+    (
+      await room.rows<{ what: string }>(
+        `select event_type || coalesce(' ' || (payload->>'channel'), '') as what from concord.domain_events
+          where command_id = $1 and event_type like 'alert%' order by seq`,
+        [id],
+      )
+    ).map(({ what }) => what)
+
+  test('[EFF-20] [OPS-03] a drift is on record and reaches on-call: who, what, and the next step, in the app and outside', async () => {
+    const id = await undone(['work.drifting', BOOK_A], ['ok', 'refuse'], [])
+    const [event] = await room.rows<{ event_id: string; purpose: string; payload: { drift: string[] } }>(
+      `select event_id, purpose, payload from concord.domain_events where command_id = $1 and event_type = 'compensation_drift'`,
+      [id],
+    )
+    assert.ok(event)
+    assert.deepEqual([event.purpose, event.payload.drift], ['audit', ['work.something_else']])
+    const sweep = openAlertSweep(deps())
+    assert.deepEqual([await sweep(), await sweep()], [1, 0])
+    assert.deepEqual(woken.splice(0), [{ kind: ALERT_KIND, id: event.event_id }])
+    assert.deepEqual(await turn(event.event_id), { t: 'done' })
+    assert.deepEqual(await turn(event.event_id), { t: 'done' })
+    const shown = encodeId('command', id)
+    const requester = encodeId('user', room.tenant.people.writer.principal.userId)
+    const what = `Undoing Work (${shown}, asked for by ${requester}) did other things than it declared: done and not declared: work.something_else; declared and not done: work.undrift.`
+    const next = `Look with \`concord why ${shown}\` and put right by hand what was left or done in excess.`
+    assert.equal(heard.length, 1)
+    assert.equal(heard[0]?.id, encodeId('event', event.event_id))
+    const { type, status, command_id, admins, ...alert } = heard[0].alert
+    assert.deepEqual(
+      [type, status, command_id, alert.task, alert.requested_by, alert.what, alert.next, alert.trace_id],
+      ['compensation.drift', 'compensated', shown, 'Work', requester, what, next, TRACE],
+    )
+    assert.deepEqual(admins, [encodeId('user', room.tenant.people.admin.principal.userId)])
+    assert.deepEqual(await inboxOf('admin'), [
+      { command_id: id, subject: 'Work: undoing did not go as declared', text: `${what} ${next}` },
+    ])
+    assert.deepEqual(await inboxOf('writer'), [])
+    assert.deepEqual(await records(id), ['alert_raised', 'alert_delivered app', 'alert_delivered pager'])
+  })
+
+  test('[EFF-20] [OPS-03] a compensation that failed reaches on-call too; a receiver that is down is asked again, and everybody hears once', async () => {
+    heard.length = 0
+    const id = await undone([BOOK_A, BOOK_B, BOOK_A], ['ok', 'ok', 'refuse'], ['refuse'])
+    assert.equal(await room.statusOf(id), 'failed')
+    assert.equal(await openAlertSweep(deps())(), 1)
+    const incident = woken.splice(0)[0]?.id ?? ''
+    failing = 2
+    await assert.rejects(turn(incident), /answered 503/)
+    await assert.rejects(turn(incident), /answered 503/)
+    assert.deepEqual(await turn(incident), { t: 'done' })
+    assert.deepEqual(await turn(incident), { t: 'done' })
+    assert.equal(heard.length, 1)
+    assert.equal(heard[0]?.alert.type, 'compensation.failed')
+    assert.match(
+      heard[0]?.alert.what ?? '',
+      /failed: undoing failed: the provider says no\. Effects that were not undone after it: 1\.$/,
+    )
+    assert.match(
+      heard[0]?.alert.next ?? '',
+      /`concord submit "Compensate Command" --payload '\{"command_id":"cmd_[0-9a-f]{32}"\}'`/,
+    )
+    assert.equal((await inboxOf('admin')).length, 2)
+    assert.deepEqual(await records(id), ['alert_raised', 'alert_delivered app', 'alert_delivered pager'])
+  })
+
+  test('[EFF-20] no drift, no row and no alert', async () => {
+    const id = await undone([BOOK_A, BOOK_B], ['ok', 'refuse'], ['ok'])
+    assert.equal(await room.statusOf(id), 'compensated')
+    assert.equal(await openAlertSweep(deps())(), 0)
+    assert.deepEqual(await records(id), [])
+    const drift = await room.rows(
+      `select 1 from concord.domain_events where command_id = $1 and event_type = 'compensation_drift'`,
+      [id],
+    )
+    assert.deepEqual(drift, [])
+  })
+
+  test('[OPS-03] an incident of long ago is found by whoever starts next, and once by all sweepers of all processes', async () => {
+    await undone(['work.drifting', BOOK_A], ['ok', 'refuse'], [])
+    woken.length = 0
+    room.clock.travel(30 * 24 * 3_600_000)
+    const raised = await Promise.all(Array.from({ length: 6 }, () => openAlertSweep(deps())()))
+    assert.equal(
+      raised.reduce((sum, each) => sum + each, 0),
+      1,
+    )
+    assert.equal(woken.length, 1)
+  })
+
+  test('the look for incidents reads the index of incidents', async () => {
+    const plan = await room.rows<{ 'QUERY PLAN': string }>(
+      `explain select e.event_id from concord.domain_events e where e.event_type = 'compensation_drift' and e.created_at >= now()`,
+    )
+    assert.match(plan.map((row) => row['QUERY PLAN']).join('\n'), /domain_events_incidents_ix/)
+  })
+})

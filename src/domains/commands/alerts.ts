@@ -1,0 +1,231 @@
+/**
+ * Alerts operators of every compensation that drifted or failed: once for each incident, on every channel. The incident is the event that
+ * is committed with its cause. A sweep hands it to the runtime in the transaction that records so, and a turn delivers it, so no crash in
+ * between loses it; only an outside channel may hear of one twice, under the same id.
+ */
+import { showActor } from '#domains/approvals'
+import { postNotification } from '#domains/connectors'
+import { listActive } from '#domains/identity'
+import type { Clock, NewId } from '#kernel/clock'
+import { encodeId } from '#kernel/ids'
+import type { Runtime } from '#runtime'
+import { appendEvents, type Db, eventIdOf, failpoint, type Sql, statement } from '#store'
+import { COMPENSATE_COMMAND } from './compensate-task.ts'
+import { bySystem } from './actors.ts'
+import { type CommandEventType, commandLog } from './events.ts'
+
+export const ALERT_KIND = 'alert'
+export const ALERT_QUEUE = 'notifications'
+/** A receiver that does not answer is asked for about eight hours, at least once a minute; then the alert is stuck, where operators see it. */
+export const ALERT_FAILURES_MAX = 500
+
+export type Alert = {
+  readonly type: 'compensation.drift' | 'compensation.failed'
+  readonly incident_id: string
+  readonly command_id: string
+  readonly workspace_id: string
+  readonly task: string
+  readonly status: string
+  readonly requested_by: string
+  /** What happened, and what a person does next: one sentence each. */
+  readonly what: string
+  readonly next: string
+  readonly details: Readonly<Record<string, unknown>>
+  /** The administrators of the workspace, who are told in the app. */
+  readonly admins: readonly string[]
+  readonly occurred_at: string
+  readonly trace_id: string
+}
+
+/** A way to reach operators outside of the app. It throws when they could not be told, and is asked again. */
+export type AlertChannel = {
+  readonly name: string
+  /** `id` is the same for every attempt: a receiver knows a repeat by it. */
+  readonly deliver: (id: string, alert: Alert, signal: AbortSignal) => Promise<void>
+}
+
+export type AlertDeps = {
+  readonly db: Db
+  readonly now: Clock
+  readonly newId: NewId
+  readonly wake: Runtime['wake']
+  readonly channels: readonly AlertChannel[]
+}
+
+type Incident = {
+  readonly event_id: string
+  readonly workspace_id: string
+  readonly command_id: string
+  readonly trace_id: string
+  readonly payload: Readonly<Record<string, unknown>>
+  readonly created_at: Date
+  readonly task: string
+  readonly status: string
+  readonly requested_by: string
+  readonly error: string | null
+}
+
+const INCIDENT = `select e.event_id, e.workspace_id, e.command_id, e.trace_id, e.payload, e.created_at,
+       coalesce(c.task_name, c.command_type) as task, c.status, c.requested_by, c.error
+  from concord.domain_events e
+  join concord.commands c on c.workspace_id = e.workspace_id and c.command_id = e.command_id`
+
+/** $1 not older than this or null, $2 limit. */
+const listUnraised = statement<Incident>(
+  'commands_list_unraised_incidents',
+  `${INCIDENT}
+ where e.event_type = 'compensation_drift' and ($1::timestamptz is null or e.created_at >= $1)
+   and not exists (
+     select from concord.domain_events a
+      where a.command_id = e.command_id and a.event_type = 'alert_raised' and a.payload->>'incident_id' = e.event_id::text)
+ order by e.created_at, e.seq limit $2`,
+)
+
+/** $1 event. */
+const findIncident = statement<Incident>('commands_find_incident', `${INCIDENT}\n where e.event_id = $1`)
+
+/** $1 command, $2 event. */
+const listDelivered = statement<{ readonly channel: string }>(
+  'commands_list_delivered_alerts',
+  `select a.payload->>'channel' as channel from concord.domain_events a
+    where a.command_id = $1 and a.event_type = 'alert_delivered' and a.payload->>'incident_id' = $2::text`,
+)
+
+const BATCH = 100
+/** The whole of the past is looked at when a process starts and once an hour; in between the last hour is enough. */
+const RECENT_MS = 3_600_000
+
+/** A sweep that hands every new incident to the runtime, once, whichever process comes first. Gives back how many. */
+export function openAlertSweep(deps: AlertDeps): () => Promise<number> {
+  let wholeAt = Number.NEGATIVE_INFINITY
+  return async () => {
+    const nowMs = deps.now().getTime()
+    const isWhole = nowMs - wholeAt >= RECENT_MS
+    const since = isWhole ? null : new Date(nowMs - 2 * RECENT_MS)
+    const incidents = await deps.db.run(listUnraised, [since, BATCH])
+    let raised = 0
+    for (const incident of incidents) if (await raise(deps, incident)) raised += 1
+    if (isWhole && incidents.length < BATCH) wholeAt = nowMs
+    return raised
+  }
+}
+
+async function raise(deps: AlertDeps, incident: Incident): Promise<boolean> {
+  const isOurs = await deps.db.transaction(async (tx) => {
+    if (!(await record(tx, deps, incident, 'alert_raised', {}))) return false
+    await deps.wake({ kind: ALERT_KIND, id: incident.event_id }, { tx, queue: ALERT_QUEUE })
+    return true
+  })
+  await failpoint('commands.alert_raised')
+  return isOurs
+}
+
+export type OpenIncident = { readonly incident: Incident; readonly alert: Alert; readonly told: readonly string[] }
+
+/** With what was told of it so far; undefined: there is no such incident any more. */
+export async function findOpenIncident({ db }: AlertDeps, eventId: string): Promise<OpenIncident | undefined> {
+  const [incident] = await db.run(findIncident, [eventId])
+  if (!incident) return undefined
+  const delivered = await db.run(listDelivered, [incident.command_id, eventId])
+  const alert = describeIncident(incident, await listAdmins(db, incident))
+  return { incident, alert, told: delivered.map(({ channel }) => channel) }
+}
+
+/** Every channel that has not been told is. One that fails does not hold up the others; the first failure is given back. */
+export async function tellChannels(
+  deps: AlertDeps,
+  { incident, alert, told }: OpenIncident,
+  signal: AbortSignal,
+): Promise<Error | undefined> {
+  const failures: Error[] = []
+  for (const channel of deps.channels.filter(({ name }) => !told.includes(name))) {
+    try {
+      await channel.deliver(alert.incident_id, alert, signal)
+    } catch (error) {
+      failures.push(error instanceof Error ? error : new Error(String(error)))
+      continue
+    }
+    await failpoint('commands.alert_delivered')
+    await record(deps.db, deps, incident, 'alert_delivered', { channel: channel.name })
+  }
+  return failures[0]
+}
+
+async function listAdmins(db: Db, { workspace_id: workspaceId }: Incident): Promise<readonly string[]> {
+  const active = await listActive(db, { workspaceId, userIds: [], orgRoles: [], admins: true })
+  return active.filter(({ role }) => role === 'admin').map(({ userId }) => `user:${userId}`)
+}
+
+/** One message in the inbox of each administrator, and the record of it, in one transaction. */
+export async function tellAdmins(deps: AlertDeps, { incident, alert, told }: OpenIncident): Promise<void> {
+  if (told.includes('app')) return
+  const { admins } = alert
+  const { workspace_id, command_id, trace_id, event_id } = incident
+  await deps.db.transaction(async (tx) => {
+    if (!(await record(tx, deps, incident, 'alert_delivered', { channel: 'app', recipients: admins }))) return
+    for (const recipient of admins) {
+      await postNotification(tx, {
+        id: deps.newId(),
+        workspaceId: workspace_id,
+        commandId: command_id,
+        traceId: trace_id,
+        key: `alert:${event_id}:${recipient}`,
+        recipient,
+        subject: `${alert.task}: ${alert.type === 'compensation.failed' ? 'undoing failed' : 'undoing did not go as declared'}`,
+        text: `${alert.what} ${alert.next}`,
+        at: deps.now(),
+      })
+    }
+  })
+}
+
+/** True where the record is new. */
+async function record(
+  sql: Sql,
+  { now }: Pick<AlertDeps, 'now'>,
+  { event_id, workspace_id, command_id, trace_id }: Incident,
+  type: Extract<CommandEventType, 'alert_raised' | 'alert_delivered'>,
+  more: { readonly channel?: string; readonly recipients?: readonly string[] },
+): Promise<boolean> {
+  const draft = {
+    eventId: eventIdOf(type, event_id, more.channel ?? ''),
+    type,
+    payload: { incident_id: event_id, ...more, target_type: 'command', target_id: command_id },
+    actor: bySystem.actor,
+    actorKind: bySystem.kind,
+    traceId: trace_id,
+    at: now(),
+    links: { workspace_id, command_id },
+  }
+  return (await appendEvents(sql, commandLog, [draft], { once: true })) > 0
+}
+
+function describeIncident(incident: Incident, admins: readonly string[]): Alert {
+  const { event_id, command_id, workspace_id, trace_id, task, status, payload, error, created_at } = incident
+  const id = encodeId('command', command_id)
+  const requester = showActor(incident.requested_by)
+  const hasFailed = payload['halted'] !== undefined || !Array.isArray(payload['drift'])
+  const names = (value: unknown) => (Array.isArray(value) && value.length > 0 ? value.join(', ') : 'nothing')
+  const left = Array.isArray(payload['remaining']) ? payload['remaining'].length : 0
+  const what = hasFailed
+    ? `Undoing ${task} (${id}, asked for by ${requester}) failed: ${error ?? 'the undo was refused'}. Effects that were not undone after it: ${left}.`
+    : `Undoing ${task} (${id}, asked for by ${requester}) did other things than it declared: done and not declared: ${names(payload['drift'])}; declared and not done: ${names(payload['missing'])}.`
+  const next = hasFailed
+    ? `Look with \`concord why ${id}\`, remove the cause, then undo the rest with \`concord submit "${COMPENSATE_COMMAND}" --payload '{"command_id":"${id}"}'\` or by hand.`
+    : `Look with \`concord why ${id}\` and put right by hand what was left or done in excess.`
+  return {
+    type: hasFailed ? 'compensation.failed' : 'compensation.drift',
+    incident_id: encodeId('event', event_id),
+    command_id: id,
+    workspace_id: encodeId('workspace', workspace_id),
+    task,
+    status,
+    requested_by: requester,
+    what,
+    next,
+    details: payload,
+    admins: admins.map(showActor),
+    occurred_at: created_at.toISOString(),
+    trace_id,
+  }
+}
