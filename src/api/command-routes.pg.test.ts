@@ -47,6 +47,36 @@ describe('commands over HTTP', () => {
     }
   const uuidOf = (id: string) => id.slice(4).replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, '$1-$2-$3-$4-$5')
 
+  test('a preview says what policy, people and effects would make of a request, and records nothing', async () => {
+    const rows = async () =>
+      api.world.db.query('select (select count(*) from concord.commands), (select count(*) from concord.domain_events)')
+    const before = await rows()
+    const preview = async (body: Json) => (await (await post('/commands/preview', body)).json()) as Json
+    const steps = ['connector.hotel.book_a']
+    const runs = await preview({ task_name: 'Work', payload: { subject: 's', steps } })
+    assert.deepEqual(
+      [runs['status'], (runs['policy'] as Json)['decision'], runs['approvals'], runs['error']],
+      ['running', 'allow', [], null],
+    )
+    assert.deepEqual(runs['effects'], [
+      { effect_type: steps[0], effect_class: 'keyed', reversibility: 'compensatable', undone_by: 'hotel.cancel_a' },
+    ])
+    const asks = await preview({ task_name: 'Work', payload: { subject: 's', steps, decide: 'require_approval' } })
+    const [approval] = asks['approvals'] as [{ approver: string; blocked_by: { code: string } | null }]
+    assert.deepEqual([asks['status'], approval.blocked_by?.code], ['waiting_for_approval', 'role_without_members'])
+    assert.equal((asks['effects'] as Json[]).length, 1)
+    const lacks = await preview({ task_name: 'Work', payload: { steps } })
+    assert.deepEqual(
+      [lacks['status'], lacks['missing_fields'], lacks['policy']],
+      ['waiting_for_input', ['subject'], null],
+    )
+    const wrong = await preview({ task_name: 'Work', payload: { subject: 5 } })
+    assert.deepEqual([wrong['status'], wrong['error_class']], ['failed', 'malformed_payload'])
+    assert.equal((await post('/commands/preview', { task_name: 'None' })).status, 404)
+    assert.equal((await post('/commands/preview', { task_name: 'Work' }, api.ours.people.reader.key)).status, 403)
+    assert.deepEqual(await rows(), before)
+  })
+
   test('[API-01] [API-02] [API-07] [CMD-03] 202 for a new command, 200 for a known key, and the result afterwards', async () => {
     const body = {
       task_name: 'Work',

@@ -23,6 +23,9 @@ import {
   listCommandEvents,
   listCommands,
   mapTaskToPrimitives,
+  previewCommand,
+  previewCommandBody,
+  previewView,
   proposeAction,
   proposeActionBody,
   retryBody,
@@ -40,6 +43,7 @@ import {
   toEffectView,
   toEventView,
   toExplanationView,
+  toPreviewView,
   toTaskTypeView,
 } from '#domains/commands'
 import { listNames } from '#domains/identity'
@@ -118,6 +122,24 @@ export const commandRoutes = routes({
       const view = toSubmittedView(submitted.value.command)
       return accept(submitted.value.isNew ? view : new Known(view))
     },
+  }),
+  previewCommand: post('/commands/preview', {
+    summary: 'What would become of a request: policy, approvers, effects; nothing is recorded',
+    role: 'writer',
+    body: [previewCommandBody, 'What would be asked for'],
+    answers: { 200: ['What would become of it.', previewView] },
+    problems: [404],
+    handle: (call) =>
+      shown(
+        previewCommand(call.deps.commands, acting(call), {
+          workspaceId: call.workspaceId,
+          taskName: call.body.task_name,
+          payload: call.body.payload,
+          ingress: 'user_request',
+          requestId: call.requestId,
+        }),
+        toPreviewView,
+      ),
   }),
   listCommands: list('/commands', {
     summary: 'The commands of the workspace, newest first',

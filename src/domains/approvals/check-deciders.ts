@@ -1,9 +1,12 @@
 /** Whether enough persons can decide about an open approval today, and if not, why and what to do. */
 import { type ActivePerson, bySystem, listActive } from '#domains/identity'
+import { accept, type Decision } from '#kernel/refusal'
 import type { Sql } from '#store'
 import { actorAs, approvals, findDatabaseTime, type StoredApproval } from './approval.ts'
 import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
 import { requestContract } from './decide-vote.ts'
+import { type ApprovalTypes, contractOf } from './approval-type.ts'
+import { type ApprovalRequest, resolveApprovers } from './request-approval.ts'
 import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
 /** Stable: programs read them. */
@@ -25,8 +28,21 @@ export type Blocked = {
   readonly required: number
 }
 
+/** The part of an approval that says who may decide; a question that is not asked yet has it too. */
+type Asking = Pick<
+  StoredApproval,
+  | 'approver'
+  | 'approver_roles'
+  | 'request_payload'
+  | 'domain_effect_id'
+  | 'requested_by'
+  | 'approved_by'
+  | 'approvals_required'
+  | 'self_decision_allowed'
+>
+
 /** `persons` are those of the workspace who may act there today; undefined: it can be decided. */
-export function checkDeciders(approval: StoredApproval, persons: readonly ActivePerson[]): Blocked | undefined {
+export function checkDeciders(approval: Asking, persons: readonly ActivePerson[]): Blocked | undefined {
   const asked = persons.filter((person) => isAsked(approval, person))
   const able = asked.filter(
     (person) =>
@@ -41,7 +57,7 @@ export function checkDeciders(approval: StoredApproval, persons: readonly Active
   return { code, reason: reasonOf(approval, code, counts), hint: hintOf(approval, code), ...counts }
 }
 
-function codeOf(approval: StoredApproval, asked: readonly ActivePerson[], able: number): BlockCode {
+function codeOf(approval: Asking, asked: readonly ActivePerson[], able: number): BlockCode {
   if (able > 0 || approval.approved_by.length > 0) return 'quorum_unreachable'
   if (asked.some((person) => personOf(person) === approval.requested_by)) return 'approver_is_requester'
   return namedPersons(approval).length > 0 ? 'approver_gone' : 'role_without_members'
@@ -49,7 +65,7 @@ function codeOf(approval: StoredApproval, asked: readonly ActivePerson[], able: 
 
 type Counts = Pick<Blocked, 'possible' | 'required'>
 
-function reasonOf(approval: StoredApproval, code: BlockCode, { possible, required }: Counts): string {
+function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Counts): string {
   const roles = namedRoles(approval).join(', ')
   switch (code) {
     case 'approver_is_requester':
@@ -63,7 +79,7 @@ function reasonOf(approval: StoredApproval, code: BlockCode, { possible, require
   }
 }
 
-function hintOf(approval: StoredApproval, code: BlockCode): string {
+function hintOf(approval: Asking, code: BlockCode): string {
   const [role] = namedRoles(approval)
   const { escalation } = requestContract(approval)
   const isLetIn = escalation !== null && approval.approver_roles.includes(escalation.role)
@@ -81,12 +97,12 @@ function hintOf(approval: StoredApproval, code: BlockCode): string {
 }
 
 /** The persons and the roles that an approval names, as `user:<uuid>` and as slugs. */
-function namedPersons({ approver, request_payload }: StoredApproval): readonly string[] {
+function namedPersons({ approver, request_payload }: Asking): readonly string[] {
   const refs = [approver, ...(request_payload.approvers ?? [])].map(approverRef)
   return [...new Set(refs.filter((ref) => ref !== undefined && isPersonRef(ref)))] as readonly string[]
 }
 
-function namedRoles({ approver, approver_roles }: StoredApproval): readonly string[] {
+function namedRoles({ approver, approver_roles }: Asking): readonly string[] {
   const first = approverRef(approver)
   const refs = [first === undefined || isPersonRef(first) ? undefined : first, ...approver_roles.map(roleRef)]
   return [...new Set(refs.flatMap((ref) => (ref === undefined ? [] : [ref.slice('role:'.length)])))]
@@ -99,17 +115,45 @@ export async function findBlocked(sql: Sql, approvals: readonly StoredApproval[]
   const open = approvals.filter(({ status }) => status === 'pending')
   const [first] = open
   if (!first) return new Map()
-  const persons = await listActive(sql, {
-    workspaceId: first.workspace_id,
-    userIds: personIdsOf(open.flatMap(namedPersons)),
-    orgRoles: open.flatMap(namedRoles),
-  })
+  const persons = await listAsked(sql, first.workspace_id, open)
   return new Map(
     open.flatMap((approval) => {
       const blocked = checkDeciders(approval, persons)
       return blocked ? [[approval.approval_id, blocked]] : []
     }),
   )
+}
+
+/** The same about a question that is not asked yet; null: it could be decided. */
+export async function findRequestBlocked(
+  sql: Sql,
+  types: ApprovalTypes,
+  request: ApprovalRequest,
+): Promise<Decision<Blocked | null>> {
+  const type = types.find(request.approvalType)
+  if (!type.ok) return type
+  const asked = resolveApprovers(type.value, request)
+  if (!asked.ok) return asked
+  const { approver, approvers, roles, requestedBy, approvalsRequired, selfDecisionAllowed } = asked.value
+  const asking: Asking = {
+    approver,
+    approver_roles: roles,
+    request_payload: { ...request.content, approvers, contract: contractOf(type.value) },
+    domain_effect_id: request.domainEffectId ?? null,
+    requested_by: requestedBy,
+    approved_by: [],
+    approvals_required: approvalsRequired,
+    self_decision_allowed: selfDecisionAllowed,
+  }
+  return accept(checkDeciders(asking, await listAsked(sql, request.workspaceId, [asking])) ?? null)
+}
+
+function listAsked(sql: Sql, workspaceId: string, asked: readonly Asking[]) {
+  return listActive(sql, {
+    workspaceId,
+    userIds: personIdsOf(asked.flatMap(namedPersons)),
+    orgRoles: asked.flatMap(namedRoles),
+  })
 }
 
 /** Undefined: enough persons can decide. */

@@ -14,7 +14,7 @@ import type { Drive, Next, Process } from '#runtime'
 import { failpoint, statement, type Tx } from '#store'
 import { arrangeSchedule, findScheduleOfFiring, type StoredCommandSchedule } from './command-schedule.ts'
 import { parseFiring } from './decide-schedule.ts'
-import type { CommandScheduleDeps } from './deps.ts'
+import { type CommandScheduleDeps, FIRING_KIND } from './deps.ts'
 import { appendRefusedFiring, appendScheduleEvent } from './events.ts'
 import { retireSchedule } from './sync-catalog.ts'
 
@@ -41,7 +41,7 @@ const noteFiring = statement(
 )
 
 const done: Next = { t: 'done' }
-/** A command that has run for an hour is looked at every minute, one of a second ago every second. */
+/** For commands of firings that were begun before their ends woke them: an hour old every minute, a second old every second. */
 const LOOK_MIN_MS = 1_000
 const LOOK_MAX_MS = 60_000
 
@@ -54,7 +54,7 @@ export function openFiringDrive(deps: CommandScheduleDeps): Drive {
     if (!schedule) return done
     const [there] = await deps.commands.db.run(findFired, [schedule.workspace_id, scheduleKey(schedule.name, dueAt)])
     if (there) return follow(deps, schedule, dueAt, there)
-    return (await mayFire(deps, schedule)) ? fire(deps, schedule, dueAt) : done
+    return (await mayFire(deps, schedule)) ? fire(deps, schedule, dueAt, id) : done
   }
 }
 
@@ -69,7 +69,12 @@ async function mayFire(deps: CommandScheduleDeps, schedule: StoredCommandSchedul
   return false
 }
 
-async function fire(deps: CommandScheduleDeps, schedule: StoredCommandSchedule, dueAt: Date): Promise<Next> {
+async function fire(
+  deps: CommandScheduleDeps,
+  schedule: StoredCommandSchedule,
+  dueAt: Date,
+  id: string,
+): Promise<Next> {
   await failpoint('schedules.due')
   const ids = deps.newIds()
   const by = await actorOf(deps, schedule, ids.traceId)
@@ -79,6 +84,8 @@ async function fire(deps: CommandScheduleDeps, schedule: StoredCommandSchedule, 
         dueAt,
         ...ids,
         ...(by.value ? { by: by.value } : {}),
+        // The end of the command wakes its firing; where firings may overlap, nothing waits for it.
+        ...(schedule.overlap === 'allow' ? {} : { follower: { kind: FIRING_KIND, id } }),
       })
     : by
   await failpoint('schedules.fired')
@@ -103,7 +110,7 @@ async function actorOf(
   })
 }
 
-/** There is a command: it is noted, and looked at until it is over, unless its successor may start beside it anyway. */
+/** There is a command: it is noted, and its end is waited for, unless its successor may start beside it anyway. The end wakes the firing. */
 async function follow(
   { commands }: CommandScheduleDeps,
   schedule: StoredCommandSchedule,

@@ -14,6 +14,7 @@ import type { CommandWithEffects, StoredEffect } from './command-table.ts'
 import { redactPayload } from '#kernel/data-class'
 import type { HistoryEvent } from './explain-command.ts'
 import { nextMoves } from './next-moves.ts'
+import type { CommandPreview } from './preview.ts'
 import { describeProgress } from './progress.ts'
 import { taskOf } from './tasks.ts'
 
@@ -64,6 +65,50 @@ export const submittedView = z
     id: 'SubmittedCommand',
     description: 'The command that was recorded, or the one that the key had made before.',
   })
+
+export const previewCommandBody = submitCommandBody
+  .pick({ task_name: true, payload: true })
+  .meta({ id: 'PreviewCommand', description: 'A request to be decided about without being recorded.' })
+
+export const previewView = z
+  .object({
+    task_name: z.string(),
+    command_type: z.string(),
+    status: commandStatus.meta({ description: 'Where the command would be when it first calls, asks or waits.' }),
+    error: z.string().nullable(),
+    error_class: z.string().nullable(),
+    waits_until: timeView('Until when it would wait.').nullable(),
+    missing_fields: z.array(z.string()),
+    policy: z
+      .object({
+        decision: z.string().meta({ example: 'require_approval' }),
+        reasons: z.array(z.string()),
+        policy_version: z.string(),
+        trace: z.array(z.object({ rule: z.string(), category: z.string(), answer: z.string() })),
+      })
+      .nullable()
+      .meta({ description: 'What each rule says; null where the payload does not get that far.' }),
+    approvals: z.array(
+      z.object({
+        approver: z.string().meta({ example: 'role:owner' }),
+        approval_type: z.string(),
+        why: z.string(),
+        blocked_by: z
+          .object({ code: z.string(), reason: z.string(), hint: z.string() })
+          .nullable()
+          .meta({ description: 'Why nobody could decide today; null: somebody can.' }),
+      }),
+    ),
+    effects: z.array(
+      z.object({
+        effect_type: z.string(),
+        effect_class: z.string().meta({ example: 'keyed' }),
+        reversibility: z.string().nullable(),
+        undone_by: z.string().nullable(),
+      }),
+    ),
+  })
+  .meta({ id: 'CommandPreview', description: 'What would become of a request; nothing is recorded.' })
 
 const nextMoveView = z
   .object({ action: z.string().meta({ example: 'cancel' }), by: z.array(z.string()), what: z.string() })
@@ -198,6 +243,27 @@ export function toCommandView(
       by: [...by],
       what,
     })),
+  }
+}
+
+export function toPreviewView(preview: CommandPreview): z.infer<typeof previewView> {
+  const { policy, approvals, waits_until, missing_fields, effects } = preview
+  return {
+    ...preview,
+    waits_until: orNull(waits_until, formatInstant),
+    missing_fields: [...missing_fields],
+    policy: policy && {
+      decision: policy.decision,
+      reasons: [...policy.reasons],
+      policy_version: policy.policy_version,
+      trace: policy.trace.map(({ rule, category, answer }) => ({ rule, category, answer })),
+    },
+    approvals: approvals.map(({ blocked_by, ...approval }) => ({
+      ...approval,
+      approver: showActor(approval.approver),
+      blocked_by: blocked_by && { code: blocked_by.code, reason: blocked_by.reason, hint: blocked_by.hint },
+    })),
+    effects: effects.map((effect) => ({ ...effect })),
   }
 }
 

@@ -308,8 +308,7 @@ async function callNext(
  */
 export async function runInline(deps: CommandDeps, stored: StoredCommand): Promise<StoredCommand | undefined> {
   const seen: Seen = { ...seenBy(deps), turn: null, hasParents: false }
-  const fresh = openDraft({ command: stored, effects: [] }, 'free', deps.now())
-  let folded = await loadAndFold(deps, fold(fresh, seen, deps.now(), deps.newId), seen)
+  let folded = await foldFresh(deps, stored, seen)
   while (folded.next.t === 'call') {
     const { now } = folded.draft
     const { effectId } = folded.next
@@ -327,6 +326,12 @@ export async function runInline(deps: CommandDeps, stored: StoredCommand): Promi
   const written = await deps.writes.commit(write)
   if (!written.ok && isDone) await recordUnderCancelled(deps, stored, write)
   return written.ok ? written.value.command : undefined
+}
+
+/** Everything that can be decided about a new command, in memory: what its first write would be, and what would come after it. */
+export function foldFresh(deps: CommandDeps, command: StoredCommand, seen: Seen): Promise<Folded> {
+  const at = deps.now()
+  return loadAndFold(deps, fold(openDraft({ command, effects: [] }, 'free', at), seen, at, deps.newId), seen)
 }
 
 /** A cancel came during the call. Nothing runs any more, but what was done is on record. */

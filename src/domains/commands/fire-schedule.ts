@@ -2,6 +2,7 @@
 import { scheduleKey } from '#kernel/key-template'
 import type { JsonObject } from '#kernel/json-value'
 import { type Decision, quote, refuse } from '#kernel/refusal'
+import type { Process } from '#runtime'
 import type { ScheduleSpec } from './catalog/definitions.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import { submitCommand, type SubmittedCommand } from './submit.ts'
@@ -12,6 +13,8 @@ export type Firing = {
   readonly dueAt: Date
   readonly traceId: string
   readonly requestId: string
+  /** Woken when the command has ended or waits for people. */
+  readonly follower?: Process | undefined
   /** On whose behalf; left out: the schedule itself, with the rights of the installation. */
   readonly by?: Acting
 }
@@ -33,7 +36,7 @@ export function scheduledTypeOf(catalog: Catalog, named: string): string {
 export async function fireSchedule(
   deps: CommandDeps,
   spec: Pick<ScheduleSpec, 'name' | 'command_type'> & { readonly payload?: JsonObject },
-  { workspaceId, dueAt, traceId, requestId, by }: Firing,
+  { workspaceId, dueAt, traceId, requestId, by, follower }: Firing,
 ): Promise<Decision<SubmittedCommand>> {
   const task = findScheduledTask(deps.catalog, spec.command_type)
   if (!task)
@@ -45,6 +48,7 @@ export async function fireSchedule(
     idempotencyKey: scheduleKey(spec.name, dueAt),
     ingress: 'scheduled_trigger',
     requestId,
+    follower,
     metadata: { schedule: spec.name, due_at: dueAt.toISOString() },
   })
 }

@@ -88,12 +88,15 @@ export {
   effectView,
   eventView,
   inputBody,
+  previewCommandBody,
+  previewView,
   retryBody,
   submitCommandBody,
   submittedView,
   toCommandView,
   toEffectView,
   toEventView,
+  toPreviewView,
 } from './contract.ts'
 export { archivedView, explanationView, toArchivedView, toExplanationView } from './explanation-view.ts'
 export { taskTypeView, toTaskTypeView } from './task-type-view.ts'
@@ -131,6 +134,7 @@ export {
 export { type NextMove, nextMoves } from './next-moves.ts'
 export { COMPENSATE_COMMAND, compensateDefinitions, decideCompensation } from './compensate-task.ts'
 export { type CommandOptions, type Commands, openCommands } from './open-commands.ts'
+export { previewCommand } from './preview.ts'
 export { type ExecutionPlan, type PlanStep, validatePlan } from './plan.ts'
 export {
   artifactFacts,

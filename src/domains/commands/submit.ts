@@ -6,10 +6,11 @@ import { guardValue } from '#kernel/json-value-guard'
 import { hasSecretShape, redactText } from '#kernel/secret-shapes'
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
+import type { Process } from '#runtime'
 import { appendEvents, type EventDraft, failpoint, insertOnce, type Once, refuseInProgress, type Tx } from '#store'
 import { cancellationModes, type CancellationMode, type IngressType } from './catalog/closed-lists.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
-import { newCommands, processOf, type StoredCommand } from './command-table.ts'
+import { type CommandContext, newCommands, processOf, type StoredCommand } from './command-table.ts'
 import { checkSecrets } from '#kernel/data-class'
 import { type CommandEventType, commandLog } from './events.ts'
 import { type DependsOn, insertDependency, refuseParent } from './add-dependency.ts'
@@ -33,6 +34,8 @@ export type SubmitCommand = {
   readonly runAs?: 'user' | 'service' | 'agent'
   readonly appId?: string
   readonly metadata?: JsonObject
+  /** A process that is woken in the transaction that ends the command or makes it wait for people. */
+  readonly follower?: Process | undefined
   /** Written in the transaction that opens the command, and only when it is new; a refusal leaves neither. */
   readonly alongside?: (tx: Tx, command: StoredCommand) => Promise<Decision<unknown>>
 }
@@ -50,31 +53,13 @@ export async function submitCommand(
 ): Promise<Decision<SubmittedCommand>> {
   const checked = checkRequest(deps, input)
   if (!checked.ok) return rejectRequest(deps, by, input, checked)
-  const { task, key, mode } = checked.value
+  const { task } = checked.value
   const at = deps.now()
   const mayInline = task.spec.sync_allowed && !task.spec.async_required && !input.dependsOn?.length
   // A command that waits for others is woken by their ends, through the runtime.
   const turn = mayInline || input.dependsOn?.length ? undefined : deps.turns?.offer(task.queue)
   const row = {
-    command_id: deps.newId(),
-    workspace_id: input.workspaceId,
-    command_type: task.type.name,
-    task_name: task.spec.name,
-    requested_by: by.actor,
-    ingress: input.ingress,
-    payload: input.payload,
-    payload_hash: payloadHash(input.payload),
-    context: contextOf(by, input),
-    status: 'created',
-    cancellation_mode: mode ?? task.type.cancellation_mode,
-    idempotency_key: key ?? null,
-    request_fingerprint: requestFingerprint({
-      task_name: task.spec.name,
-      payload: input.payload,
-      more: fingerprintOf(input),
-    }),
-    created_at: at,
-    updated_at: at,
+    ...rowOf(deps, by, input, checked.value, at),
     run_after: new Date(at.getTime() + (mayInline ? INLINE_GRACE_MS : 0)),
     turn_token: turn?.token ?? null,
     turn_until: turn?.leaseMs ?? null,
@@ -128,13 +113,41 @@ export async function submitCommand(
   return accept({ command: stored, isNew: true })
 }
 
+/** What a request writes about itself, before anything is decided. */
+export function rowOf(
+  { newId }: Pick<CommandDeps, 'newId'>,
+  by: Acting,
+  input: SubmitCommand,
+  { task, key, mode }: Checked,
+  at: Date,
+) {
+  const { name } = task.spec
+  return {
+    command_id: newId(),
+    workspace_id: input.workspaceId,
+    command_type: task.type.name,
+    task_name: name,
+    requested_by: by.actor,
+    ingress: input.ingress,
+    payload: input.payload,
+    payload_hash: payloadHash(input.payload),
+    context: contextOf(by, input),
+    status: 'created' as const,
+    cancellation_mode: mode ?? task.type.cancellation_mode,
+    idempotency_key: key ?? null,
+    request_fingerprint: requestFingerprint({ task_name: name, payload: input.payload, more: fingerprintOf(input) }),
+    created_at: at,
+    updated_at: at,
+  }
+}
+
 type Checked = {
   readonly task: CompiledTask
   readonly key: string | undefined
   readonly mode: CancellationMode | undefined
 }
 
-function checkRequest({ catalog }: CommandDeps, input: SubmitCommand): Decision<Checked> {
+export function checkRequest({ catalog }: Pick<CommandDeps, 'catalog'>, input: SubmitCommand): Decision<Checked> {
   const task = findTask(catalog, input.taskName)
   if (!task) {
     const near = nearestNames(input.taskName, catalog.tasks.keys())
@@ -186,7 +199,7 @@ export function decideCancellationMode(asked: string | undefined): Decision<Canc
   return refuse('api.field.value', `${quote(asked)} is not a way to cancel.`, more)
 }
 
-function contextOf(by: Acting, input: SubmitCommand): JsonObject {
+function contextOf(by: Acting, input: SubmitCommand): CommandContext {
   const { principal } = by
   return {
     user_id: principal?.userId ?? by.actor,
@@ -201,6 +214,7 @@ function contextOf(by: Acting, input: SubmitCommand): JsonObject {
       role: principal?.role ?? (input.runAs === 'agent' ? 'none' : 'system'),
       org_roles: principal?.orgRoles ?? [],
     },
+    ...(input.follower ? { follower: input.follower } : {}),
   }
 }
 
