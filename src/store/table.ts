@@ -45,7 +45,7 @@ export type Moving<A extends string, E extends string> = When &
   Omit<TransitionContext<A, E>, 'actor' | 'actorKind' | 'traceId' | 'at' | 'newId'>
 
 /** `round` makes the same fact about the same row the same event, however often it is told. */
-export type Fact<E extends string> = { readonly type: E; readonly at: Date; readonly payload?: Payload } & (
+export type TableFact<E extends string> = { readonly type: E; readonly at: Date; readonly payload?: Payload } & (
   | { readonly newId: NewId; readonly round?: undefined }
   | { readonly round: string }
 )
@@ -60,10 +60,10 @@ export type Table<Row, S extends string, A extends string, E extends string> = {
   /** The same, with the one refusal for a row that is not there, or not of this tenant. */
   get(sql: Sql, tenant: string, id: string): Promise<Decision<Row>>
   missing(): Refusal
-  insertOnce(sql: Sql, row: Row, actor: Actor<A>, created: Fact<E>): Promise<Decision<Once<Row>>>
+  insertOnce(sql: Sql, row: Row, actor: Actor<A>, created: TableFact<E>): Promise<Decision<Once<Row>>>
   transition(sql: Db | Tx, row: Row, to: S, actor: Actor<A>, moving: Moving<A, E>): Promise<TransitionResult<Row>>
   /** True when the fact is new. */
-  append(sql: Sql, row: Row, actor: Actor, fact: Fact<E>): Promise<boolean>
+  append(sql: Sql, row: Row, actor: Actor, fact: TableFact<E>): Promise<boolean>
 }
 
 /** `defineTable<StoredApproval>()({ … })`: the row type is named, everything else is inferred. */
@@ -86,7 +86,7 @@ export function defineTable<Row extends object>() {
       return row
     }
 
-    function draft(row: Row, actor: Actor, fact: Fact<E>): EventDraft<E> {
+    function draft(row: Row, actor: Actor, fact: TableFact<E>): EventDraft<E> {
       const id = String((row as AnyRow)[spec.id])
       const { type, payload, at } = fact
       return {

@@ -4,15 +4,15 @@ import type { JsonObject } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { type RiskLevel, riskLevels } from '#kernel/policy/risk'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import type { ApprovalRequest } from './request-approval.ts'
 import {
+  type ApprovalRequest,
   type AskedContract,
   type DecisionValue,
   decisionValues,
   isDecisionValue,
   type Resume,
   resumeSteps,
-} from './approval.ts'
+} from './stored-approval.ts'
 import { type Asked, roleSlug } from './approver.ts'
 
 /** `given`: the request names the approver. `requester`: whoever asked. A role: its members. A function: what it says. */

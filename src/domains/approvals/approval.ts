@@ -1,122 +1,14 @@
-/** An approval: its row, its table, the statements that lock, vote and close it. */
-import { hash } from 'node:crypto'
+/** An approval: its table, the statements that lock, vote and close it. */
 import type { By } from '#domains/identity'
-import { canonicalJson } from '#kernel/canonical-json'
 import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import type { ConcordActor } from '#kernel/machines/actors'
 import { KernelFault } from '#kernel/errors'
-import type { JsonObject, JsonValue } from '#kernel/json-value'
-import { approvalMachine, type ApprovalState } from '#kernel/machines/approval'
+import { approvalMachine } from '#kernel/machines/approval'
 import { defineTable, type Sql, statement, type TransitionResult, type Tx } from '#store'
-import type { RowOf } from '#store/rows'
 import type { Vote } from './decide-vote.ts'
 import { approvalLog } from './events.ts'
-
-/** What a person may answer, in the words of the wire. */
-export const decisionValues = ['approved', 'rejected', 'request_changes'] as const
-export type DecisionValue = (typeof decisionValues)[number]
-
-export const stateOfDecision = {
-  approved: 'approved',
-  rejected: 'rejected',
-  request_changes: 'changes_requested',
-} as const satisfies Record<DecisionValue, ApprovalState>
-
-export function isDecisionValue(text: string): text is DecisionValue {
-  return decisionValues.some((known) => known === text)
-}
-
-/** What the room that asked does when the answer is there. */
-export const resumeSteps = [
-  'run_command',
-  'fail_command',
-  /** As `fail_command`; whoever wants another plan submits a new command. */
-  'fail_or_replan',
-  'ask_for_input',
-  'expire_command',
-  'effect_happened',
-  'effect_did_not_happen',
-  /** Nobody answered, and the question is still open. */
-  'ask_again',
-] as const
-export type ResumeStep = (typeof resumeSteps)[number]
-
-export type Resume = {
-  readonly on_approved: ResumeStep
-  readonly on_rejected: ResumeStep
-  readonly on_request_changes: ResumeStep
-  readonly on_expired: ResumeStep
-}
-
-/** The part of an approval type that counts until the answer, copied when asked: a later edit of the type changes nothing. */
-export type AskedContract = {
-  readonly type_version: string
-  /** Gates hold their command together; a question about one effect stands alone. */
-  readonly about: 'command' | 'effect'
-  readonly decision_values: readonly DecisionValue[]
-  /** What each answer means, for people. */
-  readonly meanings: Readonly<Partial<Record<DecisionValue, string>>>
-  readonly reason_required: readonly DecisionValue[]
-  readonly edits_allowed: boolean
-  readonly resume: Resume
-  readonly reminders_after_minutes: readonly number[]
-  /** After so long the members of this org role may decide too. */
-  readonly escalation: { readonly after_minutes: number; readonly role: string } | null
-  readonly ui: JsonObject
-}
-
-export type EditRecord = { readonly by: string; readonly of: string; readonly fields: readonly string[] }
-
-export type RequestPayload = ApprovedContent & {
-  /** Named persons beside `approver`: `user:<uuid>`. */
-  readonly approvers: readonly string[]
-  readonly contract: AskedContract
-  /** What the provider showed when it was asked about the effect. */
-  readonly read_back?: JsonValue
-  /** Set where an approver changed the arguments: who, which approval it replaces, which fields. */
-  readonly edits?: EditRecord
-}
-
-/** The eight things that a person sees, all of them with hidden characters made visible. */
-export type ReviewPacket = {
-  readonly requested_action: {
-    readonly summary: string
-    readonly arguments: JsonObject
-    readonly effects: readonly JsonValue[]
-    readonly read_back?: JsonValue
-  }
-  readonly requester: string
-  readonly why: string
-  readonly affected: readonly string[]
-  readonly policy: string
-  readonly after_approval: string
-  readonly risk_level: string
-  /** A point in time, or `never`. */
-  readonly expiration: string
-  /** Where something was made visible that the eye would have missed. */
-  readonly hidden_characters: readonly string[]
-}
-
-export type StoredApproval = RowOf<
-  'concord.approvals',
-  { readonly request_payload: RequestPayload; readonly review_packet: ReviewPacket }
->
-
-/** Everything that a person says yes to. Change any part of it and it is another question. */
-export type ApprovedContent = {
-  /** As validated, not as sent. */
-  readonly arguments: JsonObject
-  /** What the plan will do, in the order of its declaration. */
-  readonly effects: readonly JsonValue[]
-  readonly policy_version: string
-  readonly command_version: string
-}
-
-/** SHA-256 of the canonical JSON, in hex: the same content has the same hash, whoever wrote it and in whatever order. */
-export function approvalHash({ arguments: args, effects, policy_version, command_version }: ApprovedContent): string {
-  return hash('sha256', canonicalJson({ arguments: args, effects, policy_version, command_version }))
-}
+import { stateOfDecision, type StoredApproval } from './stored-approval.ts'
 
 /** For the event of an act of this room, which knows as what somebody acts. */
 export function actorAs<Kind extends ConcordActor>({ actor, traceId }: By, kind: Kind): Actor<Kind> {
@@ -168,7 +60,7 @@ const lockQuestionsSql = statement<StoredApproval & { readonly asked_at: Date }>
 )
 
 /** `transition` is for the two ways an approval ends without an answer; an answer is a vote, with a statement of its own. */
-export const approvals = defineTable<StoredApproval>()({
+export const approvalTable = defineTable<StoredApproval>()({
   name: 'concord.approvals',
   noun: 'approval',
   id: 'approval_id',
@@ -229,7 +121,7 @@ export function saveExpired(
   { at, newId, why }: Ending,
 ): Promise<TransitionResult<StoredApproval>> {
   const payload = { reason: why, expired_at: approval.expires_at?.toISOString() ?? null }
-  return approvals.transition(tx, approval, 'expired', actor, { at, newId, guards: ['overdue'], payload })
+  return approvalTable.transition(tx, approval, 'expired', actor, { at, newId, guards: ['overdue'], payload })
 }
 
 export function saveCancelled(
@@ -239,7 +131,7 @@ export function saveCancelled(
   { at, newId, why }: Ending,
 ): Promise<TransitionResult<StoredApproval>> {
   const set = { decision_reason: why }
-  return approvals.transition(tx, approval, 'cancelled', actor, { at, newId, set, payload: { reason: why } })
+  return approvalTable.transition(tx, approval, 'cancelled', actor, { at, newId, set, payload: { reason: why } })
 }
 
 type CancelApprovals = {

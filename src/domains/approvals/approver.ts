@@ -2,7 +2,7 @@
 import type { Names, Principal } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
 import { isUuid } from '#kernel/uuid'
-import type { StoredApproval } from './approval.ts'
+import type { StoredApproval } from './stored-approval.ts'
 
 /** Who is asked: one in the first place, and whoever else may answer. */
 export type Asked = {

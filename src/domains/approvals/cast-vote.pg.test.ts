@@ -5,16 +5,8 @@ import { type ApprovalRoom, by, openApprovalRoom } from '#test/approvals'
 import { statesOf } from '#kernel/machine'
 import { type ApprovalState, approvalMachine } from '#kernel/machines/approval'
 import fc from 'fast-check'
-import {
-  actorAs,
-  approvals,
-  type DecisionValue,
-  decisionValues,
-  saveExpired,
-  saveVote,
-  stateOfDecision,
-  type StoredApproval,
-} from './approval.ts'
+import { actorAs, approvalTable, saveExpired, saveVote } from './approval.ts'
+import { type DecisionValue, decisionValues, stateOfDecision, type StoredApproval } from './stored-approval.ts'
 import { applyVote } from './decide-vote.ts'
 
 describe('one vote, one statement', () => {
@@ -49,7 +41,7 @@ describe('one vote, one statement', () => {
     const decision = decisionValues.find((value) => stateOfDecision[value] === to)
     if (decision) return (await cast(stale, 'user:7', decision)) !== undefined
     const when = { at: new Date(), newId: room.world.newId }
-    return (await approvals.transition(room.world.db, stale, to, actorAs(by, 'system'), when)).ok
+    return (await approvalTable.transition(room.world.db, stale, to, actorAs(by, 'system'), when)).ok
   }
 
   test('[APR-02] all 36 pairs in the database: only an open approval moves, and an ended one stays as it is', async () => {

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import type { ActivePerson } from '#domains/identity'
 import { contractOf, defineApprovalType } from './approval-type.ts'
 import { checkDeciders } from './check-deciders.ts'
-import type { StoredApproval } from './approval.ts'
+import type { StoredApproval } from './stored-approval.ts'
 
 const [ada, bob, eve] = ['a', 'b', 'e'].map((digit) => `0197f3b2-c4d5-7a8e-9b0c-1d2e3f40516${digit}`) as [
   string,

@@ -2,11 +2,12 @@
 import { type ActivePerson, bySystem, listActive } from '#domains/identity'
 import { accept, type Decision } from '#kernel/refusal'
 import type { Sql } from '#store'
-import { actorAs, approvals, findDatabaseTime, type StoredApproval } from './approval.ts'
+import { actorAs, approvalTable, findDatabaseTime } from './approval.ts'
+import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
+import { resolveApprovers } from './request-approval.ts'
 import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
 import { requestContract } from './decide-vote.ts'
 import { type ApprovalTypes, contractOf } from './approval-type.ts'
-import { type ApprovalRequest, resolveApprovers } from './request-approval.ts'
 import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
 /** Stable: programs read them. */
@@ -181,5 +182,5 @@ async function record(
   const at = await findDatabaseTime(db)
   const payload = { code, reason, possible, required, admins }
   const fact = { type: 'approval_blocked', at, payload, round: code } as const
-  await approvals.append(db, approval, actorAs(bySystem(traceId), 'system'), fact)
+  await approvalTable.append(db, approval, actorAs(bySystem(traceId), 'system'), fact)
 }

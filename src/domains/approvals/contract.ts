@@ -10,7 +10,7 @@ import type { Names } from '#domains/identity'
 import { type Decider, isAgent, isAsked, nameOfActor, personIdsOf, personOf, showActor } from './approver.ts'
 import { requestContract, type NextStep } from './decide-vote.ts'
 import { blockCodes, type BlockedApprovals } from './check-deciders.ts'
-import { decisionValues, resumeSteps, type StoredApproval } from './approval.ts'
+import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
 
 const HASH = '6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b'
 

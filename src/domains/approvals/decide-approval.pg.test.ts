@@ -4,7 +4,7 @@ import { aContent, type ApprovalRoom, openApprovalRoom } from '#test/approvals'
 import { accepted, TRACE } from '#test/tenant'
 import { type Decision, type Refusal } from '#kernel/refusal'
 import { expireApprovals } from './sweep-approvals.ts'
-import type { StoredApproval } from './approval.ts'
+import type { StoredApproval } from './stored-approval.ts'
 
 describe('deciding', () => {
   let room: ApprovalRoom

@@ -8,14 +8,15 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { failpoint, together, type Tx } from '#store'
 import {
   actorAs,
-  approvals,
+  approvalTable,
   findDatabaseTime,
   type Locked,
   lockQuestions,
   saveCancelled,
   saveVote,
-  type StoredApproval,
 } from './approval.ts'
+import type { StoredApproval } from './stored-approval.ts'
+import { supersedeApprovals } from './request-approval.ts'
 import type { Decider } from './approver.ts'
 import {
   applyVote,
@@ -28,7 +29,6 @@ import {
   type Vote,
 } from './decide-vote.ts'
 import type { ApprovalDeps, LockedCommand } from './deps.ts'
-import { supersedeApprovals } from './request-approval.ts'
 
 type DecideApproval = {
   readonly workspaceId: string
@@ -46,8 +46,8 @@ export async function decideApproval(
   decider: Decider,
   input: DecideApproval,
 ): Promise<Decision<Decided>> {
-  const known = await approvals.find(deps.db, input.workspaceId, input.approvalId)
-  if (!known) return approvals.missing()
+  const known = await approvalTable.find(deps.db, input.workspaceId, input.approvalId)
+  if (!known) return approvalTable.missing()
   const look = (tx: Tx) => lockSubject(tx, deps, known)
   const decided = await deps.db.transactionFrom(look, async (tx, locked): Promise<Decision<Decided>> => {
     const approval =
@@ -68,7 +68,7 @@ export async function decideApproval(
 
 /** One that was replaced is not among those that still count. */
 async function reread(tx: Tx, known: StoredApproval): Promise<StoredApproval> {
-  return (await approvals.find(tx, known.workspace_id, known.approval_id)) ?? known
+  return (await approvalTable.find(tx, known.workspace_id, known.approval_id)) ?? known
 }
 
 export type Decided = {
@@ -107,7 +107,7 @@ async function recordVote(
   // One round trip: the rows are locked, so what the vote makes of them is known before it is written.
   const [saved, , next] = await together([
     saveVote(tx, approval, vote),
-    approvals.append(tx, approval, actorAs(by, 'approver'), { type, at: locked.at, newId: deps.newId, payload }),
+    approvalTable.append(tx, approval, actorAs(by, 'approver'), { type, at: locked.at, newId: deps.newId, payload }),
     isFinal ? applyDecision(tx, deps, voted, locked, by) : ('wait' as const),
   ])
   // Judged a moment ago under the lock, so only its deadline can have passed in between; what went along goes with it.

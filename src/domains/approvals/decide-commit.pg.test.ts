@@ -5,7 +5,7 @@ import { countRoundTrips } from '#test/round-trips'
 import { accepted, TRACE } from '#test/tenant'
 import { type Decision, type Refusal } from '#kernel/refusal'
 import { openDb } from '#store'
-import { approvalHash, type StoredApproval } from './approval.ts'
+import { approvalHash, type StoredApproval } from './stored-approval.ts'
 import { decideApproval } from './decide-approval.ts'
 import { checkApproved } from './list-approvals.ts'
 

@@ -6,7 +6,7 @@ import { approvalMachine } from '#kernel/machines/approval'
 import { contractOf, defineApprovalType } from './approval-type.ts'
 import type { Decider } from './approver.ts'
 import { decideVote, nextStep, type Tally, tallyVote } from './decide-vote.ts'
-import { type DecisionValue, decisionValues, type StoredApproval } from './approval.ts'
+import { type DecisionValue, decisionValues, type StoredApproval } from './stored-approval.ts'
 
 const at = new Date('2026-05-01T10:00:00Z')
 const uuid = (n: number) => `0197f3b2-c4d5-7a8e-9b0c-${String(n).padStart(12, '0')}`

@@ -14,7 +14,7 @@ import {
   type ResumeStep,
   stateOfDecision,
   type StoredApproval,
-} from './approval.ts'
+} from './stored-approval.ts'
 import { type Decider, isAgent, isAsked, personOf, showActor } from './approver.ts'
 import { showText } from './review-packet.ts'
 

@@ -4,10 +4,9 @@ import type { NewId } from '#kernel/clock'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import type { Db, Tx } from '#store'
-import type { ApprovalRequest } from './request-approval.ts'
+import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
 import type { Blocked } from './check-deciders.ts'
 import type { NextStep } from './decide-vote.ts'
-import type { StoredApproval } from './approval.ts'
 import type { ApprovalTypes } from './approval-type.ts'
 
 export type ApprovalDeps = {

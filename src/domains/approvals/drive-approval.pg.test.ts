@@ -11,7 +11,7 @@ import { openApprovalDrive } from './drive-approval.ts'
 import { findBlocked } from './check-deciders.ts'
 import { appChannel, noticeBody, webhookChannel } from './notify-approvers.ts'
 import { requestApproval } from './request-approval.ts'
-import type { StoredApproval } from './approval.ts'
+import type { StoredApproval } from './stored-approval.ts'
 import type { ApprovalNotice, ApprovalOwner, NoticeChannel } from './deps.ts'
 
 const fence = { token: '', turn: 'turn:approval:test:1', attempt: 1, signal: new AbortController().signal }

@@ -5,7 +5,7 @@ import { redactText } from '#kernel/secret-shapes'
 import { isUuid } from '#kernel/uuid'
 import type { Drive, Next } from '#runtime'
 import type { Tx } from '#store'
-import { actorAs, approvals, findApprovalOfTurn, findDatabaseTime } from './approval.ts'
+import { actorAs, approvalTable, findApprovalOfTurn, findDatabaseTime } from './approval.ts'
 import { noteBlocked } from './check-deciders.ts'
 import { REASON_CHARS_MAX } from './decide-vote.ts'
 import type { Notify } from './deps.ts'
@@ -66,6 +66,6 @@ export async function recordResumedApproval(
   if (!approval) return false
   const at = await findDatabaseTime(tx)
   const payload = { why, reason: redactText(reason).slice(0, REASON_CHARS_MAX) }
-  await approvals.append(tx, approval, actorAs(by, 'operator'), { type: 'approval_resumed', at, newId, payload })
+  await approvalTable.append(tx, approval, actorAs(by, 'operator'), { type: 'approval_resumed', at, newId, payload })
   return true
 }

@@ -1,13 +1,15 @@
 /** The door of the approvals room: one inbox for every question that a person has to answer. */
 export {
   approvalHash,
+  type ApprovalRequest,
   type ApprovedContent,
-  cancelApprovals,
   decisionValues,
   resumeSteps,
   type StoredApproval,
-} from './approval.ts'
-export { type ApprovalRequest, requestApproval, supersedeApprovals } from './request-approval.ts'
+  type ReviewPacket,
+} from './stored-approval.ts'
+export { cancelApprovals } from './approval.ts'
+export { requestApproval, supersedeApprovals } from './request-approval.ts'
 export {
   type ApprovalType,
   type ApprovalTypeInput,

@@ -5,7 +5,7 @@ import { aCommand } from '#test/concord-rows'
 import { accepted } from '#test/tenant'
 import type { Decider } from './approver.ts'
 import { getApproval, listApprovals, type ListApprovals } from './list-approvals.ts'
-import type { StoredApproval } from './approval.ts'
+import type { StoredApproval } from './stored-approval.ts'
 
 describe('the inbox', () => {
   let room: ApprovalRoom

@@ -3,7 +3,8 @@ import type { JsonObject } from '#kernel/json-value'
 import type { ApprovalState } from '#kernel/machines/approval'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Db, scoped, type Sql, statement } from '#store'
-import { approvals, type StoredApproval } from './approval.ts'
+import { approvalTable } from './approval.ts'
+import type { StoredApproval } from './stored-approval.ts'
 import { type Decider, personOf, refsOf, rolesOf, showActor } from './approver.ts'
 import { findBlocked } from './check-deciders.ts'
 
@@ -155,7 +156,7 @@ const listStanding = statement<StoredApproval>(
 /** By id and workspace, behind both walls; one of another workspace does not exist here. */
 export function getApproval(db: Db, workspaceId: string, approvalId: string): Promise<Decision<StoredApproval>> {
   const scope = scoped(db, workspaceId)
-  return scope.read((tx) => approvals.get(tx, workspaceId, approvalId))
+  return scope.read((tx) => approvalTable.get(tx, workspaceId, approvalId))
 }
 
 type CommandRef = { readonly workspaceId: string; readonly commandId: string }

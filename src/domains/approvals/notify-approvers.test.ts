@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { nextApprovalTime, nextNoticeAt, type NoticeRecord, planNotices } from './notify-approvers.ts'
-import type { StoredApproval } from './approval.ts'
+import type { StoredApproval } from './stored-approval.ts'
 
 const now = new Date('2026-05-01T10:00:00Z')
 const later = '2026-05-01T10:05:00.000Z'

@@ -7,7 +7,8 @@ import { decideRetry } from '#kernel/retry'
 import { outboxRetry } from '#kernel/retry-settings'
 import { redactText } from '#kernel/secret-shapes'
 import { statement } from '#store'
-import { actorAs, approvals, findDatabaseTime, type StoredApproval } from './approval.ts'
+import { actorAs, approvalTable, findDatabaseTime } from './approval.ts'
+import type { StoredApproval } from './stored-approval.ts'
 import { showActor } from './approver.ts'
 import { requestContract } from './decide-vote.ts'
 import type { ApprovalDeps, BlockedNotice, Delivery, NoticeChannel, NoticeName } from './deps.ts'
@@ -144,7 +145,7 @@ async function recordFailure(
     retry_at: retryAt?.toISOString() ?? null,
   }
   const fact = { type: 'approval_notice_failed', at, payload, round: `${channel}:${notice}:${attempt}` } as const
-  await approvals.append(db, approval, actorAs(bySystem(traceId), 'system'), fact)
+  await approvalTable.append(db, approval, actorAs(bySystem(traceId), 'system'), fact)
 }
 
 /** The inbox reads the approval itself and the event feed carries the record of the notice: there is nothing more to send. */

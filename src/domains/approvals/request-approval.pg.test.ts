@@ -3,9 +3,10 @@ import { after, before, describe, test } from 'node:test'
 import { aContent, type ApprovalRoom, by, openApprovalRoom } from '#test/approvals'
 import { accepted } from '#test/tenant'
 import { openDb } from '#store'
-import { approvalHash, cancelApprovals } from './approval.ts'
-import { checkApproved, findPending } from './list-approvals.ts'
+import { approvalHash } from './stored-approval.ts'
+import { cancelApprovals } from './approval.ts'
 import { requestApproval, supersedeApprovals } from './request-approval.ts'
+import { checkApproved, findPending } from './list-approvals.ts'
 
 describe('asking', () => {
   let room: ApprovalRoom

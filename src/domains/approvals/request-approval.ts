@@ -2,63 +2,16 @@
 import type { By } from '#domains/identity'
 import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
-import type { JsonValue } from '#kernel/json-value'
 import { higherRisk } from '#kernel/policy/risk'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { statement, type Tx } from '#store'
 import { type ApprovalType, contractOf, MINUTES_MAX } from './approval-type.ts'
-import {
-  actorAs,
-  approvals,
-  approvalHash,
-  type ApprovedContent,
-  cancelApprovals,
-  type EditRecord,
-  findDatabaseTime,
-  type RequestPayload,
-  type StoredApproval,
-} from './approval.ts'
+import { actorAs, approvalTable, cancelApprovals, findDatabaseTime } from './approval.ts'
+import { approvalHash, type ApprovalRequest, type RequestPayload, type StoredApproval } from './stored-approval.ts'
 import { approverRef, type Asked, isPersonRef, roleSlug } from './approver.ts'
 import type { ApprovalDeps } from './deps.ts'
 import { buildPacket } from './review-packet.ts'
 import { type AskedRow, insertApproval } from './sql/insert-approval.ts'
-
-export type ApprovalRequest = {
-  readonly workspaceId: string
-  readonly commandId: string
-  readonly approvalType: string
-  /** On whose authority the command runs: `user:<uuid>`, also where an agent proposed it. */
-  readonly requestedBy: string
-  /** For types that take the approver from the request: a person, or an org role. */
-  readonly approver?: string
-  /** More persons who may answer. */
-  readonly approvers?: readonly string[]
-  /** More org roles whose members may answer. */
-  readonly approverRoles?: readonly string[]
-  readonly content: ApprovedContent
-  readonly packet: PacketWords
-  /** The four below only tighten what the type says: a higher risk, more persons, less time, no self-decision. */
-  readonly riskLevel?: string
-  readonly approvalsRequired?: number
-  readonly expiresInMinutes?: number
-  readonly selfDecisionAllowed?: boolean
-  /** What a question about one effect is about, and what the provider showed when it was asked. */
-  readonly domainEffectId?: string
-  readonly readBack?: JsonValue
-  readonly edits?: EditRecord
-}
-
-/** The packet's items that only the asking room knows; requester, risk and expiration come from the row itself. */
-type PacketWords = {
-  /** One sentence; the arguments and effects stand below it, exactly. */
-  readonly requestedAction: string
-  readonly why: string
-  /** Data and artifacts, one each. */
-  readonly affected: readonly string[]
-  /** The policy that asked, and its reason. */
-  readonly policy: string
-  readonly afterApproval: string
-}
 
 type ResolvedApprovers = {
   readonly requestedBy: string
@@ -219,7 +172,7 @@ async function settle(
       supersedes,
     }
     const fact = { type: 'approval_requested', at, newId: deps.newId, payload } as const
-    await approvals.append(tx, approval, actorAs(by, 'system'), fact)
+    await approvalTable.append(tx, approval, actorAs(by, 'system'), fact)
     await deps.notify?.(tx, { approval, why: 'requested' })
   }
   return accept({ inserted: once_inserted, approval })

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type ApprovalRequest, resolveApprovers } from './request-approval.ts'
+import type { ApprovalRequest } from './stored-approval.ts'
+import { resolveApprovers } from './request-approval.ts'
 import { type ApprovalTypeInput, defineApprovalType } from './approval-type.ts'
 import { approverRef, roleRef, showActor } from './approver.ts'
 

@@ -3,8 +3,7 @@ import { formatInstant } from '#kernel/instant'
 import { formatPath, isJsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showText } from '#kernel/visible-text'
-import type { ReviewPacket } from './approval.ts'
-import type { ApprovalRequest } from './request-approval.ts'
+import type { ApprovalRequest, ReviewPacket } from './stored-approval.ts'
 
 export const packetItems = [
   'requested_action',

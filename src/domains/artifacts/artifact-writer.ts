@@ -5,7 +5,7 @@ import { artifactMachine } from '#kernel/machines/artifact'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { eventIdOf } from '#store'
 import {
-  artifacts,
+  artifactTable,
   type ArtifactMetadata,
   findArtifact,
   isSeenBy,
@@ -78,7 +78,7 @@ export function openArtifactWriter(deps: ArtifactDeps, owner: WriterOwner): Arti
 
   async function find(artifactId: string): Promise<Decision<StoredArtifact>> {
     const row = ahead.get(artifactId) ?? (await findArtifact(deps.db, owner.workspaceId, artifactId))
-    return row && isVisible(row, owner) ? accept(row) : artifacts.missing()
+    return row && isVisible(row, owner) ? accept(row) : artifactTable.missing()
   }
 
   function publishTo(artifact: StoredArtifact, destination: string): Decision<null> {
@@ -270,6 +270,6 @@ export async function writeArtifact(
   return deps.db.transaction(async (tx) => {
     await saveArtifacts(tx, deps, by, workspaceId, writer.writes)
     const row = await findArtifact(tx, workspaceId, artifact_id)
-    return row ? accept(row) : artifacts.missing()
+    return row ? accept(row) : artifactTable.missing()
   })
 }

@@ -87,7 +87,7 @@ export function decideSharing(
   }
 }
 
-export const artifacts = defineTable<StoredArtifact>()<ArtifactState, ConcordActor, ArtifactEventType>({
+export const artifactTable = defineTable<StoredArtifact>()<ArtifactState, ConcordActor, ArtifactEventType>({
   name: 'concord.artifacts',
   noun: 'artifact',
   id: 'artifact_id',
@@ -131,7 +131,7 @@ export const artifacts = defineTable<StoredArtifact>()<ArtifactState, ConcordAct
   about: ({ artifact_id }) => ({ artifact_id }),
 })
 
-export const actorOf = ({ actor, kind, traceId }: Acting): Actor<ConcordActor> => ({ id: actor, kind, traceId })
+export const eventActor = ({ actor, kind, traceId }: Acting): Actor<ConcordActor> => ({ id: actor, kind, traceId })
 
 const listByIds = statement<StoredArtifact>(
   'artifacts_list_by_ids',
@@ -146,7 +146,7 @@ const isNeededSql = statement<{ readonly location: string }>(
   `select distinct t.location from concord.artifacts t where t.location = any($1::text[]) and t.location not like 'data:%'`,
 )
 
-export const findArtifact = artifacts.find
+export const findArtifact = artifactTable.find
 
 export function listArtifactsById(sql: Sql, workspaceId: string, ids: readonly string[]): Promise<StoredArtifact[]> {
   return ids.length === 0 ? Promise.resolve([]) : sql.run(listByIds, [workspaceId, ids])
@@ -170,7 +170,7 @@ export function insertArtifact(
   const { artifact_type, version, checksum, size_bytes } = row
   const payload = { artifact_type, version, checksum, size_bytes }
   const created = { type: 'artifact_created', at: row.created_at, newId: deps.newId, payload } as const
-  return artifacts.insertOnce(tx, row, actorOf(by), created)
+  return artifactTable.insertOnce(tx, row, eventActor(by), created)
 }
 
 type MoveOptions = {
@@ -187,7 +187,7 @@ export function moveArtifact(
   to: ArtifactState,
   { set, guards, payload = {} }: MoveOptions = {},
 ): Promise<TransitionResult<StoredArtifact>> {
-  return artifacts.transition(tx, artifact, to, actorOf(by), {
+  return artifactTable.transition(tx, artifact, to, eventActor(by), {
     at: deps.now(),
     newId: deps.newId,
     ...(set ? { set } : {}),

@@ -4,8 +4,8 @@ import type { ArtifactState } from '#kernel/machines/artifact'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { isLostRace, type Sql, statement, type Tx } from '#store'
 import {
-  actorOf,
-  artifacts,
+  eventActor,
+  artifactTable,
   findArtifact,
   listArtifactsById,
   mayRead,
@@ -33,7 +33,7 @@ function change(
 ): Promise<Decision<StoredArtifact>> {
   return deps.db.transaction(async (tx) => {
     const artifact = await findArtifact(tx, workspaceId, artifactId)
-    if (!artifact || !mayRead(artifact, reader)) return artifacts.missing()
+    if (!artifact || !mayRead(artifact, reader)) return artifactTable.missing()
     return work(tx, artifact)
   })
 }
@@ -72,7 +72,7 @@ function holder(type: 'artifact_held' | 'artifact_released') {
       const [row] = await tx.run(setHold, [artifact.workspace_id, artifact.artifact_id, reason])
       if (!row) return refuseHold(artifact, reason)
       const fact = { type, at: deps.now(), newId: deps.newId, payload: { reason: asked.reason ?? null } }
-      await artifacts.append(tx, artifact, actorOf(by), fact)
+      await artifactTable.append(tx, artifact, eventActor(by), fact)
       return accept(row)
     })
 }

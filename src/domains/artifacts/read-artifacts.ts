@@ -3,7 +3,7 @@ import { encodeId } from '#kernel/ids'
 import type { ArtifactState } from '#kernel/machines/artifact'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, scoped, type Sql, statement, type Tx } from '#store'
-import { artifacts, listArtifactsById, mayRead, personOf, type Source, type StoredArtifact } from './artifact.ts'
+import { artifactTable, listArtifactsById, mayRead, personOf, type Source, type StoredArtifact } from './artifact.ts'
 import type { Reader } from './deps.ts'
 
 type ListedArtifact = StoredArtifact & { readonly created_text: string }
@@ -44,9 +44,9 @@ export async function getArtifact(
   artifactId: string,
 ): Promise<Decision<StoredArtifact>> {
   const scope = scoped(db, workspaceId)
-  const found = await scope.read((tx) => artifacts.find(tx, workspaceId, artifactId))
+  const found = await scope.read((tx) => artifactTable.find(tx, workspaceId, artifactId))
   // One that is private to another answers exactly like one that is not there (T9).
-  return found && mayRead(found, reader) ? accept(found) : artifacts.missing()
+  return found && mayRead(found, reader) ? accept(found) : artifactTable.missing()
 }
 
 type ListArtifacts = {

@@ -3,8 +3,8 @@ import { KernelFault } from '#kernel/errors'
 import { statement, type Tx } from '#store'
 import type { PendingWrite } from './artifact-writer.ts'
 import {
-  actorOf,
-  artifacts,
+  eventActor,
+  artifactTable,
   findArtifact,
   insertArtifact,
   lockBlob,
@@ -96,7 +96,7 @@ async function tell(
 ): Promise<void> {
   const { artifact_type, checksum } = artifact
   const payload = { artifact_type, published_to: destination, by_command_id, checksum }
-  await artifacts.append(tx, artifact, actorOf(by), { type, at: deps.now(), newId: deps.newId, payload })
+  await artifactTable.append(tx, artifact, eventActor(by), { type, at: deps.now(), newId: deps.newId, payload })
 }
 
 /** Throws when a write no longer fits: the transaction goes with it, and the next attempt looks at what is there now. */

@@ -6,7 +6,7 @@
  * same approver: a role that is not asked again has not agreed.
  */
 import { statement } from '#store'
-import type { StoredApproval } from '../approval.ts'
+import type { StoredApproval } from '../stored-approval.ts'
 
 export type AskedRow = StoredApproval & {
   readonly once_inserted: boolean
