@@ -16,7 +16,7 @@ import { type Db, migrationStatus, openDb } from '#store'
 import type { Config } from './config.ts'
 import { type Log, openLog } from './log.ts'
 import { openStore } from './open-store.ts'
-import { every } from './sweeps.ts'
+import { every } from './lifecycle.ts'
 import { systemDeps, type SystemDeps } from './system-deps.ts'
 
 export type { ArchivedHistory, ArchiveFinding }

@@ -2,7 +2,7 @@
 import { openSignedPost, webhookChannel } from '#domains/approvals'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, explainConnect, MAKE_ROOM, migrateUp, openDb, readConnectionRoom, sayCrowded } from '#store'
-import type { Closers } from './closers.ts'
+import type { Closers } from './lifecycle.ts'
 import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
 import { openArtifacts } from './open-artifacts.ts'

@@ -47,15 +47,13 @@ import { capabilitiesOf, queuesIn, type Runtime, semanticQueues } from '#runtime
 import type { Db } from '#store'
 import { RENEW_MS } from '#turns'
 import type { Environment } from './config.ts'
-import { keepSchedules } from './keep-schedules.ts'
 import type { Log } from './log.ts'
-import { openMaintenance } from './maintenance.ts'
+import { keepSchedules, openMaintenance } from './maintenance.ts'
 import { createEngineRuntime, type EngineName } from './open-runtime.ts'
 import type { Project } from './project.ts'
 import { readQueueLimits } from './queue-limits.ts'
-import { every } from './sweeps.ts'
-import { sleep } from './sleep.ts'
-import type { SystemDeps } from './system-deps.ts'
+import { every } from './lifecycle.ts'
+import { sleep, type SystemDeps } from './system-deps.ts'
 
 export type OpenedWork = {
   readonly runtime: Runtime
