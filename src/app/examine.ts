@@ -1,4 +1,4 @@
-/** Looks at everything a start depends on and says what is well, what is worth a note and what is broken, with the fix. */
+/** Checks everything a start depends on: what is well, what deserves a note and what is broken, with the fix. */
 import { constants, existsSync } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
@@ -36,7 +36,7 @@ function broken(check: string, refusal: Refusal): Finding {
 }
 
 const NODE_MIN = [24, 12] as const
-/** Reading everything may take its time; an installation that needs longer has a replica to ask. */
+/** Limit for reading every record; a larger installation should check a replica. */
 const DEEP_MS = 600_000
 /** Enough for a fresh database, its log and room to work. */
 const FREE_BYTES_MIN = 512 * 1024 * 1024

@@ -1,4 +1,4 @@
-/** What a server and a worker both stand on: project, telemetry, database, schema, and the governed path. */
+/** What servers and workers share: project, telemetry, database, schema, and the governed path. */
 import { openSignedPost, webhookChannel } from '#domains/approvals'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, explainConnect, MAKE_ROOM, migrateUp, openDb, readConnectionRoom, sayCrowded } from '#store'

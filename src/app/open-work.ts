@@ -78,7 +78,7 @@ export type WorkOptions = {
   readonly environment?: Environment
   /** Id or short name of the workspace in which schedules of the catalog run. */
   readonly defaultWorkspace: string
-  /** Which environment of the project this is; its name stands before those of the queues in the engine. */
+  /** The environment of the project; a prefix of the queue names in the engine. */
   readonly environmentName?: string | undefined
   /** JSON, over the queues of the project. */
   readonly queues?: string | undefined

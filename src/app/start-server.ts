@@ -54,7 +54,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
     const onError = (error: unknown) => log.warn({ err: error }, 'the event feed was interrupted')
     const notices = openNotices(db, { onError })
     closers.add(() => notices.close())
-    // Streams never end by themselves; they are told first, then the server waits for the rest.
+    // Streams never end by themselves: they are aborted first, then the server waits for the rest.
     const closing = new AbortController()
     const jobs = openServerJobs({ ...options, log, orgId, stop: closing.signal })
     if (!jobs.ok) return jobs
@@ -137,7 +137,7 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
   }
 }
 
-/** A page in a browser may be tricked into calling loopback under a foreign name; who listens for others names them himself. */
+/** Protects loopback against DNS rebinding by a browser page; a server for others names its hosts. */
 function hostsOf({ host, hosts }: Config): readonly string[] | 'any' {
   if (hosts === '*') return 'any'
   if (hosts !== undefined) return hosts.split(',').map((name) => name.trim())

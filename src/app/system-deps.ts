@@ -20,7 +20,7 @@ export function systemDeps(): SystemDeps {
   }
 }
 
-/** Ten bytes at a time cost 4 µs, most of it the way into the system; a command takes fifteen ids. Never for keys and secrets. */
+/** Ten bytes at a time cost 4 µs, mostly for the system call; a command takes fifteen ids. Never used for keys and secrets. */
 const AHEAD_BYTES = 4_096
 
 function drawnAhead(): (count: number) => Uint8Array {
