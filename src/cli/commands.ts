@@ -1,4 +1,4 @@
-/** `concord commands`, `why`, `cancel` and `retry`: everything about commands that were submitted. */
+/** `concord commands`, `why`, `cancel`, `depend` and `retry`: everything about commands that were submitted. */
 import type { cancelledView, effectView, explanationView } from '#domains/commands'
 import { refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
@@ -91,6 +91,21 @@ export function commandVerbs(cli: Cli): Verbs {
         const note = `it finishes what is running; \`concord commands show ${id}\` shows its status\n`
         return [`${id} ${sayStatus(status)}${changed ? '' : ' already; nothing was changed'}\n`, isEnding ? note : '']
       },
+    }),
+    'depend <id>': verb({
+      description: 'make a command that has not begun wait for another one',
+      required: [['--on <id>', 'the command that it waits for']],
+      options: [
+        ['--status <status>', 'the status which that command must reach; default succeeded'],
+        ['--no-propagate', 'fail when that status cannot be reached, instead of being cancelled'],
+      ],
+      examples: [`concord depend ${ID} --on cmd_0197f3b2c4d57a8e9b0c1d2e3f405171`],
+      ask: (id: string, { on, status, propagate }: { on: string; status?: string; propagate: boolean }) => {
+        const propagation = propagate ? undefined : false
+        const body = fieldsOf({ command_id: on, required_status: status, propagate_cancellation: propagation })
+        return askServer<CommandView>(cli, 'POST', pathOf('command', id, '/dependencies'), body)
+      },
+      say: ({ status }, id, { on }) => `${id} ${sayStatus(status)} and waits for ${on}\n`,
     }),
     'retry <id>': verb({
       description: 'run a failed command again; effects that succeeded are kept',

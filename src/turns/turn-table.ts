@@ -7,7 +7,7 @@ import { hexOfUuid, uuidOfHex } from '#kernel/uuid'
 import { type Sql, statement, type Statement } from '#store'
 
 /** In-process tokens are above every token of a runtime: no turn of a runtime takes the row while such a turn is alive. */
-export const LOWEST_IN_PROCESS_TOKEN = 'ffffffff-ffff-8000-8000-000000000000'
+const LOWEST_IN_PROCESS_TOKEN = 'ffffffff-ffff-8000-8000-000000000000'
 
 /** The token of a row that an operator has taken from every turn: above all other tokens, and never held by a turn. */
 export const ABORT_TOKEN = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
