@@ -5,7 +5,16 @@ import { accept, type Decision } from '#kernel/refusal'
 import type { Act } from '../../src/domains/memory/events.ts'
 import { isSameContent } from '../../src/domains/memory/memory-content.ts'
 import type { StoredMemory } from '../../src/domains/memory/memory-repository.ts'
-import { type Embedding, type FactPlace, type FoundMemory, type MemoryQuery, type MemoryRef, type MemoryStore, type SearchScope, textOf } from '../../src/domains/memory/memory-store.ts'
+import {
+  type Embedding,
+  type FactPlace,
+  type FoundMemory,
+  type MemoryQuery,
+  type MemoryRef,
+  type MemoryStore,
+  type SearchScope,
+  textOf,
+} from '../../src/domains/memory/memory-store.ts'
 import { refuseAbsent, refuseConflict } from '../../src/domains/memory/postgres-store.ts'
 
 type Kept = { record: StoredMemory; embedding: Embedding | undefined; readonly sources: readonly string[] }
