@@ -6,7 +6,7 @@ const dumpPath = 'src/store/schema.sql'
 const readmePath = 'src/store/README.md'
 
 /** Tables of a schema dump with their columns, as `schema.table`. */
-export function tablesOf(dump: string): ReadonlyMap<string, readonly string[]> {
+function tablesOf(dump: string): ReadonlyMap<string, readonly string[]> {
   const tables = new Map<string, string[]>()
   for (const [, name = '', body = ''] of dump.matchAll(/^create table (\S+) \(\n([\s\S]*?)^\)/gim)) {
     tables.set(
