@@ -93,7 +93,7 @@ export type ScheduleView = {
   readonly openCount: number
 }
 
-export const stuckReasons = ['failing', 'crashing', 'no_driver', 'aborted'] as const
+const stuckReasons = ['failing', 'crashing', 'no_driver', 'aborted'] as const
 export type StuckReason = (typeof stuckReasons)[number]
 
 export type StuckProcess = Process & {

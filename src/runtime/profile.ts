@@ -7,8 +7,8 @@ import { type RuntimeCapability, runtimeCapabilities } from '#kernel/saga/capabi
 import type { CatalogRuntime } from '#kernel/saga/manifests'
 
 /** By the engine itself, by us on top of it, or not at all. */
-export const grades = ['native', 'composed', 'none'] as const
-export type Grade = (typeof grades)[number]
+const grades = ['native', 'composed', 'none'] as const
+type Grade = (typeof grades)[number]
 
 export type RuntimeProfile = {
   readonly name: string

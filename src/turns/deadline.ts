@@ -11,7 +11,7 @@ export type Deadline = {
 }
 
 /** The abort reason after the call has ended: a text, since an error object per call costs 8 µs. */
-export const CALL_OVER = 'the call has ended'
+const CALL_OVER = 'the call has ended'
 
 /** Runs beside the call until `ended` is aborted; `stop` aborts the signal of the call. */
 export type Watcher<T> = (ended: AbortSignal, stop: (reason: unknown) => void) => Promise<T>

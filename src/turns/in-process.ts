@@ -13,7 +13,7 @@ import { IN_PROCESS_TURN_MS, openTurn, type Turn, type TurnDeps, type TurnRoom }
 /** The turn that a write takes, where no other is alive on its row. */
 export type Taking = { readonly token: string; readonly leaseMs: number }
 
-export type TurnOffer<Found> = Taking & {
+type TurnOffer<Found> = Taking & {
   /** The write is committed and the row bears the token. */
   start(id: string, found: Found): void
   /** The write did not happen, or took no turn. */
