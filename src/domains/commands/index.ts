@@ -61,7 +61,7 @@ export {
   primitives,
 } from './catalog/primitives.ts'
 export { defineTask, type TaskSpec, taskSpec } from './catalog/task-spec.ts'
-export { chooseQueue, type QueueName, queueNames } from './choose-queue.ts'
+export { chooseQueue, type QueueName, queueNames } from './plan.ts'
 export {
   COMMAND_KIND,
   type CommandWithEffects,
@@ -166,7 +166,7 @@ export { compensateCommand, retryCommand, supplyInput, type SupplyInput } from '
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit.ts'
 export { taskOf } from './tasks.ts'
 export { type Acting, actingFor, type CommandDeps } from './deps.ts'
-export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
+export { type PayloadVerdict, validatePayload } from './tasks.ts'
 export { abortCommand, type Operating, type OperatorAct, resumeCommand } from './abort-command.ts'
 export { checkConnectorAccess, type ConnectorAccess, type ConnectorGrant } from './connector-access.ts'
 export {
