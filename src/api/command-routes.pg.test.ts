@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { openRoomOn, type TestRoom } from '#test/commands'
-import { anOrgRole } from '#test/tenant'
+import { anOrgRole, aPerson } from '#test/tenant'
 import type { Api } from './api.ts'
 import { auditRoutes } from './audit-routes.ts'
 import { commandRoutes } from './command-routes.ts'
@@ -152,7 +152,7 @@ describe('commands over HTTP', () => {
     assert.notEqual(((await foreign.json()) as Json)['command_id'], first.command_id)
   })
 
-  test('[API-05] cancel, input and retry over HTTP; 34: cancelling what has ended is 200 with changed false', async () => {
+  test('cancel, input and retry over HTTP; 34: cancelling what has ended is 200 with changed false', async () => {
     const { command_id } = await submit({ task_name: 'Work', payload: {} })
     await room.settle(uuidOf(command_id))
     const waiting = await get(`/commands/${command_id}`)
@@ -173,6 +173,48 @@ describe('commands over HTTP', () => {
       '422 mode_reserved',
     )
     assert.equal(await outcomeOf(await post(`/commands/${command_id}/retry`, {})), '409 commands.command.not_failed')
+  })
+
+  test('[DEP-02] [DEP-03] [DEP-09] a command waits for one that is added to it; a circle, a stranger and one that has begun are refused', async () => {
+    const [child, parent] = [
+      await submit({ task_name: 'Work', payload: { subject: 'child' } }),
+      await submit({ task_name: 'Work', payload: { subject: 'parent', steps: ['connector.hotel.book_a'] } }),
+    ]
+    const depend = (id: string, body: unknown, who = key) => post(`/commands/${id}/dependencies`, body, who)
+    const on = (id: string, more: Json = {}) => ({ command_id: id, ...more })
+    assert.equal(await outcomeOf(await depend(child.command_id, on(child.command_id))), '422 dag_cycle')
+    const added = await depend(child.command_id, on(parent.command_id, { propagate_cancellation: false }))
+    assert.equal(added.status, 200)
+    assert.equal(((await added.json()) as Json)['command_id'], child.command_id)
+    assert.equal(await outcomeOf(await depend(parent.command_id, on(child.command_id))), '422 dag_cycle')
+    assert.equal(
+      await outcomeOf(await depend(child.command_id, on(parent.command_id))),
+      '404 commands.dependency.not_found',
+    )
+    assert.equal(
+      await outcomeOf(await depend(child.command_id, on(parent.command_id, { required_status: 'finished' }))),
+      '422 api.field.value',
+    )
+    assert.equal(await outcomeOf(await depend(child.command_id, {})), '422 api.field.missing')
+    const { reader } = api.ours.people
+    const other = await aPerson(api.world, api.ours, 'writer')
+    assert.equal(
+      await outcomeOf(await depend(child.command_id, on(parent.command_id), reader.key)),
+      '403 identity.role.insufficient',
+    )
+    assert.equal(
+      await outcomeOf(await depend(child.command_id, on(parent.command_id), other.key)),
+      '403 commands.action.not_allowed',
+    )
+    assert.equal(
+      await outcomeOf(await depend(child.command_id, on(parent.command_id), api.theirs.people.admin.key)),
+      '404 commands.command.not_found',
+    )
+    await room.settle(uuidOf(child.command_id))
+    assert.equal((await get(`/commands/${child.command_id}`))['status'], 'queued')
+    assert.equal(await room.settle(uuidOf(parent.command_id)), 'succeeded')
+    assert.equal(await room.settle(uuidOf(child.command_id)), 'succeeded')
+    assert.equal(await outcomeOf(await depend(parent.command_id, on(child.command_id))), '409 commands.command.moved')
   })
 
   test('a command type stands for its only task; the same key is the same command by either name', async () => {

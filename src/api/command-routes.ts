@@ -6,6 +6,7 @@ import {
   actingFor,
   actionView,
   actorsOf,
+  addDependency,
   archivedView,
   cancelBody,
   cancelCommand,
@@ -13,6 +14,7 @@ import {
   type CommandDeps,
   commandStatus,
   commandView,
+  dependencyBody,
   effectView,
   eventView,
   explainCommand,
@@ -208,6 +210,25 @@ export const commandRoutes = routes({
       shown(retryCommand(call.deps.commands, acting(call), { ...call.body, ...named(call) }), (command) =>
         show(call, command),
       ),
+  }),
+  addDependency: post('/commands/{command_id}/dependencies', {
+    summary: 'Make a command that has not begun wait for another one',
+    role: 'writer',
+    params,
+    body: [dependencyBody, 'The command that it waits for'],
+    answers: { 200: ['The command after it.', commandView] },
+    problems: [404, 409],
+    handle(call) {
+      const { command_id: parentId, required_status, propagate_cancellation } = call.body
+      const asked = {
+        workspaceId: call.workspaceId,
+        childId: call.params.command_id,
+        parentId,
+        requiredStatus: required_status,
+        propagateCancellation: propagate_cancellation,
+      }
+      return shown(addDependency(call.deps.commands, acting(call), asked), (command) => show(call, command))
+    },
   }),
   listCommandEvents: list('/commands/{command_id}/events', {
     summary: 'What happened to a command, in order',

@@ -114,7 +114,7 @@ describe('the layers of safety', () => {
     assert.deepEqual([evaluated?.purpose, evaluated?.payload['decision']], ['audit', 'require_approval'])
     const why = (await door.get(`/commands/${id}/explanation`)).body as { chain: { text: string }[] }
     assert.match(why.chain[0]?.text ?? '', /^An agent of .* proposed Publish Note, because: For the audit\.$/)
-    await assert.rejects(door.room.rows(`update concord.domain_events set actor = 'nobody'`))
-    await assert.rejects(door.room.rows('delete from concord.domain_events'))
+    await assert.rejects(door.room.rows(`update concord.domain_events set actor = 'nobody'`), /permission denied/)
+    await assert.rejects(door.room.rows('delete from concord.domain_events'), /permission denied/)
   })
 })

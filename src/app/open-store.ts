@@ -21,12 +21,12 @@ export async function openStore(config: Config, log: Log): Promise<Decision<Open
     openEmbeddedPostgres({ home: config.home, ...rules, log: (message, facts) => log.debug(facts, message) })
   const embedded = await open()
   if (!embedded.ok) return embedded
-  const { url, version, adopted, port } = embedded.value
+  const { url, version, isAttached, port } = embedded.value
   const release = `${Math.floor(version / 10_000)}.${version % 10_000}`
   const keeper = keepRunning(embedded.value, open, log)
   return accept({
     url,
-    label: `embedded Postgres ${release} on 127.0.0.1:${port}${adopted ? ' (was running)' : ''}`,
+    label: `embedded Postgres ${release} on 127.0.0.1:${port}${isAttached ? ' (was running)' : ''}`,
     close: () => keeper.close(),
   })
 }

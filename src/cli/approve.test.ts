@@ -28,7 +28,7 @@ describe('approve and deny', () => {
   test('says what happens now and where the chain is told', async () => {
     const { out, err } = await runAgainst({ [POST]: approved }, ['approve', APPROVAL_ID])
     assert.equal(out, `${APPROVAL_ID} is approved\n`)
-    assert.match(err, new RegExp(`the command goes on; \`concord why ${COMMAND_ID}\``))
+    assert.match(err, new RegExp(`the command continues; \`concord why ${COMMAND_ID}\``))
   })
 
   test('one of two voices is counted; an edit that others must judge names the new approval', async () => {
@@ -41,7 +41,7 @@ describe('approve and deny', () => {
     const fresh = resolved({ approval_id: 'appr_0197f3b2c4d57a8e9b0c1d2e3f405199', approver: 'role:cfo' }, 'wait')
     const edited = await runAgainst({ [POST]: fresh }, ['approve', APPROVAL_ID, '--edits', '{"amount":"9"}'])
     assert.equal(edited.out, 'appr_0197f3b2c4d57a8e9b0c1d2e3f405199\n')
-    assert.match(edited.err, /asked again, of role:cfo/)
+    assert.match(edited.err, /role:cfo is asked again/)
   })
 
   test('--json is the answer as it came', async () => {
@@ -52,9 +52,9 @@ describe('approve and deny', () => {
 
   for (const [args, exit, said] of [
     [['deny', APPROVAL_ID], 64, /--reason/],
-    [['deny', APPROVAL_ID, '--reason', ' '], 64, /say why/],
+    [['deny', APPROVAL_ID, '--reason', ' '], 64, /Say why/],
     [['approve', APPROVAL_ID, '--edits', '[1]'], 65, /--edits/],
-    [['approve', COMMAND_ID], 65, /id of a command\. `concord inbox`/],
+    [['approve', COMMAND_ID], 65, /id of a command\. `concord inbox --all`/],
   ] as const) {
     test(`${args.join(' ')} exits ${exit} and decides nothing`, async () => {
       const { code, err, heard } = await runAgainst({ [POST]: approved }, args)
@@ -64,7 +64,7 @@ describe('approve and deny', () => {
   }
 
   for (const [status, refusal, exit, said] of [
-    [403, 'self_approval', 77, /key of their own/],
+    [403, 'self_approval', 77, /their own key/],
     [409, 'approval_expired', 75, /concord inbox/],
     [409, 'approval_decided', 75, /concord inbox/],
     [422, 'approvals.reason.missing', 65, /Add --reason/],

@@ -23,6 +23,8 @@ function aView(more: Partial<ArtifactView> = {}): ArtifactView {
     status: 'ready',
     next: ['published', 'archived'],
     command_id: COMMAND_ID,
+    domain_effect_id: null,
+    agent_run_id: null,
     created_by: 'user_0197f3b2c4d57a8e9b0c1d2e3f405163',
     created_at: '2026-05-01T10:00:00.000Z',
     checksum,
@@ -43,7 +45,13 @@ function aView(more: Partial<ArtifactView> = {}): ArtifactView {
   }
 }
 
-const node = (id: string, kind = 'artifact', label = id) => ({ id, kind, label, status: null, version: null })
+const node = (id: string, kind: 'artifact' | 'command' = 'artifact', label = id) => ({
+  id,
+  kind,
+  label,
+  status: null,
+  version: null,
+})
 const lineage: Lineage = {
   root: 'art_b',
   nodes: [
@@ -160,7 +168,7 @@ describe('concord artifacts', () => {
 
 describe('pictures of a lineage', () => {
   test('a circle ends all the same', () => {
-    const edges = [...lineage.edges, { from: 'art_d', to: 'art_a', how: 'source' }]
+    const edges = [...lineage.edges, { from: 'art_d', to: 'art_a', how: 'source' as const }]
     assert.ok(drawText({ ...lineage, edges }).length > 0)
   })
 

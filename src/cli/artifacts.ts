@@ -1,94 +1,77 @@
-/** `concord artifacts`: lists what work produced, shows one, fetches its content, and draws where it comes from. */
-import type { Command } from 'commander'
+/** `concord artifacts`: lists artifacts, shows one, downloads its content and draws its lineage. */
+import { createHash } from 'node:crypto'
+import { open, rename, rm, stat } from 'node:fs/promises'
+import { basename, resolve } from 'node:path'
+import type { artifactView } from '#domains/artifacts'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
-import { askServer, pathOf, showAnswer } from './ask-server.ts'
-import { addPaging, type Page, queryOf, shortJson, wordsOf } from './command-view.ts'
-import { fetchArtifact } from './fetch-artifact.ts'
+import { askServer, openClient, pathOf, queryOf } from './client.ts'
 import { drawMermaid, drawText, type Lineage } from './lineage.ts'
-import { type Cli, formatTable } from './terminal.ts'
+import { withHint } from './next-hint.ts'
+import { listVerb, noun, type PageFlags, paging, type ViewOf, verb } from './noun.ts'
+import { type Cli, formatFacts, shortJson, wordsOf } from './terminal.ts'
 
-export type ArtifactView = {
-  readonly artifact_id: string
-  readonly artifact_type: string
-  readonly title: string | null
-  readonly version: number
-  readonly status: string
-  readonly next: readonly string[]
-  readonly command_id: string
-  readonly created_by: string
-  readonly created_at: string
-  readonly checksum: string
-  readonly content_type: string
-  readonly size_bytes: number
-  readonly file_name: string
-  readonly visibility: string
-  readonly data_class: string
-  readonly published_to: string | null
-  readonly publications: readonly { readonly destination: string; readonly command_id: string | null }[]
-  readonly superseded_by: string | null
-  readonly retain_until: string | null
-  readonly hold_reason: string | null
-  readonly has_content: boolean
-  readonly sources: readonly { readonly kind: string; readonly id: string }[]
-  readonly metadata: Readonly<Record<string, unknown>>
-}
+export type ArtifactView = ViewOf<typeof artifactView>
 
 const ID = 'art_0197f3b2c4d57a8e9b0c1d2e3f405180'
-type ListOptions = { type?: string; status?: string; command?: string; limit: number; cursor?: string }
+type ListFlags = PageFlags & { type?: string; status?: string; command?: string }
+type GetFlags = { readonly out?: string; readonly force?: boolean }
 
-export function addArtifacts(program: Command, cli: Cli): void {
-  const artifacts = program
-    .command('artifacts')
-    .description('look at what work produced, fetch it, see where it comes from')
-  addList(artifacts, program, cli)
-  addShow(artifacts, program, cli)
-  addGet(artifacts, program, cli)
-  addLineage(artifacts, program, cli)
-}
-
-function addList(artifacts: Command, program: Command, cli: Cli): void {
-  addPaging(artifacts.command('list'))
-    .description('list the artifacts of the workspace, newest first')
-    .option('--type <type>', 'only of this kind, like report')
-    .option('--status <status>', 'only those, like ready or published')
-    .option('--command <id>', 'only what this command made')
-    .addHelpText('after', '\nExample:\n  $ concord artifacts list --type report --limit 20\n')
-    .action(
-      cli.handle(async ({ type, status, command, limit, cursor }: ListOptions) => {
-        const path = `/artifacts${queryOf({ artifact_type: type, status, command_id: command, limit, cursor })}`
-        const listed = await askServer<Page<ArtifactView>>(cli, 'GET', path)
-        return showAnswer(cli, program, listed, ({ items, next_cursor }) => {
-          if (items.length === 0) return cli.terminal.err('There are none.\n')
-          cli.terminal.out(formatTable(['id', 'type', 'status', 'bytes', 'created', 'title'], items.map(rowOf)))
-          if (next_cursor !== null) cli.terminal.err(`there are more: add --cursor ${showLine(next_cursor)}\n`)
-        })
-      }),
-    )
-}
-
-function rowOf({ artifact_id, artifact_type, status, size_bytes, created_at, title }: ArtifactView): string[] {
-  const shown = showLine(title ?? '')
-  return [artifact_id, showLine(artifact_type), wordsOf(status), String(size_bytes), created_at, shown]
-}
-
-function addShow(artifacts: Command, program: Command, cli: Cli): void {
-  artifacts
-    .command('show <id>')
-    .description('show one: what it is, who made it, how far it may go')
-    .addHelpText('after', `\nExample:\n  $ concord artifacts show ${ID}\n`)
-    .action(
-      cli.handle(async (id: string) => {
-        const path = pathOf('artifact', id)
-        if (!path.ok) return path
-        const found = await askServer<ArtifactView>(cli, 'GET', path.value)
-        return showAnswer(cli, program, found, (artifact) => cli.terminal.out(formatArtifact(artifact)))
-      }),
-    )
-}
+export const artifacts = noun('list artifacts, download them, show where they come from', (cli) => ({
+  list: listVerb<ArtifactView, [ListFlags]>({
+    description: 'list the artifacts of the workspace, newest first',
+    options: [
+      ...paging,
+      ['--type <type>', 'only this type, like report'],
+      ['--status <status>', 'only this status, like ready or published'],
+      ['--command <id>', 'only artifacts of this command'],
+    ],
+    examples: ['concord artifacts list --type report --limit 20'],
+    at: ({ type, status, command, limit, cursor }) =>
+      `/artifacts${queryOf({ artifact_type: type, status, command_id: command, limit, cursor })}`,
+    none: () => 'There are none.',
+    columns: {
+      id: ({ artifact_id }) => artifact_id,
+      type: ({ artifact_type }) => artifact_type,
+      status: ({ status }) => wordsOf(status),
+      bytes: ({ size_bytes }) => String(size_bytes),
+      created: ({ created_at }) => created_at,
+      title: ({ title }) => title,
+    },
+  }),
+  'show <id>': verb({
+    description: 'show one artifact: its type, its creator, who may see it',
+    examples: [`concord artifacts show ${ID}`],
+    ask: (id: string) => askServer<ArtifactView>(cli, 'GET', pathOf('artifact', id)),
+    say: formatArtifact,
+  }),
+  'get <id>': verb({
+    description: 'download the content into a file and verify its checksum',
+    options: [
+      ['--out <file>', 'the file (default: the name of the artifact, in this folder)'],
+      ['--force', 'overwrite an existing file'],
+    ],
+    examples: [`concord artifacts get ${ID} --out report.txt`],
+    async ask(id: string, flags: GetFlags) {
+      const path = pathOf('artifact', id)
+      if (!path.ok) return path
+      const found = await askServer<ArtifactView>(cli, 'GET', path)
+      return found.ok ? download(cli, path.value, found.value, flags) : found
+    },
+    say: ({ file, size_bytes }) => `${showLine(file)}: ${size_bytes} bytes, checked\n`,
+  }),
+  'lineage <id>': verb<[string, { mermaid?: boolean }], Lineage>({
+    description: 'show what an artifact was made from and what was made from it',
+    options: [['--mermaid', 'as a Mermaid graph']],
+    examples: [`concord artifacts lineage ${ID} --mermaid`],
+    ask: (id) => askServer<Lineage>(cli, 'GET', pathOf('artifact', id, '/lineage')),
+    say: (lineage, _, { mermaid }) => (mermaid === true ? drawMermaid(lineage) : drawText(lineage)),
+  }),
+}))
 
 export function formatArtifact(artifact: ArtifactView): string {
   const { title, artifact_type, artifact_id, version, status, next } = artifact
-  const lines: (readonly [string, string | null])[] = [
+  const facts = formatFacts(9, [
     ['status', `${wordsOf(status)}${next.length > 0 ? `; can become ${next.map(wordsOf).join(', ')}` : ''}`],
     ['version', `${version}${artifact.superseded_by === null ? '' : `, replaced by ${artifact.superseded_by}`}`],
     ['made by', `${artifact.command_id} for ${showLine(artifact.created_by)} at ${artifact.created_at}`],
@@ -105,49 +88,59 @@ export function formatArtifact(artifact: ArtifactView): string {
     ),
     ['kept', artifact.retain_until && `until ${artifact.retain_until}`],
     ['held', artifact.hold_reason && showLine(artifact.hold_reason)],
-    ['from', artifact.sources.map(({ id }) => id).join(', ') || null],
+    ['from', artifact.sources.map(({ id }) => id).join(', ')],
     ['notes', Object.keys(artifact.metadata).length > 0 ? shortJson(artifact.metadata) : null],
     ['fetch', artifact.has_content ? `concord artifacts get ${artifact_id}` : null],
-  ]
-  const shown = lines.flatMap(([name, text]) => (text === null ? [] : [`  ${name.padEnd(9)}  ${text}`]))
-  return [`${showLine(title ?? artifact_type)}  ${artifact_id}`, ...shown, ''].join('\n')
+  ])
+  return `${showLine(title ?? artifact_type)}  ${artifact_id}\n${facts}`
 }
 
-function addGet(artifacts: Command, program: Command, cli: Cli): void {
-  artifacts
-    .command('get <id>')
-    .description('fetch the content into a file, and check it')
-    .option('--out <file>', 'the file; left out, under the name that the artifact has, here')
-    .option('--force', 'write over a file that is there')
-    .addHelpText('after', `\nExample:\n  $ concord artifacts get ${ID} --out report.txt\n`)
-    .action(
-      cli.handle(async (id: string, options: { out?: string; force?: boolean }) => {
-        const path = pathOf('artifact', id)
-        if (!path.ok) return path
-        const found = await askServer<ArtifactView>(cli, 'GET', path.value)
-        if (!found.ok) return found
-        const fetched = await fetchArtifact(cli, path.value, found.value, options)
-        return showAnswer(cli, program, fetched, ({ file, size_bytes }) =>
-          cli.terminal.out(`${showLine(file)}: ${size_bytes} bytes, checked\n`),
-        )
-      }),
-    )
+type Downloaded = { readonly file: string; readonly size_bytes: number; readonly checksum: string }
+
+/** Writes beside the file, verifies the checksum, then renames: the file is complete or not there. */
+async function download(
+  { terminal }: Cli,
+  path: string,
+  artifact: ArtifactView,
+  { out, force }: GetFlags,
+): Promise<Decision<Downloaded>> {
+  // The name is foreign: folders in it are ignored.
+  const name = out ?? basename(artifact.file_name.replaceAll('\\', '/'))
+  const file = resolve(terminal.folder, name)
+  if (force !== true && (await stat(file).catch(() => undefined)))
+    return refuse('cli.usage', `${name} exists already`, { path: '--out', hint: 'Add --force, or name another file.' })
+  const client = openClient(terminal)
+  if (!client.ok) return client
+  const body = await client.value.open(`${path}/content`, { accept: '*/*' })
+  if (!body.ok) return withHint(body, path)
+  const beside = `${file}.part`
+  const hint = 'Download it again.'
+  try {
+    const got = await writeTo(beside, body.value)
+    if (got.checksum !== artifact.checksum)
+      return refuse('artifacts.content.altered', 'the content does not match the checksum of the artifact', { hint })
+    await rename(beside, file)
+    return accept({ file: name, ...got })
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    return refuse('app.server.unreachable', `the content did not arrive completely: ${why}`, { hint })
+  } finally {
+    await rm(beside, { force: true })
+  }
 }
 
-function addLineage(artifacts: Command, program: Command, cli: Cli): void {
-  artifacts
-    .command('lineage <id>')
-    .description('show what it was made from and what was made from it')
-    .option('--mermaid', 'as a Mermaid graph')
-    .addHelpText('after', `\nExample:\n  $ concord artifacts lineage ${ID} --mermaid\n`)
-    .action(
-      cli.handle(async (id: string, { mermaid }: { mermaid?: boolean }) => {
-        const path = pathOf('artifact', id, '/lineage')
-        if (!path.ok) return path
-        const found = await askServer<Lineage>(cli, 'GET', path.value)
-        return showAnswer(cli, program, found, (lineage) =>
-          cli.terminal.out(mermaid === true ? drawMermaid(lineage) : drawText(lineage)),
-        )
-      }),
-    )
+async function writeTo(file: string, body: ReadableStream<Uint8Array>): Promise<Omit<Downloaded, 'file'>> {
+  const hash = createHash('sha256')
+  let size_bytes = 0
+  const handle = await open(file, 'w', 0o600)
+  try {
+    for await (const chunk of body) {
+      hash.update(chunk)
+      size_bytes += chunk.byteLength
+      await handle.writeFile(chunk)
+    }
+  } finally {
+    await handle.close()
+  }
+  return { size_bytes, checksum: `sha256:${hash.digest('hex')}` }
 }

@@ -1,22 +1,26 @@
-/** Speaks to a running server over HTTP: the key, the address, and every failure as a refusal with the next step. */
+/** Calls a running server over HTTP. Every failure is a refusal with the next step. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Config, readConfig, serverAddress } from '#app/config'
 import { version } from '#app/version'
-import { accept, type Decision, refuse, type Refusal } from '#kernel/refusal'
+import { decodeId, idPrefixes } from '#kernel/ids'
+import { accept, type Decision, quote, refuse, type Refusal } from '#kernel/refusal'
 import { isRefusalCode } from '#refusals'
-import type { Terminal } from './terminal.ts'
+import { homes, type ServerKind, withHint } from './next-hint.ts'
+import type { Cli, Terminal } from './terminal.ts'
+
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 export type Client = {
   readonly address: string
-  call<Answer>(method: 'GET' | 'POST' | 'PATCH' | 'DELETE', path: string, body?: unknown): Promise<Decision<Answer>>
+  call<Answer>(method: Method, path: string, body?: unknown): Promise<Decision<Answer>>
   /** Opens a stream of server-sent events. */
   open(path: string, headers?: Record<string, string>): Promise<Decision<ReadableStream<Uint8Array>>>
 }
 
 type Problem = { code?: string; detail?: string; path?: string; hint?: string; facts?: Record<string, unknown> }
 
-/** `none`: for the one call that needs no key, since it is how one gets a key. */
+/** `credential: 'none'` is for redeeming an invitation: the caller has no key yet. */
 export function openClient(terminal: Terminal, { credential }: { credential?: 'none' } = {}): Decision<Client> {
   const config = readConfig(terminal.environment, terminal.folder)
   if (!config.ok) return config
@@ -52,7 +56,7 @@ export function openClient(terminal: Terminal, { credential }: { credential?: 'n
       try {
         return accept((await response.value.json()) as Answer)
       } catch (error) {
-        // Cut off in the middle, or something that is no Concord: either way the answer is not known.
+        // The answer was cut off, or another program answers there.
         return unreachable(address, error)
       }
     },
@@ -70,11 +74,11 @@ export function openClient(terminal: Terminal, { credential }: { credential?: 'n
 function findKey(config: Config, address: string): Decision<string> {
   if (config.key !== undefined) return accept(config.key)
   const file = join(config.home, 'admin.key')
-  // The key of this folder belongs to the server of this folder; it is not shown to whoever else answers.
+  // The key of this folder belongs to the server of this folder. It is never sent to another machine.
   if (!isLoopback(address)) {
     return refuse('cli.key.missing', `no API key for ${address}`, {
       path: 'CONCORD_KEY',
-      hint: 'set CONCORD_KEY to a key of that server',
+      hint: 'Set CONCORD_KEY to a key of that server.',
     })
   }
   try {
@@ -82,7 +86,7 @@ function findKey(config: Config, address: string): Decision<string> {
   } catch {
     return refuse('cli.key.missing', `no API key: CONCORD_KEY is not set and ${file} cannot be read`, {
       path: 'CONCORD_KEY',
-      hint: 'run the command in the folder where `concord up` runs, or set CONCORD_HOME to its data folder, or CONCORD_KEY',
+      hint: 'Run the command in the folder where `concord up` runs, or set CONCORD_HOME to its data folder, or set CONCORD_KEY.',
     })
   }
 }
@@ -95,17 +99,17 @@ function unreachable(address: string, error: unknown): Refusal {
   const cause = error instanceof Error ? ((error.cause as Error | undefined)?.message ?? error.message) : String(error)
   return refuse('app.server.unreachable', `no Concord server answers at ${address} (${cause})`, {
     path: 'CONCORD_URL',
-    hint: 'start one with `concord up`, or set CONCORD_URL',
+    hint: 'Start one with `concord up`, or set CONCORD_URL.',
   })
 }
 
-/** Same major and minor, or neither side knows what the other means. */
+/** Client and server must have the same major and minor version. */
 function versionRefusal(response: Response): Refusal | undefined {
   const server = response.headers.get('x-concord-version')
   const line = (text: string) => text.split('.').slice(0, 2).join('.')
   if (server === null || line(server) === line(version)) return undefined
   return refuse('app.server.version', `the server is ${server}, this command line is ${version}`, {
-    hint: 'use the command line of the server’s version',
+    hint: 'Use the command line of the server’s version.',
     facts: { server, client: version },
   })
 }
@@ -119,4 +123,61 @@ async function problemOf(response: Response): Promise<Refusal | undefined> {
     ...(problem.hint === undefined ? {} : { hint: problem.hint }),
     ...(problem.facts === undefined ? {} : { facts: problem.facts }),
   })
+}
+
+/** Sends one request; a refusal of the server gets the hint of the command line. */
+export async function askServer<Answer>(
+  { terminal }: Pick<Cli, 'terminal'>,
+  method: Method,
+  path: string | Decision<string>,
+  body?: unknown,
+): Promise<Decision<Answer>> {
+  if (typeof path !== 'string' && !path.ok) return path
+  const at = typeof path === 'string' ? path : path.value
+  const client = openClient(terminal)
+  if (!client.ok) return client
+  const answer = await client.value.call<Answer>(method, at, body)
+  return answer.ok ? answer : withHint(answer, at)
+}
+
+/** The path of one thing. A mistyped id is refused here, without a server. */
+export function pathOf(kind: ServerKind, id: string, verb = ''): Decision<string> {
+  const decoded = decodeId(kind, id)
+  const home = homes[kind]
+  if (decoded.ok) return accept(`${home.at}/${encodeURIComponent(id)}${verb}`)
+  const other = (Object.keys(homes) as ServerKind[]).find(
+    (each) => each !== kind && id.startsWith(`${idPrefixes[each]}_`),
+  )
+  const mixedUp = other ? `This is the id of ${homes[other].one}. ` : ''
+  return { ...decoded, reason: `${quote(id)} is not the id of ${home.one}`, path: '<id>', hint: mixedUp + home.list }
+}
+
+export function queryOf(fields: Readonly<Record<string, string | number | null | undefined>>): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(fields)) if (value != null) query.set(name, String(value))
+  return `?${query.toString().replaceAll('+', '%20')}`
+}
+
+export type Page<Item> = { readonly items: readonly Item[]; readonly next_cursor?: string | null | undefined }
+
+/** 50,000 rows; the limit ends the loop if a server never returns a last page. */
+const PAGES_MAX = 100
+
+/** Reads all pages of a list as one. */
+export async function listAll<Item>(cli: Pick<Cli, 'terminal'>, path: string): Promise<Decision<Page<Item>>> {
+  const items: Item[] = []
+  let last: Page<Item> = { items }
+  for (let pages = 0; pages < PAGES_MAX; pages++) {
+    const page = await askServer<Page<Item>>(cli, 'GET', path + queryOf({ limit: 500, cursor: last.next_cursor }))
+    if (!page.ok) return page
+    last = page.value
+    items.push(...last.items)
+    if (!last.next_cursor) break
+  }
+  return accept({ ...last, items })
+}
+
+/** Optional flags as the fields of a body; missing flags are not sent. */
+export function fieldsOf(flags: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined))
 }

@@ -1,37 +1,22 @@
-/** What the server says of a command, as far as the command line reads it, and whether anything still moves it by itself. */
-import type { Command } from 'commander'
+/** How a command is shown: its name, its status in words, its page with effects and next steps, who answers its approvals. */
 import { InvalidArgumentError } from 'commander'
+import type { approvalView } from '#domains/approvals'
+import type { commandView, effectView } from '#domains/commands'
 import { statesOf } from '#kernel/machine'
-import { type CommandState, commandMachine } from '#kernel/machines/command'
+import { commandMachine } from '#kernel/machines/command'
 import { didYouMean } from '#kernel/nearest'
-import { parsePageLimit } from '#kernel/page-limit'
-import { quote } from '#kernel/refusal'
+import { quote, type Refusal } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
-import { showLine } from '#kernel/visible-text'
-import { withShownIds } from '#kernel/shown-ids'
+import { showLine, showText } from '#kernel/visible-text'
+import { askServer, type Page, queryOf } from './client.ts'
+import { type ViewOf, table } from './noun.ts'
+import { type Cli, colorsOf, formatFacts, shortJson, type Terminal, wordsOf } from './terminal.ts'
 
-export type NextMove = { readonly action: string; readonly by: readonly string[]; readonly what: string }
+export type CommandView = ViewOf<typeof commandView>
+type EffectView = ViewOf<typeof effectView>
+export type ApprovalView = ViewOf<typeof approvalView>
 
-export type CommandView = {
-  readonly command_id: string
-  readonly command_type: string
-  readonly task_name: string | null
-  readonly status: CommandState
-  readonly requested_by: string
-  readonly requested_by_name: string | null
-  readonly payload: Readonly<Record<string, unknown>>
-  readonly result: unknown
-  readonly error: string | null
-  readonly error_class: string | null
-  readonly cancellation_requested: boolean
-  readonly attempt: number
-  readonly created_at: string
-  readonly updated_at: string
-  readonly completed_at: string | null
-  readonly next: readonly NextMove[]
-}
-
-/** Nothing happens any more unless a person does it: it has ended, or somebody is asked. */
+/** True if nothing happens unless a person acts: the command has ended, or it waits for people. */
 export function isAtRest({ status, next, cancellation_requested }: CommandView): boolean {
   if (status === 'compensated') return !cancellation_requested
   if (status === 'blocked') return next.some(({ action }) => action === 'reconcile_effect')
@@ -42,49 +27,87 @@ export function nameOf({ task_name, command_type }: Pick<CommandView, 'task_name
   return showLine(task_name ?? command_type)
 }
 
-export function wordsOf(status: string): string {
-  return showLine(status).replaceAll('_', ' ')
-}
-
-/** The end of a sentence about it: "has failed", "is waiting for approval". */
+/** The end of a sentence: "has failed", "is waiting for approval". */
 export function sayStatus(status: string): string {
   return sayState(showLine(status))
-}
-
-/** The status and, where it did not go well, of what kind the mistake was: a refusal that was cancelled later is still one. */
-export function standingOf({ status, error_class }: Pick<CommandView, 'status' | 'error_class'>): string {
-  return error_class === null ? wordsOf(status) : `${wordsOf(status)} (${wordsOf(error_class)})`
-}
-
-/** Foreign JSON on one line, at most so long that a table stays a table. */
-export function shortJson(value: unknown, charsMax = 160): string {
-  const text = showLine(JSON.stringify(withShownIds(value)) ?? 'null')
-  return text.length > charsMax ? `${text.slice(0, charsMax - 1)}…` : text
 }
 
 export function parseStatus(text: string): string {
   const known: readonly string[] = statesOf(commandMachine)
   if (known.includes(text)) return text
-  const { hint = `One of ${known.join(', ')}.` } = didYouMean(text, known)
-  throw new InvalidArgumentError(`${quote(text)} is no status. ${hint}`)
+  const { hint = `Use one of ${known.join(', ')}.` } = didYouMean(text, known)
+  throw new InvalidArgumentError(`${quote(text)} is not a status. ${hint}`)
 }
 
-export function parseLimit(text: string): number {
-  const limit = parsePageLimit(text)
-  if (limit.ok) return limit.value
-  throw new InvalidArgumentError(limit.reason)
+/** The status and, where there is one, the class of its error. */
+export function statusWords({ status, error_class }: Pick<CommandView, 'status' | 'error_class'>): string {
+  return error_class === null ? wordsOf(status) : `${wordsOf(status)} (${wordsOf(error_class)})`
 }
 
-export function addPaging(command: Command): Command {
-  return command
-    .option('--limit <number>', 'how many at most, 1 to 500', parseLimit, 50)
-    .option('--cursor <cursor>', 'go on behind a page: its next_cursor')
+export function formatCommand(terminal: Terminal, command: CommandView, effects: readonly EffectView[]): string {
+  const { bold } = colorsOf(terminal)
+  const { error, error_class, completed_at, attempt } = command
+  const facts = formatFacts(8, [
+    ['id', command.command_id],
+    ['asked by', `${showLine(command.requested_by_name ?? command.requested_by)} at ${command.created_at}`],
+    completed_at === null ? ['changed', command.updated_at] : ['ended', completed_at],
+    ['run', attempt > 1 ? String(attempt) : null],
+    ['payload', shortJson(command.payload)],
+    ['result', command.result === null ? null : shortJson(command.result, 2_000)],
+    ['error', error && `${showText(error)}${error_class === null ? '' : ` (${showLine(error_class)})`}`],
+  ])
+  return `${bold(nameOf(command))} ${bold(sayStatus(command.status))}\n${facts}${formatNext(command)}${formatEffects(effects)}`
 }
 
-export type Page<Item> = { readonly items: readonly Item[]; readonly next_cursor: string | null }
+/** The command line for an action; what Concord does by itself has none. */
+function verbOf(action: string, { command_id: id }: CommandView): string {
+  const verbs: Readonly<Record<string, string>> = {
+    cancel: `concord cancel ${id}`,
+    retry: `concord retry ${id}`,
+    supply_input: `concord commands input ${id} --payload '{…}'`,
+    decide_approval: 'concord inbox',
+    reconcile_effect: 'concord inbox',
+  }
+  return verbs[action] ?? ''
+}
 
-export function queryOf(fields: Readonly<Record<string, string | number | undefined>>): string {
-  const query = new URLSearchParams()
-  for (const [name, value] of Object.entries(fields)) if (value !== undefined) query.set(name, String(value))
-  return `?${query.toString()}`
+function formatNext(command: CommandView): string {
+  if (command.next.length === 0) return '\nnext: nothing, it has ended\n'
+  const columns = {
+    next: ({ action }: CommandView['next'][number]) => wordsOf(action),
+    by: ({ by }: CommandView['next'][number]) => by.join(', '),
+    what: ({ what }: CommandView['next'][number]) => what,
+    how: ({ action }: CommandView['next'][number]) => verbOf(action, command),
+  }
+  return `\n${table(columns, command.next)}`
+}
+
+function formatEffects(effects: readonly EffectView[]): string {
+  if (effects.length === 0) return ''
+  const columns = {
+    effect: (effect: EffectView) => effect.effect_type + (effect.compensates_effect_id === null ? '' : ' (undo)'),
+    status: ({ status }: EffectView) => wordsOf(status),
+    attempt: ({ attempt, max_attempts }: EffectView) => `${attempt} of ${max_attempts}`,
+    error: ({ error, run_after }: EffectView) => error && error + (run_after === null ? '' : `; again ${run_after}`),
+  }
+  return `\n${table(columns, effects)}`
+}
+
+/** Adds to a waiting command who answers its approvals; keeps the hint where the server does not answer. */
+export async function withWhoAnswers(cli: Cli, waiting: Refusal, commandId: string): Promise<Refusal> {
+  const lines = await listWhoAnswers(cli, commandId)
+  return lines.length === 0 ? waiting : { ...waiting, hint: lines.join('\n') }
+}
+
+/** One line per open approval of a command: who answers it, and how. */
+export async function listWhoAnswers(cli: Cli, commandId: string): Promise<string[]> {
+  const path = `/approvals${queryOf({ command_id: commandId, status: 'pending' })}`
+  const listed = await askServer<Page<ApprovalView>>(cli, 'GET', path)
+  return listed.ok ? listed.value.items.map(sayHow) : []
+}
+
+function sayHow({ approval_id: id, approver, approver_name, may_decide, blocked_by }: ApprovalView): string {
+  if (blocked_by) return `${showLine(blocked_by.reason)} To do: ${showLine(blocked_by.hint)}`
+  const who = may_decide ? 'You answer' : `${showLine(approver_name ?? approver)} answers`
+  return `${who} with \`concord approve ${id}\` or \`concord deny ${id} --reason "…"\`.`
 }

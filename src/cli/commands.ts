@@ -1,85 +1,145 @@
-/** `concord commands`: lists commands, shows one with what can happen next, and gives one what it lacks. */
-import type { Command } from 'commander'
-import { accept, refuse } from '#kernel/refusal'
+/** `concord commands`, `why`, `cancel`, `depend` and `retry`: everything about commands that were submitted. */
+import type { cancelledView, effectView, explanationView } from '#domains/commands'
+import { refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
-import { askServer, isJson, pathOf, showAnswer } from './ask-server.ts'
-import {
-  addPaging,
-  type CommandView,
-  nameOf,
-  type Page,
-  parseStatus,
-  queryOf,
-  standingOf,
-  sayStatus,
-} from './command-view.ts'
+import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
+import { type CommandView, formatCommand, listWhoAnswers, parseStatus, sayStatus, statusWords } from './command-view.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
-import { type EffectView, formatCommand } from './show-command.ts'
-import { type Cli, formatTable } from './terminal.ts'
+import {
+  action,
+  listVerb,
+  noun,
+  type PageFlags,
+  paging,
+  type ViewOf,
+  showAnswer,
+  table,
+  verb,
+  type Verbs,
+} from './noun.ts'
+import { type Cli, colorsOf } from './terminal.ts'
 
-type ListOptions = { status?: string; limit: number; cursor?: string }
+const ID = 'cmd_0197f3b2c4d57a8e9b0c1d2e3f405170'
+const REASON = ['--reason <text>', 'the reason, for the record'] as const
 
-export function addCommands(program: Command, cli: Cli): void {
-  const commands = program.command('commands').description('list commands, look at one, give one what it lacks')
+export const commands = noun('list commands, show one, supply missing input', (cli) => ({
+  list: listVerb<CommandView, [PageFlags & { status?: string }]>({
+    description: 'list the commands of the workspace, newest first',
+    options: [...paging, ['--status <status>', 'only this status, like failed or waiting_for_approval', parseStatus]],
+    examples: ['concord commands list --status failed --limit 20'],
+    at: ({ status, limit, cursor }) => `/commands${queryOf({ status, limit, cursor })}`,
+    none: () => 'There are none. `concord task-types` lists what can be submitted.',
+    columns: {
+      id: ({ command_id }) => command_id,
+      status: statusWords,
+      created: ({ created_at }) => created_at,
+      task: ({ task_name, command_type }) => task_name ?? command_type,
+    },
+  }),
+  'show <id>': action({
+    description: 'show the status of a command, what can happen next and its effects',
+    examples: [`concord commands show ${ID}`],
+    async run(id: string) {
+      const found = await askServer<CommandView>(cli, 'GET', pathOf('command', id))
+      if (!found.ok || cli.isJson()) return showAnswer(cli, found, () => '')
+      const effects = await askServer<Page<ViewOf<typeof effectView>>>(cli, 'GET', pathOf('command', id, '/effects'))
+      return showAnswer(cli, effects, ({ items }) => formatCommand(cli.terminal, found.value, items))
+    },
+  }),
+  input: verb({
+    description: 'supply the fields that a waiting command needs',
+    args: [
+      ['<id>', 'the command'],
+      ['[-]', 'read the fields from standard input'],
+    ],
+    options: [
+      ['--payload <json>', 'the fields, as a JSON object'],
+      ['--file <file>', 'the fields, from a file'],
+    ],
+    examples: [`concord commands input ${ID} --payload '{"date_range":"2026-05"}'`],
+    async ask(id: string, dash: string | undefined, options: JsonFlags) {
+      const path = pathOf('command', id, '/input')
+      if (!path.ok) return path
+      const input = await readJsonFlags(cli.terminal, options, dash)
+      if (!input.ok) return input
+      if (input.value === undefined)
+        return refuse('cli.usage', 'no fields were given', { path: '--payload', hint: `Add --payload '{…}'.` })
+      return askServer<CommandView>(cli, 'POST', path, { input: input.value })
+    },
+    say: ({ status }, id) => `${id} ${sayStatus(status)}\n`,
+  }),
+}))
+
+type Explanation = ViewOf<typeof explanationView>
+
+export function commandVerbs(cli: Cli): Verbs {
   const { terminal } = cli
+  return {
+    'cancel <id>': verb({
+      description: 'cancel a command; no new effect starts afterwards',
+      options: [
+        ['--mode <mode>', 'graceful (completed effects stay) or compensate_then_stop (they are undone)'],
+        REASON,
+      ],
+      examples: [`concord cancel ${ID} --mode compensate_then_stop --reason "wrong month"`],
+      ask: (id: string, { mode, reason }: { mode?: string; reason?: string }) => {
+        const body = fieldsOf({ cancellation_mode: mode, reason })
+        return askServer<ViewOf<typeof cancelledView>>(cli, 'POST', pathOf('command', id, '/cancel'), body)
+      },
+      say({ status, changed }, id) {
+        const isEnding = status === 'cancelling' || status === 'compensating'
+        const note = `it finishes what is running; \`concord commands show ${id}\` shows its status\n`
+        return [`${id} ${sayStatus(status)}${changed ? '' : ' already; nothing was changed'}\n`, isEnding ? note : '']
+      },
+    }),
+    'depend <id>': verb({
+      description: 'make a command that has not begun wait for another one',
+      required: [['--on <id>', 'the command that it waits for']],
+      options: [
+        ['--status <status>', 'the status which that command must reach; default succeeded'],
+        ['--no-propagate', 'fail when that status cannot be reached, instead of being cancelled'],
+      ],
+      examples: [`concord depend ${ID} --on cmd_0197f3b2c4d57a8e9b0c1d2e3f405171`],
+      ask: (id: string, { on, status, propagate }: { on: string; status?: string; propagate: boolean }) => {
+        const propagation = propagate ? undefined : false
+        const body = fieldsOf({ command_id: on, required_status: status, propagate_cancellation: propagation })
+        return askServer<CommandView>(cli, 'POST', pathOf('command', id, '/dependencies'), body)
+      },
+      say: ({ status }, id, { on }) => `${id} ${sayStatus(status)} and waits for ${on}\n`,
+    }),
+    'retry <id>': verb({
+      description: 'run a failed command again; effects that succeeded are kept',
+      options: [REASON],
+      examples: [`concord retry ${ID} --reason "the provider is back"`],
+      ask: (id: string, { reason }: { reason?: string }) =>
+        askServer<CommandView>(cli, 'POST', pathOf('command', id, '/retry'), fieldsOf({ reason })),
+      say: ({ status, attempt }, id) => [
+        `${id} ${sayStatus(status)}, run ${attempt}\n`,
+        `\`concord commands show ${id}\` shows its status\n`,
+      ],
+    }),
+    'why <id>': verb({
+      description: 'explain the status of a command: who asked, which rules applied, who decided',
+      examples: [`concord why ${ID}`],
+      ask: (id: string) => askServer<Explanation>(cli, 'GET', pathOf('command', id, '/explanation')),
+      async say({ summary, archived_note, chain }, id) {
+        // The chain ends with an approval: people may still have to answer.
+        const asked = chain.at(-1)?.kind === 'approval' ? await listWhoAnswers(cli, id) : []
+        const parts = [
+          `${colorsOf(terminal).bold(showLine(summary))}\n`,
+          archived_note ? `${showLine(archived_note)}\n` : '',
+          chain.length === 0 ? '' : table(steps, chain),
+          asked.length === 0 ? '' : `${asked.join('\n')}\n`,
+        ]
+        return parts.filter(Boolean).join('\n')
+      },
+    }),
+  }
+}
 
-  addPaging(commands.command('list'))
-    .description('list the commands of the workspace, newest first')
-    .option('--status <status>', 'only those, like failed or waiting_for_approval', parseStatus)
-    .addHelpText('after', '\nExample:\n  $ concord commands list --status failed --limit 20\n')
-    .action(
-      cli.handle(async ({ status, limit, cursor }: ListOptions) => {
-        const path = `/commands${queryOf({ status, limit, cursor })}`
-        const listed = await askServer<Page<CommandView>>(cli, 'GET', path)
-        return showAnswer(cli, program, listed, ({ items, next_cursor }) => {
-          if (items.length === 0)
-            return terminal.err('There are none. `concord task-types` lists what can be submitted.\n')
-          const rows = items.map((item) => [item.command_id, standingOf(item), item.created_at, nameOf(item)])
-          terminal.out(formatTable(['id', 'status', 'created', 'task'], rows))
-          if (next_cursor !== null) terminal.err(`there are more: add --cursor ${showLine(next_cursor)}\n`)
-        })
-      }),
-    )
-
-  commands
-    .command('show <id>')
-    .description('show a command: where it stands, what can happen now and who can do it, what it did')
-    .addHelpText('after', '\nExample:\n  $ concord commands show cmd_0197f3b2c4d57a8e9b0c1d2e3f405170\n')
-    .action(
-      cli.handle(async (id: string) => {
-        const path = pathOf('command', id)
-        if (!path.ok) return path
-        const found = await askServer<CommandView>(cli, 'GET', path.value)
-        if (!found.ok || isJson(program)) return showAnswer(cli, program, found, () => undefined)
-        const effects = await askServer<{ items: readonly EffectView[] }>(cli, 'GET', `${path.value}/effects`)
-        if (!effects.ok) return effects
-        terminal.out(formatCommand(terminal, found.value, effects.value.items))
-        return accept(undefined)
-      }),
-    )
-
-  commands
-    .command('input')
-    .argument('<id>', 'the command')
-    .argument('[-]', 'read the fields from standard input')
-    .description('give a waiting command the fields that it lacks')
-    .option('--payload <json>', 'the fields, as a JSON object')
-    .option('--file <file>', 'the fields, from a file')
-    .addHelpText(
-      'after',
-      `\nExample:\n  $ concord commands input cmd_0197f3b2c4d57a8e9b0c1d2e3f405170 --payload '{"date_range":"2026-05"}'\n`,
-    )
-    .action(
-      cli.handle(async (id: string, dash: string | undefined, options: JsonFlags) => {
-        const path = pathOf('command', id, '/input')
-        if (!path.ok) return path
-        const input = await readJsonFlags(terminal, options, dash)
-        if (!input.ok) return input
-        if (input.value === undefined) {
-          return refuse('cli.usage', 'there is nothing to give', { path: '--payload', hint: `add --payload '{…}'` })
-        }
-        const supplied = await askServer<CommandView>(cli, 'POST', path.value, { input: input.value })
-        return showAnswer(cli, program, supplied, ({ status }) => terminal.out(`${id} ${sayStatus(status)}\n`))
-      }),
-    )
+const steps = {
+  when: ({ at }: Explanation['chain'][number]) => at,
+  step: ({ kind }: Explanation['chain'][number]) => kind,
+  by: ({ by, by_name }: Explanation['chain'][number]) => by_name ?? by,
+  what: ({ text }: Explanation['chain'][number]) => text,
 }

@@ -1,140 +1,79 @@
-/** `concord connectors`: the doors to other systems, what each operation promises, and what was called. */
-import type { Command } from 'commander'
+/** `concord connectors`: lists connectors, their operations, their calls, and approves definitions. */
+import type { connectorDetailView, connectorView, definitionView, invocationView } from '#domains/connectors'
 import { showLine } from '#kernel/visible-text'
-import { askServer, showAnswer } from './ask-server.ts'
-import { addPaging, type Page, queryOf, shortJson } from './command-view.ts'
-import { type Cli, formatTable, type Terminal } from './terminal.ts'
+import { askServer, type Page, queryOf } from './client.ts'
+import { listVerb, noun, type PageFlags, paging, type ViewOf, table, verb } from './noun.ts'
+import { shortJson, type Terminal } from './terminal.ts'
 
-type ConnectorView = {
-  readonly connector_id: string
-  readonly connector_type: string
-  readonly description: string
-  readonly capabilities: readonly string[]
-  readonly auth: { readonly mode: string; readonly scopes: readonly string[] }
-  readonly rate_limits: { readonly requests_per_minute: number | null; readonly concurrent: number | null }
-  readonly risk_level: string
-  readonly is_open: boolean
-}
+type ConnectorView = ViewOf<typeof connectorView>
+type DetailView = ViewOf<typeof connectorDetailView>
+type DefinitionView = ViewOf<typeof definitionView>
+type OperationView = DetailView['operations'][number]
 
-type OperationView = {
-  readonly name: string
-  readonly description: string
-  readonly side_effect_class: string
-  readonly risk_level: string
-  readonly requires_approval: boolean
-  readonly compensation: string | null
-}
-
-type InvocationView = {
-  readonly connector_invocation_id: string
-  readonly operation: string
-  readonly status: string
-  readonly command_id: string
-  readonly attempt: number | null
-  readonly latency_ms: number | null
-  readonly error: string | null
-  readonly created_at: string
-}
-
-type DefinitionView = {
-  readonly operation: string
-  readonly status: string
-  readonly seen_hash: string
-  readonly changes: readonly { readonly path: string; readonly was: string | null; readonly is: string | null }[]
-}
-
-type CallOptions = { status?: string; limit: number; cursor?: string }
-
-export function addConnectors(program: Command, cli: Cli): void {
-  const connectors = program
-    .command('connectors')
-    .description('list the doors to other systems, look at one, see its calls')
+export const connectors = noun('list connectors, show one, list its calls', (cli) => {
   const { terminal } = cli
-  const at = (id: string) => `/connectors/${encodeURIComponent(id)}`
-
-  connectors
-    .command('list')
-    .description('list the connectors of this installation')
-    .addHelpText('after', '\nExample:\n  $ concord connectors list\n')
-    .action(
-      cli.handle(async () => {
-        const listed = await askServer<{ items: readonly ConnectorView[] }>(cli, 'GET', '/connectors')
-        return showAnswer(cli, program, listed, ({ items }) => {
-          if (items.length === 0)
-            return terminal.err('There are none: defineProject({ connectors: [ … ] }) brings them.\n')
-          terminal.out(formatTable(['connector', 'type', 'risk', 'limits', 'operations'], items.map(connectorRow)))
-        })
-      }),
-    )
-
-  connectors
-    .command('show <id>')
-    .description('show a connector and the contract of every operation')
-    .addHelpText('after', '\nExample:\n  $ concord connectors show hotel_booking\n')
-    .action(
-      cli.handle(async (id: string) => {
-        const found = await askServer<ConnectorView & { operations: readonly OperationView[] }>(cli, 'GET', at(id))
-        return showAnswer(cli, program, found, (connector) => showConnector(terminal, connector))
-      }),
-    )
-
-  for (const [verb, method, said] of [
-    ['definitions', 'GET', 'show what a provider that describes itself said last, and what was approved'],
-    ['check', 'POST', 'ask a provider what it says about itself now; calls none of its operations'],
-  ] as const)
-    connectors
-      .command(`${verb} <id>`)
-      .description(said)
-      .addHelpText('after', `\nExample:\n  $ concord connectors ${verb} tickets\n`)
-      .action(
-        cli.handle(async (id: string) => {
-          const path = `${at(id)}/definitions${verb === 'check' ? '/check' : ''}`
-          const listed = await askServer<{ items: readonly DefinitionView[] }>(cli, method, path)
-          return showAnswer(cli, program, listed, ({ items }) => showDefinitions(terminal, id, items))
+  const at = (id: string, rest = '') => `/connectors/${encodeURIComponent(id)}${rest}`
+  const definitions = (name: 'definitions' | 'check', description: string) =>
+    verb({
+      description,
+      examples: [`concord connectors ${name} tickets`],
+      ask: (id: string) =>
+        name === 'check'
+          ? askServer<Page<DefinitionView>>(cli, 'POST', at(id, '/definitions/check'))
+          : askServer<Page<DefinitionView>>(cli, 'GET', at(id, '/definitions')),
+      say: ({ items }, id) => showDefinitions(terminal, id, items),
+    })
+  return {
+    list: listVerb<ConnectorView, []>({
+      description: 'list the connectors of this installation',
+      examples: ['concord connectors list'],
+      at: () => '/connectors',
+      none: () => 'There are none: defineProject({ connectors: [ … ] }) adds them.',
+      columns: {
+        connector: ({ connector_id, is_open }) => (is_open ? connector_id : `${connector_id} (resting)`),
+        type: ({ connector_type }) => connector_type,
+        risk: ({ risk_level }) => risk_level,
+        limits: limitsOf,
+        operations: ({ capabilities }) => capabilities.join(', '),
+      },
+    }),
+    'show <id>': verb({
+      description: 'show a connector and the contract of every operation',
+      examples: ['concord connectors show hotel_booking'],
+      ask: (id: string) => askServer<DetailView>(cli, 'GET', at(id)),
+      say: formatConnector,
+    }),
+    'definitions <id>': definitions('definitions', 'show the definitions a provider published, and which are approved'),
+    'check <id>': definitions('check', 'ask a provider for its current definitions; calls none of its operations'),
+    'approve <id> <operation> <hash>': verb({
+      description: 'approve the definition of an operation as it was shown',
+      examples: ['concord connectors approve tickets open_ticket sha256:9f86d081…'],
+      ask: (id: string, operation: string, hash: string) =>
+        askServer<DefinitionView>(cli, 'POST', at(id, `/definitions/${encodeURIComponent(operation)}/approve`), {
+          hash,
         }),
-      )
-
-  connectors
-    .command('approve <id> <operation> <hash>')
-    .description('approve the definition of an operation as it was shown')
-    .addHelpText('after', '\nExample:\n  $ concord connectors approve tickets open_ticket sha256:9f86d081…\n')
-    .action(
-      cli.handle(async (id: string, operation: string, hash: string) => {
-        const path = `${at(id)}/definitions/${encodeURIComponent(operation)}/approve`
-        const approved = await askServer<DefinitionView>(cli, 'POST', path, { hash })
-        return showAnswer(cli, program, approved, (definition) =>
-          terminal.out(`${showLine(definition.operation)} is approved as ${showLine(definition.seen_hash)}\n`),
-        )
-      }),
-    )
-
-  addPaging(connectors.command('calls <id>'))
-    .description('list the calls of a connector in the workspace, newest first')
-    .option('--status <status>', 'only those: started, succeeded or failed')
-    .addHelpText('after', '\nExample:\n  $ concord connectors calls hotel_booking --status failed\n')
-    .action(
-      cli.handle(async (id: string, { status, limit, cursor }: CallOptions) => {
-        const path = `${at(id)}/invocations${queryOf({ status, limit, cursor })}`
-        const listed = await askServer<Page<InvocationView>>(cli, 'GET', path)
-        return showAnswer(cli, program, listed, ({ items, next_cursor }) => {
-          if (items.length === 0) return terminal.err('Nothing was called.\n')
-          const rows = items.map((call) => [
-            call.created_at,
-            showLine(call.operation),
-            call.status,
-            call.latency_ms === null ? '' : `${call.latency_ms} ms`,
-            call.command_id,
-            showLine(call.error ?? ''),
-          ])
-          terminal.out(formatTable(['begun', 'operation', 'status', 'took', 'command', 'error'], rows))
-          if (next_cursor !== null) terminal.err(`there are more: add --cursor ${showLine(next_cursor)}\n`)
-        })
-      }),
-    )
-}
+      say: ({ operation, seen_hash }) => `${showLine(operation)} is approved as ${showLine(seen_hash)}\n`,
+    }),
+    'calls <id>': listVerb<ViewOf<typeof invocationView>, [string, PageFlags & { status?: string }]>({
+      description: 'list the calls of a connector in the workspace, newest first',
+      options: [...paging, ['--status <status>', 'only started, succeeded or failed calls']],
+      examples: ['concord connectors calls hotel_booking --status failed'],
+      at: (id, { status, limit, cursor }) => at(id, `/invocations${queryOf({ status, limit, cursor })}`),
+      none: () => 'Nothing was called.',
+      columns: {
+        begun: ({ created_at }) => created_at,
+        operation: ({ operation }) => operation,
+        status: ({ status }) => status,
+        took: ({ latency_ms }) => (latency_ms === null ? '' : `${latency_ms} ms`),
+        command: ({ command_id }) => command_id,
+        error: ({ error }) => error,
+      },
+    }),
+  }
+})
 
 function showDefinitions(terminal: Terminal, id: string, items: readonly DefinitionView[]): void {
-  if (items.length === 0) terminal.err('Nothing is known of it yet: concord connectors check asks the provider.\n')
+  if (items.length === 0) terminal.err('No definitions yet: `concord connectors check` asks the provider.\n')
   for (const { operation, status, seen_hash, changes } of items) {
     terminal.out(`${showLine(operation)}  ${status}  ${showLine(seen_hash)}\n`)
     if (status === 'approved') continue
@@ -146,38 +85,25 @@ function showDefinitions(terminal: Terminal, id: string, items: readonly Definit
   }
 }
 
-function connectorRow(connector: ConnectorView): string[] {
-  const { connector_id, connector_type, risk_level, capabilities, is_open } = connector
-  const name = showLine(connector_id)
-  return [
-    is_open ? name : `${name} (resting)`,
-    showLine(connector_type),
-    showLine(risk_level),
-    limitsOf(connector),
-    capabilities.map(showLine).join(', '),
-  ]
-}
-
 function limitsOf({ rate_limits: { requests_per_minute: rate, concurrent } }: ConnectorView): string {
-  return (
-    [rate === null ? '' : `${rate}/min`, concurrent === null ? '' : `${concurrent} at once`]
-      .filter(Boolean)
-      .join(', ') || 'none'
-  )
+  const limits = [rate === null ? '' : `${rate}/min`, concurrent === null ? '' : `${concurrent} at once`]
+  return limits.filter(Boolean).join(', ') || 'none'
 }
 
-function showConnector(terminal: Terminal, connector: ConnectorView & { operations: readonly OperationView[] }): void {
-  terminal.out(`${showLine(connector.connector_id)}  ${showLine(connector.description)}\n`)
-  terminal.out(
-    `  proves itself by ${showLine(connector.auth.mode)}, scopes ${shortJson(connector.auth.scopes, 200)}, limits ${limitsOf(connector)}\n`,
-  )
-  const rows = connector.operations.map((operation) => [
-    showLine(operation.name),
-    showLine(operation.side_effect_class),
-    showLine(operation.risk_level),
-    operation.requires_approval ? 'always' : 'by policy',
-    showLine(operation.compensation ?? ''),
-    showLine(operation.description),
-  ])
-  terminal.out(formatTable(['operation', 'side effect', 'risk', 'approval', 'undone by', 'what it does'], rows))
+const operations = {
+  operation: ({ name }: OperationView) => name,
+  'side effect': ({ side_effect_class }: OperationView) => side_effect_class,
+  risk: ({ risk_level }: OperationView) => risk_level,
+  approval: ({ requires_approval }: OperationView) => (requires_approval ? 'always' : 'by policy'),
+  'undone by': ({ compensation }: OperationView) => compensation,
+  'what it does': ({ description }: OperationView) => description,
+}
+
+function formatConnector(connector: DetailView): string {
+  const { mode, scopes } = connector.auth
+  return [
+    `${showLine(connector.connector_id)}  ${showLine(connector.description)}\n`,
+    `  authenticates by ${showLine(mode)}, scopes ${shortJson(scopes, 200)}, limits ${limitsOf(connector)}\n`,
+    table(operations, connector.operations),
+  ].join('')
 }

@@ -1,12 +1,10 @@
-/** `concord events tail`: follows the events of a workspace, from now or from a cursor, across reconnects. */
-import type { Command } from 'commander'
+/** `concord events tail`: follows the events of a workspace, from now or from a cursor, and reconnects. */
 import { accept, type Decision } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { type Client, openClient } from './client.ts'
-import { shortJson } from './command-view.ts'
 import { withHint } from './next-hint.ts'
-import { readServerEvents, type ServerEvent } from './server-events.ts'
-import { type Cli, colorsOf, type Terminal } from './terminal.ts'
+import { action, noun } from './noun.ts'
+import { colorsOf, shortJson, type Terminal } from './terminal.ts'
 
 const RECONNECT_MS = 1_000
 /** The cursor before the first event. */
@@ -14,26 +12,23 @@ const FEED_START = 'start'
 
 type TailOptions = { after?: string; fromStart?: boolean; type?: string; once?: boolean; skipArchived?: boolean }
 
-export function addEvents(program: Command, cli: Cli): void {
-  program
-    .command('events')
-    .description('what happened')
-    .command('tail')
-    .description('follow events as they are committed')
-    .option('--from-start', 'begin with the first event of the workspace')
-    .option('--after <cursor>', 'go on behind this cursor (`--json` shows one with every event)')
-    .option('--type <type>', 'only events of this type')
-    .option('--skip-archived', 'go on although events behind the cursor lie in the archive')
-    .option('--once', 'stop when everything committed so far was shown')
-    .addHelpText('after', '\nExample:\n  $ concord events tail --type status_changed\n')
-    .action(
-      cli.handle(async (options: TailOptions) => {
-        const client = openClient(cli.terminal)
-        if (!client.ok) return client
-        return follow(cli.terminal, client.value, options, program.opts()['json'] === true)
-      }),
-    )
-}
+export const events = noun('follow events', (cli) => ({
+  tail: action({
+    description: 'print events as they are committed',
+    options: [
+      ['--from-start', 'start with the first event of the workspace'],
+      ['--after <cursor>', 'continue after this cursor (`--json` shows one with every event)'],
+      ['--type <type>', 'only events of this type'],
+      ['--skip-archived', 'continue although events after the cursor are in the archive'],
+      ['--once', 'stop after all events committed so far'],
+    ],
+    examples: ['concord events tail --type status_changed'],
+    async run(options: TailOptions) {
+      const client = openClient(cli.terminal)
+      return client.ok ? follow(cli.terminal, client.value, options, cli.isJson()) : client
+    },
+  }),
+}))
 
 async function follow(
   terminal: Terminal,
@@ -64,7 +59,7 @@ async function follow(
       }
       if (options.once === true && isWhole) return accept(undefined)
     } catch (error) {
-      // A server that stops or restarts ends the stream; the cursor lets the next one go on without a gap.
+      // A server that stops or restarts ends the stream; the cursor continues it without a gap.
       if (!terminal.stop.aborted && !json)
         terminal.err(`stream interrupted (${(error as Error).message}), reconnecting\n`)
     }
@@ -73,7 +68,7 @@ async function follow(
   return accept(undefined)
 }
 
-/** As wide as most types are: a stream does not know what is still to come. */
+/** As wide as most types: a stream cannot know the widest in advance. */
 const TYPE_CHARS = 20
 
 function show(terminal: Terminal, event: ServerEvent, json: boolean): void {
@@ -90,4 +85,37 @@ function pause(ms: number, stop: AbortSignal): Promise<void> {
     const timer = setTimeout(resolve, ms)
     stop.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true })
   })
+}
+
+type ServerEvent = { readonly id?: string; readonly type: string; readonly data: string }
+
+/** Reads a text/event-stream body into events; skips comments and heartbeats. */
+async function* readServerEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<ServerEvent> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of body) {
+    rest += decoder.decode(chunk, { stream: true })
+    for (let end = rest.indexOf('\n\n'); end >= 0; end = rest.indexOf('\n\n')) {
+      const event = parseEvent(rest.slice(0, end))
+      rest = rest.slice(end + 2)
+      if (event) yield event
+    }
+  }
+}
+
+function parseEvent(block: string): ServerEvent | undefined {
+  let id: string | undefined
+  let type = 'message'
+  const data: string[] = []
+  for (const line of block.split(/\r?\n/)) {
+    if (line === '' || line.startsWith(':')) continue
+    const colon = line.indexOf(':')
+    const field = colon < 0 ? line : line.slice(0, colon)
+    const value = colon < 0 ? '' : line.slice(colon + 1).replace(/^ /, '')
+    if (field === 'id') id = value
+    else if (field === 'event') type = value
+    else if (field === 'data') data.push(value)
+  }
+  if (id === undefined && data.length === 0) return undefined
+  return { ...(id === undefined ? {} : { id }), type, data: data.join('\n') }
 }

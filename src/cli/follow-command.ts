@@ -1,4 +1,4 @@
-/** Follows a command until it comes to rest, says each status when it is seen first, and gives up at a time that the caller sets. */
+/** Polls a command until it comes to rest or the timeout ends, and reports every new status. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { kindOf } from '#refusals'
@@ -25,7 +25,7 @@ export async function followCommand(terminal: Terminal, follow: Follow): Promise
   const ask = () =>
     client.value
       .call<CommandView>('GET', `/commands/${commandId}`)
-      // An answer that was cut in the middle: the time is over, or the server went away.
+      // The answer was cut off: the timeout ended, or the server stopped.
       .catch((error: unknown): Refusal => refuse('app.server.unreachable', String(error)))
   let last: string | undefined
   for (let waitMs = POLL_FIRST_MS; ; waitMs = Math.min(waitMs * 1.5, POLL_LAST_MS)) {
@@ -44,33 +44,33 @@ export async function followCommand(terminal: Terminal, follow: Follow): Promise
   }
 }
 
-/** The command is on record and goes on without us, so a server that restarts is no reason to give up. */
+/** The command continues without this process, so a restarting server does not end the wait. */
 function isPassing(refusal: Refusal): boolean {
   const kind = kindOf(refusal.code)
   return (kind === 'unavailable' && refusal.code !== 'app.server.version') || kind === 'rate' || kind === 'timeout'
 }
 
 function waitEnded({ commandId, timeoutMs }: Follow, last: string | undefined, isStopped: boolean): Refusal {
-  const stands = last === undefined ? 'the server did not answer' : `it ${sayStatus(last)}`
+  const status = last === undefined ? 'the server did not answer' : `it ${sayStatus(last)}`
   const why = isStopped ? 'you stopped waiting' : `the wait of ${timeoutMs} ms is over`
-  return refuse('cli.wait.ended', `${why}, and ${stands}; it goes on without you`, {
-    hint: `\`concord commands show ${commandId}\` says where it stands; --timeout sets how long to wait.`,
+  return refuse('cli.wait.ended', `${why}, and ${status}; the command continues`, {
+    hint: `\`concord commands show ${commandId}\` shows its status; --timeout sets how long to wait.`,
     facts: { command_id: commandId, status: last ?? null },
   })
 }
 
-/** Zero only for success: `concord submit … --wait && next` must not go on while somebody is still to be asked. */
+/** Accepts success only: `concord submit … --wait && next` must not continue while people still have to decide. */
 export function judgeRest(command: CommandView): Decision<undefined> {
   const { command_id: id, status, error, error_class, next } = command
   if (status === 'succeeded') return accept(undefined)
   const facts = { command_id: id, status, error_class }
   const reason = `${nameOf(command)} ${sayStatus(status)}${error === null ? '' : `: ${error}`}`
   if (status === 'waiting_for_input') {
-    const hint = `\`concord why ${id}\` says what is missing; \`concord commands input ${id} --payload '{…}'\` gives it.`
+    const hint = `\`concord why ${id}\` shows what is missing; \`concord commands input ${id} --payload '{…}'\` supplies it.`
     return refuse('cli.command.waiting', reason, { hint, facts })
   }
   if (status === 'waiting_for_approval' || status === 'blocked') {
-    const hint = `\`concord why ${id}\` says who is asked; they answer with \`concord approve\` or \`concord deny\`.`
+    const hint = `\`concord why ${id}\` shows who is asked; they answer with \`concord approve\` or \`concord deny\`.`
     return refuse('cli.command.waiting', reason, { hint, facts })
   }
   const again = next.some(({ action }) => action === 'retry') ? `; \`concord retry ${id}\` runs it again` : ''

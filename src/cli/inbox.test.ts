@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Readable } from 'node:stream'
 import { anApprovalView, APPROVAL_ID, runAgainst } from '#test/recorded-server'
-import { formatApproval } from './inbox.ts'
+import { formatApproval } from './approvals.ts'
 
 const MINE = 'GET /approvals?mine=true&limit=50'
 const terminal = {

@@ -1,15 +1,15 @@
-/** `concord jobs watch`: a table of what runs and what waits that follows the file; without a terminal one table per change. */
+/** `concord jobs watch`: a live table of running, queued and ended jobs; without a terminal, one table per change. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
-import type { Command } from 'commander'
 import type { JobReport, QueueCache, QueuePage, Scheduler } from '#app/scheduler'
 import { describeDuration } from '#kernel/duration'
+import { encodeId } from '#kernel/ids'
 import { accept, type Decision } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
-import { isJson } from './ask-server.ts'
-import { type FileFlag, fileOption, type Jobs, parseTime, showJobId, withJobs, workText } from './jobs-file.ts'
+import { fileVerb, type Jobs, reportsOf, workText, type OnFile } from './jobs-file.ts'
+import { type Add, parseTime } from './noun.ts'
 import { type Cli, colorsOf, formatTable, type Outcome } from './terminal.ts'
 
-type WatchFlags = FileFlag & { every: number; once?: true; untilIdle?: true }
+type WatchFlags = { every: number; once?: true; untilIdle?: true }
 type Picture = {
   readonly running: readonly JobReport[]
   readonly queue: QueuePage
@@ -21,34 +21,29 @@ const ROWS = 10
 const TAIL_BYTES = 512
 const TO_TOP = '\u001b[H\u001b[J'
 
-export function addJobsWatch(jobs: Command, program: Command, cli: Cli): void {
-  fileOption(jobs.command('watch'))
-    .description('a live table of what runs, waits and has ended')
-    .option('--every <duration>', 'how often to look (default: 500ms)', parseTime, EVERY_MS)
-    .option('--once', 'one table, then end')
-    .option('--until-idle', 'end when nothing runs and nothing waits')
-    .addHelpText('after', '\nExample:\n  $ concord jobs watch --file jobs.db\n')
-    .action(
-      cli.handle((flags: WatchFlags) =>
-        withJobs(cli, flags, (scheduler, jobs) => watch(cli, scheduler, jobs, { ...flags, json: isJson(program) })),
-      ),
-    )
-}
+export const watch = (cli: Cli): Add =>
+  fileVerb({
+    description: 'show a live table of running, queued and ended jobs',
+    options: [
+      ['--every <duration>', 'how often to refresh (default: 500ms)', parseTime, EVERY_MS],
+      ['--once', 'print one table and exit'],
+      ['--until-idle', 'exit when nothing runs and nothing is queued'],
+    ],
+    examples: ['concord jobs watch --file jobs.db'],
+    ask: ({ scheduler, jobs }: OnFile, flags: WatchFlags) => follow(cli, scheduler, jobs, flags),
+    say: () => '',
+  })
 
-async function watch(
-  cli: Cli,
-  scheduler: Scheduler,
-  jobs: Jobs,
-  flags: WatchFlags & { json: boolean },
-): Promise<Outcome> {
+async function follow(cli: Cli, scheduler: Scheduler, jobs: Jobs, flags: WatchFlags): Promise<Outcome> {
   const { terminal } = cli
+  const json = cli.isJson()
   const cache = jobs.openQueueCache(scheduler)
   let shown = ''
   while (!terminal.stop.aborted) {
     const picture = look(cache, jobs)
     if (!picture.ok) return picture
-    const drawn = flags.json ? documentOf(picture.value, jobs) : draw(cli, scheduler, picture.value)
-    if (drawn !== shown) terminal.out(terminal.isTty && !flags.json ? TO_TOP + drawn : drawn)
+    const drawn = json ? documentOf(picture.value, jobs) : draw(cli, scheduler, jobs, picture.value)
+    if (drawn !== shown) terminal.out(terminal.isTty && !json ? TO_TOP + drawn : drawn)
     shown = drawn
     const { running, queue } = picture.value
     const isIdle = running.length + queue.ready + queue.held === 0
@@ -71,14 +66,7 @@ function look(cache: QueueCache, jobs: Jobs): Decision<Picture> {
 
 function listReports(scheduler: Scheduler, jobs: Jobs, state: 'running' | 'finished'): Decision<readonly JobReport[]> {
   const listed = jobs.listJobs(scheduler, { state, limit: state === 'running' ? 100 : 5 })
-  if (!listed.ok) return listed
-  const reports: JobReport[] = []
-  for (const { job_id } of listed.value) {
-    const report = jobs.readJob(scheduler, job_id)
-    if (!report.ok) return report
-    reports.push(report.value)
-  }
-  return accept(reports)
+  return listed.ok ? reportsOf(scheduler, jobs, listed.value) : listed
 }
 
 function documentOf({ running, queue, ended }: Picture, { toJobReportView, toJobView }: Jobs): string {
@@ -93,24 +81,30 @@ function documentOf({ running, queue, ended }: Picture, { toJobReportView, toJob
   return `${JSON.stringify(document)}\n`
 }
 
-/** The time that runs is for a screen; in a file every second would be a change. */
-function draw({ terminal }: Cli, scheduler: Scheduler, { running, queue, ended }: Picture): string {
+/** Elapsed time is shown on a terminal only; in a file it would change every table. */
+function draw({ terminal }: Cli, scheduler: Scheduler, jobs: Jobs, { running, queue, ended }: Picture): string {
   const color = colorsOf(terminal)
   const nowMs = scheduler.deps.now().getTime()
   const rows = [
     ...running.map(({ job, run }) => [
-      showJobId(job.job_id),
+      encodeId('job', job.job_id),
       'running',
       terminal.isTty && run ? describeDuration(nowMs - run.started_at) : '',
-      showLine(workText(job)),
+      showLine(workText(jobs.toJobView(job))),
       run?.log_path == null ? '' : showLine(lastLineOf(run.log_path)),
     ]),
-    ...queue.jobs.map((job) => [showJobId(job.job_id), job.hold ?? 'queued', '', showLine(workText(job)), '']),
+    ...queue.jobs.map((job) => [
+      encodeId('job', job.job_id),
+      job.hold ?? 'queued',
+      '',
+      showLine(workText(jobs.toJobView(job))),
+      '',
+    ]),
     ...ended.map(({ job, run }) => [
-      showJobId(job.job_id),
+      encodeId('job', job.job_id),
       run?.status?.toLowerCase() ?? 'ended',
       run?.finished_at == null ? '' : describeDuration(run.finished_at - run.started_at),
-      showLine(workText(job)),
+      showLine(workText(jobs.toJobView(job))),
       showLine(run?.error ?? ''),
     ]),
   ]
@@ -118,7 +112,7 @@ function draw({ terminal }: Cli, scheduler: Scheduler, { running, queue, ended }
   return `${color.bold(head)}\n${formatTable(['job', 'state', 'time', 'work', 'progress'], rows)}\n`
 }
 
-/** What a job printed last is how far it says it is. */
+/** The last line that a job printed, as its progress. */
 function lastLineOf(path: string): string {
   try {
     const fd = openSync(path, 'r')

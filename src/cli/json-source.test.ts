@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { kindOf } from '#refusals'
 import { runAgainst } from '#test/recorded-server'
-import { exitCodeOf } from './exit-codes.ts'
+import { exitCodeOf } from './program.ts'
 import { refuseFile } from './json-source.ts'
 
 let folder: string

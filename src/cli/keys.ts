@@ -1,87 +1,50 @@
-/** `concord keys`: makes, lists and revokes API keys of a running server. A key is shown once and never again. */
-import type { Command } from 'commander'
-import { accept, refuse } from '#kernel/refusal'
-import { showLine } from '#kernel/visible-text'
-import { askServer } from './ask-server.ts'
-import { type Cli, colorsOf, formatTable } from './terminal.ts'
+/** `concord keys`: creates, lists and revokes API keys of a running server. */
+import type { apiKeyView, createdApiKeyView } from '#domains/identity'
+import { askServer, fieldsOf } from './client.ts'
+import { confirm, listVerb, noun, type ViewOf, verb, yesOption } from './noun.ts'
+import { colorsOf } from './terminal.ts'
 
-type KeyView = {
-  key_id: string
-  name: string
-  prefix: string
-  role: string
-  workspace_id: string | null
-  created_at: string
-  expires_at: string | null
-  revoked_at: string | null
-  last_used_at: string | null
-}
+type KeyView = ViewOf<typeof apiKeyView>
 
-export function addKeys(program: Command, cli: Cli): void {
-  const keys = program.command('keys').description('make, list and revoke API keys')
-  const json = () => program.opts()['json'] === true
-  const { terminal } = cli
-
-  keys
-    .command('create')
-    .description('make a key; it is shown once')
-    .requiredOption('--name <name>', 'what the key is for')
-    .option('--role <role>', 'reader, writer or admin', 'writer')
-    .option('--workspace <id>', 'only this workspace')
-    .option('--expires <time>', 'when it ends, like 2027-01-31T00:00:00Z')
-    .addHelpText('after', '\nExample:\n  $ concord keys create --name nightly-import --role writer\n')
-    .action(
-      cli.handle(async (options: { name: string; role: string; workspace?: string; expires?: string }) => {
-        const made = await askServer<KeyView & { key: string }>(cli, 'POST', '/keys', {
-          name: options.name,
-          role: options.role,
-          ...(options.workspace === undefined ? {} : { workspace_id: options.workspace }),
-          ...(options.expires === undefined ? {} : { expires_at: options.expires }),
-        })
-        if (!made.ok) return made
-        if (json()) terminal.out(`${JSON.stringify(made.value)}\n`)
-        else {
-          terminal.out(`${made.value.key}\n`)
-          terminal.err(`${made.value.role} key "${made.value.name}" made. It is shown only now: keep it safe.\n`)
-        }
-        return accept(undefined)
-      }),
-    )
-
-  keys
-    .command('list')
-    .description('list the keys of the organisation, never their secrets')
-    .action(
-      cli.handle(async () => {
-        const listed = await askServer<{ items: KeyView[] }>(cli, 'GET', '/keys?limit=500')
-        if (!listed.ok) return listed
-        if (json()) terminal.out(`${JSON.stringify(listed.value)}\n`)
-        else
-          terminal.out(formatTable(['id', 'name', 'key', 'role', 'state', 'last used'], listed.value.items.map(keyRow)))
-        return accept(undefined)
-      }),
-    )
-
-  keys
-    .command('revoke <id>')
-    .description('end a key at once')
-    .option('--yes', 'do not ask')
-    .addHelpText('after', '\nExample:\n  $ concord keys revoke key_0190… --yes\n')
-    .action(
-      cli.handle(async (id: string, options: { yes?: boolean }) => {
-        if (options.yes !== true) {
-          return refuse('cli.confirmation_missing', `revoking ${id} cannot be undone`, { hint: 'add --yes' })
-        }
-        const revoked = await askServer<KeyView>(cli, 'DELETE', `/keys/${encodeURIComponent(id)}`)
-        if (!revoked.ok) return revoked
-        if (json()) terminal.out(`${JSON.stringify({ key_id: id, revoked: true })}\n`)
-        else terminal.out(`${colorsOf(terminal).green('revoked')} ${id}\n`)
-        return accept(undefined)
-      }),
-    )
-}
-
-function keyRow(key: KeyView): string[] {
-  const state = key.revoked_at ? 'revoked' : key.expires_at ? `until ${key.expires_at}` : 'active'
-  return [key.key_id, showLine(key.name), `ck_${key.prefix}_…`, key.role, state, key.last_used_at ?? 'never']
-}
+export const keys = noun('create, list and revoke API keys', (cli) => ({
+  create: verb({
+    description: 'create a key; it is shown once',
+    required: [['--name <name>', 'what the key is for']],
+    options: [
+      ['--role <role>', 'reader, writer or admin', 'writer'],
+      ['--workspace <id>', 'restrict it to this workspace'],
+      ['--expires <time>', 'when it expires, like 2027-01-31T00:00:00Z'],
+    ],
+    examples: ['concord keys create --name nightly-import --role writer'],
+    ask: ({ name, role, workspace, expires }: { name: string; role: string; workspace?: string; expires?: string }) => {
+      const body = fieldsOf({ name, role, workspace_id: workspace, expires_at: expires })
+      return askServer<ViewOf<typeof createdApiKeyView>>(cli, 'POST', '/keys', body)
+    },
+    say: ({ key, role, name }) => [`${key}\n`, `${role} key "${name}" created. It is shown only now: keep it safe.\n`],
+  }),
+  list: listVerb<KeyView, []>({
+    description: 'list the keys of the organisation, never their secrets',
+    at: () => '/keys?limit=500',
+    none: () => 'There are none.',
+    columns: {
+      id: ({ key_id }) => key_id,
+      name: ({ name }) => name,
+      key: ({ prefix }) => `ck_${prefix}_…`,
+      role: ({ role }) => role,
+      state: ({ revoked_at, expires_at }) => (revoked_at ? 'revoked' : expires_at ? `until ${expires_at}` : 'active'),
+      'last used': ({ last_used_at }) => last_used_at ?? 'never',
+    },
+  }),
+  'revoke <id>': verb({
+    description: 'revoke a key at once',
+    options: [yesOption],
+    examples: ['concord keys revoke key_0190… --yes'],
+    async ask(id: string, flags: { yes?: boolean }) {
+      const missing = confirm(flags, `revoking ${id} cannot be undone`)
+      if (missing) return missing
+      const revoked = await askServer<KeyView>(cli, 'DELETE', `/keys/${encodeURIComponent(id)}`)
+      return revoked.ok ? { ok: true, value: { key_id: id, revoked: true } } : revoked
+    },
+    say: ({ key_id }) => `${colorsOf(cli.terminal).green('revoked')} ${key_id}\n`,
+  }),
+}))

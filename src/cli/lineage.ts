@@ -1,19 +1,10 @@
 /** Draws a lineage as lines of text or as a Mermaid graph. Pure. */
+import type { lineageView } from '#domains/artifacts'
 import { showLine } from '#kernel/visible-text'
+import type { ViewOf } from './noun.ts'
 
-type LineageNode = {
-  readonly id: string
-  readonly kind: string
-  readonly label: string
-  readonly status: string | null
-  readonly version: number | null
-}
-export type Lineage = {
-  readonly root: string
-  readonly nodes: readonly LineageNode[]
-  readonly edges: readonly { readonly from: string; readonly to: string; readonly how: string }[]
-  readonly is_complete: boolean
-}
+export type Lineage = ViewOf<typeof lineageView>
+type LineageNode = Lineage['nodes'][number]
 
 function stateOf({ status, version }: LineageNode): string {
   return status === null ? '' : ` (${showLine(status)}, version ${version ?? 1})`

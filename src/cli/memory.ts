@@ -1,63 +1,21 @@
-/** `concord memory`: what is remembered about whom, what waits to be, and who agreed. */
-import type { Command } from 'commander'
-import { accept, refuse } from '#kernel/refusal'
-import { askServer, fieldsOf, showAnswer } from './ask-server.ts'
-import { addPaging, type Page, parseLimit, queryOf } from './command-view.ts'
+/** `concord memory`: searches memories, proposes new ones and decides about candidates. */
+import type { candidateDetailView, candidateView, memoryView } from '#domains/memory'
+import { refuse } from '#kernel/refusal'
+import { showLine } from '#kernel/visible-text'
+import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
 import { parseNamed } from './json-source.ts'
-import { addMemoryConsent } from './memory-consent.ts'
-import { addMemoryForget } from './memory-forget.ts'
-import { type CandidateView, formatCandidate, formatMemory, memoryPath, type MemoryView } from './memory-view.ts'
-import type { Cli } from './terminal.ts'
+import { consent, forgetVerbs, hold } from './memory-keeping.ts'
+import { limitOption, listVerb, noun, type PageFlags, moreOf, paging, type ViewOf, verb } from './noun.ts'
+import { colorsOf, type Fact, formatFacts, shortJson, type Terminal, wordsOf } from './terminal.ts'
+
+type MemoryView = ViewOf<typeof memoryView>
+type CandidateView = ViewOf<typeof candidateView> & Partial<ViewOf<typeof candidateDetailView>>
 
 const MEMORY = 'mem_0197f3b2c4d57a8e9b0c1d2e3f405167'
 const CANDIDATE = 'memc_0197f3b2c4d57a8e9b0c1d2e3f405168'
 
-type SearchOptions = { subject?: string; type?: string; taskType?: string; connector?: string; limit: number }
-
-export function addMemory(program: Command, cli: Cli): void {
-  const memory = program.command('memory').description('look at what is remembered, and forget')
-  addReading(memory, program, cli)
-  addProposing(memory, program, cli)
-  addMemoryConsent(memory, program, cli)
-  addMemoryForget(memory, program, cli)
-}
-
-function addReading(memory: Command, program: Command, cli: Cli): void {
-  const { terminal } = cli
-  memory
-    .command('search [words]')
-    .description('find memories by words, subject, task type or connector; the read is recorded')
-    .option('--subject <kind:id>', 'only about this one, like customer:4711')
-    .option('--type <type>', 'only of this type, like preference')
-    .option('--task-type <name>', 'only for this kind of task')
-    .option('--connector <name>', 'only for this connector')
-    .option('--limit <number>', 'how many at most, 1 to 500', parseLimit, 50)
-    .addHelpText('after', '\nExample:\n  $ concord memory search "quiet room" --subject customer:4711\n')
-    .action(
-      cli.handle(async (words: string | undefined, { subject, type, taskType, connector, limit }: SearchOptions) => {
-        const query = { q: words, subject, memory_type: type, task_type: taskType, connector, limit }
-        const found = await askServer<{ items: MemoryView[] }>(cli, 'GET', `/memory${queryOf(query)}`)
-        return showAnswer(cli, program, found, ({ items }) => {
-          if (items.length === 0) return terminal.err('Nothing is remembered that fits.\n')
-          terminal.out(items.map((item) => formatMemory(terminal, item)).join('\n'))
-        })
-      }),
-    )
-  memory
-    .command('show <id>')
-    .description('show one memory, in whatever state; the read is recorded')
-    .addHelpText('after', `\nExample:\n  $ concord memory show ${MEMORY}\n`)
-    .action(
-      cli.handle(async (id: string) => {
-        const path = memoryPath('memory', 'records', id)
-        if (!path.ok) return path
-        const shown = await askServer<MemoryView>(cli, 'GET', path.value)
-        return showAnswer(cli, program, shown, (view) => terminal.out(formatMemory(terminal, view)))
-      }),
-    )
-}
-
-type ProposeOptions = {
+type SearchFlags = { subject?: string; type?: string; taskType?: string; connector?: string; limit: number }
+type ProposeFlags = {
   subject: string
   content: string
   scope: string
@@ -68,91 +26,139 @@ type ProposeOptions = {
   supersedes?: string
 }
 
-function addProposing(memory: Command, program: Command, cli: Cli): void {
+export const memory = noun('search memories, propose new ones, forget', (cli) => {
   const { terminal } = cli
-  const say = (view: CandidateView) => terminal.out(formatCandidate(terminal, view))
-  memory
-    .command('propose')
-    .description('propose something to remember: written at once, or put to a person')
-    .requiredOption('--subject <kind:id>', 'whom it is about, like customer:4711')
-    .requiredOption('--content <json>', 'what to remember')
-    .option('--scope <scope>', 'where it counts', 'user')
-    .option('--type <type>', 'what kind it is', 'preference')
-    .option('--key <key>', 'what it is about; of one key one is in force, like travel.seat')
-    .option('--confidence <number>', 'how sure it is, 0 to 1')
-    .option('--expires <time>', 'when it ends, like 2027-01-31T00:00:00Z')
-    .option('--supersedes <id>', 'the memory that it replaces')
-    .addHelpText(
-      'after',
-      `\nExample:\n  $ concord memory propose --subject customer:4711 --content '{"seat":"aisle"}' --key travel.seat --confidence 0.9\n`,
-    )
-    .action(
-      cli.handle(async (options: ProposeOptions) => {
-        const content = parseNamed('--content', options.content)
+  const formatOne = (candidate: CandidateView) => formatCandidate(terminal, candidate)
+  const decide = (name: 'approve' | 'reject') => ({
+    ask: (id: string, { reason }: { reason?: string }) =>
+      askServer<CandidateView>(cli, 'POST', pathOf('memory_candidate', id, `/${name}`), fieldsOf({ reason })),
+    say: (_: CandidateView, id: string) =>
+      `${id}: ${name === 'approve' ? 'approved and written' : 'rejected, not written'}\n`,
+  })
+  return {
+    'search [words]': listVerb<MemoryView, [string | undefined, SearchFlags]>({
+      description: 'find memories by words, subject, task type or connector; the read is recorded',
+      options: [
+        ['--subject <kind:id>', 'only about this subject, like customer:4711'],
+        ['--type <type>', 'only this type, like preference'],
+        ['--task-type <name>', 'only for this task type'],
+        ['--connector <name>', 'only for this connector'],
+        limitOption,
+      ],
+      examples: ['concord memory search "quiet room" --subject customer:4711'],
+      at: (words, { subject, type, taskType, connector, limit }) =>
+        `/memory${queryOf({ q: words, subject, memory_type: type, task_type: taskType, connector, limit })}`,
+      none: () => 'No memory matches.',
+      each: (item) => formatMemory(terminal, item),
+    }),
+    'show <id>': verb({
+      description: 'show one memory in any state; the read is recorded',
+      examples: [`concord memory show ${MEMORY}`],
+      ask: (id: string) => askServer<MemoryView>(cli, 'GET', pathOf('memory', id)),
+      say: (view) => formatMemory(terminal, view),
+    }),
+    propose: verb({
+      description: 'propose a memory: written at once, or after a person approves',
+      required: [
+        ['--subject <kind:id>', 'the subject, like customer:4711'],
+        ['--content <json>', 'what to remember'],
+      ],
+      options: [
+        ['--scope <scope>', 'where it applies', 'user'],
+        ['--type <type>', 'the type of memory', 'preference'],
+        ['--key <key>', 'the fact it states, like travel.seat; one memory per key is in force'],
+        ['--confidence <number>', 'the confidence, 0 to 1'],
+        ['--expires <time>', 'when it expires, like 2027-01-31T00:00:00Z'],
+        ['--supersedes <id>', 'the memory that it replaces'],
+      ],
+      examples: [
+        `concord memory propose --subject customer:4711 --content '{"seat":"aisle"}' --key travel.seat --confidence 0.9`,
+      ],
+      async ask({ content: text, type, key, confidence: sure, expires, ...flags }: ProposeFlags) {
+        const content = parseNamed('--content', text)
         if (!content.ok) return content
-        const confidence = options.confidence === undefined ? undefined : Number(options.confidence)
+        const confidence = sure === undefined ? undefined : Number(sure)
         if (confidence !== undefined && !(confidence >= 0 && confidence <= 1))
           return refuse('cli.usage', 'the confidence is a number from 0 to 1', { path: '--confidence' })
-        const { subject, scope, type, key, expires, supersedes } = options
+        const { subject, scope, supersedes } = flags
         const body = { subject, scope, memory_type: type, content: content.value, fact_key: key, confidence }
-        const asked = fieldsOf({ ...body, expires_at: expires, supersedes })
-        return showAnswer(cli, program, await askServer<CandidateView>(cli, 'POST', '/memory', asked), say)
-      }),
-    )
+        return askServer<CandidateView>(cli, 'POST', '/memory', fieldsOf({ ...body, expires_at: expires, supersedes }))
+      },
+      say: formatOne,
+    }),
+    'candidates [id]': verb({
+      description: 'list candidates, or show one with the consents of its subject',
+      options: [...paging, ['--status <status>', 'only this status, like awaiting_approval']],
+      examples: ['concord memory candidates --status awaiting_approval', `concord memory candidates ${CANDIDATE}`],
+      ask: (id: string | undefined, { status, limit, cursor }: PageFlags & { status?: string }) => {
+        const page = `/memory/candidates${queryOf({ status, limit, cursor })}`
+        const path = id === undefined ? page : pathOf('memory_candidate', id)
+        return askServer<CandidateView | Page<CandidateView>>(cli, 'GET', path)
+      },
+      say(found, _, { status }) {
+        if (!('items' in found)) return formatOne(found)
+        if (found.items.length === 0)
+          return ['', status === undefined ? 'Nothing was proposed.\n' : 'No candidate has this status.\n']
+        return [found.items.map(formatOne).join('\n'), moreOf(found)]
+      },
+    }),
+    'approve <id>': verb({
+      description: 'approve a candidate; the same as `concord approve` of its approval',
+      options: [['--reason <text>', 'the reason, for the record']],
+      examples: [`concord memory approve ${CANDIDATE}`],
+      ...decide('approve'),
+    }),
+    'reject <id>': verb({
+      description: 'reject a candidate',
+      required: [['--reason <text>', 'the reason; the proposer sees it']],
+      examples: [`concord memory reject ${CANDIDATE} --reason "she never said so"`],
+      ...decide('reject'),
+    }),
+    consent,
+    hold,
+    ...forgetVerbs(cli),
+  }
+})
 
-  addPaging(memory.command('candidates [id]'))
-    .description('list what was proposed, or show one with the consent of its subject')
-    .option('--status <status>', 'only these, like awaiting_approval')
-    .addHelpText(
-      'after',
-      `\nExamples:\n  $ concord memory candidates --status awaiting_approval\n  $ concord memory candidates ${CANDIDATE}\n`,
-    )
-    .action(
-      cli.handle(
-        async (
-          id: string | undefined,
-          { status, limit, cursor }: { status?: string; limit: number; cursor?: string },
-        ) => {
-          if (id !== undefined) {
-            const path = memoryPath('memory_candidate', 'candidates', id)
-            if (!path.ok) return path
-            return showAnswer(cli, program, await askServer<CandidateView>(cli, 'GET', path.value), say)
-          }
-          const path = `/memory/candidates${queryOf({ status, limit, cursor })}`
-          const listed = await askServer<Page<CandidateView>>(cli, 'GET', path)
-          return showAnswer(cli, program, listed, ({ items, next_cursor }) => {
-            if (items.length === 0)
-              return terminal.err(
-                status === undefined ? 'Nothing was proposed.\n' : 'Nothing that was proposed has this status.\n',
-              )
-            terminal.out(items.map((item) => formatCandidate(terminal, item)).join('\n'))
-            if (next_cursor !== null) terminal.err(`there are more: add --cursor ${next_cursor}\n`)
-          })
-        },
-      ),
-    )
+/** The facts that memories and candidates share. */
+function describe({ subject, memory_type, scope, sensitivity, fact_key }: MemoryView | CandidateView): readonly Fact[] {
+  return [
+    ['about', showLine(subject)],
+    ['kind', `${wordsOf(memory_type)}, scope ${wordsOf(scope)}, ${showLine(sensitivity)}`],
+    ['key', fact_key && showLine(fact_key)],
+  ]
+}
 
-  const decide =
-    (verb: 'approve' | 'reject') =>
-    async (id: string, { reason }: { reason?: string }) => {
-      const path = memoryPath('memory_candidate', 'candidates', id, `/${verb}`)
-      if (!path.ok) return path
-      const decided = await askServer<CandidateView>(cli, 'POST', path.value, fieldsOf({ reason }))
-      const shown = showAnswer(cli, program, decided, () =>
-        terminal.out(`${id}: ${verb === 'approve' ? 'yes, it is written now' : 'no, it is not written'}\n`),
-      )
-      return shown.ok ? accept(undefined) : shown
-    }
-  memory
-    .command('approve <id>')
-    .description('say yes to a candidate; the same as `concord approve` of its question')
-    .option('--reason <text>', 'why, for the record')
-    .addHelpText('after', `\nExample:\n  $ concord memory approve ${CANDIDATE}\n`)
-    .action(cli.handle(decide('approve')))
-  memory
-    .command('reject <id>')
-    .description('say no to a candidate')
-    .requiredOption('--reason <text>', 'why; the proposer reads it')
-    .addHelpText('after', `\nExample:\n  $ concord memory reject ${CANDIDATE} --reason "she never said so"\n`)
-    .action(cli.handle(decide('reject')))
+function formatMemory(terminal: Terminal, memory: MemoryView): string {
+  const facts = formatFacts(10, [
+    ...describe(memory),
+    ['state', wordsOf(memory.status)],
+    ['sure', memory.confidence === null ? null : String(memory.confidence)],
+    ['until', memory.expires_at],
+    ['replaced by', memory.superseded_by],
+    ['from', `${showLine(memory.created_by)}, ${memory.created_at}`],
+    ['command', memory.command_id],
+  ])
+  return `${colorsOf(terminal).bold(shortJson(memory.content, 2_000))}  ${memory.memory_id}\n${facts}`
+}
+
+function formatCandidate(terminal: Terminal, candidate: CandidateView): string {
+  const { memory_candidate_id: id, status, consents, created_by } = candidate
+  const given = consents?.some(({ revoked_at }) => revoked_at === null)
+  const facts = formatFacts(10, [
+    ...describe(candidate),
+    ['state', wordsOf(status)],
+    ['consent', given === undefined ? null : given ? 'given' : 'none'],
+    ['replaces', candidate.supersedes],
+    ['became', candidate.memory_id],
+    ['from', `${showLine(created_by)}, ${candidate.created_at}`],
+    ['command', candidate.command_id],
+    [
+      'next',
+      status === 'awaiting_approval'
+        ? `a person other than ${showLine(created_by)} decides: concord memory approve ${id} | concord memory reject ${id} --reason "…"`
+        : null,
+    ],
+  ])
+  return `${colorsOf(terminal).bold(shortJson(candidate.content, 2_000))}  ${id}\n${facts}`
 }

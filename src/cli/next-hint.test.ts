@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type RefusalCode, refuse } from '#kernel/refusal'
 import { refusals } from '#refusals'
-import { memoryPath } from './memory-view.ts'
+import { pathOf } from './client.ts'
 import { withHint } from './next-hint.ts'
 
 const ROUTE = /\b(?:GET|POST|PATCH|DELETE) \//
@@ -27,12 +27,12 @@ test('the id that was named stands in the command to type next', () => {
 })
 
 test('a mistyped id of memory names the list that has it', () => {
-  for (const [kind, place, verb] of [
-    ['memory', 'records', 'concord memory search'],
-    ['memory_consent', 'consents', 'concord memory consent list'],
-    ['memory_erasure', 'erasures', 'request to forget'],
+  for (const [kind, verb] of [
+    ['memory', 'concord memory search'],
+    ['memory_consent', 'concord memory consent list'],
+    ['memory_erasure', 'request to forget'],
   ] as const) {
-    const path = memoryPath(kind, place, 'foo')
+    const path = pathOf(kind, 'foo')
     assert.ok(!path.ok && path.hint?.includes(verb))
   }
 })

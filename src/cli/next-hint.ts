@@ -1,106 +1,129 @@
-/** Every refusal of the server ends with the command line's own next step: the server cannot know the name of a verb. */
+/** Turns the server's hints into the words of the command line: routes become verbs, and some codes get a flag to add. */
+import type { IdKind } from '#kernel/ids'
 import type { Refusal, RefusalCode } from '#kernel/refusal'
-import { refusals } from '#refusals'
+import { hintOf } from '#refusals'
 
-const TASKS = '`concord task-types` lists the tasks and their payloads.'
-const TOOLS = '`concord task-types` lists the tasks and says which are open to agents.'
-const MOVES = '`concord commands show <id>` says what can happen now, and who can do it.'
+type Home = { readonly at: string; readonly one: string; readonly list: string }
+
+/** Where each kind of thing lives on the server, and the verb that lists it. */
+export const homes = {
+  command: { at: '/commands', one: 'a command', list: '`concord commands list` shows the ids of commands.' },
+  approval: { at: '/approvals', one: 'an approval', list: '`concord inbox --all` shows the ids of approvals.' },
+  artifact: { at: '/artifacts', one: 'an artifact', list: '`concord artifacts list` shows the ids of artifacts.' },
+  memory: { at: '/memory/records', one: 'a memory', list: '`concord memory search` shows the ids of memories.' },
+  memory_candidate: {
+    at: '/memory/candidates',
+    one: 'a memory candidate',
+    list: '`concord memory candidates` shows the ids of candidates.',
+  },
+  memory_consent: {
+    at: '/memory/consents',
+    one: 'a memory consent',
+    list: '`concord memory consent list` shows the ids of consents.',
+  },
+  memory_hold: {
+    at: '/memory/holds',
+    one: 'a memory hold',
+    list: '`concord memory hold list` shows the ids of holds.',
+  },
+  memory_erasure: {
+    at: '/memory/erasures',
+    one: 'a memory erasure',
+    list: 'The request to forget printed it.',
+  },
+  connector_invocation: {
+    at: '/notifications',
+    one: 'a message',
+    list: '`concord notifications list` shows the ids of messages.',
+  },
+  command_schedule: {
+    at: '/schedules',
+    one: 'a schedule',
+    list: '`concord schedules list` shows the names and ids of schedules.',
+  },
+} as const satisfies Partial<Record<IdKind, Home>>
+export type ServerKind = keyof typeof homes
+
+/** Longer routes first: the first match wins. */
+const verbs: readonly (readonly [route: string, verb: string])[] = [
+  ['GET /memory/candidates/{id}', 'concord memory candidates'],
+  ['GET /memory/candidates', 'concord memory candidates'],
+  ['GET /memory/consents', 'concord memory consent list'],
+  ['GET /memory/holds', 'concord memory hold list'],
+  ['GET /memory', 'concord memory search'],
+  ['GET /task-types', 'concord task-types'],
+  ['GET /schedules', 'concord schedules list'],
+  ['GET /commands', 'concord commands list'],
+  ['GET /connectors', 'concord connectors list'],
+  ['GET /notifications', 'concord notifications list'],
+  ['GET /people', 'concord people list'],
+  ['GET /keys', 'concord keys list'],
+]
+
+const MOVES = '`concord commands show <id>` shows what can happen now and who can do it.'
 const INBOX = '`concord inbox` lists what waits for you.'
 const USAGE = '`--help` after the command shows what it takes.'
-const ELSEWHERE = 'CONCORD_WORKSPACE chooses the workspace.'
 
-const hints: Partial<Record<RefusalCode, string>> = {
-  task_unknown: TASKS,
-  ingress_not_allowed: TASKS,
-  'commands.tool.unknown': TOOLS,
-  'commands.tool.forbidden': TOOLS,
-  'commands.tool.ambiguous': TOOLS,
-  'commands.payload.malformed': TASKS,
-  'idempotency.key.required': 'Add --key <text>: the same text again is the same request.',
-  'idempotency.field.missing': TASKS,
-  key_in_progress: 'The first request with this --key is being written: try again in a second.',
-  key_reused: 'Take another --key, or send what the first request sent.',
-  'commands.command.not_found': `\`concord commands list\` shows those of this workspace. ${ELSEWHERE}`,
+/** What only the command line can say: a flag, a setting, or a verb that the server's hint does not name. */
+const own: Partial<Record<RefusalCode, string>> = {
+  'idempotency.key.required': 'Add --key <text>; the same text again is the same request.',
+  'idempotency.field.missing': '`concord task-types` lists the tasks and their payloads.',
+  key_in_progress: 'The first request with this --key is being written. Try again in a second.',
+  key_reused: 'Use another --key, or send what the first request sent.',
   'commands.command.not_waiting': MOVES,
   'commands.command.not_failed': MOVES,
   'commands.command.moved': MOVES,
-  'commands.retry.exhausted': '`concord why <id>` says what went wrong; submit it again when that is mended.',
   'commands.action.not_allowed': MOVES,
-  'connectors.notification.not_found': `\`concord notifications list\` shows yours. ${ELSEWHERE}`,
+  'commands.retry.exhausted': '`concord why <id>` shows what went wrong. Fix the cause and submit the command again.',
   mode_reserved: 'Use --mode graceful or --mode compensate_then_stop.',
   approval_decided: INBOX,
   approval_expired: INBOX,
   payload_changed: INBOX,
   'approvals.approval.cancelled': INBOX,
   'approvals.vote.repeated': INBOX,
-  'approvals.approver.not_asked': '`concord inbox --all` says who was asked.',
-  self_approval: 'Somebody who was asked decides, with a key of their own; `concord inbox --all` says who.',
+  decision_value: INBOX,
+  'approvals.approver.not_asked': '`concord inbox --all` shows who was asked.',
+  self_approval: 'Another person who was asked decides, with their own key; `concord inbox --all` shows who.',
   agents_cannot_decide: 'Use the key of a person.',
   'approvals.reason.missing': 'Add --reason "<why>".',
   'approvals.edits.not_allowed': 'Leave --edits out, or use `concord deny <id> --ask-changes --reason "<which>"`.',
-  decision_value: INBOX,
   cursor_archived:
-    'Add --skip-archived to get what is left; `concord history show <id>` tells the history of a command from the archive.',
-  'connectors.connector.not_found': '`concord connectors list` shows them.',
-  'schedules.schedule.not_found': `\`concord command-schedules list\` shows those of this workspace. ${ELSEWHERE}`,
-  'schedules.command_type.unknown': TASKS,
-  'schedules.schedule.too_many': 'Remove one that is not needed any more; `concord command-schedules list` shows them.',
-  'memory.record.not_found': `\`concord memory search\` finds what is remembered. ${ELSEWHERE}`,
-  'memory.candidate.not_found': `\`concord memory candidates\` shows what was proposed. ${ELSEWHERE}`,
-  'memory.candidate.nothing_pending': '`concord memory candidates` shows what became of it.',
-  'memory.consent.not_found': `\`concord memory consent list\` shows the consents. ${ELSEWHERE}`,
-  'memory.hold.not_found': `\`concord memory hold list\` shows the holds. ${ELSEWHERE}`,
-  'memory.forget.nothing_known': 'Look at how the subject is written: `concord memory search` shows it.',
-  'identity.user.not_found': '`concord people list` shows everybody.',
+    'Add --skip-archived to read what is left; `concord history show <id>` shows the history of a command from the archive.',
   'identity.user.external_id_taken':
-    '`concord people list` shows who is here already; --again makes them a new invitation.',
-  'identity.org_role.not_found': 'Add --create to make the role, or use one that `concord people list` shows.',
-  'identity.key.not_found': '`concord keys list` shows yours.',
+    '`concord people list` shows who is already here; --again creates a new invitation for them.',
+  'identity.org_role.not_found': 'Add --create to create the role, or use one that `concord people list` shows.',
   'api.field.missing': USAGE,
   'api.field.value': USAGE,
   unknown_field: USAGE,
-  'api.route.not_found': 'Use the command line of the server’s version; `concord doctor` says which that is.',
+  'api.route.not_found': 'Use the command line of the server’s version; `concord doctor` shows that version.',
   unauthenticated: 'Set CONCORD_KEY to a key of this server.',
-  workspace_unknown: 'Set CONCORD_WORKSPACE to the id or the short name of a workspace of yours, or leave it out.',
-  'identity.role.insufficient': '`concord keys create --role <role>` makes a key that may, from one that may.',
+  workspace_unknown: 'Set CONCORD_WORKSPACE to the id or short name of one of your workspaces, or leave it out.',
+  'identity.role.insufficient':
+    '`concord keys create --role <role>` creates a key with that role; run it with such a key.',
 }
 
-/** What is not there is looked for in the list of its own kind. */
-const lists: readonly (readonly [string, string])[] = [
-  ['/approvals', '`concord inbox --all` lists what is open in this workspace.'],
-  ['/artifacts', '`concord artifacts list` shows those of this workspace.'],
-  ['/commands', '`concord commands list` shows those of this workspace.'],
-  ['/memory/candidates', '`concord memory candidates` shows what was proposed.'],
-  ['/memory/consents', '`concord memory consent list` shows the consents.'],
-  ['/memory/holds', '`concord memory hold list` shows the holds.'],
-  ['/memory/records', '`concord memory search` finds what is remembered.'],
-  ['/schedules', '`concord command-schedules list` shows those of this workspace.'],
-]
-
-/** Which verb lists what lies at a path. */
-export function listOf(path: string): string | undefined {
-  return lists.find(([prefix]) => path.startsWith(prefix))?.[1]
-}
-
-function whereToLook(path: string): string {
-  const list = listOf(path)
-  return list === undefined ? ELSEWHERE : `${list} ${ELSEWHERE}`
-}
-
-/** `path` is what the server was asked for. */
+/** Keeps what the server says about this case and adds the next step of the command line. `path` is the route that was asked. */
 export function withHint(refusal: Refusal, path: string): Refusal {
-  const known = refusal.code === 'row.not_found' ? whereToLook(path) : hints[refusal.code]
-  if (known === undefined) return refusal
-  const own = known.replaceAll('<id>', idIn(path) ?? '<id>')
-  return { ...refusal, hint: isOfUse(refusal) ? `${refusal.hint?.replace(/[^.?!]$/, '$&.')} ${own}` : own }
+  const { code, hint } = refusal
+  const home = Object.values(homes).find(({ at }) => path.startsWith(at))
+  const general = hintOf({ code })
+  const next = code === 'row.not_found' ? home?.list : (own[code] ?? translate(general))
+  const parts = [
+    hint === undefined || hint === general ? undefined : translate(hint),
+    next?.replaceAll('<id>', idIn(path) ?? '<id>'),
+    /(^|\.)not_found$/.test(code) && home ? 'CONCORD_WORKSPACE chooses the workspace.' : undefined,
+  ]
+  const said = [...new Set(parts)].flatMap((part) => part?.replace(/[^.?!]$/, '$&.') ?? [])
+  return said.length === 0 ? refusal : { ...refusal, hint: said.join(' ') }
 }
 
-/** Whoever named it need not put it together again. */
+/** Undefined where a hint is about HTTP and no verb does the same. */
+function translate(hint: string): string | undefined {
+  let text = hint.replace(/^Send /, 'Give ')
+  for (const [route, verb] of verbs) text = text.replaceAll(`\`${route}\``, route).replaceAll(route, `\`${verb}\``)
+  return /\b(GET|POST|PATCH|DELETE) \/|X-Workspace/.test(text) ? undefined : text
+}
+
 function idIn(path: string): string | undefined {
   return /^\/(?:commands|approvals)\/([a-z]+_[0-9a-f]{32})(?:\/|$)/.exec(path)?.[1]
-}
-
-/** What the server says in terms of routes and headers, or of any such refusal, is of no use beside what we know ourselves. */
-function isOfUse({ code, hint }: Refusal): boolean {
-  return hint !== undefined && hint !== refusals[code][1] && !/^((GET|POST|PATCH|DELETE) \/|Send )/.test(hint)
 }

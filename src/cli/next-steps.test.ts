@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { version } from '#app/version'
-import { nextSteps, programName } from './next-steps.ts'
+import { nextSteps, programName } from './up.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 const address = 'http://127.0.0.1:7420'

@@ -77,7 +77,7 @@ describe('people', () => {
       [`POST /people/${ADA}/org-roles`]: { changed: false },
     }
     const { code, out, heard } = await runAgainst(answers, ['people', 'grant', 'ada', 'ops', '--create'])
-    assert.deepEqual([code, out, heard.length], [0, 'it was so already\n', 3])
+    assert.deepEqual([code, out, heard.length], [0, 'nothing changed\n', 3])
   })
 
   test('somebody on the second page is found, and two of one name on two pages are two', async () => {
@@ -103,7 +103,7 @@ describe('people', () => {
   })
 
   for (const [args, exit, said] of [
-    [['deactivate', 'ada'], 64, /add --yes/],
+    [['deactivate', 'ada'], 64, /Add --yes/],
     [['role', 'nobody', 'admin'], 65, /nobody is called "nobody"|people list/],
     [['invite'], 64, /who/],
   ] as const) {

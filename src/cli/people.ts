@@ -1,225 +1,152 @@
-/** `concord people`: brings people in, changes what they may do, and lets them go. */
-import type { Command } from 'commander'
+/** `concord people`: invites people, changes their roles and deactivates them. */
+import type { changedView, invitedPersonView, personView } from '#domains/identity'
 import { decodeId, encodeId } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
-import { askServer, fieldsOf, showAnswer } from './ask-server.ts'
-import { openClient } from './client.ts'
-import { type Cli, formatTable, type Outcome } from './terminal.ts'
+import { askServer, fieldsOf, listAll, openClient } from './client.ts'
+import { confirm, noun, type Said, type ViewOf, table, verb, type Verbs, yesOption } from './noun.ts'
+import type { Cli } from './terminal.ts'
 
-type PersonView = {
-  user_id: string
-  external_id: string
-  email: string | null
-  role: string
-  org_roles: string[]
-  deactivated_at: string | null
-}
-type InvitedView = PersonView & { invitation: string | null; invitation_expires_at: string | null }
-type Changed = { changed: boolean }
+type PersonView = ViewOf<typeof personView>
+type InvitedView = ViewOf<typeof invitedPersonView>
+type Changed = ViewOf<typeof changedView>
 
-export function addPeople(program: Command, cli: Cli): void {
-  const people = program.command('people').description('bring people in, change what they may do, let them go')
+export const people = noun('invite people, change their roles, deactivate them', (cli) => {
   const { terminal } = cli
-  const sayInvited = (person: InvitedView) => {
-    terminal.out(`${person.invitation ?? person.user_id}\n`)
-    terminal.err(
-      person.invitation === null
-        ? `${showLine(person.external_id)} signs in at the identity provider.\n`
-        : `Give it to ${showLine(person.external_id)}, who runs \`concord people redeem\`. It works once, until ${person.invitation_expires_at}.\n`,
-    )
-  }
   const sayPerson = (person: PersonView) =>
-    terminal.out(`${person.user_id} ${showLine(person.external_id)} ${person.deactivated_at ? 'gone' : person.role}\n`)
-  const sayChanged = ({ changed }: Changed) => terminal.out(changed ? 'done\n' : 'it was so already\n')
-  /** One thing done to one person. */
-  const act = async (
-    who: string,
-    verb: string,
-    body: unknown,
-    say: (answer: InvitedView & Changed) => void,
-  ): Promise<Outcome> => {
-    const id = await findPerson(cli, who)
-    if (!id.ok) return id
-    return showAnswer(
-      cli,
-      program,
-      await askServer<InvitedView & Changed>(cli, 'POST', `/people/${id.value}/${verb}`, body),
-      say,
-    )
+    `${person.user_id} ${showLine(person.external_id)} ${person.deactivated_at ? 'deactivated' : person.role}\n`
+  const sayChanged = ({ changed }: Changed) => (changed ? 'done\n' : 'nothing changed\n')
+  const sayInvited = ({ external_id, invitation, invitation_expires_at: until, user_id }: InvitedView): Said => {
+    const name = showLine(external_id)
+    if (invitation === null) return [`${user_id}\n`, `${name} signs in at the identity provider.\n`]
+    const note = `Give it to ${name}, who runs \`concord people redeem\`. It works once, until ${until}.\n`
+    return [`${invitation}\n`, note]
   }
-
-  people
-    .command('list')
-    .description('list the people of the organisation')
-    .action(
-      cli.handle(async () => {
-        const listed = await listEverybody(cli)
-        return showAnswer(cli, program, listed, ({ items }) =>
-          terminal.out(formatTable(['id', 'who', 'may', 'org roles', 'state'], items.map(personRow))),
-        )
-      }),
-    )
-
-  people
-    .command('invite <who>')
-    .description('bring somebody in: a name for those who sign in with keys, or a subject at the identity provider')
-    .option('--role <role>', 'reader, writer or admin', 'writer')
-    .option('--email <address>', 'where they can be reached')
-    .option('--again', 'a new invitation for somebody who is in; every key they have ends')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ concord people invite ada --role writer\n  $ concord people invite ada --again\n',
-    )
-    .action(
-      cli.handle(async (who: string, { role, email, again }: { role: string; email?: string; again?: boolean }) => {
-        if (again === true) return act(who, 'invite', {}, sayInvited)
+  /** Does one thing to one person. */
+  const act = async <Answer>(who: string, verb: string, body?: unknown, method: 'POST' | 'DELETE' = 'POST') => {
+    const id = await findPerson(cli, who)
+    return id.ok ? askServer<Answer>(cli, method, `/people/${id.value}/${verb}`, body) : id
+  }
+  return {
+    list: verb({
+      description: 'list the people of the organisation',
+      ask: () => listPeople(cli),
+      say: ({ items }) => table(columns, items),
+    }),
+    'invite <who>': verb({
+      description: 'invite a person: a name if they use keys, or their subject at the identity provider',
+      options: [
+        ['--role <role>', 'reader, writer or admin', 'writer'],
+        ['--email <address>', 'their e-mail address'],
+        ['--again', 'create a new invitation for an existing person; all their keys are revoked'],
+      ],
+      examples: ['concord people invite ada --role writer', 'concord people invite ada --again'],
+      ask(who: string, { role, email, again }: { role: string; email?: string; again?: boolean }) {
+        if (again === true) return act<InvitedView>(who, 'invite', {})
         const body = fieldsOf({ external_id: /[:|]/.test(who) ? who : `local:${who}`, role, email })
-        return showAnswer(cli, program, await askServer<InvitedView>(cli, 'POST', '/people', body), sayInvited)
-      }),
-    )
-
-  people
-    .command('redeem <invitation>')
-    .description('exchange your invitation, once, for your key')
-    .addHelpText('after', '\nExample:\n  $ concord people redeem ck_9f3b2c4d57a8_…\n')
-    .action(
-      cli.handle(async (invitation: string) => {
+        return askServer<InvitedView>(cli, 'POST', '/people', body)
+      },
+      say: sayInvited,
+    }),
+    'redeem <invitation>': verb({
+      description: 'exchange your invitation, once, for your key',
+      examples: ['concord people redeem ck_9f3b2c4d57a8_…'],
+      async ask(invitation: string) {
         const client = openClient(terminal, { credential: 'none' })
-        if (!client.ok) return client
-        const made = await client.value.call<{ key: string }>('POST', '/invitations/redeem', { invitation })
-        return showAnswer(cli, program, made, ({ key }) => {
-          terminal.out(`${key}\n`)
-          terminal.err('Your key. It is shown only now: keep it safe, as CONCORD_KEY for example.\n')
-        })
-      }),
-    )
-
-  people
-    .command('role <who> <role>')
-    .description('change what somebody may do: reader, writer or admin')
-    .addHelpText('after', '\nExample:\n  $ concord people role ada admin\n')
-    .action(cli.handle((who: string, role: string) => act(who, 'role', { role }, sayPerson)))
-
-  people
-    .command('grant <who> <org-role>')
-    .description('give somebody an org role; it is made if --create says so')
-    .option('--create', 'make the role first if there is none')
-    .addHelpText('after', '\nExample:\n  $ concord people grant ada data-owner --create\n')
-    .action(
-      cli.handle(async (who: string, orgRole: string, { create }: { create?: boolean }) => {
+        return client.ok ? client.value.call<{ key: string }>('POST', '/invitations/redeem', { invitation }) : client
+      },
+      say: ({ key }) => [`${key}\n`, 'Your key. It is shown only now: keep it safe, for example as CONCORD_KEY.\n'],
+    }),
+    'role <who> <role>': verb({
+      description: 'change the role of a person: reader, writer or admin',
+      examples: ['concord people role ada admin'],
+      ask: (who: string, role: string) => act<PersonView>(who, 'role', { role }),
+      say: sayPerson,
+    }),
+    'grant <who> <org-role>': verb({
+      description: 'give a person an org role',
+      options: [['--create', 'create the role first if it does not exist']],
+      examples: ['concord people grant ada data-owner --create'],
+      async ask(who: string, orgRole: string, { create }: { create?: boolean }) {
         if (create === true) {
           const made = await askServer(cli, 'POST', '/org-roles', { slug: orgRole, name: orgRole })
           if (!made.ok && made.code !== 'identity.org_role.slug_taken') return made
         }
-        const granted = await act(who, 'org-roles', { org_role: orgRole }, sayChanged)
-        if (granted.ok || granted.code !== 'identity.org_role.not_found') return granted
-        return {
-          ...granted,
-          hint: 'Add --create to make the role, or use one that `concord people list` shows.',
-        }
-      }),
-    )
+        return act<Changed>(who, 'org-roles', { org_role: orgRole })
+      },
+      say: sayChanged,
+    }),
+    'revoke <who> <org-role>': verb({
+      description: 'take an org role from a person',
+      examples: ['concord people revoke ada data-owner'],
+      ask: (who: string, orgRole: string) =>
+        act<Changed>(who, `org-roles/${encodeURIComponent(orgRole)}`, undefined, 'DELETE'),
+      say: sayChanged,
+    }),
+    ...membership(cli, sayChanged),
+    'deactivate <who>': verb({
+      description: 'revoke every credential of a person who leaves; their decisions keep their name',
+      options: [['--reason <text>', 'the reason, for the record'], yesOption],
+      examples: ['concord people deactivate ada --reason "left the company" --yes'],
+      ask(who: string, { reason, ...flags }: { reason?: string; yes?: boolean }) {
+        return (
+          confirm(flags, `every key of ${who} would be revoked`) ??
+          act<PersonView>(who, 'deactivate', fieldsOf({ reason }))
+        )
+      },
+      say: sayPerson,
+    }),
+    'reactivate <who>': verb({
+      description: 'reactivate a person, with a new invitation',
+      examples: ['concord people reactivate ada'],
+      ask: (who: string) => act<InvitedView>(who, 'reactivate', {}),
+      say: sayInvited,
+    }),
+  }
+})
 
-  people
-    .command('revoke <who> <org-role>')
-    .description('take an org role from somebody')
-    .addHelpText('after', '\nExample:\n  $ concord people revoke ada data-owner\n')
-    .action(
-      cli.handle(async (who: string, orgRole: string) => {
+function membership(cli: Cli, say: (answer: Changed) => string): Verbs {
+  const member = (name: 'join' | 'leave', description: string) =>
+    verb({
+      description,
+      examples: [`concord people ${name} ada ws_0197f3b2c4d57a8e9b0c1d2e3f405162`],
+      async ask(who: string, workspace: string) {
         const id = await findPerson(cli, who)
         if (!id.ok) return id
-        const path = `/people/${id.value}/org-roles/${encodeURIComponent(orgRole)}`
-        return showAnswer(cli, program, await askServer<Changed>(cli, 'DELETE', path), sayChanged)
-      }),
-    )
-
-  for (const [name, description] of [
-    ['join', 'let somebody enter a workspace'],
-    ['leave', 'let somebody enter a workspace no more'],
-  ] as const) {
-    people
-      .command(`${name} <who> <workspace-id>`)
-      .description(description)
-      .addHelpText('after', `\nExample:\n  $ concord people ${name} ada ws_0197f3b2c4d57a8e9b0c1d2e3f405162\n`)
-      .action(
-        cli.handle(async (who: string, workspace: string) => {
-          const id = await findPerson(cli, who)
-          if (!id.ok) return id
-          const path = `/workspaces/${encodeURIComponent(workspace)}/members`
-          const answer =
-            name === 'join'
-              ? await askServer<Changed>(cli, 'POST', path, { user_id: id.value })
-              : await askServer<Changed>(cli, 'DELETE', `${path}/${id.value}`)
-          return showAnswer(cli, program, answer, sayChanged)
-        }),
-      )
+        const path = `/workspaces/${encodeURIComponent(workspace)}/members`
+        return name === 'join'
+          ? askServer<Changed>(cli, 'POST', path, { user_id: id.value })
+          : askServer<Changed>(cli, 'DELETE', `${path}/${id.value}`)
+      },
+      say,
+    })
+  return {
+    'join <who> <workspace-id>': member('join', 'give a person access to a workspace'),
+    'leave <who> <workspace-id>': member('leave', 'remove the access of a person to a workspace'),
   }
-
-  people
-    .command('deactivate <who>')
-    .description('end every credential of somebody who leaves; what they decided keeps their name')
-    .option('--reason <text>', 'why, for the record')
-    .option('--yes', 'do not ask')
-    .addHelpText('after', '\nExample:\n  $ concord people deactivate ada --reason "left the company" --yes\n')
-    .action(
-      cli.handle(async (who: string, { reason, yes }: { reason?: string; yes?: boolean }) => {
-        if (yes !== true) {
-          return refuse('cli.confirmation_missing', `every key of ${who} would end`, { hint: 'add --yes' })
-        }
-        return act(who, 'deactivate', fieldsOf({ reason }), sayPerson)
-      }),
-    )
-
-  people
-    .command('reactivate <who>')
-    .description('let somebody come back, with a new invitation')
-    .addHelpText('after', '\nExample:\n  $ concord people reactivate ada\n')
-    .action(cli.handle((who: string) => act(who, 'reactivate', {}, sayInvited)))
 }
 
-type PeoplePage = { items: PersonView[]; next_cursor?: string | null }
-/** 50,000 people; a server that never comes to its last page does not hold us for ever. */
-const PAGES_MAX = 100
+const listPeople = (cli: Cli) => listAll<PersonView>(cli, '/people')
 
-/** All pages as one: whoever is looked for by name may stand on the last of them. */
-async function listEverybody(cli: Cli): Promise<Decision<PeoplePage>> {
-  const first = await askServer<PeoplePage>(cli, 'GET', '/people?limit=500')
-  if (!first.ok || !first.value.next_cursor) return first
-  const all: PeoplePage = { items: [...first.value.items], next_cursor: first.value.next_cursor }
-  for (let pages = 1; all.next_cursor && pages < PAGES_MAX; pages++) {
-    const path = `/people?limit=500&cursor=${encodeURIComponent(all.next_cursor)}`
-    const page = await askServer<PeoplePage>(cli, 'GET', path)
-    if (!page.ok) return page
-    all.items.push(...page.value.items)
-    all.next_cursor = page.value.next_cursor ?? null
-  }
-  return accept(all)
-}
-
-/** By id, by the whole subject, by the name behind `local:`, or by e-mail; whoever is meant must be one person. */
+/** By id, by the whole subject, by the name behind `local:`, or by e-mail. Exactly one person must match. */
 async function findPerson(cli: Cli, who: string): Promise<Decision<string>> {
   const id = decodeId('user', who)
   if (id.ok) return accept(encodeId('user', id.value))
-  const listed = await listEverybody(cli)
+  const listed = await listPeople(cli)
   if (!listed.ok) return listed
   const found = listed.value.items.filter(
     ({ external_id, email }) => external_id === who || external_id === `local:${who}` || email === who,
   )
   const [only] = found
   if (only && found.length === 1) return accept(only.user_id)
-  return refuse(
-    'identity.user.not_found',
-    `${found.length === 0 ? 'nobody' : 'more than one'} is called ${quote(who)}`,
-    {
-      path: '<who>',
-      hint: '`concord people list` shows everybody.',
-    },
-  )
+  const reason = `${found.length === 0 ? 'nobody' : 'more than one person'} is called ${quote(who)}`
+  return refuse('identity.user.not_found', reason, { path: '<who>', hint: '`concord people list` shows everyone.' })
 }
 
-function personRow(person: PersonView): string[] {
-  const state = person.deactivated_at ? `gone since ${person.deactivated_at}` : 'active'
-  const roles = person.org_roles.join(', ') || '-'
-  return [person.user_id, showLine(person.external_id), person.role, showLine(roles), state]
+const columns = {
+  id: ({ user_id }: PersonView) => user_id,
+  who: ({ external_id }: PersonView) => external_id,
+  may: ({ role }: PersonView) => role,
+  'org roles': ({ org_roles }: PersonView) => org_roles.join(', ') || '-',
+  state: ({ deactivated_at }: PersonView) => (deactivated_at ? `gone since ${deactivated_at}` : 'active'),
 }

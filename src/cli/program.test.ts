@@ -9,8 +9,7 @@ import type { Command } from 'commander'
 import { Readable } from 'node:stream'
 import { kindOf, refusals } from '#refusals'
 import { type RefusalCode, refuse } from '#kernel/refusal'
-import { exitCodeOf } from './exit-codes.ts'
-import { createProgram, runProgram } from './program.ts'
+import { createProgram, exitCodeOf, runProgram } from './program.ts'
 import { formatTable, type Terminal } from './terminal.ts'
 
 let folder: string
@@ -52,8 +51,8 @@ describe('usage', () => {
     ],
     [['keys', 'create', '--name'], /argument missing/],
     [['migrate', 'down', '--to', 'abc', '--yes'], /number of a migration/],
-    [['migrate', 'down', '--to', '3'], /add --yes/],
-    [['keys', 'revoke', 'key_1'], /add --yes/],
+    [['migrate', 'down', '--to', '3'], /Add --yes/],
+    [['keys', 'revoke', 'key_1'], /Add --yes/],
   ] as const) {
     test(`concord ${args.join(' ')} exits 64`, async () => {
       const { code, err, out } = await run(args)

@@ -1,43 +1,64 @@
-/** The command tree of `concord`: one noun per file; usage mistakes exit 64 and name the nearest right word. */
+/** The command tree of `concord`, its exit codes, and usage mistakes that name the nearest right word. */
 import { type Command, CommanderError } from 'commander'
 import { version } from '#app/version'
-import { refuse } from '#kernel/refusal'
-import { addApprove } from './approve.ts'
-import { addArtifacts } from './artifacts.ts'
-import { addCancel } from './cancel.ts'
-import { addCommandSchedules } from './command-schedules.ts'
-import { addCommands } from './commands.ts'
-import { addConnectors } from './connectors.ts'
-import { addDoctor } from './doctor.ts'
-import { addEvents } from './events.ts'
-import { exitCodeOf } from './exit-codes.ts'
-import { addHistory } from './history.ts'
-import { addInbox } from './inbox.ts'
-import { addJobGroups } from './job-groups.ts'
-import { addJobTemplates } from './job-templates.ts'
-import { addJobs } from './jobs.ts'
-import { addKeys } from './keys.ts'
-import { addMemory } from './memory.ts'
-import { addMigrate } from './migrate.ts'
-import { addNotifications } from './notifications.ts'
-import { addPeople } from './people.ts'
-import { addPropose } from './propose.ts'
-import { addReservations } from './reservations.ts'
-import { addRetry } from './retry.ts'
-import { addScheduler } from './scheduler.ts'
-import { addSchedules } from './schedules.ts'
-import { addStuck } from './stuck.ts'
-import { addSubmit } from './submit.ts'
-import { addTaskTypes } from './task-types.ts'
+import { type Refusal, type RefusalKind, refuse } from '#kernel/refusal'
+import { kindOf } from '#refusals'
+import { approvalVerbs } from './approvals.ts'
+import { artifacts } from './artifacts.ts'
+import { commands, commandVerbs } from './commands.ts'
+import { connectors } from './connectors.ts'
+import { doctor } from './doctor.ts'
+import { events } from './events.ts'
+import { history } from './history.ts'
+import { jobGroups } from './job-groups.ts'
+import { jobTemplates } from './job-templates.ts'
+import { jobs } from './jobs.ts'
+import { keys } from './keys.ts'
+import { memory } from './memory.ts'
+import { migrateNoun } from './migrate.ts'
+import { addVerbs, type Verbs } from './noun.ts'
+import { notifications } from './notifications.ts'
+import { people } from './people.ts'
+import { propose } from './propose.ts'
+import { reservations } from './reservations.ts'
+import { scheduler } from './scheduler.ts'
+import { schedules } from './schedules.ts'
+import { stuck } from './stuck.ts'
+import { submit } from './submit.ts'
+import { taskTypes } from './task-types.ts'
 import { type Cli, showRefusal, type Terminal } from './terminal.ts'
-import { addUp } from './up.ts'
-import { HouseCommand, UsageMistake } from './usage.ts'
-import { addWhy } from './why.ts'
-import { addWorker } from './worker.ts'
+import { up, worker } from './up.ts'
+import { ConcordCommand, UsageMistake } from './usage.ts'
+
+/** After sysexits, so that scripts can tell a typing mistake from a server that is down. */
+const EXIT: Readonly<Record<RefusalKind, number>> = {
+  usage: 64,
+  method: 64,
+  malformed: 65,
+  invalid: 65,
+  not_found: 65,
+  gone: 65,
+  too_large: 65,
+  unsupported: 65,
+  range: 65,
+  headers_too_large: 65,
+  unavailable: 69,
+  internal: 70,
+  conflict: 75,
+  rate: 75,
+  timeout: 75,
+  unauthenticated: 77,
+  forbidden: 77,
+  configuration: 78,
+}
+
+export function exitCodeOf(refusal: Refusal): number {
+  return EXIT[kindOf(refusal.code)]
+}
 
 const HELP = ['help [command]', 'show the help of a command'] as const
 
-/** A noun would inherit the one of the program, and with it a heading that is not its own. */
+/** Gives every noun its own help command; an inherited one would have the heading of the program. */
 function giveOwnHelp(command: Command): void {
   for (const noun of command.commands.filter(({ commands }) => commands.length > 0)) {
     noun.helpCommand(...HELP)
@@ -45,54 +66,71 @@ function giveOwnHelp(command: Command): void {
   }
 }
 
+function groupsOf(cli: Cli): Readonly<Record<string, Verbs>> {
+  return {
+    'Run the service:': {
+      up: up(cli),
+      worker: worker(cli),
+      doctor: doctor(cli),
+      migrate: migrateNoun,
+      stuck: stuck(cli),
+      keys,
+      people,
+      events,
+      history,
+    },
+    'Submit work, decide, look:': {
+      'task-types': taskTypes,
+      submit: submit(cli),
+      propose: propose(cli),
+      commands,
+      ...commandVerbs(cli),
+      ...approvalVerbs(cli),
+      notifications,
+      schedules,
+      artifacts,
+      connectors,
+      memory,
+    },
+    'Local jobs, without a server:': {
+      jobs,
+      'job-groups': jobGroups,
+      'job-templates': jobTemplates,
+      reservations,
+      scheduler,
+    },
+  }
+}
+
 export function createProgram(terminal: Terminal): { program: Command; exitCode: () => number } {
   let exitCode = 0
-  const program = new HouseCommand('concord')
+  const program = new ConcordCommand('concord')
     .description('Runs the work of people, agents and jobs under contract.')
     .version(version, '-v, --version', 'print the version')
-    .option('--json', 'answer in JSON, for machines (may stand anywhere)')
+    .option('--json', 'answer in JSON (anywhere in the command)')
     .configureOutput({ writeOut: terminal.out, writeErr: terminal.err, getOutHasColors: () => terminal.isTty })
     .showSuggestionAfterError()
     .exitOverride()
   const cli: Cli = {
     terminal,
+    isJson: () => program.opts()['json'] === true,
     handle:
       (work) =>
       async (...args) => {
         const outcome = await work(...args)
         if (outcome.ok) return
-        showRefusal(terminal, outcome, program.opts()['json'] === true)
+        showRefusal(terminal, outcome, cli.isJson())
         exitCode = exitCodeOf(outcome)
       },
   }
-  const house = [addUp, addWorker, addDoctor, addMigrate, addStuck, addKeys, addPeople, addEvents, addHistory]
-  const work = [
-    addTaskTypes,
-    addSubmit,
-    addPropose,
-    addCommands,
-    addWhy,
-    addInbox,
-    addNotifications,
-    addApprove,
-    addCancel,
-    addRetry,
-    addCommandSchedules,
-    addArtifacts,
-    addConnectors,
-    addMemory,
-  ]
-  const jobs = [addJobs, addJobGroups, addJobTemplates, addSchedules, addReservations, addScheduler]
-  // Said here, it belongs to the first group; left to the parser, it would have one of its own.
+  // Defined here, the help command belongs to the first group instead of one of its own.
   program.commandsGroup('Run the service:').helpCommand(...HELP)
-  for (const [heading, nouns] of [
-    ['Run the service:', house],
-    ['Ask for work, decide, look:', work],
-    ['Jobs of this machine, without a server:', jobs],
-  ] as const) {
+  for (const [heading, verbs] of Object.entries(groupsOf(cli))) {
     program.commandsGroup(heading)
-    for (const add of nouns) add(program, cli)
+    addVerbs(program, cli, verbs)
   }
+  // The name of version 0.1 for `schedules`; it goes with the next version.
+  schedules(program.command('command-schedules', { hidden: true }), cli)
   giveOwnHelp(program)
   program.addHelpText(
     'after',
@@ -101,7 +139,7 @@ export function createProgram(terminal: Terminal): { program: Command; exitCode:
   return { program, exitCode: () => exitCode }
 }
 
-/** `--json` counts wherever it stands: people put it last, where the parser would not look for it. */
+/** Moves `--json` to the front: people put it last, where the parser does not look. */
 function jsonFirst(args: readonly string[]): string[] {
   const end = args.indexOf('--')
   const own = end < 0 ? args : args.slice(0, end)
@@ -121,7 +159,7 @@ export async function runProgram(args: readonly string[], terminal: Terminal): P
     }
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 64
     const said = error instanceof Error ? error.message : String(error)
-    const hint = 'This should not happen; `concord doctor` looks at what everything needs.'
+    const hint = 'This is a bug. `concord doctor` checks the installation.'
     showRefusal(terminal, refuse('internal_error', said, { hint }), program.opts()['json'] === true)
     return 70
   }

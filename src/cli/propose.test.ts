@@ -23,7 +23,7 @@ describe('propose', () => {
     const { code, out, err, heard } = await runAgainst({ [POST]: answer('allow') }, [...propose, ...more])
     assert.equal(code, 0, err)
     assert.equal(out, `${COMMAND_ID}\n`)
-    assert.equal(err, `Allowed. It is queued; \`concord commands show ${COMMAND_ID}\` says where it stands\n`)
+    assert.equal(err, `Allowed. It is queued; \`concord commands show ${COMMAND_ID}\` shows its status\n`)
     assert.deepEqual(heard[0]?.body, {
       tool_name: 'publish_report',
       payload: { destination: 'internal' },
@@ -35,7 +35,7 @@ describe('propose', () => {
 
   test('every decision has its exit code, and what waits says who goes on', async () => {
     const cases: [string | null, object, number, RegExp][] = [
-      ['allow', {}, 0, /Allowed[^\n]*; `concord commands show cmd_\w+` says where it stands\n$/],
+      ['allow', {}, 0, /Allowed[^\n]*; `concord commands show cmd_\w+` shows its status\n$/],
       ['route', {}, 0, /Allowed/],
       ['deny', { message: 'Denied. Not here.' }, 65, /Denied\. Not here\.[\s\S]*concord why cmd_/],
       [

@@ -3,12 +3,12 @@ import type { RefusalTable } from '#kernel/refusal'
 
 export const cliRefusals = {
   'cli.usage': ['usage', 'Add --help to see how.'],
-  'cli.confirmation_missing': ['usage', 'Add --yes when you mean it.'],
-  'cli.file.unreadable': ['forbidden', 'Check that the file is there and that you may read it.'],
-  'cli.file.invalid': ['malformed', 'Fix the file; --help shows what it holds.'],
+  'cli.confirmation_missing': ['usage', 'Add --yes to confirm.'],
+  'cli.file.unreadable': ['forbidden', 'Check that the file exists and that you may read it.'],
+  'cli.file.invalid': ['malformed', 'Fix the file; --help shows its format.'],
   'cli.key.missing': ['unauthenticated', 'Set CONCORD_KEY to a key of that server.'],
-  'cli.wait.ended': ['timeout', 'It continues without you. Check its progress later.'],
-  'cli.command.waiting': ['conflict', '`concord why <id>` says who is asked, and for what.'],
+  'cli.wait.ended': ['timeout', 'The work continues; ask for its status later.'],
+  'cli.command.waiting': ['conflict', '`concord why <id>` shows who is asked, and for what.'],
   'cli.command.not_succeeded': ['invalid', '`concord why <id>` explains why.'],
 } as const satisfies RefusalTable
 

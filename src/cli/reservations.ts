@@ -1,106 +1,70 @@
-/** `concord reservations`: the slot beside the queue; while somebody has it, the queue starts nothing. */
+/** `concord reservations`: reserves the slot of the local queue; while it is reserved, the queue starts no job. */
 import process from 'node:process'
-import type { Command } from 'commander'
-import type { StoredReservation } from '#app/scheduler'
-import { formatDuration, type DurationMs } from '#kernel/duration'
-import { showLine } from '#kernel/visible-text'
-import { answer, type FileFlag, fileOption, type Jobs, parseTime, parseWhole, readId, withJobs } from './jobs-file.ts'
-import { type Cli, formatTable } from './terminal.ts'
+import { type DurationMs, formatDuration } from '#kernel/duration'
+import { fileVerb, type Jobs, withId, type OnFile } from './jobs-file.ts'
+import { mapAnswer, noun, parseTime, parseWhole, table } from './noun.ts'
 
-type ReserveFlags = FileFlag & { by?: string; for?: number; wait: number }
+type ReservationView = ReturnType<Jobs['toReservationView']>
 
-export function addReservations(program: Command, cli: Cli): void {
-  const reservations = program.command('reservations').description('keep the queue from starting jobs for a time')
-  fileOption(reservations.command('reserve'))
-    .description('take the slot: what runs goes on, nothing new starts until it is released or has run out')
-    .option('--by <who>', 'who has it (default: this process)')
-    .option('--for <duration>', 'how long without a renewal (default: 5m)', parseTime)
-    .option('--wait <duration>', 'how long to wait while somebody else has it (default: not at all)', parseTime, 0)
-    .addHelpText('after', '\nExample:\n  $ concord reservations reserve --by maintenance --for 30m --wait 1m\n')
-    .action(
-      cli.handle((flags: ReserveFlags) =>
-        withJobs(cli, flags, async (scheduler, jobs) => {
-          const { stop } = cli.terminal
-          const body = {
-            reserved_by: flags.by ?? `process ${process.pid}`,
-            ...(flags.for === undefined ? {} : { expires_in: shown(flags.for) }),
-          }
-          const sleep = (ms: number) => jobs.realWait(ms, stop)
-          const made = await jobs.waitForReservation(scheduler, body, { timeoutMs: flags.wait, sleep, stop })
-          return answer(cli, program, made, jobs.toReservationView, (row) => {
-            const { reservation_id, expires_at } = jobs.toReservationView(row)
-            cli.terminal.out(`${reservation_id}\n`)
-            cli.terminal.err(
-              `the queue waits until ${expires_at}, or \`concord reservations release ${reservation_id}\`\n`,
-            )
-          })
-        }),
+export const reservations = noun('keep the local queue from starting jobs for a while', (cli) => ({
+  reserve: fileVerb({
+    description: 'reserve the slot: running jobs continue, no job starts until it is released or expires',
+    options: [
+      ['--by <who>', 'who reserves it (default: this process)'],
+      ['--for <duration>', 'how long without a renewal (default: 5m)', parseTime],
+      ['--wait <duration>', 'how long to wait while it is reserved (default: not at all)', parseTime, 0],
+    ],
+    examples: ['concord reservations reserve --by maintenance --for 30m --wait 1m'],
+    async ask({ scheduler, jobs }: OnFile, flags: { by?: string; for?: number; wait: number }) {
+      const { stop } = cli.terminal
+      const body = {
+        reserved_by: flags.by ?? `process ${process.pid}`,
+        ...(flags.for === undefined ? {} : { expires_in: formatDuration(flags.for as DurationMs) }),
+      }
+      const sleep = (ms: number) => jobs.realWait(ms, stop)
+      const made = await jobs.waitForReservation(scheduler, body, { timeoutMs: flags.wait, sleep, stop })
+      return mapAnswer(made, jobs.toReservationView)
+    },
+    say: ({ reservation_id: id, expires_at }) => [
+      `${id}\n`,
+      `the queue waits until ${expires_at}, or \`concord reservations release ${id}\`\n`,
+    ],
+  }),
+  'renew <reservation>': fileVerb({
+    description: 'extend a reservation; it is never shortened',
+    options: [['--for <duration>', 'how long from now (default: 5m)', parseTime]],
+    examples: ['concord reservations renew resv_0197… --for 30m'],
+    ask: ({ scheduler, jobs }: OnFile, id: string, flags: { for?: number }) =>
+      withId('reservation', id, (reservationId) =>
+        mapAnswer(jobs.renewReservation(scheduler, reservationId, flags.for), jobs.toReservationView),
       ),
-    )
-  fileOption(reservations.command('renew <reservation>'))
-    .description('keep a reservation for longer; it is never made shorter')
-    .option('--for <duration>', 'how long from now (default: 5m)', parseTime)
-    .addHelpText('after', '\nExample:\n  $ concord reservations renew resv_0197… --for 30m\n')
-    .action(
-      cli.handle((id: string, flags: FileFlag & { for?: number }) =>
-        withJobs(cli, flags, (scheduler, jobs) => {
-          const reservationId = readId('reservation', id)
-          if (!reservationId.ok) return reservationId
-          const renewed = jobs.renewReservation(scheduler, reservationId.value, flags.for)
-          return answer(cli, program, renewed, jobs.toReservationView, (row) =>
-            cli.terminal.out(`until ${jobs.toReservationView(row).expires_at}\n`),
-          )
-        }),
+    say: ({ expires_at }) => `until ${expires_at}\n`,
+  }),
+  'release <reservation>': fileVerb({
+    description: 'release a reservation, so that the queue continues',
+    examples: ['concord reservations release resv_0197…'],
+    ask: ({ scheduler, jobs }: OnFile, id: string) =>
+      withId('reservation', id, (reservationId) =>
+        mapAnswer(jobs.releaseReservation(scheduler, reservationId), jobs.toReservationView),
       ),
-    )
-  fileOption(reservations.command('release <reservation>'))
-    .description('let the queue go on')
-    .addHelpText('after', '\nExample:\n  $ concord reservations release resv_0197…\n')
-    .action(
-      cli.handle((id: string, flags: FileFlag) =>
-        withJobs(cli, flags, (scheduler, jobs) => {
-          const reservationId = readId('reservation', id)
-          if (!reservationId.ok) return reservationId
-          const released = jobs.releaseReservation(scheduler, reservationId.value)
-          return answer(cli, program, released, jobs.toReservationView, () => cli.terminal.out('released\n'))
-        }),
-      ),
-    )
-  fileOption(reservations.command('list'))
-    .description('reservations, newest first')
-    .option('--limit <count>', 'how many at most (default: 50)', parseWhole, 50)
-    .addHelpText('after', '\nExample:\n  $ concord reservations list --limit 5\n')
-    .action(
-      cli.handle((flags: FileFlag & { limit: number }) =>
-        withJobs(cli, flags, (scheduler, jobs) =>
-          answer(
-            cli,
-            program,
-            jobs.readReservations(scheduler, { limit: flags.limit }),
-            (rows) => ({ reservations: rows.map(jobs.toReservationView) }),
-            (rows) => cli.terminal.out(rows.length === 0 ? 'no reservations\n' : tableOf(rows, jobs)),
-          ),
-        ),
-      ),
-    )
-}
+    say: () => 'released\n',
+  }),
+  list: fileVerb({
+    description: 'list reservations, newest first',
+    options: [['--limit <count>', 'maximum number of results (default: 50)', parseWhole, 50]],
+    examples: ['concord reservations list --limit 5'],
+    ask: ({ scheduler, jobs }: OnFile, { limit }: { limit: number }) =>
+      mapAnswer(jobs.readReservations(scheduler, { limit }), (rows) => ({
+        reservations: rows.map(jobs.toReservationView),
+      })),
+    say: ({ reservations: rows }) => (rows.length === 0 ? 'no reservations\n' : table(columns, rows)),
+  }),
+}))
 
-/** What the service reads is text, as from everybody else. */
-function shown(ms: number): string {
-  return formatDuration(ms as DurationMs)
-}
-
-function tableOf(rows: readonly StoredReservation[], { toReservationView }: Jobs): string {
-  return formatTable(
-    ['reservation', 'by', 'status', 'reserved', 'until'],
-    rows
-      .map(toReservationView)
-      .map((row) => [
-        row.reservation_id,
-        showLine(row.reserved_by),
-        row.status.toLowerCase(),
-        row.reserved_at,
-        row.ended_at ?? row.expires_at,
-      ]),
-  )
+const columns = {
+  reservation: ({ reservation_id }: ReservationView) => reservation_id,
+  by: ({ reserved_by }: ReservationView) => reserved_by,
+  status: ({ status }: ReservationView) => status.toLowerCase(),
+  reserved: ({ reserved_at }: ReservationView) => reserved_at,
+  until: ({ ended_at, expires_at }: ReservationView) => ended_at ?? expires_at,
 }

@@ -1,23 +1,13 @@
-/** `concord scheduler run`: owns a file and does its jobs until it is told to stop; the first signal waits for what runs. */
+/** `concord scheduler`: runs the jobs of a file until it is stopped, and checks the invariants of a file. */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { Command } from 'commander'
-import type { JobTypeBody, RunEvent, Scheduler } from '#app/scheduler'
+import type { Execution, JobTypeBody, RunEvent, Scheduler, SelfCheck } from '#app/scheduler'
+import { decodeId, encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
-import { isJson } from './ask-server.ts'
-import {
-  type FileFlag,
-  fileOption,
-  type Jobs,
-  jobsFile,
-  parseKeep,
-  parseTime,
-  parseWhole,
-  showJobId,
-} from './jobs-file.ts'
+import { type FileFlag, fileOption, fileVerb, type Jobs, jobsFile, type OnFile } from './jobs-file.ts'
 import { readJsonFlags, refuseFile } from './json-source.ts'
-import { addSchedulerCheck } from './scheduler-check.ts'
+import { action, mapAnswer, noun, parseKeep, parseTime, parseWhole } from './noun.ts'
 import { type Cli, colorsOf, type Outcome, type Terminal } from './terminal.ts'
 
 type RunFlags = FileFlag & {
@@ -35,30 +25,51 @@ const GRACE_MS = 30_000
 const KEEP_MS = 30 * 86_400_000
 const MIB = 1_048_576
 
-export function addScheduler(program: Command, cli: Cli): void {
-  const scheduler = program.command('scheduler').description('does the jobs of a file on this machine')
-  fileOption(scheduler.command('run'))
-    .description('do the jobs of a file until it is told to stop')
-    .option('--workers <count>', 'how many jobs at once; one keeps strict order', parseWhole, 1)
-    .option(
-      '--grace <duration>',
-      'how long running jobs may go on after the first signal (default: 30s)',
-      parseTime,
-      GRACE_MS,
-    )
-    .option('--keep <duration>', 'how long logs and sent notifications are kept (default: 30d)', parseKeep, KEEP_MS)
-    .option('--keep-mib <count>', 'how much old logs may take, in MiB', parseWhole, 1_024)
-    .option('--types <file>', 'job types to register: {"job_types": [{"job_type": …, "runner": {"command": …}}]}')
-    .option('--webhook <url>', 'tell this address of every end')
-    .option('--webhook-secret <file>', 'a file with the secret that signs what is told')
-    .option('--until-idle', 'end when nothing runs and nothing waits')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  $ concord scheduler run --file jobs.db\n  $ concord scheduler run --workers 4 --types job-types.json\n',
-    )
-    .action(cli.handle((flags: RunFlags) => run(cli, flags, isJson(program))))
-  addSchedulerCheck(scheduler, program, cli)
-}
+const showJobId = (uuid: string) => encodeId('job', uuid)
+
+export const scheduler = noun('run the jobs of a file on this machine', (cli) => ({
+  run: action({
+    description: 'run the jobs of a file until it is stopped',
+    options: [
+      fileOption,
+      ['--workers <count>', 'how many jobs at once; one keeps strict order', parseWhole, 1],
+      [
+        '--grace <duration>',
+        'how long running jobs may continue after the first signal (default: 30s)',
+        parseTime,
+        GRACE_MS,
+      ],
+      ['--keep <duration>', 'how long logs and sent notifications are kept (default: 30d)', parseKeep, KEEP_MS],
+      ['--keep-mib <count>', 'how much space old logs may use, in MiB', parseWhole, 1_024],
+      ['--types <file>', 'job types to register: {"job_types": [{"job_type": …, "runner": {"command": …}}]}'],
+      ['--webhook <url>', 'notify this address when a job ends'],
+      ['--webhook-secret <file>', 'a file with the secret that signs the notifications'],
+      ['--until-idle', 'exit when nothing runs and nothing is queued'],
+    ],
+    examples: ['concord scheduler run --file jobs.db', 'concord scheduler run --workers 4 --types job-types.json'],
+    run: (flags: RunFlags) => run(cli, flags, cli.isJson()),
+  }),
+  check: fileVerb({
+    description: 'check every invariant of a scheduler file; exits 65 if one is broken',
+    options: [
+      [
+        '--executions <file>',
+        'what the jobs themselves recorded, for S10 and S11: {"executions": [{"job_id": …, "run_id": …}]}',
+      ],
+    ],
+    examples: ['concord scheduler check', 'concord scheduler check --executions ran.json --json'],
+    async ask({ scheduler: file, jobs }: OnFile, flags: { executions?: string }) {
+      const executions = await readExecutions(cli, flags.executions)
+      if (!executions.ok) return executions
+      return mapAnswer(jobs.checkInvariants(file, executions.value), jobs.toSelfCheckView)
+    },
+    async say(found) {
+      const { describeSelfCheck } = await import('#app/scheduler')
+      return `${describeSelfCheck({ ...found, notChecked: found.not_checked } as SelfCheck)}\n`
+    },
+    judge: ({ violations }) => judge(violations),
+  }),
+}))
 
 async function run(cli: Cli, flags: RunFlags, json: boolean): Promise<Outcome> {
   const { terminal } = cli
@@ -95,7 +106,7 @@ async function work(cli: Cli, jobs: Jobs, scheduler: Scheduler, prepared: Prepar
   }
   const { file } = scheduler.db
   if (json) terminal.out(`${JSON.stringify({ ready: true, file, workers: flags.workers })}\n`)
-  else terminal.out(`Doing the jobs of ${file}. Ctrl-C stops it; what runs may end first.\n`)
+  else terminal.out(`Running the jobs of ${file}. Ctrl-C stops it after the running jobs.\n`)
   const done = await jobs.runScheduler(scheduler, {
     wait: jobs.realWait,
     stop: terminal.stop,
@@ -117,16 +128,16 @@ async function readTypes(terminal: Terminal, file: string | undefined): Promise<
   const read = await readJsonFlags(terminal, { file }, undefined)
   if (!read.ok) return read
   const list = read.value?.['job_types']
-  // Each is checked when it is registered.
+  // Each type is checked when it is registered.
   if (Array.isArray(list)) return accept(list as JobTypeBody[])
-  return refuse('cli.file.invalid', 'the file holds no list `job_types`', { path: '--types' })
+  return refuse('cli.file.invalid', 'the file has no list `job_types`', { path: '--types' })
 }
 
 function readWebhook(terminal: Terminal, jobs: Jobs, flags: RunFlags): Decision<Prepared['deliver']> {
   const { webhook, webhookSecret } = flags
   if (webhook === undefined && webhookSecret === undefined) return accept(undefined)
   if (webhook === undefined || webhookSecret === undefined || !/^https?:$/.test(protocolOf(webhook))) {
-    return refuse('cli.usage', 'a webhook is an http address and a file with its secret', {
+    return refuse('cli.usage', 'a webhook needs an http address and a file with its secret', {
       path: '--webhook',
       hint: 'Give --webhook https://… and --webhook-secret <file>.',
     })
@@ -144,7 +155,7 @@ function protocolOf(address: string): string {
   return URL.canParse(address) ? new URL(address).protocol : ''
 }
 
-/** One line each: for people in words, for machines as JSON. */
+/** Prints one line per event: a sentence, or JSON. */
 function tell(terminal: Terminal, jobs: Jobs, event: RunEvent, json: boolean): void {
   const line = json ? JSON.stringify(documentOf(jobs, event)) : sentenceOf(terminal, event)
   if (line !== undefined) terminal.out(`${line}\n`)
@@ -193,7 +204,7 @@ function sentenceOf(terminal: Terminal, event: RunEvent): string | undefined {
       return `${showJobId(event.run.job.job_id)} ${shown}${error}`
     }
     case 'undelivered':
-      return `${color.yellow('not told')} ${event.notificationId}: ${showLine(event.error)} (${event.next})`
+      return `${color.yellow('not sent')} ${event.notificationId}: ${showLine(event.error)} (${event.next})`
     case 'alert':
       return `${color.red('alert')} the outcome of run ${event.alert.runId} could not be written: ${event.alert.refusal.reason}`
     case 'waiting':
@@ -203,4 +214,38 @@ function sentenceOf(terminal: Terminal, event: RunEvent): string | undefined {
     case 'stopping':
       return `stopping; waiting for ${event.running} running, a second signal ends it at once`
   }
+}
+
+function judge(violations: readonly { readonly invariant: string }[]): Outcome {
+  const [first] = violations
+  if (!first) return accept(undefined)
+  return refuse(
+    'scheduler.check.broken',
+    `${violations.length} invariants are broken, the first is ${first.invariant}`,
+    {
+      hint: 'Keep a copy of the file. The next start of its scheduler repairs what can be repaired; rows are never deleted.',
+      facts: { broken: violations.map((each) => each.invariant) },
+    },
+  )
+}
+
+/** Undefined without a file: S10 and S11 are not checked. */
+async function readExecutions(cli: Cli, file: string | undefined): Promise<Decision<readonly Execution[] | undefined>> {
+  if (file === undefined) return accept(undefined)
+  const read = await readJsonFlags(cli.terminal, { file }, undefined)
+  if (!read.ok) return read
+  const list = read.value?.['executions']
+  if (!Array.isArray(list)) {
+    return refuse('cli.file.invalid', 'the file has no list `executions`', { path: '--executions' })
+  }
+  const executions: Execution[] = []
+  for (const [index, each] of list.entries()) {
+    const { job_id, run_id } = (each ?? {}) as { job_id?: unknown; run_id?: unknown }
+    const jobId = decodeId('job', String(job_id))
+    const runId = decodeId('job_run', String(run_id))
+    const wrong = jobId.ok ? runId : jobId
+    if (!wrong.ok) return { ...wrong, path: `executions[${index}]` }
+    if (jobId.ok && runId.ok) executions.push({ jobId: jobId.value, runId: runId.value })
+  }
+  return accept(executions)
 }

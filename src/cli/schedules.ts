@@ -1,252 +1,152 @@
-/** `concord schedules`: work that comes back at its times, in its zone; `concord scheduler run` fires it. */
-import type { Command } from 'commander'
-import type { Scheduler, StoredSchedule, StoredTemplate } from '#app/scheduler'
+/** `concord schedules`: schedules of a server that submit commands. Schedules of local jobs are `concord jobs schedule`. */
+import type { commandScheduleDetailView, commandScheduleView } from '#domains/command-schedules'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
-import { fieldsOf } from './ask-server.ts'
-import { findTemplate } from './job-templates.ts'
-import {
-  answer,
-  type FileFlag,
-  fileOption,
-  type Jobs,
-  parseTime,
-  parseWhole,
-  readId,
-  withJobs,
-  type WorkFlags,
-  workOf,
-} from './jobs-file.ts'
-import { type Cli, formatTable } from './terminal.ts'
+import { askServer, fieldsOf, listAll, queryOf } from './client.ts'
+import { type JsonFlags, readJsonFlags } from './json-source.ts'
+import { mapAnswer, noun, parseTime, parseWhole, type ViewOf, table, verb } from './noun.ts'
+import { type Cli, formatFacts } from './terminal.ts'
 
-type AddFlags = FileFlag &
-  WorkFlags & {
-    name: string
-    cron: string
-    zone: string
-    template?: string
-    priority?: number
-    misfire?: 'skip' | 'last' | 'all'
-    overlap?: 'skip' | 'queue'
-  }
+type ScheduleView = ViewOf<typeof commandScheduleView>
 
-export function addSchedules(program: Command, cli: Cli): void {
-  const schedules = program
-    .command('schedules')
-    .description('jobs that come back at their times (commands of a server: command-schedules)')
-  addAdd(schedules, program, cli)
-  addList(schedules, program, cli)
-  addNext(schedules, program, cli)
-  addSwitch(schedules, program, cli, 'enable')
-  addSwitch(schedules, program, cli, 'disable')
-  addRemove(schedules, program, cli)
+type AddFlags = JsonFlags & {
+  name: string
+  cron: string
+  zone?: string
+  overlap?: string
+  misfire?: string
+  jitter?: number
+  queue?: string
+  disabled?: boolean
 }
 
-function addAdd(schedules: Command, program: Command, cli: Cli): void {
-  fileOption(schedules.command('add [command...]'))
-    .description('make a schedule: when, in which zone, and what')
-    .requiredOption('--name <name>', 'what it is called')
-    .requiredOption('--cron <expression>', 'minute, hour, day of month, month, day of week: "30 2 * * *"')
-    .option('--zone <zone>', 'the time zone of the expression, like Europe/Berlin', 'UTC')
-    .option('--type <type>', 'a registered job type (default: command, or story without a command)')
-    .option('--params <json>', 'the params, as a JSON object')
-    .option('--template <template>', 'the name or id of a template that is there already')
-    .option('--priority <number>', 'priority of its jobs', parseWhole)
-    .option('--timeout <duration>', 'end the command after this, like 30s or 2h', parseTime)
-    .option('--misfire <policy>', 'what becomes of times while nothing ran: skip, last or all (default: last)')
-    .option('--overlap <policy>', 'while its last job is not over: skip or queue (default: queue)')
-    .addHelpText(
-      'after',
-      '\nExample:\n  $ concord schedules add --name nightly --cron "30 2 * * *" --zone Europe/Berlin -- node report.mjs\n',
-    )
-    .action(
-      cli.handle((words: string[], flags: AddFlags) =>
-        withJobs(cli, flags, (scheduler, jobs) => {
-          const made = make(cli, scheduler, jobs, words, flags)
-          return answer(cli, program, made, jobs.toScheduleView, (schedule) => {
-            const { schedule_id, next_trigger_at } = jobs.toScheduleView(schedule)
-            cli.terminal.out(`${schedule_id}\n`)
-            cli.terminal.err(
-              `next at ${next_trigger_at ?? 'no time'}; \`concord schedules next ${quote(flags.name)}\` shows more\n`,
-            )
-          })
-        }),
-      ),
-    )
-}
-
-function make(
-  cli: Cli,
-  scheduler: Scheduler,
-  jobs: Jobs,
-  words: readonly string[],
-  flags: AddFlags,
-): Decision<StoredSchedule> {
-  // The times first: a mistake there must not leave a template behind.
-  const times = jobs.nextOccurrences(flags.cron, flags.zone, scheduler.deps.now(), 1)
-  if (!times.ok) return times
-  const template =
-    flags.template === undefined
-      ? makeTemplate(cli, scheduler, jobs, words, flags)
-      : idOf(findTemplate(scheduler, jobs, flags.template))
-  if (!template.ok) return template
-  const {
-    name,
-    cron: cron_expression,
-    zone: timezone,
-    priority,
-    misfire: misfire_policy,
-    overlap: overlap_policy,
-  } = flags
-  const rest = fieldsOf({ priority, misfire_policy, overlap_policy })
-  const made = jobs.createSchedule(scheduler, { template_id: template.value, name, cron_expression, timezone, ...rest })
-  if (!made.ok && flags.template === undefined) archiveOwn(scheduler, jobs, name)
-  return made
-}
-
-function idOf(found: Decision<StoredTemplate>): Decision<string> {
-  return found.ok ? accept(found.value.template_id) : found
-}
-
-function makeTemplate(
-  cli: Cli,
-  scheduler: Scheduler,
-  jobs: Jobs,
-  words: readonly string[],
-  flags: AddFlags,
-): Decision<string> {
-  const work = workOf(cli.terminal, words, flags)
-  if (!work.ok) return work
-  const made = jobs.createTemplate(scheduler, { name: flags.name, ...work.value })
-  if (made.ok) return accept(jobs.toTemplateView(made.value).template_id)
-  return made.code === 'scheduler.template.name_taken'
-    ? refuse('scheduler.schedule.name_taken', `there is a schedule or a template called ${quote(flags.name)}`, {
-        path: '--name',
-      })
-    : made
-}
-
-/** The template that was made with the schedule goes with it; one that something else uses stays. */
-function archiveOwn(scheduler: Scheduler, jobs: Jobs, name: string): void {
-  const plans = jobs.readPlans(scheduler)
-  const own = plans.ok ? plans.value.templates.find((each: StoredTemplate) => each.name === name) : undefined
-  if (own) jobs.archiveTemplate(scheduler, own.template_id)
-}
-
-function addList(schedules: Command, program: Command, cli: Cli): void {
-  fileOption(schedules.command('list'))
-    .description('all schedules and when they come next')
-    .addHelpText('after', '\nExample:\n  $ concord schedules list --json\n')
-    .action(
-      cli.handle((flags: FileFlag) =>
-        withJobs(cli, flags, (scheduler, { readPlans, toScheduleView }) =>
-          answer(
-            cli,
-            program,
-            readPlans(scheduler),
-            (plans) => ({ schedules: plans.schedules.map(toScheduleView) }),
-            ({ schedules: rows }) =>
-              cli.terminal.out(
-                rows.length === 0
-                  ? 'no schedules\n'
-                  : formatTable(
-                      ['schedule', 'name', 'cron', 'zone', 'next'],
-                      rows
-                        .map(toScheduleView)
-                        .map((row) => [
-                          row.schedule_id,
-                          showLine(row.name),
-                          row.cron_expression,
-                          row.timezone,
-                          row.enabled ? (row.next_trigger_at ?? 'never') : 'switched off',
-                        ]),
-                    ),
-              ),
-          ),
+export const schedules = noun('schedules that submit commands (for local jobs see `jobs schedule`)', (cli) => {
+  const toggle = (name: 'enable' | 'disable', description: string) =>
+    verb({
+      description,
+      examples: [`concord schedules ${name} nightly`],
+      ask: async (named: string) =>
+        askServer<ScheduleView>(cli, 'PATCH', await pathOfSchedule(cli, named), { enabled: name === 'enable' }),
+      say: ({ enabled, next_occurrences: [next] }) => (enabled ? `next at ${next ?? 'no time'}\n` : 'switched off\n'),
+    })
+  return {
+    list: verb({
+      description: 'list the schedules of the workspace with their next and last times',
+      examples: ['concord schedules list'],
+      ask: async () => mapAnswer(await listSchedules(cli), ({ items }) => ({ items })),
+      say: ({ items }) => (items.length === 0 ? ['', 'There are none.\n'] : table(columns, items)),
+    }),
+    'show <schedule>': verb({
+      description: 'show one schedule, by name or id, with its next times',
+      options: [['--count <count>', 'how many of the next times (default: 5)', parseWhole, 5]],
+      examples: ['concord schedules show nightly --count 10'],
+      ask: async (named: string, { count }: { count: number }) =>
+        askServer<ViewOf<typeof commandScheduleDetailView>>(
+          cli,
+          'GET',
+          await pathOfSchedule(cli, named, queryOf({ occurrences: count })),
         ),
-      ),
-    )
+      say: formatSchedule,
+    }),
+    add: verb({
+      description: 'create a schedule that submits a command, with your rights',
+      args: [['<command-type>', 'or the name of its task; `concord task-types` lists them']],
+      required: [
+        ['--name <name>', 'the name of the schedule'],
+        ['--cron <expression>', 'minute, hour, day of month, month, day of week: "30 2 * * *"'],
+      ],
+      options: [
+        ['--zone <zone>', 'the time zone of the expression, like Europe/Berlin (default: UTC)'],
+        ['--payload <json>', 'the payload of every command, as a JSON object'],
+        ['--file <file>', 'the same, from a file'],
+        ['--overlap <policy>', 'while its last command is running: skip, queue or allow (default: skip)'],
+        ['--misfire <policy>', 'for times that were missed: skip, last or all (default: last)'],
+        ['--jitter <duration>', 'spread the start over this, like 30s', parseTime],
+        ['--queue <queue>', 'the queue of its commands (default: scheduled_maintenance)'],
+        ['--disabled', 'create it switched off'],
+      ],
+      examples: [
+        `concord schedules add generate_report --name nightly --cron "30 2 * * *" --zone Europe/Berlin --payload '{"report_type":"monthly_revenue","date_range":"2026-05"}'`,
+      ],
+      async ask(commandType: string, { payload: text, file, disabled, zone, jitter, ...flags }: AddFlags) {
+        const payload = await readJsonFlags(cli.terminal, fieldsOf({ payload: text, file }), undefined)
+        if (!payload.ok) return payload
+        const { name, cron, overlap, misfire, queue } = flags
+        const body = {
+          ...fieldsOf({
+            name,
+            cron,
+            time_zone: zone,
+            overlap,
+            misfire,
+            jitter_ms: jitter,
+            queue,
+            payload: payload.value,
+          }),
+          command_type: commandType,
+          ...(disabled === true ? { enabled: false } : {}),
+        }
+        return askServer<ScheduleView>(cli, 'POST', '/schedules', body)
+      },
+      say: ({ schedule_id, next_occurrences: [next] }) => [
+        `${schedule_id}\n`,
+        next === undefined ? 'switched off\n' : `next at ${next}\n`,
+      ],
+    }),
+    'enable <schedule>': toggle('enable', 'let a schedule fire again, from now on'),
+    'disable <schedule>': toggle('disable', 'stop a schedule from firing'),
+    'remove <schedule>': verb({
+      description: 'remove a schedule; the commands it submitted continue',
+      examples: ['concord schedules remove nightly'],
+      async ask(named: string) {
+        const removed = await askServer<undefined>(cli, 'DELETE', await pathOfSchedule(cli, named))
+        return mapAnswer(removed, () => ({ removed: named }))
+      },
+      say: () => 'removed\n',
+    }),
+  }
+})
+
+const columns = {
+  name: ({ name }: ScheduleView) => name,
+  command: ({ command_type }: ScheduleView) => command_type,
+  cron: ({ cron }: ScheduleView) => cron,
+  zone: ({ time_zone }: ScheduleView) => time_zone,
+  next: ({ enabled, next_occurrences: [next] }: ScheduleView) => (enabled ? (next ?? 'never') : 'switched off'),
+  last: lastOf,
 }
 
-function addNext(schedules: Command, program: Command, cli: Cli): void {
-  fileOption(schedules.command('next <schedule>'))
-    .description('the next times of a schedule, in UTC and in its zone')
-    .option('--count <count>', 'how many (default: 5)', parseWhole, 5)
-    .addHelpText('after', '\nExample:\n  $ concord schedules next nightly --count 10\n')
-    .action(
-      cli.handle((named: string, flags: FileFlag & { count: number }) =>
-        withJobs(cli, flags, (scheduler, jobs) => {
-          const found = findSchedule(scheduler, jobs, named)
-          if (!found.ok) return found
-          const { cron_expression, timezone } = found.value
-          const count = Math.min(Math.max(1, flags.count), 1_000)
-          const times = jobs.nextOccurrences(cron_expression, timezone, scheduler.deps.now(), count)
-          return answer(
-            cli,
-            program,
-            times,
-            (dates) => ({ timezone, times: dates.map((date) => date.toISOString()) }),
-            (dates) => {
-              const local = new Intl.DateTimeFormat('sv-SE', {
-                timeZone: timezone,
-                dateStyle: 'short',
-                timeStyle: 'long',
-              })
-              for (const date of dates) cli.terminal.out(`${date.toISOString()}  ${local.format(date)}\n`)
-            },
-          )
-        }),
-      ),
-    )
+function lastOf({ last_firing: last }: ScheduleView): string {
+  if (last === null) return 'not yet'
+  return `${last.due_at} ${last.command_id ?? `refused: ${last.refusal ?? ''}`}`
 }
 
-function addSwitch(schedules: Command, program: Command, cli: Cli, verb: 'enable' | 'disable'): void {
-  fileOption(schedules.command(`${verb} <schedule>`))
-    .description(verb === 'enable' ? 'let a schedule fire again, from now on' : 'keep a schedule from firing')
-    .addHelpText('after', `\nExample:\n  $ concord schedules ${verb} nightly\n`)
-    .action(
-      cli.handle((named: string, flags: FileFlag) =>
-        withJobs(cli, flags, (scheduler, jobs) => {
-          const found = findSchedule(scheduler, jobs, named)
-          if (!found.ok) return found
-          const changed = jobs.changeSchedule(scheduler, found.value.schedule_id, { enabled: verb === 'enable' })
-          return answer(cli, program, changed, jobs.toScheduleView, (row) =>
-            cli.terminal.out(
-              row.enabled === 1 ? `next at ${jobs.toScheduleView(row).next_trigger_at}\n` : 'switched off\n',
-            ),
-          )
-        }),
-      ),
-    )
+function formatSchedule(each: ViewOf<typeof commandScheduleDetailView>): string {
+  const facts = formatFacts(8, [
+    ['schedule', each.schedule_id],
+    ['command', each.command_type],
+    ['times', `${each.cron} ${each.time_zone}${each.enabled ? '' : ', switched off'}`],
+    ['overlap', each.overlap],
+    ['misfire', each.misfire],
+    ['from', each.origin === 'catalog' ? 'the catalog' : showLine(each.created_by)],
+    ['last', showLine(lastOf(each))],
+    ['so far', `${each.fired_count} fired, ${each.missed_count} missed, ${each.open_count} open`],
+    ...each.next_occurrences.map((time, index) => [index === 0 ? 'next' : '', time] as const),
+  ])
+  return `${showLine(each.name)}\n${facts}`
 }
 
-function addRemove(schedules: Command, program: Command, cli: Cli): void {
-  fileOption(schedules.command('remove <schedule>'))
-    .description('end a schedule; the jobs it made stay')
-    .addHelpText('after', '\nExample:\n  $ concord schedules remove nightly\n')
-    .action(
-      cli.handle((named: string, flags: FileFlag) =>
-        withJobs(cli, flags, (scheduler, jobs) => {
-          const found = findSchedule(scheduler, jobs, named)
-          if (!found.ok) return found
-          const removed = jobs.deleteSchedule(scheduler, found.value.schedule_id)
-          if (removed.ok) archiveOwn(scheduler, jobs, found.value.name)
-          return answer(cli, program, removed, jobs.toScheduleView, () => cli.terminal.out('removed\n'))
-        }),
-      ),
-    )
-}
+const listSchedules = (cli: Cli) => listAll<ScheduleView>(cli, '/schedules')
 
-/** By its name, which people remember, or by its id. */
-function findSchedule(scheduler: Scheduler, jobs: Jobs, named: string): Decision<StoredSchedule> {
-  const plans = jobs.readPlans(scheduler)
-  if (!plans.ok) return plans
-  const byName = plans.value.schedules.find(({ name }) => name === named)
-  if (byName) return accept(byName)
-  const id = readId('schedule', named)
-  const byId = id.ok ? plans.value.schedules.find(({ schedule_id }) => schedule_id === id.value) : undefined
-  if (byId) return accept(byId)
-  return refuse('scheduler.schedule.not_found', `there is no schedule ${quote(named)}`, {
-    hint: '`concord schedules list` shows the ids and names of schedules.',
+/** Finds a schedule by name or id. */
+async function pathOfSchedule(cli: Cli, named: string, query = ''): Promise<Decision<string>> {
+  if (/^csched_[0-9a-f]{32}$/.test(named)) return accept(`/schedules/${named}${query}`)
+  const listed = await listSchedules(cli)
+  if (!listed.ok) return listed
+  const found = listed.value.items.find(({ name }) => name === named)
+  if (found) return accept(`/schedules/${found.schedule_id}${query}`)
+  return refuse('schedules.schedule.not_found', `there is no schedule ${quote(named)} in this workspace`, {
+    path: '<schedule>',
+    hint: '`concord schedules list` shows them; schedules of local jobs are in `concord jobs schedule list`.',
   })
 }

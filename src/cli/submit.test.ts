@@ -46,7 +46,7 @@ describe('submit', () => {
   test('a key that was used keeps the advice of the server as a sentence of its own', async () => {
     const problem = new Problem(409, 'key_reused', { hint: 'use a new key for a new request' })
     const { err } = await runAgainst({ [POST]: problem }, [...task, '--key', 'k'])
-    assert.match(err, /for a new request\. Take another --key/)
+    assert.match(err, /for a new request\. Use another --key/)
   })
 
   test('two sources of one payload, or a stray word, exit 64 and send nothing', async () => {

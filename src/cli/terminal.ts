@@ -1,9 +1,10 @@
-/** What a command may touch of the outside: two streams, the environment, the folder, and a way to be stopped. */
+/** The terminal a command runs in, and how results look there: refusals, tables, lists of facts, words. */
 import type { Readable } from 'node:stream'
 import { createColors } from 'picocolors'
 import type { Environment } from '#app/config'
 import type { Decision, Refusal, RefusalCode } from '#kernel/refusal'
 import { hintOf } from '#refusals'
+import { withShownIds } from '#kernel/shown-ids'
 import { showLine, showText } from '#kernel/visible-text'
 
 export type Terminal = {
@@ -12,7 +13,7 @@ export type Terminal = {
   readonly environment: Environment
   readonly folder: string
   readonly isTty: boolean
-  /** Standard input, opened when somebody asks for it. */
+  /** Opens standard input on first use. */
   readonly stdin: () => Readable
   /** Aborted by the first SIGINT or SIGTERM. */
   readonly stop: AbortSignal
@@ -23,6 +24,8 @@ export type Outcome = Decision<unknown>
 
 export type Cli = {
   readonly terminal: Terminal
+  /** True after `--json`. */
+  isJson(): boolean
   /** Wraps a handler: shows its refusal and keeps the exit code. */
   handle<Args extends unknown[]>(work: (...args: Args) => Promise<Outcome>): (...args: Args) => Promise<void>
 }
@@ -31,10 +34,10 @@ export function colorsOf(terminal: Terminal) {
   return createColors(terminal.isTty && terminal.environment['NO_COLOR'] === undefined)
 }
 
-/** What only waits, or goes on without us, has not gone wrong; scripts still see by the exit code that it is not done. */
+/** These did not fail: the work waits or goes on. Scripts see by the exit code that it is not done. */
 const WAITING: readonly RefusalCode[] = ['cli.command.waiting', 'cli.wait.ended']
 
-/** A refusal for a person: what, where, what to do. For a machine: the same as one JSON line. */
+/** Shows a refusal as lines for people or as one JSON line for programs. */
 export function showRefusal(terminal: Terminal, refusal: Refusal, json: boolean): void {
   if (json) {
     const { code, reason, path, facts } = refusal
@@ -49,7 +52,7 @@ export function showRefusal(terminal: Terminal, refusal: Refusal, json: boolean)
   terminal.err(`  code   ${refusal.code}\n`)
 }
 
-/** Columns padded to the widest cell; the last one is left as it is. */
+/** Pads every column but the last to its widest cell. */
 export function formatTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)))
   const line = (cells: readonly string[]) =>
@@ -60,7 +63,28 @@ export function formatTable(head: readonly string[], rows: readonly (readonly st
   return [line(head), ...rows.map(line)].map((text) => `${text}\n`).join('')
 }
 
-/** Settles with the first signal that asks the program to end. */
+export type Fact = readonly [name: string, text: string | null | undefined]
+
+/** One indented line per fact; facts without a text are left out. */
+export function formatFacts(width: number, facts: readonly Fact[]): string {
+  return facts.map(([name, text]) => (text ? `  ${name.padEnd(width)}  ${text}\n` : '')).join('')
+}
+
+export function wordsOf(status: string): string {
+  return showLine(status).replaceAll('_', ' ')
+}
+
+/** Foreign JSON on one line, cut to `charsMax`. */
+export function shortJson(value: unknown, charsMax = 160): string {
+  const line = showLine(JSON.stringify(withShownIds(value)) ?? 'null')
+  return line.length > charsMax ? `${line.slice(0, charsMax - 1)}…` : line
+}
+
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
+}
+
+/** Resolves with the first signal that asks the program to end. */
 export function stopRequest(stop: AbortSignal): Promise<void> {
   if (stop.aborted) return Promise.resolve()
   return new Promise((resolve) => stop.addEventListener('abort', () => resolve(), { once: true }))

@@ -1,37 +1,66 @@
-/** `concord up`: starts everything on this machine, says where it is and what to do next, and stops cleanly. */
-import type { Command } from 'commander'
-import { readConfig } from '#app/config'
+/** `concord up` and `concord worker`: start this process, print what to do next, and stop cleanly. */
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { type Config, readConfig } from '#app/config'
 import type { RunningServer } from '#app/start-server'
-import { accept } from '#kernel/refusal'
-import { nextSteps } from './next-steps.ts'
+import { accept, type Decision } from '#kernel/refusal'
+import { action, type Add } from './noun.ts'
 import { type Cli, colorsOf, stopRequest, type Terminal } from './terminal.ts'
 
-export function addUp(program: Command, cli: Cli): void {
-  program
-    .command('up')
-    .description('start the database, bring its schema up to date and serve the API')
-    .addHelpText('after', '\nExample:\n  $ CONCORD_PORT=8000 concord up\n')
-    .action(
-      cli.handle(async () => {
-        const config = readConfig(cli.terminal.environment, cli.terminal.folder)
-        if (!config.ok) return config
-        const json = program.opts()['json'] === true
-        const { startServer } = await import('#app/start-server')
-        const started = await startServer({
-          config: config.value,
-          environment: cli.terminal.environment,
-          folder: cli.terminal.folder,
-          onProgress: (step) => (json ? undefined : cli.terminal.err(`${step}\n`)),
-        })
-        if (!started.ok) return started
-        announce(cli.terminal, started.value, json)
-        await stopRequest(cli.terminal.stop)
-        if (!json) cli.terminal.err('stopping\n')
-        await started.value.close()
-        return accept(undefined)
-      }),
-    )
+type Start = {
+  readonly config: Config
+  readonly environment: Terminal['environment']
+  readonly folder: string
+  readonly onProgress: (step: string) => void
 }
+
+/** Starts, announces, waits for the first signal and closes. */
+const runUntilStopped =
+  <Running extends { close(): Promise<void> }>(
+    { terminal, isJson }: Cli,
+    start: (options: Start) => Promise<Decision<Running>>,
+    say: (running: Running, json: boolean) => void,
+  ) =>
+  async () => {
+    const { environment, folder } = terminal
+    const config = readConfig(environment, folder)
+    if (!config.ok) return config
+    const onProgress = (step: string) => (isJson() ? undefined : terminal.err(`${step}\n`))
+    const started = await start({ config: config.value, environment, folder, onProgress })
+    if (!started.ok) return started
+    say(started.value, isJson())
+    await stopRequest(terminal.stop)
+    if (!isJson()) terminal.err('stopping\n')
+    await started.value.close()
+    return accept(undefined)
+  }
+
+export const up = (cli: Cli): Add =>
+  action({
+    description: 'start the database, migrate its schema and serve the API',
+    examples: ['CONCORD_PORT=8000 concord up'],
+    run: runUntilStopped(
+      cli,
+      async (options) => (await import('#app/start-server')).startServer(options),
+      (server, json) => announce(cli.terminal, server, json),
+    ),
+  })
+
+export const worker = (cli: Cli): Add =>
+  action({
+    description: 'run work of this database without serving the API',
+    examples: ['DATABASE_URL=postgres://… concord worker'],
+    run: runUntilStopped(
+      cli,
+      async (options) => (await import('#app/start-worker')).startWorker(options),
+      ({ database, schemaVersion }, json) =>
+        cli.terminal.out(
+          json
+            ? `${JSON.stringify({ ready: true, database, schema_version: schemaVersion })}\n`
+            : `Working on ${database}. Ctrl-C stops it.\n`,
+        ),
+    ),
+  })
 
 function announce(terminal: Terminal, server: RunningServer, json: boolean): void {
   const { address, home, database, keyFile, schemaVersion, schedulerFile, environmentName } = server
@@ -59,7 +88,7 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
       `  database  ${database}`,
       `  key       ${keyFile}`,
       ...(schedulerFile === undefined ? [] : [`  jobs      ${schedulerFile}`]),
-      ...(environmentName === undefined ? [] : [`  takes     only the work of the environment ${environmentName}`]),
+      ...(environmentName === undefined ? [] : [`  takes     only work of the environment ${environmentName}`]),
       '',
       'Next, in another terminal of this folder:',
       ...nextSteps(terminal, server).map((line) => `  ${line}`),
@@ -68,4 +97,53 @@ function announce(terminal: Terminal, server: RunningServer, json: boolean): voi
       '',
     ].join('\n'),
   )
+}
+
+/** A task of the example catalog that needs no approval. */
+const FIRST_TASK = 'Generate Report'
+const FIRST_PAYLOAD = '{"report_type":"monthly_revenue","date_range":"2026-05"}'
+
+type Started = { readonly address: string; readonly home: string; readonly taskNames: readonly string[] }
+
+export function nextSteps(
+  terminal: Pick<Terminal, 'environment' | 'folder'>,
+  { address, home, taskNames }: Started,
+): string[] {
+  const concord = programName(import.meta.url, terminal.folder)
+  const settings = settingsOf(terminal.environment, address, home)
+  const first = [
+    `${concord} submit "${FIRST_TASK}" --payload '${FIRST_PAYLOAD}' --wait`,
+    `${concord} why cmd_…            the id that submit printed: who asked, what happened`,
+    `${concord} artifacts list`,
+    `${concord} artifacts get art_…  one of them`,
+  ]
+  return [
+    ...(settings.length > 0 ? [`export ${settings.join(' ')}`] : []),
+    `curl ${address}/health`,
+    `${concord} task-types`,
+    ...(taskNames.includes(FIRST_TASK) ? first : []),
+    `${concord} inbox`,
+    `${concord} events tail --from-start`,
+  ]
+}
+
+/** Another terminal needs the address to find this server and the folder to find its key. */
+function settingsOf(environment: Terminal['environment'], address: string, home: string): string[] {
+  const isElsewhere = environment['CONCORD_PORT'] !== undefined || environment['CONCORD_HOST'] !== undefined
+  return [
+    ...(isElsewhere ? [`CONCORD_URL=${address}`] : []),
+    ...(environment['CONCORD_HOME'] === undefined ? [] : [`CONCORD_HOME=${quoted(home)}`]),
+  ]
+}
+
+function quoted(path: string): string {
+  return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", `'\\''`)}'`
+}
+
+/** A checkout has the script `concord` in its root; a package is called through npx. */
+export function programName(moduleUrl: string, folder: string): string {
+  if (!moduleUrl.endsWith('.ts')) return 'npx concord'
+  const script = join(dirname(fileURLToPath(moduleUrl)), '..', '..', 'concord')
+  if (dirname(script) === folder) return './concord'
+  return quoted(script)
 }

@@ -1,9 +1,9 @@
-/** A command whose usage mistakes are refusals like all others: what, the nearest right word, where the help is. */
+/** A command whose usage mistakes are refusals: the mistake, the nearest right word, where the help is. */
 import { Command, type HelpContext } from 'commander'
 import { nearest } from '#kernel/nearest'
 import { type Refusal, refuse } from '#kernel/refusal'
 
-/** Thrown through the parser, which knows no other way out. */
+/** Carries a refusal through the parser, which can only throw. */
 export class UsageMistake extends Error {
   override name = 'UsageMistake'
   readonly refusal: Refusal
@@ -13,12 +13,12 @@ export class UsageMistake extends Error {
   }
 }
 
-export class HouseCommand extends Command {
-  override createCommand(name?: string): HouseCommand {
-    return new HouseCommand(name)
+export class ConcordCommand extends Command {
+  override createCommand(name?: string): ConcordCommand {
+    return new ConcordCommand(name)
   }
 
-  /** The parser would report a missing option first, and send those who mistyped it on the wrong track. */
+  /** Reports an unknown option before a missing one: it is usually the same option, mistyped. */
   override parseOptions(args: string[]): ReturnType<Command['parseOptions']> {
     const parsed = super.parseOptions(args)
     const [flag] = parsed.unknown
@@ -34,7 +34,7 @@ export class HouseCommand extends Command {
     this.error(`error: unknown option '${flag}'${guess === undefined ? '' : `\n(Did you mean ${guess}?)`}`)
   }
 
-  /** A noun without its verb, or no word at all: people are shown the help; a program gets a refusal it can read. */
+  /** A noun without its verb shows the help; with `--json` it is a refusal. */
   override help(context?: HelpContext | ((text: string) => string)): never {
     const root = [this, ...ancestorsOf(this)].at(-1)
     const isMistake = typeof context === 'object' && context.error

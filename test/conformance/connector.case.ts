@@ -6,6 +6,8 @@ import {
   checkOpened,
   type ConnectorDefinition,
   type ConnectorResult,
+  openConnectors,
+  openSecrets,
   type SecretSources,
 } from '#domains/connectors'
 import { type ErrorClass, errorClasses } from '#kernel/error-classes'
@@ -73,6 +75,38 @@ export function describeConnector(name: string, open: () => Promise<ConnectorSub
         assert.deepEqual(checkConnector(definition), [])
         const connector = definition.open({ now: () => new Date(), sleep: realSleep })
         assert.deepEqual(checkOpened(definition, connector), [])
+        // By its own words, and not by those of the check.
+        assert.deepEqual(
+          [connector.name, connector.connector_type, [...connector.capabilities()].sort(), typeof connector.call],
+          [
+            definition.name,
+            definition.connector_type,
+            definition.operations.map(({ name }) => name).sort(),
+            'function',
+          ],
+        )
+        // A connector that is something else than its definition says is not opened.
+        for (const [more, field] of [
+          [{ name: 'another' }, 'name'],
+          [{ connector_type: 'another' }, 'connector_type'],
+          [{ capabilities: () => ['another'] }, 'capabilities'],
+        ] as const) {
+          const lying = {
+            ...connector,
+            call: connector.call.bind(connector),
+            capabilities: () => connector.capabilities(),
+            ...more,
+          }
+          const deps = {
+            db: gate.db,
+            now: () => new Date(),
+            newId: () => '',
+            sleep: realSleep,
+            secrets: openSecrets({}),
+          }
+          const opened = openConnectors([{ ...definition, open: () => lying }], deps)
+          assert.equal(opened.ok, false, field)
+        }
       }
     })
 

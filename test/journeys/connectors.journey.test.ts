@@ -133,7 +133,7 @@ describe('secrets of connectors', () => {
     const { concord } = server
     assert.match((await concord('connectors', 'list')).out, /door_0 +http +low +none +tell/)
     const shown = await concord('connectors', 'show', 'door_1')
-    assert.match(shown.out, /proves itself by bearer/)
+    assert.match(shown.out, /authenticates by bearer/)
     assert.match(shown.out, /tell +none +low +by policy/)
     const calls = await concord('connectors', 'calls', 'door_1')
     assert.match(calls.out, /tell +failed .*the provider answered 422/)

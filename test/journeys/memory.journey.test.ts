@@ -32,7 +32,7 @@ describe('memory from the terminal', () => {
     await until(async () => (await candidate(asked.memory_candidate_id)).status === 'awaiting_approval')
     const shown = await concord('candidates', asked.memory_candidate_id)
     assert.match(shown.out, /consent +none/)
-    assert.match(shown.out, /another person than \S+ decides/)
+    assert.match(shown.out, /a person other than \S+ decides/)
     assert.match(shown.out, new RegExp(`concord memory approve ${asked.memory_candidate_id}`))
     const approved = await asOwner('memory', 'approve', asked.memory_candidate_id, '--reason', 'she said so')
     assert.equal(approved.code, 0, approved.err)
@@ -43,7 +43,7 @@ describe('memory from the terminal', () => {
     const found = await concord('search', 'zzquietzz', '--subject', SUBJECT)
     assert.match(found.out, /zzquietzz/)
     assert.match((await concord('show', direct.memory_id ?? '')).out, /key +seat/)
-    assert.match((await concord('consent', 'list', '--subject', SUBJECT)).out, /stands/)
+    assert.match((await concord('consent', 'list', '--subject', SUBJECT)).out, /given/)
   })
 
   test('mistakes name the next step and exit with their code', async () => {
@@ -61,7 +61,7 @@ describe('memory from the terminal', () => {
       concord('hold', 'place', '--subject', SUBJECT, '--reason', 'case 7', '--json'),
     )
     const held = await concord('forget', '--subject', SUBJECT)
-    assert.match(held.err, /a hold stands/)
+    assert.match(held.err, /a hold is active/)
     assert.match(held.out, /case 7/)
     assert.equal((await concord('hold', 'release', hold.memory_hold_id)).code, 0)
     const preview = await concord('forget', '--subject', SUBJECT)
@@ -86,7 +86,7 @@ describe('memory from the terminal', () => {
     assert.match(dump, /memory_erased/)
     for (const word of ['zzquietzz', 'zzaislezz', 'zzalicezz'])
       assert.ok(!dump.includes(word), `${word}: ${dump.split('\n').find((line) => line.includes(word))}`)
-    assert.match((await concord('search', '--subject', SUBJECT)).err, /Nothing is remembered/)
+    assert.match((await concord('search', '--subject', SUBJECT)).err, /No memory matches/)
   })
 
   test('[MEM-18] the review of stale memory is a command that anybody may fire', async () => {

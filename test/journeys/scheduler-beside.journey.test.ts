@@ -17,7 +17,7 @@ describe('run-direct beside a running scheduler', () => {
   test('[SCH-101] the running one does it, after the job in flight and before what waits', async () => {
     const { folder, env, concord, ask, linesOf } = aHome()
     const running = spawnConcord(['scheduler', 'run'], { env, cwd: folder })
-    await running.line((line) => line.includes('Doing the jobs'))
+    await running.line((line) => line.includes('Running the jobs'))
     await concord('jobs', 'add', '--', 'sh', '-c', 'echo first >> ran; while [ ! -e go ]; do sleep 0.02; done')
     await until(() => linesOf('ran').length === 1)
     await concord('jobs', 'add', '--', 'sh', '-c', 'echo last >> ran')
@@ -53,7 +53,7 @@ describe('run-direct beside a running scheduler', () => {
     assert.equal(linesOf('pids').length, 2)
     writeFileSync(join(folder, 'stop'), '')
     const running = spawnConcord(['scheduler', 'run'], { env, cwd: folder })
-    await running.line((line) => line.includes('Doing the jobs'))
+    await running.line((line) => line.includes('Running the jobs'))
     const direct = spawnConcord(['jobs', 'run-direct', '--', 'sh', '-c', script], { env, cwd: folder })
     await until(() => linesOf('pids').length === 3)
     direct.child.kill('SIGINT')
@@ -130,7 +130,7 @@ describe('plans from the command line', () => {
   test('[SCH-097] [SCH-102] a reservation holds the queue back until it is released; a second one is busy', async () => {
     const { folder, env, concord, linesOf } = aHome()
     const running = spawnConcord(['scheduler', 'run'], { env, cwd: folder })
-    await running.line((line) => line.includes('Doing the jobs'))
+    await running.line((line) => line.includes('Running the jobs'))
     const id = await concord('reservations', 'reserve', '--by', 'maintenance', '--for', '10m')
     await concord('jobs', 'add', '--', 'sh', '-c', 'echo ran >> ran')
     assert.equal((await runConcord(['reservations', 'reserve'], { env, cwd: folder })).code, 75)
@@ -182,7 +182,7 @@ describe('the self-check', () => {
       assert.match(damaged.err, /backup/i)
     }
     const running = spawnConcord(['scheduler', 'run', '--file', 'mine.db'], { env, cwd: folder })
-    await running.line((line) => line.includes('Doing the jobs'))
+    await running.line((line) => line.includes('Running the jobs'))
     assert.equal((await runConcord(['scheduler', 'run', '--file', 'mine.db'], { env, cwd: folder })).code, 75)
     running.child.kill('SIGTERM')
     await running.ended
@@ -191,7 +191,7 @@ describe('the self-check', () => {
   test('75–78 times that are none are refused with their field, and leave no template behind', async () => {
     const { folder, env, ask } = aHome()
     const add = (cron: string, zone = 'UTC') =>
-      runConcord(['schedules', 'add', '--name', 'n', '--cron', cron, '--zone', zone, '--json', '--', 'true'], {
+      runConcord(['jobs', 'schedule', 'add', '--name', 'n', '--cron', cron, '--zone', zone, '--json', '--', 'true'], {
         env,
         cwd: folder,
       })

@@ -133,7 +133,7 @@ describe('the scheduler in concord up', () => {
   test('a file that another owns, and settings that are half or wrong, stop the start with what to do', async () => {
     const { folder, env } = await aServer()
     const owner = spawnConcord(['scheduler', 'run', '--file', 'machine.db'], { env, cwd: folder })
-    await owner.line((line) => line.includes('Doing the jobs'))
+    await owner.line((line) => line.includes('Running the jobs'))
     const locked = await runConcord(['up'], { env, cwd: folder })
     assert.equal(locked.code, 75)
     assert.match(locked.err, new RegExp(`process ${owner.child.pid}`))

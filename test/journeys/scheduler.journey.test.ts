@@ -26,7 +26,7 @@ describe('kill -9 of the scheduler with a running child', () => {
     writeFileSync(join(folder, 'types.json'), JSON.stringify(types(script)))
     const run = ['scheduler', 'run', '--types', 'types.json']
     const first = spawnConcord(run, { env, cwd: folder })
-    await first.line((line) => line.includes('Doing the jobs'))
+    await first.line((line) => line.includes('Running the jobs'))
     const id = await concord('jobs', 'add', '--type', 'story')
     const next = await concord('jobs', 'add', '--', 'sh', '-c', 'echo next >> after')
     await until(() => linesOf('runs').length === 1)
@@ -106,7 +106,7 @@ describe('the commands', () => {
       jobs.map(({ job }) => [job.job_id, job.state]),
       [[id, 'running']],
     )
-    assert.match(await concord('jobs', 'cancel', id), /asked to end it/)
+    assert.match(await concord('jobs', 'cancel', id), /asked to stop it/)
     assert.equal((await logs.ended).code, 0)
     const { run } = await ask<Report>('jobs', 'show', id)
     assert.deepEqual([run?.error, run?.retry_decided], ['cancelled', 'stopped'])
@@ -133,7 +133,8 @@ describe('the commands', () => {
   test('a schedule is made, shown, switched and removed; a second owner is refused', async () => {
     const { folder, env, concord, ask } = aHome()
     const add = [
-      'schedules',
+      'jobs',
+      'schedule',
       'add',
       '--name',
       'nightly',
@@ -145,17 +146,17 @@ describe('the commands', () => {
       'true',
     ]
     await concord(...add)
-    const { times } = await ask<{ times: string[] }>('schedules', 'next', 'nightly', '--count', '3')
+    const { times } = await ask<{ times: string[] }>('jobs', 'schedule', 'next', 'nightly', '--count', '3')
     assert.equal(times.length, 3)
-    assert.match(await concord('schedules', 'disable', 'nightly'), /switched off/)
-    assert.match(await concord('schedules', 'enable', 'nightly'), /next at/)
+    assert.match(await concord('jobs', 'schedule', 'disable', 'nightly'), /switched off/)
+    assert.match(await concord('jobs', 'schedule', 'enable', 'nightly'), /next at/)
     assert.equal((await runConcord(add, { env, cwd: folder })).code, 75)
-    await concord('schedules', 'remove', 'nightly')
+    await concord('jobs', 'schedule', 'remove', 'nightly')
     await concord(...add)
-    const bad = await runConcord([...add.slice(0, 4), '--cron', '99 * * * *', '--', 'true'], { env, cwd: folder })
+    const bad = await runConcord([...add.slice(0, 5), '--cron', '99 * * * *', '--', 'true'], { env, cwd: folder })
     assert.equal(bad.code, 65)
     const running = spawnConcord(['scheduler', 'run'], { env, cwd: folder })
-    await running.line((line) => line.includes('Doing the jobs'))
+    await running.line((line) => line.includes('Running the jobs'))
     const second = await runConcord(['scheduler', 'run'], { env, cwd: folder })
     assert.equal(second.code, 75)
     assert.match(second.err, new RegExp(`process ${running.child.pid}`))
@@ -193,7 +194,7 @@ describe('the commands', () => {
     await concord('job-templates', 'add', '--name', 'report', '--', 'true')
     assert.match(await concord('jobs', 'add', '--template', 'report'), /^job_/)
     assert.match(
-      await concord('schedules', 'add', '--name', 'nightly', '--cron', '30 2 * * *', '--template', 'report'),
+      await concord('jobs', 'schedule', 'add', '--name', 'nightly', '--cron', '30 2 * * *', '--template', 'report'),
       /^sched_/,
     )
     const stranger = await runConcord(['jobs', 'add', '--template', 'raport'], { env, cwd: folder })

@@ -68,14 +68,14 @@ describe('schedules on a server', () => {
     const keys = (await ticks()).map(({ idempotency_key }) => idempotency_key)
     assert.equal(new Set(keys).size, keys.length)
     for (const key of keys) assert.match(key, /^schedule:every minute:.*:00\.000Z$/)
-    const listed = await concord('command-schedules', 'list')
+    const listed = await concord('schedules', 'list')
     assert.match(listed.out, /^every minute +tick +\* \* \* \* \* +UTC +\S+Z +\S+Z cmd_[0-9a-f]{32}/m)
     assert.match(listed.out, /^expire_pending_approvals +expire_approvals +\*\/5 \* \* \* \*/m)
   })
 
   test('made, shown, switched and ended from the terminal; mistakes name the next step', async () => {
     const add = (...more: string[]) =>
-      concord('command-schedules', 'add', 'asked_tick', '--name', 'nightly', '--cron', '30 2 * * *', ...more)
+      concord('schedules', 'add', 'asked_tick', '--name', 'nightly', '--cron', '30 2 * * *', ...more)
     const lacking = await add()
     assert.equal(lacking.code, 65)
     assert.match(lacking.err, /The payload lacks note\.[\s\S]*schedules\.payload\.invalid/)
@@ -92,25 +92,25 @@ describe('schedules on a server', () => {
     assert.equal(made.code, 0, made.err)
     assert.match(made.out, /^csched_[0-9a-f]{32}\n$/)
     assert.match(made.err, /^next at \d{4}-/)
-    const shown = await concord('command-schedules', 'show', 'nightly', '--count', '3')
+    const shown = await concord('schedules', 'show', 'nightly', '--count', '3')
     assert.match(
       shown.out,
       /times +30 2 \* \* \* Europe\/Berlin\n[\s\S]*overlap +queue[\s\S]*0 fired, 0 missed, 0 open/,
     )
     assert.equal(shown.out.match(/T\d\d:30:00\.000Z/g)?.length, 3)
-    assert.equal((await concord('command-schedules', 'disable', 'nightly')).out, 'switched off\n')
-    assert.match((await concord('command-schedules', 'list')).out, /nightly.*switched off +not yet/)
-    assert.match((await concord('command-schedules', 'enable', 'nightly')).out, /^next at /)
-    assert.equal((await concord('command-schedules', 'remove', 'nightly')).out, 'removed\n')
-    const gone = await concord('command-schedules', 'show', 'nightly')
+    assert.equal((await concord('schedules', 'disable', 'nightly')).out, 'switched off\n')
+    assert.match((await concord('schedules', 'list')).out, /nightly.*switched off +not yet/)
+    assert.match((await concord('schedules', 'enable', 'nightly')).out, /^next at /)
+    assert.equal((await concord('schedules', 'remove', 'nightly')).out, 'removed\n')
+    const gone = await concord('schedules', 'show', 'nightly')
     assert.equal(gone.code, 65)
-    assert.match(gone.err, /concord command-schedules list/)
-    assert.equal((await concord('command-schedules', 'remove', 'every minute')).code, 75)
+    assert.match(gone.err, /concord schedules list/)
+    assert.equal((await concord('schedules', 'remove', 'every minute')).code, 75)
   })
 
   test('[APR-06] [APR-07] [APR-08] a firing asks a person, who is told through a receiver that was down; the server is killed while it waits', async () => {
     const made = await concord(
-      'command-schedules',
+      'schedules',
       'add',
       'asked_tick',
       '--name',
@@ -148,7 +148,7 @@ describe('schedules on a server', () => {
       const { out } = await concord('commands', 'show', commandId, '--json')
       return (JSON.parse(out) as { status: string }).status === 'succeeded'
     }, 'the command goes on')
-    assert.equal((await concord('command-schedules', 'remove', 'asked')).code, 0)
+    assert.equal((await concord('schedules', 'remove', 'asked')).code, 0)
   })
 
   test('limits that make no sense stop the start, with their place', async () => {

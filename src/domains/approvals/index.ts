@@ -36,7 +36,7 @@ export { escalateApprovals, remindApprovers } from './remind-approvers.ts'
 export { appChannel, openSignedPost, webhookChannel } from './notice-channels.ts'
 export { recordResumedApproval } from './record-resumed.ts'
 export { requestApproval } from './request-approval.ts'
-export { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
+export { decisionValues, resumeSteps, type ReviewPacket, type StoredApproval } from './stored-approval.ts'
 export { supersedeApprovals } from './supersede-approvals.ts'
 export { type ApprovalTypes, openApprovalTypes } from './type-registry.ts'
 export type {

@@ -308,7 +308,7 @@ function refuseName(name: string): Decision<never> {
 
 function refuseFull(max: number): Decision<never> {
   return refuse('schedules.schedule.too_many', `This workspace has ${max} schedules, and may have no more.`, {
-    hint: 'Remove one that is not needed (`concord command-schedules list`, `remove`), or raise CONCORD_SCHEDULES_MAX.',
+    hint: 'Remove one that is not needed (`concord schedules list`, `remove`), or raise CONCORD_SCHEDULES_MAX.',
     facts: { limit: max },
   })
 }

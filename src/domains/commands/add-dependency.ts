@@ -5,15 +5,16 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { statement } from '#store'
 import { composeWrite, release, tell } from './change.ts'
-import { lockCommand, refuseMissing } from './command-table.ts'
+import { isAllowed } from './actors.ts'
+import { lockCommand, refuseMissing, type StoredCommand } from './command-table.ts'
 import type { Acting, CommandDeps } from './deps.ts'
 
 export type AddDependency = {
   readonly workspaceId: string
   readonly childId: string
   readonly parentId: string
-  readonly requiredStatus?: CommandState
-  readonly propagateCancellation?: boolean
+  readonly requiredStatus?: CommandState | undefined
+  readonly propagateCancellation?: boolean | undefined
 }
 
 /** The states in which a command has begun nothing: from all of them it goes through the question whether its parents are there. */
@@ -72,13 +73,19 @@ on conflict (child_command_id, parent_command_id) do nothing
 returning parent_command_id`,
 )
 
-export async function addDependency(deps: CommandDeps, by: Acting, input: AddDependency): Promise<Decision<null>> {
+export async function addDependency(
+  deps: CommandDeps,
+  by: Acting,
+  input: AddDependency,
+): Promise<Decision<StoredCommand>> {
   const { workspaceId, childId, parentId, requiredStatus = 'succeeded', propagateCancellation = true } = input
-  if (childId === parentId) return refuse('dag_cycle', 'A command cannot wait for itself.', { path: 'depends_on' })
-  return deps.db.transaction(async (tx): Promise<Decision<null>> => {
+  if (childId === parentId) return refuse('dag_cycle', 'A command cannot wait for itself.', { path: 'command_id' })
+  return deps.db.transaction(async (tx): Promise<Decision<StoredCommand>> => {
     await tx.run(lockEdges, [workspaceId])
     const child = await lockCommand(tx, workspaceId, childId)
     if (!child) return refuseMissing()
+    if (!isAllowed(by, child.command))
+      return refuse('commands.action.not_allowed', 'Only the requester and administrators may add a dependency.')
     if (!WAITS.has(child.command.status)) {
       return refuse('commands.command.moved', `It ${sayState(child.command.status)}; it waits for nothing any more.`)
     }
@@ -86,7 +93,7 @@ export async function addDependency(deps: CommandDeps, by: Acting, input: AddDep
     if (edges.length > 0) {
       const names = [childId, ...pathOf(edges, childId)].map((id) => encodeId('command', id))
       return refuse('dag_cycle', `That would close a circle: ${names.join(' → ')}`, {
-        path: 'depends_on',
+        path: 'command_id',
         facts: { path: names },
       })
     }
@@ -99,7 +106,7 @@ export async function addDependency(deps: CommandDeps, by: Acting, input: AddDep
       propagateCancellation,
       at,
     ])
-    if (!edge) return refuseParent(parentId)
+    if (!edge) return refuseParent(parentId, 'command_id')
     // A turn that has read its parents already must not begin on what it read: it loses the row, and reads again.
     const told = {
       parent_command_id: parentId,
@@ -108,16 +115,16 @@ export async function addDependency(deps: CommandDeps, by: Acting, input: AddDep
     }
     const changes = [release(child.command.run_after), tell('dependency_added', by, told)]
     const written = await deps.writes.commitIn(tx, composeWrite(child, 'any', changes, at, deps.newId))
-    return written.ok ? accept(null) : written
+    return written.ok ? accept(written.value.command) : written
   })
 }
 
-export function refuseParent(commandId: string): Decision<never> {
+export function refuseParent(commandId: string, path = 'depends_on'): Decision<never> {
   return refuse(
     'commands.dependency.not_found',
     'A command it shall depend on does not exist here, or is named twice.',
     {
-      path: 'depends_on',
+      path,
       facts: { command_id: encodeId('command', commandId) },
     },
   )

@@ -6,7 +6,7 @@ import { failpoint } from '#store'
 import { redactText } from '#kernel/secret-shapes'
 import { awaitedOf } from './advance.ts'
 import { REQUEST_APPROVAL, REQUEST_INPUT } from './asks.ts'
-import type { CommandType } from './catalog/definitions.ts'
+import { isAllowed } from './actors.ts'
 import { type Change, composeWrite, move, set, tell } from './change.ts'
 import { type CommandWithEffects, lockCommand, processOf, refuseMissing, type StoredCommand } from './command-table.ts'
 import type { Acting, CommandDeps } from './deps.ts'
@@ -34,8 +34,11 @@ export async function cancelCommand(deps: CommandDeps, by: Acting, input: Cancel
     const found = await lockCommand(tx, input.workspaceId, input.commandId)
     if (!found) return refuseMissing()
     const { command } = found
-    const allowed = decideMayCancel(taskOf(deps.catalog, command)?.type, command, by)
-    if (!allowed.ok) return allowed
+    const allowed = taskOf(deps.catalog, command)?.type.cancellable_by ?? ['requester', 'admin']
+    if (!isAllowed(by, command, allowed))
+      return refuse('commands.action.not_allowed', 'The contract of this command does not let you cancel it.', {
+        facts: { allowed },
+      })
     const decided = input.force ? decideForce(found, by) : accept(decideCancel(found))
     if (!decided.ok) return decided
     const { value: way } = decided
@@ -137,26 +140,6 @@ export function decideCancel({ command, effects }: CommandWithEffects): CancelWa
     case 'expired':
       return { t: 'nothing' }
   }
-}
-
-/** The contract names who may: the requester, anybody who may write, administrators. Concord itself always may. */
-export function decideMayCancel(
-  type: Pick<CommandType, 'cancellable_by'> | undefined,
-  command: Pick<StoredCommand, 'requested_by'>,
-  by: Acting,
-): Decision<null> {
-  if (!by.principal || by.kind === 'system') return accept(null)
-  const allowed = type?.cancellable_by ?? ['requester', 'admin']
-  const isRequester = command.requested_by === by.actor
-  const { role } = by.principal
-  const may =
-    (allowed.includes('requester') && isRequester) ||
-    (allowed.includes('admin') && role === 'admin') ||
-    (allowed.includes('writer') && (role === 'writer' || role === 'admin'))
-  if (may) return accept(null)
-  return refuse('commands.action.not_allowed', 'The contract of this command does not let you cancel it.', {
-    facts: { allowed },
-  })
 }
 
 /** Only for operators, and only while nothing is under way: an effect in flight would end under a command that has ended. */

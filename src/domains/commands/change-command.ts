@@ -7,7 +7,8 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { appendEvents, failpoint, type Sql } from '#store'
 import { inputDeadline } from './asks.ts'
-import { decideMayCancel, reasonOf } from './cancel-command.ts'
+import { isAllowed } from './actors.ts'
+import { reasonOf } from './cancel-command.ts'
 import { type Change, move, set, tell, type Who } from './change.ts'
 import { type CommandWithEffects, lockCommand, refuseMissing, type StoredCommand } from './command-table.ts'
 import type { Acting, CommandDeps } from './deps.ts'
@@ -30,8 +31,7 @@ export async function supplyInput(
     if (!found) return refuseMissing()
     const { command } = found
     // Those who may stop it may also answer for it.
-    const allowed = decideMayCancel({ cancellable_by: ['requester', 'admin'] }, command, by)
-    if (!allowed.ok)
+    if (!isAllowed(by, command))
       return refuse('commands.action.not_allowed', 'Only the requester and administrators may add input.')
     const deadline = inputDeadline(found.effects)
     if (command.status !== 'waiting_for_input' || (deadline !== null && deadline <= deps.now())) {
@@ -160,8 +160,8 @@ async function afterFailure(
   return deps.db.transaction(async (tx): Promise<Decision<StoredCommand>> => {
     const found = await lockCommand(tx, workspaceId, commandId)
     if (!found) return refuseMissing()
-    const allowed = decideMayCancel({ cancellable_by: ['requester', 'admin'] }, found.command, by)
-    if (!allowed.ok) return refuse('commands.action.not_allowed', 'Only the requester and administrators may do this.')
+    if (!isAllowed(by, found.command))
+      return refuse('commands.action.not_allowed', 'Only the requester and administrators may do this.')
     const decided = decide(found)
     if (!decided.ok) return tx.commitRefusal(await recordRefusal(tx, deps, by, found.command, to, decided))
     const written = await resumeCommandWith(deps, tx, found, decided.value)

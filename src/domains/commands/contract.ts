@@ -25,6 +25,15 @@ export const commandStatus = z.enum(states).meta({ id: 'CommandStatus', example:
 // Any JSON object; the guard has checked every value before it gets here, and the type of the task checks its shape.
 const payload = z.record(z.string(), z.unknown()).transform((value) => value as JsonObject)
 
+const dependency = {
+  command_id: idField('command'),
+  required_status: commandStatus.optional(),
+  propagate_cancellation: z.boolean().optional().meta({
+    example: true,
+    description: 'When that status cannot be reached: true cancels this command, false fails it.',
+  }),
+}
+
 export const submitCommandBody = z
   .strictObject({
     task_name: z.string().min(1).max(200).meta({
@@ -38,13 +47,7 @@ export const submitCommandBody = z
       .optional()
       .meta({ example: 'graceful', description: 'graceful or compensate_then_stop.' }),
     depends_on: z
-      .array(
-        z.strictObject({
-          command_id: idField('command'),
-          required_status: commandStatus.optional(),
-          propagate_cancellation: z.boolean().optional(),
-        }),
-      )
+      .array(z.strictObject(dependency))
       .max(100)
       .optional()
       .meta({
@@ -201,6 +204,11 @@ export const cancelBody = z
   })
   .meta({ id: 'CancelCommand' })
 export const retryBody = z.strictObject({ reason }).meta({ id: 'RetryCommand' })
+export const dependencyBody = z.strictObject(dependency).meta({
+  id: 'AddDependency',
+  description: 'The command that must be where it is required before this one runs.',
+  example: { command_id: exampleId('command') },
+})
 export const cancelledView = commandView.extend({ changed: z.boolean() }).meta({ id: 'CancelledCommand' })
 
 export type StoredEvent = HistoryEvent & {

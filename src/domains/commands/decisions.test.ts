@@ -149,12 +149,46 @@ test('[SEC-03] [SEC-04] [SEC-06] secrets only as references, hidden classes repl
   )
 })
 
-test('[SEC-06] no text that is not a reference passes as a secret', () => {
+const textOf = (alphabet: string, minLength: number, maxLength: number) =>
+  fc.string({ unit: fc.constantFrom(...alphabet), minLength, maxLength })
+const lower = 'abcdefghijklmnopqrstuvwxyz'
+const place = textOf(`${lower}ABCXYZ0123456789_./:@-`, 1, 400)
+const scheme = fc.tuple(textOf(lower, 1, 1), textOf(`${lower}0123456789+.-`, 1, 31)).map(([head, tail]) => head + tail)
+const passes = (token: string) => checkSecrets({ token }, { token: 'secret' }).ok
+
+test('[SEC-06] a reference passes as a secret, and whatever is one character away from one does not', () => {
   fc.assert(
-    fc.property(fc.string(), (text) => {
-      const isReference = /^[a-z][a-z0-9+.-]{1,31}:\/\/[\w./:@-]{1,400}$/.test(text)
-      assert.equal(checkSecrets({ token: text }, { token: 'secret' }).ok, isReference)
+    fc.property(scheme, place, (name, where) => {
+      assert.equal(passes(`${name}://${where}`), true)
     }),
+  )
+  const foreign = fc.constantFrom(' ', '\n', '\t', '\0', '#', '?', '%', '=', '&', '$', '"', 'é', '\u200b', '漢')
+  fc.assert(
+    fc.property(scheme, place, foreign, fc.nat(), (name, where, odd, at) => {
+      const spot = at % (where.length + 1)
+      for (const text of [
+        `${name}://${where.slice(0, spot)}${odd}${where.slice(spot)}`,
+        `${odd}${name}://${where}`,
+        `${name.charAt(0).toUpperCase()}${name.slice(1)}://${where}`,
+        `1${name}://${where}`,
+        `${name.charAt(0)}://${where}`,
+        `${name}${'x'.repeat(32)}://${where}`,
+        `${name}://`,
+        `${name}//${where.replaceAll(':', '')}`,
+        `${name}://${where}${'x'.repeat(401 - where.length)}`,
+        where.replaceAll('://', ''),
+      ])
+        assert.equal(passes(text), false, JSON.stringify(text))
+    }),
+  )
+})
+
+test('[SEC-06] no text of chance passes as a secret', () => {
+  fc.assert(
+    fc.property(
+      fc.string({ unit: 'binary' }).filter((text) => !text.includes('://')),
+      (text) => assert.equal(passes(text), false),
+    ),
   )
 })
 

@@ -85,6 +85,7 @@ export {
   cancelledView,
   commandStatus,
   commandView,
+  dependencyBody,
   effectView,
   eventView,
   inputBody,

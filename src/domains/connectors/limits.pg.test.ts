@@ -52,7 +52,7 @@ async function twoGates(rate_limits: Partial<RateLimits>, work: () => Promise<Co
   }
 }
 
-test('[CON-13] forty calls at once from two processes: exactly as many begin as the minute allows, the rest are told how long to wait', async () => {
+test('forty calls at once from two processes: exactly as many begin as the minute allows, the rest are told how long to wait', async () => {
   let called = 0
   const { gates, close } = await twoGates({ requests_per_minute: 7 }, () => {
     called += 1
@@ -73,7 +73,7 @@ test('[CON-13] forty calls at once from two processes: exactly as many begin as 
   await close()
 })
 
-test('[CON-13] never more than `concurrent` calls are under way, over two processes; whoever waits gets its turn', async () => {
+test('never more than `concurrent` calls are under way, over two processes; whoever waits gets its turn', async () => {
   let [underWay, most] = [0, 0]
   const { gates, close } = await twoGates({ concurrent: 2 }, async () => {
     underWay += 1

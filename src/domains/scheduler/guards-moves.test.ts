@@ -94,16 +94,28 @@ describe('direct_reservations', () => {
     ended()
   })
 
-  for (const [title, values] of [
-    ['[SCH-057] an id that is no UUID', { reservation_id: 'x' }],
-    ['[SCH-058] no time', { reserved_at: null }],
-    ['[SCH-059] nobody', { reserved_by: null }],
-    ['[SCH-060] an unknown status', { status: 'HELD' }],
-    ['[SCH-060] one that is created ended', { status: 'EXPIRED', ended_at: 5 }],
-    ['[SCH-061] an end before its beginning', { expires_at: START }],
-    ['an ACTIVE one that has ended', { ended_at: 5 }],
+  for (const [title, values, message] of [
+    [
+      '[SCH-057] an id that is no UUID',
+      { reservation_id: 'x' },
+      'CHECK constraint failed: direct_reservations_reservation_id_ck',
+    ],
+    ['[SCH-058] no time', { reserved_at: null }, 'NOT NULL constraint failed: direct_reservations.reserved_at'],
+    ['[SCH-059] nobody', { reserved_by: null }, 'NOT NULL constraint failed: direct_reservations.reserved_by'],
+    ['[SCH-060] an unknown status', { status: 'HELD' }, 'direct_reservations: a reservation is created ACTIVE'],
+    [
+      '[SCH-060] one that is created ended',
+      { status: 'EXPIRED', ended_at: 5 },
+      'direct_reservations: a reservation is created ACTIVE',
+    ],
+    [
+      '[SCH-061] an end before its beginning',
+      { expires_at: START },
+      'CHECK constraint failed: direct_reservations_expires_at_ck',
+    ],
+    ['an ACTIVE one that has ended', { ended_at: 5 }, 'CHECK constraint failed: direct_reservations_ended_at_ck'],
   ] as const) {
-    test(`${title} is refused`, () => assert.throws(() => aReservationRow(db, values)))
+    test(`${title} is refused`, () => assert.throws(() => aReservationRow(db, values), { message }))
   }
 
   test('[SCH-103] an ACTIVE reservation is only made longer; an ended one not at all', () => {

@@ -16,14 +16,15 @@ const { db } = aRawFile()
 const OTHER = anId()
 
 describe('templates', () => {
-  for (const [title, values] of [
-    ['an id that is no UUID', { template_id: 'x' }],
-    ['an unregistered type', { job_type: 'poem' }],
-    ['params that are no object', { params: '3' }],
-    ['a schema that is no object', { params_schema: '[]' }],
-    ['a priority out of range', { priority: -1_000_001 }],
+  for (const [title, values, message] of [
+    ['an id that is no UUID', { template_id: 'x' }, 'CHECK constraint failed: job_templates_template_id_ck'],
+    ['an unregistered type', { job_type: 'poem' }, 'FOREIGN KEY constraint failed'],
+    ['params that are no object', { params: '3' }, 'CHECK constraint failed: job_templates_params_ck'],
+    ['a schema that is no object', { params_schema: '[]' }, 'CHECK constraint failed: job_templates_params_schema_ck'],
+    ['a priority out of range', { priority: -1_000_001 }, 'CHECK constraint failed: job_templates_priority_ck'],
   ] as const) {
-    test(`[SCH-056] a template with ${title} is refused`, () => assert.throws(() => aTemplateRow(db, values)))
+    test(`[SCH-056] a template with ${title} is refused`, () =>
+      assert.throws(() => aTemplateRow(db, values), { message }))
   }
 
   test('[SCH-056] two live templates have different names, an archived one gives its name back', () => {
@@ -41,20 +42,32 @@ describe('templates', () => {
 })
 
 describe('schedules', () => {
-  for (const [title, values] of [
-    ['[SCH-046] an id that is no UUID', { schedule_id: 'x' }],
-    ['[SCH-047] a template that is not there', { template_id: OTHER }],
-    ['[SCH-048] no name', { name: null }],
-    ['[SCH-049] no cron text', { cron_expression: null }],
-    ['[SCH-051] a switch that is neither on nor off', { enabled: 2 }],
-    ['[SCH-052] overrides that are no object', { param_overrides: '1' }],
-    ['[SCH-054] a next time that is text', { next_trigger_at: 'soon' }],
-    ['[SCH-055] no time of creation', { created_at: null }],
-    ['[SCH-076] an unknown misfire policy', { misfire_policy: 'some' }],
-    ['an unknown overlap policy', { overlap_policy: 'kill' }],
-    ['a deleted schedule that is on', { deleted_at: 1 }],
+  for (const [title, values, message] of [
+    ['[SCH-046] an id that is no UUID', { schedule_id: 'x' }, 'CHECK constraint failed: schedules_schedule_id_ck'],
+    ['[SCH-047] a template that is not there', { template_id: OTHER }, 'FOREIGN KEY constraint failed'],
+    ['[SCH-048] no name', { name: null }, 'NOT NULL constraint failed: schedules.name'],
+    ['[SCH-049] no cron text', { cron_expression: null }, 'NOT NULL constraint failed: schedules.cron_expression'],
+    ['[SCH-051] a switch that is neither on nor off', { enabled: 2 }, 'CHECK constraint failed: schedules_enabled_ck'],
+    [
+      '[SCH-052] overrides that are no object',
+      { param_overrides: '1' },
+      'CHECK constraint failed: schedules_param_overrides_ck',
+    ],
+    [
+      '[SCH-054] a next time that is text',
+      { next_trigger_at: 'soon' },
+      'cannot store TEXT value in INTEGER column schedules.next_trigger_at',
+    ],
+    ['[SCH-055] no time of creation', { created_at: null }, 'NOT NULL constraint failed: schedules.created_at'],
+    [
+      '[SCH-076] an unknown misfire policy',
+      { misfire_policy: 'some' },
+      'CHECK constraint failed: schedules_misfire_policy_ck',
+    ],
+    ['an unknown overlap policy', { overlap_policy: 'kill' }, 'CHECK constraint failed: schedules_overlap_policy_ck'],
+    ['a deleted schedule that is on', { deleted_at: 1 }, 'CHECK constraint failed: schedules_deleted_at_ck'],
   ] as const) {
-    test(`${title} is refused`, () => assert.throws(() => aScheduleRow(db, values)))
+    test(`${title} is refused`, () => assert.throws(() => aScheduleRow(db, values), { message }))
   }
 
   test('[SCH-050] the time zone is UTC unless said otherwise', () => {

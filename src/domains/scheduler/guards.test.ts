@@ -91,37 +91,53 @@ describe('jobs', () => {
     )
   })
 
-  for (const [title, values] of [
-    ['[SCH-017] a job id that is no UUID', { job_id: 'J1' }],
-    ['[SCH-017] a job id in upper case', { job_id: '0197F3B2-C4D5-7A8E-9B0C-1D2E3F405161' }],
-    ['[SCH-021] a job type that is not registered', { job_type: 'poem' }],
-    ['[SCH-022] params that are no JSON', { params: '{a:1}' }],
-    ['[SCH-022] params that are no object', { params: '[1]' }],
-    ['[SCH-023] an unknown status', { status: 'PAUSED' }],
-    ['[SCH-023] a job that is created RUNNING', { status: 'RUNNING', started_at: 1 }],
-    ['a job that is created CANCELLED', { status: 'CANCELLED', cancelled_at: 1 }],
-    ['[SCH-024] a priority that is no number', { priority: 'high' }],
-    ['[SCH-024] a priority out of range', { priority: 1_000_001 }],
-    ['[SCH-025] a job without a position', { position: null }],
-    ['[SCH-026] a retry of a job that is not there', { retry_of: OTHER }],
-    ['[SCH-011] a template that is not there', { template_id: OTHER }],
-    ['[SCH-011] a schedule that is not there', { schedule_id: OTHER }],
-    ['[SCH-011] a group that is not there', { group_id: OTHER, group_order: 1 }],
-    ['[SCH-011] a reservation that is not there', { reservation_id: OTHER, hold: 'direct' }],
-    ['[SCH-027] a job without a time', { created_at: null }],
-    ['[SCH-028] a time that is text', { queued_at: '2026-05-01' }],
-    ['a queued job with started_at', { started_at: 1 }],
-    ['a queued job with finished_at', { finished_at: 1 }],
-    ['a queued job with cancelled_at', { cancelled_at: 1 }],
-    ['a group order without a group', { group_order: 1 }],
-    ['an unknown hold', { hold: 'mood' }],
-    ['a delay without a time', { hold: 'delay' }],
-    ['a group hold without a group', { hold: 'group' }],
-    ['a direct hold without a reservation', { hold: 'direct' }],
+  for (const [title, values, message] of [
+    ['[SCH-017] a job id that is no UUID', { job_id: 'J1' }, 'CHECK constraint failed: jobs_job_id_ck'],
+    [
+      '[SCH-017] a job id in upper case',
+      { job_id: '0197F3B2-C4D5-7A8E-9B0C-1D2E3F405161' },
+      'CHECK constraint failed: jobs_job_id_ck',
+    ],
+    ['[SCH-021] a job type that is not registered', { job_type: 'poem' }, 'FOREIGN KEY constraint failed'],
+    ['[SCH-022] params that are no JSON', { params: '{a:1}' }, 'CHECK constraint failed: jobs_params_ck'],
+    ['[SCH-022] params that are no object', { params: '[1]' }, 'CHECK constraint failed: jobs_params_ck'],
+    ['[SCH-023] an unknown status', { status: 'PAUSED' }, 'jobs: a job is created QUEUED'],
+    ['[SCH-023] a job that is created RUNNING', { status: 'RUNNING', started_at: 1 }, 'jobs: a job is created QUEUED'],
+    ['a job that is created CANCELLED', { status: 'CANCELLED', cancelled_at: 1 }, 'jobs: a job is created QUEUED'],
+    [
+      '[SCH-024] a priority that is no number',
+      { priority: 'high' },
+      'cannot store TEXT value in INTEGER column jobs.priority',
+    ],
+    ['[SCH-024] a priority out of range', { priority: 1_000_001 }, 'CHECK constraint failed: jobs_priority_ck'],
+    ['[SCH-025] a job without a position', { position: null }, 'NOT NULL constraint failed: jobs.position'],
+    ['[SCH-026] a retry of a job that is not there', { retry_of: OTHER }, 'FOREIGN KEY constraint failed'],
+    ['[SCH-011] a template that is not there', { template_id: OTHER }, 'FOREIGN KEY constraint failed'],
+    ['[SCH-011] a schedule that is not there', { schedule_id: OTHER }, 'FOREIGN KEY constraint failed'],
+    ['[SCH-011] a group that is not there', { group_id: OTHER, group_order: 1 }, 'FOREIGN KEY constraint failed'],
+    [
+      '[SCH-011] a reservation that is not there',
+      { reservation_id: OTHER, hold: 'direct' },
+      'FOREIGN KEY constraint failed',
+    ],
+    ['[SCH-027] a job without a time', { created_at: null }, 'NOT NULL constraint failed: jobs.created_at'],
+    [
+      '[SCH-028] a time that is text',
+      { queued_at: '2026-05-01' },
+      'cannot store TEXT value in INTEGER column jobs.queued_at',
+    ],
+    ['a queued job with started_at', { started_at: 1 }, 'CHECK constraint failed: jobs_started_at_ck'],
+    ['a queued job with finished_at', { finished_at: 1 }, 'CHECK constraint failed: jobs_finished_at_ck'],
+    ['a queued job with cancelled_at', { cancelled_at: 1 }, 'CHECK constraint failed: jobs_cancelled_at_ck'],
+    ['a group order without a group', { group_order: 1 }, 'CHECK constraint failed: jobs_group_order_ck'],
+    ['an unknown hold', { hold: 'mood' }, 'CHECK constraint failed: jobs_hold_ck'],
+    ['a delay without a time', { hold: 'delay' }, 'CHECK constraint failed: jobs_hold_delay_ck'],
+    ['a group hold without a group', { hold: 'group' }, 'CHECK constraint failed: jobs_hold_group_ck'],
+    ['a direct hold without a reservation', { hold: 'direct' }, 'CHECK constraint failed: jobs_hold_direct_ck'],
   ] as const) {
     test(`${title} is refused`, () => {
       const before = db.prepare('select count(*) as n from jobs').get()
-      assert.throws(() => aJobRow(db, values))
+      assert.throws(() => aJobRow(db, values), { message })
       assert.deepEqual(db.prepare('select count(*) as n from jobs').get(), before)
     })
   }
@@ -238,16 +254,28 @@ describe('job_runs', () => {
   test('[SCH-120] [SCH-007] runs are kept', () =>
     assertRefused(db, 'delete from job_runs where run_id = ?', [aRunRow(db)], /kept/))
 
-  for (const [title, values] of [
-    ['[SCH-034] a run id that is no UUID', { run_id: '7' }],
-    ['[SCH-035] no job', { job_id: '' }],
-    ['[SCH-039] a run that is created with an outcome', { status: 'COMPLETED' }],
-    ['[SCH-040] a run without its start', { started_at: null }],
-    ['[SCH-041] an end without an outcome', { finished_at: 5 }],
-    ['[SCH-042] an exit code that is text', { exit_code: 'x' }],
-    ['[SCH-089] a verdict without a failure', { retry_decided: 'retry' }],
+  for (const [title, values, message] of [
+    ['[SCH-034] a run id that is no UUID', { run_id: '7' }, 'CHECK constraint failed: job_runs_run_id_ck'],
+    ['[SCH-035] no job', { job_id: '' }, 'job_runs: a run starts open, for a RUNNING job, with the params of that job'],
+    [
+      '[SCH-039] a run that is created with an outcome',
+      { status: 'COMPLETED' },
+      'job_runs: a run starts open, for a RUNNING job, with the params of that job',
+    ],
+    ['[SCH-040] a run without its start', { started_at: null }, 'NOT NULL constraint failed: job_runs.started_at'],
+    ['[SCH-041] an end without an outcome', { finished_at: 5 }, 'CHECK constraint failed: job_runs_finished_at_ck'],
+    [
+      '[SCH-042] an exit code that is text',
+      { exit_code: 'x' },
+      'cannot store TEXT value in INTEGER column job_runs.exit_code',
+    ],
+    [
+      '[SCH-089] a verdict without a failure',
+      { retry_decided: 'retry' },
+      'CHECK constraint failed: job_runs_retry_decided_ck',
+    ],
   ] as const) {
-    test(`${title} is refused`, () => assert.throws(() => aRunRow(db, values)))
+    test(`${title} is refused`, () => assert.throws(() => aRunRow(db, values), { message }))
   }
 
   test('[SCH-039] an outcome that is not in the list is refused', () => {

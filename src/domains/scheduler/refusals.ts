@@ -37,7 +37,7 @@ export const schedulerRefusals = {
   'scheduler.schema.keyword': ['invalid', 'Fix the schema at the named position.'],
   'scheduler.group.not_found': ['not_found', 'Check the id: `concord job-groups list` shows the groups.'],
   'scheduler.group.halted': ['conflict', 'Make a new group for what is left to do.'],
-  'scheduler.schedule.not_found': ['not_found', 'Check the id: `concord schedules list` shows the schedules.'],
+  'scheduler.schedule.not_found': ['not_found', 'Check the id: `concord jobs schedule list` shows the schedules.'],
   'scheduler.schedule.name_taken': ['conflict', 'Choose another name, or change that one.'],
   'scheduler.schedule.not_due': ['conflict', 'Wait for the time in `facts.next`.'],
   'scheduler.reservation.busy': ['conflict', 'Wait for it, or try again later.'],

@@ -23,14 +23,14 @@ function chain(length: number): GraphNode[] {
 }
 
 describe('refusals', () => {
-  test('[MIS-221] a cycle is refused with its path', () => {
+  test('a cycle is refused with its path', () => {
     const refusal = refusalOf(nodes({ A: 'C', B: 'A', C: 'B' }))
     assert.equal(refusal.code, 'dag_cycle')
     assert.match(refusal.reason, /A → B → C → A$/)
     assert.deepEqual(refusal.facts, { cycle: ['A', 'B', 'C'], length: 3 })
   })
 
-  test('[MIS-221] the shortest of several cycles is shown, without what only leads to it or from it', () => {
+  test('the shortest of several cycles is shown, without what only leads to it or from it', () => {
     const refusal = refusalOf(nodes({ start: '', A: 'start D', B: 'A', C: 'B', D: 'C X', X: 'D', end: 'X' }))
     assert.match(refusal.reason, /: D → X → D$/)
   })

@@ -115,7 +115,7 @@ function shortestCycle(nodes: readonly GraphNode[]): number {
   return best
 }
 
-test('[MIS-221] a planted cycle is found, the path is a real one and the shortest; without one nothing is refused', () => {
+test('a planted cycle is found, the path is a real one and the shortest; without one nothing is refused', () => {
   fc.assert(
     fc.property(someNodes, fc.nat(), fc.nat(), fc.array(fc.nat(), { minLength: 3 }), (nodes, from, walk, keys) => {
       assert.equal(validateGraph(nodes).ok, true)

@@ -5,7 +5,7 @@ import { chmod, chown, mkdir, readFile, stat } from 'node:fs/promises'
 import path from 'node:path'
 import { after, test } from 'node:test'
 import { aChild, aHome, aStoppedHome, ask, isRoot, opened, removePattern, stopped } from '#test/embedded'
-import { explainDenied } from './program.ts'
+import { explainDenied } from './programs.ts'
 import { openEmbeddedPostgres } from './server.ts'
 
 after(removePattern)
@@ -35,9 +35,9 @@ test('a plain user runs the server as himself', onlyRoot, async (t) => {
   await ask(answer.value.url, 'select')
   // Root may come by and use the same server; it stays with its owner.
   const root = await opened({ home })
-  assert.deepEqual([root.adopted, root.pid], [true, answer.value.pid])
+  assert.deepEqual([root.isAttached, root.pid], [true, answer.value.pid])
   assert.deepEqual(await child.stop(), { ok: true, value: 'left_to_others' })
-  assert.equal(await stopped(root), 'halted')
+  assert.equal(await stopped(root), 'stopped')
 })
 
 test('a plain user in a home of root is told who owns it and what to do', onlyRoot, async (t) => {
@@ -100,6 +100,6 @@ test('a home in use by another container is left alone, and free again when that
   assert.match(answer.reason, /in another container/)
   await container.kill()
   const server = await opened({ home })
-  assert.equal(server.adopted, false)
+  assert.equal(server.isAttached, false)
   await stopped(server)
 })

@@ -1,20 +1,23 @@
-/** The data directory: recognised as ours, as somebody else's, or made whole in one rename. */
+/** The data directory: recognises ours, refuses others, or creates one with initdb and moves it into place with one rename. */
 import { randomBytes } from 'node:crypto'
 import { chown, mkdir, readdir, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { totalmem } from 'node:os'
 import path from 'node:path'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { Binaries } from './binaries.ts'
-import { findText, syncFolder, writeDurably } from './durable-file.ts'
-import { isStorageFull, storageFull } from './home-fault.ts'
-import { type HomePaths, UNFINISHED_PREFIX } from './home-paths.ts'
-import { explainDenied, runProgram } from './program.ts'
-import type { RunAs } from './run-as.ts'
-import { asFlags, birthSettings } from './settings.ts'
+import {
+  findText,
+  type HomePaths,
+  isStorageFull,
+  storageFull,
+  syncFolder,
+  UNFINISHED_PREFIX,
+  writeDurably,
+} from './home.ts'
+import { newPassword, SUPERUSER } from './login.ts'
+import { LOOPBACK } from './port.ts'
+import { explainDenied, type Parts, runProgram } from './programs.ts'
 
-/** The one role that initdb makes. It owns the cluster and is used only to look at the server and to make the service's login. */
-export const SUPERUSER = 'concord'
-/** Of the installed programs; a data directory belongs to exactly one major version. */
+/** The installed major version; a data directory belongs to exactly one. */
 const MAJOR = 18
 
 export type ClusterState = { readonly state: 'absent' } | { readonly state: 'ours'; readonly password: string }
@@ -25,19 +28,19 @@ export async function inspectCluster(paths: HomePaths): Promise<Decision<Cluster
   if (entries instanceof Error) {
     if (entries.code === 'ENOENT') return accept({ state: 'absent' })
     if (entries.code === 'ENOTDIR') return notOurs(dataDir, 'it is not a folder')
-    if (entries.code === 'EACCES') return notOurs(dataDir, 'it may not be read by us')
+    if (entries.code === 'EACCES') return notOurs(dataDir, 'it is not readable')
     throw entries
   }
   if (entries.length === 0) return accept({ state: 'absent' })
   const version = await findText(path.join(dataDir, 'PG_VERSION'))
-  if (version === undefined) return notOurs(dataDir, 'it has no PG_VERSION and so is no data directory of Postgres')
+  if (version === undefined) return notOurs(dataDir, 'it has no PG_VERSION, so it is not a data directory of Postgres')
   if (version !== String(MAJOR)) {
     return refuse(
       'store.home.wrong_version',
       `${dataDir} was made by Postgres ${version}, and this is Postgres ${MAJOR}`,
       {
         path: 'CONCORD_HOME',
-        hint: `move it over with pg_upgrade, or with a dump made by Postgres ${version}; or set CONCORD_HOME to a new folder`,
+        hint: `Convert it with pg_upgrade or with a dump made by Postgres ${version}, or set CONCORD_HOME to a new folder.`,
         facts: { found: version, needed: MAJOR },
       },
     )
@@ -50,15 +53,11 @@ export async function inspectCluster(paths: HomePaths): Promise<Decision<Cluster
 function notOurs(dataDir: string, why: string): Decision<never> {
   return refuse('store.home.not_ours', `${dataDir} was not made by Concord: ${why}`, {
     path: 'CONCORD_HOME',
-    hint: 'set CONCORD_HOME to another folder, put the missing file back, or start that server yourself and set DATABASE_URL',
+    hint: 'Set CONCORD_HOME to another folder, restore the missing file, or start that server yourself and set DATABASE_URL.',
   })
 }
 
-export function newPassword(): string {
-  return randomBytes(32).toString('base64url')
-}
-
-/** The password exists before the cluster does, so no crash leaves a cluster that nobody can enter. */
+/** The password exists before the cluster, so no crash leaves a cluster without a known password. */
 async function ensurePassword({ passwordFile }: HomePaths): Promise<string> {
   const before = await findText(passwordFile)
   if (before) return before
@@ -67,30 +66,30 @@ async function ensurePassword({ passwordFile }: HomePaths): Promise<string> {
   return password
 }
 
-export async function makeCluster(paths: HomePaths, binaries: Binaries, runAs: RunAs): Promise<Decision<string>> {
+export async function makeCluster({ paths, binaries, runAs }: Parts): Promise<Decision<string>> {
   const { account } = runAs
   const password = await ensurePassword(paths)
   const making = path.join(paths.home, `${UNFINISHED_PREFIX}${randomBytes(6).toString('hex')}`)
   const passwordCopy = `${making}.password`
   await mkdir(making, { mode: 0o700 })
-  // initdb runs as the borrowed account, which may not read the owner's password file.
+  // initdb runs as another account, which may not read the password file of the owner.
   await writeFile(passwordCopy, `${password}\n`, { mode: 0o600 })
   if (account) for (const entry of [making, passwordCopy]) await chown(entry, account.uid, account.gid)
   const made = await runProgram(binaries.initdb, initdbFlags(making, passwordCopy), runAs)
   await rm(passwordCopy, { force: true })
   if (made.code !== 0) {
     await rm(making, { recursive: true, force: true })
-    return initdbFault(paths, binaries, runAs, made.output)
+    return initdbFault({ paths, binaries, runAs }, made.output)
   }
-  // An empty folder in its place gives way; a mounted volume does not.
+  // Removes an empty folder; a mounted volume stays.
   await rmdir(paths.dataDir).catch(() => {})
   try {
     await rename(making, paths.dataDir)
   } catch (error) {
     await rm(making, { recursive: true, force: true })
-    return refuse('store.home.not_writable', `${paths.dataDir} cannot be put in place: ${(error as Error).message}`, {
+    return refuse('store.home.not_writable', `${paths.dataDir} cannot be created: ${(error as Error).message}`, {
       path: 'CONCORD_HOME',
-      hint: `mount the volume at ${paths.home}, not at the data directory inside of it`,
+      hint: `Mount the volume at ${paths.home}, not at the data directory inside.`,
     })
   }
   await syncFolder(paths.home)
@@ -104,7 +103,7 @@ function initdbFlags(dataDir: string, passwordFile: string): string[] {
     `--pwfile=${passwordFile}`,
     '--auth=scram-sha-256',
     '--encoding=UTF8',
-    // The locale that is part of Postgres sorts the same on every machine and after every upgrade of the system.
+    // The built-in locale sorts the same on every machine and after every system upgrade.
     '--locale=C',
     '--locale-provider=builtin',
     '--builtin-locale=C.UTF-8',
@@ -113,20 +112,66 @@ function initdbFlags(dataDir: string, passwordFile: string): string[] {
   ]
 }
 
-async function initdbFault(
-  paths: HomePaths,
-  binaries: Binaries,
-  runAs: RunAs,
-  output: string[],
-): Promise<Decision<never>> {
+async function initdbFault({ paths, binaries, runAs }: Parts, output: string[]): Promise<Decision<never>> {
   const text = output.join('\n')
   if (isStorageFull(text)) return storageFull(paths.home)
   const denied = await explainDenied(text, [binaries.initdb, paths.home], runAs)
   if (denied) return denied
   const hint = text.includes('could not look up effective user ID')
-    ? 'initdb needs an entry in the password file for the user it runs as: add one to /etc/passwd, or run as a user that has one'
+    ? 'Add an entry for the current user to /etc/passwd, or run as a user that has one.'
     : text.includes('error while loading shared libraries')
-      ? 'the libraries were not linked at installation: run npm rebuild'
-      : 'see the lines of initdb above'
-  return refuse('store.initdb.failed', `initdb did not make a database: ${output.slice(-3).join(' | ')}`, { hint })
+      ? 'The libraries were not linked at installation: run npm rebuild.'
+      : 'See the output of initdb in the error.'
+  return refuse('store.initdb.failed', `initdb did not create a database: ${output.slice(-3).join(' | ')}`, { hint })
+}
+
+export type Settings = Readonly<Record<string, string>>
+
+const MB = 1024 * 1024
+
+/** An eighth of the memory, between 128 and 512 MB: Concord shares the machine with its jobs. */
+export function sharedBuffersMb(memoryBytes: number): number {
+  return Math.min(512, Math.max(128, Math.floor(memoryBytes / MB / 8)))
+}
+
+/** initdb writes these into postgresql.conf, where the owner of the home may edit them. */
+export function birthSettings(memoryBytes: number): Settings {
+  return {
+    shared_buffers: `${sharedBuffersMb(memoryBytes)}MB`,
+    // A process uses up to 35: a server and several workers must fit.
+    max_connections: '300',
+    wal_compression: 'pglz',
+    max_wal_size: '1GB',
+    // A forgotten transaction holds back vacuum and every event feed; each pool sets a shorter limit.
+    idle_in_transaction_session_timeout: '60s',
+    password_encryption: 'scram-sha-256',
+    timezone: 'UTC',
+    log_timezone: 'UTC',
+    log_line_prefix: '%m [%p] %a ',
+    log_checkpoints: 'off',
+    log_min_duration_statement: '1s',
+    // Statements may contain secrets; the error alone is enough to find the cause.
+    log_min_error_statement: 'panic',
+    log_parameter_max_length: '0',
+  }
+}
+
+/** Command line settings, which win over every file: where the server listens, and that commits are durable. */
+export function startSettings(port: number, unsafeForTests: boolean): Settings {
+  const safe = unsafeForTests ? 'off' : 'on'
+  return {
+    listen_addresses: LOOPBACK,
+    port: String(port),
+    unix_socket_directories: '',
+    logging_collector: 'off',
+    log_destination: 'stderr',
+    fsync: safe,
+    full_page_writes: safe,
+    synchronous_commit: safe,
+    ...(unsafeForTests ? { max_connections: '300' } : {}),
+  }
+}
+
+export function asFlags(flag: string, settings: Settings): string[] {
+  return Object.entries(settings).flatMap(([name, value]) => [flag, `${name}=${value}`])
 }

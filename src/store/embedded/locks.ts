@@ -1,8 +1,7 @@
 /**
- * Two locks of a home that the kernel releases when their process dies, however it dies: whose turn it is to start or
- * stop the server, and who uses it. SQLite carries them because its file locks are the ones of the operating system on
- * Linux, macOS and Windows, are seen by containers that share the folder, and need neither process numbers nor clean-up
- * (a number may be reused, or belong to another container). Nothing is ever written: both files stay empty.
+ * Two locks of a home that the kernel releases when their process dies: who starts or stops the server, and who uses it.
+ * SQLite provides them: its file locks are those of the operating system on Linux, macOS and Windows, containers that share
+ * the folder see them, and they need no process numbers and no clean-up. Nothing is written: both files stay empty.
  */
 import { closeSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
@@ -12,12 +11,12 @@ export type HeldLock = { release(): void }
 
 const SQLITE_BUSY = 5
 const POLL_MS = 25
-/** Referenced from here, since the garbage collector closing a lock nobody points to would release it. */
+/** Keeps the locks alive: the garbage collector would close and release them. */
 const held = new Set<DatabaseSync>()
 
 /**
- * Closed to others from the start: who may open the file may hold the lock. An existing file is never opened here: POSIX gives
- * up all locks of a process on a file when the process closes any handle of it. SQLite knows that and keeps its handles.
+ * Creates the file with mode 600, since everyone who may open it may hold the lock. An existing file is not opened here:
+ * POSIX drops all locks of a process on a file when the process closes any handle of it. SQLite keeps its handles.
  */
 function ensureFile(file: string): void {
   try {
@@ -45,12 +44,12 @@ function hold(file: string, how: (lock: DatabaseSync) => void): HeldLock | undef
   }
 }
 
-/** Undefined when somebody else holds the file, shared or not. */
+/** Undefined while another process holds the file, shared or not. */
 export function tryExclusive(file: string): HeldLock | undefined {
   return hold(file, (lock) => lock.exec('begin exclusive'))
 }
 
-/** Any number of holders; undefined only while somebody holds the file exclusively. */
+/** Any number of holders; undefined only while another process holds the file exclusively. */
 export function tryShared(file: string): HeldLock | undefined {
   return hold(file, (lock) => {
     lock.exec('begin')
@@ -59,11 +58,11 @@ export function tryShared(file: string): HeldLock | undefined {
   })
 }
 
-/** Waits for a turn without blocking the event loop; undefined when `timeoutMs` passed. */
-export async function takeTurn(file: string, timeoutMs: number): Promise<HeldLock | undefined> {
+/** Waits for the exclusive lock without blocking the event loop; undefined after `timeoutMs`. */
+export async function lockStart(file: string, timeoutMs: number): Promise<HeldLock | undefined> {
   for (let waitedMs = 0; ; waitedMs += POLL_MS) {
-    const turn = tryExclusive(file)
-    if (turn || waitedMs >= timeoutMs) return turn
+    const lock = tryExclusive(file)
+    if (lock || waitedMs >= timeoutMs) return lock
     await wait(POLL_MS)
   }
 }

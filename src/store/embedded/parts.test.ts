@@ -1,22 +1,17 @@
 /** The small decisions of the embedded server that need no server. */
 import assert from 'node:assert/strict'
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
-import { findBinaries, platformPackage } from './binaries.ts'
-import { explainStart, isPassing, isPortLost } from './explain-start.ts'
-import { networkMountName } from './home.ts'
-import { quoteForShell } from './home-fault.ts'
-import { homePaths } from './home-paths.ts'
-import { parseLastStart } from './last-start.ts'
-import { takeTurn, tryExclusive, tryShared } from './locks.ts'
+import { parsePostmaster } from './attach.ts'
+import { sharedBuffersMb, startSettings } from './cluster.ts'
+import { homePaths, networkMountName, quoteForShell } from './home.ts'
+import { lockStart, tryExclusive, tryShared } from './locks.ts'
 import { firstCandidate } from './port.ts'
-import { parsePostmaster } from './postmaster-file.ts'
-import { programEnv } from './program.ts'
-import { boundLog, lastLines } from './server-log.ts'
-import { sharedBuffersMb, startSettings } from './settings.ts'
+import { findBinaries, platformPackage, programEnv } from './programs.ts'
+import { explainStart, isPassing, isPortLost, lastLines, parseLastStart } from './start-server.ts'
 
 async function aFile(t: TestContext, text?: string): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'concord-parts-'))
@@ -80,7 +75,7 @@ test('a quoted path survives the shell', () => {
   assert.equal(quoteForShell(`/srv/it's mine`), `'/srv/it'\\''s mine'`)
 })
 
-test('a turn is exclusive, uses are shared, and each release counts once', async (t) => {
+test('the start lock is exclusive, uses are shared, and each release counts once', async (t) => {
   const file = await aFile(t)
   const one = tryShared(file)
   const other = tryShared(file)
@@ -93,20 +88,12 @@ test('a turn is exclusive, uses are shared, and each release counts once', async
   const turn = tryExclusive(file)
   assert.ok(turn)
   assert.equal(tryShared(file), undefined)
-  assert.equal(await takeTurn(file, 50), undefined)
-  const next = takeTurn(file, 5_000)
+  assert.equal(await lockStart(file, 50), undefined)
+  const next = lockStart(file, 5_000)
   turn.release()
   ;(await next)?.release()
   assert.equal((await stat(file)).size, 0)
   assert.equal((await stat(file)).mode & 0o777, 0o600)
-})
-
-test('a log past its bound is emptied in place and its end is kept', async (t) => {
-  const file = await aFile(t, `${'x'.repeat(100)}END`)
-  assert.equal(await boundLog(file, 103, 10), false)
-  assert.equal(await boundLog(file, 102, 10), true)
-  assert.equal((await stat(file)).size, 0)
-  assert.equal(await readFile(`${file}.1`, 'utf8'), 'xxxxxxxEND')
 })
 
 test('the last lines are those written since the start', async (t) => {

@@ -1,20 +1,18 @@
-/** Chooses the loopback port of the embedded server: the one asked for, else the remembered one, else a free one. */
+/** Ports and processes of this machine: chooses the port of the server and finds who holds one. */
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { readdir, readFile, readlink } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { promisify } from 'node:util'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { findCommandLine } from './process-facts.ts'
 
 export const LOOPBACK = '127.0.0.1'
 
-/**
- * Below 32768, where Linux begins to hand out ports to outgoing connections: a remembered port in that range would now
- * and then be taken by some program's passing connection.
- */
+/** Below 32768, where Linux starts to assign ports to outgoing connections: those are taken now and then. */
 const FIRST = 15_432
 const COUNT = 10_000
 
-/** Every home has its own place to begin, so that several servers on one machine rarely meet. */
+/** Each home starts the search at its own port, so that servers on one machine rarely collide. */
 export function firstCandidate(home: string): number {
   return FIRST + (createHash('sha256').update(home).digest().readUInt32BE(0) % COUNT)
 }
@@ -37,12 +35,13 @@ export type PortWish = {
   readonly remembered?: number | undefined
 }
 
+/** The port asked for, else the remembered one, else a free one. */
 export async function choosePort({ home, asked, remembered }: PortWish): Promise<Decision<number>> {
   if (asked !== undefined) {
     if (!isPort(asked)) {
       return refuse('store.port.invalid', `${asked} is not a port`, {
         path: 'port',
-        hint: 'give a whole number from 1 to 65535',
+        hint: 'Use a whole number from 1 to 65535.',
       })
     }
     return (await isPortFree(asked)) ? accept(asked) : portTaken(asked)
@@ -55,7 +54,7 @@ export async function choosePort({ home, asked, remembered }: PortWish): Promise
   }
   return refuse('store.port.taken', `no free port among 200 after ${first + FIRST}`, {
     path: 'port',
-    hint: 'name a free port',
+    hint: 'Name a free port.',
   })
 }
 
@@ -65,13 +64,13 @@ export async function portTaken(port: number): Promise<Decision<never>> {
   return refuse('store.port.taken', `port ${port} on ${LOOPBACK} is taken${by}`, {
     path: 'port',
     hint: holder
-      ? `stop process ${holder.pid}, or name another port`
-      : 'name another port, or none to have a free one chosen',
+      ? `Stop process ${holder.pid}, or name another port.`
+      : 'Name another port, or none to have a free one chosen.',
     facts: { port, ...(holder ? { pid: holder.pid } : {}) },
   })
 }
 
-/** Linux only, and only for processes that we may look into; elsewhere the holder stays unknown. */
+/** Works on Linux, for processes that we may inspect; elsewhere the holder is unknown. */
 export async function findPortHolder(port: number): Promise<{ pid: number; command: string } | undefined> {
   const hex = port.toString(16).toUpperCase().padStart(4, '0')
   const inodes = new Set<string>()
@@ -93,4 +92,33 @@ export async function findPortHolder(port: number): Promise<{ pid: number; comma
     }
   }
   return undefined
+}
+
+/** A zombie counts as dead: it holds nothing any more. */
+export async function isAlive(pid: number): Promise<boolean> {
+  try {
+    process.kill(pid, 0)
+  } catch (error) {
+    // EPERM means that it exists.
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') return false
+  }
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  // The name in brackets may contain anything, so the state is read after the last bracket.
+  return (
+    stat
+      .slice(stat.lastIndexOf(')') + 1)
+      .trimStart()
+      .charAt(0) !== 'Z'
+  )
+}
+
+/** The command line, or undefined where it cannot be read. */
+export async function findCommandLine(pid: number): Promise<string | undefined> {
+  if (process.platform === 'linux') {
+    const line = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
+    return line.replaceAll('\0', ' ').trim() || undefined
+  }
+  if (process.platform === 'win32') return undefined
+  const listed = await promisify(execFile)('ps', ['-o', 'command=', '-p', String(pid)]).catch(() => undefined)
+  return listed?.stdout.trim() || undefined
 }

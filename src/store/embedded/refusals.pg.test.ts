@@ -8,7 +8,7 @@ import { after, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Refusal } from '#kernel/refusal'
 import { aChild, aHome, aStoppedHome, ask, opened, removePattern, stopped } from '#test/embedded'
-import { isAlive } from './process-facts.ts'
+import { isAlive } from './port.ts'
 import { type EmbeddedOptions, openEmbeddedPostgres } from './server.ts'
 
 after(removePattern)
@@ -99,7 +99,7 @@ test('kill -9 in the middle of initdb: the next start removes the half and makes
   const home = await killedInTheMiddle()
   const messages: string[] = []
   const server = await opened({ home, log: (message) => messages.push(message) })
-  assert.deepEqual(messages, ['removed a data directory that was never finished', 'started Postgres'])
+  assert.deepEqual(messages, ['removed an unfinished data directory', 'started Postgres'])
   assert.deepEqual(await halvesOf(home), [])
   await ask(server.url, 'select')
   await stopped(server)
@@ -125,13 +125,13 @@ test('a pid file that is stale, or names a program that is no server, or is empt
   const home = await aStoppedHome(t)
   await putPidFile(home, pidLines(await aDeadPid(), home))
   const server = await opened({ home })
-  assert.equal(server.adopted, false)
+  assert.equal(server.isAttached, false)
   await stopped(server)
 
   await putPidFile(home, pidLines(process.pid, home))
   // Postgres itself passes over the number of its parent, which we are.
   const other = await opened({ home })
-  assert.equal(other.adopted, false)
+  assert.equal(other.isAttached, false)
   await stopped(other)
 
   await putPidFile(home, '')

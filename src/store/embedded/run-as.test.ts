@@ -4,7 +4,7 @@ import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { test } from 'node:test'
-import { decideRunAs, findClosedFolder } from './run-as.ts'
+import { decideRunAs, findClosedFolder } from './programs.ts'
 
 const postgres = { name: 'postgres', uid: 101, gid: 104 }
 const nobody = { name: 'nobody', uid: 65_534, gid: 65_534 }

@@ -7,14 +7,14 @@ import { after, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { aChild, aHome, aStoppedHome, ask, opened, removePattern, stopped } from '#test/embedded'
 import { migrateUp } from '../migrate.ts'
-import { isAlive } from './process-facts.ts'
+import { isAlive } from './port.ts'
 
 after(removePattern)
 
 test('the first start makes a safe server, and stop leaves no process', async (t) => {
   const home = await aHome(t, "a home with spaces, ünïcode and a 'quote'")
   const server = await opened({ home })
-  assert.equal(server.adopted, false)
+  assert.equal(server.isAttached, false)
   assert.equal(Math.floor(server.version / 10_000), 18)
   assert.deepEqual(await ask(server.url, 'select current_database() as database'), [{ database: 'concord' }])
   const [settings] = await ask(
@@ -36,7 +36,7 @@ test('the first start makes a safe server, and stop leaves no process', async (t
     listens: '127.0.0.1',
     sockets: '',
   })
-  assert.equal(await stopped(server), 'halted')
+  assert.equal(await stopped(server), 'stopped')
   assert.equal(await isAlive(server.pid), false)
   await assert.rejects(ask(server.url, 'select'), { code: 'ECONNREFUSED' })
   assert.deepEqual(
@@ -98,7 +98,7 @@ test('the login of the service owns its database and nothing more: it is no supe
     `select rolname, rolsuper, rolreplication, rolbypassrls from pg_roles where rolname = session_user`,
   )
   assert.deepEqual(who, { rolname: 'concord_service', rolsuper: false, rolreplication: false, rolbypassrls: false })
-  assert.equal(await stopped(server), 'halted')
+  assert.equal(await stopped(server), 'stopped')
 })
 
 test('a lost password of the service is made anew; the superuser’s opens the way', async (t) => {
@@ -109,7 +109,7 @@ test('a lost password of the service is made anew; the superuser’s opens the w
   const server = await opened({ home })
   assert.notEqual(await readFile(file, 'utf8'), before)
   await ask(server.url, 'select')
-  assert.equal(await stopped(server), 'halted')
+  assert.equal(await stopped(server), 'stopped')
 })
 
 test('after the parent was killed the next one adopts the running server, with its data and its port', async (t) => {
@@ -121,9 +121,9 @@ test('after the parent was killed the next one adopts the running server, with i
   await parent.kill()
   assert.equal(await isAlive(first.value.pid), true, 'the postmaster outlives its parent')
   const second = await opened({ home })
-  assert.deepEqual([second.adopted, second.pid, second.url], [true, first.value.pid, first.value.url])
+  assert.deepEqual([second.isAttached, second.pid, second.url], [true, first.value.pid, first.value.url])
   await ask(second.url, 'insert into kept values (1)')
-  assert.equal(await stopped(second), 'halted')
+  assert.equal(await stopped(second), 'stopped')
 })
 
 test('after kill -9 of the postmaster the next start recovers what was acknowledged, on the same port', async (t) => {
@@ -134,10 +134,10 @@ test('after kill -9 of the postmaster the next start recovers what was acknowled
   // The first handle is still held: a program that notices the death of its server opens the home again.
   const second = await opened({ home })
   assert.notEqual(second.pid, first.pid)
-  assert.deepEqual([second.adopted, second.port], [false, first.port])
+  assert.deepEqual([second.isAttached, second.port], [false, first.port])
   assert.deepEqual(await ask(second.url, 'select count(*)::int as kept from kept'), [{ kept: 1000 }])
   assert.equal(await stopped(first), 'left_to_others')
-  assert.equal(await stopped(second), 'halted')
+  assert.equal(await stopped(second), 'stopped')
 })
 
 test('two processes open one home at once: one starts, one adopts, and only the last one stops it', async (t) => {
@@ -149,13 +149,13 @@ test('two processes open one home at once: one starts, one adopts, and only the 
     return answer.value
   })
   assert.deepEqual(
-    servers.map((server) => server.adopted).sort((one, other) => Number(one) - Number(other)),
+    servers.map((server) => server.isAttached).sort((one, other) => Number(one) - Number(other)),
     [false, true],
   )
   assert.equal(servers[0]?.pid, servers[1]?.pid)
   assert.deepEqual(await children[0].stop(), { ok: true, value: 'left_to_others' })
   await ask(servers[1]?.url ?? '', 'select')
-  assert.deepEqual(await children[1].stop(), { ok: true, value: 'halted' })
+  assert.deepEqual(await children[1].stop(), { ok: true, value: 'stopped' })
   assert.equal(await isAlive(servers[0]?.pid ?? 0), false)
 })
 
@@ -170,7 +170,7 @@ test('a process that opens the home twice and closes one of them still counts as
   assert.ok((await other.answer).ok)
   assert.deepEqual(await other.stop(), { ok: true, value: 'left_to_others' })
   await ask(second.url, 'select')
-  assert.equal(await stopped(second), 'halted')
+  assert.equal(await stopped(second), 'stopped')
 })
 
 test('a server that was killed is as good as stopped: whoever has its number now is not touched', async (t) => {
@@ -183,7 +183,7 @@ test('a server that was killed is as good as stopped: whoever has its number now
   const pidFile = path.join(server.dataDir, 'postmaster.pid')
   const lines = (await readFile(pidFile, 'utf8')).split('\n')
   await writeFile(pidFile, [String(stranger.pid), ...lines.slice(1)].join('\n'))
-  assert.equal(await stopped(server), 'halted')
+  assert.equal(await stopped(server), 'stopped')
   assert.deepEqual([stranger.exitCode, stranger.signalCode, await isAlive(stranger.pid ?? 0)], [null, null, true])
 })
 
@@ -193,6 +193,6 @@ test('a user that was killed counts no more: the last living one stops the serve
   assert.ok((await child.answer).ok)
   const server = await opened({ home })
   await child.kill()
-  assert.equal(await stopped(server), 'halted')
-  assert.equal(await stopped(server), 'halted', 'a second stop is the same stop')
+  assert.equal(await stopped(server), 'stopped')
+  assert.equal(await stopped(server), 'stopped', 'a second stop is the same stop')
 })

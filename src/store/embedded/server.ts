@@ -1,59 +1,46 @@
 /**
- * Concord's own Postgres in `<home>/postgres`: made at the first start, adopted when it is still running, shared by every
- * process that opens the home, and stopped by the last of them.
+ * Concord's own Postgres in `<home>/postgres`: created at the first start, attached to when it is still running, shared by
+ * every process that opens the home, and stopped by the last of them.
  *
- * The rule of stopping: whoever opens the home holds the users lock until `stop()` or death. `stop()` gives up the lock and
- * then halts the server only if nobody else holds it. A process that dies without `stop()` leaves the server running; the
- * next one adopts it.
+ * Every process that opens the home holds the users lock until `stop()` or its death. `stop()` releases the lock and stops
+ * the server only if no other process holds it. A process that dies without `stop()` leaves the server running; the next
+ * one attaches to it.
  */
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { findBinaries } from './binaries.ts'
 import { inspectCluster } from './cluster.ts'
-import { haltServer } from './halt.ts'
-import { prepareHome } from './home.ts'
-import { explainHomeFault } from './home-fault.ts'
-import { type HomePaths, homePaths } from './home-paths.ts'
-import { type HeldLock, takeTurn, tryExclusive, tryShared } from './locks.ts'
+import { explainHomeFault, type HomePaths, homePaths, prepareHome } from './home.ts'
+import { type HeldLock, lockStart, tryExclusive, tryShared } from './locks.ts'
 import { serviceUrlOf, superuserUrlOf } from './login.ts'
-import { type Opened, openInTurn } from './open-in-turn.ts'
-import type { Parts } from './parts.ts'
-import { addPassage } from './passage.ts'
-import { findRunAs } from './run-as.ts'
-import { boundLog } from './server-log.ts'
+import { addCapability, findBinaries, findRunAs, type Parts } from './programs.ts'
+import { type StartedPostgres, startPostgres, type ServerOptions, stopPostgres } from './start-server.ts'
 
-export type EmbeddedOptions = {
+export type EmbeddedOptions = ServerOptions & {
   readonly home: string
-  /** A port of one's own choice; without it a free one is chosen once and remembered. A running server keeps its port. */
-  readonly port?: number
-  /** Under root: the account that a new data directory is made for. An existing one stays with its owner. */
+  /** Under root: the account for a new data directory. An existing one stays with its owner. */
   readonly runAs?: string
-  /** No flushes to disk: for test servers whose data nobody will miss. */
-  readonly unsafeForTests?: boolean
-  readonly log?: (message: string, facts: Readonly<Record<string, unknown>>) => void
 }
 
 export type EmbeddedPostgres = {
   /** The service's login in its database `concord`; carries the password. */
   readonly url: string
-  /** The superuser in the database `postgres`, from which databases are made and dropped. */
+  /** The superuser in the database `postgres`, from which databases are created and dropped. */
   readonly superuserUrl: string
   readonly dataDir: string
   readonly logFile: string
   readonly port: number
   readonly pid: number
   /** It was already running. */
-  readonly adopted: boolean
+  readonly isAttached: boolean
   /** `server_version_num`: 180004 is 18.4. */
   readonly version: number
-  /** Says whether the server was halted, or left to the others who use it. */
+  /** Tells whether the server was stopped, or left to other processes that use it. */
   stop(): Promise<Decision<Stopped>>
 }
 
-type Stopped = 'halted' | 'left_to_others'
+type Stopped = 'stopped' | 'left_to_others'
 
-/** Longer than an initdb on a slow disk with another one ahead in the queue. */
-const TURN_TIMEOUT_MS = 120_000
-const LOG_CHECK_MS = 60_000
+/** Longer than two initdb in a row on a slow disk. */
+const LOCK_TIMEOUT_MS = 120_000
 
 export async function openEmbeddedPostgres(options: EmbeddedOptions): Promise<Decision<EmbeddedPostgres>> {
   const paths = homePaths(options.home)
@@ -61,49 +48,50 @@ export async function openEmbeddedPostgres(options: EmbeddedOptions): Promise<De
   if (!ready.ok) return ready
   const binaries = await findBinaries()
   if (!binaries.ok) return binaries
-  let turn: HeldLock | undefined
+  let lock: HeldLock | undefined
   try {
-    turn = await takeTurn(paths.turnFile, TURN_TIMEOUT_MS)
-    if (!turn) return busy(paths)
+    lock = await lockStart(paths.startFile, LOCK_TIMEOUT_MS)
+    if (!lock) return busy(paths)
     const cluster = await inspectCluster(paths)
     if (!cluster.ok) return cluster
     const runAs = await findRunAs(paths.dataDir, options.runAs)
     if (!runAs.ok) return runAs
-    const passing = await addPassage(runAs.value, [paths.home, binaries.value.postgres])
-    const parts = { paths, binaries: binaries.value, runAs: passing }
-    const opened = await openInTurn(parts, cluster.value, options)
+    const account = await addCapability(runAs.value, [paths.home, binaries.value.postgres])
+    const parts = { paths, binaries: binaries.value, runAs: account }
+    const opened = await startPostgres(parts, cluster.value, options)
     if (!opened.ok) return opened
-    // Nobody holds it exclusively out of turn, and it is our turn.
+    // It is held exclusively only under the start lock, which we hold.
     const use = tryShared(paths.usersFile)
     if (!use) return busy(paths)
-    const { adopted, server } = opened.value
-    options.log?.(adopted ? 'adopted the running Postgres' : 'started Postgres', { ...server, dataDir: paths.dataDir })
+    const { isAttached, server } = opened.value
+    options.log?.(isAttached ? 'attached to the running Postgres' : 'started Postgres', {
+      ...server,
+      dataDir: paths.dataDir,
+    })
     return accept(asHandle(parts, opened.value, use))
   } catch (error) {
     const refusal = await explainHomeFault(paths.home, error)
     if (refusal) return refusal
     throw error
   } finally {
-    turn?.release()
+    lock?.release()
   }
 }
 
 function busy(paths: HomePaths): Refusal {
-  const long = `for ${TURN_TIMEOUT_MS / 1000} s`
+  const long = `for ${LOCK_TIMEOUT_MS / 1000} s`
   return refuse(
     'store.home.busy',
     `another process has been starting or stopping the server in ${paths.home} ${long}`,
     {
-      hint: `see ${paths.logFile}, and end the process that hangs`,
+      hint: `See ${paths.logFile}, and end the process that hangs.`,
     },
   )
 }
 
-function asHandle(parts: Parts, opened: Opened, use: HeldLock): EmbeddedPostgres {
+function asHandle(parts: Parts, opened: StartedPostgres, use: HeldLock): EmbeddedPostgres {
   const { paths } = parts
-  const { server, password, servicePassword, adopted, facts } = opened
-  // Best effort: a log that cannot be shortened is no reason to disturb the work.
-  const logCheck = setInterval(() => void boundLog(paths.logFile).catch(() => {}), LOG_CHECK_MS).unref()
+  const { server, password, servicePassword, isAttached, facts } = opened
   let stopped: Promise<Decision<Stopped>> | undefined
   return {
     url: serviceUrlOf(server.port, servicePassword),
@@ -111,10 +99,9 @@ function asHandle(parts: Parts, opened: Opened, use: HeldLock): EmbeddedPostgres
     dataDir: paths.dataDir,
     logFile: paths.logFile,
     ...server,
-    adopted,
+    isAttached,
     version: facts.versionNum,
     stop() {
-      clearInterval(logCheck)
       stopped ??= leave(parts, use)
       return stopped
     },
@@ -122,17 +109,17 @@ function asHandle(parts: Parts, opened: Opened, use: HeldLock): EmbeddedPostgres
 }
 
 async function leave(parts: Parts, use: HeldLock): Promise<Decision<Stopped>> {
-  const turn = await takeTurn(parts.paths.turnFile, TURN_TIMEOUT_MS)
+  const lock = await lockStart(parts.paths.startFile, LOCK_TIMEOUT_MS)
   use.release()
-  if (!turn) return busy(parts.paths)
-  // Users come and go only in their turn, and this is ours: the answer stays true until it is over.
+  if (!lock) return busy(parts.paths)
+  // The users change only under the start lock, which we hold.
   const last = tryExclusive(parts.paths.usersFile)
   try {
     if (!last) return accept('left_to_others')
-    const halted = await haltServer(parts)
-    return halted.ok ? accept('halted') : halted
+    const stopped = await stopPostgres(parts)
+    return stopped.ok ? accept('stopped') : stopped
   } finally {
     last?.release()
-    turn.release()
+    lock.release()
   }
 }

@@ -75,9 +75,18 @@ describe('rules of the whole schema', () => {
       catalogue.comments.map(({ text }) => text).join('\n'),
       /command_events, domain_audit_log and agent_steps/,
     )
+    assert.deepEqual(
+      catalogue.indexes.filter(({ text }) => text.includes('agent_steps')),
+      [],
+    )
   })
 
-  test('[SUP-08] no table or index has the prefix pf_', () => {
+  test('[SUP-08] no table or index has the prefix pf_, and a key is unique in its workspace by constraint', () => {
+    assert.ok(
+      catalogue.constraints.some(({ text }) =>
+        text.includes('commands_idempotency_key_uq UNIQUE (idempotency_key, workspace_id)'),
+      ),
+    )
     assert.deepEqual(
       [...tableNames(), ...catalogue.indexes.map(({ text }) => text)].filter((name) => /\bpf_/.test(name)),
       [],

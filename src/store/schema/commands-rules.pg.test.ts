@@ -18,7 +18,7 @@ breakEveryRule(
     {
       constraint: 'commands_runtime_workflow_id_uq',
       table: 'concord.commands',
-      rows: '[CMD-08]',
+
       given: { runtime_workflow_id: 'command:1' },
       by: ({ elsewhere }) => ({ runtime_workflow_id: 'command:1', workspace_id: elsewhere.workspace }),
     },

@@ -19,7 +19,7 @@ const turn = 'run_after, turn_token, turn_until'
 
 const printed: readonly Printed[] = [
   {
-    rows: '[CMD-01] [CMD-08] [CAN-01] [SUP-07] [PER-06]',
+    rows: '[CMD-01] [CAN-01] [SUP-07] [PER-06]',
     table: 'concord.commands',
     columns: `command_id uuid!, command_type text!, requested_by text!, ingress text!, payload jsonb!, context jsonb!, status text!,
       cancellation_mode text! = 'graceful'::text, idempotency_key text, runtime_workflow_id text, result jsonb, error text,
@@ -165,6 +165,26 @@ const printed: readonly Printed[] = [
       'FOREIGN KEY (org_id, role_id) REFERENCES identity.org_roles(org_id, id)',
       'FOREIGN KEY (org_id, user_id) REFERENCES identity.users(org_id, id)',
     ],
+  },
+  {
+    rows: '[MEM-12]',
+    table: 'concord.memory_records',
+    columns: `memory_id uuid!, subject_type text!, subject_id text!, scope text!, memory_type text!, content jsonb!, confidence numeric,
+      status text!, superseded_by uuid, expires_at at, command_id uuid, created_by text!, created_at at! = now(),
+      updated_at at! = now()`,
+    added: 'workspace_id, fact_key, sensitivity, schema_name, task_type, connector, memory_candidate_id',
+    indexes: [],
+    keys: ['PRIMARY KEY (memory_id)'],
+  },
+  {
+    rows: '[MEM-12]',
+    table: 'concord.memory_candidates',
+    columns: `memory_candidate_id uuid!, command_id uuid!, agent_run_id uuid, subject_type text!, subject_id text!, scope text!,
+      memory_type text!, content jsonb!, confidence numeric, expires_at at, created_by text!, sensitivity text!, status text!,
+      approval_id uuid, memory_id uuid, created_at at! = now(), decided_at at`,
+    added: 'workspace_id, fact_key, schema_name, task_type, connector, derived_from, supersedes, erased_at',
+    indexes: [],
+    keys: ['PRIMARY KEY (memory_candidate_id)'],
   },
 ]
 

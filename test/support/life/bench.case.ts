@@ -4,6 +4,7 @@ import { decideApproval } from '#domains/approvals'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { cancelCommand } from '../../../src/domains/commands/cancel-command.ts'
+import { defineFunction } from '../../../src/domains/commands/catalog/definitions.ts'
 import { defineTask } from '../../../src/domains/commands/catalog/task-spec.ts'
 import { type Acting, actingFor } from '../../../src/domains/commands/deps.ts'
 
@@ -16,6 +17,29 @@ export let room: TestRoom
 export let user: Acting
 export let operator: Acting
 export let workspaceId: string
+
+/** Three effects whose order is not that of the list. */
+const woven = [
+  defineFunction({
+    name: 'woven',
+    plan: () => [
+      { effect_type: BOOK_A, payload: {}, after: [2] },
+      { effect_type: BOOK_B, payload: {}, after: [] },
+      { effect_type: BOOK_C, payload: {}, after: [1] },
+    ],
+  }),
+  defineTask({
+    name: 'Woven',
+    description: 'Work in an order of its own.',
+    command_type: 'work',
+    function_name: 'woven',
+    ingress_types: ['user_request'],
+    required_inputs: ['subject'],
+    async_required: true,
+    connector_requirements: ['hotel', 'ticket', 'mail'],
+    policy_checks: ['permission'],
+  }),
+]
 
 /** One such command an hour, by the rule that every installation has. */
 const metered = defineTask({
@@ -32,7 +56,7 @@ const metered = defineTask({
 })
 
 export async function openBench(): Promise<void> {
-  room = await openTestRoom(undefined, () => [metered])
+  room = await openTestRoom(undefined, () => [metered, ...woven])
   user = actingFor(room.tenant.people.writer.principal, TRACE)
   operator = actingFor(room.tenant.people.admin.principal, TRACE)
   workspaceId = room.tenant.workspace.id

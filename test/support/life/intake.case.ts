@@ -99,6 +99,39 @@ export function intakeStories(): void {
     ])
   })
 
+  test('[PLN-05] effects run in the order of their dependencies, not in that of the list, and the plan says both', async () => {
+    const calls = room.provider.calls.length
+    const id = await room.submit({ subject: 's' }, { taskName: 'Woven' })
+    assert.equal(await room.settle(id), 'succeeded')
+    assert.deepEqual(
+      room.provider.calls.slice(calls).map((call) => call.split(' ')[0]),
+      ['book_b', 'book_c', 'book_a'],
+    )
+    const { plan } = (await rowOf(id)) as {
+      plan: { primitives: string[]; steps: { step_id: string; depends_on: string[] }[] }
+    }
+    assert.deepEqual(
+      plan.steps.map(({ step_id, depends_on }) => [step_id, depends_on]),
+      [
+        ['step_1', ['step_3']],
+        ['step_2', []],
+        ['step_3', ['step_2']],
+      ],
+    )
+    assert.deepEqual(plan.primitives, [
+      'ingress',
+      'command',
+      'context',
+      'policy',
+      'plan',
+      'queue',
+      'async_task',
+      'connector_call',
+      'state_transition',
+      'audit',
+    ])
+  })
+
   test('[PLN-06] inline, the same records in the request itself: created validated running succeeded', async () => {
     const id = await room.submit({ subject: 'hello' }, { taskName: 'Echo' })
     assert.equal(await pathOf(id), 'created validated running succeeded')

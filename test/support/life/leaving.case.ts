@@ -151,7 +151,7 @@ export function leavingStories(): void {
     assert.deepEqual([row['error_class'], row['error']], ['transient_connector_error', 'connection refused'])
   })
 
-  test('[ERR-04] [ERR-12] [TST-06] a final error is tried once; another run keeps what succeeded and uses a new key', async () => {
+  test('[ERR-04] [TST-06] a final error is tried once; another run keeps what succeeded and uses a new key', async () => {
     const id = await room.submit({ subject: 's', steps: [BOOK_A, BOOK_B] })
     room.provider.modes.push('ok', 'refuse')
     assert.equal(await room.settle(id), 'failed')

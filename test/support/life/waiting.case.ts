@@ -117,7 +117,7 @@ export function waitingStories(): void {
     assert.equal(added.ok, true)
   })
 
-  test('[ST-20] a command that set another one going is blocked until that one ends, and takes its result or its failure', async () => {
+  test('a command that set another one going is blocked until that one ends, and takes its result or its failure', async () => {
     const id = await room.submit({ subject: 'parent', steps: ['command.run'] })
     room.woken.length = 0
     assert.equal(await room.settle(id), 'blocked')

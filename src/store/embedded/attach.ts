@@ -1,18 +1,17 @@
 /**
- * A postmaster outlives the process that started it, so the next one takes it over. It is ours only if all of this holds:
- * its pid file lies in our data directory, it is alive and works in that directory, our password opens it, and it says
- * itself that it serves that directory.
+ * Attaches to a server that is still running: a postmaster outlives the process that started it. It is ours only if its pid
+ * file is in our data directory, it is alive and works in that directory, our password opens it, and it reports that directory.
  */
-import { readlink, realpath } from 'node:fs/promises'
+import { readFile, readlink, realpath } from 'node:fs/promises'
+import path from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { explainConnect } from '../connect-refusal.ts'
-import type { HomePaths } from './home-paths.ts'
+import type { HomePaths } from './home.ts'
 import { askDataDir, superuserUrlOf } from './login.ts'
-import { findPostmaster, type Postmaster } from './postmaster-file.ts'
-import { findCommandLine, isAlive } from './process-facts.ts'
+import { findCommandLine, isAlive } from './port.ts'
 
-/** Crash recovery of a large WAL comes before `ready`; longer than this is for a person to look at. */
+/** Crash recovery of a large WAL comes before `ready`. */
 const READY_TIMEOUT_MS = 60_000
 /** A server listens before it calls itself ready. */
 const SILENT_TIMEOUT_MS = 5_000
@@ -20,29 +19,29 @@ const POLL_MS = 25
 
 export type RunningServer = { readonly pid: number; readonly port: number }
 
-/** The postmaster of this data directory if it is alive and really is one; a reused process number is not. */
+/** The postmaster of this data directory if it is alive; a reused process number does not count. */
 export async function findLivePostmaster(dataDir: string): Promise<Postmaster | undefined> {
   const noted = await findPostmaster(dataDir)
   if (!noted || !(await isAlive(noted.pid))) return undefined
-  // A postmaster works inside its data directory. Only Linux tells, and only about processes that are ours to look into.
+  // A postmaster works in its data directory. Only Linux shows it, and only for processes that we may inspect.
   const worksIn = await readlink(`/proc/${noted.pid}/cwd`).catch(() => undefined)
   if (worksIn !== undefined) return (await sameFolder(worksIn, dataDir)) ? noted : undefined
   const command = await findCommandLine(noted.pid)
-  // Where nothing can be read, the login decides.
+  // If nothing can be read, the login decides.
   return command === undefined || /postgres|postmaster/i.test(command) ? noted : undefined
 }
 
-/** Undefined means that nothing is running there, and Postgres itself has to say whether it may start. */
-export async function adoptServer(paths: HomePaths, password: string): Promise<Decision<RunningServer | undefined>> {
+/** Undefined if nothing runs there; Postgres itself decides whether it may start. */
+export async function attachServer(paths: HomePaths, password: string): Promise<Decision<RunningServer | undefined>> {
   const since = performance.now()
   for (;;) {
     const live = await findLivePostmaster(paths.dataDir)
     if (!live) return accept(undefined)
-    // A server that starts, stops or is just being killed decides by itself what comes next.
+    // A server that is starting or stopping is waited for.
     const answer = live.status === 'ready' ? await confirm(paths, password, live) : stillWaiting(paths, live)
     if (answer.ok || answer.code === 'store.home.foreign_server') return answer
     const waitedMs = performance.now() - since
-    // Nothing listens where the file says: whether that process is a server at all, Postgres will tell.
+    // Nothing listens on that port: Postgres decides whether that process is a server.
     if (answer.facts?.['code'] === 'ECONNREFUSED' && waitedMs > SILENT_TIMEOUT_MS) return accept(undefined)
     if (waitedMs > READY_TIMEOUT_MS) return answer
     await wait(POLL_MS)
@@ -52,7 +51,7 @@ export async function adoptServer(paths: HomePaths, password: string): Promise<D
 function stillWaiting(paths: HomePaths, { pid, status = 'starting' }: Postmaster): Refusal {
   const state = `has been ${status} for ${READY_TIMEOUT_MS / 1000} s`
   return refuse('store.home.busy', `the server in ${paths.dataDir} (process ${pid}) ${state}`, {
-    hint: `wait for it, or see ${paths.logFile}`,
+    hint: `Wait for it, or see ${paths.logFile}.`,
     facts: { pid },
   })
 }
@@ -64,7 +63,7 @@ async function confirm(
 ): Promise<Decision<RunningServer>> {
   const notOurs = (why: string) =>
     refuse('store.home.foreign_server', `process ${pid} runs a server in ${paths.dataDir} that is not ours: ${why}`, {
-      hint: `stop it (kill -INT ${pid}), or set CONCORD_HOME to another folder`,
+      hint: `Stop it (kill -INT ${pid}), or set CONCORD_HOME to another folder.`,
       facts: { pid, port },
     })
   try {
@@ -81,4 +80,36 @@ async function confirm(
 async function sameFolder(one: string, other: string): Promise<boolean> {
   const real = (folder: string) => realpath(folder).catch(() => folder)
   return (await real(one)) === (await real(other))
+}
+
+export type Postmaster = {
+  readonly pid: number
+  readonly dataDir: string
+  /** Absent in the first moments of a start. */
+  readonly port?: number
+  readonly status?: 'starting' | 'stopping' | 'ready' | 'standby'
+}
+
+const statuses = ['starting', 'stopping', 'ready', 'standby'] as const
+
+/** Lines: process number, data directory, start time, port, socket folder, listen address, shared memory, status. */
+export function parsePostmaster(text: string): Postmaster | undefined {
+  const lines = text.split('\n').map((line) => line.trim())
+  const pid = Number(lines[0])
+  const dataDir = lines[1]
+  // A stand-alone backend writes its number as a negative one.
+  if (!Number.isInteger(pid) || pid === 0 || !dataDir) return undefined
+  const port = Number(lines[3])
+  const status = statuses.find((known) => known === lines[7])
+  return { pid: Math.abs(pid), dataDir, ...(port > 0 ? { port } : {}), ...(status ? { status } : {}) }
+}
+
+/** Undefined without a file, or with one that is empty or half written. */
+export async function findPostmaster(dataDir: string): Promise<Postmaster | undefined> {
+  try {
+    return parsePostmaster(await readFile(path.join(dataDir, 'postmaster.pid'), 'utf8'))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
 }

@@ -1,56 +1,67 @@
-/** `concord jobs run-direct`: one job here and now, before everything that waits, on the record like any other. */
+/** `concord jobs run-direct` and `concord jobs logs`: runs one job at once, and prints what a job wrote. */
 import process from 'node:process'
-import type { Command } from 'commander'
 import type { JobReport, Scheduler } from '#app/scheduler'
-import { accept, type Decision, refuse } from '#kernel/refusal'
-import { isJson } from './ask-server.ts'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { hintOf } from '#refusals'
+import { showText } from '#kernel/visible-text'
 import {
-  answer,
   type FileFlag,
   fileOption,
+  fileVerb,
   type Jobs,
   jobsFile,
-  parseTime,
-  showJobId,
+  withId,
   type WorkBody,
   type WorkFlags,
   workOf,
+  workOptions,
+  type OnFile,
 } from './jobs-file.ts'
-import { printLog } from './jobs-logs.ts'
+import { action, type Add, mapAnswer, parseTime, showAnswer } from './noun.ts'
 import type { Cli, Outcome } from './terminal.ts'
 
 type DirectFlags = FileFlag & WorkFlags & { wait: number }
 const WAIT_MS = 10_000
-/** Between two looks whether the file has become free. */
+/** Between two attempts to open the file as its owner. */
 const ASK_MS = 500
 
-export function addJobsRunDirect(jobs: Command, program: Command, cli: Cli): void {
-  fileOption(jobs.command('run-direct [command...]'))
-    .description(
-      'run one job now, before all that waits; beside a running scheduler, that one runs it; prints its output, exits 0 if it completed',
-    )
-    .option('--type <type>', 'a registered job type (default: command, or story without a command)')
-    .option('--params <json>', 'the params, as a JSON object')
-    .option('--timeout <duration>', 'end the command after this, like 30s or 2h', parseTime)
-    .option('--wait <duration>', 'how long to wait for the slot (default: 10s)', parseTime, WAIT_MS)
-    .addHelpText('after', '\nExample:\n  $ concord jobs run-direct -- node report.mjs --now\n')
-    .action(
-      cli.handle(async (words: string[], flags: DirectFlags): Promise<Outcome> => {
-        const work = workOf(cli.terminal, words, flags)
-        if (!work.ok) return work
-        const finished = await run(cli, flags, work.value, isJson(program))
-        const { toJobReportView } = await import('#app/scheduler')
-        const said = answer(cli, program, finished, toJobReportView, ({ job, run }) => {
-          cli.terminal.err(
-            `${showJobId(job.job_id)} ${run?.status?.toLowerCase() ?? job.status.toLowerCase()}${run?.error == null ? '' : `: ${run.error}`}\n`,
-          )
-        })
-        return said.ok && finished.ok ? judge(finished.value) : said
-      }),
-    )
-}
+export const logs = (cli: Cli): Add =>
+  fileVerb({
+    description: 'print the output of a job',
+    options: [['--follow', 'continue until the job has ended']],
+    examples: ['concord jobs logs job_0197… --follow'],
+    ask: ({ scheduler, jobs }: OnFile, id: string, { follow }: { follow?: true }) =>
+      withId('job', id, (jobId) =>
+        printLog(cli, scheduler, jobs, { jobId, isFollowed: follow === true, json: cli.isJson() }),
+      ),
+    say: () => '',
+  })
 
-/** As the owner where there is none; otherwise the running scheduler is asked, through the file that both have open. */
+export const directVerb = (cli: Cli): Add =>
+  action({
+    description:
+      'run one job now, before the queue (a running scheduler runs it); prints its output, exits 0 if it completed',
+    options: [
+      fileOption,
+      ...workOptions,
+      ['--timeout <duration>', 'stop the command after this, like 30s or 2h', parseTime],
+      ['--wait <duration>', 'how long to wait for the slot (default: 10s)', parseTime, WAIT_MS],
+    ],
+    examples: ['concord jobs run-direct -- node report.mjs --now'],
+    async run(words: string[], flags: DirectFlags): Promise<Outcome> {
+      const work = workOf(cli.terminal, words, flags)
+      if (!work.ok) return work
+      const finished = await run(cli, flags, work.value, cli.isJson())
+      const { toJobReportView } = await import('#app/scheduler')
+      const said = await showAnswer(cli, mapAnswer(finished, toJobReportView), ({ job, run }) => [
+        '',
+        `${job.job_id} ${(run?.status ?? job.state).toLowerCase()}${run?.error == null ? '' : `: ${run.error}`}\n`,
+      ])
+      return said.ok && finished.ok ? judge(finished.value) : said
+    },
+  })
+
+/** Runs the job as owner of the file. If a scheduler owns it, asks that scheduler through the file. */
 async function run(cli: Cli, flags: DirectFlags, body: WorkBody, isQuiet: boolean): Promise<Decision<JobReport>> {
   const file = jobsFile(cli.terminal, flags.file)
   if (!file.ok) return file
@@ -62,16 +73,16 @@ async function run(cli: Cli, flags: DirectFlags, body: WorkBody, isQuiet: boolea
     if (opened.ok) return runHere(cli, jobs, opened.value, { body, leftMs, isQuiet })
     if (opened.code !== 'scheduler.file.locked') return opened
     const asked = await askOwner(cli, jobs, file.value, { body, leftMs, isQuiet })
-    // The owner went away, or was one that only does its own direct execution: then the file may be free now.
+    // The owner stopped, or only ran its own direct job: the file may be free now.
     const isFree = !asked.ok && asked.code === 'scheduler.not_running' && asked.facts?.['started'] === false
     const isBusy = !asked.ok && asked.code === 'scheduler.reservation.busy'
     if (!(isFree || isBusy) || performance.now() >= untilMs || cli.terminal.stop.aborted) return asked
   }
 }
 
-type Wanted = { readonly body: WorkBody; readonly leftMs: number; readonly isQuiet: boolean }
+type DirectRequest = { readonly body: WorkBody; readonly leftMs: number; readonly isQuiet: boolean }
 
-/** What the job printed is what was asked for; a document has its own place for it, and a job that left nothing has none. */
+/** Prints the output of the job, except after `--json`. */
 async function showOutput(
   cli: Cli,
   jobs: Jobs,
@@ -87,7 +98,7 @@ async function runHere(
   cli: Cli,
   jobs: Jobs,
   scheduler: Scheduler,
-  { body, leftMs, isQuiet }: Wanted,
+  { body, leftMs, isQuiet }: DirectRequest,
 ): Promise<Decision<JobReport>> {
   try {
     const { environment, folder, stop, err } = cli.terminal
@@ -113,7 +124,7 @@ async function askOwner(
   cli: Cli,
   jobs: Jobs,
   file: string,
-  { body, leftMs, isQuiet }: Wanted,
+  { body, leftMs, isQuiet }: DirectRequest,
 ): Promise<Decision<JobReport>> {
   const opened = jobs.openJobs({ file, role: 'guest' })
   if (!opened.ok) return opened
@@ -144,10 +155,34 @@ async function askOwner(
 }
 
 function judge({ job, run }: JobReport): Outcome {
-  if (job.status === 'CANCELLED') return refuse('scheduler.job.failed', 'it was cancelled before it started')
+  if (job.status === 'CANCELLED') return refuse('scheduler.job.failed', 'the job was cancelled before it started')
   if (run?.status !== 'FAILED') return accept(undefined)
   return refuse('scheduler.job.failed', run.error ?? 'the job failed', {
     hint: '`concord jobs logs` shows what it printed.',
     facts: { exitCode: run.exit_code },
   })
+}
+
+type LogRequest = { readonly jobId: string; readonly isFollowed: boolean; readonly json: boolean }
+
+async function printLog(cli: Cli, scheduler: Scheduler, jobs: Jobs, wanted: LogRequest): Promise<Outcome> {
+  const { terminal } = cli
+  const { jobId, isFollowed: follow, json } = wanted
+  const decoder = new TextDecoder()
+  const say = (bytes: Uint8Array, stream: boolean) => {
+    const text = decoder.decode(bytes, { stream })
+    if (text === '') return
+    // A terminal does not get foreign escape sequences; a file gets every byte.
+    terminal.out(json ? `${JSON.stringify({ text })}\n` : terminal.isTty ? showText(text) : text)
+  }
+  const log = jobs.readLog(scheduler, jobId, { follow, wait: jobs.realWait, stop: terminal.stop })
+  if (!log.ok) return hinted(log)
+  for await (const bytes of log.value) say(bytes, true)
+  say(new Uint8Array(), false)
+  return accept(undefined)
+}
+
+function hinted(refusal: Refusal): Refusal {
+  if (refusal.code !== 'scheduler.log.not_found') return refusal
+  return { ...refusal, hint: `${hintOf(refusal)} (\`concord jobs show\`, or --follow)` }
 }

@@ -1,0 +1,142 @@
+/** `concord inbox`, `approve` and `deny`: the approvals that wait for a person, and that person's decision. */
+import type { resolvedApprovalView, ReviewPacket } from '#domains/approvals'
+import { describeDuration } from '#kernel/duration'
+import { decodeId } from '#kernel/ids'
+import { type Decision, refuse } from '#kernel/refusal'
+import { showLine } from '#kernel/visible-text'
+import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
+import { type ApprovalView, sayStatus } from './command-view.ts'
+import { parseNamed } from './json-source.ts'
+import { moreOf, type PageFlags, paging, type Said, type ViewOf, verb, type Verbs } from './noun.ts'
+import { type Cli, colorsOf, formatFacts, shortJson, type Terminal } from './terminal.ts'
+
+type ResolvedView = ViewOf<typeof resolvedApprovalView>
+
+const ID = 'appr_0197f3b2c4d57a8e9b0c1d2e3f405165'
+const UNREAD_MAX = 500
+
+export function approvalVerbs(cli: Cli): Verbs {
+  const { terminal } = cli
+  const decide = (id: string, answer: Readonly<Record<string, unknown>>): Promise<Decision<ResolvedView>> =>
+    askServer(cli, 'POST', pathOf('approval', id, '/resolve'), fieldsOf(answer))
+  return {
+    inbox: verb({
+      description: 'list the approvals that wait for your decision, by deadline',
+      options: [...paging, ['--all', 'include approvals that wait for others']],
+      examples: ['concord inbox'],
+      ask: ({ all, limit, cursor }: PageFlags & { all?: boolean }) => {
+        const query = queryOf({ mine: all === true ? undefined : 'true', limit, cursor })
+        return askServer<Page<ApprovalView>>(cli, 'GET', `/approvals${query}`)
+      },
+      async say(page, { all }) {
+        const unread = await countUnread(cli)
+        const count = `${unread}${unread === UNREAD_MAX ? ' or more' : ''}`
+        if (unread > 0) terminal.err(`unread messages: ${count}; \`concord notifications list --unread\` shows them\n`)
+        if (page.items.length === 0) return ['', all === true ? 'Nothing waits.\n' : 'Nothing waits for you.\n']
+        const now = Date.now()
+        return [page.items.map((item) => formatApproval(terminal, item, now)).join('\n'), moreOf(page)]
+      },
+    }),
+    'approve <id>': verb({
+      description: 'approve what `concord inbox` shows',
+      options: [
+        ['--reason <text>', 'the reason, for the record'],
+        ['--edits <json>', 'arguments to replace, by name; an edited request is checked again before it runs'],
+      ],
+      examples: [
+        `concord approve ${ID} --reason "within the budget"`,
+        `concord approve ${ID} --edits '{"amount":"80.00"}'`,
+      ],
+      async ask(id: string, { reason, edits }: { reason?: string; edits?: string }) {
+        const parsed = edits === undefined ? undefined : parseNamed('--edits', edits)
+        if (parsed && !parsed.ok) return parsed
+        return decide(id, { decision: 'approved', reason, edits: parsed?.value })
+      },
+      say: (approval, id) => sayDecided(id, approval),
+    }),
+    'deny <id>': verb({
+      description: 'deny what `concord inbox` shows',
+      required: [['--reason <text>', 'the reason; the requester sees it']],
+      options: [['--ask-changes', 'ask the requester for changes instead of rejecting']],
+      examples: [`concord deny ${ID} --reason "the budget is used up"`],
+      async ask(id: string, { reason, askChanges }: { reason: string; askChanges?: boolean }) {
+        if (reason.trim() === '')
+          return refuse('cli.usage', '--reason is empty', { path: '--reason', hint: 'Say why you deny it.' })
+        return decide(id, { decision: askChanges === true ? 'request_changes' : 'rejected', reason })
+      },
+      say: (approval, id) => sayDecided(id, approval),
+    }),
+  }
+}
+
+/** Zero where the server does not answer. */
+async function countUnread(cli: Cli): Promise<number> {
+  const path = `/notifications${queryOf({ limit: UNREAD_MAX, unread: 'true' })}`
+  const unread = await askServer<Page<unknown>>(cli, 'GET', path)
+  return unread.ok ? unread.value.items.length : 0
+}
+
+export function formatApproval(terminal: Terminal, approval: ApprovalView, nowMs: number): string {
+  const { approval_id: id, meanings, blocked_by } = approval
+  const packet: Partial<ReviewPacket> = approval.packet
+  const said = (text: string | undefined) => showLine(text ?? '')
+  const hidden = (packet.hidden_characters ?? []).map(showLine).join(', ')
+  const reason = approval.reason_required.includes('approved') ? ' --reason "…"' : ''
+  const facts = formatFacts(9, [
+    ['risk', said(packet.risk_level)],
+    ['asked by', showLine(approval.requested_by_name ?? approval.requested_by)],
+    // Written by the rule that asks for a person, not by the requester.
+    ['because', said(packet.why)],
+    ['rule', said(packet.policy)],
+    ['affects', (packet.affected ?? []).map(showLine).join(', ')],
+    ['with', shortJson(packet.requested_action?.arguments ?? {}, 2_000)],
+    ['careful', hidden === '' ? null : `there are hidden characters in ${hidden}`],
+    ['if yes', [said(packet.after_approval), said(meanings['approved'])].filter(Boolean).join(' ')],
+    ['if no', said(meanings['rejected'])],
+    ['until', deadlineOf(approval.expires_at, nowMs)],
+    ['so far', approval.approvals_required > 1 ? soFar(approval) : null],
+    ['command', approval.command_id],
+    ['blocked', blocked_by && `${said(blocked_by.reason)} (${blocked_by.code})`],
+    ['to do', blocked_by && said(blocked_by.hint)],
+    approval.may_decide
+      ? ['next', `concord approve ${id}${reason} | concord deny ${id} --reason "…"`]
+      : ['waits for', showLine(approval.approver_name ?? approval.approver)],
+  ])
+  return `${colorsOf(terminal).bold(said(packet.requested_action?.summary))}  ${id}\n${facts}`
+}
+
+function soFar({ approved_by, approved_by_names, approvals_required }: ApprovalView): string {
+  const who = approved_by.map((id, at) => showLine(approved_by_names[at] ?? id)).join(', ')
+  return `${approved_by.length} of ${approvals_required} have approved${who === '' ? '' : `: ${who}`}`
+}
+
+/** An approval without a decision is refused at its deadline, so the time left is shown with it. */
+function deadlineOf(expiresAt: string | null, nowMs: number): string {
+  if (expiresAt === null) return 'decided; it does not expire'
+  const leftMs = Date.parse(expiresAt) - nowMs
+  return leftMs > 0 ? `${expiresAt}, in ${describeDuration(leftMs)}; then it is refused` : `${expiresAt}, which is over`
+}
+
+const whatNow: Readonly<Record<string, string>> = {
+  run_command: 'the command continues',
+  fail_command: 'the command fails',
+  fail_or_replan: 'the command fails; submit a new one for another plan',
+  ask_for_input: 'the requester is asked for changes',
+  effect_happened: 'the effect counts as done',
+  effect_did_not_happen: 'the effect counts as not done',
+}
+
+function sayDecided(asked: string, approval: ResolvedView): Said {
+  const { approval_id: id, command_id: commandId, status, next, approved_by, approvals_required } = approval
+  const note = `${whatNow[next] ?? 'others have to agree'}; \`concord why ${commandId}\` shows why\n`
+  if (status !== 'pending') return [`${id} ${sayStatus(status)}\n`, note]
+  if (isSame(id, asked)) return `${id} counted: ${approved_by.length} of ${approvals_required} have approved\n`
+  const who = showLine(approval.approver_name ?? approval.approver)
+  return [`${id}\n`, `the request changed, so ${who} is asked again: \`concord approve ${id}\`\n`]
+}
+
+/** Compares two ids in either form. */
+function isSame(left: string, right: string): boolean {
+  const [one, other] = [decodeId('approval', left), decodeId('approval', right)]
+  return one.ok && other.ok && one.value === other.value
+}
