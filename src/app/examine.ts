@@ -1,9 +1,11 @@
-/** Looks at everything a start depends on and says what is well, what is worth a note and what is broken, with the fix. */
-import { constants } from 'node:fs'
+/** Checks everything a start depends on: what is well, what deserves a note and what is broken, with the fix. */
+import { constants, existsSync } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Refusal } from '#kernel/refusal'
+import { hintOf } from '#refusals'
 import { countArchived, findBrokenInvariants, invariantCount, listParked } from '#domains/commands'
+import { checkInvariants, describeSelfCheck, isOwned, type Scheduler } from '#domains/scheduler'
 import {
   type ConnectionRoom,
   MAKE_ROOM,
@@ -16,17 +18,25 @@ import {
 } from '#store'
 import { adminKeyFile } from './admin-key.ts'
 import { type Config, serverAddress } from './config.ts'
-import { checkScheduler } from './examine-scheduler.ts'
-import { broken, type Finding } from './finding.ts'
 import { historyFolderOf } from './history.ts'
 import { openLog } from './log.ts'
 import { openStore } from './open-store.ts'
+import { openJobs } from './scheduler.ts'
 import { version } from './version.ts'
 
-export type { Finding } from './finding.ts'
+export type Finding = {
+  readonly check: string
+  readonly state: 'well' | 'note' | 'broken'
+  readonly found: string
+  readonly next?: string
+}
+
+function broken(check: string, refusal: Refusal): Finding {
+  return { check, state: 'broken', found: refusal.reason, next: hintOf(refusal) }
+}
 
 const NODE_MIN = [24, 12] as const
-/** Reading everything may take its time; an installation that needs longer has a replica to ask. */
+/** Limit for reading every record; a larger installation should check a replica. */
 const DEEP_MS = 600_000
 /** Enough for a fresh database, its log and room to work. */
 const FREE_BYTES_MIN = 512 * 1024 * 1024
@@ -208,5 +218,46 @@ async function checkAdminKey(home: string): Promise<Finding> {
     state: 'broken',
     found: `${file} can be read by others (mode ${mode.toString(8)})`,
     next: `chmod 600 ${file}`,
+  }
+}
+
+/** The scheduler file that `concord up` would own: whether it is usable, whether it is sound, and who runs it. */
+function checkScheduler({ schedulerFile: file }: Pick<Config, 'schedulerFile'>): Finding {
+  if (file === undefined) {
+    return {
+      check: 'scheduler',
+      state: 'well',
+      found: 'off; CONCORD_SCHEDULER_FILE=./.concord/jobs.db turns it on in `concord up`',
+    }
+  }
+  if (!existsSync(file))
+    return { check: 'scheduler', state: 'note', found: `${file} (will be created)`, next: '`concord up` creates it' }
+  const opened = openJobs({ file, role: 'guest' })
+  if (!opened.ok) return broken('scheduler', opened)
+  try {
+    return judgeScheduler(opened.value)
+  } finally {
+    opened.value.close()
+  }
+}
+
+function judgeScheduler(scheduler: Scheduler): Finding {
+  const checked = checkInvariants(scheduler)
+  if (!checked.ok) return broken('scheduler', checked)
+  const { file } = scheduler.db
+  if (checked.value.violations.length > 0) {
+    return {
+      check: 'scheduler',
+      state: 'broken',
+      found: `${file}: ${describeSelfCheck(checked.value)}`,
+      next: '`concord scheduler check` shows it; the next start repairs what can be repaired',
+    }
+  }
+  if (isOwned(file)) return { check: 'scheduler', state: 'well', found: `${file} is sound and running` }
+  return {
+    check: 'scheduler',
+    state: 'note',
+    found: `${file} is sound; no scheduler runs it`,
+    next: 'Start it with `concord up`.',
   }
 }

@@ -1,4 +1,4 @@
-/** The door of the composition root. */
+/** What the package and its tests import from the composition root. */
 export { adminKeyFile } from './admin-key.ts'
 export { type Config, type Environment, readConfig } from './config.ts'
 export { examine, type Finding } from './examine.ts'

@@ -31,7 +31,7 @@ export type OpenServerJobs = {
 
 export type OpenedJobs = {
   readonly face: SchedulerApi
-  /** Recovers, then does jobs: only once everything else of the server stands. */
+  /** Recovers, then runs jobs; called after every other part of the server is open. */
   begin(): void
   close(): Promise<void>
 }
@@ -117,7 +117,7 @@ function run(scheduler: Scheduler, options: OpenServerJobs, deliver: Deliver | u
     onEvent: (event) => note(log, event),
   })
     .then((done) => {
-      stopped = done.ok ? 'it was told to stop' : done.reason
+      stopped = done.ok ? 'it was stopped' : done.reason
       if (!done.ok) log.error({ code: done.code, reason: done.reason }, 'the scheduler stopped')
     })
     .catch((error: unknown) => {
@@ -183,6 +183,6 @@ function readText(variable: string, file: string): Decision<string> {
 function invalid(variable: string, reason: string): Decision<never> {
   return refuse('app.setting.invalid', reason, {
     path: variable,
-    hint: `set ${variable} to a file that is there and right`,
+    hint: `Set ${variable} to an existing, valid file.`,
   })
 }

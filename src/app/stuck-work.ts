@@ -46,7 +46,7 @@ export function resumeWork(
     if (id !== undefined && chosen.length === 0) {
       return refuse('runtime.process.not_stuck', `nothing with the id ${id.slice(0, 80)} is stuck`, {
         path: 'id',
-        hint: '`concord stuck` lists what is',
+        hint: '`concord stuck` lists what is stuck.',
       })
     }
     const operating = operatingOn(runtime)
@@ -75,7 +75,7 @@ async function resumeOne(
     const act = { commandId: process.id, ...by, reason, why, isParked }
     if (await resumeCommand(operating, tx, act)) return
   }
-  // Something whose owner is gone has nobody's record to stand in.
+  // Without its owner there is no record to write to.
   if (!(await runtime.resume(process, { tx })).ok) return
   if (process.kind === APPROVAL_KIND) await recordResumedApproval(tx, newId, by, { id: process.id, why, reason })
   if (process.kind === FIRING_KIND || process.kind === SCHEDULE_KIND)

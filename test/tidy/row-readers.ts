@@ -11,9 +11,8 @@ export const eventReaders: Readonly<Record<string, string>> = {
     'tells an agent what policy said about its proposal; decides nothing',
   'src/domains/commands/write-command.ts':
     'finds its own event by id, to know whether a broken connection had committed',
-  'src/domains/approvals/sql/list-due-reminders.ts': 'reminds once: a reminder is a fact and no state of the approval',
-  'src/domains/approvals/sql/list-notice-records.ts':
-    'tells each thing once: a notice is a fact and no state of the approval',
+  'src/domains/approvals/sweep-approvals.ts': 'reminds once: a reminder is a fact and no state of the approval',
+  'src/domains/approvals/notify-approvers.ts': 'tells each thing once: a notice is a fact and no state of the approval',
   'src/domains/commands/history/scan-history.ts':
     'finds what is old enough to move into the archive; the rows of commands decide',
   'src/domains/commands/history/delete-archived.ts': 'deletes what a verified file holds, and nothing else',

@@ -3,7 +3,7 @@ import { dataClasses, highestClass, checkSecrets, redactPayload } from '#kernel/
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
-import { isLostRace, transition } from '#store'
+import { isLostRace } from '#store'
 import { beginCall } from './begin-call.ts'
 import { type CallContext, type ConnectorCall, type ConnectorResult, failed, unsupported } from './connector.ts'
 import type { ConnectorOperationContract } from './define-connector.ts'
@@ -13,7 +13,7 @@ import type { OpenedConnector } from './opened-connector.ts'
 import { openScrubber, type Scrubber } from './scrub.ts'
 import { openSecretDoor, type SecretDoor } from './secret-door.ts'
 import { abandoned } from './settle-abandoned.ts'
-import { storedInvocation } from './stored-invocation.ts'
+import { invocations } from './stored-invocation.ts'
 import { summarise } from './summarise.ts'
 import type { ConnectorDeps } from './deps.ts'
 
@@ -192,12 +192,10 @@ async function callBegun(
     connector_invocation_id: invocationId,
     workspace_id: request.context.workspace_id,
     command_id: request.command_id,
-    status: 'started',
+    status: 'started' as const,
   }
-  const settled = await transition(deps.db, storedInvocation, row, result.ok ? 'succeeded' : 'failed', {
-    actor: 'worker',
-    actorKind: 'worker',
-    traceId: request.context.trace_id,
+  const worker = { id: 'worker', kind: 'worker', traceId: request.context.trace_id } as const
+  const settled = await invocations.transition(deps.db, row, result.ok ? 'succeeded' : 'failed', worker, {
     at,
     newId: deps.newId,
     set: {

@@ -1,10 +1,10 @@
 /** Settles the calls whose process is gone: the record says that no answer came and that nobody knows whether it happened. */
-import { isLostRace, transition } from '#store'
+import { isLostRace } from '#store'
 import { TIMEOUT_MAX_MS } from './check-operation.ts'
 import type { ConnectorError } from './connector.ts'
 import type { ConnectorDefinition } from './define-connector.ts'
 import { ABANDONED_BATCH, listAbandonedSql, nextHorizonSql } from './sql/list-abandoned.ts'
-import { storedInvocation, type StoredInvocation } from './stored-invocation.ts'
+import { invocations, type StoredInvocation } from './stored-invocation.ts'
 import type { ConnectorDeps } from './deps.ts'
 
 /** What becomes of the effect is decided by its command, which asks before it repeats anything. */
@@ -46,10 +46,8 @@ export function openAbandonedSweep(deps: SweepDeps, definitions: readonly Connec
 async function settle(deps: SweepDeps, row: StoredInvocation, traceId: string): Promise<boolean> {
   const { error_class, message: error, happened } = abandoned
   const { connector_name: connector, operation, domain_effect_id, attempt } = row
-  const settled = await transition(deps.db, storedInvocation, row, 'failed', {
-    actor: 'system',
-    actorKind: 'system',
-    traceId: row.trace_id ?? traceId,
+  const system = { id: 'system', kind: 'system', traceId: row.trace_id ?? traceId } as const
+  const settled = await invocations.transition(deps.db, row, 'failed', system, {
     at: deps.now(),
     newId: deps.newId,
     set: { error, error_class },

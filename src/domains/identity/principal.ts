@@ -18,10 +18,11 @@ export type Principal = {
   readonly workspaceId: string | null
 }
 
-export type Actor = { readonly actorType: 'human'; readonly actorId: string }
-
 /** Every decision by a person carries the person's user id. */
-export function actorOf(principal: Pick<Principal, 'userId'>): Actor {
+export function actorOf(principal: Pick<Principal, 'userId'>): {
+  readonly actorType: 'human'
+  readonly actorId: string
+} {
   return { actorType: 'human', actorId: principal.userId }
 }
 

@@ -2,7 +2,7 @@
 import type { NewId } from '#kernel/clock'
 import { memoryCandidateMachine, type MemoryCandidateState } from '#kernel/machines/memory-candidate'
 import { memoryRecordMachine, type MemoryRecordState } from '#kernel/machines/memory-record'
-import { rowType, type Sql, statement, storedMachine, transition, type TransitionResult, type Tx } from '#store'
+import { defineTable, type Sql, statement, type TransitionResult, type Tx } from '#store'
 import { type Act, memoryLog } from './events.ts'
 import {
   candidateColumns,
@@ -13,21 +13,23 @@ import {
 } from './memory-row.ts'
 import type { FactPlace } from './memory-store.ts'
 
-const storedRecord = storedMachine({
+const records = defineTable<StoredMemory>()({
+  name: 'concord.memory_records',
+  noun: 'memory',
   machine: memoryRecordMachine,
-  table: 'concord.memory_records',
   id: 'memory_id',
   tenant: 'workspace_id',
   state: 'status',
   touched: 'updated_at',
   settable: { superseded_by: 'uuid', content: 'jsonb', fact_key: 'text', subject_id: 'text' },
-  log: { log: memoryLog, target: 'memory', links: { workspace_id: 'workspace_id', command_id: 'command_id' } },
-  row: rowType<StoredMemory>(),
+  log: memoryLog,
+  links: ['workspace_id', 'command_id'],
 })
 
-const storedCandidate = storedMachine({
+const candidates = defineTable<StoredCandidate>()({
+  name: 'concord.memory_candidates',
+  noun: 'memory_candidate',
   machine: memoryCandidateMachine,
-  table: 'concord.memory_candidates',
   id: 'memory_candidate_id',
   tenant: 'workspace_id',
   state: 'status',
@@ -40,12 +42,8 @@ const storedCandidate = storedMachine({
     subject_id: 'text',
     erased_at: 'timestamptz',
   },
-  log: {
-    log: memoryLog,
-    target: 'memory_candidate',
-    links: { workspace_id: 'workspace_id', command_id: 'command_id', agent_run_id: 'agent_run_id' },
-  },
-  row: rowType<StoredCandidate>(),
+  log: memoryLog,
+  links: ['workspace_id', 'command_id', 'agent_run_id'],
 })
 
 type Moving = { readonly act: Act; readonly newId: NewId; readonly set?: object; readonly payload?: object }
@@ -57,13 +55,9 @@ export async function saveRecord(
   { act, newId, set = {}, payload = {} }: Moving,
 ): Promise<TransitionResult<StoredMemory>> {
   const kind = act.actorKind === 'user' || act.actorKind === 'operator' ? act.actorKind : 'system'
-  const moved = await transition(tx, storedRecord, record, to, {
-    ...act,
-    actorKind: to === 'expired' ? 'system' : kind,
-    newId,
-    set: { ...set },
-    payload: { ...payload },
-  })
+  const actor = { id: act.actor, kind: to === 'expired' ? 'system' : kind, traceId: act.traceId } as const
+  const moving = { at: act.at, newId, set: { ...set }, payload: { ...payload } }
+  const moved = await records.transition(tx, record, to, actor, moving)
   return moved.ok ? { ok: true, row: exact(moved.row) } : moved
 }
 
@@ -74,13 +68,9 @@ export async function saveCandidate(
   to: MemoryCandidateState,
   { act, newId, set = {}, payload = {} }: Moving,
 ): Promise<TransitionResult<StoredCandidate>> {
-  const moved = await transition(tx, storedCandidate, candidate, to, {
-    ...act,
-    actorKind: 'system',
-    newId,
-    set: { ...set },
-    payload: { ...payload },
-  })
+  const actor = { id: act.actor, kind: 'system', traceId: act.traceId } as const
+  const moving = { at: act.at, newId, set: { ...set }, payload: { ...payload } }
+  const moved = await candidates.transition(tx, candidate, to, actor, moving)
   return moved.ok ? { ok: true, row: exact(moved.row) } : moved
 }
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { nextApprovalTime, nextNoticeAt, planNotices } from './decide-notices.ts'
-import type { NoticeRecord } from './sql/list-notice-records.ts'
+import { nextApprovalTime, nextNoticeAt, type NoticeRecord, planNotices } from './notify-approvers.ts'
 import type { StoredApproval } from './stored-approval.ts'
 
 const now = new Date('2026-05-01T10:00:00Z')

@@ -1,8 +1,14 @@
-/** Whether enough persons can decide about an open approval today, and if not, why and what to do. Pure. */
-import type { ActivePerson } from '#domains/identity'
-import { askedContract } from './asked-contract.ts'
-import { approverRef, isAgent, isAsked, isPersonRef, personOf, roleRef, showActor } from './approver.ts'
-import type { StoredApproval } from './stored-approval.ts'
+/** Whether enough persons can decide about an open approval today, and if not, why and what to do. */
+import { type ActivePerson, bySystem, listActive } from '#domains/identity'
+import { accept, type Decision } from '#kernel/refusal'
+import type { Sql } from '#store'
+import { actorAs, approvalTable, findDatabaseTime } from './approval.ts'
+import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
+import { resolveApprovers } from './request-approval.ts'
+import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
+import { requestContract } from './decide-vote.ts'
+import { type ApprovalTypes, contractOf } from './approval-type.ts'
+import type { ApprovalDeps, BlockedNotice } from './deps.ts'
 
 /** Stable: programs read them. */
 export const blockCodes = [
@@ -11,7 +17,7 @@ export const blockCodes = [
   'role_without_members',
   'quorum_unreachable',
 ] as const
-export type BlockCode = (typeof blockCodes)[number]
+type BlockCode = (typeof blockCodes)[number]
 
 /** Nobody, or too few, can decide as things are. It is worked out whenever it is asked for, so it goes with its cause. */
 export type Blocked = {
@@ -24,7 +30,7 @@ export type Blocked = {
 }
 
 /** The part of an approval that says who may decide; a question that is not asked yet has it too. */
-export type Asking = Pick<
+type Asking = Pick<
   StoredApproval,
   | 'approver'
   | 'approver_roles'
@@ -37,7 +43,7 @@ export type Asking = Pick<
 >
 
 /** `persons` are those of the workspace who may act there today; undefined: it can be decided. */
-export function decideReach(approval: Asking, persons: readonly ActivePerson[]): Blocked | undefined {
+export function checkDeciders(approval: Asking, persons: readonly ActivePerson[]): Blocked | undefined {
   const asked = persons.filter((person) => isAsked(approval, person))
   const able = asked.filter(
     (person) =>
@@ -76,7 +82,7 @@ function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Cou
 
 function hintOf(approval: Asking, code: BlockCode): string {
   const [role] = namedRoles(approval)
-  const { escalation } = askedContract(approval)
+  const { escalation } = requestContract(approval)
   const isLetIn = escalation !== null && approval.approver_roles.includes(escalation.role)
   const give = role === undefined ? undefined : `give somebody the role: concord people grant <name> ${role}`
   const back = 'let them in again: concord people reactivate <name>, or concord people role <name> writer'
@@ -92,13 +98,89 @@ function hintOf(approval: Asking, code: BlockCode): string {
 }
 
 /** The persons and the roles that an approval names, as `user:<uuid>` and as slugs. */
-export function namedPersons({ approver, request_payload }: Asking): readonly string[] {
+function namedPersons({ approver, request_payload }: Asking): readonly string[] {
   const refs = [approver, ...(request_payload.approvers ?? [])].map(approverRef)
   return [...new Set(refs.filter((ref) => ref !== undefined && isPersonRef(ref)))] as readonly string[]
 }
 
-export function namedRoles({ approver, approver_roles }: Asking): readonly string[] {
+function namedRoles({ approver, approver_roles }: Asking): readonly string[] {
   const first = approverRef(approver)
   const refs = [first === undefined || isPersonRef(first) ? undefined : first, ...approver_roles.map(roleRef)]
   return [...new Set(refs.flatMap((ref) => (ref === undefined ? [] : [ref.slice('role:'.length)])))]
+}
+
+/** By approval id. One look-up for all of them: they are of one workspace. */
+export type BlockedApprovals = ReadonlyMap<string, Blocked>
+
+export async function findBlocked(sql: Sql, approvals: readonly StoredApproval[]): Promise<BlockedApprovals> {
+  const open = approvals.filter(({ status }) => status === 'pending')
+  const [first] = open
+  if (!first) return new Map()
+  const persons = await listAsked(sql, first.workspace_id, open)
+  return new Map(
+    open.flatMap((approval) => {
+      const blocked = checkDeciders(approval, persons)
+      return blocked ? [[approval.approval_id, blocked]] : []
+    }),
+  )
+}
+
+/** The same about a question that is not asked yet; null: it could be decided. */
+export async function findRequestBlocked(
+  sql: Sql,
+  types: ApprovalTypes,
+  request: ApprovalRequest,
+): Promise<Decision<Blocked | null>> {
+  const type = types.find(request.approvalType)
+  if (!type.ok) return type
+  const asked = resolveApprovers(type.value, request)
+  if (!asked.ok) return asked
+  const { approver, approvers, roles, requestedBy, approvalsRequired, selfDecisionAllowed } = asked.value
+  const asking: Asking = {
+    approver,
+    approver_roles: roles,
+    request_payload: { ...request.content, approvers, contract: contractOf(type.value) },
+    domain_effect_id: request.domainEffectId ?? null,
+    requested_by: requestedBy,
+    approved_by: [],
+    approvals_required: approvalsRequired,
+    self_decision_allowed: selfDecisionAllowed,
+  }
+  return accept(checkDeciders(asking, await listAsked(sql, request.workspaceId, [asking])) ?? null)
+}
+
+function listAsked(sql: Sql, workspaceId: string, asked: readonly Asking[]) {
+  return listActive(sql, {
+    workspaceId,
+    userIds: personIdsOf(asked.flatMap(namedPersons)),
+    orgRoles: asked.flatMap(namedRoles),
+  })
+}
+
+/** Undefined: enough persons can decide. */
+export async function noteBlocked(
+  { db }: Pick<ApprovalDeps, 'db'>,
+  approval: StoredApproval,
+  traceId: string,
+): Promise<BlockedNotice | undefined> {
+  const blocked = (await findBlocked(db, [approval])).get(approval.approval_id)
+  if (!blocked) return undefined
+  const none = { userIds: [], orgRoles: [] }
+  const active = await listActive(db, { workspaceId: approval.workspace_id, ...none, admins: true })
+  const admins = active.map(({ userId }) => `user:${userId}`)
+  await record(db, approval, blocked, admins, traceId)
+  return { blocked, admins }
+}
+
+async function record(
+  db: ApprovalDeps['db'],
+  approval: StoredApproval,
+  { code, reason, possible, required }: Blocked,
+  admins: readonly string[],
+  traceId: string,
+): Promise<void> {
+  const at = await findDatabaseTime(db)
+  const payload = { code, reason, possible, required, admins }
+  const fact = { type: 'approval_blocked', at, payload, round: code } as const
+  await approvalTable.append(db, approval, actorAs(bySystem(traceId), 'system'), fact)
 }

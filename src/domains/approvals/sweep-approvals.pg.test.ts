@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { type ApprovalRoom, openApprovalRoom } from '#test/approvals'
 import { accepted, TRACE } from '#test/tenant'
-import { escalateApprovals, listCrowdedTypes, listDueReminders, remindApprovers } from './remind-approvers.ts'
+import { escalateApprovals, listCrowdedTypes, listDueReminders, remindApprovers } from './sweep-approvals.ts'
 import type { ApprovalNotice, Notify } from './deps.ts'
 
 describe('reminders and escalation', () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ActivePerson } from '#domains/identity'
 import { contractOf, defineApprovalType } from './approval-type.ts'
-import { decideReach } from './decide-reach.ts'
+import { checkDeciders } from './check-deciders.ts'
 import type { StoredApproval } from './stored-approval.ts'
 
 const [ada, bob, eve] = ['a', 'b', 'e'].map((digit) => `0197f3b2-c4d5-7a8e-9b0c-1d2e3f40516${digit}`) as [
@@ -40,7 +40,7 @@ function anApproval(more: Partial<StoredApproval> & { readonly approvers?: reado
   } as unknown as StoredApproval
 }
 
-const codeOf = (approval: StoredApproval, ...persons: ActivePerson[]) => decideReach(approval, persons)?.code
+const codeOf = (approval: StoredApproval, ...persons: ActivePerson[]) => checkDeciders(approval, persons)?.code
 
 test('a role without members, one whose only member asked, a person who left, and too few for the quorum are noticed', () => {
   const role = anApproval({})
@@ -68,15 +68,15 @@ test('it clears as soon as somebody can: by role, by name, by the next role, by 
 })
 
 test('it says what is wrong and what to do, and that the next role comes, until it has come', () => {
-  const blocked = decideReach(anApproval({}), [])
+  const blocked = checkDeciders(anApproval({}), [])
   assert.equal(blocked?.reason, 'Nobody who may decide here has the role finance.')
   assert.match(
     blocked?.hint ?? '',
     /concord people grant <name> finance; .*after 30 minutes the role board may decide too\.$/,
   )
   assert.deepEqual([blocked?.possible, blocked?.required], [0, 1])
-  assert.doesNotMatch(decideReach(anApproval({ approver_roles: ['board'] }), [])?.hint ?? '', /or wait/)
-  const gone = decideReach(anApproval({ approver: `user:${bob}` }), [])
+  assert.doesNotMatch(checkDeciders(anApproval({ approver_roles: ['board'] }), [])?.hint ?? '', /or wait/)
+  const gone = checkDeciders(anApproval({ approver: `user:${bob}` }), [])
   assert.match(gone?.reason ?? '', /^user_0197\w+ left, may not enter/)
   assert.match(gone?.hint ?? '', /concord people reactivate/)
 })
