@@ -61,7 +61,7 @@ export {
   primitives,
 } from './catalog/primitives.ts'
 export { defineTask, type TaskSpec, taskSpec } from './catalog/task-spec.ts'
-export { chooseQueue, type QueueName, queueNames } from './plan.ts'
+export { chooseQueue, type QueueName, queueNames } from './catalog/primitives.ts'
 export {
   COMMAND_KIND,
   type CommandWithEffects,

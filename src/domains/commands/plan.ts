@@ -5,38 +5,13 @@ import type { PolicyResult } from '#kernel/policy/evaluate'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import { type EffectDraft, type ExecutionMode, executionModes } from './catalog/definitions.ts'
-import { isSyncTask, mapTaskToPrimitives, type Primitive, primitiveOf } from './catalog/primitives.ts'
+import { chooseQueue, isSyncTask, mapTaskToPrimitives, type Primitive, primitiveOf } from './catalog/primitives.ts'
 import { renderKey } from '#kernel/key-template'
 import { attemptsAllowed } from '#kernel/retry'
 import { compilePolicy } from '#kernel/retry-policy'
 import { bySystem, type Change, type NewEffect, plan as planEffect, set, tell } from './change.ts'
 import type { CommandWithEffects, StoredEffect } from './command-table.ts'
 import { draftEffects } from './tasks.ts'
-
-/** The queues by name; their limits are the runtime's. */
-export const queueNames = [
-  'concord_default',
-  'connector_calls',
-  'agent_runs',
-  'swarm_children',
-  'notifications',
-  'scheduled_maintenance',
-  'compensations',
-  'registry_lifecycle',
-] as const
-export type QueueName = (typeof queueNames)[number]
-
-const byPrefix = [
-  ['connector.', 'connector_calls'],
-  ['agent.run', 'agent_runs'],
-  ['agent.spawn', 'swarm_children'],
-  ['notification.', 'notifications'],
-] as const satisfies readonly (readonly [string, QueueName])[]
-
-/** By the beginning of the effect's type. */
-export function chooseQueue(effect: { readonly effect_type: string }): QueueName {
-  return byPrefix.find(([prefix]) => effect.effect_type.startsWith(prefix))?.[1] ?? 'concord_default'
-}
 
 export type PlanStep = {
   readonly step_id: string
