@@ -7,7 +7,7 @@ import { hexOfUuid, uuidOfHex } from '#kernel/uuid'
 import { type Sql, statement, type Statement } from '#store'
 
 /** A token of an in-process turn is above every number that a runtime gives out: no turn of a runtime takes the row while it is alive. */
-export const LOWEST_IN_PROCESS_TOKEN = 'ffffffff-ffff-8000-8000-000000000000'
+const LOWEST_IN_PROCESS_TOKEN = 'ffffffff-ffff-8000-8000-000000000000'
 
 /** On a row that an operator has taken from every turn: above every other token, and no turn ever bears it. */
 export const ABORT_TOKEN = 'ffffffff-ffff-ffff-ffff-ffffffffffff'

@@ -7,7 +7,7 @@ import type { Sleep, Watcher } from './deadline.ts'
 import { findInProcessTurn, isInProcessToken, type TurnTable } from './turn-table.ts'
 
 /** Longer than the slowest step between two renewals; a later token takes over at once, whatever is left of it. */
-export const TURN_MS = 30_000
+const TURN_MS = 30_000
 /** Only this process knows of an in-process turn, so its lease is short and renewed while it lasts. */
 export const IN_PROCESS_TURN_MS = 2_500
 
