@@ -1,8 +1,64 @@
-/** How sensitive a content is, whatever its author says: secrets, payment data and personal data are recognised by their form. Pure. */
+/** Whom a memory is about, as people write it: `user:user_0197…`, `customer:4711`, `team:finance`. Pure. */
+import { hash } from 'node:crypto'
+import { canonicalJson } from '#kernel/canonical-json'
+import { decodeId, encodeId } from '#kernel/ids'
 import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { hasSecretShape } from '#kernel/secret-shapes'
-import { memorySensitivities, type MemorySensitivity } from './memory-row.ts'
+import { showLine } from '#kernel/visible-text'
+import { memorySensitivities, type MemorySensitivity, type Subject } from './memory-repository.ts'
 
+const KIND = /^[a-z][a-z0-9_]{0,49}$/
+const ID_CHARS_MAX = 200
+
+/** A user of this installation is kept by its UUID, however the id was written, so that one person is one subject. */
+export function parseSubject(text: string): Decision<Subject> {
+  const [kind = '', ...rest] = text.split(':')
+  const id = rest.join(':').normalize('NFC')
+  const isUsable = KIND.test(kind) && id !== '' && id.length <= ID_CHARS_MAX && id === id.trim() && showLine(id) === id
+  // Behind this prefix stands what remains of an erased subject.
+  if (!isUsable || id.startsWith('erased:')) {
+    return refuse('memory.subject.invalid', `${quote(text)} does not say whom it is about`, {
+      path: 'subject',
+      hint: 'Write kind:id, such as user:user_0197… or customer:4711.',
+    })
+  }
+  const user = kind === 'user' ? decodeId('user', id) : undefined
+  return accept({ subject_type: kind, subject_id: user?.ok ? user.value : id })
+}
+
+export function showSubject({ subject_type, subject_id }: Subject): string {
+  const isUser = subject_type === 'user' && decodeId('user', subject_id).ok
+  return `${subject_type}:${isUser ? encodeId('user', subject_id) : subject_id}`
+}
+
+/** When two memories speak of the same thing: by the key their author gave, otherwise only when they say the same. Pure. */
+const KEY = /^[a-z0-9][a-z0-9_.:-]{0,199}$/
+/** Behind this prefix stands what a memory says, not what it is about. */
+const SAID = 'says:'
+
+export function parseFactKey(text: string): Decision<string> {
+  if (KEY.test(text) && !text.startsWith(SAID)) return accept(text)
+  return refuse('api.field.value', `${quote(text)} cannot be used as the key of a fact`, {
+    hint: 'Use 1 to 200 lower-case letters, digits and . _ : - such as travel.seat, and do not begin with says:',
+  })
+}
+
+/** Without a key nobody can tell a contradiction; the same words twice are still one fact. */
+export function factKeyOf(key: string | undefined, content: JsonObject): string {
+  return key ?? SAID + hash('sha256', canonicalJson(content))
+}
+
+export function isSameContent(one: JsonObject, other: JsonObject): boolean {
+  return canonicalJson(one) === canonicalJson(other)
+}
+
+/** Tells later whether a certificate is about a subject, to somebody who names the subject; the certificate's id is the salt. */
+export function subjectDigest(erasureId: string, { subject_type, subject_id }: Subject): string {
+  return hash('sha256', canonicalJson([erasureId, subject_type, subject_id]))
+}
+
+/** How sensitive a content is, whatever its author says: secrets, payment data and personal data are recognised by their form. Pure. */
 export type ContentClass = MemorySensitivity | 'secret'
 
 /** The classes of data from the freest to the strictest, as the commands room has them. */
