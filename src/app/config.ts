@@ -76,7 +76,7 @@ function findFaultPlan({ faults, unsafeTest }: Config): Refusal | undefined {
   try {
     if (Array.isArray(JSON.parse(faults))) return undefined
   } catch {
-    // Said below, together with JSON that is no list.
+    // Refused below, like JSON that is not a list.
   }
   return no('CONCORD_FAULTS is not a JSON list', 'it looks like [{"point":"outbox.handled","hit":1,"act":"kill"}]')
 }
@@ -85,13 +85,13 @@ function findPartialWebhook({ schedulerWebhook, schedulerWebhookSecret }: Config
   if ((schedulerWebhook === undefined) === (schedulerWebhookSecret === undefined)) return undefined
   return refuse('app.setting.invalid', 'the webhook of the scheduler is only half described', {
     path: 'CONCORD_SCHEDULER_WEBHOOK',
-    hint: 'set CONCORD_SCHEDULER_WEBHOOK and CONCORD_SCHEDULER_WEBHOOK_SECRET (a file) together, or none of them',
+    hint: 'Set CONCORD_SCHEDULER_WEBHOOK and CONCORD_SCHEDULER_WEBHOOK_SECRET (a file) together, or neither.',
   })
 }
 
 const SECRET_CHARS_MIN = 16
 
-/** A receiver that cannot tell our word from anybody's would believe anybody. */
+/** Without a secret the receiver could not verify the sender. */
 function findUnsignedNotices({ notifyUrl, notifySecret }: Config): Refusal | undefined {
   if (notifyUrl === undefined && notifySecret === undefined) return undefined
   if (notifyUrl !== undefined && (notifySecret ?? '').length >= SECRET_CHARS_MIN) return undefined
@@ -100,7 +100,7 @@ function findUnsignedNotices({ notifyUrl, notifySecret }: Config): Refusal | und
   const reason = isAddress
     ? 'CONCORD_NOTIFY_SECRET is set and CONCORD_NOTIFY_URL is not'
     : `CONCORD_NOTIFY_SECRET must have at least ${SECRET_CHARS_MIN} characters`
-  return refuse('app.setting.invalid', reason, { path, hint: 'set both, or neither' })
+  return refuse('app.setting.invalid', reason, { path, hint: 'Set both, or neither.' })
 }
 
 function findPartialProvider(config: Config): Refusal | undefined {
@@ -109,7 +109,7 @@ function findPartialProvider(config: Config): Refusal | undefined {
   if (given === 0 || given === parts.length) return undefined
   return refuse('app.setting.invalid', 'the outside identity provider is only half described', {
     path: 'CONCORD_JWT_ISSUER',
-    hint: 'set CONCORD_JWT_ISSUER, CONCORD_JWT_AUDIENCE and CONCORD_JWT_JWKS_URL together, or none of them',
+    hint: 'Set CONCORD_JWT_ISSUER, CONCORD_JWT_AUDIENCE and CONCORD_JWT_JWKS_URL together, or none of them.',
   })
 }
 
@@ -119,7 +119,7 @@ function findPartialBucket({ s3Url, s3Bucket, s3AccessKey, s3SecretKey }: Config
   if (given === 0 || given === parts.length) return undefined
   return refuse('app.setting.invalid', 'the store of artifacts is only half described', {
     path: 'CONCORD_S3_URL',
-    hint: 'set CONCORD_S3_URL, CONCORD_S3_BUCKET, CONCORD_S3_ACCESS_KEY and CONCORD_S3_SECRET_KEY together, or none of them',
+    hint: 'Set CONCORD_S3_URL, CONCORD_S3_BUCKET, CONCORD_S3_ACCESS_KEY and CONCORD_S3_SECRET_KEY together, or none of them.',
   })
 }
 

@@ -1,9 +1,11 @@
-/** Looks at everything a start depends on and says what is well, what is worth a note and what is broken, with the fix. */
-import { constants } from 'node:fs'
+/** Checks everything a start depends on: what is well, what deserves a note and what is broken, with the fix. */
+import { constants, existsSync } from 'node:fs'
 import { access, stat, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Refusal } from '#kernel/refusal'
+import { hintOf } from '#refusals'
 import { countArchived, findBrokenInvariants, invariantCount, listParked } from '#domains/commands'
+import { checkInvariants, describeSelfCheck, isOwned, type Scheduler } from '#domains/scheduler'
 import {
   type ConnectionRoom,
   MAKE_ROOM,
@@ -16,17 +18,25 @@ import {
 } from '#store'
 import { adminKeyFile } from './admin-key.ts'
 import { type Config, serverAddress } from './config.ts'
-import { checkScheduler } from './examine-scheduler.ts'
-import { broken, type Finding } from './finding.ts'
 import { historyFolderOf } from './history.ts'
 import { openLog } from './log.ts'
 import { openStore } from './open-store.ts'
+import { openJobs } from './scheduler.ts'
 import { version } from './version.ts'
 
-export type { Finding } from './finding.ts'
+export type Finding = {
+  readonly check: string
+  readonly state: 'well' | 'note' | 'broken'
+  readonly found: string
+  readonly next?: string
+}
+
+function broken(check: string, refusal: Refusal): Finding {
+  return { check, state: 'broken', found: refusal.reason, next: hintOf(refusal) }
+}
 
 const NODE_MIN = [24, 12] as const
-/** Reading everything may take its time; an installation that needs longer has a replica to ask. */
+/** Limit for reading every record; a larger installation should check a replica. */
 const DEEP_MS = 600_000
 /** Enough for a fresh database, its log and room to work. */
 const FREE_BYTES_MIN = 512 * 1024 * 1024
@@ -51,7 +61,7 @@ function checkNode(running: string): Finding {
     check: 'node',
     state: 'broken',
     found: `Node ${running} is too old`,
-    next: `use Node ${NODE_MIN.join('.')} or later, or run through npm`,
+    next: `Use Node ${NODE_MIN.join('.')} or later, or run through npm.`,
   }
 }
 
@@ -64,13 +74,13 @@ async function checkFolder(home: string): Promise<Finding> {
   const folder = await nearestFolder(home)
   try {
     await access(folder, constants.W_OK | constants.X_OK)
-    return { check: 'data folder', state: 'well', found: folder === home ? home : `${home} (will be made)` }
+    return { check: 'data folder', state: 'well', found: folder === home ? home : `${home} (will be created)` }
   } catch {
     return {
       check: 'data folder',
       state: 'broken',
       found: `${folder} is not writable`,
-      next: 'set CONCORD_HOME to a folder of yours',
+      next: 'Set CONCORD_HOME to a folder of your own.',
     }
   }
 }
@@ -80,7 +90,12 @@ async function checkDisk(home: string): Promise<Finding> {
   const freeBytes = bavail * bsize
   const found = `${(freeBytes / 1024 ** 3).toFixed(1)} GiB free`
   if (freeBytes >= FREE_BYTES_MIN) return { check: 'disk', state: 'well', found }
-  return { check: 'disk', state: 'broken', found, next: 'make room, or set CONCORD_HOME to another disk' }
+  return {
+    check: 'disk',
+    state: 'broken',
+    found,
+    next: 'Free some space, or set CONCORD_HOME to a folder on another disk.',
+  }
 }
 
 async function checkDatabase(config: Config, deep: boolean): Promise<Finding[]> {
@@ -125,7 +140,9 @@ async function checkStuck(url: string): Promise<Finding[]> {
     )
     const count = (stuck?.count ?? 0) + (await countParked(url))
     if (count === 0) return [{ check: 'work', state: 'well', found: 'nothing is stuck' }]
-    return [{ check: 'work', state: 'broken', found: `${count} stuck`, next: '`concord stuck` says what and why' }]
+    return [
+      { check: 'work', state: 'broken', found: `${count} stuck`, next: '`concord stuck` lists it with the reasons.' },
+    ]
   } finally {
     await db.close()
   }
@@ -173,8 +190,8 @@ function schemaFinding(status: { version: number; pending: readonly string[]; ve
   return {
     check: 'schema',
     state: 'note',
-    found: `${status.pending.length} migrations to come`,
-    next: '`concord up` applies them',
+    found: `${status.pending.length} migrations are pending`,
+    next: '`concord up` applies them.',
   }
 }
 
@@ -184,14 +201,14 @@ async function checkServerProcess(config: Config): Promise<Finding> {
     const answer = await fetch(`${address}/health`, { signal: AbortSignal.timeout(3_000) })
     const health = (await answer.json()) as { status?: string; version?: string }
     const found = `${address} answers ${health.status ?? answer.status}, version ${health.version ?? 'unknown'}`
-    if (!answer.ok) return { check: 'server', state: 'broken', found, next: `see ${address}/health` }
+    if (!answer.ok) return { check: 'server', state: 'broken', found, next: `See ${address}/health.` }
     return { check: 'server', state: health.version === version ? 'well' : 'note', found }
   } catch {
     return {
       check: 'server',
       state: 'note',
       found: `nothing answers at ${address}`,
-      next: 'start it with `concord up`',
+      next: 'Start it with `concord up`.',
     }
   }
 }
@@ -200,7 +217,7 @@ async function checkAdminKey(home: string): Promise<Finding> {
   const file = adminKeyFile(home)
   const found = await stat(file).catch(() => undefined)
   if (!found)
-    return { check: 'admin key', state: 'note', found: `${file} is not there yet`, next: '`concord up` writes it' }
+    return { check: 'admin key', state: 'note', found: `${file} does not exist yet`, next: '`concord up` writes it.' }
   const mode = found.mode & 0o777
   if ((mode & 0o077) === 0) return { check: 'admin key', state: 'well', found: file }
   return {
@@ -208,5 +225,46 @@ async function checkAdminKey(home: string): Promise<Finding> {
     state: 'broken',
     found: `${file} can be read by others (mode ${mode.toString(8)})`,
     next: `chmod 600 ${file}`,
+  }
+}
+
+/** The scheduler file that `concord up` would own: whether it is usable, whether it is sound, and who runs it. */
+function checkScheduler({ schedulerFile: file }: Pick<Config, 'schedulerFile'>): Finding {
+  if (file === undefined) {
+    return {
+      check: 'scheduler',
+      state: 'well',
+      found: 'off; CONCORD_SCHEDULER_FILE=./.concord/jobs.db turns it on in `concord up`',
+    }
+  }
+  if (!existsSync(file))
+    return { check: 'scheduler', state: 'note', found: `${file} (will be created)`, next: '`concord up` creates it.' }
+  const opened = openJobs({ file, role: 'guest' })
+  if (!opened.ok) return broken('scheduler', opened)
+  try {
+    return judgeScheduler(opened.value)
+  } finally {
+    opened.value.close()
+  }
+}
+
+function judgeScheduler(scheduler: Scheduler): Finding {
+  const checked = checkInvariants(scheduler)
+  if (!checked.ok) return broken('scheduler', checked)
+  const { file } = scheduler.db
+  if (checked.value.violations.length > 0) {
+    return {
+      check: 'scheduler',
+      state: 'broken',
+      found: `${file}: ${describeSelfCheck(checked.value)}`,
+      next: '`concord scheduler check` shows it; the next start repairs what it can.',
+    }
+  }
+  if (isOwned(file)) return { check: 'scheduler', state: 'well', found: `${file} is sound and running` }
+  return {
+    check: 'scheduler',
+    state: 'note',
+    found: `${file} is sound; no scheduler runs it`,
+    next: 'Start it with `concord up`.',
   }
 }

@@ -1,4 +1,4 @@
-/** The archive of the history, opened for just as long as somebody moves, reads or checks it: as the owner, or only to look. */
+/** Moves old events into the archive, reads them back and verifies the files. */
 import { join } from 'node:path'
 import {
   type ArchivedHistory,
@@ -16,7 +16,7 @@ import { type Db, migrationStatus, openDb } from '#store'
 import type { Config } from './config.ts'
 import { type Log, openLog } from './log.ts'
 import { openStore } from './open-store.ts'
-import { every } from './sweeps.ts'
+import { every } from './lifecycle.ts'
 import { systemDeps, type SystemDeps } from './system-deps.ts'
 
 export type { ArchivedHistory, ArchiveFinding }
@@ -28,7 +28,7 @@ export type HistoryView = {
 }
 
 const DAY_MS = 86_400_000
-/** Days are the unit; what is a few hours older is no harm. */
+/** The unit is days, so a few hours of delay do not matter. */
 const SWEEP_MS = 6 * 3_600_000
 /** A part is deleted in well under a second; a database that needs a minute has other troubles. */
 const STATEMENT_MS = 60_000
@@ -37,20 +37,20 @@ export function historyFolderOf({ home, historyFolder }: Pick<Config, 'home' | '
   return historyFolder ?? join(home, 'history')
 }
 
-export type MoveHistory = {
+type MoveHistory = {
   readonly days?: number | undefined
   readonly isDryRun?: boolean
   readonly signal?: AbortSignal
   readonly onProgress?: (soFar: ArchivedHistory) => void
 }
 
-/** Without days the setting counts; without both there is nothing that anybody asked to move. */
+/** `days` wins over the setting; without both, the move is refused. */
 export async function moveHistory(config: Config, move: MoveHistory): Promise<Decision<ArchivedHistory>> {
   const days = move.days ?? config.historyDays
   if (days === undefined) {
-    return refuse('history.age.missing', 'nobody has said after how many days events move into the archive', {
+    return refuse('history.age.missing', 'no age is set after which events move into the archive', {
       path: '--before',
-      hint: 'add --before <days>, or set CONCORD_HISTORY_DAYS',
+      hint: 'Add --before <days>, or set CONCORD_HISTORY_DAYS.',
     })
   }
   const { signal, onProgress, isDryRun = false } = move
@@ -75,7 +75,7 @@ export function showHistory(config: Config, commandId: string): Promise<Decision
   })
 }
 
-export type CheckHistory = {
+type CheckHistory = {
   readonly signal?: AbortSignal
   readonly onProgress?: (looked: number, of: number) => void
 }
@@ -112,7 +112,7 @@ async function checkSchema(url: string): Promise<Decision<undefined>> {
   if (!status.value.verdict.ok) return status.value.verdict
   if (status.value.pending.length === 0) return accept(undefined)
   return refuse('history.schema.behind', `${status.value.pending.length} migrations are not applied yet`, {
-    hint: '`concord migrate up` applies them',
+    hint: '`concord migrate up` applies them.',
   })
 }
 
@@ -123,7 +123,7 @@ function openHistoryDb(url: string, as: 'owner' | 'engine'): Db {
   return openDb({ url, applicationName, ...limits, ...(as === 'engine' ? { role: 'concord_engine' } : {}) })
 }
 
-/** For a server that was told an age: moves what is older, now and again; gives back the way to stop it. */
+/** Archives repeatedly if an age is set. Returns the function that stops it. */
 export function keepHistory(
   config: Config,
   url: string,

@@ -4,7 +4,7 @@ import { redactText } from '#kernel/secret-shapes'
 
 export type Log = Logger
 
-/** Places where a secret may stand under its own name. */
+/** Field names that may hold a secret. */
 const SECRET_PATHS = [
   'password',
   'secret',

@@ -1,9 +1,12 @@
-/** The work behind the shipped schedules, room by room: a room that has some adds its line here, and its schedule is registered. */
+/** The work of the shipped schedules, room by room, and keeping the runtime in sync with all schedules. */
 import { type ApprovalDeps, escalateApprovals, expireApprovals, remindApprovers } from '#domains/approvals'
 import { type Definition, defineMaintenance } from '#domains/commands'
+import { type CommandScheduleDeps, syncCommandSchedules } from '#domains/command-schedules'
 import type { Connectors } from '#domains/connectors'
+import { every, FINISHED } from './lifecycle.ts'
+import type { Log } from './log.ts'
 
-/** `approvals` is asked for at the first call: the catalog is there before the rooms are. Without connectors there is nothing to sync. */
+/** `approvals` is called at the first run, because the catalog opens before the rooms. Without connectors there is nothing to sync. */
 export function openMaintenance(approvals: () => ApprovalDeps, connectors: Connectors): readonly Definition[] {
   return [
     ...defineMaintenance({
@@ -16,7 +19,7 @@ export function openMaintenance(approvals: () => ApprovalDeps, connectors: Conne
   ]
 }
 
-/** A connector that cannot be looked at is part of the answer, not the end of it. */
+/** A connector that fails is reported in the result; the others continue. */
 function syncOf(connectors: Connectors): readonly Definition[] {
   return defineMaintenance({
     command_type: 'sync_connector_metadata',
@@ -29,10 +32,7 @@ function syncOf(connectors: Connectors): readonly Definition[] {
   })
 }
 
-/**
- * The net under the approvals' own turns, which do the same at the very moment: it finds what was asked before there were turns, or
- * what an operator has put back.
- */
+/** Backs up the turns of the approvals, which do the same on time: finds approvals from before there were turns, and those an operator put back. */
 async function sweepApprovals(deps: ApprovalDeps, traceId: string, signal: AbortSignal) {
   const notify = deps.notify ?? (() => Promise.resolve())
   let expired = 0
@@ -48,4 +48,24 @@ async function sweepApprovals(deps: ApprovalDeps, traceId: string, signal: Abort
   const reminded = await remindApprovers(deps, notify, { traceId })
   failed += escalated.failed.length + reminded.failed.length
   return { expired, escalated: escalated.escalated.length, reminded: reminded.sent, failed }
+}
+
+const HOMELESS_MS = 2_000
+
+/** Syncs the runtime with the schedules at the start, and again until every schedule of the catalog has its workspace. */
+export async function keepSchedules(deps: CommandScheduleDeps, log: Log): Promise<() => Promise<void>> {
+  let told = ''
+  const sync = async () => {
+    const { arranged, removed, homeless, problems } = await syncCommandSchedules(deps)
+    const waiting = homeless.join(', ')
+    if (waiting !== '' && waiting !== told)
+      log.warn({ homeless }, `no workspace yet for ${waiting}; they fire as soon as there is one`)
+    told = waiting
+    for (const problem of problems) log.warn({}, problem)
+    if (removed.length > 0) log.info({ removed }, `no longer in the catalog, and ended: ${removed.join(', ')}`)
+    log.debug({ arranged }, 'the schedules are kept')
+    return waiting === '' ? FINISHED : undefined
+  }
+  // The first sync is part of the start: a database that fails it would fail everything else.
+  return (await sync()) === FINISHED ? () => Promise.resolve() : every(HOMELESS_MS, sync, log)
 }

@@ -3,6 +3,7 @@ import { metrics, type Meter } from '@opentelemetry/api'
 import { PrometheusExporter, PrometheusSerializer } from '@opentelemetry/exporter-prometheus'
 import { MeterProvider, type MetricReader } from '@opentelemetry/sdk-metrics'
 import type { Resource } from '@opentelemetry/resources'
+import type { Answered } from '#api'
 
 export type Metrics = {
   readonly meter: Meter
@@ -41,4 +42,18 @@ function observeProcess(meter: Meter): void {
       const { user, system } = process.cpuUsage()
       result.observe((user + system) / 1e6)
     })
+}
+
+/** Counts and times the answers of the API by route and status, never by address: the number of series is bounded. */
+export function openHttpMetrics(meter: Meter): (answered: Answered) => void {
+  const requests = meter.createCounter('concord_http_requests', { description: 'Answers of the API' })
+  const duration = meter.createHistogram('concord_http_request_duration_seconds', {
+    description: 'Time until an answer of the API began',
+    unit: 's',
+    advice: { explicitBucketBoundaries: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] },
+  })
+  return ({ method, route, status, durationMs }) => {
+    requests.add(1, { method, route, status })
+    duration.record(durationMs / 1_000, { method, route })
+  }
 }

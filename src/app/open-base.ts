@@ -1,8 +1,8 @@
-/** What a server and a worker both stand on: project, telemetry, database, schema, and the governed path. */
+/** What servers and workers share: project, telemetry, database, schema, and the governed path. */
 import { openSignedPost, webhookChannel } from '#domains/approvals'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, explainConnect, MAKE_ROOM, migrateUp, openDb, readConnectionRoom, sayCrowded } from '#store'
-import type { Closers } from './closers.ts'
+import type { Closers } from './lifecycle.ts'
 import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
 import { openArtifacts } from './open-artifacts.ts'

@@ -19,7 +19,7 @@ import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
 import { killAtExit, openJobs, realWait, realWebhook } from './scheduler.ts'
 
-export type OpenServerJobs = {
+type OpenServerJobs = {
   readonly config: Config
   readonly environment: Environment
   readonly folder: string
@@ -29,15 +29,15 @@ export type OpenServerJobs = {
   readonly stop: AbortSignal
 }
 
-export type OpenedJobs = {
+type OpenedJobs = {
   readonly face: SchedulerApi
-  /** Recovers, then does jobs: only once everything else of the server stands. */
+  /** Recovers, then runs jobs; called after every other part of the server is open. */
   begin(): void
   close(): Promise<void>
 }
 
 const MIB = 1_048_576
-/** A guest that writes makes the whole server wait for it, since SQLite is synchronous; it need not wait for long. */
+/** SQLite is synchronous: a guest that writes blocks the whole server, so the wait is short. */
 const BUSY_TIMEOUT_MS = 500
 
 /** Undefined when the scheduler is off. */
@@ -117,7 +117,7 @@ function run(scheduler: Scheduler, options: OpenServerJobs, deliver: Deliver | u
     onEvent: (event) => note(log, event),
   })
     .then((done) => {
-      stopped = done.ok ? 'it was told to stop' : done.reason
+      stopped = done.ok ? 'it was stopped' : done.reason
       if (!done.ok) log.error({ code: done.code, reason: done.reason }, 'the scheduler stopped')
     })
     .catch((error: unknown) => {
@@ -183,6 +183,6 @@ function readText(variable: string, file: string): Decision<string> {
 function invalid(variable: string, reason: string): Decision<never> {
   return refuse('app.setting.invalid', reason, {
     path: variable,
-    hint: `set ${variable} to a file that is there and right`,
+    hint: `Set ${variable} to an existing, valid file.`,
   })
 }

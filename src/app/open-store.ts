@@ -1,4 +1,4 @@
-/** Opens the database of this installation, embedded or given, and hands over its address only when it is safe. */
+/** Opens the database, embedded or given, and returns its address only if commits are durable. */
 import { accept, type Decision } from '#kernel/refusal'
 import { type EmbeddedPostgres, openCheckedDb, openEmbeddedPostgres, parseDatabaseUrl } from '#store'
 import type { Config } from './config.ts'
@@ -31,7 +31,7 @@ export async function openStore(config: Config, log: Log): Promise<Decision<Open
   })
 }
 
-/** Our own server that was killed is started again, on its port and with its password: the pools find it by themselves. */
+/** Restarts the embedded server if it was killed, on the same port and with the same password, so that the pools reconnect. */
 function keepRunning(first: EmbeddedPostgres, open: () => Promise<Decision<EmbeddedPostgres>>, log: Log) {
   const handles = [first]
   let looking: Promise<void> | undefined
@@ -39,13 +39,13 @@ function keepRunning(first: EmbeddedPostgres, open: () => Promise<Decision<Embed
     const current = handles.at(-1) ?? first
     if (isAlive(current.pid)) return
     const again = await open()
-    if (!again.ok) return log.error({ code: again.code }, `Postgres is gone and does not start: ${again.reason}`)
+    if (!again.ok) return log.error({ code: again.code }, `Postgres ended and does not start: ${again.reason}`)
     handles.push(again.value)
-    log.warn({ pid: again.value.pid }, 'Postgres was gone and was started again')
+    log.warn({ pid: again.value.pid }, 'Postgres ended and was started again')
   }
   const timer = setInterval(() => {
     looking ??= look()
-      .catch((error: unknown) => log.error({ err: error }, 'could not look after Postgres'))
+      .catch((error: unknown) => log.error({ err: error }, 'could not check Postgres'))
       .finally(() => {
         looking = undefined
       })

@@ -47,15 +47,13 @@ import { capabilitiesOf, queuesIn, type Runtime, semanticQueues } from '#runtime
 import type { Db } from '#store'
 import { RENEW_MS } from '#turns'
 import type { Environment } from './config.ts'
-import { keepSchedules } from './keep-schedules.ts'
 import type { Log } from './log.ts'
-import { openMaintenance } from './maintenance.ts'
+import { keepSchedules, openMaintenance } from './maintenance.ts'
 import { createEngineRuntime, type EngineName } from './open-runtime.ts'
 import type { Project } from './project.ts'
 import { readQueueLimits } from './queue-limits.ts'
-import { every } from './sweeps.ts'
-import { sleep } from './sleep.ts'
-import type { SystemDeps } from './system-deps.ts'
+import { every } from './lifecycle.ts'
+import { sleep, type SystemDeps } from './system-deps.ts'
 
 export type OpenedWork = {
   readonly runtime: Runtime
@@ -80,7 +78,7 @@ export type WorkOptions = {
   readonly environment?: Environment
   /** Id or short name of the workspace in which schedules of the catalog run. */
   readonly defaultWorkspace: string
-  /** Which environment of the project this is; its name stands before those of the queues in the engine. */
+  /** The environment of the project; a prefix of the queue names in the engine. */
   readonly environmentName?: string | undefined
   /** JSON, over the queues of the project. */
   readonly queues?: string | undefined

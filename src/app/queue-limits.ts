@@ -10,7 +10,7 @@ export type EnvironmentTerms = {
   readonly queues?: QueueLimits
 }
 
-export type LimitSources = {
+type LimitSources = {
   /** `queues` of the project: for all environments. */
   readonly project?: unknown
   /** `environments` of the project. */
@@ -21,7 +21,7 @@ export type LimitSources = {
   readonly variable?: string | undefined
 }
 
-/** A name that nobody has declared would be one that no worker takes the work of. */
+/** No worker would take work of an undeclared name. */
 const DECLARE = 'leave the variable out, or declare it: environments: { staging: {} } in concord.config.ts'
 const FIELDS = ['concurrency', 'perWorker', 'rate', 'priority'] as const
 const EXAMPLE = '{"connector_calls":{"concurrency":20,"rate":{"turns":100,"perMs":1000}}}'
@@ -74,7 +74,7 @@ function findTerms({ environments = {}, environmentName }: LimitSources): Decisi
   })
 }
 
-/** A smaller limit for all also binds one worker, unless somebody said what one worker may do. */
+/** A smaller total limit also limits one worker, unless the limit of one worker is set. */
 function mergeLimits(name: string, before: QueueSpec | undefined, given: QueueSpec): QueueSpec {
   const merged: QueueSpec = { ...semanticQueues[name], ...before, ...given }
   const { concurrency, perWorker } = merged
@@ -131,7 +131,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Both stop the start; one is for whoever sets the environment, the other for whoever writes the project. */
+/** Both stop the start: one code for settings of the environment, one for the project. */
 function codeOf(path: string) {
   return path.startsWith('CONCORD_') ? 'app.setting.invalid' : 'app.project.invalid'
 }

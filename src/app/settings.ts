@@ -4,7 +4,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
 import { decideEnvironment } from '#runtime'
 
-export type Setting<T> = {
+type Setting<T> = {
   readonly variable: string
   readonly meaning: string
   readonly example: string
@@ -120,7 +120,7 @@ export const settings = {
   host: text('CONCORD_HOST', 'address the server listens on', '127.0.0.1', '127.0.0.1'),
   hosts: optional(
     'CONCORD_HOSTS',
-    'names under which others may call this server, with commas (default: loopback, or any if it listens elsewhere)',
+    'host names that requests may use, separated by commas (default: loopback, or any if it listens elsewhere)',
     'concord.example.com',
   ),
   port: integer('CONCORD_PORT', 'port the server listens on', [1, 65_535], 7420),
@@ -130,7 +130,7 @@ export const settings = {
     'postgres://user@host/db',
   ),
   poolMax: integer('CONCORD_POOL_MAX', 'database connections of one process', [2, 200], 10),
-  engine: choice('CONCORD_ENGINE', 'what carries turns to workers', ['dbos'], 'dbos'),
+  engine: choice('CONCORD_ENGINE', 'the engine that carries turns to workers', ['dbos'], 'dbos'),
   works: choice(
     'CONCORD_WORK',
     'whether `concord up` does work itself (0: only `concord worker` does)',
@@ -149,27 +149,27 @@ export const settings = {
   jwtJwksUrl: address('CONCORD_JWT_JWKS_URL', 'where its signing keys are', 'https://id.example.com/jwks.json'),
   schedulerFile: optional(
     'CONCORD_SCHEDULER_FILE',
-    'file whose jobs `concord up` does; without it the scheduler is off',
+    'file whose jobs `concord up` runs; without it the scheduler is off',
     './.concord/jobs.db',
   ),
   schedulerWorkers: integer('CONCORD_SCHEDULER_WORKERS', 'how many of its jobs run at once', [1, 1_000], 1),
   schedulerTypes: optional('CONCORD_SCHEDULER_TYPES', 'JSON file with the job types it registers', 'job-types.json'),
-  schedulerGrace: duration('CONCORD_SCHEDULER_GRACE', 'how long its running jobs may go on after a stop', '30s'),
+  schedulerGrace: duration('CONCORD_SCHEDULER_GRACE', 'how long its running jobs may continue after a stop', '30s'),
   schedulerKeep: duration('CONCORD_SCHEDULER_KEEP', 'how long its logs and sent notifications are kept', '30d'),
   schedulerLogMib: integer(
     'CONCORD_SCHEDULER_LOG_MIB',
-    'how much its old logs may take, in MiB',
+    'how much space its old logs may use, in MiB',
     [0, 100_000_000],
     1_024,
   ),
   schedulerWebhook: address(
     'CONCORD_SCHEDULER_WEBHOOK',
-    'address that is told of every end',
+    'address to notify when a job ends',
     'https://example.com/hook',
   ),
   schedulerWebhookSecret: optional(
     'CONCORD_SCHEDULER_WEBHOOK_SECRET',
-    'file with the secret that signs what is told',
+    'file with the secret that signs the notifications',
     'secret.txt',
   ),
   s3Url: address(
@@ -183,7 +183,7 @@ export const settings = {
   s3SecretKey: optional('CONCORD_S3_SECRET_KEY', 'secret access key for it', '…'),
   historyDays: age(
     'CONCORD_HISTORY_DAYS',
-    'after how many days the events of what has ended move into the archive (default: never)',
+    'days after which events of ended work move into the archive (default: never)',
     '365',
   ),
   historyFolder: optional(
@@ -193,7 +193,7 @@ export const settings = {
   ),
   environmentName: environmentName(
     'CONCORD_ENVIRONMENT',
-    'which of the environments of the project this is: its limits of queues, and the names of queues in the engine',
+    'environment of the project: selects its queue limits and prefixes queue names in the engine',
     'staging',
   ),
   queues: optional(
@@ -203,13 +203,13 @@ export const settings = {
   ),
   schedulesMax: integer(
     'CONCORD_SCHEDULES_MAX',
-    'how many schedules people may keep in one workspace',
+    'maximum number of schedules in one workspace',
     [1, 100_000],
     SCHEDULES_MAX,
   ),
   notifyUrl: address(
     'CONCORD_NOTIFY_URL',
-    'where it is told that an approval waits (default: only in the inbox)',
+    'address to notify when an approval waits (default: only the inbox)',
     'https://hooks.example.com/concord',
   ),
   notifySecret: optional('CONCORD_NOTIFY_SECRET', 'signs what is sent there, at least 16 characters', 'a long secret'),

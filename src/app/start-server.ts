@@ -1,21 +1,20 @@
 /** The running service: a worker with the HTTP API in front of it, opened in order and closed in reverse. */
 import { createHash } from 'node:crypto'
-import { createApi, openEventFeed, webhookPath } from '#api'
+import { createApi, openEventFeed, serve, type ServedApi, webhookPath } from '#api'
 import { openAuthenticator } from '#domains/identity'
 import { textId } from '#kernel/ids'
-import { accept, type Decision } from '#kernel/refusal'
-import { openNotices } from '#store'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { findPortHolder, openNotices } from '#store'
 import { ensureAdminKey } from './admin-key.ts'
-import { openClosers, openOrClose } from './closers.ts'
+import { openClosers, openOrClose } from './lifecycle.ts'
 import type { Config } from './config.ts'
 import { keepHistory } from './history.ts'
-import { openHttpMetrics } from './http-metrics.ts'
-import { listen } from './listen.ts'
+import { openHttpMetrics } from './metrics.ts'
 import { openLog } from './log.ts'
 import { openServerJobs } from './open-jobs.ts'
 import { type Base, openBase, type StartOptions } from './open-base.ts'
 import { version } from './version.ts'
-import { systemDeps } from './system-deps.ts'
+import { type SystemDeps, systemDeps } from './system-deps.ts'
 
 export type RunningServer = {
   readonly address: string
@@ -55,7 +54,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
     const onError = (error: unknown) => log.warn({ err: error }, 'the event feed was interrupted')
     const notices = openNotices(db, { onError })
     closers.add(() => notices.close())
-    // Streams never end by themselves; they are told first, then the server waits for the rest.
+    // Streams never end by themselves: they are aborted first, then the server waits for the rest.
     const closing = new AbortController()
     const jobs = openServerJobs({ ...options, log, orgId, stop: closing.signal })
     if (!jobs.ok) return jobs
@@ -138,7 +137,7 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
   }
 }
 
-/** A page in a browser may be tricked into calling loopback under a foreign name; who listens for others names them himself. */
+/** Protects loopback against DNS rebinding by a browser page; a server for others names its hosts. */
 function hostsOf({ host, hosts }: Config): readonly string[] | 'any' {
   if (hosts === '*') return 'any'
   if (hosts !== undefined) return hosts.split(',').map((name) => name.trim())
@@ -153,4 +152,32 @@ function providerOf({ jwtIssuer, jwtAudience, jwtJwksUrl }: Config) {
 /** Page cursors are sealed so that an edited one is noticed; every process on one database must read the others' cursors. */
 function cursorKeyOf(url: string): Uint8Array {
   return createHash('sha256').update('concord page cursor\n').update(url).digest()
+}
+
+/** Listens for requests, or names the process that holds the port. */
+async function listen(
+  api: Parameters<typeof serve>[0],
+  { host, port }: Pick<Config, 'host' | 'port'>,
+  { randomBytes }: Pick<SystemDeps, 'randomBytes'>,
+): Promise<Decision<ServedApi>> {
+  try {
+    return accept(await serve(api, { host, port, randomBytes }))
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EADDRINUSE') {
+      const holder = await findPortHolder(port)
+      const by = holder ? ` by process ${holder.pid} (${holder.command.slice(0, 64)})` : ''
+      return refuse('app.port.taken', `port ${port} on ${host} is taken${by}`, {
+        path: 'CONCORD_PORT',
+        hint: 'Stop that program, or set CONCORD_PORT to another port.',
+      })
+    }
+    if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EACCES') {
+      return refuse('app.setting.invalid', `this machine cannot listen on ${host}:${port} (${code})`, {
+        path: 'CONCORD_HOST',
+        hint: 'Set CONCORD_HOST=127.0.0.1, and a CONCORD_PORT above 1023.',
+      })
+    }
+    throw error
+  }
 }

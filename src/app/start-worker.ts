@@ -1,6 +1,6 @@
-/** A worker process: takes turns of the governed path and serves nobody. Any number share one database and its load. */
+/** A worker process: runs work without the API. Any number of workers share one database. */
 import { accept, type Decision } from '#kernel/refusal'
-import { openClosers, openOrClose } from './closers.ts'
+import { openClosers, openOrClose } from './lifecycle.ts'
 import { openLog } from './log.ts'
 import { openBase, type StartOptions } from './open-base.ts'
 import { systemDeps } from './system-deps.ts'

@@ -1,4 +1,4 @@
-/** Where the JSON of a command line comes from: a flag, a file or standard input. It is checked here, before anything is sent. */
+/** Reads JSON from a flag, a file or standard input and checks it before anything is sent. */
 import type { Stats } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
@@ -12,7 +12,7 @@ export type JsonFlags = { readonly payload?: string; readonly file?: string }
 
 const STDIN = 'standard input'
 
-/** Undefined when nothing was given. `dash` is what stands where only `-` may stand. */
+/** Undefined if nothing was given. `dash` is the argument that may only be `-`. */
 export async function readJsonFlags(
   terminal: Terminal,
   { payload, file }: JsonFlags,
@@ -38,14 +38,14 @@ export async function readJsonFlags(
   return text.ok ? parseNamed(name, text.value) : text
 }
 
-/** The guard's answer with the name of the source in front of the place inside it. */
+/** Parses JSON; a refusal names the source before the position inside it. */
 export function parseNamed(name: string, text: string): Decision<JsonObject> {
   const parsed = parseGuardedObject(text)
   if (parsed.ok) return parsed
   const { code, reason, path, hint, facts } = parsed
   return refuse(code, `${shown(name)}: ${reason}`, {
     path: path === undefined ? name : `${name}: ${path}`,
-    hint: (hint ?? 'Mend it there and try again.').replace(/^Send /, 'Give '),
+    hint: (hint ?? 'Fix it and try again.').replace(/^Send /, 'Give '),
     ...(facts === undefined ? {} : { facts }),
   })
 }
@@ -63,7 +63,7 @@ async function readFile(name: string, terminal: Terminal): Promise<Decision<Uint
   }
 }
 
-/** The size is asked first, so that a file of gigabytes is not read; what has no size (a pipe) is counted while it is read. */
+/** Checks the size before reading; a pipe has no size and is counted while it is read. */
 function refuseKind(name: string, stats: Stats): Refusal | undefined {
   if (stats.isDirectory()) return refuseFile(name, 'EISDIR')
   return checkSize(stats.size).ok ? undefined : refuseLarge(name)
@@ -91,7 +91,7 @@ async function collect(
 
 function decodeText(name: string, bytes: Uint8Array): Decision<string> {
   try {
-    // Editors on Windows begin a file with a byte order mark; the decoder takes it off.
+    // The decoder removes the byte order mark that editors on Windows write.
     return accept(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   } catch {
     return refuse('invalid_unicode', `${shown(name)} is not text in UTF-8`, { path: name, hint: 'Save it as UTF-8.' })
@@ -109,7 +109,7 @@ function refuseLarge(name: string): Refusal {
 const whyNot: Readonly<Record<string, string>> = {
   ENOENT: 'is not there',
   EISDIR: 'is a folder',
-  ENOTDIR: 'lies behind something that is no folder',
+  ENOTDIR: 'is not inside a folder',
 }
 
 /** Exit 77 for what this user may not read, 65 for what is not a file that can be read. */

@@ -16,13 +16,13 @@ const { runProgram } = await import('./program.ts')
 const stop = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
-    // The second signal means "now": whatever is still going on is left to the next start, which expects it.
+    // The second signal exits at once; the next start recovers what was running.
     if (stop.signal.aborted) process.exit(signal === 'SIGINT' ? 130 : 143)
     stop.abort(signal)
   })
 }
 for (const stream of [process.stdout, process.stderr]) {
-  // `concord events tail | head` closes the pipe: that is the reader's right, not an error.
+  // `concord events tail | head` closes the pipe: that is not an error.
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(0)
     throw error

@@ -34,7 +34,7 @@ export function colorsOf(terminal: Terminal) {
   return createColors(terminal.isTty && terminal.environment['NO_COLOR'] === undefined)
 }
 
-/** These did not fail: the work waits or goes on. Scripts see by the exit code that it is not done. */
+/** These are not failures: the work waits or continues. The exit code tells scripts that it is not done. */
 const WAITING: readonly RefusalCode[] = ['cli.command.waiting', 'cli.wait.ended']
 
 /** Shows a refusal as lines for people or as one JSON line for programs. */

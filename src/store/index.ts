@@ -55,6 +55,7 @@ export {
   type MigrationTarget,
   schemaVersion,
 } from './migrate.ts'
+export { defineTable, type Table } from './table.ts'
 export { type Notices, openNotices } from './notices.ts'
 export { insertOnce, type Once, type OnceTable, onceTable } from './once.ts'
 export {

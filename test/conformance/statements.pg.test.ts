@@ -37,9 +37,6 @@ describe('statements', () => {
 
   test('beside `transition`, a state is written by the two statements that src/store/README.md names', () => {
     const writers = [...texts].filter(([, text]) => WRITES_STATE.test(text)).map(([path]) => path)
-    assert.deepEqual(writers.toSorted(), [
-      'src/domains/approvals/sql/cast-vote.ts',
-      'src/domains/commands/sql/write-case.ts',
-    ])
+    assert.deepEqual(writers.toSorted(), ['src/domains/approvals/approval.ts', 'src/domains/commands/write-command.ts'])
   })
 })

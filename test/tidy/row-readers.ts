@@ -3,7 +3,7 @@ import { type Finding, lineAt } from './finding.ts'
 import { isTest, sources, type Tree } from './tree.ts'
 
 /** Readers of events, each with what it reads them for; none of them decides about a command. */
-export const eventReaders: Readonly<Record<string, string>> = {
+const eventReaders: Readonly<Record<string, string>> = {
   'src/domains/commands/alerts.ts':
     'alerts operators of an incident once: the incident and the alert are facts, and no command follows from them',
   'src/domains/commands/read-commands.ts': 'shows history and audit to people',
@@ -11,9 +11,8 @@ export const eventReaders: Readonly<Record<string, string>> = {
     'tells an agent what policy said about its proposal; decides nothing',
   'src/domains/commands/write-command.ts':
     'finds its own event by id, to know whether a broken connection had committed',
-  'src/domains/approvals/sql/list-due-reminders.ts': 'reminds once: a reminder is a fact and no state of the approval',
-  'src/domains/approvals/sql/list-notice-records.ts':
-    'tells each thing once: a notice is a fact and no state of the approval',
+  'src/domains/approvals/sweep-approvals.ts': 'reminds once: a reminder is a fact and no state of the approval',
+  'src/domains/approvals/notify-approvers.ts': 'tells each thing once: a notice is a fact and no state of the approval',
   'src/domains/commands/history/scan-history.ts':
     'finds what is old enough to move into the archive; the rows of commands decide',
   'src/domains/commands/history/delete-archived.ts': 'deletes what a verified file holds, and nothing else',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { approvalHash, type ApprovedContent } from './approval-hash.ts'
+import { approvalHash, type ApprovedContent } from './stored-approval.ts'
 
 const content: ApprovedContent = {
   arguments: { amount: '80.00', order_id: 17 },

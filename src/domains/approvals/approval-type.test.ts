@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type ApprovalTypeInput, contractOf, defineApprovalType } from './approval-type.ts'
-import { builtInApprovalTypes } from './built-in-types.ts'
-import { openApprovalTypes } from './type-registry.ts'
+import {
+  type ApprovalTypeInput,
+  builtInApprovalTypes,
+  contractOf,
+  defineApprovalType,
+  openApprovalTypes,
+} from './approval-type.ts'
 
 const good: ApprovalTypeInput = { name: 'publish', version: '1', riskLevel: 'medium', expirationMinutes: 60 }
 

@@ -1,10 +1,11 @@
-/** What an approval type declares: who is asked, how many must agree, by when, in which words, and what happens then. */
+/** Approval types: the contract of each kind of question, the ones that come with Concord, and their registry. */
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
+import { didYouMean } from '#kernel/nearest'
 import { type RiskLevel, riskLevels } from '#kernel/policy/risk'
-import type { ApprovalRequest } from './approval-request.ts'
-import { type Asked, roleSlug } from './approver.ts'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import {
+  type ApprovalRequest,
   type AskedContract,
   type DecisionValue,
   decisionValues,
@@ -12,9 +13,10 @@ import {
   type Resume,
   resumeSteps,
 } from './stored-approval.ts'
+import { type Asked, roleSlug } from './approver.ts'
 
 /** `given`: the request names the approver. `requester`: whoever asked. A role: its members. A function: what it says. */
-export type ApproverRule = 'given' | 'requester' | { readonly role: string } | ((request: ApprovalRequest) => Asked)
+type ApproverRule = 'given' | 'requester' | { readonly role: string } | ((request: ApprovalRequest) => Asked)
 
 export type ApprovalType = {
   readonly name: string
@@ -144,3 +146,85 @@ export function contractOf(type: ApprovalType): AskedContract {
     ui: type.ui,
   }
 }
+
+export type ApprovalTypes = {
+  readonly names: readonly string[]
+  find(name: string): Decision<ApprovalType>
+}
+
+/** An own type may take the place of a built-in one of the same name, never of another own one. */
+export function openApprovalTypes(own: readonly ApprovalType[] = []): ApprovalTypes {
+  const twice = own.find((type, index) => own.findIndex(({ name }) => name === type.name) !== index)
+  if (twice) throw new KernelFault('approvals.type.duplicate', `there are two approval types ${twice.name}`)
+  const types = new Map([...builtInApprovalTypes, ...own].map((type) => [type.name, type]))
+  const names = [...types.keys()].toSorted()
+  return {
+    names,
+    find(name) {
+      const type = types.get(name)
+      if (type) return accept(type)
+      return refuse('approvals.type.unknown', `there is no approval type ${quote(name)}`, {
+        path: 'approval_type',
+        facts: { known: names },
+        ...didYouMean(name, names),
+      })
+    },
+  }
+}
+
+const HOUR = 60
+const DAY = 24 * HOUR
+
+/** May this command run? For every command type that names no type of its own. */
+const commandApproval = defineApprovalType({
+  name: 'command_approval',
+  version: '1',
+  riskLevel: 'medium',
+  expirationMinutes: 3 * DAY,
+  editsAllowed: true,
+  remindersAfterMinutes: [4 * HOUR, DAY, 2 * DAY],
+  meanings: {
+    approved: 'Run it as shown.',
+    rejected: 'Do not run it.',
+    request_changes: 'Ask the requester for changes.',
+  },
+})
+
+/**
+ * The provider did not answer and cannot be asked: did it happen? Never expires, because no time makes an unknown deed
+ * known, and doing it again on a guess is the one wrong answer.
+ */
+const reconcileEffect = defineApprovalType({
+  name: 'reconcile_effect',
+  version: '1',
+  about: 'effect',
+  riskLevel: 'high',
+  expirationMinutes: null,
+  reasonRequired: ['approved', 'rejected'],
+  remindersAfterMinutes: [HOUR, 4 * HOUR, DAY],
+  meanings: { approved: 'It happened.', rejected: 'It did not happen.' },
+})
+
+/** A person goes against a rule. Loud: always with a reason, always by somebody else. */
+const override = defineApprovalType({
+  name: 'override',
+  version: '1',
+  riskLevel: 'high',
+  expirationMinutes: 4 * HOUR,
+  decisionValues: ['approved', 'rejected'],
+  reasonRequired: ['approved', 'rejected'],
+  remindersAfterMinutes: [HOUR],
+  meanings: { approved: 'Go against the rule, for this reason.', rejected: 'The rule stands.' },
+})
+
+/** A policy wants somebody higher up to judge. */
+const escalation = defineApprovalType({
+  name: 'escalation',
+  version: '1',
+  riskLevel: 'high',
+  expirationMinutes: DAY,
+  reasonRequired: ['approved', 'rejected', 'request_changes'],
+  remindersAfterMinutes: [2 * HOUR, 8 * HOUR],
+})
+
+export const builtInApprovalTypes: readonly ApprovalType[] = [commandApproval, reconcileEffect, override, escalation]

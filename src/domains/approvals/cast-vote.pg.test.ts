@@ -4,11 +4,10 @@ import { after, before, describe, test } from 'node:test'
 import { type ApprovalRoom, by, openApprovalRoom } from '#test/approvals'
 import { statesOf } from '#kernel/machine'
 import { type ApprovalState, approvalMachine } from '#kernel/machines/approval'
-import { transition } from '#store'
 import fc from 'fast-check'
-import { saveExpired, saveVote, storedApproval } from './approval-repository.ts'
-import { applyVote } from './decide-vote.ts'
+import { actorAs, approvalTable, saveExpired, saveVote } from './approval.ts'
 import { type DecisionValue, decisionValues, stateOfDecision, type StoredApproval } from './stored-approval.ts'
+import { applyVote } from './decide-vote.ts'
 
 describe('one vote, one statement', () => {
   let room: ApprovalRoom
@@ -41,8 +40,8 @@ describe('one vote, one statement', () => {
     const stale = { ...row, status: 'pending' as const }
     const decision = decisionValues.find((value) => stateOfDecision[value] === to)
     if (decision) return (await cast(stale, 'user:7', decision)) !== undefined
-    const context = { ...by, actorKind: 'system' as const, at: new Date(), newId: room.world.newId }
-    return (await transition(room.world.db, storedApproval, stale, to, context)).ok
+    const when = { at: new Date(), newId: room.world.newId }
+    return (await approvalTable.transition(room.world.db, stale, to, actorAs(by, 'system'), when)).ok
   }
 
   test('[APR-02] all 36 pairs in the database: only an open approval moves, and an ended one stays as it is', async () => {
@@ -61,8 +60,8 @@ describe('one vote, one statement', () => {
 
   test('what is not overdue does not expire, by the clock of the database', async () => {
     const approval = await room.ask({ expiresInMinutes: 5 })
-    const ending = { by, at: new Date('2100-01-01'), newId: room.world.newId, why: 'no_answer_in_time' }
-    const expire = () => room.world.db.transaction((tx) => saveExpired(tx, approval, ending))
+    const ending = { at: new Date('2100-01-01'), newId: room.world.newId, why: 'no_answer_in_time' }
+    const expire = () => room.world.db.transaction((tx) => saveExpired(tx, actorAs(by, 'system'), approval, ending))
     assert.equal((await expire()).ok, false)
     await room.age(approval, 5)
     assert.equal((await expire()).ok, true)

@@ -8,10 +8,8 @@ import { statesOf } from '#kernel/machine'
 import { approvalMachine } from '#kernel/machines/approval'
 import type { Names } from '#domains/identity'
 import { type Decider, isAgent, isAsked, nameOfActor, personIdsOf, personOf, showActor } from './approver.ts'
-import { askedContract } from './asked-contract.ts'
-import { blockCodes } from './decide-reach.ts'
-import type { NextStep } from './decide-vote.ts'
-import type { BlockedApprovals } from './find-blocked.ts'
+import { requestContract, type NextStep } from './decide-vote.ts'
+import { blockCodes, type BlockedApprovals } from './check-deciders.ts'
 import { decisionValues, resumeSteps, type StoredApproval } from './stored-approval.ts'
 
 const HASH = '6b86b273ff34fce19d6b804eff5a3f5747ada4eaa22f1d49c01e52ddb7875b4b'
@@ -119,11 +117,11 @@ export function personsNamed(approvals: readonly StoredApproval[]): readonly str
 }
 
 /** What a view says beside the row, looked up once for a whole answer. */
-export type Around = { readonly names: Names; readonly blocked: BlockedApprovals }
+type Around = { readonly names: Names; readonly blocked: BlockedApprovals }
 
 export function toApprovalView(approval: StoredApproval, viewer: Decider, { names, blocked }: Around): ApprovalView {
   const named = (actor: string) => nameOfActor(actor, names)
-  const contract = askedContract(approval)
+  const contract = requestContract(approval)
   const person = personOf(viewer)
   const isOwn = approval.requested_by === person && !approval.self_decision_allowed
   return {
@@ -161,7 +159,11 @@ export function toApprovalView(approval: StoredApproval, viewer: Decider, { name
 
 export function toApprovalDetailView(approval: StoredApproval, viewer: Decider, around: Around): ApprovalDetailView {
   const args: JsonObject = approval.request_payload.arguments ?? {}
-  return { ...toApprovalView(approval, viewer, around), arguments: { ...args }, ui: { ...askedContract(approval).ui } }
+  return {
+    ...toApprovalView(approval, viewer, around),
+    arguments: { ...args },
+    ui: { ...requestContract(approval).ui },
+  }
 }
 
 export function toResolvedApprovalView(

@@ -3,7 +3,7 @@ import { after, before, describe, test } from 'node:test'
 import { aContent, type ApprovalRoom, openApprovalRoom } from '#test/approvals'
 import { accepted, TRACE } from '#test/tenant'
 import { type Decision, type Refusal } from '#kernel/refusal'
-import { expireApprovals } from './expire-approvals.ts'
+import { expireApprovals } from './sweep-approvals.ts'
 import type { StoredApproval } from './stored-approval.ts'
 
 describe('deciding', () => {

@@ -5,10 +5,9 @@ import { countRoundTrips } from '#test/round-trips'
 import { accepted, TRACE } from '#test/tenant'
 import { type Decision, type Refusal } from '#kernel/refusal'
 import { openDb } from '#store'
-import { approvalHash } from './approval-hash.ts'
+import { approvalHash, type StoredApproval } from './stored-approval.ts'
 import { decideApproval } from './decide-approval.ts'
-import { checkApproved } from './get-approval.ts'
-import type { StoredApproval } from './stored-approval.ts'
+import { checkApproved } from './list-approvals.ts'
 
 describe('what a decision is bound to', () => {
   let room: ApprovalRoom

@@ -1,22 +1,24 @@
-/** The pure judgement about one answer to one approval, and about all approvals of a command. No clock, no database. */
+/** What one vote means and what follows from all of them. Pure. */
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { decideMove } from '#kernel/machine'
 import { approvalMachine } from '#kernel/machines/approval'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
-import { askedContract } from './asked-contract.ts'
-import { type Decider, isAgent, isAsked, personOf, showActor } from './approver.ts'
+import { redactText } from '#kernel/secret-shapes'
+import { effectResume, gateResume } from './approval-type.ts'
 import {
+  type AskedContract,
   type DecisionValue,
+  decisionValues,
   isDecisionValue,
   type ResumeStep,
   stateOfDecision,
   type StoredApproval,
 } from './stored-approval.ts'
-import { redactText } from '#kernel/secret-shapes'
-import { showText } from './visible-text.ts'
+import { type Decider, isAgent, isAsked, personOf, showActor } from './approver.ts'
+import { showText } from './review-packet.ts'
 
-export type Answer = {
+type Answer = {
   readonly decision: string
   readonly reason?: string | undefined
   /** The hash of what the person saw. */
@@ -38,7 +40,7 @@ export function decideVote(approval: StoredApproval, decider: Decider, answer: A
       hint: 'Ask one of the approvers.',
     })
   }
-  const contract = askedContract(approval)
+  const contract = requestContract(approval)
   const { decision } = answer
   if (!isDecisionValue(decision) || !contract.decision_values.includes(decision)) {
     return refuse('decision_value', `${quote(decision)} is not a decision that this approval takes.`, {
@@ -151,7 +153,7 @@ export type NextStep = 'wait' | ResumeStep
 
 /** `others` are the other approvals of the same command that nothing has replaced: all of them must agree, for one content. */
 export function nextStep(approval: StoredApproval, others: readonly StoredApproval[]): NextStep {
-  const { about, resume } = askedContract(approval)
+  const { about, resume } = requestContract(approval)
   switch (approval.status) {
     case 'pending':
       return 'wait'
@@ -169,5 +171,24 @@ export function nextStep(approval: StoredApproval, others: readonly StoredApprov
       return resume.on_expired
     case 'cancelled':
       return 'wait'
+  }
+}
+
+export function requestContract(approval: Pick<StoredApproval, 'request_payload' | 'domain_effect_id'>): AskedContract {
+  const about = approval.domain_effect_id === null ? 'command' : 'effect'
+  // Rows written by hand or by an older version may hold less than the type says.
+  const stored: Partial<AskedContract> = approval.request_payload.contract ?? {}
+  return {
+    type_version: '0',
+    decision_values: about === 'command' ? decisionValues : ['approved', 'rejected'],
+    meanings: {},
+    reason_required: ['rejected', 'request_changes'],
+    edits_allowed: false,
+    resume: about === 'command' ? gateResume : effectResume,
+    reminders_after_minutes: [],
+    escalation: null,
+    ui: {},
+    ...stored,
+    about,
   }
 }

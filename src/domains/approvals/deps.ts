@@ -4,11 +4,10 @@ import type { NewId } from '#kernel/clock'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import type { Db, Tx } from '#store'
-import type { ApprovalRequest } from './approval-request.ts'
-import type { Blocked } from './decide-reach.ts'
+import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
+import type { Blocked } from './check-deciders.ts'
 import type { NextStep } from './decide-vote.ts'
-import type { StoredApproval } from './stored-approval.ts'
-import type { ApprovalTypes } from './type-registry.ts'
+import type { ApprovalTypes } from './approval-type.ts'
 
 export type ApprovalDeps = {
   readonly db: Db

@@ -1,16 +1,22 @@
-/**
- * The turns of an open approval: whoever was asked is told, reminded, the next role is let in, and its end comes when its time is
- * over. All of it is on rows and events, so any number of drivers, dead or alive, do each thing once; only a channel may
- * hear a notice twice, under one id.
- */
+/** The turns of an open approval: approvers are told and reminded, the next role is let in, and it expires. All of it is on rows and events, so any number of drivers do each thing once; only a channel may hear a notice twice, under one id. */
+import type { By } from '#domains/identity'
+import type { NewId } from '#kernel/clock'
+import { redactText } from '#kernel/secret-shapes'
+import { isUuid } from '#kernel/uuid'
 import type { Drive, Next } from '#runtime'
-import { findDatabaseTime, findApprovalOfTurn } from './approval-repository.ts'
-import { earliest, nextApprovalTime } from './decide-notices.ts'
-import { type ApprovalDriveDeps, deliverNotice, readDueNotices } from './deliver-notices.ts'
-import { expireApprovals } from './expire-approvals.ts'
-import { noteBlocked } from './note-blocked.ts'
-import { escalateApprovals, remindApprovers } from './remind-approvers.ts'
+import type { Tx } from '#store'
+import { actorAs, approvalTable, findApprovalOfTurn, findDatabaseTime } from './approval.ts'
+import { noteBlocked } from './check-deciders.ts'
+import { REASON_CHARS_MAX } from './decide-vote.ts'
 import type { Notify } from './deps.ts'
+import {
+  type ApprovalDriveDeps,
+  deliverNotice,
+  earliest,
+  nextApprovalTime,
+  readDueNotices,
+} from './notify-approvers.ts'
+import { escalateApprovals, expireApprovals, remindApprovers } from './sweep-approvals.ts'
 
 /** Each open approval is a process of this kind under its own id. */
 export const APPROVAL_KIND = 'approval'
@@ -47,4 +53,19 @@ export function openApprovalDrive(deps: ApprovalDriveDeps): Drive {
 function throwFirst(failed: readonly { readonly error: unknown }[]): void {
   const [first] = failed
   if (first) throw first.error
+}
+
+/** False: there is no such approval, so there is nobody whose record it would be. */
+export async function recordResumedApproval(
+  tx: Tx,
+  newId: NewId,
+  by: By,
+  { id, why, reason }: { readonly id: string; readonly why: string; readonly reason: string },
+): Promise<boolean> {
+  const approval = isUuid(id) ? await findApprovalOfTurn(tx, id) : undefined
+  if (!approval) return false
+  const at = await findDatabaseTime(tx)
+  const payload = { why, reason: redactText(reason).slice(0, REASON_CHARS_MAX) }
+  await approvalTable.append(tx, approval, actorAs(by, 'operator'), { type: 'approval_resumed', at, newId, payload })
+  return true
 }

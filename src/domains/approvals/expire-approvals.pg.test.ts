@@ -2,11 +2,10 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { type ApprovalRoom, by, openApprovalRoom } from '#test/approvals'
 import { TRACE } from '#test/tenant'
-import { cancelApprovals } from './cancel-approvals.ts'
-import { expireApprovals } from './expire-approvals.ts'
-import { findPending } from './get-approval.ts'
-import { recordNotified } from './remind-approvers.ts'
+import { cancelApprovals } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
+import { expireApprovals, recordNotified } from './sweep-approvals.ts'
+import { findPending } from './list-approvals.ts'
 
 describe('approvals that end without an answer', () => {
   let room: ApprovalRoom

@@ -4,8 +4,7 @@ import { type ApprovalRoom, openApprovalRoom } from '#test/approvals'
 import { aCommand } from '#test/concord-rows'
 import { accepted } from '#test/tenant'
 import type { Decider } from './approver.ts'
-import { getApproval } from './get-approval.ts'
-import { listApprovals, type ListApprovals } from './list-approvals.ts'
+import { getApproval, listApprovals, type ListApprovals } from './list-approvals.ts'
 import type { StoredApproval } from './stored-approval.ts'
 
 describe('the inbox', () => {

@@ -1,11 +1,50 @@
-/** The inbox: what waits for me, what waits at all, and what was decided, one page at a time, behind both walls. */
-import { type Db, scoped } from '#store'
+/** Reads approvals: one by its id, the inbox, what was decided, what approvers changed, and whether a command may run as it is now. */
+import type { JsonObject } from '#kernel/json-value'
 import type { ApprovalState } from '#kernel/machines/approval'
-import { type Decider, personOf, refsOf, rolesOf } from './approver.ts'
-import { findBlocked } from './find-blocked.ts'
-import { listHistory } from './sql/list-history.ts'
-import { type InboxRow, listInbox } from './sql/list-inbox.ts'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { type Db, scoped, type Sql, statement } from '#store'
+import { approvalTable } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
+import { type Decider, personOf, refsOf, rolesOf, showActor } from './approver.ts'
+import { findBlocked } from './check-deciders.ts'
+
+/** The deadline as text, to the microsecond: a JavaScript date would cut it off and a page would repeat rows. */
+type InboxRow = StoredApproval & { readonly deadline: string }
+
+/**
+ * $1 workspace, $2 person, $3 all names under which it can have been asked, $4 its org roles, $5 only its own, $6 type or
+ * null, $7 command or null, $8 deadline and $9 approval to start after or null, $10 limit.
+ */
+const listInbox = statement<InboxRow>(
+  'approvals.list_inbox',
+  `select t.*, coalesce(t.expires_at, 'infinity')::text as deadline
+     from concord.approvals t
+    where t.workspace_id = $1::uuid and t.status = 'pending'
+      and (not $5::boolean or (
+            (t.approver = any ($3::text[]) or t.approver_roles && $4::text[] or t.request_payload->'approvers' ?| $3::text[])
+            and (t.self_decision_allowed or t.requested_by <> $2::text)
+            and not $2::text = any (t.approved_by)
+            and (t.expires_at is null or t.expires_at > statement_timestamp())))
+      and ($6::text is null or t.approval_type = $6)
+      and ($7::uuid is null or t.command_id = $7)
+      and ($8::text is null or (coalesce(t.expires_at, 'infinity'), t.approval_id) > ($8::timestamptz, $9::uuid))
+    order by coalesce(t.expires_at, 'infinity'), t.approval_id
+    limit $10`,
+)
+
+/** $1 workspace, $2 status or null for all, $3 type or null, $4 command or null, $5 approval to go on before or null, $6 limit. */
+const listHistory = statement<StoredApproval>(
+  'approvals.list_history',
+  `select t.*
+     from concord.approvals t
+    where t.workspace_id = $1::uuid
+      and ($2::text is null or t.status = $2)
+      and ($3::text is null or t.approval_type = $3)
+      and ($4::uuid is null or t.command_id = $4)
+      and ($5::uuid is null or t.approval_id < $5)
+    order by t.approval_id desc
+    limit $6`,
+)
 
 export type ListApprovals = {
   readonly workspaceId: string
@@ -22,7 +61,7 @@ export type ListApprovals = {
   readonly limit: number
 }
 
-export type ApprovalPage = {
+type ApprovalPage = {
   readonly items: readonly StoredApproval[]
   /** Where the next page starts; undefined on the last. */
   readonly next: readonly string[] | undefined
@@ -103,4 +142,82 @@ async function readHistory(db: Db, query: ListApprovals, status: ApprovalState |
   const items = rows.slice(0, query.limit)
   const last = rows.length > query.limit ? items.at(-1) : undefined
   return { items, next: last && [last.approval_id] }
+}
+
+/** $1 workspace, $2 command. */
+const listStanding = statement<StoredApproval>(
+  'approvals.list_standing',
+  `select t.*
+     from concord.approvals t
+    where t.workspace_id = $1::uuid and t.command_id = $2::uuid and t.superseded_by is null
+    order by t.approval_id`,
+)
+
+/** By id and workspace, behind both walls; one of another workspace does not exist here. */
+export function getApproval(db: Db, workspaceId: string, approvalId: string): Promise<Decision<StoredApproval>> {
+  const scope = scoped(db, workspaceId)
+  return scope.read((tx) => approvalTable.get(tx, workspaceId, approvalId))
+}
+
+type CommandRef = { readonly workspaceId: string; readonly commandId: string }
+
+/** The open approvals of a command, questions about its effects among them. */
+export async function findPending(
+  sql: Sql,
+  { workspaceId, commandId }: CommandRef,
+): Promise<readonly StoredApproval[]> {
+  const rows = await sql.run(listStanding, [workspaceId, commandId])
+  return rows.filter(({ status }) => status === 'pending')
+}
+
+/**
+ * Asked right before a command runs that needs approval, with the hash of what would run: there is a gate, and every one
+ * that stands says approved, for this content. The rows alone answer; nothing in a payload can.
+ */
+export async function checkApproved(
+  sql: Sql,
+  { workspaceId, commandId, payloadHash }: CommandRef & { readonly payloadHash: string },
+): Promise<Decision<readonly StoredApproval[]>> {
+  const rows = await sql.run(listStanding, [workspaceId, commandId])
+  const gates = rows.filter(({ domain_effect_id }) => domain_effect_id === null)
+  const open = gates.find(({ status }) => status !== 'approved')
+  if (open || gates.length === 0) {
+    return refuse('approvals.approval.missing', `this command is not approved: ${open?.status ?? 'nobody was asked'}`, {
+      facts: open ? { status: open.status, approver: showActor(open.approver) } : {},
+    })
+  }
+  const stale = gates.find((gate) => gate.payload_hash !== payloadHash)
+  if (stale) {
+    return refuse('payload_changed', 'what was approved is not what would run', {
+      facts: { payload_hash: stale.payload_hash },
+    })
+  }
+  return accept(gates)
+}
+
+export type ApprovalEdit = {
+  /** The approval of the edited content, and the one that it took the place of. */
+  readonly approval_id: string
+  readonly of: string
+  readonly by: string
+  readonly fields: readonly string[]
+  readonly before: JsonObject
+  readonly after: JsonObject
+}
+
+/** $1 workspace, $2 command. One edit may ask several again: the first of them tells it. */
+const listEditRows = statement<ApprovalEdit>(
+  'approvals.list_edits',
+  `select distinct on (o.approval_id) n.approval_id, o.approval_id as of, n.request_payload->'edits'->>'by' as by,
+          n.request_payload->'edits'->'fields' as fields,
+          o.request_payload->'arguments' as before, n.request_payload->'arguments' as after
+     from concord.approvals n
+     join concord.approvals o on o.workspace_id = n.workspace_id
+      and o.approval_id = (n.request_payload->'edits'->>'of')::uuid
+    where n.workspace_id = $1::uuid and n.command_id = $2::uuid and n.request_payload ? 'edits'
+    order by o.approval_id, n.approval_id`,
+)
+
+export function listEdits(db: Db, { workspaceId, commandId }: CommandRef): Promise<readonly ApprovalEdit[]> {
+  return scoped(db, workspaceId).read((tx) => tx.run(listEditRows, [workspaceId, commandId]))
 }

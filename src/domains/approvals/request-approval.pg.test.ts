@@ -3,11 +3,10 @@ import { after, before, describe, test } from 'node:test'
 import { aContent, type ApprovalRoom, by, openApprovalRoom } from '#test/approvals'
 import { accepted } from '#test/tenant'
 import { openDb } from '#store'
-import { approvalHash } from './approval-hash.ts'
-import { cancelApprovals } from './cancel-approvals.ts'
-import { checkApproved, findPending } from './get-approval.ts'
-import { requestApproval } from './request-approval.ts'
-import { supersedeApprovals } from './supersede-approvals.ts'
+import { approvalHash } from './stored-approval.ts'
+import { cancelApprovals } from './approval.ts'
+import { requestApproval, supersedeApprovals } from './request-approval.ts'
+import { checkApproved, findPending } from './list-approvals.ts'
 
 describe('asking', () => {
   let room: ApprovalRoom

@@ -1,22 +1,93 @@
-/** Asks: one durable row per question, bound to its content, inside the transaction of the room that asks. */
+/** Asks: one durable row per question, bound to its content, inside the transaction of the room that asks. Also replaces all questions of a command at once. */
 import type { By } from '#domains/identity'
 import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
 import { higherRisk } from '#kernel/policy/risk'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { Tx } from '#store'
-import { approvalHash } from './approval-hash.ts'
-import { findDatabaseTime } from './approval-repository.ts'
-import type { ApprovalRequest } from './approval-request.ts'
+import { statement, type Tx } from '#store'
 import { type ApprovalType, contractOf, MINUTES_MAX } from './approval-type.ts'
-import { appendApprovalEvent } from './events.ts'
-import { type ResolvedApprovers, resolveApprovers } from './resolve-approvers.ts'
+import { actorAs, approvalTable, cancelApprovals, findDatabaseTime } from './approval.ts'
+import { approvalHash, type ApprovalRequest, type RequestPayload, type StoredApproval } from './stored-approval.ts'
+import { approverRef, type Asked, isPersonRef, roleSlug } from './approver.ts'
+import type { ApprovalDeps } from './deps.ts'
 import { buildPacket } from './review-packet.ts'
 import { type AskedRow, insertApproval } from './sql/insert-approval.ts'
-import type { RequestPayload, StoredApproval } from './stored-approval.ts'
-import type { ApprovalDeps } from './deps.ts'
 
-export type Requested = { readonly inserted: boolean; readonly approval: StoredApproval }
+type ResolvedApprovers = {
+  readonly requestedBy: string
+  readonly approver: string
+  /** Named persons beside the approver. */
+  readonly approvers: readonly string[]
+  readonly roles: readonly string[]
+  readonly approvalsRequired: number
+  readonly selfDecisionAllowed: boolean
+}
+
+export function resolveApprovers(type: ApprovalType, request: ApprovalRequest): Decision<ResolvedApprovers> {
+  const requestedBy = personOrSelf(request.requestedBy)
+  const asked = askedBy(type, request, requestedBy)
+  const approver = approverRef(asked.approver)
+  const approvers = (asked.approvers ?? []).map(approverRef)
+  const roles = (asked.roles ?? []).map(roleSlug)
+  if (
+    approver === undefined ||
+    !approvers.every((ref) => ref !== undefined && isPersonRef(ref)) ||
+    roles.includes(undefined)
+  ) {
+    return refuse('approvals.approver.unresolved', `nobody is named who could decide about ${type.name}`, {
+      path: 'approver',
+      hint: 'Name a person as user:<uuid>, or an org role.',
+    })
+  }
+  const resolved: ResolvedApprovers = {
+    requestedBy,
+    approver,
+    approvers: [...new Set(approvers.filter((ref) => ref !== undefined))],
+    roles: [...new Set(roles.filter((slug) => slug !== undefined))],
+    approvalsRequired: Math.max(type.quorum, request.approvalsRequired ?? 1),
+    selfDecisionAllowed: type.selfDecision && request.selfDecisionAllowed !== false,
+  }
+  return isReachable(resolved) ? accept(resolved) : unreachable(resolved)
+}
+
+function askedBy(type: ApprovalType, request: ApprovalRequest, requestedBy: string): Asked {
+  const more = { approvers: request.approvers ?? [], roles: request.approverRoles ?? [] }
+  if (type.approver === 'given') return { approver: request.approver ?? '', ...more }
+  if (type.approver === 'requester') return { approver: requestedBy, ...more }
+  if (typeof type.approver === 'function') return type.approver(request)
+  return { approver: type.approver.role, ...more }
+}
+
+/** A bare UUID is a person's; everything else (`system`, `service:…`) stays as it is and can never decide. */
+function personOrSelf(requestedBy: string): string {
+  const ref = approverRef(requestedBy)
+  return ref !== undefined && isPersonRef(ref) ? ref : requestedBy
+}
+
+/** How many members a role has is not known here; of named persons alone there must be enough who may decide. */
+function isReachable({
+  approver,
+  approvers,
+  roles,
+  requestedBy,
+  approvalsRequired,
+  selfDecisionAllowed,
+}: ResolvedApprovers): boolean {
+  if (roles.length > 0 || !isPersonRef(approver)) return true
+  const persons = new Set([approver, ...approvers])
+  if (!selfDecisionAllowed) persons.delete(requestedBy)
+  return persons.size >= approvalsRequired
+}
+
+function unreachable({ approvalsRequired }: ResolvedApprovers) {
+  return refuse('approvals.quorum.unreachable', `fewer than ${approvalsRequired} of the persons named may decide`, {
+    path: 'approvers',
+    hint: 'The requester does not count unless the type allows it; name more persons, or a role.',
+    facts: { required: approvalsRequired },
+  })
+}
+
+type Requested = { readonly inserted: boolean; readonly approval: StoredApproval }
 
 /** The winner commits within one statement of ours, so the second look finds it; more than a few mean a broken key. */
 const LOOKS_MAX = 10
@@ -100,14 +171,8 @@ async function settle(
       expires_at: approval.expires_at?.toISOString() ?? null,
       supersedes,
     }
-    await appendApprovalEvent(tx, deps.newId, {
-      type: 'approval_requested',
-      approval,
-      by,
-      actorKind: 'system',
-      at,
-      payload,
-    })
+    const fact = { type: 'approval_requested', at, newId: deps.newId, payload } as const
+    await approvalTable.append(tx, approval, actorAs(by, 'system'), fact)
     await deps.notify?.(tx, { approval, why: 'requested' })
   }
   return accept({ inserted: once_inserted, approval })
@@ -139,4 +204,44 @@ function keyOf(
   return ['approval', commandId, type.name, approver, ...(domainEffectId === undefined ? [] : [domainEffectId])].join(
     ':',
   )
+}
+
+/** $1 workspace, $2 command, $3 the ones asked now, $4 the one that takes the place, $5 its hash. A refusal stays. */
+const replaceApprovals = statement<{ readonly approval_id: string }>(
+  'approvals.replace',
+  `update concord.approvals t set superseded_by = $4::uuid
+    where t.workspace_id = $1::uuid and t.command_id = $2::uuid and t.domain_effect_id is null and t.superseded_by is null
+      and t.approval_id <> all ($3::uuid[])
+      and (t.status in ('changes_requested', 'expired', 'cancelled') or (t.status = 'approved' and t.payload_hash <> $5::text))
+   returning t.approval_id`,
+)
+
+type SupersedeApprovals = {
+  readonly workspaceId: string
+  readonly commandId: string
+  readonly why: string
+  /** The whole set, about one content. */
+  readonly requests: readonly ApprovalRequest[]
+}
+
+/** After a refusal the caller rolls back: the old ones are closed by then. */
+export async function supersedeApprovals(
+  tx: Tx,
+  deps: Pick<ApprovalDeps, 'newId' | 'types' | 'notify'>,
+  by: By,
+  { workspaceId, commandId, why, requests }: SupersedeApprovals,
+): Promise<Decision<readonly StoredApproval[]>> {
+  await cancelApprovals(tx, deps.newId, by, { workspaceId, commandId, why })
+  const fresh: StoredApproval[] = []
+  for (const request of requests) {
+    const asked = await requestApproval(tx, deps, by, request)
+    if (!asked.ok) return asked
+    fresh.push(asked.value.approval)
+  }
+  const [first] = fresh
+  if (first) {
+    const ids = fresh.map(({ approval_id }) => approval_id)
+    await tx.run(replaceApprovals, [workspaceId, commandId, ids, first.approval_id, first.payload_hash])
+  }
+  return accept(fresh)
 }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ApprovalRequest } from './approval-request.ts'
+import type { ApprovalRequest } from './stored-approval.ts'
+import { resolveApprovers } from './request-approval.ts'
 import { type ApprovalTypeInput, defineApprovalType } from './approval-type.ts'
 import { approverRef, roleRef, showActor } from './approver.ts'
-import { resolveApprovers } from './resolve-approvers.ts'
 
 const [ada, bob, eve] = ['a', 'b', 'e'].map((digit) => `0197f3b2-c4d5-7a8e-9b0c-1d2e3f40516${digit}`) as [
   string,

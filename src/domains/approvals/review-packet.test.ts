@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ApprovalRequest } from './approval-request.ts'
+import type { ApprovalRequest } from './stored-approval.ts'
 import { buildPacket, type PacketFacts, packetItems } from './review-packet.ts'
 
 const facts: PacketFacts = {

@@ -1,9 +1,9 @@
-/** Builds what a person sees before deciding; a packet with one of its eight items missing is not built. */
+/** What an approver is shown: eight things, with hidden characters made visible. */
 import { formatInstant } from '#kernel/instant'
+import { formatPath, isJsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { ApprovalRequest } from './approval-request.ts'
-import type { ReviewPacket } from './stored-approval.ts'
-import { showValue } from './visible-text.ts'
+import { showText } from '#kernel/visible-text'
+import type { ApprovalRequest, ReviewPacket } from './stored-approval.ts'
 
 export const packetItems = [
   'requested_action',
@@ -15,7 +15,7 @@ export const packetItems = [
   'risk_level',
   'expiration',
 ] as const
-export type PacketItem = (typeof packetItems)[number]
+type PacketItem = (typeof packetItems)[number]
 
 export type PacketFacts = Pick<ApprovalRequest, 'content' | 'packet' | 'readBack'> & {
   readonly requester: string
@@ -68,4 +68,32 @@ export function buildPacket({
     expiration: words.expiration ?? 'never',
   })
   return accept({ ...value, hidden_characters: [...new Set(places)] })
+}
+
+export { showText }
+
+type Shown<T> = {
+  readonly value: T
+  /** The places where something was hidden, from the root down. */
+  readonly places: readonly string[]
+}
+
+/** The value with every text and key made visible. */
+export function showValue<T extends JsonValue>(value: T, root: readonly JsonStep[] = []): Shown<T> {
+  const places: string[] = []
+  const show = (part: JsonValue, steps: readonly JsonStep[]): JsonValue => {
+    if (typeof part === 'string') return visible(part, steps)
+    if (Array.isArray(part)) return part.map((each: JsonValue, index) => show(each, [...steps, index]))
+    if (!isJsonObject(part)) return part
+    return Object.fromEntries(
+      Object.entries(part).map(([key, each]) => [visible(key, [...steps, key]), show(each, [...steps, key])]),
+    )
+  }
+  const visible = (text: string, steps: readonly JsonStep[]): string => {
+    const shown = showText(text)
+    if (shown !== text) places.push(formatPath(steps))
+    return shown
+  }
+  // Texts are replaced by texts, so the shape stays what it was.
+  return { value: show(value, root) as T, places }
 }

@@ -1,8 +1,9 @@
-/** An approval as the database has it: the row, what was asked, and the contract of its type as it was when it was asked. */
+/** What is asked, what is stored about it, and what a person may answer. Pure. */
+import { hash } from 'node:crypto'
+import { canonicalJson } from '#kernel/canonical-json'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import type { ApprovalState } from '#kernel/machines/approval'
 import type { RowOf } from '#store/rows'
-import type { ApprovedContent } from './approval-hash.ts'
 
 /** What a person may answer, in the words of the wire. */
 export const decisionValues = ['approved', 'rejected', 'request_changes'] as const
@@ -57,7 +58,7 @@ export type AskedContract = {
   readonly ui: JsonObject
 }
 
-export type EditRecord = { readonly by: string; readonly of: string; readonly fields: readonly string[] }
+type EditRecord = { readonly by: string; readonly of: string; readonly fields: readonly string[] }
 
 export type RequestPayload = ApprovedContent & {
   /** Named persons beside `approver`: `user:<uuid>`. */
@@ -93,3 +94,55 @@ export type StoredApproval = RowOf<
   'concord.approvals',
   { readonly request_payload: RequestPayload; readonly review_packet: ReviewPacket }
 >
+
+/** Everything that a person says yes to. Change any part of it and it is another question. */
+export type ApprovedContent = {
+  /** As validated, not as sent. */
+  readonly arguments: JsonObject
+  /** What the plan will do, in the order of its declaration. */
+  readonly effects: readonly JsonValue[]
+  readonly policy_version: string
+  readonly command_version: string
+}
+
+/** SHA-256 of the canonical JSON, in hex: the same content has the same hash, whoever wrote it and in whatever order. */
+export function approvalHash({ arguments: args, effects, policy_version, command_version }: ApprovedContent): string {
+  return hash('sha256', canonicalJson({ arguments: args, effects, policy_version, command_version }))
+}
+
+export type ApprovalRequest = {
+  readonly workspaceId: string
+  readonly commandId: string
+  readonly approvalType: string
+  /** On whose authority the command runs: `user:<uuid>`, also where an agent proposed it. */
+  readonly requestedBy: string
+  /** For types that take the approver from the request: a person, or an org role. */
+  readonly approver?: string
+  /** More persons who may answer. */
+  readonly approvers?: readonly string[]
+  /** More org roles whose members may answer. */
+  readonly approverRoles?: readonly string[]
+  readonly content: ApprovedContent
+  readonly packet: PacketWords
+  /** The four below only tighten what the type says: a higher risk, more persons, less time, no self-decision. */
+  readonly riskLevel?: string
+  readonly approvalsRequired?: number
+  readonly expiresInMinutes?: number
+  readonly selfDecisionAllowed?: boolean
+  /** What a question about one effect is about, and what the provider showed when it was asked. */
+  readonly domainEffectId?: string
+  readonly readBack?: JsonValue
+  readonly edits?: EditRecord
+}
+
+/** The packet's items that only the asking room knows; requester, risk and expiration come from the row itself. */
+type PacketWords = {
+  /** One sentence; the arguments and effects stand below it, exactly. */
+  readonly requestedAction: string
+  readonly why: string
+  /** Data and artifacts, one each. */
+  readonly affected: readonly string[]
+  /** The policy that asked, and its reason. */
+  readonly policy: string
+  readonly afterApproval: string
+}

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { showText, showValue } from './visible-text.ts'
+import { showText, showValue } from './review-packet.ts'
 
 test('what the eye misses is shown: zero width, direction, tags, fillers, control characters, strange spaces', () => {
   const cases = {

@@ -3,11 +3,16 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { accepted } from '#test/tenant'
-import { contentClasses, defineArtifactType, openArtifactTypes, sharingRules } from './artifact-type.ts'
-import { builtInArtifactTypes } from './built-in-types.ts'
-import { parseRange } from './byte-range.ts'
+import {
+  builtInArtifactTypes,
+  contentClasses,
+  defineArtifactType,
+  openArtifactTypes,
+  sharingRules,
+} from './artifact-type.ts'
+import { parseRange } from './blob-store.ts'
 import { checkDraft, checkSuccession } from './check-draft.ts'
-import { decideSharing, mayRead } from './may-read.ts'
+import { decideSharing, mayRead } from './artifact.ts'
 
 describe('artifact types', () => {
   test('[ART-02] [ART-08] the fifteen types, each once', () => {

@@ -1,10 +1,9 @@
-/** The contract of one kind of artifact: what its content must be, who sees it, how far it may go, and how long it stays. */
-import { z } from 'zod'
-import { accept, type Decision, refuse } from '#kernel/refusal'
-import { didYouMean } from '#kernel/nearest'
+/** Artifact types: what an installation declares about a kind of artifact, and the ones that come with Concord. */
 import type { JsonObject } from '#kernel/json-value'
-import { artifactVisibilities, type ArtifactVisibility } from './artifact-row.ts'
-import { type SourceKind, sourceKinds } from './artifact-row.ts'
+import { didYouMean } from '#kernel/nearest'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import { z } from 'zod'
+import { artifactVisibilities, type ArtifactVisibility, type SourceKind, sourceKinds } from './artifact.ts'
 
 /** From the freest to the strictest, in the words that commands use for payload fields. */
 export const contentClasses = ['public', 'internal', 'confidential', 'pii', 'payment', 'secret'] as const
@@ -35,7 +34,7 @@ export type ArtifactType = {
   readonly rendering: JsonObject
 }
 
-export type ArtifactTypeInput = Pick<ArtifactType, 'name' | 'description'> & Partial<ArtifactType>
+type ArtifactTypeInput = Pick<ArtifactType, 'name' | 'description'> & Partial<ArtifactType>
 
 export function defineArtifactType(input: ArtifactTypeInput): ArtifactType {
   return Object.freeze({
@@ -94,3 +93,43 @@ export function openArtifactTypes(types: readonly ArtifactType[]): Decision<Arti
     },
   })
 }
+
+const text = (name: string, description: string, more: Partial<ArtifactType> = {}) =>
+  defineArtifactType({ name, description, ...more })
+
+const queryResult = z.strictObject({
+  columns: z.array(z.string()).min(1),
+  rows: z.array(z.array(z.unknown())),
+  query: z.string().optional(),
+})
+
+const evaluationResult = z.strictObject({
+  evaluation_type: z.string().min(1),
+  decision: z.string().min(1),
+  confidence: z.number().min(0).max(1),
+  issues: z.array(z.string()),
+  recommendation: z.string(),
+})
+
+const json = { view: 'json' }
+
+export const builtInArtifactTypes: readonly ArtifactType[] = [
+  text('report', 'A finished report.'),
+  text('draft_report', 'A report that is still being written.', { retention_days: 365 }),
+  text('booking_draft', 'A booking that nobody has agreed to yet.', { retention_days: 90, rendering: json }),
+  text('reservation_confirmation', 'What a vendor confirmed.', { data_class: 'confidential' }),
+  text('approval_packet', 'What an approver was shown.', { visibility: 'private', external_sharing: 'deny' }),
+  text('query_result', 'Rows of a query.', { schema: queryResult, rendering: { view: 'table' } }),
+  text('csv_export', 'A table for another program.', { media_types: ['text/csv'], rendering: { view: 'table' } }),
+  text('dashboard_draft', 'A dashboard that is still being built.', { retention_days: 365, rendering: json }),
+  text('sync_snapshot', 'What a connector had fetched.', { retention_days: 90, rendering: json }),
+  text('agent_answer', 'What an agent answered.', { rendering: { view: 'markdown' } }),
+  text('evaluation_result', 'What an evaluation found.', { schema: evaluationResult }),
+  text('research_notes', 'What an agent found out.', { rendering: { view: 'markdown' } }),
+  text('analysis', 'What an agent makes of what was found.', { rendering: { view: 'markdown' } }),
+  text('review', 'What an agent thinks of the work of another.', { rendering: { view: 'markdown' } }),
+  text('final_report', 'What a swarm came to, from the work of its agents.', {
+    lineage: { sources_min: 1, kinds: ['artifact'] },
+    rendering: { view: 'markdown' },
+  }),
+]

@@ -1,19 +1,23 @@
-/**
- * What an effect writes artifacts with. Content is stored at once; the rows and moves are writes that `saveArtifacts` puts down in
- * the transaction that records the effect's outcome, so that neither exists without the other.
- */
+/** The writer that an effect is given: it collects what was written and stores the content first; the rows follow in the transaction of the effect. */
 import { formatInstant } from '#kernel/instant'
 import { decideMove } from '#kernel/machine'
 import { artifactMachine } from '#kernel/machines/artifact'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { eventIdOf } from '#store'
-import { findArtifact, listArtifactsById } from './artifact-repository.ts'
-import type { ArtifactMetadata, Lineage, Publication, StoredArtifact } from './artifact-row.ts'
+import {
+  artifactTable,
+  type ArtifactMetadata,
+  findArtifact,
+  isSeenBy,
+  type Lineage,
+  listArtifactsById,
+  type Publication,
+  type StoredArtifact,
+} from './artifact.ts'
 import { type ArtifactDraft, checkDraft, type CheckedDraft, checkSuccession } from './check-draft.ts'
-import { readText, storeContent } from './locate-content.ts'
-import { isSeenBy } from './may-read.ts'
-import { standingWithout } from './publish-again.ts'
-import type { ArtifactDeps } from './deps.ts'
+import type { Acting, ArtifactDeps } from './deps.ts'
+import { readText, storeContent } from './blob-store.ts'
+import { saveArtifacts, standingWithout } from './save-artifacts.ts'
 
 export type PendingWrite =
   | {
@@ -28,7 +32,7 @@ export type PendingWrite =
   | { readonly t: 'cancel'; readonly artifactId: string }
 
 /** In whose name it writes. */
-export type WriterOwner = {
+type WriterOwner = {
   readonly workspaceId: string
   readonly commandId: string
   readonly effectId: string | null
@@ -74,7 +78,7 @@ export function openArtifactWriter(deps: ArtifactDeps, owner: WriterOwner): Arti
 
   async function find(artifactId: string): Promise<Decision<StoredArtifact>> {
     const row = ahead.get(artifactId) ?? (await findArtifact(deps.db, owner.workspaceId, artifactId))
-    return row && isVisible(row, owner) ? accept(row) : refuse('row.not_found', 'there is no such artifact')
+    return row && isVisible(row, owner) ? accept(row) : artifactTable.missing()
   }
 
   function publishTo(artifact: StoredArtifact, destination: string): Decision<null> {
@@ -231,4 +235,41 @@ function rowOf(owner: WriterOwner, draft: ArtifactDraft, checked: CheckedDraft, 
     retain_until: type.retention_days === null ? null : new Date(at.getTime() + type.retention_days * DAY_MS),
     hold_reason: null,
   }
+}
+
+export type WriteArtifact = ArtifactDraft & {
+  readonly workspaceId: string
+  readonly commandId: string
+  readonly agentRunId?: string
+  readonly swarmRunId?: string
+  readonly createdBy: string
+  /** Tells the steps of one command apart. */
+  readonly step: string
+}
+
+export async function writeArtifact(
+  deps: ArtifactDeps,
+  by: Acting,
+  { workspaceId, commandId, agentRunId, swarmRunId, createdBy, step, ...draft }: WriteArtifact,
+): Promise<Decision<StoredArtifact>> {
+  const writer = openArtifactWriter(deps, {
+    workspaceId,
+    commandId,
+    effectId: null,
+    agentRunId: agentRunId ?? null,
+    swarmRunId: swarmRunId ?? null,
+    createdBy,
+    scope: `${commandId}:${step}`,
+  })
+  const again = await findArtifact(deps.db, workspaceId, writer.idOf(draft.type))
+  // A replay does not replace the version before a second time, nor write the content again.
+  if (again) return accept(again)
+  const written = await writer.write(draft)
+  if (!written.ok) return written
+  const { artifact_id } = written.value
+  return deps.db.transaction(async (tx) => {
+    await saveArtifacts(tx, deps, by, workspaceId, writer.writes)
+    const row = await findArtifact(tx, workspaceId, artifact_id)
+    return row ? accept(row) : artifactTable.missing()
+  })
 }

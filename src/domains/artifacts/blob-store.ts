@@ -1,15 +1,19 @@
-/** The port of every place where content can lie: under its SHA-256, whole or not at all, and checked when it is read. */
+/** Blob stores: the port, where the content of an artifact lies, and the sweep of what no row needs. */
 import { createHash, type Hash } from 'node:crypto'
-import { type Decision, refuse, type Refusal } from '#kernel/refusal'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { failpoint } from '#store'
+import { listNeeded, lockBlob, type StoredArtifact } from './artifact.ts'
+import type { CheckedDraft } from './check-draft.ts'
+import type { ArtifactDeps } from './deps.ts'
 
 const blobSchemes = ['disk', 's3'] as const
-export type BlobScheme = (typeof blobSchemes)[number]
+type BlobScheme = (typeof blobSchemes)[number]
 
 export type BlobContent = Uint8Array | AsyncIterable<Uint8Array>
 export type BlobRef = { readonly sha256: string; readonly sizeBytes: number }
 export type BlobEntry = { readonly sha256: string; readonly writtenAt: Date }
 /** Both ends belong to it; from 0. */
-export type ByteRange = { readonly start: number; readonly end: number }
+type ByteRange = { readonly start: number; readonly end: number }
 
 export type OpenBlob = {
   readonly sizeBytes: number
@@ -111,4 +115,178 @@ export function refuseUnavailable(scheme: BlobScheme, cause: unknown): Refusal {
       hint: 'Ask again; `concord doctor --settings` lists how the store is configured.',
     },
   )
+}
+
+/** Undefined: the whole content. */
+export function parseRange(header: string | undefined, sizeBytes: number): Decision<ByteRange | undefined> {
+  const [, from = '', to = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header?.replaceAll(' ', '') ?? '') ?? []
+  if (from === '' && to === '') return accept(undefined)
+  const isSuffix = from === ''
+  const start = isSuffix ? Math.max(0, sizeBytes - Number(to)) : Number(from)
+  const end = isSuffix || to === '' ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1)
+  // "-0" asks for nothing at all, and nothing has no range.
+  if (start <= end && start < sizeBytes) return accept({ start, end })
+  // A range that ends before it starts is no range: the header is as if it had not been sent.
+  if (!isSuffix && to !== '' && Number(to) < Number(from)) return accept(undefined)
+  return refuse('artifacts.content.range', `the content has ${sizeBytes} bytes`, {
+    path: 'Range',
+    facts: { size_bytes: sizeBytes },
+  })
+}
+
+export function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
+  return new ReadableStream({
+    start(controller) {
+      if (bytes.byteLength > 0) controller.enqueue(bytes)
+      controller.close()
+    },
+  })
+}
+
+/** The last chunk is held back until the hash is right: altered content never ends well, whoever reads it. */
+export function checkedStream(body: ReadableStream<Uint8Array>, sha256: string): ReadableStream<Uint8Array> {
+  const hash = createHash('sha256')
+  let held: Uint8Array | undefined
+  return body.pipeThrough(
+    new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        hash.update(chunk)
+        if (held) controller.enqueue(held)
+        held = chunk
+      },
+      flush(controller) {
+        if (hash.digest('hex') !== sha256) controller.error(new BlobRefused(refuseAltered(sha256)))
+        else if (held) controller.enqueue(held)
+      },
+    }),
+  )
+}
+
+/** Longer than any note, shorter than what would make reading rows slow: Postgres moves larger values out of line anyway. */
+const INLINE_BYTES_MAX = 4_096
+
+type Located = Pick<StoredArtifact, 'location' | 'checksum' | 'size_bytes'>
+
+export async function storeContent(
+  { stores: [first] }: Pick<ArtifactDeps, 'stores'>,
+  { content, isText, contentType }: Pick<CheckedDraft, 'content' | 'isText' | 'contentType'>,
+): Promise<Decision<Located>> {
+  if (isText && content instanceof Uint8Array && content.byteLength <= INLINE_BYTES_MAX) {
+    const media = contentType.replaceAll(' ', '')
+    return accept({
+      location: `data:${media};base64,${Buffer.from(content).toString('base64')}`,
+      checksum: `sha256:${sha256Of(content)}`,
+      size_bytes: content.byteLength,
+    })
+  }
+  const put = await first.put(content)
+  if (!put.ok) return put
+  await failpoint('artifacts.blob_written')
+  const { sha256, sizeBytes } = put.value
+  return accept({ location: `${first.scheme}:${sha256}`, checksum: `sha256:${sha256}`, size_bytes: sizeBytes })
+}
+
+type BlobPlace = { readonly store: BlobStore; readonly sha256: string }
+
+/** Undefined: the content is in the row, or gone. */
+export function findPlace({ stores }: Pick<ArtifactDeps, 'stores'>, location: string): BlobPlace | undefined {
+  const [scheme, sha256 = ''] = location.split(':')
+  const store = stores.find((each) => each.scheme === scheme)
+  return store && { store, sha256 }
+}
+
+export function removedLocation({ checksum }: Pick<StoredArtifact, 'checksum'>): string {
+  return `removed:${checksum.slice('sha256:'.length)}`
+}
+
+/** What its checksum says, or a refusal. */
+export async function openContent(
+  deps: Pick<ArtifactDeps, 'stores'>,
+  { location, checksum }: Pick<StoredArtifact, 'location' | 'checksum'>,
+): Promise<Decision<OpenBlob>> {
+  const sha256 = checksum.slice('sha256:'.length)
+  if (location.startsWith('removed:'))
+    return refuse(
+      'artifacts.content.removed',
+      'the content of this artifact was removed: its time was over, or what it was about has been forgotten',
+    )
+  if (location.startsWith('data:')) {
+    const bytes = Buffer.from(location.slice(location.indexOf(',') + 1), 'base64')
+    if (sha256Of(bytes) !== sha256) return refuseAltered(sha256)
+    return accept({
+      sizeBytes: bytes.byteLength,
+      isChecked: true,
+      stream: (range) => streamOf(range ? bytes.subarray(range.start, range.end + 1) : bytes),
+      close: async () => {},
+    })
+  }
+  const place = findPlace(deps, location)
+  if (place) return place.store.open(place.sha256)
+  return refuse(
+    'artifacts.store.unknown',
+    `the content lies in the ${location.split(':')[0]} store, which is not set up here`,
+    {
+      hint: 'Set CONCORD_S3_URL and its sisters as they were when it was written.',
+    },
+  )
+}
+
+/** For content that a handler works with: as a whole, as text. */
+export async function readText(
+  deps: Pick<ArtifactDeps, 'stores'>,
+  artifact: Pick<StoredArtifact, 'location' | 'checksum'>,
+): Promise<Decision<string>> {
+  const opened = await openContent(deps, artifact)
+  return opened.ok ? accept(await new Response(opened.value.stream()).text()) : opened
+}
+
+/** Longer than any effect lasts between its content and its row; a shorter one is still safe, only more often in vain. */
+const GRACE_MS = 3_600_000
+const BATCH = 500
+
+type SweptBlobs = { readonly removed: number; readonly unfinished: number }
+
+export async function sweepBlobs(
+  deps: Pick<ArtifactDeps, 'db' | 'now' | 'stores'>,
+  graceMs: number = GRACE_MS,
+): Promise<SweptBlobs> {
+  const before = new Date(deps.now().getTime() - graceMs)
+  const swept = { removed: 0, unfinished: 0 }
+  for (const store of deps.stores) {
+    swept.unfinished += await store.removeUnfinished(before)
+    let batch: string[] = []
+    for await (const { sha256, writtenAt } of store.list()) {
+      if (writtenAt < before) batch.push(sha256)
+      if (batch.length < BATCH) continue
+      swept.removed += await removeUnneeded(deps, store, batch)
+      batch = []
+    }
+    swept.removed += await removeUnneeded(deps, store, batch)
+  }
+  return swept
+}
+
+/** Of these blobs, each that no row points at; how many there were. */
+export async function removeUnneeded(
+  { db }: Pick<ArtifactDeps, 'db'>,
+  store: BlobStore,
+  batch: readonly string[],
+): Promise<number> {
+  if (batch.length === 0) return 0
+  const locationOf = (sha256: string) => `${store.scheme}:${sha256}`
+  const needed = await listNeeded(db, batch.map(locationOf))
+  let count = 0
+  for (const sha256 of batch) {
+    const location = locationOf(sha256)
+    if (needed.has(location)) continue
+    const isRemoved = await db.transaction(async (tx) => {
+      await lockBlob(tx, location)
+      // Asked again under the lock: a row that came meanwhile has seen its blob and keeps it.
+      if ((await listNeeded(tx, [location])).has(location)) return false
+      await store.remove(sha256)
+      return true
+    })
+    if (isRemoved) count += 1
+  }
+  return count
 }

@@ -1,12 +1,21 @@
-/** What people do with an artifact directly: finish a draft, give one up, take one back, hold it and let it go. */
+/** What becomes of an artifact after it was written: finished, given up, withdrawn, held, archived, erased. */
+import { KernelFault } from '#kernel/errors'
 import type { ArtifactState } from '#kernel/machines/artifact'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { appendEvents, isLostRace, statement, type Tx } from '#store'
-import { findArtifact, moveArtifact } from './artifact-repository.ts'
-import type { StoredArtifact } from './artifact-row.ts'
-import { artifactLog } from './events.ts'
-import { mayRead, personOf } from './may-read.ts'
+import { isLostRace, type Sql, statement, type Tx } from '#store'
+import {
+  eventActor,
+  artifactTable,
+  findArtifact,
+  listArtifactsById,
+  mayRead,
+  moveArtifact,
+  personOf,
+  type StoredArtifact,
+} from './artifact.ts'
+import { refuseUnavailable, removedLocation, removeUnneeded } from './blob-store.ts'
 import type { Acting, ArtifactDeps, Reader } from './deps.ts'
+import { listLineageSql, lockLineageSql } from './read-artifacts.ts'
 
 type ChangeArtifact = {
   readonly workspaceId: string
@@ -24,7 +33,7 @@ function change(
 ): Promise<Decision<StoredArtifact>> {
   return deps.db.transaction(async (tx) => {
     const artifact = await findArtifact(tx, workspaceId, artifactId)
-    if (!artifact || !mayRead(artifact, reader)) return refuse('row.not_found', 'there is no such artifact')
+    if (!artifact || !mayRead(artifact, reader)) return artifactTable.missing()
     return work(tx, artifact)
   })
 }
@@ -62,12 +71,8 @@ function holder(type: 'artifact_held' | 'artifact_released') {
       const reason = type === 'artifact_held' ? (asked.reason ?? 'held') : null
       const [row] = await tx.run(setHold, [artifact.workspace_id, artifact.artifact_id, reason])
       if (!row) return refuseHold(artifact, reason)
-      const { workspace_id, command_id, artifact_id } = artifact
-      const payload = { target_type: 'artifact', target_id: artifact_id, artifact_id, reason: asked.reason ?? null }
-      const who = { actor: by.actor, actorKind: by.kind, traceId: by.traceId, at: deps.now() }
-      await appendEvents(tx, artifactLog, [
-        { eventId: deps.newId(), type, payload, ...who, links: { workspace_id, command_id } },
-      ])
+      const fact = { type, at: deps.now(), newId: deps.newId, payload: { reason: asked.reason ?? null } }
+      await artifactTable.append(tx, artifact, eventActor(by), fact)
       return accept(row)
     })
 }
@@ -80,3 +85,118 @@ function refuseHold(artifact: StoredArtifact, reason: string | null): Decision<S
 
 export const holdArtifact = holder('artifact_held')
 export const releaseArtifact = holder('artifact_released')
+
+/** The states from which the machine leads into the archive; a draft is somebody's work, and what is published is in use. */
+const listExpired = statement<StoredArtifact>(
+  'artifacts_list_expired',
+  `select t.* from concord.artifacts t
+    where t.retain_until <= statement_timestamp() and t.hold_reason is null
+      and t.status in ('ready', 'unpublished', 'superseded', 'cancelled') and t.status <> 'archived'
+    order by t.retain_until limit $1`,
+)
+
+const BATCH = 200
+
+/** How many were archived; a full batch says that there may be more. */
+export async function archiveArtifacts(deps: ArtifactDeps, { traceId }: { readonly traceId: string }): Promise<number> {
+  const by = { actor: 'system', kind: 'system' as const, traceId }
+  let count = 0
+  for (const artifact of await deps.db.run(listExpired, [BATCH])) {
+    const location = removedLocation(artifact)
+    // One statement each: a hold that comes in between is seen by its guard.
+    const moved = await deps.db.transaction((tx) =>
+      moveArtifact(tx, deps, by, artifact, 'archived', {
+        set: { location },
+        guards: ['expired'],
+        payload: { retain_until: artifact.retain_until?.toISOString() ?? null, location },
+      }),
+    )
+    if (moved.ok) count += 1
+  }
+  return count
+}
+
+/** What names the lineage: the memories that know somebody, and the commands that wrote them. */
+type ForgottenLineage = {
+  readonly workspaceId: string
+  readonly memoryIds: readonly string[]
+  readonly commandIds: readonly string[]
+}
+
+type KnownArtifact = { readonly kind: 'artifact'; readonly id: string; readonly isHeld: boolean }
+
+type Forgetting = { readonly actor: string; readonly traceId: string; readonly erasureId: string }
+
+/** The way into the archive from each state, along the machine. */
+const wayOut: Readonly<Record<ArtifactState, readonly ArtifactState[]>> = {
+  draft: ['cancelled', 'archived'],
+  ready: ['archived'],
+  published: ['unpublished', 'archived'],
+  unpublished: ['archived'],
+  superseded: ['archived'],
+  cancelled: ['archived'],
+  archived: [],
+}
+
+/** A title can say as much as the content; the type and the class say what kind of thing it was. */
+const emptyRows = statement<never>(
+  'artifacts_empty_rows',
+  `update concord.artifacts t set location = 'removed:' || substr(t.checksum, 8), metadata = jsonb_strip_nulls(
+     jsonb_build_object('type_version', t.metadata->'type_version', 'data_class', t.metadata->'data_class'))
+   where t.workspace_id = $1 and t.artifact_id = any($2::uuid[])`,
+)
+
+export function forgetArtifacts(deps: ArtifactDeps) {
+  const valuesOf = ({ workspaceId, memoryIds, commandIds }: ForgottenLineage) => [workspaceId, memoryIds, commandIds]
+  return {
+    kind: 'artifact',
+    list: async (sql: Sql, lineage: ForgottenLineage): Promise<readonly KnownArtifact[]> =>
+      (await sql.run(listLineageSql, valuesOf(lineage))).map(knownOf),
+    /** In the transaction of the erasure. A hold stops it: nothing is written, and the caller gives up the transaction. */
+    async erase(tx: Tx, lineage: ForgottenLineage, by: Forgetting): Promise<Decision<readonly KnownArtifact[]>> {
+      const rows = await tx.run(lockLineageSql, valuesOf(lineage))
+      const held = rows.filter(({ hold_reason }) => hold_reason !== null)
+      if (held.length > 0) return refuseHeld(held)
+      for (const row of rows) await archive(tx, deps, row, by)
+      await tx.run(emptyRows, [lineage.workspaceId, rows.map(({ artifact_id }) => artifact_id)])
+      return accept(rows.map(knownOf))
+    },
+    /** After the commit, as often as one likes: the blobs that no row needs any more. The sweep would take them later. */
+    async settle(workspaceId: string, ids: readonly string[]): Promise<Decision<null>> {
+      const rows = await listArtifactsById(deps.db, workspaceId, ids)
+      const blobs = rows.map(({ checksum }) => checksum.slice('sha256:'.length))
+      for (const store of deps.stores) {
+        try {
+          await removeUnneeded(deps, store, blobs)
+        } catch (error) {
+          return refuseUnavailable(store.scheme, error)
+        }
+      }
+      return accept(null)
+    },
+  }
+}
+
+function knownOf({ artifact_id, hold_reason }: StoredArtifact): KnownArtifact {
+  return { kind: 'artifact', id: artifact_id, isHeld: hold_reason !== null }
+}
+
+function refuseHeld(held: readonly StoredArtifact[]): Decision<never> {
+  const ids = held.map(({ artifact_id }) => artifact_id)
+  const which = ids.length === 1 ? `The artifact ${ids[0]} is held` : `${ids.length} artifacts are held`
+  return refuse('artifacts.artifact.held', `${which} and must be kept; nothing was erased.`, {
+    hint: `An administrator releases it first: POST /artifacts/${ids[0]}/release.`,
+    facts: { artifact_ids: ids },
+  })
+}
+
+async function archive(tx: Tx, deps: ArtifactDeps, row: StoredArtifact, by: Forgetting): Promise<void> {
+  const acting = { actor: by.actor, kind: 'system' as const, traceId: by.traceId }
+  let now = row
+  for (const to of wayOut[row.status]) {
+    const set = to === 'archived' ? { set: { location: removedLocation(row) } } : {}
+    const moved = await moveArtifact(tx, deps, acting, now, to, { ...set, payload: { erasure_id: by.erasureId } })
+    if (!moved.ok) throw new KernelFault('artifacts.erase.lost', moved.reason)
+    now = moved.row
+  }
+}

@@ -4,7 +4,7 @@ import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { isUuid } from '#kernel/uuid'
-import type { Source } from './artifact-row.ts'
+import type { Source } from './artifact.ts'
 import { type ArtifactType, type ContentClass, contentClasses } from './artifact-type.ts'
 import type { BlobContent } from './blob-store.ts'
 

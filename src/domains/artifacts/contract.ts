@@ -6,10 +6,9 @@ import { formatInstant } from '#kernel/instant'
 import { nextStates, statesOf } from '#kernel/machine'
 import { artifactMachine } from '#kernel/machines/artifact'
 import { isUuid } from '#kernel/uuid'
-import { artifactVisibilities } from './artifact-row.ts'
-import { sourceKinds, type StoredArtifact } from './artifact-row.ts'
+import { artifactVisibilities, sourceKinds, type StoredArtifact } from './artifact.ts'
 import { contentClasses } from './artifact-type.ts'
-import { nodeKinds } from './read-lineage.ts'
+import { nodeKinds } from './read-artifacts.ts'
 
 export const artifactStatus = z.enum(statesOf(artifactMachine)).meta({ id: 'ArtifactStatus', example: 'ready' })
 

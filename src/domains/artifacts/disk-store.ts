@@ -20,7 +20,7 @@ import {
   refuseUnavailable,
 } from './blob-store.ts'
 
-export type DiskStoreOptions = {
+type DiskStoreOptions = {
   readonly folder: string
   readonly newId: NewId
   readonly contentBytesMax: number

@@ -1,24 +1,23 @@
 /** The door of the artifacts room: what work produces, where its content lies, what it was made from and how far it may go. */
-export { archiveArtifacts } from './archive-artifacts.ts'
-export { findArtifact } from './artifact-repository.ts'
-export { type Source, type StoredArtifact } from './artifact-row.ts'
+export {
+  archiveArtifacts,
+  cancelArtifact,
+  finishArtifact,
+  forgetArtifacts,
+  holdArtifact,
+  releaseArtifact,
+  unpublishArtifact,
+} from './change-artifact.ts'
+export { decideSharing, findArtifact, mayRead, type Source, type StoredArtifact } from './artifact.ts'
 export {
   type ArtifactType,
+  builtInArtifactTypes,
   contentClasses,
   defineArtifactType,
   openArtifactTypes,
   sharingRules,
 } from './artifact-type.ts'
-export type { BlobStore } from './blob-store.ts'
-export { builtInArtifactTypes } from './built-in-types.ts'
-export { parseRange } from './byte-range.ts'
-export {
-  cancelArtifact,
-  finishArtifact,
-  holdArtifact,
-  releaseArtifact,
-  unpublishArtifact,
-} from './change-artifact.ts'
+export { type BlobStore, openContent, parseRange, readText, sweepBlobs } from './blob-store.ts'
 export { type ArtifactDraft } from './check-draft.ts'
 export {
   artifactStatus,
@@ -30,16 +29,15 @@ export {
   toArtifactView,
 } from './contract.ts'
 export { openDiskStore } from './disk-store.ts'
-export { forgetArtifacts } from './forget-artifacts.ts'
-export { listCommandsOfHeldArtifacts } from './list-held-commands.ts'
-export { openContent, readText } from './locate-content.ts'
-export { decideSharing, mayRead } from './may-read.ts'
-export { openArtifactWriter, type ArtifactWriter, type WrittenArtifact } from './artifact-writer.ts'
-export { getArtifact, listArtifacts } from './read-artifacts.ts'
-export { readLineage } from './read-lineage.ts'
+export { getArtifact, listArtifacts, listCommandsOfHeldArtifacts, readLineage } from './read-artifacts.ts'
+export {
+  type ArtifactWriter,
+  openArtifactWriter,
+  type WriteArtifact,
+  writeArtifact,
+  type WrittenArtifact,
+} from './artifact-writer.ts'
 export { openS3Store } from './s3-store.ts'
 export { saveArtifacts } from './save-artifacts.ts'
-export { sweepBlobs } from './sweep-blobs.ts'
 export type { Acting, ArtifactDeps } from './deps.ts'
-export { type WriteArtifact, writeArtifact } from './write-artifact.ts'
 export { artifactRefusals } from './refusals.ts'

@@ -8,9 +8,8 @@ import { collect } from '#test/collect'
 import { nextFence } from '#test/commands'
 import { type FailpointName, faultEnv } from '#test/fault-plan'
 import { accepted } from '#test/tenant'
-import type { StoredArtifact } from './artifact-row.ts'
-import { readText } from './locate-content.ts'
-import { sweepBlobs } from './sweep-blobs.ts'
+import type { StoredArtifact } from './artifact.ts'
+import { readText, sweepBlobs } from './blob-store.ts'
 
 const child = fileURLToPath(new URL('../../../test/support/artifact-child.ts', import.meta.url))
 

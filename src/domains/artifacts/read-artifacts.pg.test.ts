@@ -6,9 +6,8 @@ import { encodeId } from '#kernel/ids'
 import { type ArtifactRoom, openArtifactRoom } from '#test/artifacts'
 import { aCommand } from '#test/concord-rows'
 import { accepted } from '#test/tenant'
-import type { StoredArtifact } from './artifact-row.ts'
-import { getArtifact, listArtifacts, listSwarmArtifacts } from './read-artifacts.ts'
-import { readLineage } from './read-lineage.ts'
+import type { StoredArtifact } from './artifact.ts'
+import { getArtifact, listArtifacts, listSwarmArtifacts, readLineage } from './read-artifacts.ts'
 
 describe('reading artifacts', () => {
   let room: ArtifactRoom

@@ -4,13 +4,16 @@ import { after, before, describe, test } from 'node:test'
 import type { ArtifactState } from '#kernel/machines/artifact'
 import { type ArtifactRoom, openArtifactRoom } from '#test/artifacts'
 import { accepted, TRACE } from '#test/tenant'
-import { archiveArtifacts } from './archive-artifacts.ts'
-import { findArtifact } from './artifact-repository.ts'
-import type { StoredArtifact } from './artifact-row.ts'
-import { cancelArtifact, holdArtifact, releaseArtifact, unpublishArtifact } from './change-artifact.ts'
-import { openContent, readText } from './locate-content.ts'
+import {
+  archiveArtifacts,
+  cancelArtifact,
+  holdArtifact,
+  releaseArtifact,
+  unpublishArtifact,
+} from './change-artifact.ts'
+import { findArtifact, type StoredArtifact } from './artifact.ts'
+import { openContent, readText, sweepBlobs } from './blob-store.ts'
 import { listArtifacts } from './read-artifacts.ts'
-import { sweepBlobs } from './sweep-blobs.ts'
 import type { Acting } from './deps.ts'
 
 describe('retention of artifacts', () => {

@@ -1,12 +1,103 @@
-/** Puts down what a writer has written: rows under the lock of their blobs, moves along the machine, all in the caller's transaction. */
+/** Writes the rows that a writer has collected, under the lock of their blobs, in the caller's transaction; and the places where an artifact is published. */
 import { KernelFault } from '#kernel/errors'
-import type { Tx } from '#store'
-import { findArtifact, insertArtifact, lockBlob, moveArtifact } from './artifact-repository.ts'
-import type { Publication, StoredArtifact } from './artifact-row.ts'
-import { findPlace } from './locate-content.ts'
+import { statement, type Tx } from '#store'
 import type { PendingWrite } from './artifact-writer.ts'
-import { addPublication, dropPublication, standingWithout } from './publish-again.ts'
+import {
+  eventActor,
+  artifactTable,
+  findArtifact,
+  insertArtifact,
+  lockBlob,
+  moveArtifact,
+  type Publication,
+  type StoredArtifact,
+} from './artifact.ts'
 import type { Acting, ArtifactDeps } from './deps.ts'
+import { findPlace } from './blob-store.ts'
+
+const addSql = statement<StoredArtifact>(
+  'artifacts_add_publication',
+  `update concord.artifacts as t
+      set publications = t.publications || jsonb_build_array($3::jsonb), published_to = $3::jsonb->>'destination'
+    where t.workspace_id = $1 and t.artifact_id = $2 and t.status = 'published'
+      and not t.publications @> jsonb_build_array(jsonb_build_object('domain_effect_id', $3::jsonb->'domain_effect_id',
+        'destination', $3::jsonb->'destination'))
+   returning t.*`,
+)
+
+const dropSql = statement<StoredArtifact>(
+  'artifacts_drop_publication',
+  `update concord.artifacts as t set publications = left_over.list, published_to = left_over.list->-1->>'destination'
+     from (select s.artifact_id, jsonb_agg(p.entry order by p.place) as list
+             from concord.artifacts s, jsonb_array_elements(s.publications) with ordinality as p(entry, place)
+            where s.workspace_id = $1 and s.artifact_id = $2 and p.entry->>'domain_effect_id' is distinct from $3::text
+            group by s.artifact_id) as left_over
+    where t.workspace_id = $1 and t.artifact_id = left_over.artifact_id and t.status = 'published'
+      and t.publications @> jsonb_build_array(jsonb_build_object('domain_effect_id', $3::text))
+   returning t.*`,
+)
+
+type Deps = Pick<ArtifactDeps, 'newId' | 'now'>
+
+/** False: it is not published any more. The same publication again is there already, and leaves no second event. */
+async function addPublication(
+  tx: Tx,
+  deps: Deps,
+  by: Acting,
+  artifact: StoredArtifact,
+  publication: Publication,
+): Promise<boolean> {
+  const [row] = await tx.run(addSql, [artifact.workspace_id, artifact.artifact_id, JSON.stringify(publication)])
+  if (!row) return hasPublication(artifact, publication)
+  await tell(tx, deps, by, row, 'artifact_published', publication)
+  return true
+}
+
+/** False: nothing of this effect stood beside others. */
+async function dropPublication(
+  tx: Tx,
+  deps: Deps,
+  by: Acting,
+  artifact: StoredArtifact,
+  effectId: string,
+): Promise<boolean> {
+  const key = keyOf(artifact.publications, effectId)
+  const gone = artifact.publications.find(({ domain_effect_id }) => domain_effect_id === key)
+  const [row] = await tx.run(dropSql, [artifact.workspace_id, artifact.artifact_id, key])
+  if (!row || !gone) return false
+  await tell(tx, deps, by, row, 'artifact_withdrawn', gone)
+  return true
+}
+
+/** Rows from before publications were told apart have one without an effect: who has none of their own means that one. */
+function keyOf(publications: readonly Publication[], effectId: string): string | null {
+  return publications.some(({ domain_effect_id }) => domain_effect_id === effectId) ? effectId : null
+}
+
+export function standingWithout(publications: readonly Publication[], effectId: string): readonly Publication[] {
+  const key = keyOf(publications, effectId)
+  return publications.filter(({ domain_effect_id }) => domain_effect_id !== key)
+}
+
+function hasPublication({ publications }: StoredArtifact, publication: Publication): boolean {
+  return publications.some(
+    ({ domain_effect_id, destination }) =>
+      domain_effect_id === publication.domain_effect_id && destination === publication.destination,
+  )
+}
+
+async function tell(
+  tx: Tx,
+  deps: Deps,
+  by: Acting,
+  artifact: StoredArtifact,
+  type: 'artifact_published' | 'artifact_withdrawn',
+  { destination, command_id: by_command_id }: Publication,
+): Promise<void> {
+  const { artifact_type, checksum } = artifact
+  const payload = { artifact_type, published_to: destination, by_command_id, checksum }
+  await artifactTable.append(tx, artifact, eventActor(by), { type, at: deps.now(), newId: deps.newId, payload })
+}
 
 /** Throws when a write no longer fits: the transaction goes with it, and the next attempt looks at what is there now. */
 export async function saveArtifacts(

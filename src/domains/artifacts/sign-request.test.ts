@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { amzDate, EMPTY_SHA256, type RequestToSign, signRequest } from './sign-request.ts'
+import { amzDate, EMPTY_SHA256, type RequestToSign, signRequest } from './s3-store.ts'
 
 const keys = {
   accessKey: 'AKIAIOSFODNN7EXAMPLE',

@@ -6,9 +6,9 @@ import { type ArtifactRoom, byWorker, openArtifactRoom } from '#test/artifacts'
 import { collect } from '#test/collect'
 import { aCommand } from '#test/concord-rows'
 import { accepted } from '#test/tenant'
-import type { StoredArtifact } from './artifact-row.ts'
-import { openContent, readText } from './locate-content.ts'
-import { writeArtifact, type WriteArtifact } from './write-artifact.ts'
+import type { StoredArtifact } from './artifact.ts'
+import { openContent, readText } from './blob-store.ts'
+import { writeArtifact, type WriteArtifact } from './artifact-writer.ts'
 
 describe('writing artifacts', () => {
   let room: ArtifactRoom

@@ -10,6 +10,11 @@ import type { CommandEventType } from './events.ts'
 
 export type Payload = Readonly<Record<string, unknown>>
 export type Who = { readonly actor: string; readonly kind: ConcordActor }
+
+/** The actors of decisions that no person makes. */
+export const bySystem = { actor: 'system', kind: 'system' } as const
+export const byWorker = { actor: 'worker', kind: 'worker' } as const
+
 export type NewEffect = Omit<StoredEffect, 'error' | 'error_class' | 'run_after' | 'read_back' | 'created_at'>
 type Target = { readonly type: string; readonly id: string }
 
@@ -71,7 +76,7 @@ export const aboutEffect = ({ domain_effect_id }: Pick<StoredEffect, 'domain_eff
  */
 export type Hold = { readonly held: string; readonly leaseMs?: number } | 'free' | 'any'
 
-export type WriteEvent = {
+type WriteEvent = {
   readonly event_id: string
   readonly event_type: CommandEventType
   readonly payload: Payload
@@ -81,7 +86,7 @@ export type WriteEvent = {
   readonly with_effect: string | null
 }
 
-export type EffectMove = {
+type EffectMove = {
   readonly domain_effect_id: string
   readonly from_status: EffectState
   readonly status: EffectState
@@ -269,7 +274,7 @@ function asNew({ error, error_class, run_after, read_back, ...rest }: EffectMove
   return rest
 }
 
-export function asStored(effect: NewEffect, at: Date): StoredEffect {
+function asStored(effect: NewEffect, at: Date): StoredEffect {
   return { ...effect, error: null, error_class: null, run_after: null, read_back: null, created_at: at }
 }
 

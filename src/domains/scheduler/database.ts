@@ -49,7 +49,7 @@ const sqliteCodeOfErrno: Readonly<Record<string, number>> = {
 }
 
 /** Returns undefined for errors of neither SQLite nor the disk. */
-export function sqliteCode(error: unknown): number | undefined {
+function sqliteCode(error: unknown): number | undefined {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown }
   if (code === 'ERR_SQLITE_ERROR' && typeof errcode === 'number') return errcode & 0xff
   return typeof code === 'string' ? sqliteCodeOfErrno[code] : undefined

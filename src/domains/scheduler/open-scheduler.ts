@@ -88,7 +88,7 @@ export function checkPlace(named: string, mountTypeOf = (folder: string) => stat
 }
 
 /** Readable by the owner only, because params may hold secrets; SQLite gives its log the same mode. */
-export function createFile(file: string): void {
+function createFile(file: string): void {
   if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600))
 }
 
@@ -97,12 +97,12 @@ export function createFile(file: string): void {
  * work alike on Linux, macOS and Windows. The lock ends with its process, however that ends, and needs no process id, which
  * the system may have given to another process.
  */
-export type OwnerLock = { release(): void }
+type OwnerLock = { release(): void }
 
 /** Keeps a reference to each lock: the garbage collector would close an unreferenced one and release it. */
 const held = new Set<DatabaseSync>()
 
-export function ownerLockPath(file: string): string {
+function ownerLockPath(file: string): string {
   return `${file}.owner`
 }
 
@@ -118,7 +118,7 @@ export function isOwned(file: string): boolean {
 }
 
 /** Returns undefined while another connection, of this or another process, holds the lock. */
-export function takeOwnerLock(file: string): OwnerLock | undefined {
+function takeOwnerLock(file: string): OwnerLock | undefined {
   const path = ownerLockPath(file)
   // Private from the start. Created only once: closing any descriptor of a file releases all locks that this process has on
   // it, including those of its other connections.

@@ -9,9 +9,8 @@ import { parseIdempotencyKey } from '#kernel/idempotency-key'
 import { actionKey } from '#kernel/key-template'
 import type { RiskLevel } from '#kernel/policy/risk'
 import { accept, type Decision } from '#kernel/refusal'
-import type { StoredCommand } from '../command-table.ts'
+import { refuseMissing, type StoredCommand } from '../command-table.ts'
 import { reasonOf } from '../cancel-command.ts'
-import { refuseMissing } from '../command-table.ts'
 import { rejectRequest, submitCommand } from '../submit.ts'
 import type { Acting, CommandDeps } from '../deps.ts'
 import { type ActionAnswer, decideAnswer, type Gate } from './action-answer.ts'
@@ -20,7 +19,7 @@ import { findTool } from './find-tool.ts'
 
 /** Steps of an agent's run have more kinds; what is asked for one by one is a tool call. */
 export const actionTypes = ['tool_call'] as const
-export type ActionType = (typeof actionTypes)[number]
+type ActionType = (typeof actionTypes)[number]
 
 export type ProposeAction = {
   readonly workspaceId: string

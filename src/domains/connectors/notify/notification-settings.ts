@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { defineConnector } from '../define-connector.ts'
 import type { Reach } from '../http/reach.ts'
-import type { Resolve } from '../http/send-request.ts'
+import type { Resolve } from '../http/request.ts'
 
 type ConnectorInput = Parameters<typeof defineConnector>[0]
 
@@ -52,7 +52,6 @@ export const headerText = z
   .min(1)
   .max(200)
   .regex(/^\P{Cc}*$/u)
-export const recipient = headerText
 /** One mailbox, without a name, a comment or a route. */
 export const mailbox = z
   .string()

@@ -1,0 +1,166 @@
+/** An approval: its table, the statements that lock, vote and close it. */
+import type { By } from '#domains/identity'
+import type { Actor } from '#kernel/actor'
+import type { NewId } from '#kernel/clock'
+import type { ConcordActor } from '#kernel/machines/actors'
+import { KernelFault } from '#kernel/errors'
+import { approvalMachine } from '#kernel/machines/approval'
+import { defineTable, type Sql, statement, type TransitionResult, type Tx } from '#store'
+import type { Vote } from './decide-vote.ts'
+import { approvalLog } from './events.ts'
+import { stateOfDecision, type StoredApproval } from './stored-approval.ts'
+
+/** For the event of an act of this room, which knows as what somebody acts. */
+export function actorAs<Kind extends ConcordActor>({ actor, traceId }: By, kind: Kind): Actor<Kind> {
+  return { id: actor, kind, traceId }
+}
+
+const isFinal = `($4::text <> 'approved' or cardinality(t.approved_by) + 1 >= t.approvals_required)`
+
+/**
+ * One person's answer, decided by one statement: in time, still open, for the content that was shown, not by the requester
+ * unless allowed, and each person once. Of any number of voters at once each sees the votes before its own, so exactly one
+ * of them completes the quorum.
+ *
+ * $1 approval, $2 workspace, $3 person, $4 the state to reach, $5 reason, $6 hash of what was decided about.
+ */
+const castVote = statement<StoredApproval>(
+  'approvals.cast_vote',
+  `update concord.approvals t set
+     approved_by = case when $4::text = 'approved' then t.approved_by || $3::text else t.approved_by end,
+     status = case when ${isFinal} then $4::text else t.status end,
+     decided_at = case when ${isFinal} then statement_timestamp() end,
+     decided_by = case when ${isFinal} then $3::text end,
+     decision_reason = case when ${isFinal} then $5::text end
+   where t.approval_id = $1::uuid and t.workspace_id = $2::uuid and t.status = 'pending'
+     and (t.expires_at is null or t.expires_at > statement_timestamp())
+     and t.payload_hash = $6::text
+     and ($4::text <> 'approved' or not $3::text = any (t.approved_by))
+     and (t.self_decision_allowed or t.requested_by <> $3::text)
+   returning t.*`,
+)
+
+/** The one clock that decides about deadlines: every process may have another, the database has one. */
+const databaseTime = statement<{ readonly at: Date }>('approvals.database_time', 'select statement_timestamp() as at')
+
+/**
+ * Locks every approval that still counts about one subject (a command, or one effect of it), always in the same order: two
+ * answers to two approvals of one command see each other, and the last of them knows that it is the last.
+ *
+ * $1 workspace, $2 command, $3 effect or null.
+ */
+const lockQuestionsSql = statement<StoredApproval & { readonly asked_at: Date }>(
+  'approvals.lock_questions',
+  `select t.*, statement_timestamp() as asked_at
+     from concord.approvals t
+    where t.workspace_id = $1::uuid and t.command_id = $2::uuid and t.domain_effect_id is not distinct from $3::uuid
+      and t.superseded_by is null
+    order by t.approval_id
+      for no key update`,
+)
+
+/** `transition` is for the two ways an approval ends without an answer; an answer is a vote, with a statement of its own. */
+export const approvalTable = defineTable<StoredApproval>()({
+  name: 'concord.approvals',
+  noun: 'approval',
+  id: 'approval_id',
+  tenant: 'workspace_id',
+  machine: approvalMachine,
+  state: 'status',
+  guards: { overdue: 't.expires_at <= statement_timestamp()' },
+  settable: { decision_reason: 'text' },
+  log: approvalLog,
+  links: ['workspace_id', 'command_id'],
+  // Never its arguments: those stand on the row, behind its wall.
+  about: ({ approval_id, approval_type, payload_hash }) => ({ approval_id, approval_type, payload_hash }),
+})
+
+/** For a turn, which knows nothing but the id. */
+export async function findApprovalOfTurn(sql: Sql, approvalId: string): Promise<StoredApproval | undefined> {
+  const [row] = await sql.query<StoredApproval>('select * from concord.approvals where approval_id = $1', [approvalId])
+  return row
+}
+
+export async function findDatabaseTime(sql: Sql): Promise<Date> {
+  const [row] = await sql.run(databaseTime)
+  if (!row) throw new KernelFault('store.row.missing', 'the database did not say what time it is')
+  return row.at
+}
+
+type Subject = Pick<StoredApproval, 'workspace_id' | 'command_id' | 'domain_effect_id'>
+export type Locked = { readonly at: Date; readonly approvals: readonly StoredApproval[] }
+
+/** All approvals that still count about this subject, locked until the transaction ends. */
+export async function lockQuestions(tx: Tx, subject: Subject): Promise<Locked> {
+  const rows = await tx.run(lockQuestionsSql, [subject.workspace_id, subject.command_id, subject.domain_effect_id])
+  return { at: rows[0]?.asked_at ?? (await findDatabaseTime(tx)), approvals: rows }
+}
+
+/** Nothing comes back when the approval is closed, late, changed, or when this person has voted before. */
+export async function saveVote(tx: Tx, approval: StoredApproval, vote: Vote): Promise<StoredApproval | undefined> {
+  const { approval_id, workspace_id, payload_hash } = approval
+  const [row] = await tx.run(castVote, [
+    approval_id,
+    workspace_id,
+    vote.person,
+    stateOfDecision[vote.decision],
+    vote.reason,
+    payload_hash,
+  ])
+  return row
+}
+
+type Closer = Actor<'user' | 'operator' | 'system'>
+type Ending = { readonly at: Date; readonly newId: NewId; readonly why: string }
+
+/** Only if its time is over by the database's clock. */
+export function saveExpired(
+  tx: Tx,
+  actor: Closer,
+  approval: StoredApproval,
+  { at, newId, why }: Ending,
+): Promise<TransitionResult<StoredApproval>> {
+  const payload = { reason: why, expired_at: approval.expires_at?.toISOString() ?? null }
+  return approvalTable.transition(tx, approval, 'expired', actor, { at, newId, guards: ['overdue'], payload })
+}
+
+export function saveCancelled(
+  tx: Tx,
+  actor: Closer,
+  approval: StoredApproval,
+  { at, newId, why }: Ending,
+): Promise<TransitionResult<StoredApproval>> {
+  const set = { decision_reason: why }
+  return approvalTable.transition(tx, approval, 'cancelled', actor, { at, newId, set, payload: { reason: why } })
+}
+
+type CancelApprovals = {
+  readonly workspaceId: string
+  readonly commandId: string
+  /** In a word: `command_cancelled`, `payload_changed`. */
+  readonly why: string
+  readonly actorKind?: 'user' | 'operator' | 'system'
+  /** Closes the question about this effect instead of the gates: what became of an effect is still open when its command is cancelled. */
+  readonly domainEffectId?: string
+}
+
+/** Gives the ones it closed; none if all were answered before. */
+export async function cancelApprovals(
+  tx: Tx,
+  newId: NewId,
+  by: By,
+  input: CancelApprovals,
+): Promise<readonly StoredApproval[]> {
+  const { workspaceId, commandId, why, actorKind = 'system', domainEffectId = null } = input
+  const { at, approvals } = await lockQuestions(tx, {
+    workspace_id: workspaceId,
+    command_id: commandId,
+    domain_effect_id: domainEffectId,
+  })
+  const closed: StoredApproval[] = []
+  for (const approval of approvals.filter(({ status }) => status === 'pending')) {
+    const moved = await saveCancelled(tx, actorAs(by, actorKind), approval, { at, newId, why })
+    if (moved.ok) closed.push(moved.row)
+  }
+  return closed
+}

@@ -1,0 +1,186 @@
+/** Whether enough persons can decide about an open approval today, and if not, why and what to do. */
+import { type ActivePerson, bySystem, listActive } from '#domains/identity'
+import { accept, type Decision } from '#kernel/refusal'
+import type { Sql } from '#store'
+import { actorAs, approvalTable, findDatabaseTime } from './approval.ts'
+import type { ApprovalRequest, StoredApproval } from './stored-approval.ts'
+import { resolveApprovers } from './request-approval.ts'
+import { approverRef, isAgent, isAsked, isPersonRef, personIdsOf, personOf, roleRef, showActor } from './approver.ts'
+import { requestContract } from './decide-vote.ts'
+import { type ApprovalTypes, contractOf } from './approval-type.ts'
+import type { ApprovalDeps, BlockedNotice } from './deps.ts'
+
+/** Stable: programs read them. */
+export const blockCodes = [
+  'approver_is_requester',
+  'approver_gone',
+  'role_without_members',
+  'quorum_unreachable',
+] as const
+type BlockCode = (typeof blockCodes)[number]
+
+/** Nobody, or too few, can decide as things are. It is worked out whenever it is asked for, so it goes with its cause. */
+export type Blocked = {
+  readonly code: BlockCode
+  readonly reason: string
+  readonly hint: string
+  /** How many persons could still approve, and how many more approvals are needed. */
+  readonly possible: number
+  readonly required: number
+}
+
+/** The part of an approval that says who may decide; a question that is not asked yet has it too. */
+type Asking = Pick<
+  StoredApproval,
+  | 'approver'
+  | 'approver_roles'
+  | 'request_payload'
+  | 'domain_effect_id'
+  | 'requested_by'
+  | 'approved_by'
+  | 'approvals_required'
+  | 'self_decision_allowed'
+>
+
+/** `persons` are those of the workspace who may act there today; undefined: it can be decided. */
+export function checkDeciders(approval: Asking, persons: readonly ActivePerson[]): Blocked | undefined {
+  const asked = persons.filter((person) => isAsked(approval, person))
+  const able = asked.filter(
+    (person) =>
+      !isAgent(person) &&
+      !approval.approved_by.includes(personOf(person)) &&
+      (approval.self_decision_allowed || personOf(person) !== approval.requested_by),
+  )
+  const required = approval.approvals_required - approval.approved_by.length
+  if (able.length >= required) return undefined
+  const code = codeOf(approval, asked, able.length)
+  const counts = { possible: able.length, required }
+  return { code, reason: reasonOf(approval, code, counts), hint: hintOf(approval, code), ...counts }
+}
+
+function codeOf(approval: Asking, asked: readonly ActivePerson[], able: number): BlockCode {
+  if (able > 0 || approval.approved_by.length > 0) return 'quorum_unreachable'
+  if (asked.some((person) => personOf(person) === approval.requested_by)) return 'approver_is_requester'
+  return namedPersons(approval).length > 0 ? 'approver_gone' : 'role_without_members'
+}
+
+type Counts = Pick<Blocked, 'possible' | 'required'>
+
+function reasonOf(approval: Asking, code: BlockCode, { possible, required }: Counts): string {
+  const roles = namedRoles(approval).join(', ')
+  switch (code) {
+    case 'approver_is_requester':
+      return `The only eligible approver is the requester, who may not approve their own request.`
+    case 'approver_gone':
+      return `${namedPersons(approval).map(showActor).join(', ')} left, may not enter this workspace, or only reads here${roles === '' ? '' : `; nobody who may decide here has the role ${roles}`}.`
+    case 'role_without_members':
+      return `Nobody who may decide here has the role ${roles}.`
+    case 'quorum_unreachable':
+      return `${required} more must approve, and only ${possible} can.`
+  }
+}
+
+function hintOf(approval: Asking, code: BlockCode): string {
+  const [role] = namedRoles(approval)
+  const { escalation } = requestContract(approval)
+  const isLetIn = escalation !== null && approval.approver_roles.includes(escalation.role)
+  const give = role === undefined ? undefined : `give somebody the role: concord people grant <name> ${role}`
+  const back = 'let them in again: concord people reactivate <name>, or concord people role <name> writer'
+  const ways = [
+    code === 'approver_gone' ? back : undefined,
+    give ?? 'cancel the command and ask for it again with another approver',
+    role === undefined ? undefined : 'invite somebody: concord people invite <name> --role writer',
+    escalation === null || isLetIn
+      ? undefined
+      : `or wait: after ${escalation.after_minutes} minutes the role ${escalation.role} may decide too`,
+  ]
+  return `${ways.filter((way) => way !== undefined).join('; ')}.`
+}
+
+/** The persons and the roles that an approval names, as `user:<uuid>` and as slugs. */
+function namedPersons({ approver, request_payload }: Asking): readonly string[] {
+  const refs = [approver, ...(request_payload.approvers ?? [])].map(approverRef)
+  return [...new Set(refs.filter((ref) => ref !== undefined && isPersonRef(ref)))] as readonly string[]
+}
+
+function namedRoles({ approver, approver_roles }: Asking): readonly string[] {
+  const first = approverRef(approver)
+  const refs = [first === undefined || isPersonRef(first) ? undefined : first, ...approver_roles.map(roleRef)]
+  return [...new Set(refs.flatMap((ref) => (ref === undefined ? [] : [ref.slice('role:'.length)])))]
+}
+
+/** By approval id. One look-up for all of them: they are of one workspace. */
+export type BlockedApprovals = ReadonlyMap<string, Blocked>
+
+export async function findBlocked(sql: Sql, approvals: readonly StoredApproval[]): Promise<BlockedApprovals> {
+  const open = approvals.filter(({ status }) => status === 'pending')
+  const [first] = open
+  if (!first) return new Map()
+  const persons = await listAsked(sql, first.workspace_id, open)
+  return new Map(
+    open.flatMap((approval) => {
+      const blocked = checkDeciders(approval, persons)
+      return blocked ? [[approval.approval_id, blocked]] : []
+    }),
+  )
+}
+
+/** The same about a question that is not asked yet; null: it could be decided. */
+export async function findRequestBlocked(
+  sql: Sql,
+  types: ApprovalTypes,
+  request: ApprovalRequest,
+): Promise<Decision<Blocked | null>> {
+  const type = types.find(request.approvalType)
+  if (!type.ok) return type
+  const asked = resolveApprovers(type.value, request)
+  if (!asked.ok) return asked
+  const { approver, approvers, roles, requestedBy, approvalsRequired, selfDecisionAllowed } = asked.value
+  const asking: Asking = {
+    approver,
+    approver_roles: roles,
+    request_payload: { ...request.content, approvers, contract: contractOf(type.value) },
+    domain_effect_id: request.domainEffectId ?? null,
+    requested_by: requestedBy,
+    approved_by: [],
+    approvals_required: approvalsRequired,
+    self_decision_allowed: selfDecisionAllowed,
+  }
+  return accept(checkDeciders(asking, await listAsked(sql, request.workspaceId, [asking])) ?? null)
+}
+
+function listAsked(sql: Sql, workspaceId: string, asked: readonly Asking[]) {
+  return listActive(sql, {
+    workspaceId,
+    userIds: personIdsOf(asked.flatMap(namedPersons)),
+    orgRoles: asked.flatMap(namedRoles),
+  })
+}
+
+/** Undefined: enough persons can decide. */
+export async function noteBlocked(
+  { db }: Pick<ApprovalDeps, 'db'>,
+  approval: StoredApproval,
+  traceId: string,
+): Promise<BlockedNotice | undefined> {
+  const blocked = (await findBlocked(db, [approval])).get(approval.approval_id)
+  if (!blocked) return undefined
+  const none = { userIds: [], orgRoles: [] }
+  const active = await listActive(db, { workspaceId: approval.workspace_id, ...none, admins: true })
+  const admins = active.map(({ userId }) => `user:${userId}`)
+  await record(db, approval, blocked, admins, traceId)
+  return { blocked, admins }
+}
+
+async function record(
+  db: ApprovalDeps['db'],
+  approval: StoredApproval,
+  { code, reason, possible, required }: Blocked,
+  admins: readonly string[],
+  traceId: string,
+): Promise<void> {
+  const at = await findDatabaseTime(db)
+  const payload = { code, reason, possible, required, admins }
+  const fact = { type: 'approval_blocked', at, payload, round: code } as const
+  await approvalTable.append(db, approval, actorAs(bySystem(traceId), 'system'), fact)
+}

@@ -1,0 +1,212 @@
+/** Tells people what waits for them: which notices are due on which channel, and one attempt of each. */
+import { createHmac } from 'node:crypto'
+import { bySystem } from '#domains/identity'
+import type { Clock, Random } from '#kernel/clock'
+import { encodeId } from '#kernel/ids'
+import { decideRetry } from '#kernel/retry'
+import { outboxRetry } from '#kernel/retry-settings'
+import { redactText } from '#kernel/secret-shapes'
+import { statement } from '#store'
+import { actorAs, approvalTable, findDatabaseTime } from './approval.ts'
+import type { StoredApproval } from './stored-approval.ts'
+import { showActor } from './approver.ts'
+import { requestContract } from './decide-vote.ts'
+import type { ApprovalDeps, BlockedNotice, Delivery, NoticeChannel, NoticeName } from './deps.ts'
+import { recordNotified } from './sweep-approvals.ts'
+
+type DueNotice = { readonly notice: NoticeName; readonly channel: string; readonly attempt: number }
+type NoticePlan = { readonly deliver: readonly DueNotice[]; readonly retryAt: Date | null }
+
+/** Of several reminders only the newest is worth telling. */
+export function planNotices(
+  records: readonly NoticeRecord[],
+  channels: readonly string[],
+  now: Date,
+  isBlocked = false,
+): NoticePlan {
+  const reminders = records
+    .filter(({ event_type }) => event_type === 'approval_reminded')
+    .map(({ payload }) => Number(payload['reminder']))
+  const notices: NoticeName[] = [
+    'requested',
+    ...(reminders.length > 0 ? ([`reminder:${Math.max(...reminders)}`] as const) : []),
+    ...(records.some(({ event_type }) => event_type === 'approval_escalated') ? (['escalation'] as const) : []),
+    ...(isBlocked ? (['blocked'] as const) : []),
+  ]
+  const deliver: DueNotice[] = []
+  const later: Date[] = []
+  for (const notice of notices) {
+    for (const channel of channels) {
+      const of = records.filter(({ payload }) => payload['channel'] === channel && payload['notice'] === notice)
+      if (of.some(({ event_type }) => event_type === 'approval_notified')) continue
+      const failed = of.filter(({ event_type }) => event_type === 'approval_notice_failed')
+      const retryAt = failed.length === 0 ? now : retryTimeOf(failed)
+      // Given up: whoever looks into the inbox still finds it.
+      if (retryAt === null) continue
+      if (retryAt > now) later.push(retryAt)
+      else deliver.push({ notice, channel, attempt: failed.length + 1 })
+    }
+  }
+  return { deliver, retryAt: earliest(later) }
+}
+
+function retryTimeOf(failed: readonly NoticeRecord[]): Date | null {
+  const at = failed.at(-1)?.payload['retry_at']
+  return typeof at === 'string' ? new Date(at) : null
+}
+
+/** When a notice that failed is tried again; null: no more. */
+export function nextNoticeAt(attempt: number, now: Date, random: Random): Date | null {
+  const decision = decideRetry(outboxRetry, { attempt, errorClass: 'work_failed', random })
+  return decision.retry ? new Date(now.getTime() + decision.delayMs) : null
+}
+
+/** The next time at which something about an open approval is due: a reminder, the next role, the end. */
+export function nextApprovalTime(approval: StoredApproval, now: Date): Date | null {
+  const { reminders_after_minutes: reminders, escalation } = requestContract(approval)
+  const after = (minutes: number) => new Date(approval.created_at.getTime() + minutes * 60_000)
+  const times = [...reminders.map(after), ...(escalation ? [after(escalation.after_minutes)] : [])]
+  return earliest([...times.filter((time) => time > now), ...(approval.expires_at ? [approval.expires_at] : [])])
+}
+
+export function earliest(times: readonly (Date | null)[]): Date | null {
+  const known = times.filter((time) => time !== null).map((time) => time.getTime())
+  return known.length === 0 ? null : new Date(Math.min(...known))
+}
+
+export type NoticeRecord = {
+  readonly event_type: 'approval_reminded' | 'approval_escalated' | 'approval_notified' | 'approval_notice_failed'
+  readonly payload: Readonly<Record<string, unknown>>
+}
+
+/** $1 command, $2 approval. By the command, whose events have an index. */
+const listNoticeRecords = statement<NoticeRecord>(
+  'approvals.list_notice_records',
+  `select e.event_type, e.payload
+     from concord.domain_events e
+    where e.command_id = $1::uuid and e.payload->>'approval_id' = $2
+      and e.event_type in ('approval_reminded', 'approval_escalated', 'approval_notified', 'approval_notice_failed')
+    order by e.seq`,
+)
+
+export type ApprovalDriveDeps = ApprovalDeps & {
+  readonly channels: readonly NoticeChannel[]
+  readonly random: Random
+  readonly newTraceId: () => string
+}
+
+/** What is due now, by what is on record of earlier notices. */
+export async function readDueNotices(
+  { db, channels }: ApprovalDriveDeps,
+  { command_id, approval_id }: StoredApproval,
+  isBlocked: boolean,
+) {
+  const records = await db.run(listNoticeRecords, [command_id, approval_id])
+  const names = channels.map(({ name }) => name)
+  return planNotices(records, names, await findDatabaseTime(db), isBlocked)
+}
+
+/** One attempt of one channel; how it went is recorded either way. */
+export async function deliverNotice(
+  deps: ApprovalDriveDeps,
+  approval: StoredApproval,
+  { notice, channel: name, attempt }: DueNotice,
+  { traceId, signal, blocked }: { traceId: string; signal: AbortSignal; blocked: BlockedNotice | undefined },
+): Promise<void> {
+  const channel = deps.channels.find((each) => each.name === name)
+  if (!channel) return
+  try {
+    const told = notice === 'blocked' ? { blocked } : {}
+    await channel.deliver({ id: `${approval.approval_id}:${notice}`, notice, approval, signal, ...told })
+  } catch (error) {
+    await recordFailure(deps, approval, { notice, channel: name, attempt, error, traceId })
+    return
+  }
+  await deps.db.transaction((tx) => recordNotified(tx, approval, { channel: name, notice, traceId }))
+}
+
+type Failed = DueNotice & { readonly error: unknown; readonly traceId: string }
+const ERROR_LENGTH_MAX = 500
+
+async function recordFailure(
+  { db, random }: ApprovalDriveDeps,
+  approval: StoredApproval,
+  { notice, channel, attempt, error, traceId }: Failed,
+): Promise<void> {
+  const at = await findDatabaseTime(db)
+  const retryAt = nextNoticeAt(attempt, at, random)
+  const text = error instanceof Error ? error.message : String(error)
+  const payload = {
+    channel,
+    notice,
+    attempt,
+    // A receiver may repeat the credential that it did not like.
+    error: redactText(text.replaceAll('\0', '')).slice(0, ERROR_LENGTH_MAX),
+    retry_at: retryAt?.toISOString() ?? null,
+  }
+  const fact = { type: 'approval_notice_failed', at, payload, round: `${channel}:${notice}:${attempt}` } as const
+  await approvalTable.append(db, approval, actorAs(bySystem(traceId), 'system'), fact)
+}
+
+/** The inbox reads the approval itself and the event feed carries the record of the notice: there is nothing more to send. */
+export const appChannel: NoticeChannel = { name: 'app', deliver: () => Promise.resolve() }
+
+type SignedReceiver = {
+  readonly url: string
+  readonly secret: Uint8Array
+  readonly fetch: typeof fetch
+  readonly now: Clock
+}
+
+const TIMEOUT_MS = 10_000
+
+/** Signed as Concord expects it of others: `webhook-signature` is `v1=` and the hex HMAC-SHA-256 of `id.timestamp.body`. */
+export function openSignedPost({ url, secret, fetch: call, now }: SignedReceiver) {
+  return async (id: string, content: object, signal: AbortSignal): Promise<void> => {
+    const body = JSON.stringify(content)
+    const timestamp = String(Math.floor(now().getTime() / 1_000))
+    const signature = createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`).digest('hex')
+    const response = await call(url, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        'webhook-id': id,
+        'webhook-timestamp': timestamp,
+        'webhook-signature': `v1=${signature}`,
+      },
+      body,
+      redirect: 'error',
+      signal: AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]),
+    })
+    await response.body?.cancel()
+    if (!response.ok) throw new Error(`the receiver answered ${response.status}`)
+  }
+}
+
+/** The body names the approval and never its arguments; whoever may decide reads those from the API. */
+export function webhookChannel(receiver: SignedReceiver): NoticeChannel {
+  const post = openSignedPost(receiver)
+  return { name: 'webhook', deliver: (delivery) => post(delivery.id, noticeBody(delivery), delivery.signal) }
+}
+
+export function noticeBody({ notice, approval, blocked }: Pick<Delivery, 'notice' | 'approval' | 'blocked'>) {
+  const id = encodeId('approval', approval.approval_id)
+  return {
+    type: `approval.${notice.startsWith('reminder') ? 'reminder' : notice}`,
+    notice,
+    approval_id: id,
+    approval_type: approval.approval_type,
+    command_id: encodeId('command', approval.command_id),
+    workspace_id: encodeId('workspace', approval.workspace_id),
+    approver: showActor(approval.approver),
+    approvers: (approval.request_payload.approvers ?? []).map(showActor),
+    approver_roles: approval.approver_roles,
+    requested_by: showActor(approval.requested_by),
+    summary: approval.review_packet.requested_action.summary,
+    risk_level: approval.review_packet.risk_level,
+    created_at: approval.created_at.toISOString(),
+    expires_at: approval.expires_at?.toISOString() ?? null,
+    path: `/approvals/${id}`,
+    ...(blocked ? { blocked_by: blocked.blocked, admins: blocked.admins.map(showActor) } : {}),
+  }
+}

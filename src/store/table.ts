@@ -1,0 +1,160 @@
+/**
+ * One descriptor per table: its name, its id and tenant, the machine of its state, what makes an insert a repeat, and the log of its events.
+ * `find`, `get`, `insertOnce`, `transition` and `append` come with it. A lease (`claim.ts`) and an outbox (`outbox.ts`) are described
+ * beside it, since they add columns and rules that most tables do not have.
+ */
+import type { Actor } from '#kernel/actor'
+import type { NewId } from '#kernel/clock'
+import { KernelFault } from '#kernel/errors'
+import type { Machine } from '#kernel/machine'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { isUuid } from '#kernel/uuid'
+import type { Db, Sql, Tx } from './db.ts'
+import { appendEvents, type EventDraft, eventIdOf, type EventLog } from './events.ts'
+import { insertOnce, type Once, type OnceTable, onceTable } from './once.ts'
+import { columnName, statementName, tableName } from './sql/names.ts'
+import { statement } from './statement.ts'
+import { type AnyRow, type StoredMachine, storedMachine } from './transition/stored-machine.ts'
+import { transition, type TransitionContext, type TransitionResult } from './transition/transition.ts'
+
+type Payload = Readonly<Record<string, unknown>>
+
+type Machinery<S extends string, A extends string, E extends string, Row> = Pick<
+  StoredMachine<S, A, E, Row>,
+  'stateType' | 'touched' | 'lock' | 'fences' | 'settable' | 'guards' | 'returning' | 'projections'
+> & { readonly machine: Machine<S, A, E>; readonly state: string }
+
+export type TableSpec<Row, S extends string, A extends string, E extends string> = Partial<Machinery<S, A, E, Row>> & {
+  readonly name: string
+  /** What a person calls a row; also the `target_type` of its events. */
+  readonly noun: string
+  readonly id: string
+  readonly tenant: string
+  readonly once?: Pick<OnceTable<Row>, 'columns' | 'key' | 'content' | 'returning'>
+  readonly log?: EventLog<E>
+  /** Columns of the row that its events carry as links, under the same names. */
+  readonly links?: readonly string[]
+  /** What every event says about its row, beside `target_type` and `target_id`. */
+  readonly about?: (row: Row) => Payload
+}
+
+/** When something happened, and the ids of what it writes. */
+type When = { readonly at: Date; readonly newId: NewId }
+
+type Moving<A extends string, E extends string> = When &
+  Omit<TransitionContext<A, E>, 'actor' | 'actorKind' | 'traceId' | 'at' | 'newId'>
+
+/** `round` makes the same fact about the same row the same event, however often it is told. */
+export type TableFact<E extends string> = { readonly type: E; readonly at: Date; readonly payload?: Payload } & (
+  | { readonly newId: NewId; readonly round?: undefined }
+  | { readonly round: string }
+)
+
+export type Table<Row, S extends string, A extends string, E extends string> = {
+  readonly spec: TableSpec<Row, S, A, E>
+  /** For a lease over this table. Throws where it has no machine. */
+  readonly stored: StoredMachine<S, A, E, Row>
+  /** For a lane of inserts. Throws where it has no key. */
+  readonly once: OnceTable<Row>
+  find(sql: Sql, tenant: string, id: string): Promise<Row | undefined>
+  /** The same, with the one refusal for a row that is not there, or not of this tenant. */
+  get(sql: Sql, tenant: string, id: string): Promise<Decision<Row>>
+  missing(): Refusal
+  insertOnce(sql: Sql, row: Row, actor: Actor<A>, created: TableFact<E>): Promise<Decision<Once<Row>>>
+  transition(sql: Db | Tx, row: Row, to: S, actor: Actor<A>, moving: Moving<A, E>): Promise<TransitionResult<Row>>
+  /** True when the fact is new. */
+  append(sql: Sql, row: Row, actor: Actor, fact: TableFact<E>): Promise<boolean>
+}
+
+/** `defineTable<StoredApproval>()({ … })`: the row type is named, everything else is inferred. */
+export function defineTable<Row extends object>() {
+  return <S extends string = never, A extends string = never, E extends string = never>(
+    spec: TableSpec<Row, S, A, E>,
+  ): Table<Row, S, A, E> => {
+    const links = Object.fromEntries((spec.links ?? []).map((name) => [name, name]))
+    const stored = storedOf(spec, links)
+    const once = onceOf(spec, links)
+    const text = `select * from ${tableName(spec.name)} where ${columnName(spec.id)} = $1 and ${columnName(spec.tenant)} = $2`
+    const lookup = statement<Row>(statementName(`lookup_${spec.name}`, text), text)
+    const missing = () => refuse('row.not_found', `there is no such ${spec.noun}`)
+    const aboutOf = (row: Row) => spec.about?.(row) ?? {}
+
+    async function find(sql: Sql, tenant: string, id: string): Promise<Row | undefined> {
+      // Not an id at all: asking Postgres would be an error, and the answer is known.
+      if (!isUuid(id)) return undefined
+      const [row] = await sql.run(lookup, [id, tenant])
+      return row
+    }
+
+    function draft(row: Row, actor: Actor, fact: TableFact<E>): EventDraft<E> {
+      const id = String((row as AnyRow)[spec.id])
+      const { type, payload, at } = fact
+      return {
+        eventId: fact.round === undefined ? fact.newId() : eventIdOf(type, id, fact.round),
+        type,
+        payload: { ...aboutOf(row), ...payload, target_type: spec.noun, target_id: id },
+        actor: actor.id,
+        actorKind: actor.kind,
+        traceId: actor.traceId,
+        at,
+      }
+    }
+
+    return {
+      spec,
+      get stored() {
+        return stored ?? absent(spec.name, 'machine')
+      },
+      get once() {
+        return once ?? absent(spec.name, 'key')
+      },
+      find,
+      async get(sql, tenant, id) {
+        const row = await find(sql, tenant, id)
+        return row === undefined ? missing() : accept(row)
+      },
+      missing,
+      insertOnce(sql, row, actor, created) {
+        return insertOnce(sql, once ?? absent(spec.name, 'key'), row as AnyRow, [draft(row, actor, created)])
+      },
+      transition(sql, row, to, actor, { payload, ...moving }) {
+        const about = aboutOf(row)
+        return transition(sql, stored ?? absent(spec.name, 'machine'), row as AnyRow, to, {
+          ...moving,
+          actor: actor.id,
+          actorKind: actor.kind,
+          traceId: actor.traceId,
+          payload: (type: E) => ({ ...about, ...(typeof payload === 'function' ? payload(type) : payload) }),
+        })
+      },
+      async append(sql, row, actor, fact) {
+        const log = spec.log ?? absent(spec.name, 'log')
+        const from = Object.fromEntries(Object.keys(links).map((name) => [name, (row as AnyRow)[name]]))
+        const event = { ...draft(row, actor, fact), links: from }
+        return (await appendEvents(sql, log, [event], { once: fact.round !== undefined })) === 1
+      },
+    }
+  }
+}
+
+function absent(table: string, part: string): never {
+  throw new KernelFault('store.table.binding', `${table} has no ${part}`)
+}
+
+function storedOf<Row, S extends string, A extends string, E extends string>(
+  spec: TableSpec<Row, S, A, E>,
+  links: Readonly<Record<string, string>>,
+): StoredMachine<S, A, E, Row> | undefined {
+  const { log, machine, state, ...rest } = spec
+  if (machine === undefined || state === undefined) return undefined
+  const binding = log === undefined ? {} : { log: { log, target: spec.noun, links } }
+  return storedMachine({ ...rest, machine, state, table: spec.name, ...binding })
+}
+
+function onceOf<Row, S extends string, A extends string, E extends string>(
+  { name, id, once, log }: TableSpec<Row, S, A, E>,
+  links: Readonly<Record<string, string>>,
+): OnceTable<Row> | undefined {
+  if (once === undefined) return undefined
+  return onceTable<Row>({ ...once, table: name, id, ...(log ? { log: { log, links } } : {}) })
+}
