@@ -166,7 +166,7 @@ export {
 export { compensateCommand, retryCommand, supplyInput, type SupplyInput } from './change-command.ts'
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit.ts'
 export { taskOf } from './tasks.ts'
-export { type Acting, actingFor, type CommandDeps } from './deps.ts'
+export { actingFor, type CommandDeps } from './deps.ts'
 export { type PayloadVerdict, validatePayload } from './validate-payload.ts'
 export { abortCommand, type Operating, type OperatorAct, resumeCommand } from './abort-command.ts'
 export { checkConnectorAccess, type ConnectorAccess, type ConnectorGrant } from './connector-access.ts'

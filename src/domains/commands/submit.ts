@@ -1,4 +1,5 @@
 /** Takes a request in: one statement writes the command and its audit event, and nothing answers "accepted" before it is committed. */
+import type { Actor } from '#kernel/actor'
 import { decideIdempotencyKey } from '#kernel/idempotency-key'
 import { decideKeyOwner } from '#kernel/key-template'
 import type { JsonObject } from '#kernel/json-value'
@@ -17,7 +18,7 @@ import { type DependsOn, insertDependency, refuseParent } from './add-dependency
 import { explainLong, explainReused, madeBy } from './key-refusal.ts'
 import { validatePayload } from './validate-payload.ts'
 import { composeWrite } from './change.ts'
-import type { Acting, CommandDeps } from './deps.ts'
+import type { CommandDeps } from './deps.ts'
 import { runInline } from './drive.ts'
 import { fail } from './step.ts'
 import { findTask, payloadHash, requestFingerprint } from './tasks.ts'
@@ -48,7 +49,7 @@ const reservedModes = ['immediate', 'checkpoint_then_stop']
 
 export async function submitCommand(
   deps: CommandDeps,
-  by: Acting,
+  by: Actor,
   input: SubmitCommand,
 ): Promise<Decision<SubmittedCommand>> {
   const checked = checkRequest(deps, input)
@@ -75,7 +76,7 @@ export async function submitCommand(
       target_type: 'command',
       target_id: row.command_id,
     },
-    actor: by.actor,
+    actor: by.id,
     actorKind: by.kind,
     traceId: by.traceId,
     at,
@@ -116,7 +117,7 @@ export async function submitCommand(
 /** What a request writes about itself, before anything is decided. */
 export function rowOf(
   { newId }: Pick<CommandDeps, 'newId'>,
-  by: Acting,
+  by: Actor,
   input: SubmitCommand,
   { task, key, mode }: Checked,
   at: Date,
@@ -127,7 +128,7 @@ export function rowOf(
     workspace_id: input.workspaceId,
     command_type: task.type.name,
     task_name: name,
-    requested_by: by.actor,
+    requested_by: by.id,
     ingress: input.ingress,
     payload: input.payload,
     payload_hash: payloadHash(input.payload),
@@ -199,10 +200,10 @@ export function decideCancellationMode(asked: string | undefined): Decision<Canc
   return refuse('api.field.value', `${quote(asked)} is not a way to cancel.`, more)
 }
 
-function contextOf(by: Acting, input: SubmitCommand): CommandContext {
+function contextOf(by: Actor, input: SubmitCommand): CommandContext {
   const { principal } = by
   return {
-    user_id: principal?.userId ?? by.actor,
+    user_id: principal?.userId ?? by.id,
     workspace_id: input.workspaceId,
     app_id: input.appId ?? null,
     run_as: input.runAs ?? (principal ? 'user' : 'service'),
@@ -230,7 +231,7 @@ function fingerprintOf({ dependsOn, cancellationMode }: SubmitCommand) {
 /** No command, but a record: who asked for what, and why it was turned away. Never the payload. */
 export async function rejectRequest(
   deps: CommandDeps,
-  by: Acting,
+  by: Actor,
   input: Pick<SubmitCommand, 'workspaceId' | 'taskName' | 'ingress'>,
   refusal: Refusal,
 ): Promise<Refusal> {
@@ -246,7 +247,7 @@ export async function rejectRequest(
     eventId: deps.newId(),
     type: 'command_rejected' as const,
     payload,
-    actor: by.actor,
+    actor: by.id,
     actorKind: by.kind,
     traceId: by.traceId,
     at: deps.now(),

@@ -1,15 +1,16 @@
 /** Creates an org role: a named circle of people that decides what is visible to them. */
+import type { Actor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { appendOrgEvent } from './events.ts'
 import { parseName, parseSlug } from '#contract'
 import { findOrg, insertOrgRole, type StoredOrgRole } from './identity-repository.ts'
-import type { By, IdentityDeps } from './deps.ts'
+import type { IdentityDeps } from './deps.ts'
 
 export type CreateOrgRole = { readonly orgId: string; readonly slug: string; readonly name: string }
 
 export async function createOrgRole(
   deps: IdentityDeps,
-  by: By,
+  by: Actor,
   input: CreateOrgRole,
 ): Promise<Decision<StoredOrgRole>> {
   const slug = parseSlug(input.slug)

@@ -1,13 +1,14 @@
 /** Creates an organisation: the outermost wall between tenants. */
+import type { Actor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { appendOrgEvent } from './events.ts'
 import { parseName, parseSlug } from '#contract'
 import { insertOrg, type StoredOrg } from './identity-repository.ts'
-import type { By, IdentityDeps } from './deps.ts'
+import type { IdentityDeps } from './deps.ts'
 
 export type CreateOrg = { readonly slug: string; readonly name: string }
 
-export async function createOrg(deps: IdentityDeps, by: By, input: CreateOrg): Promise<Decision<StoredOrg>> {
+export async function createOrg(deps: IdentityDeps, by: Actor, input: CreateOrg): Promise<Decision<StoredOrg>> {
   const slug = parseSlug(input.slug)
   if (!slug.ok) return { ...slug, path: 'slug' }
   const name = parseName(input.name)

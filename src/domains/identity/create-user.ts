@@ -1,11 +1,12 @@
 /** Creates a user in an organisation; an identity belongs to exactly one, over all organisations (I1). */
+import type { Actor } from '#kernel/actor'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { Tx } from '#store'
 import { appendOrgEvent } from './events.ts'
 import { parseName } from '#contract'
 import { findOrg, insertUser, type StoredUser } from './identity-repository.ts'
 import { isRoleAtLeast, type PlatformRole } from './platform-role.ts'
-import type { By, IdentityDeps } from './deps.ts'
+import type { IdentityDeps } from './deps.ts'
 
 export type CreateUser = {
   readonly orgId: string
@@ -17,12 +18,12 @@ export type CreateUser = {
 
 const EMAIL = /^[^\s@]{1,64}@[^\s@]{1,190}$/
 
-export function createUser(deps: IdentityDeps, by: By, input: CreateUser): Promise<Decision<StoredUser>> {
+export function createUser(deps: IdentityDeps, by: Actor, input: CreateUser): Promise<Decision<StoredUser>> {
   return deps.db.transaction((tx) => addUser(tx, deps, by, input))
 }
 
 /** The same inside a transaction of the caller. */
-export async function addUser(tx: Tx, deps: IdentityDeps, by: By, input: CreateUser): Promise<Decision<StoredUser>> {
+export async function addUser(tx: Tx, deps: IdentityDeps, by: Actor, input: CreateUser): Promise<Decision<StoredUser>> {
   const externalId = parseName(input.externalId, 255)
   if (!externalId.ok) return { ...externalId, path: 'external_id' }
   const email = input.email ?? null

@@ -1,9 +1,10 @@
 /** Creates a workspace in an organisation; its owner may always enter, others by the access role. */
+import type { Actor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { appendWorkspaceEvent } from './events.ts'
 import { parseName, parseSlug } from '#contract'
 import { findOrg, findOrgRole, findUser, insertWorkspace, type StoredWorkspace } from './identity-repository.ts'
-import type { By, IdentityDeps } from './deps.ts'
+import type { IdentityDeps } from './deps.ts'
 
 export type CreateWorkspace = {
   readonly orgId: string
@@ -16,7 +17,7 @@ export type CreateWorkspace = {
 
 export async function createWorkspace(
   deps: IdentityDeps,
-  by: By,
+  by: Actor,
   input: CreateWorkspace,
 ): Promise<Decision<StoredWorkspace>> {
   const slug = parseSlug(input.slug)

@@ -1,20 +1,21 @@
 /** Gives a user an org role, or takes it away; both do nothing, and say so, when there is nothing to change. */
+import type { Actor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Tx } from '#store'
 import { appendOrgEvent } from './events.ts'
 import { deleteMembership, findOrgRole, findUser, insertMembership } from './identity-repository.ts'
-import type { By, IdentityDeps } from './deps.ts'
+import type { IdentityDeps } from './deps.ts'
 
 export type OrgRoleGrant = { readonly orgId: string; readonly userId: string; readonly role: string }
 export type GrantOutcome = { readonly changed: boolean }
 
-export function grantOrgRole(deps: IdentityDeps, by: By, grant: OrgRoleGrant): Promise<Decision<GrantOutcome>> {
+export function grantOrgRole(deps: IdentityDeps, by: Actor, grant: OrgRoleGrant): Promise<Decision<GrantOutcome>> {
   return change(deps, by, grant, 'org_role_granted', (tx, roleId) =>
     insertMembership(tx, grant.orgId, roleId, grant.userId, deps.now()),
   )
 }
 
-export function revokeOrgRole(deps: IdentityDeps, by: By, grant: OrgRoleGrant): Promise<Decision<GrantOutcome>> {
+export function revokeOrgRole(deps: IdentityDeps, by: Actor, grant: OrgRoleGrant): Promise<Decision<GrantOutcome>> {
   return change(deps, by, grant, 'org_role_revoked', (tx, roleId) =>
     deleteMembership(tx, grant.orgId, roleId, grant.userId),
   )
@@ -22,7 +23,7 @@ export function revokeOrgRole(deps: IdentityDeps, by: By, grant: OrgRoleGrant): 
 
 function change(
   deps: IdentityDeps,
-  by: By,
+  by: Actor,
   grant: OrgRoleGrant,
   type: 'org_role_granted' | 'org_role_revoked',
   write: (tx: Tx, roleId: string) => Promise<boolean>,

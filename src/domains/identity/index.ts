@@ -36,7 +36,7 @@ export { redeemInvitation } from './redeem-invitation.ts'
 export { listWorkspaces, resolveWorkspace, type Workspace } from './resolve-workspace.ts'
 export { revokeApiKey } from './revoke-api-key.ts'
 export { type ActivePerson, listActive } from './list-active.ts'
-export { type By, byPrincipal, bySystem, type IdentityDeps } from './deps.ts'
+export { byPrincipal, bySystem, type IdentityDeps } from './deps.ts'
 export {
   addMemberBody,
   changedView,

@@ -1,22 +1,8 @@
 /** Who is asking: the answer of `authenticate`, built from the credential and the database alone, never from a request body. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { PlatformRole } from './platform-role.ts'
+import type { Principal } from '#kernel/actor'
 
-export type Principal = {
-  readonly credential: 'api_key' | 'jwt'
-  readonly userId: string
-  readonly orgId: string
-  readonly orgSlug: string
-  readonly externalId: string
-  readonly email: string | null
-  /** The lower of the user's role and the key's. */
-  readonly role: PlatformRole
-  /** Slugs of the org roles the user holds; they decide visibility, not permission. */
-  readonly orgRoles: readonly string[]
-  readonly keyId: string | null
-  /** A key may be bound to one workspace; it then opens no other. */
-  readonly workspaceId: string | null
-}
+export type { Principal }
 
 /** Every decision by a person carries the person's user id. */
 export function actorOf(principal: Pick<Principal, 'userId'>): {
