@@ -13,7 +13,7 @@ import {
   type StoredPerson,
 } from './people-repository.ts'
 import { isRoleAtLeast, type PlatformRole } from './platform-role.ts'
-import type { Principal } from './principal.ts'
+import type { Principal } from '#kernel/actor'
 import { byPrincipal, type IdentityDeps } from './deps.ts'
 
 export type SetPlatformRole = { readonly userId: string; readonly role: PlatformRole }

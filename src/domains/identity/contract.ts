@@ -16,7 +16,7 @@ import {
 import type { StoredApiKey } from './api-key-repository.ts'
 import type { StoredWorkspace } from './identity-repository.ts'
 import { platformRoles } from './platform-role.ts'
-import type { Principal } from './principal.ts'
+import type { Principal } from '#kernel/actor'
 
 export const platformRole = z.enum(platformRoles).meta({
   id: 'PlatformRole',

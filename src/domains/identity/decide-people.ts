@@ -1,7 +1,8 @@
 /** Who may change whom: administrators, never themselves, and never so that nobody is left who can administer. Pure. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { authorize } from './platform-role.ts'
-import { decideUnbound, type Principal } from './principal.ts'
+import type { Principal } from '#kernel/actor'
+import { decideUnbound } from './principal.ts'
 
 /** People belong to the whole organisation: a key of one workspace does not reach them. */
 export function decideAdministers(by: Pick<Principal, 'role' | 'workspaceId'>): Decision<null> {

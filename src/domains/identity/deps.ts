@@ -1,9 +1,8 @@
 /** What the services of this room need from outside, and on whose behalf they act. */
-import type { Actor } from '#kernel/actor'
+import type { Actor, Principal } from '#kernel/actor'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Db } from '#store'
 import type { RandomBytes } from './api-key.ts'
-import type { Principal } from './principal.ts'
 
 export type IdentityDeps = {
   readonly db: Db

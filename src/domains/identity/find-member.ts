@@ -3,7 +3,7 @@ import { decodeId } from '#kernel/ids'
 import type { Sql } from '#store'
 import { findOrgBySlug, findWorkspaceBySlug } from './identity-repository.ts'
 import { lowerRole, type PlatformRole } from './platform-role.ts'
-import type { Principal } from './principal.ts'
+import type { Principal } from '#kernel/actor'
 import { findMemberRow } from './sql/find-member.ts'
 
 export type Member = {

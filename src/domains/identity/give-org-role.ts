@@ -2,7 +2,7 @@
 import { type Decision, refuse } from '#kernel/refusal'
 import { decideAdministers, decideOther } from './decide-people.ts'
 import { type GrantOutcome, grantOrgRole, revokeOrgRole } from './grant-org-role.ts'
-import type { Principal } from './principal.ts'
+import type { Principal } from '#kernel/actor'
 import { resolveWorkspace } from './resolve-workspace.ts'
 import { byPrincipal, type IdentityDeps } from './deps.ts'
 

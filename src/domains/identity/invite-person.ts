@@ -13,7 +13,7 @@ import { decideAdministers, decideOther } from './decide-people.ts'
 import { appendOrgEvent } from './events.ts'
 import { findPerson, lockPeople, revokeKeysOf, saveDeactivated, type StoredPerson } from './people-repository.ts'
 import type { PlatformRole } from './platform-role.ts'
-import type { Principal } from './principal.ts'
+import type { Principal } from '#kernel/actor'
 import { byPrincipal, type IdentityDeps } from './deps.ts'
 
 export type InvitePerson = {

@@ -1,6 +1,6 @@
 /** The three platform roles and the pure judgements made with them: what a caller may do, and what it may see. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { Principal } from './principal.ts'
+import type { Principal } from '#kernel/actor'
 
 /** From least to most; every role may do what the ones before it may. */
 export const platformRoles = ['reader', 'writer', 'admin'] as const

@@ -2,8 +2,6 @@
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Principal } from '#kernel/actor'
 
-export type { Principal }
-
 /** Every decision by a person carries the person's user id. */
 export function actorOf(principal: Pick<Principal, 'userId'>): {
   readonly actorType: 'human'

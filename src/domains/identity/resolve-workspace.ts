@@ -4,7 +4,7 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import type { Sql } from '#store'
 import { isSlug } from '#contract'
 import type { StoredWorkspace } from './identity-repository.ts'
-import type { Principal } from './principal.ts'
+import type { Principal } from '#kernel/actor'
 import { findEnterableWorkspace } from './sql/find-enterable-workspace.ts'
 import { listEnterableWorkspaces } from './sql/list-enterable-workspaces.ts'
 

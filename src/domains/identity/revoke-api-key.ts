@@ -2,7 +2,7 @@
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { appendKeyEvent } from './events.ts'
 import { findKey, type StoredApiKey, saveKeyRevoked } from './api-key-repository.ts'
-import type { Principal } from './principal.ts'
+import type { Principal } from '#kernel/actor'
 import { byPrincipal, type IdentityDeps } from './deps.ts'
 
 export async function revokeApiKey(
