@@ -26,7 +26,7 @@ const sales = [
 ]
 
 /** Pure: the same month gives the same text, so a repeated attempt writes the same report. */
-export function renderReport(month: string): string {
+function renderReport(month: string): string {
   const own = sales.filter(({ day }) => day.startsWith(`${month}-`))
   const products = [...new Set(own.map(({ product }) => product))].toSorted()
   const sum = (lines: typeof own) => (lines.reduce((cents, line) => cents + line.cents, 0) / 100).toFixed(2)

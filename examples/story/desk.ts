@@ -19,8 +19,8 @@ import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import { TRACE } from './company.ts'
 
-export type Asking = { readonly task: string; readonly payload: JsonObject; readonly key?: string }
-export type Answer = { readonly decision: 'approved' | 'rejected'; readonly reason?: string }
+type Asking = { readonly task: string; readonly payload: JsonObject; readonly key?: string }
+type Answer = { readonly decision: 'approved' | 'rejected'; readonly reason?: string }
 
 export type Desk = {
   submit(who: Principal, asking: Asking): Promise<Decision<SubmittedCommand>>

@@ -21,6 +21,7 @@ describe('requirement rows', () => {
       text: 'One \\| two.',
       verifiedBy: 'schema; constraint',
       priority: 'core',
+      origin: 'source',
       line: 7,
     })
     assert.deepEqual([second?.id, second?.text, second?.priority], ['FLOW-011', 'Same YAML, same version.', 'later'])
@@ -29,7 +30,8 @@ describe('requirement rows', () => {
 
   for (const [fault, line] of [
     ['a cell too few', '| ST-01 | text | core |'],
-    ['a cell too many', '| ST-01 | text | unit | extra | core |'],
+    ['a cell too many', '| ST-01 | text | unit | core | source | extra |'],
+    ['an unknown origin', '| ST-01 | text | unit | core | rumour |'],
     ['an unknown priority', '| ST-01 | text | unit | urgent |'],
     ['no text', '| ST-01 |  | unit | core |'],
   ] as const) {

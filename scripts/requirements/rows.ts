@@ -1,6 +1,9 @@
 /** Reads requirement rows out of the Markdown tables of docs/requirements. */
 const priorities = ['core', 'important', 'later'] as const
 type Priority = (typeof priorities)[number]
+/** Said by the source; implied by it; or proposed where the source was silent or had lost its list. Left out: said by the source. */
+const origins = ['source', 'derived', 'proposed'] as const
+type Origin = (typeof origins)[number]
 
 export type Row = {
   readonly id: string
@@ -9,6 +12,7 @@ export type Row = {
   readonly text: string
   readonly verifiedBy: string
   readonly priority: Priority
+  readonly origin: Origin
   readonly line: number
 }
 
@@ -25,12 +29,13 @@ export function parseRows(room: string, markdown: string): Row[] {
       .replace(/\|$/, '')
       .split(unescapedBar)
       .map((cell) => cell.trim())
-    const [id, requirement, verifiedBy, priority] = cells
+    const [id, requirement, verifiedBy, priority, origin = 'source'] = cells
     const known = priorities.find((each) => each === priority)
-    if (cells.length !== 4 || !id || !requirement || !verifiedBy || !known) {
-      throw new Error(`${room}.md:${index + 1}: a row needs ID, requirement, how it is verified, priority`)
+    const from = origins.find((each) => each === origin)
+    if (cells.length < 4 || cells.length > 5 || !id || !requirement || !verifiedBy || !known || !from) {
+      throw new Error(`${room}.md:${index + 1}: a row needs ID, requirement, how it is verified, priority, origin`)
     }
-    return [{ id, room, text: requirement, verifiedBy, priority: known, line: index + 1 }]
+    return [{ id, room, text: requirement, verifiedBy, priority: known, origin: from, line: index + 1 }]
   })
 }
 

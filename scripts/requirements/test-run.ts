@@ -11,7 +11,7 @@ const preloads = ['properties', 'assertions'].map(
  * quick: `npm test`, everything that is no chaos, each property with few runs. chaos: `npm run test:chaos`, kills, power cuts and
  * failing system calls, and every file with properties or repetitions once more, with all the runs that it asks for.
  */
-export const tiers = ['quick', 'chaos'] as const
+const tiers = ['quick', 'chaos'] as const
 export type Tier = (typeof tiers)[number]
 
 const testPattern = '{src,test,scripts,examples}/**/*.test.ts'

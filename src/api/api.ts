@@ -34,6 +34,21 @@ import { schedulerScheduleRoutes, schedulerTemplateRoutes } from './scheduler-pl
 import { schedulerSlotRoutes } from './scheduler-slot-routes.ts'
 import { webhookRoutes } from './webhook-routes.ts'
 
+/** The subjects of the routes, in the order of the reference. */
+const tags = [
+  ['server', 'The server itself.'],
+  ['identity', 'People, workspaces and keys.'],
+  ['commands', 'Governed work: asked for, decided, carried out, explained.'],
+  ['approvals', 'What waits for a person.'],
+  ['artifacts', 'What work produced: its content, its lineage, how far it may go.'],
+  ['schedules', 'Commands that are asked for by the clock.'],
+  ['connectors', 'The doors to other systems, and what was called.'],
+  ['memory', 'What is remembered about whom, who agreed, and forgetting.'],
+  ['audit', 'What was recorded.'],
+  ['scheduler', 'Jobs of one machine, in order and on time; off unless the server runs a scheduler.'],
+  ['events', 'What happens, as it happens.'],
+] as const
+
 const schedulerRoutes = [
   schedulerStatusRoutes,
   schedulerLogRoutes,
@@ -92,7 +107,7 @@ export function createApi(deps: ApiDeps): Api {
   for (const routes of schedulerRoutes) mount(routes, schedulerDeps)
   mount(referenceRoutes, {
     version: deps.version,
-    reference: openReference(() => (document ??= describeApi(app, deps.version))),
+    reference: openReference(() => (document ??= describeApi(app, deps.version, tags))),
   })
   return app
 }
@@ -131,5 +146,5 @@ export function describeAllRoutes(version: string): OpenApiDocument {
   ]
   const app = new OpenAPIHono<ApiEnv>()
   for (const { configs } of all) for (const config of configs) app.openAPIRegistry.registerPath(config)
-  return describeApi(app, version)
+  return describeApi(app, version, tags)
 }

@@ -9,7 +9,12 @@ The workspace of a request comes from, in this order: the header \`X-Workspace-I
 query \`workspace_id\`, the installation's default. Ids are a prefix and 32 hex digits; times are RFC 3339 in UTC. Every answer that
 is not a success is a problem (RFC 9457) with a stable \`code\`, and every answer names its \`X-Request-ID\` and \`X-Trace-ID\`.`
 
-export function describeApi(app: OpenAPIHono<ApiEnv>, version: string): OpenApiDocument {
+/** `tags` are the subjects of the routes in reading order, each with a sentence. */
+export function describeApi(
+  app: OpenAPIHono<ApiEnv>,
+  version: string,
+  tags: readonly (readonly [name: string, description: string])[],
+): OpenApiDocument {
   app.openAPIRegistry.registerComponent('securitySchemes', 'bearer', {
     type: 'http',
     scheme: 'bearer',
@@ -24,22 +29,7 @@ export function describeApi(app: OpenAPIHono<ApiEnv>, version: string): OpenApiD
       license: { name: 'Apache-2.0', url: 'https://www.apache.org/licenses/LICENSE-2.0' },
     },
     servers: [{ url: '/' }],
-    tags: [
-      { name: 'server', description: 'The server itself.' },
-      { name: 'identity', description: 'People, workspaces and keys.' },
-      { name: 'commands', description: 'Governed work: asked for, decided, carried out, explained.' },
-      { name: 'approvals', description: 'What waits for a person.' },
-      { name: 'artifacts', description: 'What work produced: its content, its lineage, how far it may go.' },
-      { name: 'schedules', description: 'Commands that are asked for by the clock.' },
-      { name: 'connectors', description: 'The doors to other systems, and what was called.' },
-      { name: 'memory', description: 'What is remembered about whom, who agreed, and forgetting.' },
-      { name: 'audit', description: 'What was recorded.' },
-      {
-        name: 'scheduler',
-        description: 'Jobs of one machine, in order and on time; off unless the server runs a scheduler.',
-      },
-      { name: 'events', description: 'What happens, as it happens.' },
-    ],
+    tags: tags.map(([name, description]) => ({ name, description })),
   })
   addWorkspaceHeaders(document)
   shareParts(document)

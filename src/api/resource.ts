@@ -68,7 +68,7 @@ type Description<Deps, Q extends Shape, P extends Shape> = {
   readonly allow?: (call: Call<Deps, Q, P>) => Decision<unknown>
 }
 
-export type Handled<V> = Awaitable<Decision<V | Known<V>> | Response>
+type Handled<V> = Awaitable<Decision<V | Known<V>> | Response>
 
 type Route<Deps, Q extends Shape, P extends Shape, B extends z.ZodType, A extends Answers> = Description<Deps, Q, P> & {
   readonly body?: readonly [shape: B, text: string]
@@ -78,8 +78,6 @@ type Route<Deps, Q extends Shape, P extends Shape, B extends z.ZodType, A extend
   readonly content?: Readonly<Record<string, { readonly schema: z.ZodType }>>
   readonly handle: (call: Call<Deps, Q, P, B>) => Handled<Shown<A>>
 }
-
-export type Page<V> = { readonly items: readonly V[]; readonly next: Position | null | undefined }
 
 type List<Deps, Q extends Shape, P extends Shape, V extends z.ZodType> = Description<Deps, Q, P> & {
   readonly page: readonly [shape: V, text: string]

@@ -1,4 +1,4 @@
-/** The self-check of a scheduler file in a thread of its own: it reads every row, and a server has others to answer meanwhile. */
+/** Checks a scheduler file in its own thread: the check reads every row, and the server keeps answering. */
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { SelfCheck } from '#domains/scheduler'
@@ -9,7 +9,7 @@ const thread = new URL(`./check-jobs-thread${extname(import.meta.filename)}`, im
 
 const underWay = new Map<string, Promise<Decision<SelfCheck>>>()
 
-/** Whoever asks while one is under way gets its answer: a hundred questions are not a hundred threads. */
+/** Concurrent calls for one file share one thread. */
 export function checkJobsAside(file: string): Promise<Decision<SelfCheck>> {
   const known = underWay.get(file)
   if (known) return known

@@ -61,7 +61,7 @@ function checkNode(running: string): Finding {
     check: 'node',
     state: 'broken',
     found: `Node ${running} is too old`,
-    next: `use Node ${NODE_MIN.join('.')} or later, or run through npm`,
+    next: `Use Node ${NODE_MIN.join('.')} or later, or run through npm.`,
   }
 }
 
@@ -74,13 +74,13 @@ async function checkFolder(home: string): Promise<Finding> {
   const folder = await nearestFolder(home)
   try {
     await access(folder, constants.W_OK | constants.X_OK)
-    return { check: 'data folder', state: 'well', found: folder === home ? home : `${home} (will be made)` }
+    return { check: 'data folder', state: 'well', found: folder === home ? home : `${home} (will be created)` }
   } catch {
     return {
       check: 'data folder',
       state: 'broken',
       found: `${folder} is not writable`,
-      next: 'set CONCORD_HOME to a folder of yours',
+      next: 'Set CONCORD_HOME to a folder of your own.',
     }
   }
 }
@@ -90,7 +90,12 @@ async function checkDisk(home: string): Promise<Finding> {
   const freeBytes = bavail * bsize
   const found = `${(freeBytes / 1024 ** 3).toFixed(1)} GiB free`
   if (freeBytes >= FREE_BYTES_MIN) return { check: 'disk', state: 'well', found }
-  return { check: 'disk', state: 'broken', found, next: 'make room, or set CONCORD_HOME to another disk' }
+  return {
+    check: 'disk',
+    state: 'broken',
+    found,
+    next: 'Free some space, or set CONCORD_HOME to a folder on another disk.',
+  }
 }
 
 async function checkDatabase(config: Config, deep: boolean): Promise<Finding[]> {
@@ -135,7 +140,9 @@ async function checkStuck(url: string): Promise<Finding[]> {
     )
     const count = (stuck?.count ?? 0) + (await countParked(url))
     if (count === 0) return [{ check: 'work', state: 'well', found: 'nothing is stuck' }]
-    return [{ check: 'work', state: 'broken', found: `${count} stuck`, next: '`concord stuck` says what and why' }]
+    return [
+      { check: 'work', state: 'broken', found: `${count} stuck`, next: '`concord stuck` lists it with the reasons.' },
+    ]
   } finally {
     await db.close()
   }
@@ -183,8 +190,8 @@ function schemaFinding(status: { version: number; pending: readonly string[]; ve
   return {
     check: 'schema',
     state: 'note',
-    found: `${status.pending.length} migrations to come`,
-    next: '`concord up` applies them',
+    found: `${status.pending.length} migrations are pending`,
+    next: '`concord up` applies them.',
   }
 }
 
@@ -194,14 +201,14 @@ async function checkServerProcess(config: Config): Promise<Finding> {
     const answer = await fetch(`${address}/health`, { signal: AbortSignal.timeout(3_000) })
     const health = (await answer.json()) as { status?: string; version?: string }
     const found = `${address} answers ${health.status ?? answer.status}, version ${health.version ?? 'unknown'}`
-    if (!answer.ok) return { check: 'server', state: 'broken', found, next: `see ${address}/health` }
+    if (!answer.ok) return { check: 'server', state: 'broken', found, next: `See ${address}/health.` }
     return { check: 'server', state: health.version === version ? 'well' : 'note', found }
   } catch {
     return {
       check: 'server',
       state: 'note',
       found: `nothing answers at ${address}`,
-      next: 'start it with `concord up`',
+      next: 'Start it with `concord up`.',
     }
   }
 }
@@ -210,7 +217,7 @@ async function checkAdminKey(home: string): Promise<Finding> {
   const file = adminKeyFile(home)
   const found = await stat(file).catch(() => undefined)
   if (!found)
-    return { check: 'admin key', state: 'note', found: `${file} is not there yet`, next: '`concord up` writes it' }
+    return { check: 'admin key', state: 'note', found: `${file} does not exist yet`, next: '`concord up` writes it.' }
   const mode = found.mode & 0o777
   if ((mode & 0o077) === 0) return { check: 'admin key', state: 'well', found: file }
   return {
@@ -231,7 +238,7 @@ function checkScheduler({ schedulerFile: file }: Pick<Config, 'schedulerFile'>):
     }
   }
   if (!existsSync(file))
-    return { check: 'scheduler', state: 'note', found: `${file} (will be created)`, next: '`concord up` creates it' }
+    return { check: 'scheduler', state: 'note', found: `${file} (will be created)`, next: '`concord up` creates it.' }
   const opened = openJobs({ file, role: 'guest' })
   if (!opened.ok) return broken('scheduler', opened)
   try {
@@ -250,7 +257,7 @@ function judgeScheduler(scheduler: Scheduler): Finding {
       check: 'scheduler',
       state: 'broken',
       found: `${file}: ${describeSelfCheck(checked.value)}`,
-      next: '`concord scheduler check` shows it; the next start repairs what can be repaired',
+      next: '`concord scheduler check` shows it; the next start repairs what it can.',
     }
   }
   if (isOwned(file)) return { check: 'scheduler', state: 'well', found: `${file} is sound and running` }

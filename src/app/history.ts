@@ -37,7 +37,7 @@ export function historyFolderOf({ home, historyFolder }: Pick<Config, 'home' | '
   return historyFolder ?? join(home, 'history')
 }
 
-export type MoveHistory = {
+type MoveHistory = {
   readonly days?: number | undefined
   readonly isDryRun?: boolean
   readonly signal?: AbortSignal
@@ -75,7 +75,7 @@ export function showHistory(config: Config, commandId: string): Promise<Decision
   })
 }
 
-export type CheckHistory = {
+type CheckHistory = {
   readonly signal?: AbortSignal
   readonly onProgress?: (looked: number, of: number) => void
 }

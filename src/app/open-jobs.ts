@@ -19,7 +19,7 @@ import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
 import { killAtExit, openJobs, realWait, realWebhook } from './scheduler.ts'
 
-export type OpenServerJobs = {
+type OpenServerJobs = {
   readonly config: Config
   readonly environment: Environment
   readonly folder: string
@@ -29,7 +29,7 @@ export type OpenServerJobs = {
   readonly stop: AbortSignal
 }
 
-export type OpenedJobs = {
+type OpenedJobs = {
   readonly face: SchedulerApi
   /** Recovers, then runs jobs; called after every other part of the server is open. */
   begin(): void
@@ -37,7 +37,7 @@ export type OpenedJobs = {
 }
 
 const MIB = 1_048_576
-/** A guest that writes makes the whole server wait for it, since SQLite is synchronous; it need not wait for long. */
+/** SQLite is synchronous: a guest that writes blocks the whole server, so the wait is short. */
 const BUSY_TIMEOUT_MS = 500
 
 /** Undefined when the scheduler is off. */

@@ -10,7 +10,7 @@ export type EnvironmentTerms = {
   readonly queues?: QueueLimits
 }
 
-export type LimitSources = {
+type LimitSources = {
   /** `queues` of the project: for all environments. */
   readonly project?: unknown
   /** `environments` of the project. */

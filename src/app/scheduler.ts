@@ -30,7 +30,7 @@ export const realWait: Wait = (ms, signal) =>
     if (!signal.aborted) throw error
   })
 
-export type OpenJobs = Pick<OpenScheduler, 'file' | 'role' | 'settings' | 'busyTimeoutMs'>
+type OpenJobs = Pick<OpenScheduler, 'file' | 'role' | 'settings' | 'busyTimeoutMs'>
 
 /** Knows `story`, `research` and `command` from the start; types that were changed since keep their change. */
 export function openJobs(options: OpenJobs): Decision<Scheduler> {
@@ -46,7 +46,7 @@ function addMissingTypes(scheduler: Scheduler): Decision<undefined> {
   const plans = readPlans(scheduler)
   if (!plans.ok) return plans
   const known = new Set(plans.value.jobTypes.map((type) => type.job_type))
-  // Somebody who typed a command wants to see it fail, not to see it fail four times.
+  // A command that a person typed fails once, without retries.
   const command: JobTypeBody = {
     job_type: COMMAND_TYPE,
     runner: { ...commandRunner },
@@ -69,7 +69,7 @@ export function realWebhook(url: string, secret: string): Webhook {
   return { url, secret, fetch, timeout: (ms) => AbortSignal.timeout(ms) }
 }
 
-/** Children do not outlive a scheduler that must go at once; what they were doing is for the next start to judge. */
+/** Kills the children of a scheduler that exits at once; the next start decides about their jobs. */
 export function killAtExit(killNow: () => void): void {
   process.once('exit', killNow)
 }

@@ -4,7 +4,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
 import { decideEnvironment } from '#runtime'
 
-export type Setting<T> = {
+type Setting<T> = {
   readonly variable: string
   readonly meaning: string
   readonly example: string

@@ -31,8 +31,8 @@ export function listStuckWork(config: Config): Promise<Decision<readonly StuckWo
   return withRuntime(config, async (runtime, db) => accept((await listAll(runtime, db)).map(({ work }) => work)))
 }
 
-/** Who says so, as the record will show it: `operator:` and the name of the login on this machine. */
-export type ByOperator = { readonly actor: string; readonly reason: string }
+/** The actor on record: `operator:` and the login on this machine. */
+type ByOperator = { readonly actor: string; readonly reason: string }
 
 /** All of them, or the one with this id; what was given another chance comes back. */
 export function resumeWork(
@@ -82,7 +82,7 @@ async function resumeOne(
     await recordResumedSchedule(tx, operating, by, { process, why, reason })
 }
 
-/** No turn has the command from here on, wherever it runs; what its effects have done stays done, and nothing is undone. */
+/** No process runs the command any more. Effects that ran stay; nothing is undone. */
 export function abortWork(config: Config, id: string, { actor, reason }: ByOperator): Promise<Decision<StuckWork>> {
   return withRuntime(config, async (runtime, db) => {
     const commandId = isUuid(id) ? accept(id) : decodeId('command', id)
@@ -99,7 +99,7 @@ export function abortWork(config: Config, id: string, { actor, reason }: ByOpera
 
 type Found = { readonly work: StuckWork; readonly process: Process; readonly isParked: boolean }
 
-/** What the runtime has given up, and commands that look in vain for their task. */
+/** Processes that the runtime gave up, and commands whose task is missing. */
 async function listAll(runtime: Runtime, db: Db): Promise<readonly Found[]> {
   const stuck = await runtime.stuck({ limit: LIMIT })
   const parked = await listParked(db, LIMIT)

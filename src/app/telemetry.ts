@@ -15,7 +15,7 @@ export type Telemetry = {
   close(): Promise<void>
 }
 
-export type TelemetryPlan = { readonly traces: boolean; readonly metrics: boolean }
+type TelemetryPlan = { readonly traces: boolean; readonly metrics: boolean }
 
 /** What the standard variables ask for. */
 export function planTelemetry(environment: Environment): TelemetryPlan {

@@ -69,7 +69,7 @@ export const artifacts = noun('list artifacts, download them, show where they co
   }),
 }))
 
-export function formatArtifact(artifact: ArtifactView): string {
+function formatArtifact(artifact: ArtifactView): string {
   const { title, artifact_type, artifact_id, version, status, next } = artifact
   const facts = formatFacts(9, [
     ['status', `${wordsOf(status)}${next.length > 0 ? `; can become ${next.map(wordsOf).join(', ')}` : ''}`],

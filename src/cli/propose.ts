@@ -56,13 +56,7 @@ function sayAllowed({ command_id: id, message, status }: Proposed): string {
 const endedInVain = ['failed', 'cancelled', 'expired', 'compensated']
 
 /** Accepts only what was allowed or has succeeded: a script must not continue while people still have to decide. */
-export function judgeDecision({
-  decision,
-  command_id: id,
-  approval_id,
-  message,
-  status,
-}: Proposed): Decision<undefined> {
+function judgeDecision({ decision, command_id: id, approval_id, message, status }: Proposed): Decision<undefined> {
   const facts = { command_id: id, approval_id, decision, status }
   if (status === 'succeeded') return accept(undefined)
   if (decision !== 'deny' && endedInVain.includes(status))

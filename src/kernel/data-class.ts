@@ -8,7 +8,7 @@ import { hasSecretShape } from './secret-shapes.ts'
 export const dataClasses = ['public', 'internal', 'confidential', 'pii', 'payment', 'secret'] as const
 export type DataClass = (typeof dataClasses)[number]
 
-export const dataSafetyOutcomes = ['allow', 'redact', 'require_approval', 'deny'] as const
+const dataSafetyOutcomes = ['allow', 'redact', 'require_approval', 'deny'] as const
 export type DataSafetyOutcome = (typeof dataSafetyOutcomes)[number]
 
 export type FieldClasses = Readonly<Record<string, DataClass>>
@@ -16,7 +16,7 @@ export type FieldClasses = Readonly<Record<string, DataClass>>
 /** `vault://team/stripe`, `env://NAME`: where the secret is, never what it is. */
 const REFERENCE = /^[a-z][a-z0-9+.-]{1,31}:\/\/[\w./:@-]{1,400}$/
 
-export function isSecretReference(value: unknown): boolean {
+function isSecretReference(value: unknown): boolean {
   return typeof value === 'string' && REFERENCE.test(value)
 }
 

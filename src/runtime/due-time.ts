@@ -1,7 +1,7 @@
 /**
- * The next due time of a cron text in a time zone. A night on which the clocks change has each due time once: a time that
- * the clocks jump over is due at the moment after the jump, a time that they pass twice is due the first time. A text
- * that names every hour is due by elapsed time instead, so that nothing pauses for an hour in autumn.
+ * Returns the next due time of a cron expression in a time zone. On the day of a clock change each due time occurs once: a time
+ * that the clocks skip is due at the jump, and a time that occurs twice is due the first time. An expression that names every hour
+ * follows elapsed time instead, so that nothing pauses for an hour in autumn.
  */
 import type { CronFields } from '#kernel/cron-fields'
 import { nextCronTime } from '#kernel/cron-next'
@@ -9,16 +9,16 @@ import { nextCronTime } from '#kernel/cron-next'
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 
-/** Strictly after `after`; undefined when there is none within five years. */
+/** Returns a time strictly after `after`, or undefined when there is none within five years. */
 export function nextDueTime(fields: CronFields, zone: string, after: Date): Date | undefined {
   if (zone === 'UTC') return nextCronTime(fields, after)
   return fields.hours.length === 24 ? nextByElapsedTime(fields, zone, after) : nextByWallTime(fields, zone, after)
 }
 
-/** Longer ago nobody looks: a week of minutes is 10,080 due times, and a schedule that slept longer has other worries. */
+/** Due times older than this are dropped: a week of minutes is 10,080 due times. */
 const LOOK_BACK_MS = 7 * DAY_MS
 
-/** All due times after `after` and until `until`, oldest first; none older than a week before `until`. */
+/** Returns all due times after `after` and up to `until`, oldest first; none older than a week before `until`. */
 export function dueTimes(fields: CronFields, zone: string, after: Date, until: Date): readonly Date[] {
   const from = new Date(Math.max(after.getTime(), until.getTime() - LOOK_BACK_MS))
   const found: Date[] = []
@@ -28,7 +28,7 @@ export function dueTimes(fields: CronFields, zone: string, after: Date, until: D
 }
 
 function nextByWallTime(fields: CronFields, zone: string, after: Date): Date | undefined {
-  // In the hour that is passed twice the wall shows earlier times than `after` has seen: begin a day back and skip.
+  // During the repeated hour the wall clock shows times earlier than `after`: start a day back and skip.
   let wall: Date | undefined = new Date(wallOf(after, zone) - DAY_MS)
   for (;;) {
     wall = nextCronTime(fields, wall)
@@ -46,7 +46,7 @@ function nextByElapsedTime(fields: CronFields, zone: string, after: Date): Date 
     if (wall === undefined) return undefined
     const due = wall.getTime() - offset
     if (offsetOf(due, zone) === offset) return new Date(due)
-    // The clocks change before that: look again from the last millisecond before the change, with the new offset.
+    // The clocks change before that: search again from the last millisecond before the change, with the new offset.
     const change = changeBetween(from, due, zone)
     const next = nextCronTime(fields, new Date(change + offsetOf(change, zone) - MINUTE_MS))
     if (next === undefined) return undefined
@@ -56,19 +56,19 @@ function nextByElapsedTime(fields: CronFields, zone: string, after: Date): Date 
   }
 }
 
-/** The first instant at which a clock in the zone shows `wall` or, where it jumps over it, a later time. */
+/** Returns the first instant at which a clock in the zone shows `wall` or, where it skips that time, a later one. */
 function firstInstantOf(wall: number, zone: string): number {
   const early = wall - Math.max(offsetOf(wall - DAY_MS, zone), offsetOf(wall + DAY_MS, zone))
   const late = wall - Math.min(offsetOf(wall - DAY_MS, zone), offsetOf(wall + DAY_MS, zone))
   if (wallOf(new Date(early), zone) >= wall) return early
   if (early === late) return early
-  // Either the clocks jump over it in between, or it is passed once, before or after the change.
+  // Either the clocks skip it in between, or it occurs once, before or after the change.
   const change = changeBetween(early, late, zone)
   const shown = change + offsetOf(change, zone)
   return shown >= wall ? change : late
 }
 
-/** The instant of the only change of offset in (from, to]. */
+/** Returns the instant of the only offset change in (from, to]. */
 function changeBetween(from: number, to: number, zone: string): number {
   const before = offsetOf(from, zone)
   let [low, high] = [from, to]
@@ -102,7 +102,7 @@ function formatOf(zone: string): Intl.DateTimeFormat {
   return made
 }
 
-/** Milliseconds by which the clock on the wall is ahead of UTC. */
+/** Returns the milliseconds by which the wall clock is ahead of UTC. */
 function offsetOf(instant: number, zone: string): number {
   const part = new Map(
     formatOf(zone)
@@ -118,6 +118,6 @@ function offsetOf(instant: number, zone: string): number {
     number('minute'),
     number('second'),
   )
-  // The parts have no milliseconds; below zero the rest has to be taken from the second before.
+  // The parts have no milliseconds; before 1970 the remainder belongs to the previous second.
   return wall - Math.floor(instant / 1_000) * 1_000
 }

@@ -55,7 +55,7 @@ test('[OQ-10] what is aborted before it ever had a turn comes back in a queue th
 })
 
 for (const name of ['', 'Staging', 'my_staging', '1st', 'a'.repeat(33), 'x y'])
-  test(`${JSON.stringify(name)} is no environment`, () => {
+  test(`${JSON.stringify(name)} is not an environment name`, () => {
     const decided = decideEnvironment(name)
     assert.equal(decided.ok ? '' : decided.code, 'runtime.environment.invalid')
   })

@@ -1,23 +1,23 @@
 /**
- * Several environments, one set of names: domains and catalogs say `connector_calls` everywhere, and only what reaches the engine
- * carries the environment before it. Pure but for the runtime that is handed in.
+ * Runs several environments with one set of queue names: domains and catalogs use `connector_calls` everywhere, and only the name
+ * that reaches the engine carries the environment as a prefix. Pure apart from the runtime that is passed in.
  */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { Runtime, ScheduleView } from './port.ts'
 import { DEFAULT_QUEUE, type QueueSpec, semanticQueues } from './queues.ts'
 
-/** No underscore, so that a name comes apart in one way; 32 leave room for the longest queue within 63. */
+/** No underscore, so that a name splits in only one way; 32 characters leave room for the longest queue name within 63. */
 const NAME = /^[a-z][a-z0-9]{0,31}$/
 const SEPARATOR = '__'
-/** The due times of schedules are decided by any worker of the engine; their firings are the environment's own. */
+/** Any worker of the engine decides the due times of schedules; the firings belong to the environment. */
 const COMMON_QUEUE = 'scheduled_maintenance'
 
 export function decideEnvironment(name: string): Decision<string> {
   if (NAME.test(name)) return accept(name)
   return refuse(
     'runtime.environment.invalid',
-    `${quote(name)} is no name of an environment: lower-case letters and digits, at most 32`,
-    { path: 'environment', hint: 'such as staging or production' },
+    `${quote(name)} is not an environment name: use lower-case letters and digits, at most 32.`,
+    { path: 'environment', hint: 'Use a short name such as staging or production.' },
   )
 }
 
@@ -25,7 +25,7 @@ export function queueIn(environment: string, queue: string): string {
   return `${environment}${SEPARATOR}${queue}`
 }
 
-/** The semantic name again; one of another environment stays as it is. */
+/** Returns the semantic name; a name of another environment stays unchanged. */
 export function queueOutOf(environment: string, name: string): string {
   const prefix = environment + SEPARATOR
   return name.startsWith(prefix) ? name.slice(prefix.length) : name
@@ -33,11 +33,11 @@ export function queueOutOf(environment: string, name: string): string {
 
 export type EngineQueues = {
   readonly queues: Readonly<Record<string, QueueSpec>>
-  /** What a worker of this environment takes; undefined: everything. */
+  /** The queues that a worker of this environment takes; undefined means all. */
   readonly only: readonly string[] | undefined
 }
 
-/** What an adapter is given: all semantic queues under their names there, with the limits of this environment. */
+/** Returns what an adapter receives: every semantic queue under its prefixed name, with the limits of this environment. */
 export function queuesIn(environment: string | undefined, limits: Readonly<Record<string, QueueSpec>>): EngineQueues {
   if (environment === undefined) return { queues: limits, only: undefined }
   const all = Object.entries({ ...semanticQueues, ...limits })
@@ -45,7 +45,7 @@ export function queuesIn(environment: string | undefined, limits: Readonly<Recor
   return { queues, only: [...Object.keys(queues), COMMON_QUEUE] }
 }
 
-/** The runtime as the rest of Concord knows it; without an environment it is the one that was given. */
+/** Wraps the runtime for the rest of Concord; without an environment it returns the given runtime. */
 export function inEnvironment(runtime: Runtime, environment: string | undefined): Runtime {
   if (environment === undefined) return runtime
   const inside = (queue: string) => queueIn(environment, queue)
@@ -60,7 +60,7 @@ export function inEnvironment(runtime: Runtime, environment: string | undefined)
     defineQueue: (name, spec) => runtime.defineQueue(inside(name), spec),
     open: () => runtime.open(),
     close: (options) => runtime.close(options),
-    // A wake without a queue leaves a process where it is, so there is none to name.
+    // A wake without a queue leaves the process in its queue, so there is no queue to name.
     wake: (process, { queue, ...options } = {}) =>
       runtime.wake(process, queue === undefined ? options : { ...options, queue: inside(queue) }),
     reserveSlot: (queue) => runtime.reserveSlot(inside(queue)),

@@ -26,7 +26,7 @@ test('nothing else is a fence', () => {
   for (const token of tokens) assert.equal(fenceNumber(token), undefined)
 })
 
-test('the greater token writes; the smaller one is told that it has lost the row', () => {
+test('the greater token writes; the smaller one is refused because it lost the row', () => {
   const [older, newer] = [fenceToken(7), fenceToken(8)]
   assert.equal(decideFence(null, older).ok, true)
   assert.equal(decideFence(older, older).ok, true)

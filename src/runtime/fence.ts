@@ -1,9 +1,9 @@
 /**
- * The fence of a turn: a token that grows with every turn of a process and stands on the row that the turn writes. A
- * driver that comes back late finds a greater one and writes nothing.
+ * The fence of a turn: a token that grows with every turn of a process and is stored on the row that the turn writes. A
+ * driver that comes back late finds a greater token and writes nothing.
  *
- * The token is a UUID whose leading bits are a number that only rises, so that `token < $1::uuid` in SQL and `<` between
- * texts mean the same as between the numbers.
+ * The token is a UUID whose leading bits are a number that only increases, so `token < $1::uuid` in SQL and `<` between
+ * strings order tokens as their numbers.
  */
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -13,9 +13,9 @@ export type Fence = {
   readonly token: string
   /** Name of the turn, `turn:{kind}:{id}:{n}`. */
   readonly turn: string
-  /** Above 1 when an earlier worker died in this very turn. */
+  /** Above 1 when an earlier worker died during this turn. */
   readonly attempt: number
-  /** Aborted when the worker knows that the turn is no longer its own, or that it has to close. */
+  /** Aborted when the worker learns that it no longer holds the turn, or that it has to close. */
   readonly signal: AbortSignal
 }
 
@@ -23,16 +23,16 @@ export type Fence = {
 const NUMBER_DIGITS = 15
 const FORM = /^([0-9a-f]{8})-([0-9a-f]{4})-8([0-9a-f]{3})-8000-000000000000$/
 
-/** Version 8 of RFC 9562: layout of our own. */
+/** A UUID of version 8 (RFC 9562), with a layout of our own. */
 export function fenceToken(number: number): string {
   if (!Number.isSafeInteger(number) || number < 1) {
-    throw new KernelFault('runtime.fence.number', 'a fence is a whole number from 1 on', { number })
+    throw new KernelFault('runtime.fence.number', 'A fence number must be a whole number of at least 1.', { number })
   }
   const hex = number.toString(16).padStart(NUMBER_DIGITS, '0')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(12)}-8000-000000000000`
 }
 
-/** Undefined for a token that no turn ever had. */
+/** Returns undefined for a token that no turn can have. */
 export function fenceNumber(token: string): number | undefined {
   const [, high, middle, low] = FORM.exec(token) ?? []
   if (high === undefined) return undefined
@@ -40,10 +40,10 @@ export function fenceNumber(token: string): number | undefined {
   return Number.isSafeInteger(number) && number > 0 ? number : undefined
 }
 
-/** Whether a turn with `token` may write a row that was last written under `current`. */
+/** Decides whether a turn with `token` may write a row that was last written under `current`. */
 export function decideFence(current: string | null, token: string): Decision<string> {
   if (current === null || current <= token) return accept(token)
-  return refuse('lease.lost', 'a later turn has taken the row over', {
-    hint: 'Stop the work; another driver has it.',
+  return refuse('lease.lost', 'A later turn has taken over the row.', {
+    hint: 'Stop the work. Another driver has taken over.',
   })
 }

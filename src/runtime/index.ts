@@ -1,4 +1,4 @@
-/** The door of the runtime port: what domains wake, and what an adapter is made of. */
+/** The exports of the runtime port: the interface that domains call, and the parts an adapter is built from. */
 export {
   type Drive,
   type JoinableTx,

@@ -1,6 +1,6 @@
 /**
- * The port to durable execution: processes take turns. Nothing here names an engine; whoever can give a process a turn
- * soon after a wake, at a due time, and again after a crash can stand behind it.
+ * The port to durable execution: processes take turns. Nothing here names an engine. An engine fits behind the port if it can
+ * give a process a turn soon after a wake, at a due time, and again after a crash.
  */
 import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
 import type { Decision } from '#kernel/refusal'
@@ -8,59 +8,59 @@ import type { Fence } from './fence.ts'
 import type { RuntimeProfile } from './profile.ts'
 import type { QueueSpec } from './queues.ts'
 
-/** Everything durable: a kind, an id, and the rows that the kind's owner keeps under that id. */
+/** The unit of durable work: a kind, an id, and the rows that the owner of the kind keeps under that id. */
 export type Process = { readonly kind: string; readonly id: string }
 
-/** What a turn says about the time after it. It is the whole truth: it replaces what was asked for before the turn began. */
+/** The result of a turn: when the next turn is due. It replaces every time that was requested before the turn began. */
 export type Next =
-  /** A terminal state is on the row. */
+  /** The row is in a terminal state. */
   | { readonly t: 'done' }
-  /** The slice is used up: another turn at once. */
+  /** The time slice is used up: another turn starts at once. */
   | { readonly t: 'again' }
-  /** A retry time, an expiry, a ceiling; null waits for a wake. A wake brings it forward. */
+  /** Until a retry time, an expiry or a deadline; null waits for a wake. A wake brings the turn forward. */
   | { readonly t: 'wait'; readonly until: Date | null }
 
-/** Moves a process as far as it goes now. Every write it makes carries the fence's token. */
+/** Moves a process as far as it can go now. Every write carries the fence's token. */
 export type Drive = (id: string, fence: Fence) => Promise<Next>
 
 export type KindOptions = {
-  /** Where its turns wait, unless a wake says otherwise; `concord_default`. */
+  /** The queue of its turns unless a wake names another; default `concord_default`. */
   readonly queue?: string
-  /** Smaller goes first; 0. */
+  /** A smaller number goes first; default 0. */
   readonly priority?: number
-  /** So many throws in a row make the process stuck; 8. */
+  /** This many consecutive throws make the process stuck; default 8. */
   readonly failuresMax?: number
-  /** So many workers that died in one and the same turn make it stuck; 10. */
+  /** This many workers that died during one turn make the process stuck; default 10. */
   readonly attemptsMax?: number
 }
 
-/** A transaction of the store, in progress. The port never looks inside. */
+/** A transaction of the store, in progress. The port never looks inside it. */
 export interface JoinableTx {
   readonly inTransaction: true
-  /** Called once after a successful commit, never after a rollback. Where it is missing a turn starts a few ms later. */
+  /** Registers a hook that runs once after a successful commit, never after a rollback. Without it a turn starts a few ms later. */
   readonly afterCommit?: (work: () => void) => void
-  /** Called once when it came to nothing. Where it is missing a slot that was kept for a turn is free a few seconds later. */
+  /** Registers a hook that runs once after a rollback. Without it a slot reserved for a turn is freed a few seconds later. */
   readonly afterRollback?: (work: () => void) => void
 }
 
 export type WakeOptions = {
-  /** The transaction that made the wake necessary: both commit or neither does. Wake last, it holds a lock until then. */
+  /** The transaction that made the wake necessary: both commit or neither does. Wake last, since it locks a row until the commit. */
   readonly tx?: JoinableTx
-  /** By the clock of the store; a whole number of milliseconds, at most 366 days. */
+  /** Measured by the store's clock; a whole number of milliseconds, at most 366 days. */
   readonly delayMs?: number
   readonly queue?: string
   readonly priority?: number
-  /** The part of a partitioned queue that the process belongs to. */
+  /** The partition of a partitioned queue that the process belongs to. */
   readonly partition?: string
 }
 
 type OperatorOptions = {
-  /** The transaction that records the act: both commit or neither does. */
+  /** The transaction that records the operator's action: both commit or neither does. */
   readonly tx?: JoinableTx
 }
 
 type AbortOptions = OperatorOptions & {
-  /** Where it waits when it is resumed, if the runtime has never heard of it; otherwise it stays where it was. */
+  /** The queue to resume in when the runtime does not know the process; otherwise its queue stays unchanged. */
   readonly queue?: string
 }
 
@@ -68,28 +68,28 @@ export type ScheduleSpec = {
   readonly name: string
   /** Five fields. */
   readonly cron: string
-  /** An IANA name; `UTC`. */
+  /** An IANA name; default `UTC`. */
   readonly zone?: string
-  /** What happens to a firing while the one before is not done. */
+  /** What happens to a firing while the previous one is still open. */
   readonly overlap: OverlapPolicy
-  /** What happens to due times at which nobody was there. */
+  /** What happens to due times that passed while no worker ran. */
   readonly missed: MisfirePolicy
   /** Each firing is a process of this kind; its id is `schedule:{name}:{due time}`. */
   readonly kind: string
   readonly queue?: string
-  /** How long after its due time a firing starts; at most an hour. */
+  /** The delay between due time and start of a firing; at most an hour. */
   readonly jitterMs?: number
 }
 
 export type ScheduleView = {
   readonly spec: ScheduleSpec
-  /** The newest due time that was decided. */
+  /** The newest due time that has been decided. */
   readonly lastDueAt: Date | null
   readonly nextDueAt: Date | null
   readonly firedCount: number
-  /** Due times that passed without a firing: late, or left out because of an overlap. */
+  /** Due times that passed without a firing: too late, or skipped because of an overlap. */
   readonly missedCount: number
-  /** Firings that are not done. */
+  /** Firings that have not ended. */
   readonly openCount: number
 }
 
@@ -110,62 +110,62 @@ export type ProcessView = Process & {
   readonly failures: number
 }
 
-/** Room for one turn that its caller gives by himself, in this process. Left alone it is free again after a while. */
+/** A slot for one turn that the caller runs in this process. An unused slot is freed after a while. */
 export type TurnSlot = {
-  /** The turn begins; what it returns is called once, when the turn has ended. */
+  /** Begins the turn. Call the returned function once, when the turn has ended. */
   begin(): () => void
-  /** Nothing came of it. */
+  /** Frees the slot without a turn. */
   release(): void
 }
 
 /** For operators and probes. */
 export type RuntimeHealth = {
   readonly engine: string
-  /** The engine answers, a worker lives, and no due turn has waited for more than a minute. */
+  /** True when the engine answers, a worker is alive, and no due turn has waited for more than a minute. */
   readonly ok: boolean
   /** Null in a process that only wakes: it has no connection to the engine. */
   readonly isEngineReachable: boolean | null
-  /** How long the oldest due turn has waited to be handed over; null when none waits. */
+  /** How long the oldest due turn has waited to be handed over; null when none is waiting. */
   readonly waitingMs: number | null
-  /** Workers with a lease. */
+  /** Workers that hold a lease. */
   readonly workers: number
 }
 
 export interface Runtime {
   readonly profile: RuntimeProfile
-  /** Before `open`. One driver per kind. */
+  /** Call before `open`. One driver per kind. */
   register(kind: string, drive: Drive, options?: KindOptions): void
-  /** Before `open`, or later to change the limits of a running installation. */
+  /** Call before `open`, or later to change the limits of a running installation. */
   defineQueue(name: string, spec: QueueSpec): Promise<Decision<void>>
-  /** Ready means proven: a round trip through the engine has been made. */
+  /** Resolves after a round trip through the engine has succeeded. */
   open(): Promise<Decision<void>>
-  /** Gives no more turns, waits for those under way, and lets go of the rest for others to take over. */
+  /** Takes no more turns, waits for the running ones, and releases the rest for other workers. */
   close(options?: { readonly drainMs?: number }): Promise<void>
-  /** A turn of the process begins after this (and after the commit of `tx`). Wakes that nobody has answered yet count once. */
+  /** Requests a turn that begins after this call and after the commit of `tx`. Unanswered wakes count once. */
   wake(process: Process, options?: WakeOptions): Promise<void>
   /**
-   * A slot of this worker in the queue, for work that starts where it was asked for, with no wake in between; what keeps it
-   * alive is then the caller's. Undefined where the queue has to decide: it is full, others wait in it, it counts across
-   * workers, or this process gives no turns. An engine that cannot tell always says undefined.
+   * Reserves a slot of this worker in the queue, for work that starts in the calling process without a wake. The caller keeps that
+   * work alive. Returns undefined when only the queue can decide: it is full, other turns wait in it, its limits count across
+   * workers, or this process runs no turns. An engine that cannot decide always returns undefined.
    */
   reserveSlot(queue: string): TurnSlot | undefined
-  /** Undefined: nothing is open for it; it waits for a wake, is done, or was never woken. */
+  /** Returns undefined when the process has no open turn: it waits for a wake, has ended, or was never woken. */
   describe(process: Process): Promise<ProcessView | undefined>
   health(): Promise<RuntimeHealth>
 
-  /** The same name again replaces the spec; what was decided about due times stays decided. */
+  /** Creates or replaces the spec of that name; decisions about past due times stay. */
   schedule(spec: ScheduleSpec): Promise<Decision<ScheduleView>>
-  /** True if there was one. Firings that are open go on. */
+  /** Returns true if the schedule existed. Open firings continue. */
   unschedule(name: string): Promise<boolean>
   describeSchedule(name: string): Promise<ScheduleView | undefined>
 
-  /** For operators: what gets no more turns by itself, oldest first. */
+  /** For operators: lists processes that get no more turns on their own, oldest first. */
   stuck(options?: { readonly limit?: number }): Promise<readonly StuckProcess[]>
-  /** For operators: a turn at once, with all counts at zero. */
+  /** For operators: gives a turn at once and resets all counters to zero. */
   resume(process: Process, options?: OperatorOptions): Promise<Decision<void>>
   /**
-   * For operators: no more turns, no compensation. The turn under way is fenced off; `resume` takes it back. What the caller gives by
-   * himself (`reserveSlot`) is his to stop, on his rows, in the same transaction.
+   * For operators: ends all turns without compensation. The running turn is fenced off; `resume` reverses the abort. A turn that
+   * the caller runs itself (`reserveSlot`) must be stopped by the caller, on its own rows, in the same transaction.
    */
   abort(process: Process, reason: string, options?: AbortOptions): Promise<void>
 }

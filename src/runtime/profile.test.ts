@@ -13,12 +13,12 @@ test('[RUN-04] all gaps are named at once, with who needs what; a grade may be d
   ])
   assert.ok(!refused.ok)
   assert.equal(refused.code, 'runtime.capability.missing')
-  const told = [
+  const gaps = [
     'ask_a_person needs signals',
     'nightly_report needs schedules native, which is composed',
     'wire_money needs saga_compensation_native',
   ]
-  for (const gap of told) assert.ok(refused.reason.includes(gap), refused.reason)
+  for (const gap of gaps) assert.ok(refused.reason.includes(gap), refused.reason)
   assert.ok(!refused.reason.includes('send_mail'))
   assert.equal(decideCapabilities(referenceProfile, []).ok, true)
 })

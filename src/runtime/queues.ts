@@ -1,25 +1,25 @@
-/** The queues by which Concord's turns wait for a worker: names that mean something, limits that are configuration. */
+/** The queues in which turns wait for a worker: fixed names, and limits that are configuration. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { nearest } from '#kernel/nearest'
 import { PRIORITY_MAX } from './process.ts'
 
 export type QueueSpec = {
-  /** Turns at once in the whole installation. Counting them costs every worker: prefer `perWorker`. */
+  /** Concurrent turns in the whole installation. Every worker pays for the count: prefer `perWorker`. */
   readonly concurrency?: number
-  /** Turns at once in one worker. */
+  /** Concurrent turns in one worker. */
   readonly perWorker?: number
   readonly rate?: { readonly turns: number; readonly perMs: number }
-  /** Of a wake that names none; smaller goes first. */
+  /** The priority of a wake that names none; a smaller number goes first. */
   readonly priority?: number
-  /** Turns at once for one partition; every wake then has to name its partition. */
+  /** Concurrent turns per partition; every wake must then name its partition. */
   readonly partition?: { readonly concurrency: number }
 }
 
 export const DEFAULT_QUEUE = 'concord_default'
-/** How many turns a worker takes from a queue that says nothing about it; without a number it would take the whole backlog. */
+/** Turns that a worker takes from a queue without `perWorker`; without a bound it would take the whole backlog. */
 export const DEFAULT_PER_WORKER = 32
 
-/** What each is for stands in the README; the numbers are for a worker of two cores that mostly waits for others. */
+/** The README describes the purpose of each; the numbers suit a worker on two cores that mostly waits for I/O. */
 export const semanticQueues: Readonly<Record<string, QueueSpec>> = {
   concord_default: { perWorker: 32 },
   connector_calls: { perWorker: 32 },
@@ -35,22 +35,22 @@ const NAME = /^[a-z][a-z0-9_]{0,62}$/
 
 export function decideQueue(name: string, spec: QueueSpec): Decision<QueueSpec> {
   if (!NAME.test(name)) {
-    return invalid(quote(name), 'is no name: lower-case letters, digits and _, at most 63')
+    return invalid(quote(name), 'has an invalid name: use lower-case letters, digits and _, at most 63')
   }
   const { concurrency, perWorker, rate, priority, partition } = spec
   for (const [field, value] of Object.entries({ concurrency, perWorker, partition: partition?.concurrency })) {
     if (value !== undefined && !isCount(value))
-      return invalid(name, `has ${field} ${value}, which is no count from 1 on`)
+      return invalid(name, `has ${field} ${value}, which is not a whole number of at least 1`)
   }
-  if (rate && !(isCount(rate.turns) && isCount(rate.perMs))) return invalid(name, 'has a rate without turns or time')
+  if (rate && !(isCount(rate.turns) && isCount(rate.perMs))) return invalid(name, 'has a rate without turns or period')
   if (priority !== undefined && !(Number.isInteger(priority) && priority >= 0 && priority <= PRIORITY_MAX)) {
     return invalid(name, `has priority ${priority}, which is not between 0 and ${PRIORITY_MAX}`)
   }
   if (concurrency !== undefined && (perWorker ?? 0) > concurrency) {
-    return invalid(name, `lets one worker do ${perWorker} at once and all together ${concurrency}`)
+    return invalid(name, `allows ${perWorker} turns in one worker but only ${concurrency} in total`)
   }
   if (concurrency !== undefined && (partition?.concurrency ?? 0) > concurrency) {
-    return invalid(name, `lets one partition do ${partition?.concurrency} at once and all together ${concurrency}`)
+    return invalid(name, `allows ${partition?.concurrency} turns in one partition but only ${concurrency} in total`)
   }
   return accept(spec)
 }
@@ -60,20 +60,20 @@ function isCount(value: number): boolean {
 }
 
 function invalid(name: string, what: string): Decision<never> {
-  return refuse('runtime.queue.invalid', `the queue ${name} ${what}`, { path: 'runtime.queues' })
+  return refuse('runtime.queue.invalid', `The queue ${name} ${what}.`, { path: 'runtime.queues' })
 }
 
-/** Every queue that a kind or a plan names must be defined before the first turn: a turn on an unknown one waits for ever. */
+/** Requires every queue that a kind or a plan names to be defined before the first turn: a turn on an unknown queue waits forever. */
 export function decideQueueNames(defined: ReadonlySet<string>, named: readonly string[]): Decision<void> {
   const unknown = [...new Set(named)].filter((name) => !defined.has(name))
   if (unknown.length === 0) return accept(undefined)
-  const told = unknown.map((name) => {
+  const described = unknown.map((name) => {
     const near = nearest(name, defined)
     return near === undefined ? quote(name) : `${quote(name)} (did you mean ${quote(near)}?)`
   })
-  return refuse('runtime.queue.unknown', `no such queue: ${told.join(', ')}`, {
+  return refuse('runtime.queue.unknown', `There is no such queue: ${described.join(', ')}.`, {
     path: 'runtime.queues',
-    hint: 'Define it at start-up, or name one that is.',
+    hint: 'Define the queue at start-up, or name a defined one.',
     facts: { unknown, defined: [...defined] },
   })
 }

@@ -20,7 +20,7 @@ function aLine(more: Partial<ScheduleSpec> = {}, now = start): ScheduleLine {
   return line.value
 }
 
-test('[SCD-05] P19: whoever looks, and however often, each due time is decided once and has one key', () => {
+test('[SCD-05] P19: each due time is decided once and has one key, however many workers check it', () => {
   const steps = fc.array(fc.integer({ min: 0, max: 200 }), { minLength: 1, maxLength: 30 })
   fc.assert(
     fc.property(
@@ -33,7 +33,7 @@ test('[SCD-05] P19: whoever looks, and however often, each due time is decided o
         let now = start
         for (const wait of minutes) {
           now = new Date(now.getTime() + wait * 60_000)
-          // Two look at the same moment: the second finds everything decided.
+          // Two workers check at the same moment: the second finds everything decided.
           const first = planSchedule(line, 0, now)
           const second = planSchedule(first.line, 0, now)
           assert.deepEqual(second.fire, [])

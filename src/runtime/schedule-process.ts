@@ -1,7 +1,7 @@
 /**
- * A schedule is a process like any other: its turn decides the due times that have come, opens a firing for each that
- * fires, and waits until the next. The firing is a process of its own, named after schedule and due time, so that
- * however many workers look at one due time there is one firing.
+ * A schedule is an ordinary process: its turn decides the due times that have passed, opens a firing for each that
+ * fires, and waits until the next. A firing is a process named after schedule and due time, so one due time has
+ * one firing however many workers check it.
  */
 import { parseCron } from '#kernel/cron-fields'
 import { scheduleKey } from '#kernel/key-template'
@@ -12,22 +12,22 @@ import { dueTimes, nextDueTime } from './due-time.ts'
 import type { Next, ScheduleSpec } from './port.ts'
 import { isKind, isProcessId } from './process.ts'
 
-/** The kind under which adapters register their schedules. */
+/** The kind under which adapters register schedules. */
 export const SCHEDULE_KIND = 'schedule'
 
-/** What is remembered between two turns of a schedule. */
+/** The state of a schedule between two turns. */
 export type ScheduleLine = {
   readonly spec: ScheduleSpec
-  /** The newest due time decided; at first the moment at which the schedule was made. */
+  /** The newest due time decided; initially the time at which the schedule was created. */
   readonly decidedUntil: Date
   readonly lastDueAt: Date | null
-  /** A firing that waits for the one before it. */
+  /** A firing that waits for the previous one to end. */
   readonly heldDueAt: Date | null
   readonly firedCount: number
   readonly missedCount: number
 }
 
-/** What a turn of the schedule writes, in one transaction: its line, and a wake for each firing. */
+/** The writes of one turn, in one transaction: the schedule's line, and a wake for each firing. */
 export type ScheduleTurn = {
   readonly line: ScheduleLine
   readonly fire: readonly { readonly id: string; readonly dueAt: Date }[]
@@ -36,37 +36,37 @@ export type ScheduleTurn = {
 
 export function decideSchedule(spec: ScheduleSpec, now: Date): Decision<ScheduleLine> {
   const { name, zone = 'UTC', kind, overlap, missed, jitterMs = 0 } = spec
-  // Every firing carries the name, with its colons escaped, and the due time.
+  // The id of every firing contains the name, with its colons escaped, and the due time.
   if (!isProcessId(name) || !isProcessId(scheduleKey(name, now)))
-    return invalid(name, 'has a short, plain name', 'name')
-  if (!isKind(kind)) return invalid(name, 'names no kind of process', 'kind')
-  if (!overlapPolicies.includes(overlap)) return invalid(name, `has overlap ${overlapPolicies.join(', ')}`, 'overlap')
-  if (!misfirePolicies.includes(missed)) return invalid(name, `has missed ${misfirePolicies.join(', ')}`, 'missed')
+    return invalid(name, 'needs a short, plain name', 'name')
+  if (!isKind(kind)) return invalid(name, 'needs a kind of process', 'kind')
+  if (!overlapPolicies.includes(overlap)) return invalid(name, `needs overlap ${overlapPolicies.join(', ')}`, 'overlap')
+  if (!misfirePolicies.includes(missed)) return invalid(name, `needs missed ${misfirePolicies.join(', ')}`, 'missed')
   if (!Number.isInteger(jitterMs) || jitterMs < 0 || jitterMs > SCHEDULE_JITTER_MAX_MS) {
-    return invalid(name, 'has a jitter from 0 to an hour', 'jitterMs')
+    return invalid(name, 'needs a jitter from 0 to one hour', 'jitterMs')
   }
   const knownZone = parseTimeZone(zone)
   if (!knownZone.ok) return knownZone
   const fields = parseCron(spec.cron)
   if (!fields.ok) return fields
   if (nextDueTime(fields.value, zone, now) === undefined) {
-    return refuse('cron_never', `the schedule ${name} is not due within five years`, { path: 'cron' })
+    return refuse('cron_never', `The schedule ${name} is not due within five years.`, { path: 'cron' })
   }
   return accept({ spec, decidedUntil: now, lastDueAt: null, heldDueAt: null, firedCount: 0, missedCount: 0 })
 }
 
 function invalid(name: string, what: string, path: string): Decision<never> {
-  return refuse('runtime.schedule.invalid', `a schedule ${what}: ${name.slice(0, 64)}`, { path })
+  return refuse('runtime.schedule.invalid', `A schedule ${what}: ${name.slice(0, 64)}.`, { path })
 }
 
-/** Null only if the text has stopped having a next time, which a valid one does not. */
+/** Returns null only when the expression has no next time, which a valid one always has. */
 export function nextFiringAt({ spec, decidedUntil }: ScheduleLine): Date | null {
   const fields = parseCron(spec.cron)
   const due = fields.ok ? nextDueTime(fields.value, spec.zone ?? 'UTC', decidedUntil) : undefined
   return due ? new Date(due.getTime() + (spec.jitterMs ?? 0)) : null
 }
 
-/** One turn. `openCount` is the number of firings that are not done. */
+/** Plans one turn. `openCount` is the number of firings that have not ended. */
 export function planSchedule(line: ScheduleLine, openCount: number, now: Date): ScheduleTurn {
   const { spec } = line
   const fields = parseCron(spec.cron)

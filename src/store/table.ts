@@ -39,9 +39,9 @@ export type TableSpec<Row, S extends string, A extends string, E extends string>
 }
 
 /** When something happened, and the ids of what it writes. */
-export type When = { readonly at: Date; readonly newId: NewId }
+type When = { readonly at: Date; readonly newId: NewId }
 
-export type Moving<A extends string, E extends string> = When &
+type Moving<A extends string, E extends string> = When &
   Omit<TransitionContext<A, E>, 'actor' | 'actorKind' | 'traceId' | 'at' | 'newId'>
 
 /** `round` makes the same fact about the same row the same event, however often it is told. */

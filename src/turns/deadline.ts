@@ -1,4 +1,4 @@
-/** Makes one call under a deadline: it settles with the answer, when the time is up, or when one of the given watchers does. */
+/** Makes one call under a deadline: it settles with the answer, at the deadline, or with one of the given watchers. */
 
 /** Settles after the time, or at once when the signal is aborted. */
 export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>
@@ -6,20 +6,20 @@ export type Sleep = (ms: number, signal: AbortSignal) => Promise<void>
 export type Deadline = {
   readonly sleep: Sleep
   readonly ms: number
-  /** Its abort is passed on to the call; the answer is still waited for. */
+  /** Its abort is passed on to the call; the call's answer is still awaited. */
   readonly signal?: AbortSignal
 }
 
-/** The abort reason after the call has ended: a text, since an error object per call costs 8 µs. */
+/** The abort reason after the call has ended: a string, because an error object per call costs 8 µs. */
 export const CALL_OVER = 'the call has ended'
 
 /** Runs beside the call until `ended` is aborted; `stop` aborts the signal of the call. */
 export type Watcher<T> = (ended: AbortSignal, stop: (reason: unknown) => void) => Promise<T>
 
-/** No answer in time: the call was told to stop, and its answer is not used. */
+/** No answer in time: the call's signal is aborted, and its answer is ignored. */
 export const LATE = Symbol('late')
 
-/** A call that throws rejects. */
+/** Rejects when the call throws. */
 export async function withDeadline<T, W = never>(
   { sleep, ms, signal }: Deadline,
   call: (signal: AbortSignal) => Promise<T>,

@@ -1,7 +1,7 @@
 /**
- * Turns that begin in the process that wrote what made them necessary, with that very write: no wake, no queue and no second read. The row
- * looks as in any other turn, but only this process knows of it. So it is renewed while it lasts, and when the process dies the lease expires
- * and the reconciler hands the row to the runtime.
+ * Turns that begin in the process whose write made them necessary, as part of that write: no wake, no queue and no second read. The row
+ * looks as in any other turn, but only this process knows of it. The process therefore renews the lease. When the process dies, the lease
+ * expires and the reconciler hands the row to the runtime.
  */
 import type { NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
@@ -10,22 +10,22 @@ import { failpoint, type Tx } from '#store'
 import { inProcessToken } from './turn-table.ts'
 import { IN_PROCESS_TURN_MS, openTurn, type Turn, type TurnDeps, type TurnRoom } from './turn.ts'
 
-/** The turn that a write takes, where no other is alive on its row. */
+/** The turn that a write takes if no other turn is alive on the row. */
 export type Taking = { readonly token: string; readonly leaseMs: number }
 
 export type TurnOffer<Found> = Taking & {
-  /** The write is committed and the row bears the token. */
+  /** Call when the write is committed and the row has the token. */
   start(id: string, found: Found): void
-  /** The write did not happen, or took no turn. */
+  /** Call when the write did not happen or took no turn. */
   release(): void
 }
 
 export type InProcessTurns<Found> = {
-  /** Undefined: no place is free, so the process has to be woken. */
+  /** Returns undefined when no slot is free, so that the process has to be woken. */
   offer(queue: string): TurnOffer<Found> | undefined
-  /** Every `RENEW_MS`: renews the turns that were already under way the last time, and stops those that are lost. */
+  /** Call every `RENEW_MS`: renews the turns that were already running at the previous call, and aborts lost ones. */
   renew(): Promise<void>
-  /** Offers no more, lets turns end within the time, and leaves the rest to others. */
+  /** Stops offering, lets turns end within the time, and leaves the rest to other processes. */
   close(drainMs: number): Promise<void>
 }
 
@@ -34,7 +34,7 @@ export type Places = (queue: string) => TurnPlace | undefined
 /** A quarter of the lease: three renewals can fail before it expires. */
 export const RENEW_MS = IN_PROCESS_TURN_MS / 4
 const HAND_ON_MS = 500
-/** The longest delay of a wake; the reconciler comes back to what is due after it. */
+/** The longest delay of a wake; the reconciler handles later times. */
 const DELAY_MS_MAX = 365 * 86_400_000
 
 type UnderWay = { readonly id: string; readonly lost: AbortController; readonly ended: Promise<void> }
@@ -48,7 +48,7 @@ export function openInProcessTurns<Row, Found>(
   const underWay = new Map<string, UnderWay>()
   let isClosing = false
 
-  /** A turn that began since the last look lives long enough without a renewal: a short turn never costs a write of its own. */
+  /** A turn that began since the previous call needs no renewal yet: a short turn never costs an extra write. */
   let looked = new Set<string>()
   async function renew(): Promise<void> {
     const tokens = [...underWay.keys()].filter((token) => looked.has(token))
@@ -73,7 +73,7 @@ export function openInProcessTurns<Row, Found>(
       await failpoint('turns.begun')
       const turn = openTurn({ kind, id }, { token, turn: `turn:${kind}:${id}:0`, signal }, found, deps.now())
       const next = await drive(turn)
-      // Whether any other turn has a lost row is not known here: a fact may have taken it and given it to none.
+      // The row may have no other turn: a fact may have taken it without starting one.
       await handOn(id, token, queue, turn.isLost ? { t: 'again' } : next)
     } catch {
       // The runtime counts failures: its turn meets the same one.
@@ -83,7 +83,7 @@ export function openInProcessTurns<Row, Found>(
 
   async function handOn(id: string, token: string, queue: string, next: Next): Promise<void> {
     if (next.t === 'done' || (next.t === 'wait' && next.until === null)) return
-    // `again` still holds the row; a wait has given it back already.
+    // `again` still holds the row; a wait has already released it.
     if (next.t === 'again') await deps.db.run(table.drop, [id, token])
     const waitMs = next.t === 'wait' && next.until ? next.until.getTime() - deps.now().getTime() : 0
     const delayMs = Math.min(DELAY_MS_MAX, Math.max(0, Math.ceil(waitMs)))
@@ -115,7 +115,7 @@ export function openInProcessTurns<Row, Found>(
       isClosing = true
       await drained(drainMs)
       for (const { lost } of underWay.values()) lost.abort('the process closes')
-      // Turns that listen to the signal hand their rows on; the others are found when their leases have expired.
+      // Turns that listen to the signal hand on their rows; the reconciler finds the others when their leases expire.
       await drained(HAND_ON_MS)
     },
   }
@@ -124,8 +124,8 @@ export function openInProcessTurns<Row, Found>(
 export type Resumed<Found> = { readonly turnToken: string | null; readonly found: Found }
 
 /**
- * Commits the fact that lets a process go on, inside the caller's transaction. Where this process has a place, the same write takes the turn and
- * the turn begins with the commit; otherwise the transaction wakes the process.
+ * Commits a fact that lets a process continue, inside the caller's transaction. When this process has a free slot, the same write takes the
+ * turn and the turn begins with the commit; otherwise the transaction wakes the process.
  */
 export async function commitAndResume<Found, T extends Resumed<Found>>(
   deps: { readonly turns?: InProcessTurns<Found> | undefined; readonly wake: TurnDeps['wake'] },
@@ -135,7 +135,7 @@ export async function commitAndResume<Found, T extends Resumed<Found>>(
 ): Promise<Decision<T>> {
   const offer = goesOn && queue !== undefined ? deps.turns?.offer(queue) : undefined
   const written = await write(offer).catch((error: unknown) => {
-    // The transaction may be tried again at once, and then needs the place.
+    // The transaction may be retried at once and then needs the slot.
     offer?.release()
     throw error
   })

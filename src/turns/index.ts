@@ -1,4 +1,4 @@
-/** The exports of the driver kit: turns on rows, taken by the runtime or in this process, and what finds lost ones again. */
+/** The exports of the driver kit: turns on rows, taken by the runtime or in this process, and the reconciler for lost ones. */
 export { CALL_OVER, type Deadline, LATE, type Sleep, type Watcher, withDeadline } from './deadline.ts'
 export {
   commitAndResume,

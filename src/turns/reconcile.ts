@@ -1,25 +1,25 @@
-/** Wakes rows that were due long ago and have no living turn: work that was lost with the process that knew of it. */
+/** Wakes rows that are overdue and have no living turn: work that was lost with its process. */
 import type { Clock } from '#kernel/clock'
 import type { Process, Runtime, WakeOptions } from '#runtime'
 import { type Db, type Statement, statement } from '#store'
 
-/** Shorter than the five seconds within which committed work is started. */
+/** Shorter than the five seconds within which committed work must start. */
 const GRACE_MS = 2_000
 const BATCH = 500
-/** Wakes in parallel: as many as a pool of ten has to spare. */
+/** Concurrent wakes: as many as a pool of ten can spare. */
 const AT_ONCE = 8
 
 export type OverdueSpec = {
   /** Prefix of the statement's name. */
   readonly room: string
   readonly table: string
-  /** What a row returns, for the alias `t`. */
+  /** The columns to return, for the alias `t`. */
   readonly columns: string
   /** SQL over the alias `t`: the row has not ended. */
   readonly isOpen: string
 }
 
-/** $1 due before, $2 at most so many. */
+/** $1 due before, $2 limit. */
 export function overdueRows<Row>({ room, table, columns, isOpen }: OverdueSpec): Statement<Row> {
   return statement(
     `${room}_list_overdue`,
@@ -31,7 +31,7 @@ order by t.run_after limit $2`,
 
 export type Reconciling = { readonly db: Db; readonly now: Clock; readonly wake: Runtime['wake'] }
 
-/** How many were woken; a full batch says that there may be more. */
+/** Returns how many processes it woke; a full batch means that there may be more. */
 export async function reconcile<Row>(
   deps: Reconciling,
   overdue: Statement<Row>,

@@ -1,21 +1,21 @@
 /**
- * The rows that turns are taken on. A table of a room bears `turn_token`, `turn_until` and `run_after`; the statements here are the only ones
- * that take, renew and give up a turn on it. Times are the database's, so a wrong clock gives no worker a second turn.
+ * The rows on which turns are taken. A room's table has `turn_token`, `turn_until` and `run_after`; only the statements here
+ * take, renew and release a turn on it. Times come from the database, so a wrong clock gives no worker a second turn.
  */
 import { KernelFault } from '#kernel/errors'
 import { hexOfUuid, uuidOfHex } from '#kernel/uuid'
 import { type Sql, statement, type Statement } from '#store'
 
-/** A token of an in-process turn is above every number that a runtime gives out: no turn of a runtime takes the row while it is alive. */
-export const LOWEST_IN_PROCESS_TOKEN = 'ffffffff-ffff-8000-8000-000000000000'
+/** In-process tokens are above every token of a runtime: no turn of a runtime takes the row while such a turn is alive. */
+const LOWEST_IN_PROCESS_TOKEN = 'ffffffff-ffff-8000-8000-000000000000'
 
-/** On a row that an operator has taken from every turn: above every other token, and no turn ever bears it. */
+/** The token of a row that an operator has taken from every turn: above all other tokens, and never held by a turn. */
 export const ABORT_TOKEN = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
-/** Made from an id of version 7: its last 62 bits are random and make the token unique. */
+/** Builds the token from a version 7 id, whose last 62 bits are random and make the token unique. */
 export function inProcessToken(id: string): string {
   const token = uuidOfHex(`ffffffffffff8${hexOfUuid(id)?.slice(13) ?? ''}`)
-  if (token === undefined) throw new KernelFault('turns.token', 'a token is made of an id')
+  if (token === undefined) throw new KernelFault('turns.token', 'A token can only be made from an id.')
   return token
 }
 
@@ -26,13 +26,13 @@ export function isInProcessToken(token: string): boolean {
 export type TurnTable<Row> = {
   /** $1 id, $2 token, $3 lease in ms. */
   readonly take: Statement<Row>
-  /** The same for an in-process turn: only the row that still bears its token, never one that a later turn has taken over. */
+  /** The same for an in-process turn: matches only the row that still has its token, never one that a later turn has taken over. */
   readonly keep: Statement<Row>
   /** $1 id, $2 token, $3 lease in ms. */
   readonly renew: Statement<{ readonly held: boolean }>
   /** $1 ids, $2 tokens, $3 lease in ms. Returns the tokens that are lost. */
   readonly renewAll: Statement<{ readonly turn_token: string }>
-  /** $1 id, $2 token. The holder gives the turn up: the next one need not wait for the lease to expire. */
+  /** $1 id, $2 token. Releases the turn, so that the next one need not wait for the lease to expire. */
   readonly drop: Statement<{ readonly id: string }>
   /** $1 id, $2 lowest in-process token, $3 abort token. */
   readonly findInProcess: Statement<{ readonly turn_until: Date | null }>
@@ -43,9 +43,9 @@ export type TurnTableSpec = {
   readonly room: string
   readonly table: string
   readonly id: string
-  /** What `take` and `keep` return, for the alias `t`. */
+  /** The columns that `take` and `keep` return, for the alias `t`. */
   readonly columns: string
-  /** SQL over the alias `t`: the row may still get a turn. */
+  /** SQL over the alias `t`: the row can still get a turn. */
   readonly mayTake: string
   /** SQL over the alias `t`: the row has not ended. */
   readonly isOpen: string
@@ -73,7 +73,7 @@ export function turnTable<Row>({ room, table, id, columns, mayTake, isOpen }: Tu
       `update ${table} as t set turn_until = greatest(t.turn_until, ${leaseOf('$3')})
 where t.${id} = $1::uuid and t.turn_token = $2::uuid returning true as held`,
     ),
-    // A locked row is left for the next time: waiting for it would keep the other turns from being renewed.
+    // A locked row is skipped until the next call: waiting for it would delay the renewal of the other turns.
     renewAll: statement(
       `${room}_renew_turns`,
       `with ours as materialized (
@@ -100,7 +100,7 @@ where t.${id} = $1::uuid and t.turn_token = $2::uuid returning t.${id} as id`,
   }
 }
 
-/** When the lease of an in-process turn expires; null where it has just ended; undefined: ended, aborted, or a later turn has the row. */
+/** Returns when the lease of an in-process turn expires; null if it has just ended; undefined if ended, aborted, or taken over. */
 export async function findInProcessTurn(
   sql: Sql,
   { findInProcess }: Pick<TurnTable<unknown>, 'findInProcess'>,

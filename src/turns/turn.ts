@@ -1,4 +1,4 @@
-/** One turn of a process: who holds the row, what it looked like when it was last read or written, and whether it is still held. */
+/** One turn of a process: its token, the row as last read or written, and whether the turn still holds the row. */
 import type { Clock } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
 import type { Fence, Next, Process, Runtime } from '#runtime'
@@ -6,9 +6,9 @@ import type { Db, Sql } from '#store'
 import type { Sleep, Watcher } from './deadline.ts'
 import { findInProcessTurn, isInProcessToken, type TurnTable } from './turn-table.ts'
 
-/** Longer than the slowest step between two renewals; a later token takes over at once, whatever is left of it. */
-export const TURN_MS = 30_000
-/** Only this process knows of an in-process turn, so its lease is short and renewed while it lasts. */
+/** Longer than the slowest step between two renewals; a later token takes over at once regardless. */
+const TURN_MS = 30_000
+/** Only this process knows of an in-process turn, so its lease is short and renewed while the turn runs. */
 export const IN_PROCESS_TURN_MS = 2_500
 
 export type TurnDeps = {
@@ -18,11 +18,11 @@ export type TurnDeps = {
   readonly wake: Runtime['wake']
 }
 
-/** What a room gives the kit: its kind of process, its table, and how to read what belongs to a row that is held. */
+/** A room's settings for the kit: its kind of process, its table, and how to read what belongs to a held row. */
 export type TurnRoom<Row, Found> = {
   readonly kind: string
   readonly table: TurnTable<Row>
-  /** Reads after the row is held: a statement that waited for the row would see other tables as they were before. */
+  /** Reads after the row is held: a statement that waited for the row would see an older snapshot of other tables. */
   readonly read: (sql: Sql, row: Row) => Promise<Found>
 }
 
@@ -34,9 +34,9 @@ export type Turn<Found> = {
   readonly signal: AbortSignal
   readonly leaseMs: number
   found: Found
-  /** A later turn has the row: nothing is written any more. */
+  /** True when a later turn has the row: this turn writes nothing more. */
   isLost: boolean
-  /** When the row was last known to be held: the moment before it was asked. */
+  /** When the row was last known to be held: the time just before the check. */
   heldAt: Date
 }
 
@@ -51,7 +51,7 @@ export function openTurn<Found>(
   return { process, token, name, signal, leaseMs, found, isLost: false, heldAt }
 }
 
-/** The turn, or what the runtime does instead: nothing, or come back when an in-process turn is over. */
+/** Returns the turn or, without one, what the runtime does next: nothing, or come back when an in-process turn has ended. */
 export async function takeTurn<Row, Found>(
   deps: Pick<TurnDeps, 'db' | 'now'>,
   { kind, table, read }: TurnRoom<Row, Found>,
@@ -61,13 +61,13 @@ export async function takeTurn<Row, Found>(
   const askedAt = deps.now()
   const [row] = await deps.db.run(table.take, [id, fence.token, TURN_MS])
   if (row) return { turn: openTurn({ kind, id }, fence, await read(deps.db, row), askedAt) }
-  // An in-process turn sees at its next write what we were woken for; one that has just ended may not have seen it.
+  // An in-process turn sees the reason for this wake at its next write; one that has just ended may have missed it.
   const until = await findInProcessTurn(deps.db, table, id)
   if (until === undefined) return { next: { t: 'done' } }
   return { next: until === null ? { t: 'again' } : { t: 'wait', until } }
 }
 
-/** True: written, and the turn knows what the row looks like now. False: the row had moved; the turn has read it again, or is lost. */
+/** Returns true when the write succeeded; the turn then has the new row. Returns false when the row had moved; the turn is then refreshed or lost. */
 export async function settleTurn<Row, Found>(
   deps: Pick<TurnDeps, 'db'>,
   room: TurnRoom<Row, Found>,
@@ -84,7 +84,7 @@ export async function settleTurn<Row, Found>(
   return true
 }
 
-/** The same token may take the turn again, unless a later one has it or the row has ended. */
+/** Takes the turn again with the same token, unless a later token has it or the row has ended. */
 async function refreshTurn<Row, Found>(
   { db }: Pick<TurnDeps, 'db'>,
   { table, read }: TurnRoom<Row, Found>,
@@ -97,14 +97,14 @@ async function refreshTurn<Row, Found>(
 }
 
 /**
- * Half of the shortest time in which another process may take a turn over. A process that was frozen or cut off for longer, between the
- * record of a beginning and the call, would otherwise repeat what its successor has done already.
+ * Half of the shortest time in which another process may take over a turn. A process that was frozen or cut off for longer, between
+ * recording a begin and making the call, would otherwise repeat a call that its successor has already made.
  */
 const TRUST_MS = 400
-/** A database that always answers more slowly must not keep its rows from being worked on. */
+/** Bounds the checks, so that a slow database does not block its rows. */
 const TRUST_TRIES = 3
 
-/** Checked right before every call: nothing of ours stands between the two. */
+/** Checks right before every call that the turn still holds the row. No other code of ours runs between check and call. */
 export async function isStillHeld<Found>(
   deps: Pick<TurnDeps, 'db' | 'now'>,
   { renew }: Pick<TurnTable<unknown>, 'renew'>,
@@ -121,15 +121,15 @@ export async function isStillHeld<Found>(
   return !turn.isLost
 }
 
-/** The database was away for a whole lease: by now another process may have taken the turn over. */
+/** The abort reason after a whole lease without the database: another process may have taken over the turn. */
 const UNRENEWED = 'the turn could not be renewed'
 /** Renewals per lease. */
 const RENEWALS = 3
 
 /**
- * Renews the turn while a call lasts, and settles only when the turn is lost. A renewal that fails proves nothing, so the call goes on: giving
- * up would hand the row on while the call is under way, and the next turn would repeat it. After a lease without a renewal the call is told to
- * stop, and its answer still counts.
+ * Renews the turn while a call runs, and settles only when the turn is lost. A failed renewal proves nothing, so the call continues: giving
+ * up would release the row during the call, and the next turn would repeat it. After a lease without a renewal the call's signal is
+ * aborted, and its answer still counts.
  */
 export function keepHeld<Found>(
   { db, sleep }: Pick<TurnDeps, 'db' | 'sleep'>,

@@ -58,7 +58,7 @@ export function stuckCases(add: AddCase): void {
       const found = await bench.runtime.stuck()
       return found.length === answers.length && found
     })
-    assert.ok(stuck.every(({ why, detail }) => why === 'failing' && detail.includes('a drive answers')))
+    assert.ok(stuck.every(({ why, detail }) => why === 'failing' && detail.includes('A drive must return')))
     for (const id of answers.keys()) await bench.runtime.abort({ kind: 'job', id: String(id) }, 'the test is over')
   })
 

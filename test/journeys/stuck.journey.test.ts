@@ -42,7 +42,7 @@ test('concord stuck lists what waits for a person, doctor says so, and resume ta
   const doctor = await concord('--json', 'doctor')
   assert.match(
     doctor.out,
-    /"check":"work","state":"broken","found":"2 stuck","next":"`concord stuck` says what and why"/,
+    /"check":"work","state":"broken","found":"2 stuck","next":"`concord stuck` lists it with the reasons."/,
   )
 
   assert.equal((await concord('stuck', 'resume')).code, 64)

@@ -34,10 +34,10 @@ export function checkCycles(tree: Tree): Finding[] {
 }
 
 /** So many files may know one another's types; above that they are one module that was cut. */
-export const mostInCircle = 6
+const mostInCircle = 6
 
 /** The circles that were there when the check came: the largest of their files by name, and how many they were. Only lowered, never added to. */
-export const allowedCircles: Readonly<Record<string, number>> = {}
+const allowedCircles: Readonly<Record<string, number>> = {}
 
 export function checkTypeCycles(tree: Tree, allowed: Readonly<Record<string, number>> = allowedCircles): Finding[] {
   return findCircles(edgesOf(readGraph(tree, isProduction), 'all')).flatMap((circle) => {

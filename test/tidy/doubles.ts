@@ -5,7 +5,7 @@ import { isProduction } from './size.ts'
 import type { Tree } from './tree.ts'
 
 /** Those that had several meanings when the check came. Names are taken out, never put in. */
-export const allowedDoubles: ReadonlySet<string> = new Set(
+const allowedDoubles: ReadonlySet<string> = new Set(
   `
   ApprovalView ArchiveFinding ArchivedHistory ArtifactView Catalog ContentClass Finding Firing Found Held
   Lineage MigrateOptions Migration NextMove Outcome Page RandomBytes ReadBack Reader RunningServer ScheduleSpec

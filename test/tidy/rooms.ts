@@ -28,7 +28,7 @@ function withTypes(room: Room): Room {
 }
 
 /** Deepest room first: `runtime/dbos/x.ts` is in `runtime/dbos`, not in `runtime`. */
-export function roomOf(pathInSource: string, rooms: readonly Room[]): Room {
+function roomOf(pathInSource: string, rooms: readonly Room[]): Room {
   const homes = rooms.filter(({ name }) => name === '' || pathInSource.startsWith(`${name}/`))
   const [deepest] = homes.toSorted((a, b) => b.name.length - a.name.length)
   // A folder that no row names may enter nothing and is told so at its first import.
@@ -79,7 +79,7 @@ function throughDoor(specifier: string, rooms: readonly Room[]): string | undefi
   return rooms.find((room) => room.name !== '' && room.name === name)?.name
 }
 
-export function isOf(pattern: string, specifier: string): boolean {
+function isOf(pattern: string, specifier: string): boolean {
   if (pattern.endsWith('*')) return specifier.startsWith(pattern.slice(0, -1))
   return specifier === pattern || (!pattern.startsWith('node:') && specifier.startsWith(`${pattern}/`))
 }

@@ -3,7 +3,7 @@ import { type Finding, lineAt } from './finding.ts'
 import { isTest, sources, type Tree } from './tree.ts'
 
 /** Readers of events, each with what it reads them for; none of them decides about a command. */
-export const eventReaders: Readonly<Record<string, string>> = {
+const eventReaders: Readonly<Record<string, string>> = {
   'src/domains/commands/alerts.ts':
     'alerts operators of an incident once: the incident and the alert are facts, and no command follows from them',
   'src/domains/commands/read-commands.ts': 'shows history and audit to people',

@@ -58,7 +58,7 @@ export type AskedContract = {
   readonly ui: JsonObject
 }
 
-export type EditRecord = { readonly by: string; readonly of: string; readonly fields: readonly string[] }
+type EditRecord = { readonly by: string; readonly of: string; readonly fields: readonly string[] }
 
 export type RequestPayload = ApprovedContent & {
   /** Named persons beside `approver`: `user:<uuid>`. */

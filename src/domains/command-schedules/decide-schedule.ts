@@ -111,7 +111,7 @@ export function runtimeSpecOf(schedule: StoredCommandSchedule): RuntimeSpec {
 }
 
 /** The same for every process, so that no two disagree about when a firing starts; spread by the id's random end. */
-export function jitterOf({ schedule_id, jitter_ms }: Pick<StoredCommandSchedule, 'schedule_id' | 'jitter_ms'>): number {
+function jitterOf({ schedule_id, jitter_ms }: Pick<StoredCommandSchedule, 'schedule_id' | 'jitter_ms'>): number {
   return Number.parseInt(schedule_id.slice(-8), 16) % (jitter_ms + 1)
 }
 

@@ -105,7 +105,7 @@ export function advance(found: CommandWithEffects, seen: Seen, at: Date, newId: 
 const ended: Step = { changes: [], next: { t: 'end' } }
 const end = (...changes: readonly Change[]): Step => ({ changes: [...changes, release(null)], next: { t: 'end' } })
 
-export function unreadable(what: string, facts: Readonly<Record<string, unknown>>): KernelFault {
+function unreadable(what: string, facts: Readonly<Record<string, unknown>>): KernelFault {
   return new KernelFault('commands.row.unreadable', what, facts)
 }
 

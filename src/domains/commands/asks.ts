@@ -97,7 +97,7 @@ export function reconcileAsk(
   }
 }
 
-export const RECONCILE_EFFECT = 'reconcile_effect'
+const RECONCILE_EFFECT = 'reconcile_effect'
 
 export const REQUEST_INPUT = 'user.request_input'
 export const REQUEST_APPROVAL = 'approval.request'

@@ -144,7 +144,7 @@ export function decideCancel({ command, effects }: CommandWithEffects): CancelWa
 }
 
 /** Only for operators, and only while nothing is under way: an effect in flight would end under a command that has ended. */
-export function decideForce({ command, effects }: CommandWithEffects, by: Pick<Actor, 'kind'>): Decision<CancelWay> {
+function decideForce({ command, effects }: CommandWithEffects, by: Pick<Actor, 'kind'>): Decision<CancelWay> {
   if (by.kind !== 'operator')
     return refuse('commands.action.not_allowed', 'Only an operator may end a command by force.')
   if (command.status !== 'running') return accept(decideCancel({ command, effects }))

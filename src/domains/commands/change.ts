@@ -71,7 +71,7 @@ export const aboutEffect = ({ domain_effect_id }: Pick<StoredEffect, 'domain_eff
  */
 export type Hold = { readonly held: string; readonly leaseMs?: number } | 'free' | 'any'
 
-export type WriteEvent = {
+type WriteEvent = {
   readonly event_id: string
   readonly event_type: CommandEventType
   readonly payload: Payload
@@ -81,7 +81,7 @@ export type WriteEvent = {
   readonly with_effect: string | null
 }
 
-export type EffectMove = {
+type EffectMove = {
   readonly domain_effect_id: string
   readonly from_status: EffectState
   readonly status: EffectState
@@ -269,7 +269,7 @@ function asNew({ error, error_class, run_after, read_back, ...rest }: EffectMove
   return rest
 }
 
-export function asStored(effect: NewEffect, at: Date): StoredEffect {
+function asStored(effect: NewEffect, at: Date): StoredEffect {
   return { ...effect, error: null, error_class: null, run_after: null, read_back: null, created_at: at }
 }
 

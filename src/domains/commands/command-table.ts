@@ -112,7 +112,7 @@ export type EffectPatch = Partial<
 /** A command and all its effects. */
 export type CommandWithEffects = { readonly command: StoredCommand; readonly effects: readonly StoredEffect[] }
 
-export const commandColumns = [
+const commandColumns = [
   'command_id',
   'workspace_id',
   'command_type',

@@ -46,7 +46,7 @@ const deny = (reason: string): PolicyAnswer => ({ decision: 'deny', reasons: [re
 const factsOf = (value: unknown): Facts => (typeof value === 'object' && value !== null ? (value as Facts) : {})
 
 /** Undoing is an operator's decision: an administrator who asks in person is one, for everybody else one is asked. */
-export function decideCompensation({ command, context }: PolicyInput): PolicyAnswer {
+function decideCompensation({ command, context }: PolicyInput): PolicyAnswer {
   const target = factsOf(context['facts'])['compensation_target']
   if (typeof target !== 'object' || target === null) return deny('There is no such command.')
   const { status, requested_by, undoable } = target as Facts

@@ -9,7 +9,7 @@ import type { Sql } from '#store'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-table.ts'
 
-export type ConnectorGrant = {
+type ConnectorGrant = {
   /** Members of one of these org roles; left out: everybody who may act. */
   readonly org_roles?: readonly string[]
   /** Workspaces by id or short name (which counts in every organisation); left out: all. */
@@ -18,7 +18,7 @@ export type ConnectorGrant = {
 /** By the name of the connector. */
 export type ConnectorAccess = Readonly<Record<string, ConnectorGrant>>
 
-export const CONNECTOR_SCOPE = 'connector_scope'
+const CONNECTOR_SCOPE = 'connector_scope'
 
 type Requester = {
   readonly role: unknown
@@ -28,7 +28,7 @@ type Requester = {
 }
 
 /** Of these connectors, those that the requester's command may use. Pure. */
-export function decideConnectorScopes(
+function decideConnectorScopes(
   names: readonly string[],
   access: ConnectorAccess,
   { role, orgRoles, workspaceNames }: Requester,

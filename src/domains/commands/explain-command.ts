@@ -16,7 +16,7 @@ export type HistoryEvent = {
   readonly created_at: Date
 }
 
-export type ExplainedStep = {
+type ExplainedStep = {
   readonly kind:
     | 'trigger'
     | 'policy'

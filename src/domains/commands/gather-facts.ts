@@ -5,7 +5,7 @@ import type { StoredCommand } from './command-table.ts'
 import { findConnectorScopes } from './connector-access.ts'
 import type { CommandDeps } from './deps.ts'
 
-export type FactSource = (
+type FactSource = (
   deps: Pick<CommandDeps, 'db' | 'now' | 'catalog' | 'connectorAccess'>,
   command: StoredCommand,
 ) => Promise<unknown>
@@ -19,7 +19,7 @@ where workspace_id = $1 and requested_by = $2 and command_type = $3 and created_
 
 const HOUR_MS = 3_600_000
 
-export const builtInFacts: FactSources = {
+const builtInFacts: FactSources = {
   commands_last_hour: async ({ db, now }, command) => {
     const since = new Date(now().getTime() - HOUR_MS)
     const [row] = await db.run(countRecent, [

@@ -52,7 +52,7 @@ export type PlanInput = {
 }
 
 /** What a task with `notification_required` sends when its function drafts no notification itself. */
-export const APP_NOTIFICATION = 'notification.app'
+const APP_NOTIFICATION = 'notification.app'
 
 export function createPlan(
   input: PlanInput,

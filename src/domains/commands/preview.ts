@@ -12,7 +12,7 @@ import { foldFresh } from './drive.ts'
 import { planCommand } from './plan.ts'
 import { checkRequest, rowOf, type SubmitCommand } from './submit.ts'
 
-export type PreviewedApproval = {
+type PreviewedApproval = {
   readonly approver: string
   readonly approval_type: string
   readonly why: string
@@ -20,7 +20,7 @@ export type PreviewedApproval = {
   readonly blocked_by: { readonly code: string; readonly reason: string; readonly hint: string } | null
 }
 
-export type PreviewedEffect = {
+type PreviewedEffect = {
   readonly effect_type: string
   readonly effect_class: EffectClass
   readonly reversibility: string | null

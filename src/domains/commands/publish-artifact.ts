@@ -72,7 +72,7 @@ export function artifactFacts({ db, types }: Pick<ArtifactDeps, 'db' | 'types'>)
 
 const deny = (reason: string): PolicyAnswer => ({ decision: 'deny', reasons: [reason] })
 
-export function decideArtifactSharing(input: PolicyInput): PolicyAnswer {
+function decideArtifactSharing(input: PolicyInput): PolicyAnswer {
   const facts = input.context['facts'] as Readonly<Record<string, unknown>> | undefined
   const known = fact.safeParse(facts?.['artifact'])
   if (!known.success) return deny('There is no such artifact.')

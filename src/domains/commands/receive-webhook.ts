@@ -26,7 +26,7 @@ export type WebhookDelivery = {
   readonly body: Uint8Array
 }
 
-export type Received =
+type Received =
   | { readonly t: 'command'; readonly commandId: string; readonly status: string }
   | { readonly t: 'duplicate'; readonly commandId: string | null }
   | { readonly t: 'recorded' }
@@ -69,8 +69,8 @@ export function signDelivery(secret: Uint8Array, id: string, timestamp: string, 
 }
 
 /** A delivery as it came in; a body that could not be read is refused and recorded like any other. */
-export type ArrivedDelivery = Omit<WebhookDelivery, 'body'> & { readonly body: Decision<Uint8Array> }
-export type DeliveryIds = { readonly traceId: string; readonly requestId: string }
+type ArrivedDelivery = Omit<WebhookDelivery, 'body'> & { readonly body: Decision<Uint8Array> }
+type DeliveryIds = { readonly traceId: string; readonly requestId: string }
 export type ReceiveWebhook = (
   source: WebhookSource,
   delivery: ArrivedDelivery,

@@ -3,27 +3,8 @@ import { z } from 'zod'
 import { riskLevels } from '#kernel/policy/risk'
 import type { ConnectorDefinition, ConnectorOperationContract } from './define-connector.ts'
 
-/** The tools that Concord knows by name; a project may add any other. */
-export const knownTools = [
-  'run_sql',
-  'retrieve_memory',
-  'create_artifact',
-  'read_artifact',
-  'create_report_draft',
-  'evaluate_output',
-  'request_approval',
-  'request_human_input',
-  'spawn_subagent',
-  'send_notification',
-  'publish_report',
-  'publish_artifact',
-  'create_github_issue',
-  'book_hotel',
-  'create_booking_draft',
-] as const
-
-export const toolExecutionModes = ['sync', 'async', 'approval_gated_async'] as const
-export type ToolExecutionMode = (typeof toolExecutionModes)[number]
+const toolExecutionModes = ['sync', 'async', 'approval_gated_async'] as const
+type ToolExecutionMode = (typeof toolExecutionModes)[number]
 
 const schema = z.record(z.string(), z.unknown())
 

@@ -7,7 +7,7 @@ import type { Scheduler } from './scheduler.ts'
 type Found = { readonly about: string }
 const check = (name: string, text: string) => statement<Found>(name, text)
 
-export const invariantQueries = {
+const invariantQueries = {
   S01: {
     says: 'no RUNNING job without a run',
     query: check(
@@ -106,12 +106,12 @@ export const invariantQueries = {
   },
 } as const
 
-export type InvariantId = keyof typeof invariantQueries
+type InvariantId = keyof typeof invariantQueries
 
 /** The two that need what the work itself wrote down: a JSON list of `{ jobId, runId }`. */
 const checkLog = (name: string, text: string) => statement<Found, { executions: string }>(name, text)
 
-export const executionQueries = {
+const executionQueries = {
   S10: {
     says: 'nothing was executed outside a run',
     query: checkLog(
@@ -129,14 +129,14 @@ export const executionQueries = {
   },
 } as const
 
-export type ExecutionInvariantId = keyof typeof executionQueries
+type ExecutionInvariantId = keyof typeof executionQueries
 
-export const integrityCheck = statement<{ integrity_check: string }>('integrity_check', `pragma integrity_check(20)`)
-export const foreignKeyCheck = statement<{ table: string; rowid: number; parent: string }>(
+const integrityCheck = statement<{ integrity_check: string }>('integrity_check', `pragma integrity_check(20)`)
+const foreignKeyCheck = statement<{ table: string; rowid: number; parent: string }>(
   'foreign_key_check',
   `pragma foreign_key_check`,
 )
-export const listSchema = statement<{ name: string; sql: string }>(
+const listSchema = statement<{ name: string; sql: string }>(
   'list_schema',
   `select name, sql from sqlite_schema where sql is not null order by name`,
 )

@@ -49,7 +49,7 @@ const ofSystem: Readonly<Record<string, number>> = {
 }
 
 /** Undefined for what is an error neither of SQLite nor of the disk under it. */
-export function sqliteCode(error: unknown): number | undefined {
+function sqliteCode(error: unknown): number | undefined {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown }
   if (code === 'ERR_SQLITE_ERROR' && typeof errcode === 'number') return errcode & 0xff
   return typeof code === 'string' ? ofSystem[code] : undefined

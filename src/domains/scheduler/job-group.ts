@@ -92,7 +92,7 @@ export function insertGroup(tx: Tx, row: GroupRow): StoredGroup {
 }
 
 /** Newest first; ids are made in the order of time. */
-export function listStoredGroups(reader: Reader, limit: number, before = '~'): StoredGroup[] {
+function listStoredGroups(reader: Reader, limit: number, before = '~'): StoredGroup[] {
   return reader.all(selectNewest, { before, limit })
 }
 
@@ -103,7 +103,7 @@ export function requireGroup(reader: Reader, groupId: string): Decision<StoredGr
     : refuse('scheduler.group.not_found', `there is no group ${quote(groupId)}`, { path: 'group_id' })
 }
 
-export function saveHalted(tx: Tx, groupId: string, now: number): boolean {
+function saveHalted(tx: Tx, groupId: string, now: number): boolean {
   return tx.run(haltRow, { group_id: groupId, now }) === 1
 }
 
@@ -111,19 +111,19 @@ export function nextGroupOrder(reader: Reader, groupId: string): number {
   return (reader.one(selectLastOrder, { group_id: groupId })?.last ?? 0) + 1
 }
 
-export function hasCurrentMember(reader: Reader, groupId: string): boolean {
+function hasCurrentMember(reader: Reader, groupId: string): boolean {
   return reader.one(selectCurrent, { group_id: groupId })?.found === 1
 }
 
-export function saveNextMember(tx: Tx, groupId: string, now: number): void {
+function saveNextMember(tx: Tx, groupId: string, now: number): void {
   tx.run(releaseNext, { group_id: groupId, now })
 }
 
-export function listQueuedMembers(reader: Reader, groupId: string): StoredJob[] {
+function listQueuedMembers(reader: Reader, groupId: string): StoredJob[] {
   return reader.all(selectQueued, { group_id: groupId })
 }
 
-export function countGroup(reader: Reader, groupId: string): GroupCounts {
+function countGroup(reader: Reader, groupId: string): GroupCounts {
   const none = { queued: 0, in_flight: 0, completed: 0, skipped: 0, failed: 0, retried: 0, cancelled: 0 }
   return reader.one(countMembers, { group_id: groupId }) ?? none
 }

@@ -143,7 +143,7 @@ export function readRetryPolicy(text: string): RetryPolicyBody {
   return parsed.success ? parsed.data : { ...defaultRetryPolicy, max_retries: 0 }
 }
 
-export function retrySettingsOf(policy: RetryPolicyBody): RetrySettings {
+function retrySettingsOf(policy: RetryPolicyBody): RetrySettings {
   return {
     limit: { retries: policy.max_retries },
     backoff: { delay: policy.delay, jitter: policy.jitter },

@@ -33,7 +33,7 @@ export function readObject(text: string): Record<string, unknown> {
   return JSON.parse(text) as Record<string, unknown>
 }
 
-export function readTexts(text: string): string[] {
+function readTexts(text: string): string[] {
   return JSON.parse(text) as string[]
 }
 
@@ -86,7 +86,7 @@ export const jobRunView = z
 export type JobRunView = z.infer<typeof jobRunView>
 
 /** The column says RUNNING for ever, which is a rule of the file and means nothing to people: views leave it out. */
-export function stateOfJob(job: Pick<StoredJob, 'status' | 'finished_at'>): JobView['state'] {
+function stateOfJob(job: Pick<StoredJob, 'status' | 'finished_at'>): JobView['state'] {
   if (job.status === 'QUEUED') return 'queued'
   if (job.status === 'CANCELLED') return 'cancelled'
   return job.finished_at === null ? 'running' : 'finished'

@@ -88,7 +88,7 @@ export function checkPlace(named: string, mountTypeOf = (folder: string) => stat
 }
 
 /** Readable by its owner alone, since params may hold secrets; the log beside it takes over the same rights. */
-export function createFile(file: string): void {
+function createFile(file: string): void {
   if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600))
 }
 
@@ -97,12 +97,12 @@ export function createFile(file: string): void {
  * whose file locks work alike on Linux, macOS and Windows: it ends with its process, however that ends, and needs no number
  * of a process, which may belong to somebody else by now.
  */
-export type OwnerLock = { release(): void }
+type OwnerLock = { release(): void }
 
 /** Referenced from here, since the garbage collector closing a lock nobody points to would release it. */
 const held = new Set<DatabaseSync>()
 
-export function ownerLockPath(file: string): string {
+function ownerLockPath(file: string): string {
   return `${file}.owner`
 }
 
@@ -118,7 +118,7 @@ export function isOwned(file: string): boolean {
 }
 
 /** Undefined while another connection holds it, of this process or of another one. */
-export function takeOwnerLock(file: string): OwnerLock | undefined {
+function takeOwnerLock(file: string): OwnerLock | undefined {
   const path = ownerLockPath(file)
   // Closed to others from the start. Never touched again that way: closing any descriptor of a file gives up all locks that
   // this process has on it, those of its other connections included.

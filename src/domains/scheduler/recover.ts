@@ -67,7 +67,7 @@ export function openOrphanEnder({
   }
 }
 
-export function findOrphans(table: ProcessTable, identity: ProcessIdentity): readonly LiveProcess[] {
+function findOrphans(table: ProcessTable, identity: ProcessIdentity): readonly LiveProcess[] {
   // Nothing outlives its boot.
   if (identity.bootId !== null && table.bootId !== null && identity.bootId !== table.bootId) return []
   const all = table.list(identity.runId)

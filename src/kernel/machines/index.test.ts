@@ -19,9 +19,8 @@ function actorsOf(machine: Machine): readonly string[] {
 }
 
 describe('all machines', () => {
-  test('25 of them, each with a name of its own and a sentence', () => {
-    assert.equal(allMachines.length, 25)
-    assert.equal(new Set(allMachines.map((machine) => machine.name)).size, 25)
+  test('each has a name of its own and a sentence', () => {
+    assert.equal(new Set(allMachines.map((machine) => machine.name)).size, allMachines.length)
     for (const machine of allMachines) {
       assert.match(machine.name, /^[a-z]+(-[a-z]+)*$/u)
       assert.match(machine.title, /^[A-Z].*\.$/u)
@@ -116,7 +115,7 @@ describe('all machines', () => {
 
   test('no agent moves a row of commands, approvals, effects, artifacts, memory or the registry', () => {
     const governed = allMachines.filter((machine) => actorsOf(machine) === concordActors)
-    assert.equal(governed.length, 14)
+    assert.ok(governed.length >= 14)
     for (const machine of governed)
       for (const move of machine.moves) assert.ok(!move.by.includes('agent'), machine.name)
   })
@@ -138,9 +137,9 @@ describe('all machines', () => {
       connector_called memory_candidate_created memory_written artifact_created artifact_published subagent_spawned`
       .trim()
       .split(/\s+/u)
-    const machines = allMachines.filter(
-      (machine) => actorsOf(machine) === concordActors && !machine.name.startsWith('registry-'),
-    )
+    // The machines of later rooms have names of their own, pinned in test/tidy/pins/event-names.json.
+    const first = /^(command|approval|effect|artifact|memory-|connector-|swarm-|agent-)/
+    const machines = allMachines.filter((machine) => first.test(machine.name))
     const emitted = machines
       .flatMap((machine) => [machine.creation ?? { emits: [] }, ...machine.moves])
       .flatMap(({ emits }) => emits)

@@ -1,4 +1,4 @@
-/** The runtime as domains know it: the book in our Postgres, and a carrier that brings due turns to workers. */
+/** Implements the runtime port: the book in our Postgres, and a carrier that brings due turns to workers. */
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import {
@@ -26,29 +26,29 @@ import { openWaker, sqlOf, type Wake } from './waker.ts'
 import { defaultTimes, openWorker, type Worker, type WorkerTimes } from './worker.ts'
 
 export type BookOptions = {
-  /** The service's database; the book opens connections of its own to the same address, with the rights of its login. */
+  /** The service's database; the book opens its own connections to the same address, with the rights of the login. */
   readonly db: Db
   readonly carrier: Carrier
-  /** False for a process that only wakes; it never touches the engine. */
+  /** False in a process that only wakes; it never touches the engine. */
   readonly works?: boolean
-  /** False: every turn goes through the engine, also where the process that wakes has a slot. */
+  /** False sends every turn through the engine, even when the waking process has a free slot. */
   readonly startsHere?: boolean
-  /** The queues whose turns this worker takes; all. */
+  /** The queues that this worker takes turns from; default all. */
   readonly only?: readonly string[]
-  /** Over the defaults of the eight queues. */
+  /** Overrides the defaults of the eight queues. */
   readonly queues?: Readonly<Record<string, QueueSpec>>
   readonly times?: Partial<WorkerTimes>
   readonly poolMax?: number
   readonly log?: EngineLog
-  /** How far the clock of the schedules is ahead, for tests. */
+  /** How far the schedules' clock is ahead, for tests. */
   readonly scheduleAheadMs?: () => number
   readonly onStatement?: (text: string) => void
 }
 
 export type BookRuntime = Runtime & {
-  /** Ends this worker as a crash would: nothing is finished, given back or told. */
+  /** Ends this worker as a crash would: it finishes, returns and announces nothing. */
   halt(): Promise<void>
-  /** The name under which this worker holds its turns; undefined while it is not open. */
+  /** The name under which this worker holds its turns; undefined while it is closed. */
   readonly executorId: string | undefined
 }
 
@@ -56,7 +56,7 @@ const DRAIN_MS = 10_000
 const PROOF = 'runtime_proof'
 const PROOF_MS = 30_000
 const REASON_LENGTH_MAX = 2_000
-/** A due turn that waits longer than this shows in the health: no worker, no engine, or too few of them. */
+/** A due turn that waits longer than this makes the health check fail: no worker, no engine, or too few workers. */
 const WAITING_MAX_MS = 60_000
 
 export function createRuntime(options: BookOptions): BookRuntime {
@@ -70,7 +70,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
 
   function current() {
     if (opened) return opened
-    throw new KernelFault('runtime.closed', 'the runtime is not open')
+    throw new KernelFault('runtime.closed', 'The runtime is not open.')
   }
 
   async function start() {
@@ -83,7 +83,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
     let worker: Worker | undefined
     const onOpened = (queue: string) => {
       worker?.nudge(queue)
-      // What this worker has no slot for, or does not take, is for the others to hear of.
+      // Other workers must hear of turns that this one has no slot for or does not take.
       if (!worker || worker.slots.free(queue) <= 0 || !worker.takes(queue)) announcer.announce(queue)
     }
     const timers = openDueTimers(onOpened)
@@ -120,7 +120,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
     return row && { ...row, turn: Number(row.turn) }
   }
 
-  /** A turn of our own, through the engine and back. */
+  /** Sends a test turn through the engine and waits for its end. */
   async function prove(wake: Wake): Promise<void> {
     const { worker } = current()
     if (!worker) return
@@ -131,10 +131,10 @@ export function createRuntime(options: BookOptions): BookRuntime {
       if ((await describe({ kind: PROOF, id })) === undefined) return
       await new Promise((resolve) => setTimeout(resolve, waitMs))
     }
-    throw new Error('the engine gave no turn in 30 s')
+    throw new Error('the engine delivered no turn within 30 s')
   }
 
-  /** Turns that are still under way may go on waking others until they have ended. */
+  /** Running turns may wake other processes until they have ended. */
   async function end(drainMs: number | undefined): Promise<void> {
     ending ??= (async () => {
       await opened?.end(drainMs)
@@ -151,7 +151,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
       return opened?.worker?.executorId
     },
     register(kind, drive, kindOptions = {}) {
-      if (opened) throw new KernelFault('runtime.register.late', 'kinds are registered before the runtime opens')
+      if (opened) throw new KernelFault('runtime.register.late', 'Kinds must be registered before the runtime opens.')
       kinds.set(kind, { drive, options: kindOptions })
     },
     async defineQueue(name, spec) {
@@ -217,7 +217,9 @@ export function createRuntime(options: BookOptions): BookRuntime {
     },
     async schedule(spec) {
       if (works && !kinds.has(spec.kind)) {
-        return refuse('runtime.kind.unknown', `nothing drives processes of kind ${spec.kind}`, { path: 'kind' })
+        return refuse('runtime.kind.unknown', `No driver is registered for processes of kind ${spec.kind}.`, {
+          path: 'kind',
+        })
       }
       const known = decideQueueNames(new Set(queues.keys()), spec.queue === undefined ? [] : [spec.queue])
       return known.ok ? current().schedules.save(spec) : known
@@ -228,8 +230,8 @@ export function createRuntime(options: BookOptions): BookRuntime {
     async resume(process, { tx } = {}) {
       const { pool, worker } = current()
       const [row] = await (tx ? sqlOf(tx) : pool).run(resumeProcess, [process.kind, process.id])
-      if (!row) return refuse('runtime.process.not_stuck', `${process.kind} ${process.id} is not stuck`)
-      // Without word of the commit the look by the clock finds it.
+      if (!row) return refuse('runtime.process.not_stuck', `The process ${process.kind} ${process.id} is not stuck.`)
+      // Without a commit hook the next poll finds it.
       if (tx) tx.afterCommit?.(() => worker?.nudge(row.queue))
       else worker?.nudge(row.queue)
       return accept(undefined)
@@ -239,7 +241,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
       checkProcess(process)
       const detail = reason.slice(0, REASON_LENGTH_MAX)
       await (tx ? sqlOf(tx) : pool).run(abortProcess, [process.kind, process.id, detail, queue])
-      // Turns of other workers, and of this one without word of the commit, are told with the next beat.
+      // Other workers, and this one without a commit hook, stop their turns at the next heartbeat.
       if (tx) tx.afterCommit?.(() => void worker?.turns.checkOwnership().catch(onError))
       else await worker?.turns.checkOwnership()
     },
@@ -247,5 +249,5 @@ export function createRuntime(options: BookOptions): BookRuntime {
 }
 
 function unavailable(reason: string): Decision<never> {
-  return refuse('runtime.engine.unavailable', `the runtime did not open: ${reason}`, { path: 'runtime' })
+  return refuse('runtime.engine.unavailable', `The runtime did not open: ${reason}.`, { path: 'runtime' })
 }

@@ -1,4 +1,4 @@
-/** Whatever an engine does to the turns it carries, no fact is left unseen and no two turns of a process run at once. */
+/** Whatever an engine does to the turns it carries, no wake is lost and no two turns of a process run at once. */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -89,7 +89,7 @@ describe('the book over any engine', () => {
     for (const end of ends) end()
     assert.deepEqual(await Promise.all([...outcomes, newer]), ['stale', 'over'])
 
-    /** As an engine does that has lost sight of a worker. */
+    /** Acts as an engine that has lost contact with a worker. */
     function deliverAgain(delivery: number): Promise<string> {
       return new Promise((resolve) => {
         const { treat } = carrier
@@ -121,13 +121,13 @@ describe('the book over any engine', () => {
     }
     for (let index = 0; index < 6; index++) await runtime.wake({ kind: 'job', id: `slow-${index}` }, { queue: 'slow' })
     await until(async () => at.length === 6, 'six turns')
-    // Two at once, and the next two a period later: 250 ms leave room for a turn that began late.
+    // Two at once, and the next two one period later: 250 ms leave room for a turn that began late.
     assert.ok((at[2] ?? 0) - (at[0] ?? 0) > 250 && (at[4] ?? 0) - (at[2] ?? 0) > 250, at.join(', '))
   })
 
-  test('an installation of version 3 goes on: what waited is given, what ran is taken over by its lease', async () => {
+  test('an installation of version 3 continues: waiting turns are given, running turns are taken over by their lease', async () => {
     const owner = openDb({ url: opened.url, poolMax: 1 })
-    // As version 3 wrote them: a turn that waits in the engine, one that runs in a worker that is gone, a wake of an older program.
+    // As version 3 wrote them: a turn that waits in the engine, one that runs in a dead worker, a wake of an older program.
     await owner.query(
       `insert into runtime.processes (kind, id, state, turn, due_at, fence, attempt, queue, priority, executor)
        values ('job', 'v3-waits', 'queued', nextval('runtime.turn_numbers'), now(), 0, 0, 'concord_default', 0, null),

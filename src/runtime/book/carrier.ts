@@ -1,13 +1,13 @@
 /**
- * What an engine does for the book: it carries due turns to workers. The book keeps the row of every process, its due time, its
- * limits and its lease, so an engine may lose, repeat, delay and reorder what it carries, and may lose everything it has.
+ * The interface of an engine: it carries due turns to workers. The book keeps the row of every process, its due time, its
+ * limits and its lease, so an engine may lose, repeat, delay and reorder turns, and may lose all of its own state.
  */
 import type { QueueSpec, RuntimeProfile } from '#runtime'
 import type { Db } from '#store'
 
-/** A due turn on its way. Every part of it goes through the engine and comes back as it was. */
+/** A due turn on its way. The engine returns every field unchanged. */
 export type GivenTurn = {
-  /** `{book}:{turn}`: short, and unique for ever among all books. An engine may dedupe by it. */
+  /** `{book}:{turn}`: short, and unique among all books. An engine may deduplicate by it. */
   readonly name: string
   readonly book: string
   readonly kind: string
@@ -19,23 +19,23 @@ export type GivenTurn = {
 
 export type EngineLog = (level: 'debug' | 'info' | 'warn' | 'error', message: string) => void
 
-/** What a worker offers its carrier. */
+/** The services that a worker offers to its carrier. */
 export type CarrierHost = {
-  /** Stands in every name that reaches the engine. */
+  /** A part of every name that reaches the engine. */
   readonly book: string
-  /** Of this process and no other, ever. */
+  /** Unique to this process, for ever. */
   readonly executorId: string
   /** For an engine in the same Postgres: connections with the rights of the login that owns the schemas. */
   readonly db: Db
-  /** The queues whose turns this worker takes. */
+  /** The queues that this worker takes turns from. */
   readonly queues: ReadonlyMap<string, QueueSpec>
-  /** How many more turns of the queue this worker has room for. */
+  /** Returns how many more turns of the queue fit into this worker. */
   freeSlots(queue: string): number
-  /** One process at a time in the whole installation, for whatever the engine has to bring in. */
+  /** Runs one process at a time in the whole installation, for the engine's own set-up. */
   withLaunchLock<T>(work: () => Promise<T>): Promise<T>
   /**
-   * Runs a turn to its end and never throws. `delivery` counts, from 1, how often the engine has brought this turn: of two that
-   * it brings, the book refuses the older.
+   * Runs a turn to its end and never throws. `delivery` counts from 1 how often the engine has delivered this turn; the book
+   * refuses the older of two deliveries.
    */
   deliver(turn: GivenTurn, delivery: number): Promise<string>
   readonly log: EngineLog
@@ -43,16 +43,16 @@ export type CarrierHost = {
 
 export interface Carrier {
   readonly profile: RuntimeProfile
-  /** Undefined when a carrier can be opened now; otherwise why not. */
+  /** Undefined when a carrier can be opened now; otherwise the reason why not. */
   readonly unavailable: string | undefined
-  /** Only in a process that gives turns. */
+  /** Called only in a process that runs turns. */
   open(host: CarrierHost): Promise<void>
   /** Whether the engine answers now. */
   ready(): Promise<boolean>
-  /** Hands turns over; resolves to those that the engine did not take. The book gives them again. */
+  /** Hands turns over; resolves to those that the engine did not accept. The book gives them again. */
   give(turns: readonly GivenTurn[]): Promise<readonly GivenTurn[]>
-  /** Limits of a whole installation are the book's; of a queue the engine needs its name and how many one worker runs. */
+  /** The book enforces limits of the whole installation; the engine needs the queue's name and the turns per worker. */
   defineQueue(name: string, spec: QueueSpec): Promise<void>
-  /** `drainMs` undefined: as a crash would end it. */
+  /** With `drainMs` undefined it ends as a crash would. */
   close(drainMs: number | undefined): Promise<void>
 }

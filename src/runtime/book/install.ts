@@ -1,17 +1,17 @@
-/** Brings the book into a database, one process at a time, and forward from an older version of it. */
+/** Installs the book in a database and upgrades an older version, one process at a time. */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '#store'
 
-/** Raised with every change of the files below; an older program leaves a newer installation alone. */
+/** Increment with every change of the files below; an older program leaves a newer installation alone. */
 const INSTALLED_VERSION = 4
 const FILES = ['tables.sql', 'functions.sql', 'grants.sql'] as const
 const LOCK = 'concord.runtime.launch'
 const RETRY_MS = 25
 
 /**
- * Asks for the lock again and again. Waiting for it inside Postgres would hold a snapshot, and an engine that builds indexes
- * concurrently waits for every older snapshot: no process would ever go on.
+ * Polls for the lock. Waiting for it inside Postgres would hold a snapshot, and an engine that builds indexes
+ * concurrently waits for every older snapshot: both would wait for ever.
  */
 export async function withLaunchLock<T>(db: Db, work: () => Promise<T>): Promise<T> {
   const client = await db.connect('concord-runtime-launch')
@@ -27,7 +27,7 @@ export async function withLaunchLock<T>(db: Db, work: () => Promise<T>): Promise
   }
 }
 
-/** The id of the book. */
+/** Returns the id of the book. */
 export async function installBook(db: Db): Promise<string> {
   await withLaunchLock(db, () => installSchema(db))
   const [row] = await db.query<{ id: string }>('select id from runtime.book')

@@ -1,6 +1,6 @@
 /**
- * Proof of life: a session of its own that holds an advisory lock, which Postgres lets go when the process dies, and a lease,
- * which runs out when the process is frozen or cut off. The same session hears when other processes have turns to give.
+ * Proves that a worker is alive: a session holds an advisory lock, which Postgres releases when the process dies, and a lease,
+ * which expires when the process is frozen or cut off. The same session receives notices that other processes have due turns.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '#store'
@@ -11,24 +11,24 @@ import { openWatch } from './watch.ts'
 const RECONNECT_MS = 50
 
 export type LifeOptions = {
-  /** Of this process and no other, ever. */
+  /** Unique to this process, for ever. */
   readonly executorId: string
-  /** What it drives. */
+  /** The kinds that it drives. */
   readonly kinds: readonly string[]
-  /** The queues it takes; all. */
+  /** The queues that it takes; default all. */
   readonly queues?: readonly string[]
   readonly leaseMs: number
-  /** Some or all turns of this worker may belong to another one now. */
+  /** Another worker may hold some or all turns of this worker now. */
   readonly onLost: () => void
-  /** After each beat. */
+  /** Runs after each heartbeat. */
   readonly onBeat: () => Promise<void>
-  /** Another process has put turns into this queue; empty after a reconnect, when some may have gone unheard. */
+  /** Another process has put turns into this queue; empty after a reconnect, when notices may have been lost. */
   readonly onNotice: (queue: string) => void
   readonly onError: (error: unknown) => void
 }
 
 export type Life = {
-  /** With `quietly` nothing is taken back: the others find out as they would after a crash. */
+  /** With `quietly` it withdraws nothing: other workers find out as they would after a crash. */
   close(options?: { readonly quietly?: boolean }): Promise<void>
 }
 
@@ -66,7 +66,7 @@ export async function openLife(
     return true
   }
 
-  /** One attempt after the other, until the session is back or nobody wants it any more. */
+  /** Retries until the session is back or the worker closes. */
   function reconnect(): void {
     connecting ??= (async () => {
       while (!isClosed && session === undefined) {
@@ -95,7 +95,7 @@ export async function openLife(
   const beats = openWatch(
     Math.max(20, Math.floor(leaseMs / 4)),
     async () => {
-      // By its own clock a worker may only give up earlier than the others would.
+      // By its own clock a worker must give up before the others take over.
       if (performance.now() - heardAt > leaseMs) onLost()
       if (await prolong()) onLost()
       await onBeat()

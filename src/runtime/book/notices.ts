@@ -1,4 +1,4 @@
-/** Who hears that a queue has due turns, and when: other processes at once, this one when the time of a delayed turn has come. */
+/** Announces due turns: to other processes at once, to this process when a delayed turn becomes due. */
 import type { Db } from '#store'
 
 export const CHANNEL = 'concord_turns'
@@ -7,8 +7,8 @@ const TOGETHER_MS = 2
 export type Announcer = { announce(queue: string): void; close(): void }
 
 /**
- * A notifying commit takes a lock of the whole cluster, so what comes together is told together, over a statement of its own and
- * never in the commit of a fact.
+ * Batches announcements into one statement of their own, never the commit of a fact: a notifying commit takes a lock of the
+ * whole cluster.
  */
 export function openAnnouncer(db: Db, onError: (error: unknown) => void): Announcer {
   const waiting = new Set<string>()
@@ -18,7 +18,7 @@ export function openAnnouncer(db: Db, onError: (error: unknown) => void): Announ
     timer = undefined
     const queues = [...waiting]
     waiting.clear()
-    // Not repeated when it fails: every worker also looks by the clock.
+    // A failure is not retried: every worker also polls.
     db.query('select pg_notify($1, queue) from unnest($2::text[]) as q (queue)', [CHANNEL, queues]).catch(onError)
   }
 
@@ -33,7 +33,7 @@ export function openAnnouncer(db: Db, onError: (error: unknown) => void): Announ
 
 export type DueTimers = { plan(queue: string, waitMs: number): void; close(): void }
 
-/** Further ahead the look by the clock is soon enough, and a process need not remember. */
+/** A turn further ahead is left to the poll, so that a process need not remember it. */
 const AHEAD_MAX_MS = 60_000
 const TIMERS_MAX = 10_000
 

@@ -1,17 +1,17 @@
 /**
  * The book's own connections, with the rights of the login that owns the schemas. Every statement with parameters is
- * named, the engine's included: prepared once per connection, they take about half of the CPU in Postgres.
+ * named, including the engine's: prepared once per connection, they take about half of the CPU in Postgres.
  */
 import { type Db, openDb } from '#store'
 
 export type BookPoolOptions = {
   readonly poolMax?: number
   readonly onConnectionError?: (error: Error) => void
-  /** Sees every statement as it is sent, for counting. */
+  /** Receives every statement as it is sent, for counting. */
   readonly onStatement?: (text: string) => void
 }
 
-/** Texts with a list of parameters have as many forms as the list has lengths; beyond this they go unnamed. */
+/** A statement with a parameter list has one text per list length; above this number they stay unnamed. */
 const NAMES_MAX = 300
 const names = new Map<string, string>()
 
@@ -25,7 +25,7 @@ function nameOf(text: string): string | undefined {
 
 type Query = (...args: unknown[]) => unknown
 
-/** The shapes that pool and engine use: (text, values), (text, values, callback), and a config object. */
+/** The call shapes of pool and engine: (text, values), (text, values, callback), and a config object. */
 function named(query: Query, onStatement?: (text: string) => void): Query {
   return (first, second, third) => {
     const text = typeof first === 'string' ? first : (first as { text?: string } | undefined)?.text
@@ -43,14 +43,14 @@ export function openBookPool(db: Db, { poolMax = 16, onConnectionError, onStatem
     url: db.config.url,
     poolMax,
     applicationName: 'concord-runtime',
-    // The engine's migrations build indexes; its idle transactions end as they would with its own pool.
+    // The engine's migrations build indexes; its idle transactions time out as in its own pool.
     statementTimeoutMs: 60_000,
     queryTimeoutMs: 65_000,
     idleInTransactionTimeoutMs: 60_000,
     ...(onConnectionError ? { onConnectionError } : {}),
   })
   opened.pool.on('connect', (client) => {
-    // The driver's own overloads are wider than what is sent here.
+    // The driver's overloads are wider than the calls made here.
     const query = client.query.bind(client) as unknown as Query
     Object.assign(client, { query: named(query, onStatement) })
   })

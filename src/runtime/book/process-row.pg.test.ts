@@ -1,4 +1,4 @@
-/** The functions in the database and the row in memory say the same, whatever happens to a process in whatever order. */
+/** The functions in the database and the row in memory agree for every sequence of moves. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import fc from 'fast-check'
@@ -68,12 +68,12 @@ type Stored = Omit<ProcessRow, 'dueAt' | 'againAt' | 'turn' | 'fence' | 'isGiven
   readonly is_given: boolean
 }
 
-/** Times by half an hour: the two sides never look at the clock in the same millisecond. */
+/** Times are multiples of half an hour: the two sides never read the clock in the same millisecond. */
 function rounded(time: Date | null, now: Date): number | null {
   return time === null ? null : Math.max(0, Math.round((time.getTime() - now.getTime()) / (HOUR_MS / 2)))
 }
 
-/** The pause after a failure is shorter than a busy machine may need for the next move; with an hour more it is over for neither side. */
+/** The pause after a failure is shorter than a busy machine may need for the next move; an extra hour ends it for neither side. */
 const LENGTHEN = `update runtime.processes set due_at = due_at + interval '1 hour' where kind = $1 and id = $2`
 function lengthened({ outcome, row }: Exclude<Failed, { outcome: 'stale' }>): ProcessRow {
   return outcome === 'queued' ? { ...row, dueAt: new Date(row.dueAt.getTime() + HOUR_MS) } : row
@@ -90,14 +90,14 @@ describe('the row of a process in the database', () => {
   })
   after(() => opened.close())
 
-  /** Runs the moves on both sides; `told` is what each move said. */
+  /** Runs the moves on both sides; `results` holds what each side returned. */
   async function run(db: Sql, list: readonly Move[]): Promise<void> {
     const process = { kind: 'job', id: `p:${++count}` }
     const [home, other] = [`queue_${count}`, `other_${count}`]
     const worker = `worker-${count}`
     const key = [process.kind, process.id]
     let row: ProcessRow | null = null
-    // Numbers of the two sides differ; which one stands for which is all that matters.
+    // The two sides use different numbers; the test compares only which number corresponds to which.
     const turnOf = new Map<number, number>([[0, 0]])
     const fenceOf = new Map<number, number>([[0, 0]])
     let [turns, fences] = [0, 0]
@@ -108,7 +108,7 @@ describe('the row of a process in the database', () => {
     for (const step of list) {
       const now = new Date()
       const before: ProcessRow | null = row
-      let told: [unknown, unknown] = [undefined, undefined]
+      let results: [unknown, unknown] = [undefined, undefined]
       if (step.move === 'wake') {
         const [queue, schedule] = [step.queue === null ? home : other, step.isFiring ? 'nightly' : null]
         const at = new Date(now.getTime() + step.delayMs)
@@ -118,10 +118,10 @@ describe('the row of a process in the database', () => {
         const given = applyGive(row, new Date(now.getTime() + 60_000))
         row = given ?? row
         const taken = await db.run(takeTurns, [row?.queue ?? home, 9, worker, ['job'], null, null, null, null])
-        told = [given === null ? 0 : 1, taken.length]
+        results = [given === null ? 0 : 1, taken.length]
       } else if (step.move === 'return') {
         const turn = row?.turn ?? 0
-        // After a pause that is over at once, as far as this test can tell.
+        // The pause is over at once as far as this test can see.
         const back = applyReturn(row, { turn, dueAt: now, newTurn })
         row = back ?? row
         const [returned] = await db.run(returnTurn, [...key, turnOf.get(turn) ?? -1, true, worker])
@@ -129,11 +129,11 @@ describe('the row of a process in the database', () => {
           ...key,
           back !== null,
         ])
-        told = [back === null ? 'stale' : 'returned', returned?.outcome]
+        results = [back === null ? 'stale' : 'returned', returned?.outcome]
       } else if (step.move === 'take over') {
         const left = applyTakeOver(row, now, newTurn)
         row = left ?? row
-        told = [left === null ? 0 : 1, (await db.run(takeOver, [worker])).length]
+        results = [left === null ? 0 : 1, (await db.run(takeOver, [worker])).length]
       } else if (step.move === 'begin') {
         const turn = step.isOld ? (row?.turn ?? 0) - 1 : (row?.turn ?? 0)
         const delivery = (row?.delivery ?? 0) + step.ahead
@@ -141,7 +141,7 @@ describe('the row of a process in the database', () => {
         if (begun.outcome !== 'stale') row = begun.row
         const values = [book, ...key, turnOf.get(turn) ?? -1, delivery, worker, ATTEMPTS_MAX]
         const [stored] = await db.run(beginTurn, values)
-        told = [begun.outcome, stored?.outcome]
+        results = [begun.outcome, stored?.outcome]
       } else if (step.move === 'end') {
         const fence = step.isOld ? (row?.fence ?? 0) - 1 : (row?.fence ?? 0)
         const until = step.next === 'until' ? new Date(now.getTime() + HOUR_MS) : null
@@ -150,7 +150,7 @@ describe('the row of a process in the database', () => {
         if (ended.outcome !== 'stale') row = ended.row
         const [stored] = await db.run(endTurn, [...key, fenceOf.get(fence) ?? -1, next.t, until, null])
         const outcome = stored?.outcome === 'opened' || stored?.outcome === 'delayed' ? 'queued' : stored?.outcome
-        told = [ended.outcome, outcome]
+        results = [ended.outcome, outcome]
       } else if (step.move === 'fail') {
         const fence = step.isOld ? (row?.fence ?? 0) - 1 : (row?.fence ?? 0)
         const failure = { why: 'failing', detail: 'a bug', failuresMax: FAILURES_MAX } as const
@@ -158,17 +158,17 @@ describe('the row of a process in the database', () => {
         if (failed.outcome !== 'stale') row = lengthened(failed)
         const [stored] = await db.run(failTurn, [...key, fenceOf.get(fence) ?? -1, 'failing', 'a bug', FAILURES_MAX])
         if (stored?.outcome === 'delayed') await db.query(LENGTHEN, key)
-        told = [failed.outcome, stored?.outcome === 'delayed' ? 'queued' : stored?.outcome]
+        results = [failed.outcome, stored?.outcome === 'delayed' ? 'queued' : stored?.outcome]
       } else if (step.move === 'resume') {
         const resumed = applyResume(row, now, newTurn)
         row = resumed ?? row
         const rows = await db.query('select * from runtime.resume($1, $2)', key)
-        told = [resumed !== null, rows.length === 1]
+        results = [resumed !== null, rows.length === 1]
       } else {
         row = applyAbort(row, { ...plain, now, at: now }, 'stop', newFence)
         await db.query('select runtime.abort($1, $2, $3, $4)', [...key, 'stop', home])
       }
-      assert.equal(told[1], told[0], `${JSON.stringify(step)} after ${JSON.stringify(before)}`)
+      assert.equal(results[1], results[0], `${JSON.stringify(step)} after ${JSON.stringify(before)}`)
       await compare(db, process, row, now, turnOf, fenceOf)
     }
   }
@@ -194,7 +194,7 @@ describe('the row of a process in the database', () => {
     assert.deepEqual({ ...same, isGiven: is_given }, { ...expected, isGiven })
     if (row.state === 'queued') assert.equal(rounded(due_at, now), rounded(dueAt, now))
     assert.equal(rounded(again_at, now), rounded(againAt, now))
-    // The first time a number is seen it is learnt; from then on it must be the same one.
+    // A number is recorded when it is first seen; from then on it must be the same.
     const known = { turn: turnOf.get(rowTurn) ?? Number(turn), fence: fenceOf.get(rowFence) ?? Number(fence) }
     assert.deepEqual({ turn: Number(turn), fence: Number(fence) }, known)
     turnOf.set(rowTurn, Number(turn))

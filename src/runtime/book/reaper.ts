@@ -1,6 +1,6 @@
 /**
- * Takes over what dead workers left, in every worker and without one in charge. Declaring a living worker dead costs a repeated
- * turn and nothing else: its fence is old, so its writes and its end are refused.
+ * Takes over the turns of dead workers. Every worker runs it; there is no leader. Declaring a living worker dead costs only a
+ * repeated turn: its fence is old, so its writes and its end are refused.
  */
 import { type Db, failpoint } from '#store'
 import { findOwnTurns, findSuspects, requeueTurn, takeOver } from './statements.ts'
@@ -17,7 +17,7 @@ export type ReaperOptions = {
 }
 
 export function openReaper(db: Db, { executorId, everyMs, turns, onTakenOver, onError }: ReaperOptions): Watch {
-  /** Seen without a lock the last time; a session that only lost its connection has it back by the second look. */
+  /** Workers seen without a lock in the last run; a session that only lost its connection has it back by the second run. */
   let unlocked = new Set<string>()
   let unattended = new Set<string>()
   let looks = 0
@@ -29,7 +29,7 @@ export function openReaper(db: Db, { executorId, everyMs, turns, onTakenOver, on
     )
     unlocked = new Set(suspects.filter(({ is_unlocked }) => is_unlocked).map(({ executor_id }) => executor_id))
     for (const { executor_id } of dead) {
-      // First the lease: a worker that lives finds it gone at its next beat and lets go of its turns.
+      // The lease goes first: a living worker finds it gone at its next heartbeat and gives up its turns.
       await db.query('delete from runtime.executors where executor_id = $1', [executor_id])
       await failpoint('runtime.reaping')
       const rows = await db.run(takeOver, [executor_id])
@@ -40,7 +40,7 @@ export function openReaper(db: Db, { executorId, everyMs, turns, onTakenOver, on
     }
   }
 
-  /** A start whose commit was never answered stands in this worker's name, and no code works on it. */
+  /** A start whose commit was never answered is stored under this worker's name, and no code works on it. */
   async function requeueUnattended(): Promise<void> {
     const idle = (await db.run(findOwnTurns, [executorId])).filter(
       ({ kind, id, fence }) => !turns.isUnderWay({ kind, id }, Number(fence)),
@@ -58,7 +58,7 @@ export function openReaper(db: Db, { executorId, everyMs, turns, onTakenOver, on
     everyMs,
     async () => {
       await reap()
-      // Less often: two looks lie further apart than a start ever takes.
+      // Runs less often: the time between two runs is longer than a start ever takes.
       if (looks++ % 8 === 7) await requeueUnattended()
     },
     onError,

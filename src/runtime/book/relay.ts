@@ -1,7 +1,7 @@
 /**
- * Hands due turns to the engine: at once when a turn has become due, when a slot became free, or when another process says so;
- * and now and then, because a word may get lost. A worker hands over only what it has slots for, so that the order of a queue and
- * its limits stay the book's.
+ * Hands due turns to the engine: when a turn becomes due, when a slot becomes free, when another process announces one, and
+ * periodically, because a notice may get lost. A worker hands over only as many turns as it has slots for, so the book
+ * keeps control of a queue's order and limits.
  */
 import type { QueueSpec } from '#runtime'
 import type { Db } from '#store'
@@ -11,36 +11,36 @@ import { findDueQueues, regiveTurns, returnTurn, takeTurns } from './statements.
 import { openWatch } from './watch.ts'
 
 export type Relay = {
-  /** A turn may be waiting in the queue. */
+  /** Checks the queue for due turns. */
   nudge(queue: string): void
-  /** All queues that have due turns. */
+  /** Checks all queues for due turns. */
   sweep(): void
-  /** Hands nothing over any more. */
+  /** Stops handing over. */
   close(): Promise<void>
 }
 
 export type RelayOptions = {
   readonly carrier: Pick<Carrier, 'give'>
   readonly executorId: string
-  /** What this worker drives. */
+  /** The kinds that this worker drives. */
   readonly kinds: readonly string[]
   readonly sweepMs: number
-  /** Whose turns this worker takes. */
+  /** Whether this worker takes turns of the queue. */
   readonly queues: () => readonly string[]
   readonly takes: (queue: string) => boolean
   readonly specOf: (queue: string) => QueueSpec | undefined
   readonly slots: Slots
-  /** The turn is on its way, and a slot is held for it. */
+  /** The turn is on its way, and a slot is reserved for it. */
   readonly onGiven: (turn: GivenTurn, release: () => void) => void
   readonly onError: (error: unknown) => void
 }
 
-/** More in one batch would make the first of them wait for the last. */
+/** In a larger batch the first turn would wait for the last. */
 const BATCH_MAX = 32
-/** A turn that has not begun so long after it was handed over is handed over again; then twice as long, and so on. */
+/** A turn that has not begun this long after its hand-over is handed over again; the pause doubles each time. */
 const REGIVE_MS = 2_000
 const REGIVE_LONGEST_MS = 60_000
-/** A slot is kept so long for a turn on its way here; the engine may have brought it to another worker. */
+/** How long a slot is reserved for a turn on its way; the engine may have delivered it to another worker. */
 const HELD_MS = 250
 const REFUSED_PAUSE_MS = 100
 const REFUSED_PAUSE_LONGEST_MS = 5_000
@@ -51,7 +51,7 @@ export function openRelay(db: Db, options: RelayOptions): Relay {
   const again = new Set<string>()
   let [isClosed, refusals, pausedUntil, regivenAt] = [false, 0, 0, 0]
 
-  /** One hand-over of a queue at a time in this process: two would both count the same free slots. */
+  /** Runs one hand-over per queue at a time in this process: two would count the same free slots. */
   function nudge(queue: string): void {
     if (isClosed || !takes(queue) || performance.now() < pausedUntil) return
     if (giving.has(queue)) {
@@ -92,7 +92,7 @@ export function openRelay(db: Db, options: RelayOptions): Relay {
     }
   }
 
-  /** The engine is not there: the turns wait in the book, and so does this relay. */
+  /** The engine is unavailable: the turns wait in the book, and this relay pauses. */
   async function takeBack(turns: readonly GivenTurn[]): Promise<void> {
     const pauseMs = Math.min(REFUSED_PAUSE_LONGEST_MS, REFUSED_PAUSE_MS * 2 ** refusals)
     refusals += 1

@@ -1,4 +1,4 @@
-/** The schedules of the book: one row each, read and written under its lock by the schedule's own turns. */
+/** The schedules of the book: one row each, which the schedule's own turns read and write under its lock. */
 import { accept, type Decision } from '#kernel/refusal'
 import {
   decideSchedule,
@@ -25,7 +25,7 @@ type StoredSchedule = {
   readonly now: Date
 }
 
-/** Firings that are not done; an aborted one would hold up the next for ever. */
+/** Counts firings that have not ended; an aborted one does not count, since it would block the next one for ever. */
 const SELECT = `select s.spec, s.decided_until, s.last_due_at, s.held_due_at, s.fired_count, s.missed_count, clock_timestamp() as now,
     (select count(*) from runtime.processes p where p.schedule = s.name and p.state <> 'aborted') as open_count
   from runtime.schedules s where s.name = $1`
@@ -37,7 +37,7 @@ export type ScheduleRows = {
   drive(name: string): Promise<Next>
 }
 
-/** `aheadMs` moves the clock that schedules see, for tests of hours and days. */
+/** `aheadMs` moves the schedules' clock forward, for tests of hours and days. */
 export function openScheduleRows(db: Db, wake: Wake, aheadMs: () => number): ScheduleRows {
   const later = (time: Date) => new Date(time.getTime() + aheadMs())
 
@@ -99,7 +99,7 @@ export function openScheduleRows(db: Db, wake: Wake, aheadMs: () => number): Sch
         const { kind, queue } = line.spec
         const options: WakeOptions = { tx, ...(queue === undefined ? {} : { queue }) }
         for (const { id } of fire) await wake({ kind, id }, options, { schedule: name })
-        // The due time is on the schedule's clock, the turn on the store's.
+        // The due time follows the schedules' clock, the turn the store's clock.
         const until = next.t === 'wait' && next.until !== null ? new Date(next.until.getTime() - aheadMs()) : null
         return { t: 'wait', until }
       }),

@@ -1,27 +1,27 @@
-/** How many turns of each queue this worker has under way, and whether one more may start without asking the queue. */
+/** Counts the running turns of each queue in this worker and decides whether one more may start without asking the queue. */
 import { DEFAULT_PER_WORKER, type QueueSpec } from '#runtime'
 
 export type Slots = {
-  /** How many more turns of the queue fit. */
+  /** Returns how many more turns of the queue fit. */
   free(queue: string): number
-  /** Other workers count against the queue's limits too: only the book knows whether there is room. */
+  /** True when other workers count against the queue's limits too: only the book knows whether a turn fits. */
   isShared(queue: string): boolean
-  /** Turns are waiting that have no slot: the next one that ends asks for them. */
+  /** Records that turns wait without a slot: the next turn that ends triggers a hand-over. */
   want(queue: string): void
-  /** A slot for a turn that starts where it was asked for; undefined when the queue has to decide. */
+  /** Reserves a slot for a turn that starts in this process; undefined when only the queue can decide. */
   reserveSlot(queue: string): (() => void) | undefined
-  /** A slot for a turn that is on its way here, until it comes or `ms` are over. */
+  /** Reserves a slot for a turn on its way to this worker, until it arrives or `ms` have passed. */
   hold(queue: string, ms: number): () => void
-  /** Waits for a slot, at most so long; false without one. */
+  /** Waits for a slot up to the time limit; returns false without one. */
   admit(queue: string, ms: number): Promise<boolean>
   enter(queue: string): void
-  /** True when turns may be waiting for the slot. */
+  /** Returns true when turns may be waiting for the slot. */
   leave(queue: string): boolean
-  /** From now on there is no room for more. */
+  /** From now on no turn fits. */
   close(): void
 }
 
-/** A reservation that nothing came of, such as a transaction without a word of its end, lapses by itself. */
+/** An unused reservation, such as that of a transaction without an end hook, expires after this time. */
 const RESERVED_MS = 15_000
 
 export function openSlots(specOf: (queue: string) => QueueSpec | undefined): Slots {
@@ -62,7 +62,7 @@ export function openSlots(specOf: (queue: string) => QueueSpec | undefined): Slo
     isShared,
     want: (queue) => void wanted.add(queue),
     reserveSlot(queue) {
-      // While turns wait in the queue, a new one goes behind them.
+      // While turns wait in the queue, a new one must queue behind them.
       if (isShared(queue) || wanted.has(queue)) return undefined
       if (free(queue) <= 0) {
         wanted.add(queue)

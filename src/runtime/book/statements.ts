@@ -1,8 +1,8 @@
-/** The statements of the book, each one round trip. */
+/** The statements of the book, one round trip each. */
 import type { ProcessView, StuckProcess } from '#runtime'
 import { statement } from '#store'
 
-/** 64 bits of a worker's name, as an expression over `column`: a lock that can be had belongs to a worker that is gone. */
+/** An SQL expression for 64 bits of a worker's name in `column`: a lock that can be acquired belongs to a dead worker. */
 export function lockKey(column: string): string {
   return `hashtextextended('concord.executor:' || ${column}, 0)`
 }
@@ -79,7 +79,7 @@ export const failTurn = statement<FailedRow>(
   'select * from runtime.fail_turn($1, $2, $3::bigint, $4, $5, $6::integer)',
 )
 
-/** Which of the given queues have due turns in the book; one index probe each. */
+/** Returns those of the given queues that have due turns in the book; one index probe each. */
 export const findDueQueues = statement<{ queue: string }>(
   'runtime_find_due_queues',
   `select q.queue from unnest($1::text[]) as q (queue)
@@ -93,7 +93,7 @@ export const regiveTurns = statement<{ queue: string }>(
   'select distinct queue from runtime.regive_turns($1::bigint, $2::bigint, 500) as r (queue)',
 )
 
-/** True: the row was not there, although it had been written before. Another worker has declared this one dead. */
+/** Returns true when the row was missing although it had been written before: another worker has declared this one dead. */
 export const beat = statement<{ is_new: boolean }>(
   'runtime_beat',
   `insert into runtime.executors as e (executor_id, lease_until, kinds, queues)
@@ -102,7 +102,7 @@ export const beat = statement<{ is_new: boolean }>(
    returning xmax = 0 as is_new`,
 )
 
-/** Which of this worker's turns are no longer its own. */
+/** Returns the turns that this worker no longer holds. */
 export const findLostTurns = statement<{ kind: string; id: string; fence: string }>(
   'runtime_find_lost_turns',
   `select mine.kind, mine.id, mine.fence from unnest($1::text[], $2::text[], $3::bigint[]) as mine (kind, id, fence)
@@ -111,7 +111,7 @@ export const findLostTurns = statement<{ kind: string; id: string; fence: string
      where p.kind = mine.kind and p.id = mine.id and p.fence = mine.fence and p.state = 'running')`,
 )
 
-/** Workers with turns under way that may be dead. A lock that can be had is let go at the end of the statement. */
+/** Returns workers with running turns that may be dead. An acquired lock is released at the end of the statement. */
 export const findSuspects = statement<{ executor_id: string; is_expired: boolean; is_unlocked: boolean }>(
   'runtime_find_suspects',
   `select s.executor_id, s.is_expired, not s.is_expired and pg_try_advisory_xact_lock(${lockKey('s.executor_id')}) as is_unlocked
@@ -125,13 +125,13 @@ export const findSuspects = statement<{ executor_id: string; is_expired: boolean
    ) as s`,
 )
 
-/** A dead worker's turns go back into the book. Its row goes first: a worker that lives finds it gone at its next beat. */
+/** Returns a dead worker's turns to the book. Its row is deleted first: a living worker finds it gone at its next heartbeat. */
 export const takeOver = statement<{ queue: string }>(
   'runtime_take_over',
   'select distinct queue from runtime.take_over($1) as t (queue)',
 )
 
-/** What this worker runs according to the book; what of it no code here works on was left by a commit without an answer. */
+/** Returns the turns that this worker runs according to the book; one without running code was left by an unanswered commit. */
 export const findOwnTurns = statement<{ kind: string; id: string; fence: string }>(
   'runtime_find_own_turns',
   `select kind, id, fence from runtime.processes where state = 'running' and executor = $1`,
@@ -158,12 +158,12 @@ export const listStuck = statement<StuckProcess>(
    where state in ('stuck', 'aborted') order by changed_at limit $1`,
 )
 
-/** The queue in which its turn waits; no row when it is not stuck. */
+/** Returns the queue in which the turn waits; no row when the process is not stuck. */
 export const resumeProcess = statement<{ queue: string }>('runtime_resume', 'select queue from runtime.resume($1, $2)')
 
 export const abortProcess = statement('runtime_abort', 'select runtime.abort($1, $2, $3, $4)')
 
-/** Workers with a lease, and how long the oldest due turn of these queues has been waiting to be handed over. */
+/** Returns the number of workers with a lease, and how long the oldest due turn of these queues has waited for its hand-over. */
 export const readHealth = statement<{ workers: number; waiting_ms: number | null }>(
   'runtime_read_health',
   `select (select count(*)::integer from runtime.executors e where e.lease_until > clock_timestamp()) as workers,

@@ -1,6 +1,6 @@
 /**
- * The body of a turn: begin on the process's row, drive, end on the row. A turn either starts in the process that asked for it,
- * with its begin already written, or comes through the engine. It never throws and waits for nothing but a slot and the drive, so
+ * Runs a turn: begin on the process's row, drive, end on the row. A turn either starts in the process that asked for it,
+ * with its begin already written, or comes through the engine. It never throws and waits only for a slot and the drive, so
  * an engine has nothing to remember in between.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -36,29 +36,29 @@ export type TurnsOptions = {
   readonly executorId: string
   readonly kindOf: (kind: string) => Kind | undefined
   readonly slots: Slots
-  /** A slot for the next turn of the process, which then starts here at once. */
+  /** Offers a slot for the next turn of the process, which then starts here at once. */
   readonly offerSlot: (queue: string, kind: string) => (() => void) | undefined
   readonly onOpened: (queue: string) => void
   readonly onDelayed: (queue: string, waitMs: number) => void
-  /** A turn of a kind that another worker drives. */
+  /** Called for a turn of a kind that another worker drives. */
   readonly onForeign: (queue: string, waitMs: number) => void
   readonly onError: (error: unknown) => void
 }
 
 export type Turns = {
-  /** A turn that the caller has begun, in a slot that he reserved. */
+  /** Starts a turn whose begin the caller has written, in a slot that the caller reserved. */
   start(turn: BegunTurn, release: () => void): void
-  /** The engine will bring this turn, here or elsewhere; a slot is held for it. */
+  /** Registers a turn that the engine will deliver, here or elsewhere; a slot is reserved for it. */
   expect(name: string, release: () => void): void
-  /** A turn that the engine brings. */
+  /** Runs a turn that the engine delivers. */
   deliver(turn: GivenTurn, delivery: number): Promise<string>
   isUnderWay(process: Process, fence: number): boolean
-  /** Asks the book which turns are still this worker's and tells the others to stop. */
+  /** Asks the book which turns this worker still holds and aborts the others. */
   checkOwnership(): Promise<void>
   loseAll(): void
-  /** Nothing is written any more; bodies that are under way never answer, as after a crash. */
+  /** Stops all writes; running bodies never answer, as after a crash. */
   halt(): void
-  /** Resolves when no turn is under way. */
+  /** Resolves when no turn is running. */
   drained(): Promise<void>
 }
 
@@ -66,9 +66,9 @@ type UnderWay = { readonly process: Process; readonly fence: number; readonly lo
 const DETAIL_LENGTH_MAX = 2_000
 const DRAIN_LOOK_MS = 5
 const REFUSALS_MAX = 5
-/** Longer than this a turn waits for a slot of another worker. */
+/** After this wait for a slot the turn goes back to the book, for another worker. */
 const ADMIT_MS = 1_000
-/** More names of held slots than this are of turns that went elsewhere. */
+/** Names beyond this number belong to turns that went to another worker. */
 const EXPECTED_MAX = 10_000
 
 export function openTurns(db: Db, options: TurnsOptions): Turns {
@@ -78,7 +78,7 @@ export function openTurns(db: Db, options: TurnsOptions): Turns {
   let [isHalted, count] = [false, 0]
   const never = new Promise<never>(() => {})
 
-  /** The row must be written: without an answer of the database the turn waits. */
+  /** Retries until the row is written: without an answer of the database the turn waits. */
   async function persist<Row>(statement: Statement<Row>, values: readonly unknown[]): Promise<Row | undefined> {
     for (let [attempt, refusals] = [0, 0]; ; attempt++) {
       if (isHalted) return never
@@ -88,7 +88,7 @@ export function openTurns(db: Db, options: TurnsOptions): Turns {
       } catch (error) {
         if (isHalted) return never
         onError(error)
-        // A server that answers and refuses, time after time, will not change its mind.
+        // Repeated refusals by a server that answers are final.
         if (outcomeOf(error) === 'not_done' && ++refusals >= REFUSALS_MAX) throw error
         await sleep(Math.min(5_000, 50 * 2 ** attempt))
       }
@@ -114,11 +114,11 @@ export function openTurns(db: Db, options: TurnsOptions): Turns {
 
   async function drive({ kind, id }: Process, fence: Fence): Promise<Next> {
     const known = kindOf(kind)
-    if (!known) throw new Error(`nothing drives processes of kind ${kind}`)
+    if (!known) throw new Error(`No driver is registered for processes of kind ${kind}.`)
     return checkNext(await known.drive(id, fence))
   }
 
-  /** From a written begin to a written end. */
+  /** Runs a turn from its written begin to its written end. */
   async function run(begun: BegunTurn): Promise<string> {
     const { process, turn, fence, attempt } = begun
     const mine: UnderWay = { process, fence, lost: new AbortController() }
@@ -136,16 +136,16 @@ export function openTurns(db: Db, options: TurnsOptions): Turns {
     } finally {
       underWay.delete(mine)
     }
-    tell(row)
+    announce(row)
     return row?.outcome ?? 'stale'
   }
 
-  function tell(row: EndedRow | FailedRow | undefined): void {
+  function announce(row: EndedRow | FailedRow | undefined): void {
     if (row?.outcome === 'opened') options.onOpened(row.queue)
     if (row?.outcome === 'delayed') options.onDelayed(row.queue, row.wait_ms)
   }
 
-  /** The slot is entered; it is left when the work is over. */
+  /** Runs the work in a slot that has been entered, and leaves the slot afterwards. */
   async function inSlot(queue: string, work: () => Promise<string>): Promise<string> {
     count += 1
     try {

@@ -1,6 +1,6 @@
 /**
- * Wakes: one call to the database, inside the caller's transaction or alone. Where this worker has a slot, the turn is written as
- * begun and starts right after the commit, with no engine in between; otherwise it waits in the book for a relay.
+ * Wakes a process: one call to the database, inside the caller's transaction or alone. When this worker has a slot, the turn is
+ * written as begun and starts right after the commit, without the engine; otherwise it waits in the book for a relay.
  */
 import { KernelFault } from '#kernel/errors'
 import {
@@ -19,7 +19,7 @@ import type { Kind, Turns } from './turns.ts'
 export type WakerOptions = {
   readonly specOf: (queue: string) => QueueSpec | undefined
   readonly kindOf: (kind: string) => Kind | undefined
-  /** Undefined in a process that gives no turns itself. */
+  /** Undefined in a process that runs no turns itself. */
   readonly worker?: {
     readonly executorId: string
     readonly turns: Pick<Turns, 'start'>
@@ -30,19 +30,24 @@ export type WakerOptions = {
 }
 
 type InternalWake = {
-  /** The firing of this schedule. */
+  /** The wake opens a firing of this schedule. */
   readonly schedule?: string
-  /** False: through the engine, also where this worker has a slot. */
+  /** False sends the turn through the engine even when this worker has a slot. */
   readonly startsHere?: boolean
 }
 
 export type Wake = (process: Process, options: WakeOptions, internal?: InternalWake) => Promise<void>
 
-/** Without word of the commit: when to look for the turn. After the last one the look by the clock finds it. */
+/** When to look for the turn without a commit hook. After the last attempt the poll finds it. */
 const LOOK_AFTER_MS = [2, 6, 15, 40] as const
 
 export function openWaker(db: Db, { specOf, kindOf, worker, onOpened, onDelayed }: WakerOptions): Wake {
-  function tell(process: Process, { outcome, turn, fence, wait_ms }: Woken, queue: string, release?: () => void): void {
+  function announce(
+    process: Process,
+    { outcome, turn, fence, wait_ms }: Woken,
+    queue: string,
+    release?: () => void,
+  ): void {
     if (outcome === 'started' && release) {
       worker?.turns.start({ process, turn: Number(turn), queue, fence: Number(fence), attempt: 1 }, release)
     }
@@ -54,9 +59,9 @@ export function openWaker(db: Db, { specOf, kindOf, worker, onOpened, onDelayed 
     const options = kindOf(kind)?.options ?? {}
     const queue = named ?? options.queue ?? DEFAULT_QUEUE
     const spec = specOf(queue)
-    if (!spec) throw new KernelFault('runtime.queue.unknown', `no queue is called ${queue}`, { queue })
+    if (!spec) throw new KernelFault('runtime.queue.unknown', `There is no queue ${queue}.`, { queue })
     if (spec.partition && partition === undefined) {
-      throw new KernelFault('runtime.wake.partition', `the queue ${queue} needs a partition`, { queue })
+      throw new KernelFault('runtime.wake.partition', `The queue ${queue} needs a partition.`, { queue })
     }
     const moves = named !== undefined || priority !== undefined || partition !== undefined
     return {
@@ -72,7 +77,7 @@ export function openWaker(db: Db, { specOf, kindOf, worker, onOpened, onDelayed 
     checkWake(options)
     const { queue, priority, partition, moves } = resolve(process, options)
     const { tx, delayMs = 0 } = options
-    // Without word of the commit a started turn could not be told from one that was rolled back.
+    // Without a commit hook a started turn cannot be distinguished from one that was rolled back.
     const canStart = startsHere && delayMs === 0 && (tx === undefined || tx.afterCommit !== undefined)
     const release = canStart ? worker?.offerSlot(queue, process.kind) : undefined
     const where = [queue, priority, partition ?? null, moves, schedule ?? null]
@@ -85,17 +90,17 @@ export function openWaker(db: Db, { specOf, kindOf, worker, onOpened, onDelayed 
       })
     if (!row || row.outcome !== 'started') release?.()
     if (!row) return
-    if (tx === undefined) tell(process, row, queue, release)
+    if (tx === undefined) announce(process, row, queue, release)
     else if (tx.afterCommit) {
-      tx.afterCommit(() => tell(process, row, queue, release))
+      tx.afterCommit(() => announce(process, row, queue, release))
       if (release) tx.afterRollback?.(release)
-    } else if (row.outcome === 'delayed') tell(process, row, queue)
-    else for (const ms of LOOK_AFTER_MS) setTimeout(() => tell(process, row, queue), ms).unref()
+    } else if (row.outcome === 'delayed') announce(process, row, queue)
+    else for (const ms of LOOK_AFTER_MS) setTimeout(() => announce(process, row, queue), ms).unref()
   }
 }
 
-/** The port knows a transaction only by its mark; here it has to be one of the store. */
+/** The port declares a transaction only by a marker type; here it must be a transaction of the store. */
 export function sqlOf(tx: JoinableTx): Sql {
   if (typeof (tx as Partial<Sql>).run === 'function') return tx as JoinableTx & Sql
-  throw new KernelFault('runtime.wake.tx', 'the transaction is not one of the store')
+  throw new KernelFault('runtime.wake.tx', 'The transaction does not belong to the store.')
 }

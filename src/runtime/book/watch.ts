@@ -1,8 +1,8 @@
-/** Repeats a piece of work by the clock until it is closed; one run at a time, and a run that fails does not end the row. */
+/** Repeats work at an interval until it is closed; one run at a time, and a failed run does not end the series. */
 export type Watch = {
-  /** Runs as soon as the run under way is over, in place of the next one by the clock. */
+  /** Runs as soon as the current run has ended, instead of at the next interval. */
   soon(): void
-  /** No run begins any more; waits for the one under way. */
+  /** Starts no more runs and waits for the current one. */
   close(): Promise<void>
 }
 

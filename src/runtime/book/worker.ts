@@ -1,4 +1,4 @@
-/** A process that gives turns: the carrier, the lease, the reaper and the relay, opened and closed together. */
+/** A process that runs turns: the carrier, the lease, the reaper and the relay, opened and closed together. */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { QueueSpec } from '#runtime'
@@ -13,7 +13,7 @@ import { type Kind, openTurns, type Turns } from './turns.ts'
 import type { Watch } from './watch.ts'
 
 export type WorkerTimes = {
-  /** A worker that is silent for so long is dead to the others; it beats four times in it. */
+  /** The others declare a worker dead after this time without a heartbeat; it sends four heartbeats in that time. */
   readonly leaseMs: number
   readonly reapMs: number
   readonly sweepMs: number
@@ -26,14 +26,14 @@ export type WorkerOptions = {
   readonly carrier: Carrier
   readonly times: WorkerTimes
   readonly queues: ReadonlyMap<string, QueueSpec>
-  /** The queues this worker takes turns from; all of them unless said otherwise. */
+  /** The queues this worker takes turns from; default all. */
   readonly only?: readonly string[]
   readonly kinds: ReadonlyMap<string, Kind>
-  /** False: every turn goes through the engine. */
+  /** False sends every turn through the engine. */
   readonly startsHere: boolean
   readonly onOpened: (queue: string) => void
   readonly onDelayed: (queue: string, waitMs: number) => void
-  /** A turn of a kind that another worker drives. */
+  /** Called for a turn of a kind that another worker drives. */
   readonly onForeign: (queue: string, waitMs: number) => void
   readonly log: EngineLog
 }
@@ -42,14 +42,14 @@ export type Worker = {
   readonly executorId: string
   readonly slots: Slots
   readonly turns: Turns
-  /** Whether it takes turns from this queue. */
+  /** Returns whether it takes turns from this queue. */
   takes(queue: string): boolean
-  /** A slot for a turn of this kind that starts here; undefined where the queue has to decide. */
+  /** Reserves a slot for a turn of this kind that starts here; undefined when only the queue can decide. */
   offerSlot(queue: string, kind: string): (() => void) | undefined
-  /** The queue may have due turns. */
+  /** Checks the queue for due turns. */
   nudge(queue: string): void
   defineQueue(name: string, spec: QueueSpec): Promise<void>
-  /** `drainMs` undefined: as a crash would end it. */
+  /** With `drainMs` undefined it ends as a crash would. */
   close(drainMs: number | undefined): Promise<void>
 }
 
@@ -77,13 +77,13 @@ export async function openWorker(db: Db, options: WorkerOptions): Promise<Worker
     turns.loseAll()
     turns.halt()
     await Promise.all(watches.map((watch) => watch.close()))
-    // The engine still has to write down what has ended; what has not ended never will.
+    // The engine still has to record the turns that have ended; the others never end.
     if (isOpened) await carrier.close(isDrained ? Math.max(1_000, drainMs) : undefined)
     await life?.close({ quietly: drainMs === undefined })
   }
 
   try {
-    // Alive before it can hold a turn: the others would take it away again.
+    // The worker proves that it is alive before it holds a turn: the others would take the turn away.
     life = await openLife(db, {
       executorId,
       kinds: [...kinds.keys()],
@@ -135,7 +135,7 @@ export async function openWorker(db: Db, options: WorkerOptions): Promise<Worker
   }
 }
 
-/** False when the time is over first. */
+/** Returns false when the time runs out first. */
 async function within(ms: number, work: Promise<void>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<false>((resolve) => {

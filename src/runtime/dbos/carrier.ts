@@ -1,6 +1,6 @@
 /**
- * DBOS as a carrier of turns, in the same Postgres as the book. A turn is one workflow whose body delivers it; it goes into a queue
- * of the engine by the engine's SQL function and comes out of it in one of the workers that poll.
+ * Carries turns with DBOS, in the same Postgres as the book. A turn is one workflow whose body delivers it. The engine's SQL function
+ * enqueues it, and one of the polling workers dequeues it.
  */
 import { DBOS, type WorkflowQueue } from '@dbos-inc/dbos-sdk'
 import { DEFAULT_PER_WORKER, type QueueSpec, type RuntimeProfile } from '#runtime'
@@ -17,10 +17,10 @@ import {
 import { cleanEngine } from './retention.ts'
 
 const APPLICATION = 'concord'
-/** Not the version of the program: nothing that waits has code on a stack, so every version may take every turn. */
+/** Not the version of the program: no waiting turn has code on a stack, so every version can take every turn. */
 const APPLICATION_VERSION = 'concord-turn-2'
 const WORKFLOW = 'concord.turn.v2'
-/** Where the engine polls by itself. */
+/** The engine's own poll interval. */
 const PUBLIC_POLL_MS = 50
 
 const dbosProfile: RuntimeProfile = {
@@ -48,12 +48,12 @@ const dbosProfile: RuntimeProfile = {
 export type DbosCarrierOptions = {
   /** `avoid` keeps to the engine's public interface. */
   readonly internals?: InternalsMode
-  /** How long finished turns stay in the engine's tables: what happened is on Concord's own rows. */
+  /** How long finished turns stay in the engine's tables; Concord's own rows hold the record. */
   readonly retainMs?: number
   readonly cleanMs?: number
 }
 
-/** The engine's documented function; a name that it knows already is not enqueued twice. What a crash of the server takes back is given again. */
+/** Calls the engine's documented function, which enqueues a name only once. A hand-over that a server crash loses is repeated. */
 const enqueueTurns = statement(
   'dbos_enqueue_turns',
   `select "dbos".enqueue_workflow(workflow_name => $1, queue_name => t.queue, positional_args => array[t.argument],
@@ -62,7 +62,7 @@ const enqueueTurns = statement(
      unnest($4::text[], $5::text[], $6::integer[], $7::json[]) as t (name, queue, priority, argument)`,
 )
 
-/** Superjson, the default, takes 25–30 times as long; a few short values and a word need nothing of it. */
+/** Superjson, the default, takes 25–30 times as long, and a few short values do not need it. */
 const serializer = {
   name: () => 'concord_json',
   parse: (text: string | null | undefined) =>
@@ -70,23 +70,23 @@ const serializer = {
   stringify: (value: unknown) => JSON.stringify(value === undefined ? null : value),
 }
 
-/** What the engine finds worth an `info` is for those who look into the engine. */
+/** Logs the engine's `info` entries as `debug`: they concern the engine only. */
 function loggerOf(log: EngineLog): EngineLogger {
   const say = (level: Parameters<EngineLog>[0]) => (entry: unknown) =>
     log(level, entry instanceof Error ? entry.message : String(entry))
   return { debug: say('debug'), info: say('debug'), warn: say('warn'), error: say('error') }
 }
 
-/** The one host of this process: the engine keeps its state in the module, and its workflow is registered once and for all. */
+/** The only host of this process: the engine keeps its state in the module, and its workflow is registered once. */
 let host: CarrierHost | undefined
 let isRegistered = false
 
 function register(): void {
   if (isRegistered) return
   isRegistered = true
-  // This carrier never asks the engine to bring a turn again, so every delivery is the first; the book refuses a second.
+  // This carrier never asks the engine to redeliver a turn, so every delivery is the first; the book refuses a second.
   const body = (turn: GivenTurn) => host?.deliver(turn, 1) ?? new Promise<string>(() => {})
-  // A turn that its worker left is handed over under a new name; the engine's own bound must never come first.
+  // A turn of a dead worker is handed over under a new name; the engine's own recovery limit must never apply.
   DBOS.registerWorkflow(body, { name: WORKFLOW, maxRecoveryAttempts: 1_000_000 })
 }
 
@@ -103,7 +103,7 @@ export function createDbosCarrier(options: DbosCarrierOptions = {}): Carrier {
     host?.log('warn', error instanceof Error ? error.message : String(error))
   }
 
-  /** One at a time and queue: two would both count the same free slots. */
+  /** Runs one poll per queue at a time: two would count the same free slots. */
   async function poll(queue: string, extra: number): Promise<void> {
     const known = queues.get(queue)
     if (!pollNow || !known || !host) return
@@ -154,7 +154,7 @@ export function createDbosCarrier(options: DbosCarrierOptions = {}): Carrier {
       await DBOS.launch()
       pollNow = findPoll(internals)
       if (!pollNow && internals === 'use')
-        throw new Error('DBOS has no pollQueue any more; see src/runtime/dbos/internals.ts')
+        throw new Error('DBOS no longer has pollQueue; see src/runtime/dbos/internals.ts')
       for (const [name, spec] of given.queues) await defineQueue(name, spec)
       await adoptOldTurns(given.db)
       cleaning = openWatch(cleanMs, () => cleanEngine(given.db, retainMs), onError)
@@ -184,8 +184,9 @@ export function createDbosCarrier(options: DbosCarrierOptions = {}): Carrier {
 }
 
 /**
- * Version 3 of the book did not say who runs a turn; the engine did, under other names. What it says goes onto the rows once, so that
- * the lease of an older worker counts. The engine's old turns wait in queues that nobody polls any more, and retention deletes them.
+ * Version 3 of the book did not store which worker runs a turn; the engine did, under other names. This copies the engine's record onto
+ * the rows once, so that the lease of an older worker counts. The engine's old turns wait in queues that no worker polls, and retention
+ * deletes them.
  */
 async function adoptOldTurns(db: Db): Promise<void> {
   const found = await db.query(`select from runtime.processes where state = 'running' and executor is null limit 1`)

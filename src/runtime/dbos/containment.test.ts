@@ -1,4 +1,4 @@
-/** The engine stays in its folder, and what is behind its public door in one file. */
+/** The engine stays in its folder, and the use of its internals in one file. */
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -21,7 +21,7 @@ test('[DET-08] only the folder of the DBOS adapter imports DBOS', () => {
   )
 })
 
-test('one file reaches behind the public door of DBOS', () => {
+test('one file uses the internals of DBOS', () => {
   assert.deepEqual(filesThatImport(/from\s*['"]@dbos-inc\/dbos-sdk\/internal\//), ['runtime/dbos/internals.ts'])
 })
 

@@ -1,4 +1,4 @@
-/** What a wake and its turn cost, statement by statement: a new version of the engine cannot change it unseen. */
+/** Pins the cost of a wake and its turn, statement by statement, so that a new engine version cannot change it unnoticed. */
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -9,13 +9,13 @@ import { ENGINE_VERSION } from './internals.ts'
 import type { BookRuntime } from '#runtime/book'
 import { createDbosRuntime } from './runtime.ts'
 
-/** Nothing of ours runs by the clock while we count. */
+/** No periodic work of ours runs while the test counts. */
 const still = { leaseMs: 600_000, reapMs: 600_000, sweepMs: 600_000 }
 const dequeue = ['BEGIN', 'SELECT application_versions', 'SELECT workflow_status', 'UPDATE workflow_status', 'COMMIT']
 const handOver = ['select enqueue_workflow', ...dequeue, 'SELECT workflow_status']
 const completion = ['BEGIN', 'UPDATE workflow_status', 'INSERT INTO workflow_output', 'COMMIT']
 
-/** A statement by its verb and what it touches. */
+/** Names a statement by its verb and its target. */
 function shorten(text: string): string {
   const own = /runtime\.(\w+)\(/.exec(text)?.[1]
   if (own !== undefined) return own
@@ -24,14 +24,14 @@ function shorten(text: string): string {
   return table === undefined ? verb : `${verb === 'INSERT' ? 'INSERT INTO' : verb} ${table}`
 }
 
-/** A transaction that tells when it has committed. */
+/** A transaction with a commit hook. */
 async function withWord<T>(db: Db, work: (tx: Tx) => Promise<T>): Promise<T> {
-  const told: (() => void)[] = []
+  const hooks: (() => void)[] = []
   const value = await db.transaction((tx) => {
-    told.length = 0
-    return work(Object.assign(tx, { afterCommit: (each: () => void) => void told.push(each) }))
+    hooks.length = 0
+    return work(Object.assign(tx, { afterCommit: (each: () => void) => void hooks.push(each) }))
   })
-  for (const each of told) each()
+  for (const each of hooks) each()
   return value
 }
 
@@ -73,7 +73,7 @@ describe('the cost of a turn', () => {
     return row?.is_over ?? false
   }
 
-  /** The engine has clocks of its own: of many turns the quietest shows what belongs to a turn. */
+  /** The engine has timers of its own: the cheapest of many turns shows what belongs to a turn. */
   async function cheapest(wake: (id: string) => Promise<unknown>): Promise<string[]> {
     let best: string[] | undefined
     for (let count = 0; count < 12; count++) {
@@ -91,9 +91,9 @@ describe('the cost of a turn', () => {
     assert.deepEqual(await cheapest(alone), ['wake', 'end_turn'])
   })
 
-  test('a wake in a transaction that tells of its commit: 1 round trip there, 1 here', async () => {
+  test('a wake in a transaction with a commit hook: 1 round trip there, 1 here', async () => {
     let inside: string[] = []
-    const told = (id: string) =>
+    const hooked = (id: string) =>
       withWord(opened.db, async (tx) => {
         inside = []
         const run = tx.run.bind(tx)
@@ -105,23 +105,23 @@ describe('the cost of a turn', () => {
         })
         await runtime.wake({ kind: 'job', id }, { tx: counted })
       })
-    assert.deepEqual(await cheapest(told), ['end_turn'])
+    assert.deepEqual(await cheapest(hooked), ['end_turn'])
     assert.deepEqual(inside, ['wake'])
   })
 
   test('a wake through the engine: hand-over and dequeue once a batch, then begin, end and the engine’s own end', async () => {
-    // A transaction that does not tell of its commit, as another store's might not.
+    // A transaction without a commit hook, as another store may have.
     const mute = (tx: Tx) => Object.create(tx, { afterCommit: { value: undefined } }) as Tx
     const queued = (id: string) => opened.db.transaction((tx) => runtime.wake({ kind: 'job', id }, { tx: mute(tx) }))
     const list = await cheapest(queued)
-    // It looks a few times for a commit that it is not told of.
+    // Without the hook the waker looks for the commit a few times.
     const turn = list.filter((each) => each !== 'take_turns')
     assert.deepEqual(turn, [...handOver, 'begin_turn', 'end_turn', ...completion])
   })
 
   test('the internals are written for the installed version', async () => {
-    const door = createRequire(import.meta.url).resolve('@dbos-inc/dbos-sdk')
-    const home = door.slice(0, door.lastIndexOf('dbos-sdk/') + 'dbos-sdk/'.length)
+    const entry = createRequire(import.meta.url).resolve('@dbos-inc/dbos-sdk')
+    const home = entry.slice(0, entry.lastIndexOf('dbos-sdk/') + 'dbos-sdk/'.length)
     const { version } = JSON.parse(await readFile(`${home}package.json`, 'utf8')) as { version: string }
     assert.equal(version, ENGINE_VERSION)
   })

@@ -1,3 +1,3 @@
-/** The door of DBOS as an engine. */
+/** The exports of the DBOS engine. */
 export { createDbosCarrier } from './carrier.ts'
 export { createDbosRuntime } from './runtime.ts'

@@ -1,11 +1,11 @@
 /**
- * The only file that reaches behind the engine's public door, pinned to one version. Each reach has a public way that does
- * the same more slowly; `avoid` takes it, and the suite runs both.
+ * The only file that uses the engine's internals, pinned to one version. Each use has a public alternative that does
+ * the same more slowly; `avoid` selects it, and the suite runs both.
  *
- * | reach | reason | public way |
+ * | internal name | reason | public alternative |
  * |---|---|---|
- * | `wfQueueRunner.pollQueue`, with the executor and its count of running workflows | a turn begins some ms after it was handed over, and a worker without a reason to look asks nothing | the engine polls every queue by itself, every 50 ms |
- * | `ensureSystemDatabase` | brings the engine's tables in over our own connections | `DBOS.migrate`, which needs a maintenance database |
+ * | `wfQueueRunner.pollQueue`, with the executor and its count of running workflows | a turn begins a few ms after its hand-over, and an idle worker sends no polls | the engine polls every queue every 50 ms |
+ * | `ensureSystemDatabase` | creates the engine's tables over our own connections | `DBOS.migrate`, which needs a maintenance database |
  */
 import { DBOS, type WorkflowQueue } from '@dbos-inc/dbos-sdk'
 import { DBOSExecutor } from '@dbos-inc/dbos-sdk/internal/dbos-executor'
@@ -13,13 +13,13 @@ import { ensureSystemDatabase } from '@dbos-inc/dbos-sdk/internal/system_databas
 import { wfQueueRunner } from '@dbos-inc/dbos-sdk/internal/wfqueue'
 import type { Db } from '#store'
 
-/** The version that this file was written for; a test compares it with the installed one. */
+/** The version that this file was written for; a test compares it with the installed version. */
 export const ENGINE_VERSION = '5.3.0'
 
 export type InternalsMode = 'use' | 'avoid'
 export type EngineLogger = Record<'debug' | 'info' | 'warn' | 'error', (entry: unknown) => void>
 
-/** Under the launch lock: the engine itself takes none. */
+/** Runs under the launch lock, since the engine itself takes no lock. */
 export async function migrateEngine(db: Db, logger: EngineLogger, mode: InternalsMode): Promise<void> {
   if (mode === 'avoid' || typeof ensureSystemDatabase !== 'function') return DBOS.migrate(db.config.url)
   // It calls the four methods of a logger and nothing else of its class.
@@ -29,10 +29,10 @@ export async function migrateEngine(db: Db, logger: EngineLogger, mode: Internal
 
 type Poller = { pollQueue(executor: DBOSExecutor, queue: WorkflowQueue): Promise<boolean> }
 
-/** Undefined: the engine has to poll by itself. */
+/** Undefined when the engine has to poll by itself. */
 export type PollNow = (queue: WorkflowQueue, free: number) => Promise<void>
 
-/** After the launch. Takes at most `free` turns of the queue. Whether the names are there is looked at, not believed. */
+/** Call after the launch. Takes at most `free` turns of the queue. Checks at run time that the internal names exist. */
 export function findPoll(mode: InternalsMode): PollNow | undefined {
   const executor = DBOSExecutor.globalInstance
   const poller = wfQueueRunner as unknown as Partial<Poller>

@@ -1,4 +1,4 @@
-/** Keeps the engine's tables small: what the engine remembers of a turn is working storage. */
+/** Keeps the engine's tables small: its record of a turn is only working storage. */
 import { DBOS } from '@dbos-inc/dbos-sdk'
 import type { Db } from '#store'
 
@@ -7,7 +7,7 @@ const BATCH_MAX = 500
 
 type Filter = NonNullable<Parameters<typeof DBOS.listWorkflows>[0]>
 
-/** Deletes at most one batch; the number of turns deleted. */
+/** Deletes at most one batch and returns the number of deleted turns. */
 async function deleteTurns(filter: Filter, isLeft: (executorId: string | undefined) => boolean): Promise<number> {
   const found = await DBOS.listWorkflows({ ...filter, limit: BATCH_MAX, loadInput: false, loadOutput: false })
   const left = found.filter(({ executorId }) => isLeft(executorId))
@@ -16,8 +16,8 @@ async function deleteTurns(filter: Filter, isLeft: (executorId: string | undefin
 }
 
 /**
- * One process at a time; a batch at a time, so that no transaction gets long. Turns that have ended go, and turns that their worker
- * left or that nobody took: long before, the book has handed them over again under another name.
+ * Runs in one process at a time and deletes in batches, so that no transaction gets long. Deletes ended turns, and turns that a dead
+ * worker left or no worker took: the book has long handed those over again under another name.
  */
 export async function cleanEngine(db: Db, keepMs: number): Promise<void> {
   const client = await db.connect('concord-runtime-retention')

@@ -1,4 +1,4 @@
-/** What keeps turns from getting lost, early, double or for ever: rights, clocks, lost answers, lost connections, old rows. */
+/** Turns are never lost, early, doubled or endless: rights, clocks, lost answers, lost connections, old rows. */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -67,7 +67,7 @@ describe('the safety of turns', () => {
       opened.db.query(`select "dbos".enqueue_workflow('concord.turn.v1', 'concord_default')`),
       denied,
     )
-    // As a request, inside its transaction, it may wake all the same, and nothing else: to abort and to resume are an operator's.
+    // A request may still wake inside its transaction, and nothing else: abort and resume belong to operators.
     await opened.db.transaction(async (tx) => {
       await tx.query('set local role concord_app')
       await runtime.wake({ kind: 'job', id: 'asked' }, { tx })
@@ -112,7 +112,7 @@ describe('the safety of turns', () => {
   })
 
   test('a start whose commit was never answered is found and given again', async () => {
-    // The row says that this worker has it; the worker never learnt of it.
+    // The row names this worker, but the worker never learnt of it.
     const start = `select * from runtime.wake('job', 'unanswered', 0, 'concord_default', 0, null, false, null, $1)`
     const [woken] = await owner.query<{ outcome: string }>(start, [runtime.executorId])
     assert.equal(woken?.outcome, 'started')
@@ -128,13 +128,13 @@ describe('the safety of turns', () => {
     )
     await reach(() => turns.includes('forgotten'))
     await reach(() => isOver('forgotten'))
-    // What the engine brings after all is nobody's turn any more.
+    // A late delivery of the engine is stale.
     await runtime.wake({ kind: 'job', id: 'forgotten' }, { delayMs: 3_600_000 })
     assert.equal((await beginAs('forgotten', { turn: view?.turn, delivery: 1 })).outcome, 'stale')
     await runtime.abort({ kind: 'job', id: 'forgotten' }, 'enough')
   })
 
-  test('a worker that was declared dead tells its turns, and what it writes at their end is refused', async () => {
+  test('a worker that was declared dead aborts its turns, and their final writes are refused', async () => {
     const fences: Fence[] = []
     const ends: (() => void)[] = []
     drive = (_id, fence) => {
@@ -145,7 +145,7 @@ describe('the safety of turns', () => {
     const [first] = await reach(() => fences.length > 0 && fences)
     await owner.query('delete from runtime.executors where executor_id = $1', [runtime.executorId])
     await reach(() => first?.signal.aborted)
-    // Another worker begins the turn: here by hand, with a greater fence.
+    // Another worker begins the turn: simulated here with a greater fence.
     const view = await runtime.describe({ kind: 'job', id: 'zombie' })
     await owner.query(
       `insert into runtime.executors (executor_id, lease_until) values ('another worker', now() + interval '1 hour')`,
@@ -172,7 +172,7 @@ describe('the safety of turns', () => {
     }
     const ids = Array.from({ length: 40 }, (_, index) => `cut-${index}`)
     for (const [index, id] of ids.entries()) {
-      // A wake that fails has not happened, or its answer got lost: asking again is always right.
+      // A failed wake did not happen, or its answer was lost: a retry is always correct.
       for (let isWoken = false; !isWoken; )
         isWoken = await runtime.wake({ kind: 'job', id }).then(
           () => true,
@@ -243,7 +243,7 @@ describe('the safety of turns', () => {
     return Object.values(row ?? {}).map(Number)
   }
 
-  test('health tells of the engine, of workers and of turns that wait for one', async () => {
+  test('health reports the engine, the workers and the turns that wait for one', async () => {
     const well = await runtime.health()
     assert.deepEqual([well.engine, well.ok, well.isEngineReachable, well.workers], ['dbos', true, true, 1])
     const client = createDbosRuntime({ db: opened.db, works: false })
@@ -260,7 +260,7 @@ describe('the safety of turns', () => {
     assert.equal((await runtime.health()).ok, true)
   })
 
-  test('a book that was restored gets a new id: what the engine still brings under the old one is nobody’s turn', async () => {
+  test('a restored book gets a new id: deliveries under the old one are stale', async () => {
     await runtime.wake({ kind: 'job', id: 'restored' }, { delayMs: 3_600_000 })
     const view = await runtime.describe({ kind: 'job', id: 'restored' })
     await owner.query(`update runtime.processes set due_at = now() where id = 'restored'`)

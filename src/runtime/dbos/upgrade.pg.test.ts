@@ -1,4 +1,4 @@
-/** A database that version 3 of the runtime has worked in is taken over with everything that was open in it. */
+/** A database of runtime version 3 is taken over with everything that was open in it. */
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, before, describe, test } from 'node:test'
@@ -27,7 +27,7 @@ describe('from version 3', () => {
     await opened.close()
   })
 
-  /** As version 3 woke; with an executor it started the turn in the engine as well. */
+  /** Wakes as version 3 did; with an executor it also starts the turn in the engine. */
   const wakeAsBefore = (id: string, delayMs: number, executor: string | null) =>
     owner.query(`select * from runtime.wake('job', $1, $2, 'concord_default', 0, null, false, null, $3, $3)`, [
       id,
@@ -35,7 +35,7 @@ describe('from version 3', () => {
       executor,
     ])
 
-  test('what waited, what was due later and what a dead worker ran goes on; what a living one runs stays with it', async () => {
+  test('waiting, delayed and orphaned turns continue; a living worker keeps its turns', async () => {
     await owner.query(
       `insert into runtime.executors (executor_id, lease_until) values ('alive', now() + interval '1 hour')`,
     )

@@ -82,7 +82,7 @@ async function sameFolder(one: string, other: string): Promise<boolean> {
   return (await real(one)) === (await real(other))
 }
 
-export type Postmaster = {
+type Postmaster = {
   readonly pid: number
   readonly dataDir: string
   /** Absent in the first moments of a start. */

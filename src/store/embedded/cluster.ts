@@ -135,7 +135,7 @@ export function sharedBuffersMb(memoryBytes: number): number {
 }
 
 /** initdb writes these into postgresql.conf, where the owner of the home may edit them. */
-export function birthSettings(memoryBytes: number): Settings {
+function birthSettings(memoryBytes: number): Settings {
   return {
     shared_buffers: `${sharedBuffersMb(memoryBytes)}MB`,
     // A process uses up to 35: a server and several workers must fit.

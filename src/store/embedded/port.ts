@@ -29,7 +29,7 @@ function isPortFree(port: number): Promise<boolean> {
   })
 }
 
-export type PortWish = {
+type PortWish = {
   readonly home: string
   readonly asked?: number | undefined
   readonly remembered?: number | undefined

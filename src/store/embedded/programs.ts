@@ -8,7 +8,7 @@ import { promisify } from 'node:util'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type HomePaths, quoteForShell } from './home.ts'
 
-export type Binaries = { readonly initdb: string; readonly pgCtl: string; readonly postgres: string }
+type Binaries = { readonly initdb: string; readonly pgCtl: string; readonly postgres: string }
 
 /** The package is named after the operating system, not after Node's word for it. */
 export function platformPackage(platform: string, arch: string): string {
@@ -43,10 +43,10 @@ function missing(name: string, detail: string): Decision<never> {
   )
 }
 
-export type Account = { readonly name: string; readonly uid: number; readonly gid: number }
+type Account = { readonly name: string; readonly uid: number; readonly gid: number }
 
 /** Empty for a plain user: the programs then run as that user. */
-export type RunAs = {
+type RunAs = {
   readonly account?: Account
   /** The programs get one capability: to pass through closed folders, such as /root. Without it a checkout there could not start. */
   readonly passesClosedFolders?: true
@@ -58,7 +58,7 @@ export type Parts = { readonly paths: HomePaths; readonly binaries: Binaries; re
 /** Tried in this order under root; every system has `nobody`. None is ever created. */
 const borrowedAccounts = ['postgres', 'nobody'] as const
 
-export type RunAsFacts = {
+type RunAsFacts = {
   /** Undefined on Windows. */
   readonly ownUid: number | undefined
   readonly dataDir: string
@@ -137,7 +137,7 @@ export async function findClosedFolder(target: string, account: Account): Promis
 }
 
 /** `setpriv` is part of util-linux; a container may lack the capability. */
-export function setprivFlags({ uid, gid }: Account): string[] {
+function setprivFlags({ uid, gid }: Account): string[] {
   const capability = '+dac_read_search'
   const identity = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups']
   // Postgres finds its programs with access(2), which ignores the capabilities of a plain user without this bit.
@@ -187,7 +187,7 @@ export function callAs({ account, passesClosedFolders }: RunAs, file: string, fl
   return { file, flags, identity: { uid: account.uid, gid: account.gid } }
 }
 
-export type ProgramEnd = { readonly code: number | null; readonly output: string[] }
+type ProgramEnd = { readonly code: number | null; readonly output: string[] }
 
 export function runProgram(file: string, flags: readonly string[], runAs: RunAs): Promise<ProgramEnd> {
   const call = callAs(runAs, file, flags)

@@ -72,7 +72,7 @@ export function openLedger(
     const where = queue ?? queueOf(process.kind)
     const spec = specOf(where)
     if (spec.partition && partition === undefined) {
-      throw new KernelFault('runtime.wake.partition', `the queue ${where} needs a partition`)
+      throw new KernelFault('runtime.wake.partition', `The queue ${where} needs a partition.`)
     }
     return {
       now: now(),

@@ -58,7 +58,7 @@ export function openReferenceRuntime({
   const queues = new Map<string, QueueSpec>(Object.entries(semanticQueues))
   const specOf = (queue: string): QueueSpec => {
     const spec = queues.get(queue)
-    if (!spec) throw new KernelFault('runtime.queue.unknown', `no queue is called ${queue}`)
+    if (!spec) throw new KernelFault('runtime.queue.unknown', `There is no queue ${queue}.`)
     return spec
   }
   const room = openQueueRoom(specOf)
@@ -143,7 +143,7 @@ export function openReferenceRuntime({
     join: workers.join,
     register(kind, drive, options = {}) {
       if (workers.isOpen)
-        throw new KernelFault('runtime.register.late', 'kinds are registered before the runtime opens')
+        throw new KernelFault('runtime.register.late', 'Kinds must be registered before the runtime opens.')
       kinds.set(kind, { drive, options })
     },
     async defineQueue(name, spec) {
@@ -178,7 +178,9 @@ export function openReferenceRuntime({
       const decision = decideSchedule(spec, clock.now())
       if (!decision.ok) return decision
       if (!kinds.has(spec.kind))
-        return refuse('runtime.kind.unknown', `nothing drives processes of kind ${spec.kind}`, { path: 'kind' })
+        return refuse('runtime.kind.unknown', `No driver is registered for processes of kind ${spec.kind}.`, {
+          path: 'kind',
+        })
       const known = decideQueueNames(new Set(queues.keys()), spec.queue === undefined ? [] : [spec.queue])
       if (!known.ok) return known
       const before = ledger.schedules.get(spec.name)
@@ -191,7 +193,7 @@ export function openReferenceRuntime({
     stuck: async ({ limit = 100 } = {}) => ledger.stuck(limit),
     async resume(process, { tx } = {}) {
       if (ledger.describe(process)?.state !== 'stuck') {
-        return refuse('runtime.process.not_stuck', `${process.kind} ${process.id} is not stuck`)
+        return refuse('runtime.process.not_stuck', `The process ${process.kind} ${process.id} is not stuck.`)
       }
       within(tx, () => void ledger.resume(process))
       return accept(undefined)

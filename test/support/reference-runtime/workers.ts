@@ -118,7 +118,7 @@ export function openWorkers({ random, now, ledger, room, kinds }: WorkersOptions
     const stranger = worker === OURS ? undefined : strangers[worker - 1]
     const isMine = () => running.get(name) === turn && running.delete(name)
     try {
-      if (!drive && !stranger) throw new NoDriver(`nothing drives processes of kind ${process.kind}`)
+      if (!drive && !stranger) throw new NoDriver(`No driver is registered for processes of kind ${process.kind}.`)
       const next = await (stranger ? stranger(process, fence) : drive?.(process.id, fence))
       const checked = checkNext(next as Next)
       if (isMine()) ledger.end(process, line.fence, checked)

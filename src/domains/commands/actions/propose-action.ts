@@ -21,7 +21,7 @@ import { findTool } from './find-tool.ts'
 
 /** Steps of an agent's run have more kinds; what is asked for one by one is a tool call. */
 export const actionTypes = ['tool_call'] as const
-export type ActionType = (typeof actionTypes)[number]
+type ActionType = (typeof actionTypes)[number]
 
 export type ProposeAction = {
   readonly workspaceId: string

@@ -208,7 +208,7 @@ function inversesOf(produces: readonly string[], undo: UndoInput): Readonly<Reco
 }
 
 /** `connector.hotel_booking.book_hotel` is the operation `hotel_booking.book_hotel`; other effects go by their own name. */
-export function operationOf(effectType: string): string {
+function operationOf(effectType: string): string {
   // One without a name is named by the catalog, not by an exception here.
   if (typeof (effectType as unknown) !== 'string') return effectType
   return effectType.startsWith('connector.') ? effectType.slice('connector.'.length) : effectType

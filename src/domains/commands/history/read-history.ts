@@ -4,7 +4,7 @@ import { type ArchivedEvent, readArchive, refuseFile, type Sql } from '#store'
 import { listArchivesWith, type StoredArchive } from './archive-repository.ts'
 import type { HistoryDeps } from './deps.ts'
 
-export type ToldHistoryEvent = Pick<
+type ToldHistoryEvent = Pick<
   ArchivedEvent,
   'event_id' | 'command_id' | 'event_type' | 'purpose' | 'payload' | 'actor' | 'trace_id' | 'seq'
 > & {
@@ -52,7 +52,7 @@ type Archived = {
 }
 
 /** Only what the files tell of one command. */
-export async function readArchivedOf(
+async function readArchivedOf(
   sql: Sql,
   folder: string,
   workspaceId: string,

@@ -4,7 +4,7 @@ import { type Connector, type ConnectorCall, type ConnectorResult, succeeded, un
 import type { ConnectorTools } from '../connector-tools.ts'
 import { type ConnectorDefinition, defineConnector } from '../define-connector.ts'
 import { decideUrl, httpReachOf } from '../http/reach.ts'
-import { bodyText, headerText, mailbox, type NotificationConnectorInput, recipient } from './notification-settings.ts'
+import { bodyText, headerText, mailbox, type NotificationConnectorInput } from './notification-settings.ts'
 import { postSlack, postWebhook } from './post-message.ts'
 import { sendEmail } from './send-email.ts'
 
@@ -28,7 +28,7 @@ export function notificationConnector(input: NotificationConnectorInput): Connec
     operations: [
       {
         ...terms,
-        ...to(recipient),
+        ...to(headerText),
         name: 'send_app_notification',
         description: 'Puts a message into the inbox of somebody in the app.',
         // The row of the call is the message: whoever reads the inbox sees one per key.
@@ -49,7 +49,7 @@ export function notificationConnector(input: NotificationConnectorInput): Connec
         ? [
             {
               ...terms,
-              ...to(recipient),
+              ...to(headerText),
               name: 'send_webhook',
               description: 'Posts a signed message to a receiver that knows keys.',
               side_effect_class: 'keyed' as const,
@@ -60,7 +60,7 @@ export function notificationConnector(input: NotificationConnectorInput): Connec
         ? [
             {
               ...terms,
-              ...to(recipient),
+              ...to(headerText),
               name: 'send_slack',
               description: 'Posts a message to Slack.',
               side_effect_class: 'opaque' as const,

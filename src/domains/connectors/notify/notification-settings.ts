@@ -52,7 +52,6 @@ export const headerText = z
   .min(1)
   .max(200)
   .regex(/^\P{Cc}*$/u)
-export const recipient = headerText
 /** One mailbox, without a name, a comment or a route. */
 export const mailbox = z
   .string()

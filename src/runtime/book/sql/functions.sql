@@ -1,9 +1,9 @@
--- What happens to the row of a process, one round trip each. test/support/reference-runtime/process-row.ts says the same in memory, and a
--- test compares the two move by move. Every function locks the row first, so a wake and the begin or end of a turn come one after the
--- other: the second sees what the first committed. No function names an engine: a turn that does not start in the process that asked for
--- it waits here until a relay hands it over.
+-- The changes to the row of a process, one round trip each. test/support/reference-runtime/process-row.ts is the same logic in memory, and
+-- a test compares the two move by move. Every function locks the row first, so a wake and the begin or end of a turn are serialized: the
+-- second sees what the first committed. No function names an engine: a turn that does not start in the process that asked for it waits
+-- here until a relay hands it over.
 
--- What version 3 had and nothing calls any more.
+-- Functions of version 3 that are no longer called.
 drop function if exists runtime.claim_turns(text, integer, text, text, jsonb);
 drop function if exists runtime.begin_turn(text, text, bigint, integer);
 drop function if exists runtime.reopen_lost(bigint, integer);
@@ -15,7 +15,7 @@ drop function if exists runtime.engine_claim(text, integer, text, text);
 drop function if exists runtime.abort(text, text, text);
 
 -- p_executor: the caller is this worker and has a slot, so the turn starts there after the commit. p_owner: a program of version 3, which
--- would start it in the engine; for it the turn waits.
+-- would start the turn in the engine; for such a program the turn waits.
 create or replace function runtime.wake(p_kind text, p_id text, p_delay_ms bigint, p_queue text, p_priority integer, p_partition text,
   p_moves boolean, p_schedule text default null, p_executor text default null, p_owner text default null)
 returns table (outcome text, turn bigint, fence bigint, wait_ms double precision)
@@ -48,7 +48,7 @@ begin
     where p.kind = p_kind and p.id = p_id returning p.* into r;
     return query select v_outcome, r.turn, r.fence, p_delay_ms::double precision;
   elsif r.state = 'queued' and v_at < r.due_at and r.failures = 0 and r.given_at is null then
-    -- Only a row whose queue is the one that the slot is in.
+    -- Only when the row is in the queue that the slot belongs to.
     v_starts := v_starts and r.queue = p_queue and r.attempt = 0;
     update runtime.processes p set due_at = v_at, state = case when v_starts then 'running' else p.state end,
       fence = case when v_starts then nextval('runtime.fence_numbers') else p.fence end,
@@ -68,7 +68,7 @@ begin
 end
 $$;
 
--- Whether a living worker other than this one drives the kind and takes the queue.
+-- Returns whether a living worker other than this one drives the kind and takes the queue.
 create or replace function runtime.is_driven(p_kind text, p_queue text, p_executor text) returns boolean language sql stable as $$
   select exists (
     select from runtime.executors e
@@ -76,16 +76,16 @@ create or replace function runtime.is_driven(p_kind text, p_queue text, p_execut
       and (e.queues is null or p_queue = any (e.queues)))
 $$;
 
--- The partitions of the turns that are with the engine or under way.
+-- Returns the partitions of all turns that are with the engine or running.
 create or replace function runtime.busy_turns(p_queue text) returns setof text language sql stable as $$
   select p.partition from runtime.processes p where p.queue = p_queue and p.state = 'running'
   union all
   select p.partition from runtime.processes p where p.queue = p_queue and p.state = 'queued' and p.given_at is not null
 $$;
 
--- The next due turns of a queue, for a relay that hands them to the engine: smallest priority first, then the longest due. The three limits
--- are of the whole installation; where there is one, relays come one after the other, and a turn counts from its hand-over to its end.
--- A kind that the worker of this relay does not drive is left to a living worker that does.
+-- Returns the next due turns of a queue, for a relay that hands them to the engine: smallest priority first, then longest due. The three
+-- limits apply to the whole installation. With a limit, relays take an advisory lock, and a turn counts from its hand-over to its end.
+-- Kinds that this relay's worker does not drive are left to a living worker that does.
 create or replace function runtime.take_turns(p_queue text, p_limit integer, p_executor text, p_kinds text[],
   p_concurrency integer default null, p_partition_concurrency integer default null, p_rate_turns integer default null,
   p_rate_ms bigint default null)
@@ -98,7 +98,7 @@ declare
   v_taken runtime.processes[];
   v_more runtime.processes[];
 begin
-  -- A hand-over that a crash of the server takes back is made again: nobody waits for it to be flushed.
+  -- A hand-over that a server crash loses is repeated, so the commit need not wait for the flush.
   perform set_config('synchronous_commit', 'off', true);
   if p_concurrency is not null or p_partition_concurrency is not null or p_rate_turns is not null then
     perform pg_advisory_xact_lock(hashtextextended('concord.queue:' || p_queue, 0));
@@ -127,7 +127,7 @@ begin
     v_left := 0;
   end if;
   while v_left > 0 loop
-    -- One probe per priority that waits: due turns are found without reading those that are not due.
+    -- One probe per waiting priority: due turns are found without reading turns that are not due.
     select min(p.priority) into v_priority from runtime.processes p
     where p.queue = p_queue and p.state = 'queued' and p.given_at is null and p.priority > v_priority;
     exit when v_priority is null;
@@ -153,8 +153,8 @@ begin
 end
 $$;
 
--- The turn begins in this worker. A number that is not the row's, a book that is not this one and a delivery that is not newer than the one
--- that began are leftovers of the engine.
+-- Begins the turn in this worker. A wrong turn number, another book and a delivery that is not newer than the one that began are
+-- leftovers of the engine.
 create or replace function runtime.begin_turn(p_book text, p_kind text, p_id text, p_turn bigint, p_delivery integer, p_executor text,
   p_attempts_max integer)
 returns table (outcome text, fence bigint, attempt integer)
@@ -185,8 +185,8 @@ begin
 end
 $$;
 
--- The engine did not take it, or brought it to a worker that cannot run it: back into the book, under a new number. p_is_driven false:
--- this worker does not drive the kind; when no living worker does, the process is stuck.
+-- Returns a turn to the book under a new number: the engine did not accept it, or delivered it to a worker that cannot run it.
+-- p_is_driven false: this worker does not drive the kind. When no living worker does, the process is stuck.
 create or replace function runtime.return_turn(p_kind text, p_id text, p_turn bigint, p_is_driven boolean, p_executor text)
 returns table (outcome text, wait_ms double precision, queue text)
 language plpgsql as $$
@@ -213,7 +213,7 @@ begin
 end
 $$;
 
--- Handed over and not begun: the engine lost it, or believes that somebody has it. Again, under a new number, after pauses that double.
+-- Hands a turn over again under a new number when it was handed over and did not begin: the engine lost it. The pauses double.
 create or replace function runtime.regive_turns(p_pause_ms bigint, p_pause_longest_ms bigint, p_limit integer)
 returns setof text language sql as $$
   update runtime.processes p set turn = nextval('runtime.turn_numbers'), given_at = null, delivery = 0
@@ -227,14 +227,14 @@ returns setof text language sql as $$
   where p.kind = lost.kind and p.id = lost.id returning p.queue;
 $$;
 
--- What a dead worker was running goes back into the book; the attempts stay counted.
+-- Returns the turns of a dead worker to the book; the attempts stay counted.
 create or replace function runtime.take_over(p_executor text) returns setof text language sql as $$
   update runtime.processes p set state = 'queued', turn = nextval('runtime.turn_numbers'), due_at = clock_timestamp(), executor = null,
     delivery = 0, given_at = null, gives = 0, changed_at = clock_timestamp()
   where p.state = 'running' and p.executor = p_executor returning p.queue;
 $$;
 
--- p_next: done, again or wait; with p_executor a turn that follows at once starts in the same worker. p_owner as in runtime.wake.
+-- p_next: done, again or wait. With p_executor a turn that follows at once starts in the same worker. p_owner as in runtime.wake.
 create or replace function runtime.end_turn(p_kind text, p_id text, p_fence bigint, p_next text, p_until timestamptz,
   p_executor text default null, p_owner text default null)
 returns table (outcome text, turn bigint, fence bigint, wait_ms double precision, queue text)
@@ -245,7 +245,7 @@ declare
   v_starts boolean;
   r runtime.processes;
 begin
-  -- What nearly every turn says, in one statement: nothing more to do, and nobody has asked meanwhile.
+  -- The most common end in one statement: the process is done and was not woken meanwhile.
   if p_next = 'done' or p_until is null and p_next = 'wait' then
     delete from runtime.processes p
     where p.kind = p_kind and p.id = p_id and p.state = 'running' and p.fence = p_fence and p.again_at is null and p.schedule is null
@@ -321,8 +321,8 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
   where p.kind = p_kind and p.id = p_id and p.state in ('stuck', 'aborted') returning p.turn, p.queue;
 $$;
 
--- The turn that is queued or under way finds itself stale; a wake that comes later finds the process aborted.
--- p_queue is for a process that the runtime has never had: where it waits when it is resumed.
+-- Aborts a process. Its queued or running turn becomes stale, and a later wake finds the process aborted.
+-- p_queue is for a process that the runtime does not know: the queue in which it is resumed.
 create or replace function runtime.abort(p_kind text, p_id text, p_detail text, p_queue text default 'concord_default') returns void
 language sql security definer set search_path = pg_catalog, pg_temp as $$
   insert into runtime.processes as p (kind, id, state, turn, due_at, fence, why, detail, queue, priority)
@@ -331,7 +331,7 @@ language sql security definer set search_path = pg_catalog, pg_temp as $$
     fence = excluded.fence, executor = null, given_at = null, gives = 0, changed_at = clock_timestamp();
 $$;
 
--- After a restore from a backup: the engine may remember turns with the numbers that come next. Returns the new id.
+-- Call after a restore from a backup: the engine may remember turns with the numbers that come next. Returns the new id.
 create or replace function runtime.renew_book() returns text language sql as $$
   update runtime.processes set given_at = null, delivery = 0 where state = 'queued' and given_at is not null;
   update runtime.book set id = substr(md5(gen_random_uuid()::text), 1, 10), changed_at = clock_timestamp() returning id;

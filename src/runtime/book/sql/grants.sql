@@ -1,6 +1,6 @@
--- The service acts as concord_engine, a request as concord_app; neither may touch the engine's tables or this schema's. They may wake,
--- inside a transaction of theirs: the function runs with the owner's rights and does that one thing. An operator's abort and resume are
--- recorded in the transaction that makes them, so the service may call these two, and a request may not. Everything else goes over the
+-- The service acts as concord_engine, a request as concord_app. Neither has access to the engine's tables or to this schema's. Both may call
+-- wake inside their own transaction: the function runs with the owner's rights and does only that. An operator's abort and resume are
+-- recorded in the transaction that calls them, so the service may call these two, and a request may not. Everything else uses the
 -- adapter's own connections.
 revoke all on all functions in schema runtime from public;
 do $grants$

@@ -1,12 +1,12 @@
--- The book: one row per process that has an open turn, one per schedule, one per living worker. The login that owns the database applies
--- this file under the launch lock; it may be applied again and again. grants.sql gives the service's roles what they need.
+-- The book: one row per process with an open turn, one per schedule, one per living worker. The login that owns the database applies
+-- this file under the launch lock; it is idempotent. grants.sql gives the service's roles their rights.
 create schema if not exists runtime;
 
 create table if not exists runtime.installed (
   version integer not null
 );
 
--- The name of this book in every name that an engine sees. Two books on one engine, or a book that was restored from a backup,
+-- The id of this book, which is part of every name that an engine sees. Two books on one engine, or a book restored from a backup,
 -- count their turns from the same number; the id keeps their names apart.
 create table if not exists runtime.book (
   id         text        not null,
@@ -15,11 +15,11 @@ create table if not exists runtime.book (
 create unique index if not exists book_one_uq on runtime.book ((true));
 insert into runtime.book (id) values (substr(md5(gen_random_uuid()::text), 1, 10)) on conflict do nothing;
 
--- Numbers only rise and are never used twice: a turn's name is unique for ever, a later fence is always the greater one.
+-- Numbers only rise and are never reused: a turn's name stays unique, and a later fence is always greater.
 create sequence if not exists runtime.turn_numbers;
 create sequence if not exists runtime.fence_numbers;
 
--- Rows come and go with open turns: a process that waits for a wake or is done has none, so a million of them cost nothing.
+-- Rows exist only for open turns: a process that waits for a wake or is done has none, so a million of them cost nothing.
 create table if not exists runtime.processes (
   kind        text        not null,
   id          text        not null,
@@ -42,7 +42,7 @@ create table if not exists runtime.processes (
   constraint processes_why_ck check (why in ('failing', 'crashing', 'no_driver', 'aborted')),
   constraint processes_times_ck check (isfinite(due_at) and isfinite(again_at))
 ) with (fillfactor = 70);
--- Who runs the turn; which delivery of it began; when it was handed to the engine, and how often without a begin.
+-- The worker that runs the turn, the delivery that began it, the time of its hand-over, and the hand-overs without a begin.
 alter table runtime.processes add column if not exists executor text;
 alter table runtime.processes add column if not exists delivery integer not null default 0;
 alter table runtime.processes add column if not exists given_at timestamptz;
@@ -55,7 +55,7 @@ create index if not exists processes_running_ix on runtime.processes (executor) 
 create index if not exists processes_stuck_ix on runtime.processes (changed_at) where state in ('stuck', 'aborted');
 create index if not exists processes_schedule_ix on runtime.processes (schedule) where schedule is not null;
 
--- When turns of a queue with a rate were handed over.
+-- The hand-over times of turns in queues with a rate.
 create table if not exists runtime.rate_marks (
   queue text        not null,
   at    timestamptz not null
@@ -73,13 +73,13 @@ create table if not exists runtime.schedules (
   constraint schedules_pk primary key (name)
 );
 
--- A worker lives while its session holds its advisory lock and its lease has not run out.
+-- A worker is alive while its session holds its advisory lock and its lease has not expired.
 create table if not exists runtime.executors (
   executor_id text        not null,
   started_at  timestamptz not null default clock_timestamp(),
   lease_until timestamptz not null,
   constraint executors_pk primary key (executor_id)
 );
--- What it drives and which queues it takes; null means all, as of a program that does not say.
+-- The kinds it drives and the queues it takes; null means all, as written by an older program.
 alter table runtime.executors add column if not exists kinds text[];
 alter table runtime.executors add column if not exists queues text[];
