@@ -1,21 +1,21 @@
 /** Memories in one process: the smallest store that keeps every promise of the port, for tests of what stands on it. */
-import { accept, type Decision } from '#kernel/refusal'
-import { memoryRecordMachine, type MemoryRecordState } from '#kernel/machines/memory-record'
 import { decideMove } from '#kernel/machine'
-import { textOf } from '../../src/domains/memory/embedder.ts'
+import { memoryRecordMachine, type MemoryRecordState } from '#kernel/machines/memory-record'
+import { accept, type Decision } from '#kernel/refusal'
 import type { Act } from '../../src/domains/memory/events.ts'
-import { isSameContent } from '../../src/domains/memory/fact-key.ts'
-import type { StoredMemory } from '../../src/domains/memory/memory-row.ts'
-import type {
-  Embedding,
-  FactPlace,
-  FoundMemory,
-  MemoryQuery,
-  MemoryRef,
-  MemoryStore,
-  SearchScope,
+import { isSameContent } from '../../src/domains/memory/memory-content.ts'
+import type { StoredMemory } from '../../src/domains/memory/memory-repository.ts'
+import {
+  type Embedding,
+  type FactPlace,
+  type FoundMemory,
+  type MemoryQuery,
+  type MemoryRef,
+  type MemoryStore,
+  type SearchScope,
+  textOf,
 } from '../../src/domains/memory/memory-store.ts'
-import { refuseAbsent, refuseConflict } from '../../src/domains/memory/store-refusals.ts'
+import { refuseAbsent, refuseConflict } from '../../src/domains/memory/postgres-store.ts'
 
 type Kept = { record: StoredMemory; embedding: Embedding | undefined; readonly sources: readonly string[] }
 

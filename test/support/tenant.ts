@@ -12,7 +12,7 @@ import {
   type Principal,
   type Workspace,
 } from '../../src/domains/identity/index.ts'
-import { createApiKey } from '../../src/domains/identity/create-api-key.ts'
+import { createApiKey } from '../../src/domains/identity/api-key.ts'
 import { bySystem } from '../../src/domains/identity/deps.ts'
 import type { Decision } from '../../src/kernel/refusal.ts'
 import { uuidV7Generator } from '../../src/kernel/uuid.ts'

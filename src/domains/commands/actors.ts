@@ -1,8 +1,5 @@
-/** Who acts on a command: the actors of decisions that no person makes, and which people may. */
+/** Which people may act on a command. */
 import type { Principal } from '#domains/identity'
-
-export const bySystem = { id: 'system', kind: 'system' } as const
-export const byWorker = { id: 'worker', kind: 'worker' } as const
 
 /** By default the requester and administrators; a contract can name others for cancelling. Concord itself always may. */
 export function isAllowed(

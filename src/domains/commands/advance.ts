@@ -12,11 +12,11 @@ import { attemptsAllowed } from '#kernel/retry'
 import { compensationPolicy } from '#kernel/retry-settings'
 import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
 import { sayState } from '#kernel/say-state'
-import { bySystem, byWorker } from './actors.ts'
-import { inputDeadline } from './asks.ts'
 import {
   aboutEffect,
   applyChanges,
+  bySystem,
+  byWorker,
   type Change,
   type Draft,
   move,
@@ -26,12 +26,12 @@ import {
   set,
   tell,
 } from './change.ts'
+import { inputDeadline } from './asks.ts'
 import type { CommandWithEffects, ParentFact, StoredEffect } from './command-table.ts'
 import { findHandler, readBackOf, retryOf } from './effect-handler.ts'
 import { checkApproved, decide, validate } from './intake.ts'
-import { judgeOpen, nextEffect } from './next-effect.ts'
+import { judgeOpen, nextEffect, replanCommand } from './plan.ts'
 import { afterFailed, beginEffect, failEffect, recordOutcome, settleDoubt } from './outcome.ts'
-import { replanCommand } from './plan.ts'
 import { again, fail, need, rest, type Seen, type Step, type AfterStep } from './step.ts'
 import { taskOf } from './tasks.ts'
 

@@ -11,7 +11,7 @@ import { encodeId } from '#kernel/ids'
 import type { Runtime } from '#runtime'
 import { appendEvents, type Db, eventIdOf, failpoint, type Sql, statement } from '#store'
 import { COMPENSATE_COMMAND } from './compensate-task.ts'
-import { bySystem } from './actors.ts'
+import { bySystem } from './change.ts'
 import { type CommandEventType, commandLog } from './events.ts'
 
 export const ALERT_KIND = 'alert'

@@ -5,16 +5,14 @@ import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Tx } from '#store'
-import { bySystem } from './actors.ts'
+import { aboutEffect, bySystem, type Change, composeWrite, move, set, stay, tell, type Who } from './change.ts'
 import { planAsks, requestInput } from './asks.ts'
-import { aboutEffect, type Change, composeWrite, move, set, stay, tell, type Who } from './change.ts'
 import { type CommandWithEffects, type HeldCommand, lockCommand, refuseMissing } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { gatherFacts } from './gather-facts.ts'
 import { askPolicy, decidePolicyOutcome } from './policy.ts'
 import { resumeCommandWith } from './resume.ts'
-import { contentHash, contentOf, draftEffects, refuseTaskGone, taskOf } from './tasks.ts'
-import { validatePayload } from './validate-payload.ts'
+import { contentHash, contentOf, draftEffects, refuseTaskGone, taskOf, validatePayload } from './tasks.ts'
 
 export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
   return {

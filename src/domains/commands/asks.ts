@@ -3,9 +3,8 @@ import type { ApprovalRequest, ApprovedContent } from '#domains/approvals'
 import type { JsonObject } from '#kernel/json-value'
 import { showQuoted } from '#kernel/visible-text'
 import type { CompiledTask } from './catalog/open-catalog.ts'
-import { type Change, move, type NewEffect, plan, release, tell, type Who } from './change.ts'
+import { bySystem, type Change, move, type NewEffect, plan, release, tell, type Who } from './change.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
-import { bySystem } from './actors.ts'
 import type { PolicyOutcome } from './policy.ts'
 
 export type AskInput = {

@@ -15,8 +15,7 @@ import { type CommandWithEffects, lockCommand, refuseMissing, type StoredCommand
 import type { CommandDeps } from './deps.ts'
 import { commandLog } from './events.ts'
 import { resumeCommandWith } from './resume.ts'
-import { payloadHash, refuseTaskGone, taskOf } from './tasks.ts'
-import { validatePayload } from './validate-payload.ts'
+import { payloadHash, refuseTaskGone, taskOf, validatePayload } from './tasks.ts'
 
 export type SupplyInput = { readonly workspaceId: string; readonly commandId: string; readonly input: JsonObject }
 

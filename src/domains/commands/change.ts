@@ -10,6 +10,11 @@ import type { CommandEventType } from './events.ts'
 
 export type Payload = Readonly<Record<string, unknown>>
 export type Who = Pick<Actor, 'id' | 'kind'>
+
+/** The actors of decisions that no person makes. */
+export const bySystem = { id: 'system', kind: 'system' } as const
+export const byWorker = { id: 'worker', kind: 'worker' } as const
+
 export type NewEffect = Omit<StoredEffect, 'error' | 'error_class' | 'run_after' | 'read_back' | 'created_at'>
 type Target = { readonly type: string; readonly id: string }
 

@@ -14,7 +14,7 @@ import { defineEffect, type EffectCall, EffectFailure, EffectPending } from './c
 import { defineTask } from './catalog/task-spec.ts'
 import { findCommand } from './command-table.ts'
 import type { FactSources } from './gather-facts.ts'
-import { bySystem } from './actors.ts'
+import { bySystem } from './change.ts'
 import { compensateCommand } from './change-command.ts'
 import type { CommandDeps } from './deps.ts'
 

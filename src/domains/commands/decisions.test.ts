@@ -22,7 +22,7 @@ import { decideAfterFailure, decideInDoubt } from './outcome.ts'
 import { judgeDependencies } from './advance.ts'
 import { nextMoves } from './next-moves.ts'
 import { shippedPolicies } from './policies/shipped.ts'
-import { validatePayload } from './validate-payload.ts'
+import { validatePayload } from './tasks.ts'
 
 // Only the fields that these decisions read.
 const aCase = (

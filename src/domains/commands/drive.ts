@@ -16,10 +16,9 @@ import {
   takeTurn,
   type Turn,
 } from '#turns'
-import { bySystem, byWorker } from './actors.ts'
+import { applyWrite, bySystem, byWorker, composeWrite, isEmpty, openDraft, plan, stay, type Write } from './change.ts'
 import { type Folded, fold } from './advance.ts'
 import { type Called, callEffect, callInline, lookUpEffect } from './call-effect.ts'
-import { applyWrite, composeWrite, isEmpty, openDraft, plan, stay, type Write } from './change.ts'
 import {
   commandTurns,
   findAwaited,

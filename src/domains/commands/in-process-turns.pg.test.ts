@@ -9,9 +9,8 @@ import { inProcessToken, type InProcessTurns, isInProcessToken } from '#turns'
 import { openApprovalOwner } from './answer-approval.ts'
 import type { HeldCommand } from './command-table.ts'
 import { openCommandTurns, openDrive, reconcileCommands } from './drive.ts'
-import { retryCommand } from './change-command.ts'
+import { retryCommand, supplyInput } from './change-command.ts'
 import { submitCommand } from './submit.ts'
-import { supplyInput } from './change-command.ts'
 import { actingFor, type CommandDeps } from './deps.ts'
 
 describe('in-process turns', () => {

@@ -1,16 +1,14 @@
 /** From the record of a request to its plan: validate, ask policy, then wait for people, refuse, or plan. Pure. */
 import type { NewId } from '#kernel/clock'
-import { bySystem, byWorker } from './actors.ts'
+import { bySystem, byWorker, type Change, move, plan, release, set, tell } from './change.ts'
 import { planAsks, requestEffects, requestInput } from './asks.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { isSyncTask } from './catalog/primitives.ts'
-import { type Change, move, plan, release, set, tell } from './change.ts'
 import type { CommandWithEffects } from './command-table.ts'
 import { planCommand, type PlanTerms } from './plan.ts'
 import { askPolicy, decidePolicyOutcome } from './policy.ts'
 import { again, fail, need, rest, type Seen, type Step } from './step.ts'
-import { contentHash, contentOf, draftEffects, sayTaskGone, taskOf } from './tasks.ts'
-import { validatePayload } from './validate-payload.ts'
+import { contentHash, contentOf, draftEffects, sayTaskGone, taskOf, validatePayload } from './tasks.ts'
 
 /** A worker with another catalog may start at any time, and nothing reports that the task is back. */
 const TASK_AGAIN_MS = 30_000

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { decideIdempotencyKey } from '#kernel/idempotency-key'
 import { parseKeyTemplate } from '#kernel/key-template'
 import { refuse } from '#kernel/refusal'
-import { explainLong, explainReused, madeBy } from './key-refusal.ts'
+import { explainLong, explainReused, madeBy } from './submit.ts'
 
 const parsed = parseKeyTemplate('letter:{to}')
 assert.ok(parsed.ok)

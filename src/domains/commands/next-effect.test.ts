@@ -3,8 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { StoredCommand, StoredEffect } from './command-table.ts'
-import { nextEffect } from './next-effect.ts'
-import type { ExecutionPlan, PlanStep } from './plan.ts'
+import { type ExecutionPlan, nextEffect, type PlanStep } from './plan.ts'
 
 const now = new Date('2026-05-01T10:00:00.000Z')
 const statuses = ['planned', 'executing', 'succeeded', 'failed', 'absent'] as const

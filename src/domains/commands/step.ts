@@ -3,10 +3,9 @@ import type { ApprovalRequest } from '#domains/approvals'
 import type { Random } from '#kernel/clock'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { Decision } from '#kernel/refusal'
-import { bySystem } from './actors.ts'
+import { bySystem, type Change, move, release, set } from './change.ts'
 import type { Awaits } from './catalog/effect-definition.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
-import { type Change, move, release, set } from './change.ts'
 import type { AwaitedRow, ParentFact } from './command-table.ts'
 
 export type AttemptFailure = {

@@ -1,6 +1,7 @@
 /** Takes a request in: one statement writes the command and its audit event, and nothing answers "accepted" before it is committed. */
 import type { Actor } from '#kernel/actor'
-import { decideIdempotencyKey } from '#kernel/idempotency-key'
+import { decideIdempotencyKey, type KeyContract } from '#kernel/idempotency-key'
+import { encodeId } from '#kernel/ids'
 import { decideKeyOwner } from '#kernel/key-template'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
@@ -15,13 +16,11 @@ import { type CommandContext, newCommands, processOf, type StoredCommand } from 
 import { checkSecrets } from '#kernel/data-class'
 import { type CommandEventType, commandLog } from './events.ts'
 import { type DependsOn, insertDependency, refuseParent } from './add-dependency.ts'
-import { explainLong, explainReused, madeBy } from './key-refusal.ts'
-import { validatePayload } from './validate-payload.ts'
+import { findTask, payloadHash, requestFingerprint, validatePayload } from './tasks.ts'
 import { composeWrite } from './change.ts'
 import type { CommandDeps } from './deps.ts'
 import { runInline } from './drive.ts'
 import { fail } from './step.ts'
-import { findTask, payloadHash, requestFingerprint } from './tasks.ts'
 
 export type SubmitCommand = {
   readonly workspaceId: string
@@ -303,4 +302,28 @@ async function insertWithMore(
     const more = await alongside?.(tx, opened.value.row)
     return more?.ok === false ? more : opened
   })
+}
+
+const OWN_KEY = 'Send an idempotency_key of your own if this is a request of its own.'
+
+/** The template behind a key that nobody sent. */
+export function madeBy(contract: KeyContract, sent: string | undefined): string | undefined {
+  return sent === undefined ? contract.template?.text : undefined
+}
+
+/** The id of the first command is shown to a person of its workspace, who may read it anyway; an outside system is shown nothing of it. */
+export function explainReused(refusal: Refusal, template: string | undefined, mayRead: boolean): Refusal {
+  const { facts, ...bare } = refusal
+  const first = facts?.['first']
+  if (!mayRead || typeof first !== 'string') return bare
+  const commandId = encodeId('command', first)
+  const shown = { ...bare, facts: { command_id: commandId } }
+  if (template === undefined) return shown
+  const reason = `${commandId} has the same key, which its contract makes: ${template}; the rest of the request differs`
+  return { ...shown, reason, hint: OWN_KEY }
+}
+
+export function explainLong(refusal: Refusal, template: string | undefined): Refusal {
+  if (refusal.code !== 'key_too_long' || template === undefined) return refusal
+  return { ...refusal, reason: `${refusal.reason}; the contract makes it: ${template}`, hint: OWN_KEY }
 }

@@ -1,11 +1,13 @@
-/** The task that a command runs as, the effects that its function drafts, and the hashes over what it stands for. Pure. */
+/** The task that a command runs as, whether a payload fits it, the effects that its function drafts, and the hashes over what it stands for. Pure. */
 import { hash } from 'node:crypto'
 import { type ApprovedContent, approvalHash } from '#domains/approvals'
 import { canonicalJson } from '#kernel/canonical-json'
-import type { JsonObject, JsonValue } from '#kernel/json-value'
+import { formatPath, type JsonObject, type JsonValue } from '#kernel/json-value'
+import { guardValue } from '#kernel/json-value-guard'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
-import type { EffectDraft } from './catalog/definitions.ts'
+import type { CommandType, EffectDraft } from './catalog/definitions.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
+import type { TaskSpec } from './catalog/task-spec.ts'
 import type { StoredCommand } from './command-table.ts'
 
 /** By its name, or by its command type where only one task runs it. */
@@ -91,4 +93,52 @@ export function requestFingerprint(request: {
   readonly more: JsonValue
 }): string {
   return hash('sha256', canonicalJson([request.task_name, request.payload, request.more]))
+}
+
+export type PayloadVerdict =
+  | { readonly t: 'fits'; readonly payload: JsonObject }
+  | { readonly t: 'missing'; readonly fields: readonly string[] }
+  | { readonly t: 'malformed'; readonly errors: readonly string[] }
+
+const ERRORS_MAX = 10
+
+/** Judges a payload against its contract: it fits, something that can be asked for is absent, or it is malformed. */
+export function validatePayload(
+  type: CommandType,
+  spec: Pick<TaskSpec, 'required_inputs'>,
+  payload: JsonObject,
+): PayloadVerdict {
+  const absent = spec.required_inputs.filter((path) => isAbsent(payload, path.split('.')))
+  const parsed = type.payload.safeParse(payload)
+  const issues = parsed.success ? [] : parsed.error.issues
+  const missing = new Set(absent)
+  const errors: string[] = []
+  for (const issue of issues) {
+    const steps = issue.path.map((step) => (typeof step === 'number' ? step : String(step)))
+    const path = formatPath(steps)
+    if (issue.code !== 'unrecognized_keys' && steps.length > 0 && isAbsent(payload, steps)) missing.add(path)
+    // The message is zod's own and names types and limits, never the value that was sent.
+    else errors.push(`${path === '' ? 'payload' : path}: ${issue.message}`)
+  }
+  if (errors.length > 0) return { t: 'malformed', errors: errors.slice(0, ERRORS_MAX) }
+  if (missing.size > 0) return { t: 'missing', fields: [...missing].toSorted() }
+  return asJson(parsed.success ? parsed.data : payload)
+}
+
+/** Defaults and trimmed texts are part of what was validated; a schema that makes something else of it cannot be stored. */
+function asJson(value: unknown): PayloadVerdict {
+  const guarded = guardValue(value)
+  const isObject =
+    guarded.ok && typeof guarded.value === 'object' && guarded.value !== null && !Array.isArray(guarded.value)
+  if (isObject) return { t: 'fits', payload: guarded.value as JsonObject }
+  return { t: 'malformed', errors: ['payload: the schema of this type does not give a JSON object'] }
+}
+
+function isAbsent(payload: JsonObject, steps: readonly (string | number)[]): boolean {
+  let value: JsonValue | undefined = payload
+  for (const step of steps) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return true
+    value = (value as Readonly<Record<string | number, JsonValue>>)[step]
+  }
+  return value === undefined || value === null
 }

@@ -181,7 +181,9 @@ function sendWrites(sql: Sql, sent: readonly Sent[]): Promise<Written[]> {
   const place = <T extends object>(pick: (write: Write) => readonly T[]) =>
     sent.flatMap(({ write }, n) => pick(write).map((each, at) => ({ ...each, n, place: at })))
   const moves = place((write) => write.effectMoves)
-  const events = place((write) => write.events)
+  const events = sent.flatMap(({ write }, n) =>
+    write.events.map((event, at) => ({ ...event, purpose: commandEventPurposes[event.event_type], n, place: at })),
+  )
   const docs = sent.map(({ write: { command, hold, from, to, releases, at, set }, takes: taking }, n) => ({
     n,
     id: command.command_id,
@@ -206,7 +208,7 @@ function sendWrites(sql: Sql, sent: readonly Sent[]): Promise<Written[]> {
   return sql.run(writeStatement(parts), [
     JSON.stringify(docs),
     sent.map(({ write }) => write.command.command_id),
-    JSON.stringify(events.map((event) => ({ ...event, purpose: commandEventPurposes[event.event_type] }))),
+    JSON.stringify(events),
     ...(parts.plans ? [JSON.stringify(effects)] : []),
     ...(parts.touches ? [JSON.stringify(moves), moves.map(({ domain_effect_id }) => domain_effect_id)] : []),
   ])

@@ -1,21 +1,37 @@
 /** The gate: the one way to call a connector. Checks, writes the row, calls under its limits, cleans the answer, completes the row. */
-import { dataClasses, highestClass, checkSecrets, redactPayload } from '#kernel/data-class'
+import { createHash } from 'node:crypto'
+import { checkSecrets, dataClasses, highestClass, redactPayload } from '#kernel/data-class'
 import { KernelFault } from '#kernel/errors'
-import type { JsonObject } from '#kernel/json-value'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
+import { utf8Size } from '#kernel/utf8-size'
 import { isLostRace } from '#store'
-import { beginCall } from './begin-call.ts'
 import { type CallContext, type ConnectorCall, type ConnectorResult, failed, unsupported } from './connector.ts'
 import type { ConnectorOperationContract } from './define-connector.ts'
-import { currentContract, openConfirm } from './definitions/approved-contract.ts'
+import { currentContract, openConfirm } from './definitions/approve-definition.ts'
+import type { ConnectorDeps } from './deps.ts'
+import { abandoned, beginCall, invocations } from './invocation.ts'
 import { callInTime, judgeAnswer } from './judge-answer.ts'
 import type { OpenedConnector } from './opened-connector.ts'
-import { openScrubber, type Scrubber } from './scrub.ts'
-import { openSecretDoor, type SecretDoor } from './secret-door.ts'
-import { abandoned } from './settle-abandoned.ts'
-import { invocations } from './stored-invocation.ts'
-import { summarise } from './summarise.ts'
-import type { ConnectorDeps } from './deps.ts'
+import { openScrubber, openSecretDoor, type Scrubber, type SecretDoor } from './secrets.ts'
+
+const WHOLE_BYTES_MAX = 2_048
+const NAMES_MAX = 20
+
+function summarise({ output_classes }: ConnectorOperationContract, output: JsonValue): JsonObject {
+  const paths = Object.fromEntries(Object.entries(output_classes).map(([path, of]) => [`output.${path}`, of]))
+  const shown = redactPayload({ output }, paths, 'confidential')['output'] ?? null
+  const text = JSON.stringify(shown)
+  const size_bytes = utf8Size(text)
+  if (size_bytes <= WHOLE_BYTES_MAX) return { output: shown }
+  const sha256 = createHash('sha256').update(text).digest('hex')
+  if (Array.isArray(shown)) return { size_bytes, sha256, items: shown.length }
+  return { size_bytes, sha256, ...(isNamed(shown) ? { fields: Object.keys(shown).slice(0, NAMES_MAX) } : {}) }
+}
+
+function isNamed(value: JsonValue): value is JsonObject {
+  return value !== null && isJsonObject(value)
+}
 
 type GivenByGate = 'secret' | 'conceal' | 'confirmDefinition' | 'timeout_ms' | 'output_max_bytes'
 

@@ -7,8 +7,7 @@ import { riskLevels } from '#kernel/policy/risk'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { authModes, type ConnectorDefinition, type defineConnector, sideEffectClasses } from './define-connector.ts'
 import { filesConnector } from './files/files-connector.ts'
-import { httpConnector } from './http/http-connector.ts'
-import { httpMethods } from './http/http-settings.ts'
+import { httpConnector, httpMethods } from './http/http-connector.ts'
 import { postgresConnector } from './postgres/postgres-connector.ts'
 
 const name = z.string().min(1)

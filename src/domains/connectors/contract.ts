@@ -6,7 +6,7 @@ import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { riskLevels } from '#kernel/policy/risk'
 import { authModes, type ConnectorDefinition, sideEffectClasses } from './define-connector.ts'
-import type { StoredInvocation } from './stored-invocation.ts'
+import type { StoredInvocation } from './invocation.ts'
 import { toolView, toolsOf } from './tool.ts'
 
 export const connectorView = z

@@ -1,12 +1,18 @@
 /** The declaration of a connector: everything that is known about it before it is ever called. */
 import type { z } from 'zod'
+import type { Clock } from '#kernel/clock'
 import type { DataClass } from '#kernel/data-class'
 import { type ErrorClass, retryableErrorClasses } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import type { RiskLevel } from '#kernel/policy/risk'
 import type { Decision } from '#kernel/refusal'
 import type { Connector } from './connector.ts'
-import type { ConnectorTools } from './connector-tools.ts'
+
+export type ConnectorTools = {
+  readonly now: Clock
+  /** Settles after the time, or at once when the signal is aborted. */
+  readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
+}
 
 /** How far the outcome of an operation can be known; see the README. */
 export const sideEffectClasses = ['none', 'keyed', 'queryable', 'opaque'] as const

@@ -1,6 +1,6 @@
 /** The door of the connectors room: the contract, the gate, secrets, and the connectors that come with Concord. */
 export { type ConnectorRequest } from './call-connector.ts'
-export { checkConnector, checkOpened } from './check-connector.ts'
+export { checkConnector, checkOpened, fillTemplate, valueIn } from './check-connector.ts'
 export {
   type Connector,
   type ConnectorCall,
@@ -33,13 +33,12 @@ export {
   definitionView,
   listDefinitions,
   toDefinitionView,
-} from './definitions/list-definitions.ts'
+} from './definitions/definition.ts'
 export { filesConnector } from './files/files-connector.ts'
-export { fillTemplate, valueIn } from './fill-template.ts'
 export { markerOf } from './github/github-api.ts'
 export { githubConnector } from './github/github-connector.ts'
 export { httpConnector } from './http/http-connector.ts'
-export { listInvocations } from './list-invocations.ts'
+export { listInvocations, type StoredInvocation } from './invocation.ts'
 export { type Connectors, openConnectors } from './open-connectors.ts'
 export { mcpConnector } from './mcp/mcp-connector.ts'
 export type { HttpServer, McpConnectorInput, McpToolTerms } from './mcp/mcp-settings.ts'
@@ -56,7 +55,5 @@ export { notificationConnector } from './notify/notification-connector.ts'
 export type { SlackChannel } from './notify/notification-settings.ts'
 export { messageIdOf } from './notify/send-email.ts'
 export { postgresConnector } from './postgres/postgres-connector.ts'
-export { environmentSecrets, fileSecrets } from './secret-sources.ts'
-export { openSecrets, type SecretSources } from './secrets.ts'
-export type { StoredInvocation } from './stored-invocation.ts'
+export { environmentSecrets, fileSecrets, openSecrets, type SecretSources } from './secrets.ts'
 export { toolsOf } from './tool.ts'

@@ -6,7 +6,7 @@ import { defaultJsonLimits, type JsonValue } from '#kernel/json-value'
 import { LATE, withDeadline } from '#turns'
 import { type ConnectorError, type ConnectorResult, failed, resultOfThrown } from './connector.ts'
 import type { ConnectorOperationContract } from './define-connector.ts'
-import type { Scrubber } from './scrub.ts'
+import type { Scrubber } from './secrets.ts'
 import type { ConnectorDeps } from './deps.ts'
 
 const ERROR_CHARS_MAX = 500

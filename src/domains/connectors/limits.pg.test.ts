@@ -6,7 +6,7 @@ import { openDb } from '#store'
 import { openGateOn } from '#test/connectors'
 import { openTestDb } from '#test/database'
 import { until } from '#test/until'
-import { closedBreaker, decideBreaker, nextBreaker } from './breaker.ts'
+import { closedBreaker, decideBreaker, nextBreaker } from './opened-connector.ts'
 import { ConnectorFailure, type ConnectorResult, succeeded } from './connector.ts'
 import { defineConnector, type RateLimits } from './define-connector.ts'
 

@@ -1,16 +1,15 @@
 /** Checks every declaration, opens every connector, and gives the gate through which they are called; or refuses with all findings at once. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { callConnector, type ConnectorRequest } from './call-connector.ts'
-import { checkConnector, checkOpened } from './check-connector.ts'
+import { checkConnector, checkOpened, type ConnectorFinding, finding } from './check-connector.ts'
 import type { ConnectorResult } from './connector.ts'
 import type { ConnectorDefinition } from './define-connector.ts'
-import { checkDefinitions, type CheckDefinitions } from './definitions/check-definitions.ts'
-import type { StoredDefinition } from './definitions/stored-definition.ts'
-import { type ConnectorFinding, finding } from './finding.ts'
-import { openBreaker, type OpenedConnector } from './opened-connector.ts'
-import { openAbandonedSweep } from './settle-abandoned.ts'
-import { type SyncConnectors, syncConnectors, type SyncedConnector } from './sync-connectors.ts'
+import { checkDefinitions, type CheckDefinitions } from './definitions/approve-definition.ts'
+import type { StoredDefinition } from './definitions/definition.ts'
 import type { ConnectorDeps } from './deps.ts'
+import { openAbandonedSweep } from './invocation.ts'
+import { openBreaker, type OpenedConnector } from './opened-connector.ts'
+import { type SyncConnectors, syncConnectors, type SyncedConnector } from './sync-connectors.ts'
 
 export type Connectors = {
   readonly definitions: readonly ConnectorDefinition[]

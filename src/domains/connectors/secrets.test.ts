@@ -6,10 +6,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { JsonValue } from '#kernel/json-value'
-import { fillTemplate } from './fill-template.ts'
-import { openScrubber } from './scrub.ts'
-import { environmentSecrets, fileSecrets } from './secret-sources.ts'
-import { openSecrets, parseSecretReference } from './secrets.ts'
+import { fillTemplate } from './check-connector.ts'
+import { environmentSecrets, fileSecrets, openScrubber, openSecrets, parseSecretReference } from './secrets.ts'
 
 test('[CON-09] env and file references resolve at the moment they are asked; nothing else is read', async () => {
   const folder = await mkdtemp(join(tmpdir(), 'concord-secrets-'))

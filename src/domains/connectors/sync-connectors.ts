@@ -3,15 +3,25 @@ import { hash } from 'node:crypto'
 import { canonicalJson } from '#kernel/canonical-json'
 import { defaultJsonLimits, type JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
-import { scoped } from '#store'
+import { scoped, statement } from '#store'
 import { type Connector, type ConnectorResult, failed, succeeded } from './connector.ts'
 import { toConnectorDetailView } from './contract.ts'
+import type { ConnectorDeps } from './deps.ts'
 import { callInTime } from './judge-answer.ts'
 import type { OpenedConnector } from './opened-connector.ts'
-import { openScrubber, type Scrubber } from './scrub.ts'
-import { openSecretDoor } from './secret-door.ts'
-import { findLastSuccessSql } from './sql/find-last-success.ts'
-import type { ConnectorDeps } from './deps.ts'
+import { openScrubber, openSecretDoor, type Scrubber } from './secrets.ts'
+
+/** $1 workspace, $2 connectors. */
+const findLastSuccessSql = statement<{ readonly connector_name: string; readonly completed_at: Date }>(
+  'connectors_find_last_success',
+  `select n.connector_name, i.completed_at
+     from unnest($2::text[]) as n (connector_name)
+     cross join lateral (
+       select i.completed_at from concord.connector_invocations i
+        where i.workspace_id = $1 and i.connector_name = n.connector_name and i.status = 'succeeded'
+        order by i.connector_invocation_id desc limit 1
+     ) as i`,
+)
 
 export type SyncConnectors = { readonly workspaceId: string; readonly signal: AbortSignal }
 

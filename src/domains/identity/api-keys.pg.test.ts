@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import type { Decision } from '#kernel/refusal'
 import { openTestDb, type TestDb } from '#test/database'
 import { accepted, aPerson, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from '#test/tenant'
-import type { Decision } from '#kernel/refusal'
-import { createApiKey } from './create-api-key.ts'
-import { listApiKeys } from './list-api-keys.ts'
-import { revokeApiKey } from './revoke-api-key.ts'
+import { createApiKey, listApiKeys, revokeApiKey } from './api-key.ts'
 
 const code = (decision: Decision<unknown>) => (decision.ok ? 'accepted' : decision.code)
 

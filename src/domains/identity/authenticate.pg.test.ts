@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
 import { randomBytes } from 'node:crypto'
+import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
 import { proofSize } from '#test/proof-size'
-import { accepted, aPerson, anOrgRole, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from '#test/tenant'
-import { mintKey } from './api-key.ts'
+import { accepted, anOrgRole, aPerson, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from '#test/tenant'
+import { createApiKey, mintKey, revokeApiKey } from './api-key.ts'
 import { type Authenticator, openAuthenticator } from './authenticate.ts'
-import { createApiKey } from './create-api-key.ts'
-import { revokeApiKey } from './revoke-api-key.ts'
 
 const DAY_MS = 86_400_000
 

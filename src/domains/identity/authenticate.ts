@@ -1,14 +1,180 @@
 /** Turns a bearer credential into a principal, or into the one answer that all bad credentials share (I3). */
+import type { Principal } from '#kernel/actor'
+import {
+  createLocalJWKSet,
+  createRemoteJWKSet,
+  errors,
+  type JSONWebKeySet,
+  jwtVerify,
+  type JWTVerifyGetKey,
+} from 'jose'
 import type { Clock } from '#kernel/clock'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import type { Sql } from '#store'
+import { type Sql, statement } from '#store'
 import { isSameHash, prefixOf } from './api-key.ts'
-import { type KeyUse, openKeyUse } from './key-use.ts'
-import { lowerRole } from './platform-role.ts'
-import type { Principal } from '#kernel/actor'
-import { findKeyOwner, type KeyOwnerRow } from './sql/find-key-owner.ts'
-import { findSubject, type SubjectRow } from './sql/find-subject.ts'
-import { type IdentityProvider, openTokenVerifier, type VerifyToken } from './verify-token.ts'
+import { lowerRole, type PlatformRole } from './principal.ts'
+
+type KeyOwnerRow = {
+  readonly key_id: string
+  readonly key_hash: Buffer
+  readonly key_role: PlatformRole
+  readonly workspace_id: string | null
+  /** Neither ended nor revoked, by the clock of the database; no invitation, and nobody who has left. */
+  readonly is_live: boolean
+  readonly last_used_at: Date | null
+  readonly user_id: string
+  readonly org_id: string
+  readonly org_slug: string
+  readonly external_id: string
+  readonly email: string | null
+  readonly user_role: PlatformRole
+  readonly org_roles: readonly string[]
+}
+
+/** The roles are an array sub-select: a join would repeat the wide row once per role. */
+const findKeyOwner = statement<KeyOwnerRow>(
+  'identity.find_key_owner',
+  `select k.id as key_id, k.key_hash, k.role as key_role, k.workspace_id, k.last_used_at,
+          k.revoked_at is null and (k.expires_at is null or k.expires_at > statement_timestamp())
+            and not k.is_invitation and u.deactivated_at is null as is_live,
+          u.id as user_id, u.org_id, o.slug as org_slug, u.external_id, u.email, u.role as user_role,
+          array(select r.slug
+                  from identity.org_role_memberships m
+                  join identity.org_roles r on r.org_id = m.org_id and r.id = m.role_id
+                 where m.user_id = u.id and m.org_id = u.org_id
+                 order by r.slug) as org_roles
+     from identity.api_keys k
+     join identity.users u on u.org_id = k.org_id and u.id = k.user_id
+     join identity.orgs o on o.id = u.org_id
+    where k.prefix = $1`,
+)
+
+/** The user that an outside identity provider's subject stands for, with the org and the org roles. */
+export type SubjectRow = {
+  readonly user_id: string
+  readonly org_id: string
+  readonly org_slug: string
+  readonly external_id: string
+  readonly email: string | null
+  readonly user_role: PlatformRole
+  readonly org_roles: readonly string[]
+}
+
+const findSubject = statement<SubjectRow>(
+  'identity.find_subject',
+  `select u.id as user_id, u.org_id, o.slug as org_slug, u.external_id, u.email, u.role as user_role,
+          array(select r.slug
+                  from identity.org_role_memberships m
+                  join identity.org_roles r on r.org_id = m.org_id and r.id = m.role_id
+                 where m.user_id = u.id and m.org_id = u.org_id
+                 order by r.slug) as org_roles
+     from identity.users u
+     join identity.orgs o on o.id = u.org_id
+    where u.external_id = $1 and u.deactivated_at is null`,
+)
+
+/** $1 key, $2 now. The condition decides, so two processes in the same minute write once. */
+const touchKey = statement<never>(
+  'identity.touch_key',
+  `update identity.api_keys
+      set last_used_at = $2
+    where id = $1 and (last_used_at is null or last_used_at <= $2::timestamptz - interval '1 minute')`,
+)
+
+/** Remembers when keys were last used, at most once a minute each and never in the way of a request. */
+const EVERY_MS = 60_000
+
+export type KeyUse = {
+  /** Returns at once; the write happens behind it, and only when the last one is a minute old. */
+  note(keyId: string, lastUsedAt: Date | null, now: Date): void
+  /** Waits for the writes that are under way. */
+  settle(): Promise<void>
+}
+
+export function openKeyUse(db: Sql, onError: (error: unknown) => void): KeyUse {
+  const underWay = new Map<string, Promise<void>>()
+  return {
+    note(keyId, lastUsedAt, now) {
+      const due = lastUsedAt === null || now.getTime() - lastUsedAt.getTime() >= EVERY_MS
+      if (!due || underWay.has(keyId)) return
+      const write = db
+        .run(touchKey, [keyId, now])
+        // A lost note costs nothing but accuracy; a database that is down is reported by the request itself.
+        .then(() => {}, onError)
+        .finally(() => underWay.delete(keyId))
+      underWay.set(keyId, write)
+    },
+    async settle() {
+      await Promise.all(underWay.values())
+    },
+  }
+}
+
+/** Verifies the tokens of one outside identity provider: issuer, audience, time, signature, and an algorithm we chose. */
+export type IdentityProvider = {
+  readonly issuer: string
+  readonly audience: string
+  /** Where its signing keys are; read again when a token names an unknown one, so that keys may rotate. */
+  readonly jwks: { readonly url: string } | { readonly keys: JSONWebKeySet }
+  readonly algorithms?: readonly string[]
+  readonly clockToleranceS?: number
+  /** How often an unknown key may make us ask the provider again; a flood of made-up tokens asks no more often. */
+  readonly jwksCooldownMs?: number
+}
+
+/** The subject of a valid token, or why there is none. */
+type VerifyToken = (token: string) => Promise<Decision<string>>
+
+/** Signatures only: with a shared secret, whoever verifies could also sign. */
+const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA', 'Ed25519'] as const
+const JWKS_TIMEOUT_MS = 3_000
+
+function openKeys({ jwks, jwksCooldownMs = 30_000 }: IdentityProvider): JWTVerifyGetKey {
+  if ('keys' in jwks) return createLocalJWKSet(jwks.keys)
+  return createRemoteJWKSet(new URL(jwks.url), { cooldownDuration: jwksCooldownMs, timeoutDuration: JWKS_TIMEOUT_MS })
+}
+
+function openTokenVerifier(provider: IdentityProvider, now: Clock): VerifyToken {
+  const keys = openKeys(provider)
+  return async (token) => {
+    try {
+      const { payload } = await jwtVerify(token, keys, {
+        issuer: provider.issuer,
+        audience: provider.audience,
+        algorithms: [...(provider.algorithms ?? ALGORITHMS)],
+        clockTolerance: provider.clockToleranceS ?? 5,
+        requiredClaims: ['sub', 'exp'],
+        currentDate: now(),
+      })
+      // `local:` names people of this installation; a provider that could claim one could become the administrator.
+      if (!payload.sub || payload.sub.startsWith('local:')) return refused()
+      return accept(payload.sub)
+    } catch (error) {
+      return isProviderDown(error) ? unavailable() : refused()
+    }
+  }
+}
+
+/** The token may be good, but nobody can tell now. Everything else that goes wrong is the token's fault. */
+function isProviderDown(error: unknown): boolean {
+  if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return true
+  if (error instanceof errors.JOSEError) return error.code === 'ERR_JOSE_GENERIC'
+  return error instanceof TypeError && error.message === 'fetch failed'
+}
+
+function refused() {
+  return refuse('unauthenticated', 'The token is not valid here.')
+}
+
+function unavailable() {
+  return refuse(
+    'identity.provider.unavailable',
+    'The identity provider does not answer, so the token cannot be checked.',
+    {
+      hint: 'Try again, or use an API key.',
+    },
+  )
+}
 
 export type AuthenticatorDeps = {
   readonly db: Sql

@@ -2,9 +2,10 @@
 import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import type { Tx } from '#store'
-import { mintKey } from './api-key.ts'
+import { hasKeys, insertApiKey, mintKey } from './api-key.ts'
+import { isWorkingKey } from './authenticate.ts'
+import { bySystem, type IdentityDeps } from './deps.ts'
 import { appendKeyEvent, appendOrgEvent, appendWorkspaceEvent } from './events.ts'
-import { hasKeys, insertApiKey } from './api-key-repository.ts'
 import {
   findOrgBySlug,
   findUserByExternalId,
@@ -13,9 +14,7 @@ import {
   insertUser,
   insertWorkspace,
 } from './identity-repository.ts'
-import { findPerson } from './people-repository.ts'
-import { isWorkingKey } from './authenticate.ts'
-import { bySystem, type IdentityDeps } from './deps.ts'
+import { findPerson } from './person.ts'
 
 /** `local:` subjects sign in with keys alone; no outside identity provider can claim one (see verify-token). */
 const ADMIN_EXTERNAL_ID = 'local:admin'

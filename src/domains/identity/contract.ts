@@ -1,7 +1,6 @@
 /** The shapes that cross the edge of the identity room: what callers send, and what they get to see. */
+import type { Principal } from '#kernel/actor'
 import { z } from 'zod'
-import { encodeId } from '#kernel/ids'
-import { formatInstant } from '#kernel/instant'
 import {
   idField,
   idView,
@@ -13,12 +12,15 @@ import {
   slugField,
   timeView,
 } from '#contract'
-import type { StoredApiKey } from './api-key-repository.ts'
-import type { StoredWorkspace } from './identity-repository.ts'
-import { platformRoles } from './platform-role.ts'
-import type { Principal } from '#kernel/actor'
+import { encodeId } from '#kernel/ids'
+import { formatInstant } from '#kernel/instant'
+import type { StoredApiKey } from './api-key.ts'
+import type { StoredOrgRole, StoredWorkspace } from './identity-repository.ts'
+import type { Invited } from './invitation.ts'
+import type { StoredPerson } from './person.ts'
+import { platformRoles } from './principal.ts'
 
-export const platformRole = z.enum(platformRoles).meta({
+const platformRole = z.enum(platformRoles).meta({
   id: 'PlatformRole',
   description: 'What a caller may do: readers look, writers also act, admins also administer.',
   example: 'writer',
@@ -142,4 +144,90 @@ export function toApiKeyView(key: StoredApiKey): ApiKeyView {
     revoked_at: orNull(key.revoked_at, formatInstant),
     last_used_at: orNull(key.last_used_at, formatInstant),
   }
+}
+
+/** The shapes of people, org roles and invitations as they cross the edge of this room. */
+export const personView = z
+  .object({
+    user_id: idView('user'),
+    external_id: z
+      .string()
+      .meta({ example: 'local:ada', description: 'Subject at the identity provider, or `local:` and a name.' }),
+    email: z.string().nullable().meta({ example: 'ada@example.com' }),
+    role: platformRole,
+    org_roles: z.array(z.string()).meta({ example: ['finance'] }),
+    created_at: timeView('When they were created.'),
+    deactivated_at: timeView('Since when they may not sign in.').nullable(),
+  })
+  .meta({ id: 'Person', description: 'Somebody of your organisation.' })
+
+export const invitedPersonView = personView
+  .extend({
+    invitation: z.string().nullable().meta({
+      example: 'ck_9f3b2c4d57a8_EXAMPLE-EXAMPLE-EXAMPLE-EXAMPLE-EXAMPLE-00',
+      description:
+        'Give it to the person, who exchanges it once for a key. It is shown now and never again; null for those who sign in at the identity provider.',
+    }),
+    invitation_expires_at: timeView('When the invitation ends.').nullable(),
+  })
+  .meta({ id: 'InvitedPerson', description: 'A person with the invitation that was made for them.' })
+
+export const invitePersonBody = z
+  .strictObject({
+    external_id: nameField('local:ada', 255).meta({
+      description: '`local:` and a name for those who sign in with keys; else the subject at the identity provider.',
+    }),
+    email: z.string().max(255).optional().meta({ example: 'ada@example.com' }),
+    role: platformRole,
+  })
+  .meta({ id: 'InvitePerson', description: 'Somebody new.' })
+
+export const setRoleBody = z.strictObject({ role: platformRole }).meta({ id: 'SetPlatformRole' })
+export const deactivateBody = z
+  .strictObject({ reason: z.string().max(500).optional().meta({ example: 'Left the company.' }) })
+  .meta({ id: 'DeactivatePerson' })
+export const giveOrgRoleBody = z.strictObject({ org_role: slugField('finance') }).meta({ id: 'GiveOrgRole' })
+export const addMemberBody = z.strictObject({ user_id: idField('user') }).meta({ id: 'AddMember' })
+export const redeemBody = z
+  .strictObject({ invitation: z.string().max(200).meta({ example: 'ck_9f3b2c4d57a8_EXAMPLE' }) })
+  .meta({ id: 'RedeemInvitation' })
+export const changedView = z
+  .object({ changed: z.boolean().meta({ description: 'False when it was so already.' }) })
+  .meta({ id: 'Changed' })
+
+export const orgRoleView = z
+  .object({ slug: z.string().meta({ example: 'finance' }), name: z.string().meta({ example: 'Finance' }) })
+  .meta({ id: 'OrgRole', description: 'A circle of people: it decides what they see and which questions they answer.' })
+export const createOrgRoleBody = z
+  .strictObject({
+    slug: slugField('finance'),
+    name: nameField('Finance'),
+  })
+  .meta({ id: 'CreateOrgRole' })
+
+export type PersonView = z.infer<typeof personView>
+export type InvitedPersonView = z.infer<typeof invitedPersonView>
+
+export function toPersonView(person: StoredPerson): PersonView {
+  return {
+    user_id: encodeId('user', person.id),
+    external_id: person.external_id,
+    email: person.email,
+    role: person.role,
+    org_roles: [...person.org_roles],
+    created_at: formatInstant(person.created_at),
+    deactivated_at: person.deactivated_at && formatInstant(person.deactivated_at),
+  }
+}
+
+export function toInvitedPersonView({ person, invitation }: Invited): InvitedPersonView {
+  return {
+    ...toPersonView(person),
+    invitation: invitation?.text ?? null,
+    invitation_expires_at: invitation && formatInstant(invitation.expiresAt),
+  }
+}
+
+export function toOrgRoleView({ slug: short, name }: StoredOrgRole): z.infer<typeof orgRoleView> {
+  return { slug: short, name }
 }

@@ -1,7 +1,7 @@
 /** The audit record of this room: who let whom in, appended in the transaction that did it, never with a secret. */
 import type { Actor } from '#kernel/actor'
 import { appendEvents, domainEventLog, type Tx } from '#store'
-import type { StoredApiKey } from './api-key-repository.ts'
+import type { StoredApiKey } from './api-key.ts'
 import type { IdentityDeps } from './deps.ts'
 
 /** The closed list, with the purpose that each is written for. */

@@ -1,6 +1,11 @@
 /** The only writer of orgs, people, roles and workspaces; cold paths, so plain SQL. Every look-up inside an org is by id and org. */
+import type { Actor } from '#kernel/actor'
+import { parseName, parseSlug } from '#contract'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Sql, Tx } from '#store'
 import type { Rows } from '#store/rows'
+import type { IdentityDeps } from './deps.ts'
+import { appendOrgEvent } from './events.ts'
 
 export type StoredOrg = Pick<Rows['identity.orgs'], 'id' | 'slug' | 'name' | 'created_at'>
 export type StoredUser = Omit<Rows['identity.users'], 'deactivated_at'>
@@ -135,4 +140,24 @@ export async function findWorkspaceBySlug(sql: Sql, orgId: string, slug: string)
     slug,
   ])
   return row
+}
+
+/** Creates an organisation: the outermost wall between tenants. */
+export type CreateOrg = { readonly slug: string; readonly name: string }
+
+export async function createOrg(deps: IdentityDeps, by: Actor, input: CreateOrg): Promise<Decision<StoredOrg>> {
+  const slug = parseSlug(input.slug)
+  if (!slug.ok) return { ...slug, path: 'slug' }
+  const name = parseName(input.name)
+  if (!name.ok) return { ...name, path: 'name' }
+  return deps.db.transaction(async (tx) => {
+    const org = await insertOrg(tx, { id: deps.newId(), slug: slug.value, name: name.value, created_at: deps.now() })
+    if (!org) return refuse('identity.org.slug_taken', `The short name ${slug.value} is in use.`, { path: 'slug' })
+    await appendOrgEvent(tx, deps, by, {
+      type: 'org_created',
+      orgId: org.id,
+      payload: { org_id: org.id, slug: org.slug },
+    })
+    return accept(org)
+  })
 }

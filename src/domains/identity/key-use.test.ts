@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Sql } from '#store'
-import { openKeyUse } from './key-use.ts'
+import { openKeyUse } from './authenticate.ts'
 
 const at = (ms: number) => new Date(Date.UTC(2026, 4, 1) + ms)
 

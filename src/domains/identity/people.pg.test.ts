@@ -1,15 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import type { Decision } from '#kernel/refusal'
 import { openTestDb, type TestDb } from '#test/database'
 import { accepted, anOrgRole, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from '#test/tenant'
-import type { Decision } from '#kernel/refusal'
 import { bootstrapAdmin } from './bootstrap-admin.ts'
-import { createOrg } from './create-org.ts'
-import { createOrgRole } from './create-org-role.ts'
-import { createUser } from './create-user.ts'
-import { createWorkspace } from './create-workspace.ts'
-import { grantOrgRole } from './grant-org-role.ts'
+import { createOrg } from './identity-repository.ts'
+import { createWorkspace } from './workspace.ts'
 import { bySystem } from './deps.ts'
+import { createOrgRole, grantOrgRole } from './org-role.ts'
+import { createUser } from './person.ts'
 
 const by = bySystem(TRACE)
 const code = (decision: Decision<unknown>) => (decision.ok ? 'accepted' : decision.code)

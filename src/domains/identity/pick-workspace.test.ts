@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { pickWorkspace, type WorkspaceSources } from './resolve-workspace.ts'
+import { pickWorkspace, type WorkspaceSources } from './workspace.ts'
 
 const A = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405161'
 const B = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405162'

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { authorize, canSee, isRoleAtLeast, lowerRole, platformRoles } from './platform-role.ts'
-import { actorOf, decideUnbound } from './principal.ts'
+import { actorOf, authorize, canSee, decideUnbound, isRoleAtLeast, lowerRole, platformRoles } from './principal.ts'
 
 /** Written out, not computed: rows have the role, columns what is asked for. */
 const matrix = {

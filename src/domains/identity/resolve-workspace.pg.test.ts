@@ -12,10 +12,9 @@ import {
   type TestWorld,
   TRACE,
 } from '#test/tenant'
-import { createWorkspace } from './create-workspace.ts'
-import { revokeOrgRole } from './grant-org-role.ts'
-import { listWorkspaces, resolveWorkspace } from './resolve-workspace.ts'
 import { bySystem } from './deps.ts'
+import { revokeOrgRole } from './org-role.ts'
+import { createWorkspace, listWorkspaces, resolveWorkspace } from './workspace.ts'
 
 describe('entering a workspace', () => {
   let opened: TestDb

@@ -5,10 +5,9 @@ import { after, before, describe, test } from 'node:test'
 import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT, UnsecuredJWT } from 'jose'
 import { openTestDb, type TestDb } from '#test/database'
 import { accepted, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from '#test/tenant'
-import { openAuthenticator } from './authenticate.ts'
-import { createUser } from './create-user.ts'
-import type { IdentityProvider } from './verify-token.ts'
+import { type IdentityProvider, openAuthenticator } from './authenticate.ts'
 import { bySystem } from './deps.ts'
+import { createUser } from './person.ts'
 
 type SigningKey = { readonly kid: string; readonly privateKey: CryptoKey; readonly publicJwk: JWK }
 

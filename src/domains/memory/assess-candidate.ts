@@ -1,5 +1,5 @@
 /** Judges a candidate for policy, and binds the judgement to its row: what waits for a person, and which record a yes would replace. */
-import { refuse, accept, type Decision } from '#kernel/refusal'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Tx } from '#store'
 import { hasConsent } from './consent.ts'
 import {
@@ -8,11 +8,10 @@ import {
   type MemoryWriteFacts,
   sayContradicted,
 } from './decide-memory-write.ts'
-import type { Act } from './events.ts'
-import { isSameContent } from './fact-key.ts'
-import { lockCandidate, saveCandidate } from './memory-repository.ts'
-import type { StoredCandidate } from './memory-row.ts'
 import type { MemoryDeps } from './deps.ts'
+import type { Act } from './events.ts'
+import { isSameContent } from './memory-content.ts'
+import { lockCandidate, saveCandidate, type StoredCandidate } from './memory-repository.ts'
 
 /** What policy is told, and what stands in its record: never content, never the subject. */
 export type Assessment = {

@@ -2,10 +2,9 @@
 import type { Principal } from '#domains/identity'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { refuseConstraint, type Sql, statement } from '#store'
-import type { MemoryScope, MemoryType } from './memory-row.ts'
-import { type Act, tellMemory } from './events.ts'
-import type { StoredConsent, Subject } from './memory-row.ts'
 import type { MemoryDeps } from './deps.ts'
+import { type Act, tellMemory } from './events.ts'
+import type { MemoryScope, MemoryType, StoredConsent, Subject } from './memory-repository.ts'
 
 export type ConsentTo = Subject & { readonly memory_type: MemoryType; readonly scope: MemoryScope }
 

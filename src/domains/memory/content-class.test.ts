@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { memoryTypes } from './memory-row.ts'
-import { checkProposal } from './check-proposal.ts'
-import { classifyContent, contentClasses } from './content-class.ts'
-import { parseFactKey } from './fact-key.ts'
+import { checkProposal } from './candidate.ts'
+import { classifyContent, contentClasses, parseFactKey, parseSubject, showSubject } from './memory-content.ts'
+import { memoryTypes } from './memory-repository.ts'
 import { openMemorySchemas } from './memory-schema.ts'
-import { parseSubject, showSubject } from './subject.ts'
 
 const cases: readonly (readonly [object, string, string | undefined])[] = [
   [{ seat: 'aisle' }, 'internal', undefined],

@@ -6,11 +6,16 @@ import { formatInstant } from '#kernel/instant'
 import { statesOf } from '#kernel/machine'
 import { memoryCandidateMachine } from '#kernel/machines/memory-candidate'
 import { memoryRecordMachine } from '#kernel/machines/memory-record'
-import { memoryScopes, memorySensitivities, memoryTypes } from './memory-row.ts'
-import { parseFactKey } from './fact-key.ts'
-import type { MemoryContent, StoredCandidate, StoredMemory } from './memory-row.ts'
+import { parseFactKey, parseSubject, showSubject } from './memory-content.ts'
+import {
+  type MemoryContent,
+  memoryScopes,
+  memorySensitivities,
+  memoryTypes,
+  type StoredCandidate,
+  type StoredMemory,
+} from './memory-repository.ts'
 import type { FoundMemory } from './memory-store.ts'
-import { parseSubject, showSubject } from './subject.ts'
 
 const MEMORY_ID = exampleId('memory')
 const SUBJECT = 'customer:4711'

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { memoryScopes, memoryTypes } from './memory-row.ts'
-import { contentClasses } from './content-class.ts'
+import { memoryScopes, memoryTypes } from './memory-repository.ts'
+import { contentClasses } from './memory-content.ts'
 import { decideMemoryWrite, type MemoryWriteFacts } from './decide-memory-write.ts'
 import { memorySchema, openMemorySchemas } from './memory-schema.ts'
 

@@ -1,8 +1,8 @@
 /** Whether a candidate is written at once, put to a person, or turned away. Pure: the four write rules and what stands around them. */
 import { encodeId } from '#kernel/ids'
 import type { RefusalCode } from '#kernel/refusal'
-import type { MemoryScope, MemoryType } from './memory-row.ts'
-import type { ContentClass } from './content-class.ts'
+import type { MemoryScope, MemoryType } from './memory-repository.ts'
+import type { ContentClass } from './memory-content.ts'
 import type { MemorySchema } from './memory-schema.ts'
 
 /** Below this nobody is sure enough to skip the question. */

@@ -1,16 +1,11 @@
 /** What the services of this room need from outside; `openMemory` finds out what the database can do and fills in the defaults. */
 import type { Clock, NewId } from '#kernel/clock'
-import type { Decision } from '#kernel/refusal'
-import { accept } from '#kernel/refusal'
+import { accept, type Decision } from '#kernel/refusal'
 import type { Db } from '#store'
-import type { Embedder } from './embedder.ts'
-import { forgetMemories } from './forget-memories.ts'
-import { forgetStored } from './forget-stored.ts'
-import type { Forgettable } from './forgettable.ts'
+import { forgetMemories, forgetStored, type Forgettable } from './forgettable.ts'
 import { type MemorySchemas, openMemorySchemas } from './memory-schema.ts'
-import type { MemoryStore } from './memory-store.ts'
-import { openPostgresStore } from './postgres-store.ts'
-import { detectVectorSupport, type VectorSupport } from './vector-support.ts'
+import type { Embedder, MemoryStore } from './memory-store.ts'
+import { detectVectorSupport, openPostgresStore, type VectorSupport } from './postgres-store.ts'
 
 export type MemoryDeps = {
   readonly db: Db

@@ -2,14 +2,19 @@
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Sql, statement, type Tx } from '#store'
 import { listConsents } from './consent.ts'
-import { countHolds, decideErasure, type KnownItem, writeCertificate } from './decide-erasure.ts'
-import { type Act, tellMemory } from './events.ts'
-import { subjectDigest } from './fact-key.ts'
-import { findLineage } from './forget-memories.ts'
-import type { Lineage } from './forgettable.ts'
-import { listHolds, listStandingHolds, lockSubject } from './hold.ts'
-import type { StoredConsent, StoredErasure, StoredHold, Subject } from './memory-row.ts'
 import type { MemoryDeps } from './deps.ts'
+import { type Act, tellMemory } from './events.ts'
+import { subjectDigest } from './memory-content.ts'
+import {
+  countHolds,
+  decideErasure,
+  findLineage,
+  type KnownItem,
+  type Lineage,
+  writeCertificate,
+} from './forgettable.ts'
+import { listHolds, listStandingHolds, lockSubject } from './hold.ts'
+import type { StoredConsent, StoredErasure, StoredHold, Subject } from './memory-repository.ts'
 
 export type ForgetPreview = {
   readonly items: readonly KnownItem[]

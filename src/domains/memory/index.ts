@@ -1,6 +1,14 @@
 /** The door of the memory room: candidates, records, consents, holds, retrieval and forgetting. */
 export { assessCandidate } from './assess-candidate.ts'
-export { checkProposal, isSameProposal, type ProposedMemory } from './check-proposal.ts'
+export {
+  candidateIdOf,
+  checkProposal,
+  getCandidate,
+  insertCandidate,
+  isSameProposal,
+  listCandidates,
+  type ProposedMemory,
+} from './candidate.ts'
 export {
   decideConsent,
   getConsent,
@@ -9,7 +17,7 @@ export {
   listConsents,
   revokeConsent,
 } from './consent.ts'
-export { contentClasses } from './content-class.ts'
+export { contentClasses, parseSubject, subjectDigest } from './memory-content.ts'
 export {
   candidateStatus,
   candidateView,
@@ -22,9 +30,8 @@ export {
   toCandidateView,
   toMemoryView,
 } from './contract.ts'
-export { countHolds } from './decide-erasure.ts'
+export { countHolds, type Forgettable } from './forgettable.ts'
 export { type Act } from './events.ts'
-export { subjectDigest } from './fact-key.ts'
 export {
   dropErasure,
   eraseSubject,
@@ -32,9 +39,7 @@ export {
   insertErasure,
   previewForget,
 } from './forget-subject.ts'
-export type { Forgettable } from './forgettable.ts'
-export { listHolds, placeHold, releaseHold } from './hold.ts'
-export { candidateIdOf, insertCandidate } from './insert-candidate.ts'
+export { listCommandsOfHeldSubjects, listHolds, placeHold, releaseHold } from './hold.ts'
 export {
   candidateDetailView,
   consentListView,
@@ -53,32 +58,29 @@ export {
   toForgetPreviewView,
   toHoldView,
 } from './keeping-contract.ts'
-export { getCandidate, listCandidates } from './list-candidates.ts'
-export { findCandidate, saveCandidate } from './memory-repository.ts'
-export type {
-  StoredCandidate,
-  StoredConsent,
-  StoredErasure,
-  Subject,
-} from './memory-row.ts'
+export {
+  findCandidate,
+  saveCandidate,
+  type StoredCandidate,
+  type StoredConsent,
+  type StoredErasure,
+  type Subject,
+} from './memory-repository.ts'
 export { type MemorySchema, openMemorySchemas } from './memory-schema.ts'
 export type {
   MemoryStore,
   NewMemory,
   SearchScope,
 } from './memory-store.ts'
-export { listCommandsOfHeldSubjects } from './list-held-commands.ts'
-export { openPostgresStore } from './postgres-store.ts'
+export { detectVectorSupport, openPostgresStore } from './postgres-store.ts'
 export { reviewStaleMemory } from './review-stale-memory.ts'
-export { type RunScope } from './run-scope.ts'
 export {
   type PersonReading,
   readMemory,
   type RunReading,
+  type RunScope,
   type SearchMemory,
   searchMemory,
 } from './search-memory.ts'
-export { parseSubject } from './subject.ts'
-export { detectVectorSupport } from './vector-support.ts'
 export { type MemoryOptions, type MemoryDeps, openMemory } from './deps.ts'
 export { unwriteMemory, writeMemory } from './write-memory.ts'

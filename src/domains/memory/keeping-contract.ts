@@ -3,11 +3,10 @@ import { z } from 'zod'
 import { idView, instantField, orNull, textView, timeView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
-import { memoryErasureOutcomes } from './memory-row.ts'
 import { candidateView, memoryScope, memoryType, showAuthor, subjectField } from './contract.ts'
 import type { ForgetPreview } from './forget-subject.ts'
-import type { StoredConsent, StoredErasure, StoredHold } from './memory-row.ts'
-import { showSubject } from './subject.ts'
+import { memoryErasureOutcomes, type StoredConsent, type StoredErasure, type StoredHold } from './memory-repository.ts'
+import { showSubject } from './memory-content.ts'
 
 const SUBJECT = 'customer:4711'
 

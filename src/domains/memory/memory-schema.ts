@@ -1,7 +1,7 @@
 /** The contract of one kind of memory, as an installation registers it: whom it is about, who sees it, and how it is written, kept and found. */
 import { z } from 'zod'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { memoryScopes, memorySensitivities, memoryTypes } from './memory-row.ts'
+import { memoryScopes, memorySensitivities, memoryTypes } from './memory-repository.ts'
 
 const supersessions = ['supersede', 'ask'] as const
 const writePolicies = ['direct', 'approval', 'forbidden'] as const

@@ -1,16 +1,148 @@
 /** Memories in Concord's own database: the default store. The unique index on the fact decides between writers (M1). */
 import type { NewId } from '#kernel/clock'
-import { accept, type Decision } from '#kernel/refusal'
-import { type Db, type Sql, statement, type Tx } from '#store'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { type Db, type Sql, sqlStateOf, statement, type Statement, type Tx } from '#store'
 import type { Act } from './events.ts'
-import { isSameContent } from './fact-key.ts'
-import { findRecord, findRival, saveRecord } from './memory-repository.ts'
-import type { StoredMemory } from './memory-row.ts'
-import type { MemoryRef, MemoryStore, NewMemory } from './memory-store.ts'
-import { insertRecord, insertValues } from './sql/insert-record.ts'
-import { buildSearch } from './sql/search-records.ts'
-import { refuseAbsent, refuseConflict } from './store-refusals.ts'
-import type { VectorSupport } from './vector-support.ts'
+import { isSameContent } from './memory-content.ts'
+import { findRecord, findRival, recordColumns, saveRecord, type StoredMemory } from './memory-repository.ts'
+import type {
+  FoundMemory,
+  MemoryQuery,
+  MemoryRef,
+  MemoryStore,
+  NewMemory,
+  ReadNote,
+  SearchScope,
+} from './memory-store.ts'
+
+export function refuseConflict(memoryId: string | undefined): Refusal {
+  return refuse('memory.fact.conflict', 'Another memory about the same thing is in force.', {
+    hint: 'Look at it, and name it in `supersedes` to put yours in its place.',
+    facts: memoryId === undefined ? {} : { memory_id: memoryId },
+  })
+}
+
+export function refuseAbsent(): Refusal {
+  return refuse('memory.record.not_found', 'There is no such memory.')
+}
+
+/** Whether this Postgres has pgvector, found out by asking it what the search will ask; without it the same answer is computed in plain SQL. */
+export type VectorSupport = 'pgvector' | 'plain'
+
+const PROBE = `select (array[1, 0]::real[]::vector <=> array[0, 1]::real[]::vector)::float8 as distance`
+/** No such type, no such operator, no such cast. */
+const ABSENT = new Set(['42704', '42883', '42846'])
+
+export async function detectVectorSupport(db: Pick<Db, 'query'>): Promise<VectorSupport> {
+  try {
+    const [row] = await db.query<{ distance: number }>(PROBE)
+    // Vectors at right angles: something else than pgvector that took the name would not say 1.
+    return row?.distance === 1 ? 'pgvector' : 'plain'
+  } catch (error) {
+    if (ABSENT.has(sqlStateOf(error) ?? '')) return 'plain'
+    throw error
+  }
+}
+
+/** How alike `e.embedding` and the given vector are, as SQL: 1 for the same direction. */
+function similaritySql(support: VectorSupport, vector: string): string {
+  if (support === 'pgvector') return `1 - (e.embedding::vector <=> ${vector}::real[]::vector)::float8`
+  return `(select sum(u.a::float8 * u.b) / nullif(sqrt(sum(u.a::float8 * u.a)) * sqrt(sum(u.b::float8 * u.b)), 0)
+    from unnest(e.embedding, ${vector}::real[]) as u (a, b))`
+}
+
+/** Inserts a record unless the place of its fact, its id or its candidate is taken; waits for a writer who is just taking it. */
+const insertRecord = statement<StoredMemory>(
+  'memory_insert_record',
+  `insert into concord.memory_records (memory_id, workspace_id, subject_type, subject_id, scope, memory_type, content, confidence, status,
+  expires_at, command_id, memory_candidate_id, created_by, created_at, updated_at, fact_key, sensitivity, schema_name, task_type, connector)
+values ($1, $2, $3, $4, $5, $6, $7, $8, 'active', $9, $10, $11, $12, $13, $13, $14, $15, $16, $17, $18)
+on conflict do nothing
+returning ${recordColumns}`,
+)
+
+function insertValues(memory: NewMemory, at: Date): readonly unknown[] {
+  return [
+    memory.memory_id,
+    memory.workspace_id,
+    memory.subject_type,
+    memory.subject_id,
+    memory.scope,
+    memory.memory_type,
+    memory.content,
+    memory.confidence,
+    memory.expires_at,
+    memory.command_id,
+    memory.memory_candidate_id,
+    memory.created_by,
+    at,
+    memory.fact_key,
+    memory.sensitivity,
+    memory.schema_name,
+    memory.task_type,
+    memory.connector,
+  ]
+}
+
+/** Finds active records in one statement, built once per shape of the question; with a note, the same statement records the read. */
+type Built = { readonly statement: Statement<FoundMemory>; readonly values: readonly unknown[] }
+
+/** The words of the content; the index is over exactly this expression. */
+const WORDS = `to_tsvector('simple'::regconfig, r.content::jsonb)`
+const columns = recordColumns.replaceAll(/(\w+)(::float8 as \w+)?(,|$)/g, 'r.$1$2$3')
+
+function buildSearch(
+  support: VectorSupport,
+  scope: SearchScope,
+  query: MemoryQuery | null,
+  limit: number,
+  note: ReadNote | null,
+): Built {
+  const values: unknown[] = []
+  const mark = (value: unknown) => `$${values.push(value)}`
+  const shape: string[] = [support === 'pgvector' ? 'v' : 'p']
+  const where = [
+    `r.workspace_id = ${mark(scope.workspaceId)}::uuid and r.status = 'active'`,
+    `(r.expires_at is null or r.expires_at > ${mark(scope.at)}::timestamptz)`,
+  ]
+  const narrow = (name: string, value: unknown, sql: (mark: string) => string) => {
+    if (value === undefined) return
+    shape.push(name)
+    where.push(sql(mark(value)))
+  }
+  narrow('s', scope.subject?.subject_type, (at) => `r.subject_type = ${at}::text`)
+  narrow('i', scope.subject?.subject_id, (at) => `r.subject_id = ${at}::text`)
+  narrow('m', scope.memoryTypes, (at) => `r.memory_type = any (${at}::text[])`)
+  narrow('n', scope.schemaNames, (at) => `(r.schema_name is null or r.schema_name = any (${at}::text[]))`)
+  narrow('t', scope.taskType, (at) => `r.task_type = ${at}::text`)
+  narrow('c', scope.connector, (at) => `r.connector = ${at}::text`)
+  narrow('u', scope.viewer, (at) => `(r.scope <> 'user' or r.subject_type <> 'user' or r.subject_id = ${at}::text)`)
+
+  let [from, score] = ['concord.memory_records as r', 'null::float8']
+  if (query?.embedding) {
+    shape.push('e')
+    from += ` join concord.memory_embeddings as e on e.memory_id = r.memory_id and e.model = ${mark(query.embedding.model)}::text and e.embedding is not null`
+    score = similaritySql(support, mark(query.embedding.vector))
+  } else if (query) {
+    shape.push('x')
+    const words = `websearch_to_tsquery('simple'::regconfig, ${mark(query.text)}::text)`
+    where.push(`${WORDS} @@ ${words}`)
+    score = `ts_rank(${WORDS}, ${words})::float8`
+  }
+  const order = `order by score desc nulls last, created_at desc, memory_id`
+  const found = `select ${columns}, ${score} as score from ${from}
+where ${where.join(' and ')}
+${order} limit ${mark(limit)}::integer`
+  if (!note) return { statement: statement(`memory_search_${shape.join('')}`, found), values }
+  const noted = [note.readId, scope.workspaceId, note.reader, note.agentRunId, note.kind, note.traceId, scope.at]
+  const [id, workspace, reader, run, kind, trace, at] = noted.map(mark)
+  const text = `with found as (${found}),
+noted as (insert into concord.memory_reads (memory_read_id, workspace_id, reader, agent_run_id, query_kind, trace_id, read_at, memory_ids)
+  select ${id}::uuid, ${workspace}::uuid, ${reader}::text, ${run}::uuid, ${kind}::text, ${trace}::text, ${at}::timestamptz,
+    coalesce(array_agg(memory_id), '{}') from found)
+select * from found ${order}`
+  return { statement: statement(`memory_search_noted_${shape.join('')}`, text), values }
+}
 
 export type PostgresStoreDeps = { readonly db: Db; readonly newId: NewId; readonly vectors: VectorSupport }
 

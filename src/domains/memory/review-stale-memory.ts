@@ -1,10 +1,8 @@
 /** The daily review: what is over ends, and what nobody has confirmed for long gets an end. Rules do not grow old by themselves. */
 import { statement } from '#store'
-import type { MemoryType } from './memory-row.ts'
-import { type Act, tellMemory } from './events.ts'
-import { saveRecord } from './memory-repository.ts'
-import { recordColumns, type StoredMemory } from './memory-row.ts'
 import type { MemoryDeps } from './deps.ts'
+import { type Act, tellMemory } from './events.ts'
+import { type MemoryType, recordColumns, saveRecord, type StoredMemory } from './memory-repository.ts'
 
 /** Confidence halves in half a year without a word; below a quarter it is a guess. */
 const HALF_LIFE_DAYS = 180

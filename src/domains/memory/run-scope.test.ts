@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { memoryTypes } from './memory-row.ts'
-import { decideErasure, writeCertificate } from './decide-erasure.ts'
+import { memoryTypes } from './memory-repository.ts'
+import { decideErasure, writeCertificate } from './forgettable.ts'
 import { decideDecay } from './review-stale-memory.ts'
-import { decideChildScope, decideRead, isScopeWithin, narrowScope, type RunScope, runScope } from './run-scope.ts'
+import { decideChildScope, decideRead, isScopeWithin, narrowScope, type RunScope, runScope } from './search-memory.ts'
 
 const parent: RunScope = {
   subject_type: 'customer',

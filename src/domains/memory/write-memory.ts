@@ -3,13 +3,11 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { statement, type Tx } from '#store'
 import { type CandidateRef, gatherWriteFacts, refuseNoCandidate } from './assess-candidate.ts'
 import { decideMemoryWrite, type MemoryWriteDecision, type MemoryWriteFacts } from './decide-memory-write.ts'
-import { embed, textOf } from './embedder.ts'
+import type { MemoryDeps } from './deps.ts'
 import { type Act, tellMemory } from './events.ts'
 import { shareSubjects, subjectsOf } from './hold.ts'
-import { findCandidate, lockCandidate, saveCandidate } from './memory-repository.ts'
-import type { StoredCandidate } from './memory-row.ts'
-import type { Embedding, MemoryStore, NewMemory } from './memory-store.ts'
-import type { MemoryDeps } from './deps.ts'
+import { findCandidate, lockCandidate, saveCandidate, type StoredCandidate } from './memory-repository.ts'
+import { embed, type Embedding, type MemoryStore, type NewMemory, textOf } from './memory-store.ts'
 
 export type Written = { readonly memory_id: string; readonly memory_candidate_id: string; readonly is_new: boolean }
 

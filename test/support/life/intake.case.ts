@@ -8,8 +8,7 @@ import { lockCommand } from '../../../src/domains/commands/command-table.ts'
 import { explainCommand } from '../../../src/domains/commands/explain-command.ts'
 import { listCommandEvents } from '../../../src/domains/commands/read-commands.ts'
 import { reconcileCommands } from '../../../src/domains/commands/drive.ts'
-import { retryCommand } from '../../../src/domains/commands/change-command.ts'
-import { supplyInput } from '../../../src/domains/commands/change-command.ts'
+import { retryCommand, supplyInput } from '../../../src/domains/commands/change-command.ts'
 import {
   BOOK_A,
   BOOK_B,

@@ -8,9 +8,8 @@ import { encodeId } from '#kernel/ids'
 import { addDependency } from '../../../src/domains/commands/add-dependency.ts'
 import { cancelCommand } from '../../../src/domains/commands/cancel-command.ts'
 import { findCommand } from '../../../src/domains/commands/command-table.ts'
-import { composeWrite, move } from '../../../src/domains/commands/change.ts'
+import { bySystem, byWorker, composeWrite, move } from '../../../src/domains/commands/change.ts'
 import { openDrive } from '../../../src/domains/commands/drive.ts'
-import { bySystem, byWorker } from '../../../src/domains/commands/actors.ts'
 import { BOOK_A, room, user, operator, workspaceId, pathOf, rowOf, effectsOf, decide, cancel } from './bench.case.ts'
 
 export function waitingStories(): void {

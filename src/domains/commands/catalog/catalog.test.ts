@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { z } from 'zod'
 import { errorClasses } from '#kernel/error-classes'
 import { defineRetryPolicy } from '#kernel/retry-policy'
-import { chooseQueue, queueNames } from '../choose-queue.ts'
+import { chooseQueue, queueNames } from './primitives.ts'
 import { shippedPolicies } from '../policies/shipped.ts'
 import {
   defineCommandType,

@@ -7,7 +7,7 @@ import { type KeyTemplate, parseKeyTemplate } from '#kernel/key-template'
 import { compileRules, type Policy } from '#kernel/policy/policy'
 import { accept, type Decision } from '#kernel/refusal'
 import { type RuntimeCapability, runtimeCapabilities } from '#kernel/saga/capabilities'
-import { chooseQueue, type QueueName, queueNames } from '../choose-queue.ts'
+import { chooseQueue, type QueueName, queueNames } from './primitives.ts'
 import { findUnsafeTools } from './agent-checks.ts'
 import { findAgentGaps } from './agent-questions.ts'
 import {

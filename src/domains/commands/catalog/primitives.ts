@@ -90,3 +90,28 @@ export function primitiveOf(effectType: string, isSync: boolean): Primitive {
   const known = primitiveOfPrefix.find(([prefix]) => effectType.startsWith(prefix))
   return known?.[1] ?? (isSync ? 'sync_function' : 'async_task')
 }
+
+/** The queues by name; their limits are the runtime's. */
+export const queueNames = [
+  'concord_default',
+  'connector_calls',
+  'agent_runs',
+  'swarm_children',
+  'notifications',
+  'scheduled_maintenance',
+  'compensations',
+  'registry_lifecycle',
+] as const
+export type QueueName = (typeof queueNames)[number]
+
+const byPrefix = [
+  ['connector.', 'connector_calls'],
+  ['agent.run', 'agent_runs'],
+  ['agent.spawn', 'swarm_children'],
+  ['notification.', 'notifications'],
+] as const satisfies readonly (readonly [string, QueueName])[]
+
+/** By the beginning of the effect's type. */
+export function chooseQueue(effect: { readonly effect_type: string }): QueueName {
+  return byPrefix.find(([prefix]) => effect.effect_type.startsWith(prefix))?.[1] ?? 'concord_default'
+}

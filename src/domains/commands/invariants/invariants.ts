@@ -2,8 +2,7 @@
  * What must be true of commands, effects and approvals at every moment, each as one query that finds nothing: its name, what a
  * row of it means, and what to do about it. They hold in any snapshot, so they may be asked of a system at work.
  */
-import type { PlannedMoves } from './planned-moves.ts'
-import { commandMoves, effectMoves } from './planned-moves.ts'
+import { commandMoves, effectMoves, type PlannedMoves } from './planned-moves.ts'
 
 export type Invariant = {
   readonly code: string

@@ -6,9 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { openTestGate, type TestGate } from '#test/connectors'
-import { hashOf } from './file-deeds.ts'
 import { filesConnector } from './files-connector.ts'
-import { parseFolderPath } from './folder-path.ts'
+import { hashOf, parseFolderPath } from './folder.ts'
 
 const SECRET = 'what lies outside'
 

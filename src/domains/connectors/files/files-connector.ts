@@ -5,7 +5,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { utf8Size } from '#kernel/utf8-size'
 import { type Connector, type ConnectorCall, type ConnectorResult, succeeded, unsupported } from '../connector.ts'
 import { type ConnectorDefinition, defineConnector } from '../define-connector.ts'
-import { deleteFile, hashOf, holdsText, listFolder, readText, writeText } from './file-deeds.ts'
+import { deleteFile, hashOf, holdsText, listFolder, readText, writeText } from './folder.ts'
 
 type ConnectorInput = Parameters<typeof defineConnector>[0]
 export type FilesConnectorInput = Pick<ConnectorInput, 'name' | 'description'> &

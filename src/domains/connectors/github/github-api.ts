@@ -3,10 +3,110 @@ import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import type { Clock } from '#kernel/clock'
 import { type CallContext, ConnectorFailure } from '../connector.ts'
-import { decideUrl, httpReachOf } from '../http/reach.ts'
-import { sendRequest, systemResolve } from '../http/send-request.ts'
-import { failureOfGithub } from './github-failure.ts'
-import { type GithubConnectorInput, MARKER } from './github-settings.ts'
+import type { defineConnector } from '../define-connector.ts'
+import { decideUrl, httpReachOf, type Reach } from '../http/reach.ts'
+import { failureOfStatus, type HttpAnswer, type Resolve, sendRequest, systemResolve } from '../http/request.ts'
+
+type ConnectorInput = Parameters<typeof defineConnector>[0]
+
+export type GithubConnectorInput = Partial<
+  Pick<
+    ConnectorInput,
+    'name' | 'description' | 'connector_id' | 'rate_limits' | 'breaker' | 'risk_level' | 'data_class_max'
+  >
+> & {
+  /** A reference to a token that may read and write issues of these repositories. */
+  readonly secret_ref: string
+  /** `owner/name`; no other is touched, whatever the token may do. */
+  readonly repositories: readonly string[]
+  /** `https://api.github.com` unless said; a GitHub Enterprise server has `https://host/api/v3`. */
+  readonly base_url?: string
+  readonly reach?: Partial<Reach>
+  readonly ca?: string
+  readonly resolve?: Resolve
+  readonly timeout_ms?: number
+  readonly approval_required?: boolean
+}
+
+export const REPOSITORY = /^[A-Za-z0-9][A-Za-z0-9-]{0,38}\/(?!\.{1,2}$)[\w.-]{1,100}$/
+
+/** How an issue or a comment says for which deed it was made: a comment of HTML that nobody sees. */
+const MARKER = '<!-- concord:'
+
+export const number = z.int().min(1).max(2_147_483_647)
+export const title = z.string().trim().min(1).max(256)
+export const body = z
+  .string()
+  .max(60_000)
+  .refine((text) => !text.includes(MARKER), 'it holds a marker of ours')
+
+export const issue = z.object({
+  number,
+  title: z.string(),
+  state: z.enum(['open', 'closed']),
+  closed: z.boolean(),
+  html_url: z.string(),
+})
+export const comment = z.object({ comment_id: z.int(), html_url: z.string() })
+
+/** GitHub asks for at least a minute after a secondary limit that says no time. */
+const SECONDARY_MS = 60_000
+
+const refusal = z.object({
+  message: z.string().optional(),
+  errors: z.array(z.object({ field: z.string().optional(), code: z.string().optional() })).optional(),
+})
+
+function failureOfGithub(answer: HttpAnswer, nowMs: number): ConnectorFailure {
+  const { status } = answer
+  const said = readRefusal(answer.body)
+  const waitMs = status === 403 || status === 429 ? limitOf(answer, said.message ?? '', nowMs) : undefined
+  if (waitMs !== undefined) return new ConnectorFailure('rate_limited', 'GitHub asks to slow down', 'no', waitMs)
+  if (status === 404 || status === 410)
+    return new ConnectorFailure(
+      'validation_error',
+      `GitHub has no such thing, or the token does not see it (${status})`,
+      'no',
+    )
+  if (status === 422) {
+    // Names of fields and codes are GitHub's own words; its sentences may repeat what was sent.
+    const fields = (said.errors ?? []).slice(0, 5).map(({ field = '', code = '' }) => `${plain(field)} ${plain(code)}`)
+    return new ConnectorFailure(
+      'validation_error',
+      `GitHub does not take it: ${fields.join(', ') || 'it did not say why'}`,
+      'no',
+    )
+  }
+  if (status >= 300 && status < 400)
+    return new ConnectorFailure('validation_error', 'the repository has moved; write its new name', 'no')
+  return failureOfStatus(answer)
+}
+
+/** Undefined: a plain no. A limit shows as 403 or 429 with one of three signs. */
+function limitOf({ status, headers }: HttpAnswer, message: string, nowMs: number): number | undefined {
+  const after = seconds(headers['retry-after'])
+  if (after !== undefined) return after * 1_000
+  const reset = seconds(headers['x-ratelimit-reset'])
+  if (headers['x-ratelimit-remaining'] === '0')
+    return reset === undefined ? SECONDARY_MS : Math.max(1_000, reset * 1_000 - nowMs)
+  return status === 429 || /secondary rate limit/i.test(message) ? SECONDARY_MS : undefined
+}
+
+function seconds(header: string | readonly string[] | undefined): number | undefined {
+  return typeof header === 'string' && /^\d{1,12}$/.test(header) ? Number(header) : undefined
+}
+
+function readRefusal(body: Buffer): z.infer<typeof refusal> {
+  try {
+    return refusal.parse(JSON.parse(body.toString('utf8')))
+  } catch {
+    return {}
+  }
+}
+
+function plain(word: string): string {
+  return /^[a-z_]{1,40}$/i.test(word) ? word : '?'
+}
 
 const PAGE_ITEMS = 50
 /** So far back a look-up goes; further than that is a question for a person, not a no. */

@@ -2,12 +2,22 @@
 import { z } from 'zod'
 import type { JsonValue } from '#kernel/json-value'
 import { type Connector, ConnectorFailure, type ConnectorResult, succeeded, unsupported } from '../connector.ts'
-import type { ConnectorTools } from '../connector-tools.ts'
-import { type ConnectorDefinition, defineConnector } from '../define-connector.ts'
-import { isRange } from '../http/ip-address.ts'
-import { decideUrl, httpReachOf } from '../http/reach.ts'
-import { type GithubApi, markerOf, openGithubApi, saidComment, saidIssue } from './github-api.ts'
-import { body, comment, type GithubConnectorInput, issue, number, REPOSITORY, title } from './github-settings.ts'
+import { type ConnectorDefinition, type ConnectorTools, defineConnector } from '../define-connector.ts'
+import { decideUrl, httpReachOf, isRange } from '../http/reach.ts'
+import {
+  body,
+  comment,
+  type GithubApi,
+  type GithubConnectorInput,
+  issue,
+  markerOf,
+  number,
+  openGithubApi,
+  REPOSITORY,
+  saidComment,
+  saidIssue,
+  title,
+} from './github-api.ts'
 
 export function githubConnector(input: GithubConnectorInput): ConnectorDefinition {
   const { secret_ref, repositories, base_url = 'https://api.github.com', timeout_ms = 30_000 } = input

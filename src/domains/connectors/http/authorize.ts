@@ -3,9 +3,8 @@ import { createHmac } from 'node:crypto'
 import type { Clock } from '#kernel/clock'
 import { type CallContext, ConnectorFailure } from '../connector.ts'
 import type { ConnectorAuth } from '../define-connector.ts'
-import type { HttpSigning } from './http-settings.ts'
-import { retryAfterMs } from './read-answer.ts'
-import type { HttpAnswer, HttpRequest } from './send-request.ts'
+import type { HttpSigning } from './http-connector.ts'
+import { type HttpAnswer, type HttpRequest, retryAfterMs } from './request.ts'
 
 export type HttpAuth = ConnectorAuth & HttpSigning
 type Unsigned = Pick<HttpRequest, 'url' | 'method' | 'body'>

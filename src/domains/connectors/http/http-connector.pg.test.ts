@@ -10,8 +10,7 @@ import { type ApiMode, type MisbehavingApi, openMisbehavingApi } from '#test/mis
 import { selfSigned } from '#test/self-signed'
 import { checkConnector } from '../check-connector.ts'
 import type { AuthMode } from '../define-connector.ts'
-import { httpConnector } from './http-connector.ts'
-import type { HttpConnectorInput } from './http-settings.ts'
+import { httpConnector, type HttpConnectorInput } from './http-connector.ts'
 
 const SECRET = 'ada:canary-secret-0123456789'
 

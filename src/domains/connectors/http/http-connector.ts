@@ -7,16 +7,101 @@ import {
   type ConnectorResult,
   unsupported,
 } from '../connector.ts'
-import type { ConnectorTools } from '../connector-tools.ts'
-import { type ConnectorDefinition, defineConnector } from '../define-connector.ts'
+import {
+  type ConnectorAuth,
+  type ConnectorDefinition,
+  type ConnectorTools,
+  defineConnector,
+} from '../define-connector.ts'
 import { openAuthorizer } from './authorize.ts'
-import { buildRequest } from './build-request.ts'
-import { sendAndFollow } from './follow-redirects.ts'
-import type { HttpConnectorInput, HttpForm } from './http-settings.ts'
-import { findHttpFlaws } from './find-http-flaws.ts'
-import { decideUrl, hostOf, httpReachOf, type Reach } from './reach.ts'
-import { readAnswer } from './read-answer.ts'
-import { type HttpAnswer, type HttpRequest, sendRequest, systemResolve } from './send-request.ts'
+import { decideUrl, hostOf, httpReachOf, isRange, type Reach } from './reach.ts'
+import {
+  buildRequest,
+  type HttpAnswer,
+  type HttpRequest,
+  readAnswer,
+  type Resolve,
+  sendAndFollow,
+  sendRequest,
+  systemResolve,
+} from './request.ts'
+
+type ConnectorInput = Parameters<typeof defineConnector>[0]
+
+export const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+type HttpMethod = (typeof httpMethods)[number]
+
+/** How an operation becomes a request: path fields, then query fields, and the rest is the JSON body. */
+export type HttpForm = {
+  readonly method: HttpMethod
+  /** `/invoices/{invoice_id}`, below the base address. */
+  readonly path?: string
+  /** The field of the input that holds the whole address; for connectors that fetch what they are told to. */
+  readonly url_from?: string
+  readonly query?: readonly string[]
+  /** `json` unless said; `text` gives `{ status, text }`. */
+  readonly answer?: 'json' | 'text'
+}
+
+export type HttpSigning = {
+  /** Of the mode `api_key`; `x-api-key` unless said. */
+  readonly key_header?: string
+  /** Of the mode `hmac`; `x-signature` and `x-timestamp` unless said. */
+  readonly signature_header?: string
+  readonly timestamp_header?: string
+  /** Of the mode `oauth_client_credentials`. */
+  readonly token_url?: string
+  readonly client_id?: string
+}
+
+export type HttpConnectorInput = Pick<ConnectorInput, 'name' | 'description'> &
+  Partial<Omit<ConnectorInput, 'open' | 'connector_type' | 'operations' | 'settings' | 'auth'>> & {
+    readonly base_url: string
+    readonly auth?: Partial<ConnectorAuth> & HttpSigning
+    readonly operations: readonly (ConnectorInput['operations'][number] & HttpForm)[]
+    /** The host and port of the base address unless said. */
+    readonly reach?: Partial<Reach>
+    /** The header in which a key goes out; `idempotency-key` unless said. */
+    readonly idempotency_header?: string
+    readonly redirects_max?: number
+    readonly headers?: Readonly<Record<string, string>>
+    readonly ca?: string
+    /** Another resolver than that of the machine. */
+    readonly resolve?: Resolve
+  }
+
+/** What is wrong with the settings of an HTTP connector, before it is ever called. Pure. */
+function findHttpFlaws(input: HttpConnectorInput, reach: Reach): readonly string[] {
+  const { base_url, auth = {}, operations } = input
+  const base = decideUrl(base_url, reach)
+  const token = auth.token_url
+  return [
+    ...(base.ok ? [] : [`base_url: ${base.reason}`]),
+    ...(base.ok && (base.value.search !== '' || base.value.hash !== '') ? ['base_url has a query or a fragment'] : []),
+    ...reach.private_networks.filter((range) => !isRange(range)).map((range) => `${range} is no range of addresses`),
+    ...(reach.hosts.length === 0 ? ['it may call no host at all'] : []),
+    ...(auth.mode === 'connection_string' ? ['connection_string is no auth mode of HTTP'] : []),
+    ...(auth.mode === 'oauth_client_credentials' &&
+    (token === undefined || !URL.canParse(token) || auth.client_id === undefined)
+      ? ['oauth_client_credentials needs token_url and client_id']
+      : []),
+    ...operations.flatMap(findFormFlaws),
+  ]
+}
+
+function findFormFlaws(operation: HttpConnectorInput['operations'][number]): readonly string[] {
+  const { name, method, path, url_from, side_effect_class: kind } = operation
+  const reads = method === 'GET' || method === 'HEAD'
+  return [
+    ...(httpMethods.includes(method) ? [] : [`${name} has a method that is not known`]),
+    ...((path === undefined) === (url_from === undefined) ? [`${name} needs either path or url_from`] : []),
+    ...(path !== undefined && !path.startsWith('/') ? [`the path of ${name} does not begin with /`] : []),
+    ...(path?.split('/').some((part) => part === '.' || part === '..')
+      ? [`the path of ${name} has dots for a part`]
+      : []),
+    ...(reads && kind !== 'none' ? [`${name} sends ${method} and says that it changes something`] : []),
+  ]
+}
 
 const REDIRECTS_MAX = 3
 

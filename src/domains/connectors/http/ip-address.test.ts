@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { isInRanges, isRange, parseIp, specialNetworkOf } from './ip-address.ts'
+import { isInRanges, isRange, parseIp, specialNetworkOf } from './reach.ts'
 
 test('public addresses are public', () => {
   for (const address of [

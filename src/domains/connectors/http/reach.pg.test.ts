@@ -8,7 +8,7 @@ import { openTestGate, type TestGate } from '#test/connectors'
 import type { ConnectorDefinition } from '../define-connector.ts'
 import { httpConnector } from './http-connector.ts'
 import type { Reach } from './reach.ts'
-import type { Resolve } from './send-request.ts'
+import type { Resolve } from './request.ts'
 
 const SECRET = 'the-inside-of-the-house'
 

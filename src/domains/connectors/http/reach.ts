@@ -1,6 +1,105 @@
 /** Where an HTTP connector may go: schemes, hosts, ports and networks. Pure, and asked again on every hop. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { isInRanges, parseIp, specialNetworkOf } from './ip-address.ts'
+
+/** 4 or 16 bytes. */
+export type IpBytes = readonly number[]
+
+const special4: readonly (readonly [string, string])[] = [
+  ['0.0.0.0/8', 'this host'],
+  ['10.0.0.0/8', 'private'],
+  ['100.64.0.0/10', 'carrier'],
+  ['127.0.0.0/8', 'loopback'],
+  ['169.254.0.0/16', 'link-local'],
+  ['172.16.0.0/12', 'private'],
+  ['192.0.0.0/24', 'protocol assignments'],
+  ['192.0.2.0/24', 'documentation'],
+  ['192.88.99.0/24', '6to4 relay'],
+  ['192.168.0.0/16', 'private'],
+  ['198.18.0.0/15', 'benchmarks'],
+  ['198.51.100.0/24', 'documentation'],
+  ['203.0.113.0/24', 'documentation'],
+  ['224.0.0.0/4', 'multicast'],
+  ['240.0.0.0/4', 'reserved'],
+]
+
+/** Inside the one block that is global, the parts that are not: tunnels would carry an inner address past the check. */
+const special6: readonly (readonly [string, string])[] = [
+  ['2001::/23', 'protocol assignments and tunnels'],
+  ['2001:db8::/32', 'documentation'],
+  ['2002::/16', '6to4'],
+  ['3fff::/20', 'documentation'],
+]
+const global6 = '2000::/3'
+const mapped6 = '::ffff:0:0/96'
+
+/** The name of the special network that the address belongs to; undefined: it is public. */
+export function specialNetworkOf(address: string): string | undefined {
+  const bytes = parseIp(address)
+  if (!bytes) return 'no address'
+  if (bytes.length === 4) return special4.find(([range]) => isIn(bytes, range))?.[1]
+  if (isIn(bytes, mapped6)) return specialNetworkOf(bytes.slice(12).join('.'))
+  if (!isIn(bytes, global6))
+    return isIn(bytes, '::1/128') ? 'loopback' : isIn(bytes, 'fe80::/10') ? 'link-local' : 'not global'
+  return special6.find(([range]) => isIn(bytes, range))?.[1]
+}
+
+/** Whether one of the ranges (`10.1.0.0/16`, `::1/128`, or a single address) holds it; a mapped address counts as its inner one. */
+export function isInRanges(address: string, ranges: readonly string[]): boolean {
+  const bytes = parseIp(address)
+  if (!bytes) return false
+  const inner = bytes.length === 16 && isIn(bytes, mapped6) ? bytes.slice(12) : bytes
+  return ranges.some((range) => isIn(inner, range))
+}
+
+export function isRange(text: string): boolean {
+  const [base = '', bits] = text.split('/')
+  const bytes = parseIp(base)
+  if (!bytes) return false
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= bytes.length * 8)
+}
+
+function isIn(bytes: IpBytes, range: string): boolean {
+  const [base = '', bits] = range.split('/')
+  const other = parseIp(base)
+  if (!other || other.length !== bytes.length) return false
+  const count = bits === undefined ? bytes.length * 8 : Number(bits)
+  return bytes.every((byte, at) => {
+    const width = Math.min(8, Math.max(0, count - at * 8))
+    const mask = (0xff << (8 - width)) & 0xff
+    return (byte & mask) === ((other[at] ?? 0) & mask)
+  })
+}
+
+/** Canonical texts only, as the URL parser and the resolver give them: no octal, hex or short IPv4 forms get here unread. */
+export function parseIp(text: string): IpBytes | undefined {
+  return text.includes(':') ? parse6(text) : parse4(text)
+}
+
+function parse4(text: string): IpBytes | undefined {
+  const parts = text.split('.')
+  const isGood = parts.length === 4 && parts.every((part) => /^(0|[1-9]\d{0,2})$/.test(part) && Number(part) <= 255)
+  return isGood ? parts.map(Number) : undefined
+}
+
+function parse6(text: string): IpBytes | undefined {
+  // A zone names an interface of this machine; no public address has one.
+  if (text.includes('%')) return undefined
+  const tail = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text)
+  const inner = tail ? parse4(tail[2] ?? '') : undefined
+  if (tail && !inner) return undefined
+  const hex = inner
+    ? `${tail?.[1] ?? ''}${[0, 2].map((at) => (((inner[at] ?? 0) << 8) | (inner[at + 1] ?? 0)).toString(16)).join(':')}`
+    : text
+  const halves = hex.split('::')
+  if (halves.length > 2) return undefined
+  const groups = halves.map((half) => (half === '' ? [] : half.split(':')))
+  const [left = [], right = []] = groups
+  const missing = 8 - left.length - right.length
+  if (halves.length === 2 ? missing < 1 : missing !== 0) return undefined
+  const all = [...left, ...Array<string>(halves.length === 2 ? missing : 0).fill('0'), ...right]
+  if (!all.every((group) => /^[0-9a-f]{1,4}$/i.test(group))) return undefined
+  return all.flatMap((group) => [Number.parseInt(group, 16) >> 8, Number.parseInt(group, 16) & 0xff])
+}
 
 export type Reach = {
   /** Exact names, or `*.example.com` for everything below it; `*` is every public host. */

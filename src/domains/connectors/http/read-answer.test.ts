@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decideRetry, type RetrySettings } from '#kernel/retry'
 import { ASKED_WAIT_MAX_MS } from '#kernel/retry-backoff'
-import { failureOfStatus } from './read-answer.ts'
+import { failureOfStatus } from './request.ts'
 
 const settings: RetrySettings = {
   limit: { attempts: 3 },

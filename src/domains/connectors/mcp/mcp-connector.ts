@@ -1,6 +1,8 @@
 /** Any MCP server as a connector: its tools are governed operations, called only as a person approved their definitions. */
+import { isAbsolute } from 'node:path'
 import { z } from 'zod'
-import type { JsonObject, JsonValue } from '#kernel/json-value'
+import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/json-value'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import {
   type Connector,
   ConnectorFailure,
@@ -9,13 +11,125 @@ import {
   succeeded,
   unsupported,
 } from '../connector.ts'
-import type { ConnectorTools } from '../connector-tools.ts'
-import { type ConnectorDefinition, defineConnector } from '../define-connector.ts'
-import { hashDefinition } from '../definitions/hash-definition.ts'
-import { findMcpFlaws } from './find-mcp-flaws.ts'
+import {
+  type ConnectorDefinition,
+  type ConnectorOperationContract,
+  type ConnectorTools,
+  defineConnector,
+} from '../define-connector.ts'
+import { hashDefinition } from '../definitions/definition.ts'
+import { decideUrl, httpReachOf, isRange } from '../http/reach.ts'
 import { type McpSession, openMcpSession } from './mcp-session.ts'
-import type { McpConnectorInput } from './mcp-settings.ts'
-import { contractOf, definitionOf, mcpOutput } from './tool-definition.ts'
+import type { HttpServer, McpConnectorInput, StdioServer } from './mcp-settings.ts'
+
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]*$/
+
+function findMcpFlaws({ server, tools }: McpConnectorInput): readonly string[] {
+  const names = Object.entries(tools).map(([operation, { tool = operation }]) => tool)
+  return [
+    ...names.filter((name, at) => names.indexOf(name) !== at).map((name) => `the tool ${name} is mounted twice`),
+    ...('stdio' in server ? findStdioFlaws(server.stdio) : findHttpFlaws(server.http)),
+  ]
+}
+
+function findStdioFlaws({ command, cwd, env = {}, secret_env = {} }: StdioServer): readonly string[] {
+  const variables = [...Object.keys(env), ...Object.keys(secret_env)]
+  return [
+    ...(isAbsolute(command) ? [] : ['command is no absolute path: nothing is looked up in a PATH']),
+    ...(cwd === undefined || isAbsolute(cwd) ? [] : ['cwd is no absolute path']),
+    ...variables.filter((name) => !VARIABLE.test(name)).map((name) => `${name} is no name of a variable`),
+    ...variables.filter((name, at) => variables.indexOf(name) !== at).map((name) => `${name} is set twice`),
+  ]
+}
+
+function findHttpFlaws({ url, auth, reach }: HttpServer): readonly string[] {
+  if (!URL.canParse(url)) return ['url is no address']
+  const full = httpReachOf(new URL(url), reach)
+  const decided = decideUrl(url, full)
+  return [
+    ...(decided.ok ? [] : [`url: ${decided.reason}`]),
+    ...full.private_networks.filter((range) => !isRange(range)).map((range) => `${range} is no range of addresses`),
+    ...(['none', 'bearer', 'api_key'].includes(auth?.mode ?? 'none')
+      ? []
+      : ['an MCP server is called with the auth mode none, bearer or api_key']),
+  ]
+}
+
+/** A tool as its server describes it: what is pinned, and what becomes the contract of the operation. Pure. */
+type SaidTool = {
+  readonly name: string
+  readonly description?: string | undefined
+  readonly inputSchema: unknown
+  readonly outputSchema?: unknown
+}
+
+const DEFINITION_CHARS_MAX = 65_536
+
+/** Name, description and schemas: everything that decides what a call means to those who make it. */
+function definitionOf({ name, description, inputSchema, outputSchema }: SaidTool): JsonObject {
+  const said = { name, description: description ?? '', input_schema: inputSchema, output_schema: outputSchema ?? null }
+  const text = JSON.stringify(said)
+  // Nobody reads more than that before approving it.
+  if (text.length > DEFINITION_CHARS_MAX)
+    throw new ConnectorFailure(
+      'permission_denied',
+      `the server says more than ${DEFINITION_CHARS_MAX} characters about a tool`,
+      'no',
+    )
+  // It came off the wire as JSON; this drops what only code can hold.
+  return JSON.parse(text) as JsonObject
+}
+
+const content = z.array(z.looseObject({ type: z.string() }))
+
+/** What every tool gives back; `structured` has a shape only where the server promises one. */
+const mcpOutput = z.object({ content, structured: z.unknown() })
+
+/** Takes the approved texts and schemas; the terms stay those of the mount. */
+function contractOf(operation: ConnectorOperationContract, approved: JsonObject): Decision<ConnectorOperationContract> {
+  const { description, input_schema, output_schema } = approved
+  try {
+    const input = shapeOf(input_schema, { type: 'object', additionalProperties: false })
+    const shape = z.toJSONSchema(input, { io: 'input', unrepresentable: 'any' })
+    if (shape.type !== 'object' || shape.additionalProperties !== false) throw new TypeError('it is no object')
+    const structured = output_schema === null ? z.unknown() : shapeOf(output_schema, {})
+    return accept({
+      ...operation,
+      description: typeof description === 'string' && description.trim() !== '' ? description : operation.description,
+      input,
+      output: z.object({ content, structured }),
+    })
+  } catch (error) {
+    const why = error instanceof Error ? error.message.slice(0, 200) : 'it is no schema'
+    return refuse('connectors.definition.unreadable', `a schema of ${operation.name} cannot be read: ${why}`)
+  }
+}
+
+function shapeOf(schema: JsonValue | undefined, more: JsonObject): z.ZodType {
+  if (schema === undefined || schema === null || !isJsonObject(schema)) throw new TypeError('it is no object')
+  return z.fromJSONSchema({ ...withoutPatterns(schema), ...more })
+}
+
+/** Keywords whose value is a map from names that people chose: a field may well be called `pattern`. */
+const maps: readonly string[] = ['properties', '$defs', 'definitions', 'dependentSchemas']
+
+/** A regular expression of a stranger is not run here: one of the wrong kind never ends. The server checks its own. */
+function withoutPatterns(schema: JsonValue): JsonObject {
+  const strip = (value: JsonValue): JsonValue => {
+    if (Array.isArray(value)) return (value as readonly JsonValue[]).map(strip)
+    if (value === null || typeof value !== 'object') return value
+    const entries = Object.entries(value as JsonObject).filter(
+      ([name]) => name !== 'pattern' && name !== 'patternProperties',
+    )
+    return Object.fromEntries(entries.map(([name, part]) => [name, maps.includes(name) ? stripMap(part) : strip(part)]))
+  }
+  const stripMap = (map: JsonValue): JsonValue =>
+    map !== null && isJsonObject(map)
+      ? Object.fromEntries(Object.entries(map).map(([name, part]) => [name, strip(part)]))
+      : map
+  // An object is stripped into an object.
+  return strip(schema) as JsonObject
+}
 
 export function mcpConnector(input: McpConnectorInput): ConnectorDefinition {
   const { server, tools, secret_refs = [], ...declared } = input

@@ -1,21 +1,103 @@
 /** One session with an MCP server: opened for one call, ended with it. */
 import {
   Client,
+  type FetchLike,
   type jsonSchemaValidator,
   type JsonSchemaValidator,
+  ProtocolError,
+  SdkError,
+  SdkHttpError,
   StreamableHTTPClientTransport,
   type Tool,
 } from '@modelcontextprotocol/client'
 import type { Clock } from '#kernel/clock'
-import { type CallContext, ConnectorFailure, type LookContext } from '../connector.ts'
-import type { ConnectorTools } from '../connector-tools.ts'
+import { type CallContext, ConnectorFailure, type Happened, type LookContext } from '../connector.ts'
+import type { ConnectorTools } from '../define-connector.ts'
 import { openAuthorizer } from '../http/authorize.ts'
-import { httpReachOf } from '../http/reach.ts'
-import { systemResolve } from '../http/send-request.ts'
-import { openGuardedFetch } from './guarded-fetch.ts'
-import { failureOfMcp } from './mcp-failure.ts'
+import { decideUrl, httpReachOf, type Reach } from '../http/reach.ts'
+import { failureOfStatus, type Resolve, sendRequest, systemResolve } from '../http/request.ts'
 import type { HttpServer, McpConnectorInput, StdioServer } from './mcp-settings.ts'
 import { openStdioTransport } from './stdio-transport.ts'
+
+/** JSON-RPC: the server does not know the method or the tool, or does not take its input. */
+const refusals: readonly number[] = [-32_600, -32_601, -32_602]
+
+function failureOfMcp(error: unknown, first: ConnectorFailure | undefined, isCalled: boolean): ConnectorFailure {
+  const { errorClass, message, happened, retryAfterMs } = first ?? classify(error)
+  return new ConnectorFailure(errorClass, message, isCalled ? happened : 'no', retryAfterMs)
+}
+
+function classify(error: unknown): ConnectorFailure {
+  if (error instanceof ConnectorFailure) return error
+  if (error instanceof SdkHttpError && typeof error.status === 'number')
+    return failureOfStatus({ status: error.status, headers: {} })
+  if (error instanceof ProtocolError) {
+    const isNo = refusals.includes(error.code)
+    const happened: Happened = isNo ? 'no' : 'unknown'
+    return new ConnectorFailure(
+      isNo ? 'validation_error' : 'transient_connector_error',
+      `the server refused the request (${error.code}): ${error.message.slice(0, 200)}`,
+      happened,
+    )
+  }
+  if (error instanceof SdkError)
+    return new ConnectorFailure(
+      'transient_connector_error',
+      `the session with the server broke (${error.code})`,
+      'unknown',
+    )
+  return new ConnectorFailure('transient_connector_error', 'the server does not speak MCP as it should', 'unknown')
+}
+
+/** `fetch` for the MCP client on the guarded dial: the address that was checked is dialled, an answer has an end and a limit. */
+type FetchTerms = {
+  readonly reach: Reach
+  readonly resolve: Resolve
+  readonly ca: string | undefined
+  readonly headers: Readonly<Record<string, string>>
+  readonly signal: AbortSignal
+  /** Of all answers of the session together. */
+  readonly bytesMax: number
+  /** Told of a failure before the client wraps it in words of its own. */
+  readonly onFailure: (failure: ConnectorFailure) => void
+}
+
+const FAREWELL_MS = 2_000
+const bodiless: readonly number[] = [101, 204, 205, 304]
+
+function openGuardedFetch(terms: FetchTerms): FetchLike {
+  let leftBytes = terms.bytesMax
+  return async (address, init = {}) => {
+    const method = init.method ?? 'GET'
+    // An open line for news of the server: a call waits for its own answer only.
+    if (method === 'GET') return new Response(null, { status: 405 })
+    try {
+      const url = decideUrl(String(address), terms.reach)
+      if (!url.ok) throw new ConnectorFailure('permission_denied', url.reason, 'no')
+      const body = typeof init.body === 'string' ? init.body : undefined
+      const answer = await sendRequest({
+        url: url.value,
+        method,
+        headers: { ...Object.fromEntries(new Headers(init.headers)), 'user-agent': 'concord', ...terms.headers },
+        body,
+        // The farewell is sent when nobody waits any more.
+        signal: method === 'DELETE' ? AbortSignal.timeout(FAREWELL_MS) : terms.signal,
+        bytesMax: Math.max(1, leftBytes),
+        reach: terms.reach,
+        resolve: terms.resolve,
+        ca: terms.ca,
+      })
+      leftBytes -= answer.body.length
+      const headers = new Headers()
+      for (const [name, value] of Object.entries(answer.headers)) headers.set(name, String(value ?? ''))
+      const isEmpty = bodiless.includes(answer.status) || answer.body.length === 0
+      return new Response(isEmpty ? null : new Uint8Array(answer.body), { status: answer.status, headers })
+    } catch (error) {
+      if (error instanceof ConnectorFailure) terms.onFailure(error)
+      throw error
+    }
+  }
+}
 
 const trusting: jsonSchemaValidator = {
   getValidator<T>(): JsonSchemaValidator<T> {

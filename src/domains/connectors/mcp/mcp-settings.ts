@@ -1,7 +1,7 @@
 /** The declaration of an MCP mount: where the server is, and under which terms each of its tools may be called. */
 import type { ConnectorAuth, ConnectorOperationContract, defineConnector } from '../define-connector.ts'
 import type { Reach } from '../http/reach.ts'
-import type { Resolve } from '../http/send-request.ts'
+import type { Resolve } from '../http/request.ts'
 
 type ConnectorInput = Parameters<typeof defineConnector>[0]
 

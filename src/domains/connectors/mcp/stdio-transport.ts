@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Writable } from 'node:stream'
 import type { JSONRPCMessage, Transport } from '@modelcontextprotocol/client'
 import { ConnectorFailure } from '../connector.ts'
-import type { ConnectorTools } from '../connector-tools.ts'
+import type { ConnectorTools } from '../define-connector.ts'
 import type { StdioServer } from './mcp-settings.ts'
 
 /** What one session may send in all; a line is a part of it. Above this it is a flood. */

@@ -1,8 +1,7 @@
 /** Tells people: in the app, by mail, by a signed webhook, in Slack. Only the channels that were set up are there. */
 import { z } from 'zod'
 import { type Connector, type ConnectorCall, type ConnectorResult, succeeded, unsupported } from '../connector.ts'
-import type { ConnectorTools } from '../connector-tools.ts'
-import { type ConnectorDefinition, defineConnector } from '../define-connector.ts'
+import { type ConnectorDefinition, type ConnectorTools, defineConnector } from '../define-connector.ts'
 import { decideUrl, httpReachOf } from '../http/reach.ts'
 import { bodyText, headerText, mailbox, type NotificationConnectorInput } from './notification-settings.ts'
 import { postSlack, postWebhook } from './post-message.ts'

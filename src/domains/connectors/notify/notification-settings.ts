@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { defineConnector } from '../define-connector.ts'
 import type { Reach } from '../http/reach.ts'
-import type { Resolve } from '../http/send-request.ts'
+import type { Resolve } from '../http/request.ts'
 
 type ConnectorInput = Parameters<typeof defineConnector>[0]
 

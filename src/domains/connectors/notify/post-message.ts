@@ -3,8 +3,7 @@ import type { Clock } from '#kernel/clock'
 import { type CallContext, ConnectorFailure } from '../connector.ts'
 import { openAuthorizer } from '../http/authorize.ts'
 import { decideUrl, httpReachOf, type Reach } from '../http/reach.ts'
-import { failureOfStatus } from '../http/read-answer.ts'
-import { type HttpAnswer, sendRequest, systemResolve } from '../http/send-request.ts'
+import { failureOfStatus, type HttpAnswer, sendRequest, systemResolve } from '../http/request.ts'
 import type { SlackChannel, WebhookChannel } from './notification-settings.ts'
 
 export type Message = { readonly recipient: string; readonly subject: string; readonly text: string }

@@ -1,12 +1,35 @@
 /** One message over one SMTP session to one checked address; the key of the deed is its Message-ID. */
 import { createHash } from 'node:crypto'
-import { isIP, type Socket, connect } from 'node:net'
+import { connect, isIP, type Socket } from 'node:net'
 import { createTransport } from 'nodemailer'
 import { type CallContext, ConnectorFailure } from '../connector.ts'
 import { decideAddress, type Reach } from '../http/reach.ts'
-import { systemResolve } from '../http/send-request.ts'
+import { systemResolve } from '../http/request.ts'
 import type { EmailChannel } from './notification-settings.ts'
-import { failureOfSmtp } from './smtp-failure.ts'
+
+type SmtpError = { readonly code?: unknown; readonly command?: unknown; readonly responseCode?: unknown }
+
+/** Names, certificates and envelopes come before the message; every other break may have come after it. */
+const before: readonly string[] = ['EENVELOPE', 'ETLS', 'EDNS']
+
+function failureOfSmtp(error: unknown): ConnectorFailure {
+  if (error instanceof ConnectorFailure) return error
+  const { code, command, responseCode } = (error ?? {}) as SmtpError
+  const status = typeof responseCode === 'number' ? responseCode : undefined
+  if (code === 'EAUTH') return new ConnectorFailure('permission_denied', 'the mail server does not know us', 'no')
+  // A clear answer is a no, also to the message itself: it was not taken.
+  if (status !== undefined && status >= 500)
+    return new ConnectorFailure('validation_error', `the mail server refused it (${status})`, 'no')
+  if (status === 421 || status === 450 || status === 451 || status === 452)
+    return new ConnectorFailure('transient_connector_error', `the mail server cannot take it now (${status})`, 'no')
+  const isBefore = (typeof code === 'string' && before.includes(code)) || (code === 'EPROTOCOL' && command === 'CONN')
+  const what = typeof code === 'string' ? ` (${code})` : ''
+  return new ConnectorFailure(
+    'transient_connector_error',
+    `the session with the mail server broke${what}`,
+    isBefore ? 'no' : 'unknown',
+  )
+}
 
 /** A mail server has a few short lines to say. */
 const SAID_BYTES_MAX = 262_144

@@ -4,8 +4,44 @@ import type { Duplex } from 'node:stream'
 import pg from 'pg'
 import type { JsonValue } from '#kernel/json-value'
 import { ConnectorFailure } from '../connector.ts'
-import { sqlFailure } from './sql-failure.ts'
-import { readValue } from './sql-type.ts'
+
+/** Nothing is ever written, so nothing can have happened. */
+function sqlFailure(error: unknown): ConnectorFailure {
+  if (error instanceof ConnectorFailure) return error
+  const { code, message } = error as { code?: unknown; message?: unknown }
+  const state = typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined
+  if (state === undefined)
+    return new ConnectorFailure('temporary_database_error', 'the connection to the database broke', 'no')
+  if (state === '57014') return new ConnectorFailure('timeout', 'the statement took too long', 'no')
+  if (state === '25006' || state === '42501' || state.startsWith('28'))
+    return new ConnectorFailure('permission_denied', `the database does not allow this (${state})`, 'no')
+  if (/^(08|40|53|55|57|58)/.test(state))
+    return new ConnectorFailure('temporary_database_error', `the database could not answer (${state})`, 'no')
+  // Names and syntax help whoever wrote the statement; messages about data would repeat the data.
+  const told = state.startsWith('42') && typeof message === 'string' ? `: ${message.slice(0, 200)}` : ''
+  return new ConnectorFailure('validation_error', `the database refused the statement (${state})${told}`, 'no')
+}
+
+/** How values of Postgres become JSON: what JSON can hold exactly as itself, everything else as the text that Postgres prints. Pure. */
+const asNumber = new Set([21, 23, 26, 700, 701])
+const BOOLEAN = 16
+const asJson = new Set([114, 3802])
+
+function readValue(typeOid: number, text: string): JsonValue {
+  if (typeOid === BOOLEAN) return text === 't'
+  if (asNumber.has(typeOid)) {
+    const value = Number(text)
+    return Number.isFinite(value) ? value : text
+  }
+  if (asJson.has(typeOid)) {
+    try {
+      return JSON.parse(text) as JsonValue
+    } catch {
+      return text
+    }
+  }
+  return text
+}
 
 export type RunSql = {
   readonly url: string
