@@ -9,7 +9,7 @@ export type StreamedEvent = {
   readonly data: Readonly<Record<string, unknown>>
 }
 
-export type FollowEvents = {
+type FollowEvents = {
   readonly workspaceId: string
   /** Undefined starts with what happens from now on. */
   readonly after: string | undefined

@@ -78,7 +78,7 @@ describe('bad inputs of the scheduler', () => {
       '422 duration',
       /60s/,
     ],
-    ['a type that is none', job({ job_type: 'poem' }), '422 scheduler.job_type.unknown', /Registered are .*shell/],
+    ['a type that is none', job({ job_type: 'poem' }), '422 scheduler.job_type.unknown', /Registered types: .*shell/],
     [
       'a command that is a number',
       job({ job_type: 'command', params: { command: 5 } }),

@@ -1,14 +1,7 @@
-/** What the package and its tests import from the composition root. */
-export { adminKeyFile } from './admin-key.ts'
+/** What the package exports of the composition root; the command line imports its files. */
 export { type Config, type Environment, readConfig } from './config.ts'
-export { examine, type Finding } from './examine.ts'
-export { type Log, openLog } from './log.ts'
-export { migrateStore, type SchemaMove, type SchemaMoved } from './migrate-store.ts'
-export { defineProject, loadProject, type Project } from './project.ts'
-export { redactText } from '#kernel/secret-shapes'
-export { settings } from './settings.ts'
+export { defineProject, type Project } from './project.ts'
 export type { StartOptions } from './open-base.ts'
 export { type RunningServer, startServer } from './start-server.ts'
-export { type RunningWorker, startWorker } from './start-worker.ts'
 export { version } from './version.ts'
 export { systemDeps, type SystemDeps } from './system-deps.ts'

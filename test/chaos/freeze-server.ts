@@ -1,5 +1,5 @@
 /**
- * A server that begins on the spot what it was asked for, frozen in the middle of its calls. No runtime knows of these turns: a worker
+ * A server that begins in its own process what it was asked for, frozen in the middle of its calls. No runtime knows of these turns: a worker
  * finds them when their time has run out, does them, and when the server thaws nothing of what it still wants to write is accepted.
  */
 import { openChance } from '#test/chance'
@@ -10,9 +10,9 @@ import { judge, type Verdict, waitForRest } from './judge.ts'
 import { invitePeople } from './people.ts'
 
 export type FreezeReport = Verdict & {
-  /** Commands with an effect under way in the frozen server; all of them had begun on the spot. */
+  /** Commands with an effect under way in the frozen server; all of them had begun in its process. */
   readonly held: number
-  readonly onTheSpot: number
+  readonly inProcess: number
   /** Held commands that something was written about after the thaw. */
   readonly stale: readonly string[]
   /** From the freeze until everything was done by others, the slowest of the rounds. */
@@ -33,7 +33,7 @@ export async function freezeServer({
   const house = await openHouse({ seed, latencyMs: 20 })
   const people = invitePeople(house, chance.split('people'))
   const [held, stale]: [string[], string[]] = [[], []]
-  let [onTheSpot, takenOverMs] = [0, 0]
+  let [inProcess, takenOverMs] = [0, 0]
   try {
     for (let round = 0; round < rounds; round++) {
       const plan = [{ point: 'commands.effect_called', hit: FREEZE_AT + chance.whole(6), act: 'freeze' }] as const
@@ -45,7 +45,7 @@ export async function freezeServer({
       people.face(undefined)
       const from = performance.now()
       const mine = await heldBy(house)
-      onTheSpot += await countSpot(house, mine)
+      inProcess += await countSpot(house, mine)
       const heir = house.work()
       await waitForRest(house)
       takenOverMs = Math.max(takenOverMs, Math.round(performance.now() - from))
@@ -68,7 +68,7 @@ export async function freezeServer({
       }
     }
     const verdict = await judge(house, people.history)
-    return { held: held.length, onTheSpot, stale, takenOverMs, ...verdict }
+    return { held: held.length, inProcess, stale, takenOverMs, ...verdict }
   } finally {
     await people.leave()
     await house.close()

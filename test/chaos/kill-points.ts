@@ -14,7 +14,7 @@ import {
   type PointGroup,
   requestGroups,
   type Role,
-  spotGroups,
+  inProcessGroups,
   TOGETHER,
   turnGroups,
 } from './path-points.ts'
@@ -45,7 +45,7 @@ export async function killAtPoints({ rounds, seed, only, onKill = () => {} }: Po
   const isWanted = ({ point }: PathPoint) => only === undefined || only.includes(point)
   const pick = (groups: readonly PointGroup[]) =>
     groups.map((group) => group.filter(isWanted)).filter(({ length }) => length > 0)
-  const [requests, turns, spots] = [pick(requestGroups), pick(turnGroups), pick(spotGroups)]
+  const [requests, turns, inProcess] = [pick(requestGroups), pick(turnGroups), pick(inProcessGroups)]
   const kills: Kill[] = []
   const note = (more: readonly Kill[]) => {
     kills.push(...more)
@@ -53,12 +53,12 @@ export async function killAtPoints({ rounds, seed, only, onKill = () => {} }: Po
   }
   const count = async () => {
     const cut = countCuts(await house.cover(), kills)
-    return { cut, missed: listMissed([...requests, ...turns, ...spots].flat(), cut, rounds) }
+    return { cut, missed: listMissed([...requests, ...turns, ...inProcess].flat(), cut, rounds) }
   }
   try {
     for (let round = 0; round < rounds; round++) {
-      // First, while nothing waits: behind what earlier kills left, what is asked for queues up and nothing begins on the spot.
-      for (const group of spots) note(await site.killWorkingServer(group))
+      // First, while nothing waits: behind what earlier kills left, what is asked for queues up and nothing begins in-process.
+      for (const group of inProcess) note(await site.killWorkingServer(group))
       // The server takes no turns here, so the worker has all of them.
       for (const group of requests) note(await site.killBoth(group, []))
       for (const group of turns) note(await site.killBoth([], group))

@@ -4,8 +4,8 @@ import type { Story } from './people.ts'
 
 export type PathPoint = {
   readonly point: FailpointName
-  /** `request`: only a server, while somebody waits for its answer. `turn`: whoever has the command's turn. `spot`: a server that begins what it was asked for. */
-  readonly where: 'request' | 'turn' | 'spot'
+  /** `request`: only a server, while somebody waits for its answer. `turn`: whoever has the command's turn. `in_process`: a server that begins what it was asked for. */
+  readonly where: 'request' | 'turn' | 'in_process'
   readonly story: Story
   /** One passage stands for many commands (a batch, a dead worker): one is enough. */
   readonly isBatch?: true
@@ -40,10 +40,10 @@ export const requestGroups: readonly PointGroup[] = [
 ]
 
 /** Points that only a server passes which gives turns itself. */
-export const spotGroups: readonly PointGroup[] = [
+export const inProcessGroups: readonly PointGroup[] = [
   // What stands at the first never comes to the second: each alone.
-  [{ point: 'turns.begun', where: 'spot', story: 'pay' }],
-  [{ point: 'turns.handing', where: 'spot', story: 'stopped' }],
+  [{ point: 'turns.begun', where: 'in_process', story: 'pay' }],
+  [{ point: 'turns.handing', where: 'in_process', story: 'stopped' }],
 ]
 
 export const turnGroups: readonly PointGroup[] = [

@@ -190,7 +190,7 @@ describe('the commands', () => {
     assert.match(nothing.err, /concord jobs add -- node report\.mjs/)
     const unknown = await runConcord(['jobs', 'add', '--type', 'poem'], { env, cwd: folder })
     assert.equal(unknown.code, 65)
-    assert.match(unknown.err, /Registered are command, research, story/)
+    assert.match(unknown.err, /Registered types: command, research, story/)
     await concord('job-templates', 'add', '--name', 'report', '--', 'true')
     assert.match(await concord('jobs', 'add', '--template', 'report'), /^job_/)
     assert.match(

@@ -13,7 +13,7 @@ const allowedDoubles: ReadonlySet<string> = new Set(
   changeSchedule changeScheduleBody checkApproved claimNext contentClasses contractOf createSchedule finding
   fireSchedule isPassing listNotifications listSchedules loadMigrations lockQuestions lockSubject nameOf
   networkMountName nextOccurrences notificationView openFailpoints personOf planCommand readText refuseFile
-  refuseMissing runProgram saveCancelled scheduleView showText statement takeTurn tell toNotificationView
+  refuseMissing runProgram saveCancelled scheduleView showText statement takeTurn toNotificationView
   toScheduleView
   `
     .trim()

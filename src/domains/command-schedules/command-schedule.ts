@@ -9,11 +9,11 @@ import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { DEFAULT_MISFIRE_POLICY, type OverlapPolicy } from '#kernel/schedule'
 import type { ScheduleView as RuntimeSchedule } from '#runtime'
-import { type Db, defineLookup, rowType, scoped, type Sql, statement, type Tx } from '#store'
+import { type Db, defineTable, scoped, type Sql, statement, type Tx } from '#store'
 import type { RowOf } from '#store/rows'
 import { decideOwner, decideTerms, runtimeNameOf, runtimeSpecOf, type ScheduleTerms } from './decide-schedule.ts'
 import { type CommandScheduleDeps, FIRING_QUEUE } from './deps.ts'
-import { appendScheduleEvent } from './events.ts'
+import { scheduleLog } from './events.ts'
 
 export const scheduleOrigins = ['catalog', 'person'] as const
 
@@ -36,12 +36,21 @@ export const DEFAULT_OVERLAP: OverlapPolicy = 'skip'
 const TABLE = 'schedules.command_schedules'
 const content = 'command_type, payload, cron, time_zone, queue, overlap, misfire, jitter_ms'
 
-const byId = defineLookup({
+export const commandSchedules = defineTable<StoredCommandSchedule>()({
+  name: TABLE,
   noun: 'schedule',
-  table: TABLE,
   id: 'schedule_id',
   tenant: 'workspace_id',
-  row: rowType<StoredCommandSchedule>(),
+  log: scheduleLog,
+  links: ['workspace_id'],
+  about: ({ name, origin, command_type, cron, time_zone, enabled }) => ({
+    name,
+    origin,
+    command_type,
+    cron,
+    time_zone,
+    enabled,
+  }),
 })
 
 const findById = statement<StoredCommandSchedule>(
@@ -159,7 +168,7 @@ export async function getCommandSchedule(
   scheduleId: string,
 ): Promise<Decision<CommandScheduleDetail>> {
   const scope = scoped(deps.commands.db, workspaceId)
-  const schedule = await scope.read((tx) => scope.find(byId, scheduleId, tx))
+  const schedule = await scope.read((tx) => commandSchedules.find(tx, workspaceId, scheduleId))
   if (!schedule || schedule.removed_at !== null) return refuseMissing()
   return accept({ schedule, known: await deps.runtime.describeSchedule(runtimeNameOf(schedule)) })
 }
@@ -188,8 +197,8 @@ export async function createCommandSchedule(
     const row = [newId(), workspaceId, name, ...values, created_by, created_role, at]
     const [schedule] = isFull ? [] : await tx.run(insert, row)
     if (schedule) {
-      const fact = { type: 'schedule_created', schedule, actor: created_by, actorKind: 'user', traceId, at } as const
-      await appendScheduleEvent(tx, newId(), fact)
+      const actor = { id: created_by, kind: 'user', traceId }
+      await commandSchedules.append(tx, schedule, actor, { type: 'schedule_created', at, newId })
       return accept({ schedule, isNew: true })
     }
     const there = await findScheduleByName(tx, workspaceId, name)
@@ -248,7 +257,7 @@ async function write(
   plan: (schedule: StoredCommandSchedule, at: Date) => Decision<StoredCommandSchedule>,
 ): Promise<Decision<StoredCommandSchedule>> {
   const { db, now, newId } = deps.commands
-  const actor = `user:${principal.userId}`
+  const actor = { id: `user:${principal.userId}`, kind: principal.role === 'admin' ? 'operator' : 'user', traceId }
   const at = now()
   const written = await scoped(db, workspaceId).transaction(async (tx): Promise<Decision<StoredCommandSchedule>> => {
     const before = await lockSchedule(tx, workspaceId, scheduleId)
@@ -258,8 +267,7 @@ async function write(
     const planned = plan(before, at)
     if (!planned.ok) return planned
     const schedule = await saveSchedule(tx, planned.value, at)
-    const actorKind = principal.role === 'admin' ? 'operator' : 'user'
-    await appendScheduleEvent(tx, newId(), { type, schedule, actor, actorKind, traceId, at, payload: { changed } })
+    await commandSchedules.append(tx, schedule, actor, { type, at, newId, payload: { changed } })
     return accept(schedule)
   })
   if (!written.ok) return written

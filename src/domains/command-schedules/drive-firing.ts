@@ -13,10 +13,14 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { redactText } from '#kernel/secret-shapes'
 import type { Drive, Next, Process } from '#runtime'
 import { failpoint, statement, type Tx } from '#store'
-import { arrangeSchedule, findScheduleOfFiring, type StoredCommandSchedule } from './command-schedule.ts'
+import {
+  arrangeSchedule,
+  commandSchedules,
+  findScheduleOfFiring,
+  type StoredCommandSchedule,
+} from './command-schedule.ts'
 import { parseFiring } from './decide-schedule.ts'
 import { type CommandScheduleDeps, FIRING_KIND } from './deps.ts'
-import { appendRefusedFiring, appendScheduleEvent } from './events.ts'
 import { retireSchedule } from './sync-catalog.ts'
 
 type FiredCommand = {
@@ -134,9 +138,11 @@ async function noteRefusedFiring(
   traceId: string,
 ): Promise<void> {
   const payload = { due_at: dueAt.toISOString(), code, reason }
-  const by = { actor: 'system', actorKind: 'system', traceId, at: now() }
+  const actor = { id: 'system', kind: 'system', traceId }
+  // However often the same due time is turned away, it is told once.
+  const fact = { type: 'schedule_firing_refused', at: now(), round: dueAt.toISOString(), payload } as const
   await db.transaction(async (tx) => {
-    await appendRefusedFiring(tx, dueAt, { type: 'schedule_firing_refused', schedule, ...by, payload })
+    await commandSchedules.append(tx, schedule, actor, fact)
     await tx.run(noteFiring, [schedule.schedule_id, dueAt, null, code])
   })
 }
@@ -160,14 +166,7 @@ export async function recordResumedSchedule(
     reason: redactText(reason).slice(0, REASON_CHARS_MAX),
     due_at: firing?.dueAt.toISOString() ?? null,
   }
-  const said = {
-    type: 'schedule_resumed',
-    schedule,
-    ...eventBy(by),
-    actorKind: 'operator',
-    at: now(),
-    payload,
-  } as const
-  await appendScheduleEvent(tx, newId(), said)
+  const operator = { id: by.id, kind: 'operator', traceId: by.traceId }
+  await commandSchedules.append(tx, schedule, operator, { type: 'schedule_resumed', at: now(), newId, payload })
   return true
 }

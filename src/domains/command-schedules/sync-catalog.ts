@@ -8,6 +8,7 @@ import { DEFAULT_MISFIRE_POLICY } from '#kernel/schedule'
 import { statement } from '#store'
 import {
   arrangeSchedule,
+  commandSchedules,
   DEFAULT_OVERLAP,
   findScheduleByName,
   listLiveSchedules,
@@ -16,7 +17,6 @@ import {
   type StoredCommandSchedule,
 } from './command-schedule.ts'
 import type { CommandScheduleDeps } from './deps.ts'
-import { appendScheduleEvent, type ScheduleEventType } from './events.ts'
 
 const spec = 'command_type, payload, cron, time_zone, queue, overlap, misfire, jitter_ms'
 
@@ -87,7 +87,7 @@ async function saveOfCatalog(
   workspaceId: string,
   spec: ScheduleSpec,
 ): Promise<string | undefined> {
-  const { db, newId } = deps.commands
+  const { db, newId, now } = deps.commands
   const values = [
     newId(),
     workspaceId,
@@ -105,7 +105,8 @@ async function saveOfCatalog(
     const [saved] = await tx.run(saveCatalogSchedule, values)
     if (saved) {
       const { is_new, ...schedule } = saved
-      await appendScheduleEvent(tx, newId(), factOf(deps, is_new ? 'schedule_created' : 'schedule_changed', schedule))
+      const type = is_new ? 'schedule_created' : 'schedule_changed'
+      await commandSchedules.append(tx, schedule, systemOf(deps), { type, at: now(), newId })
       return undefined
     }
     const there = await findScheduleByName(tx, workspaceId, spec.name)
@@ -122,12 +123,11 @@ export async function retireSchedule(deps: CommandScheduleDeps, schedule: Stored
     const there = await lockSchedule(tx, schedule.workspace_id, schedule.schedule_id)
     if (!there) return
     const removed = await saveSchedule(tx, { ...there, removed_at: now() }, now())
-    await appendScheduleEvent(tx, newId(), factOf(deps, 'schedule_removed', removed))
+    await commandSchedules.append(tx, removed, systemOf(deps), { type: 'schedule_removed', at: now(), newId })
   })
   await arrangeSchedule(deps, { ...schedule, removed_at: now() })
 }
 
-function factOf(deps: CommandScheduleDeps, type: ScheduleEventType, schedule: StoredCommandSchedule) {
-  const { traceId } = deps.newIds()
-  return { type, schedule, actor: 'system', actorKind: 'system', traceId, at: deps.commands.now() }
+function systemOf({ newIds }: CommandScheduleDeps) {
+  return { id: 'system', kind: 'system', traceId: newIds().traceId }
 }

@@ -1,4 +1,4 @@
-/** Changes of a job that waits: its params, its priority, or the end of its waiting. A dispatched job changes no more. */
+/** Changes, cancels and renumbers queued jobs, and repeats jobs that have ended. A dispatched job never changes. */
 import type { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
@@ -6,7 +6,7 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { changeJobBody } from './contract.ts'
 import type { Tx } from './database.ts'
 import { parseInput } from './parse-input.ts'
-import { settleGroup, tellCancelled } from './job-group.ts'
+import { settleGroup, notifyCancelled } from './job-group.ts'
 import { findRetry, requireJob, requireQueued, saveCancelled } from './job-repository.ts'
 import { requireTemplate } from './job-template.ts'
 import {
@@ -22,7 +22,7 @@ import { nowMs, type Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
 import { addJob, checkParams, checkWork } from './submit-job.ts'
 
-/** New params replace the old ones and are checked by the job's template; a new priority puts the job at its end. */
+/** Replaces the params, checked against the job's template. A new priority puts the job at the end of that priority. */
 export function changeJob(
   scheduler: Scheduler,
   jobId: string,
@@ -47,7 +47,7 @@ export function changeJob(
 
 function checkForTemplate(tx: Tx, job: StoredJob, params: JsonObject): Decision<JsonObject> {
   const template = job.template_id === null ? undefined : requireTemplate(tx, job.template_id)
-  // An archived template has no say any more.
+  // An archived template no longer checks params.
   const checked = template?.ok ? checkParams(template.value, params) : accept(params)
   if (!checked.ok) return checked
   const work = checkWork(tx, { job_type: job.job_type, params: JSON.stringify(checked.value) })
@@ -59,19 +59,19 @@ function changePriority(tx: Tx, job: StoredJob, priority: number): StoredJob {
   return savePlace(tx, job.job_id, { priority, position }) ?? job
 }
 
-/** Only a QUEUED job is cancelled; one in flight is stopped by ending its run. */
+/** Cancels a QUEUED job. A job in flight is stopped with `requestStop`. */
 export function cancelJob(scheduler: Scheduler, jobId: string): Decision<StoredJob> {
   const now = nowMs(scheduler)
   return scheduler.db.write((tx) => {
     const cancelled = saveCancelled(tx, jobId, now)
     if (!cancelled) return refused(requireQueued(tx, jobId))
-    tellCancelled(tx, cancelled, 'operator', now)
+    notifyCancelled(tx, cancelled, 'operator', now)
     settleGroup(scheduler, tx, cancelled, false, now)
     return accept(cancelled)
   })
 }
 
-/** Gives every priority the positions 100, 200, 300 … in one transaction; the order stays as it is. */
+/** Renumbers every priority to 100, 200, 300 … in one transaction. The order stays the same. */
 export function normalizeQueue(scheduler: Scheduler): Decision<{ readonly changed: number }> {
   return scheduler.db.write((tx) => {
     const changed = listQueuedPriorities(tx).reduce((sum, priority) => sum + renumberPriority(tx, priority), 0)
@@ -80,13 +80,13 @@ export function normalizeQueue(scheduler: Scheduler): Decision<{ readonly change
 }
 
 function refused(decision: Decision<StoredJob>): Refusal {
-  if (decision.ok) throw new KernelFault('scheduler.broken', 'a QUEUED job could not be cancelled')
+  if (decision.ok) throw new KernelFault('scheduler.broken', 'A QUEUED job could not be cancelled.')
   return decision
 }
 
 /**
- * A person does a piece of work once more: a new job like the old one, at the end of its priority. It is no retry of the chain,
- * whose verdict is final (D3); the old job and its run stay as they are.
+ * Repeats a job on request: adds a copy at the end of its priority. The copy does not join the retry chain, whose verdict is
+ * final (D3). The old job and its run stay as they are.
  */
 export function retryJob(scheduler: Scheduler, jobId: string): Decision<StoredJob> {
   return scheduler.db.write((tx) => {
@@ -94,15 +94,19 @@ export function retryJob(scheduler: Scheduler, jobId: string): Decision<StoredJo
     if (!old.ok) return old
     const outcome = old.value.status === 'CANCELLED' ? 'CANCELLED' : findRunOfJob(tx, jobId)?.status
     if (outcome !== 'FAILED' && outcome !== 'SKIPPED' && outcome !== 'CANCELLED') {
-      return refuse('scheduler.job.not_failed', 'only a job that failed, was skipped or was cancelled is done again', {
-        hint: 'Add a new job for work that is wanted twice.',
-        facts: { status: old.value.status, outcome: outcome ?? null },
-      })
+      return refuse(
+        'scheduler.job.not_failed',
+        'Only a job that failed, was skipped or was cancelled can be repeated.',
+        {
+          hint: 'Add a new job to do the same work twice.',
+          facts: { status: old.value.status, outcome: outcome ?? null },
+        },
+      )
     }
     const retry = findRetry(tx, jobId)
     if (retry) {
-      return refuse('scheduler.job.not_failed', 'the job has its retry already', {
-        hint: 'Look at the newest one of the chain.',
+      return refuse('scheduler.job.not_failed', 'The job already has a retry.', {
+        hint: 'Look at the newest job of the chain.',
         facts: { retry: retry.job_id },
       })
     }

@@ -1,4 +1,4 @@
-/** The self-check: asks the file every question whose answer must be empty, and changes nothing. */
+/** The self-check: runs one query per invariant, each of which must return no rows. Changes nothing. */
 import type { Decision } from '#kernel/refusal'
 import { IN_MEMORY, openDatabase, type Reader, statement } from './database.ts'
 import { migrate } from './migrate.ts'
@@ -108,7 +108,7 @@ const invariantQueries = {
 
 type InvariantId = keyof typeof invariantQueries
 
-/** The two that need what the work itself wrote down: a JSON list of `{ jobId, runId }`. */
+/** The two checks that need the execution log of the jobs: a JSON list of `{ jobId, runId }`. */
 const checkLog = (name: string, text: string) => statement<Found, { executions: string }>(name, text)
 
 const executionQueries = {
@@ -151,12 +151,12 @@ export type Violation = {
 
 export type SelfCheck = {
   readonly checked: readonly string[]
-  /** Those that need the log that the job programs write themselves. */
+  /** The checks that need the log written by the job programs. */
   readonly notChecked: readonly string[]
   readonly violations: readonly Violation[]
 }
 
-/** What the work itself says was executed, from outside the scheduler's transactions. */
+/** One execution as the job itself logged it, outside the scheduler's transactions. */
 export type Execution = { readonly jobId: string; readonly runId: string }
 
 const SHOWN_MAX = 20
@@ -198,7 +198,7 @@ function fileViolations(reader: Reader): Violation[] {
   ]
 }
 
-/** Compared with a file that is made now; an index of our own that comes and goes is no part of it. */
+/** Compares the schema with that of a new file. `jobs_type_queue_ix`, which is created and dropped on demand, is not compared. */
 function changedSchema(reader: Reader): { readonly about: string }[] {
   const fresh = openDatabase({ file: IN_MEMORY, busyTimeoutMs: 0 })
   migrate(fresh, { at: 0 })
@@ -208,7 +208,7 @@ function changedSchema(reader: Reader): { readonly about: string }[] {
   return changed.map(({ name }) => ({ about: name }))
 }
 
-/** One line per violation, for people. */
+/** Prints one line per violation. */
 export function describeSelfCheck({ checked, notChecked, violations }: SelfCheck): string {
   const lines = violations.map(({ invariant, says, about, count }) => {
     const more = count > about.length ? ` and ${count - about.length} more` : ''

@@ -1,6 +1,6 @@
 /**
- * Dispatch: in one write transaction the reservation is looked for, the first jobs of the queue go from QUEUED to RUNNING,
- * and each gets its run. Killed anywhere before the commit, the job is still QUEUED and has no run.
+ * Dispatch: one write transaction checks for a reservation, moves the first jobs of the queue from QUEUED to RUNNING and
+ * inserts a run for each. A process killed before the commit leaves the job QUEUED and without a run.
  */
 import { parseGuardedObject } from '#kernel/json-guard'
 import { accept, type Decision } from '#kernel/refusal'
@@ -23,8 +23,8 @@ export const claimNextJob = statement<StoredJob, { now: number }>(
 )
 
 /**
- * The same while some job types are at their limit: the first job of each type that is not, and of these the first. With
- * `jobs_type_queue_ix` (there while any type has a limit) each type costs one look, whatever stands before its first job.
+ * The same while some job types are at their limit: takes the first job of each other type, and the first of those. With
+ * `jobs_type_queue_ix` (present while any type has a limit) each type costs one lookup, however many jobs precede its first.
  */
 const claimNextAllowedJob = statement<StoredJob, { now: number; saturated: string }>(
   'claim_next_allowed_job',
@@ -41,7 +41,7 @@ const claimNextAllowedJob = statement<StoredJob, { now: number; saturated: strin
    returning ${JOB_COLUMNS}`,
 )
 
-/** Types with a limit that is reached; asked only when more than one worker may run. */
+/** Types that have reached their limit; queried only with more than one worker. */
 const listSaturatedTypes = statement<{ job_type: string }>(
   'list_saturated_types',
   `select job_type from job_types
@@ -50,16 +50,16 @@ const listSaturatedTypes = statement<{ job_type: string }>(
             where status = 'RUNNING' and finished_at is null and hold is not 'direct' and jobs.job_type = job_types.job_type)`,
 )
 
-/** Everything a claim must know first, in one look: the reservation, what is in flight, and whether a delayed job is due. */
+/** All that a claim reads first, in one query: the reservation, the jobs in flight, and the next delayed job. */
 export type BeforeClaim = {
-  /** Of the active reservation; null: there is none. */
+  /** The end of the active reservation; null without one. */
   readonly reserved_until: number | null
-  /** Jobs of the queue that hold a worker; a direct execution holds the reservation instead. */
+  /** Queued jobs that occupy a worker; a direct execution occupies the reservation instead. */
   readonly in_flight: number
   readonly delayed_until: number | null
 }
 
-/** By its index, named: left to choose, SQLite reads every held job, and a long sequential group holds thousands. */
+/** Names the index: otherwise SQLite reads every held job, and a long sequential group holds thousands. */
 export const lookBeforeClaim = statement<BeforeClaim>(
   'look_before_claim',
   `select (select max(expires_at) from direct_reservations where status = 'ACTIVE') as reserved_until,
@@ -67,16 +67,16 @@ export const lookBeforeClaim = statement<BeforeClaim>(
           (select min(not_before) from jobs indexed by jobs_delayed_ix where status = 'QUEUED' and hold = 'delay') as delayed_until`,
 )
 
-/** Why nothing more was claimed: a reservation is active, all workers are busy, or no job may start now. */
+/** Why no further job was claimed: a reservation is active, all workers are busy, or no job may start now. */
 export type Waiting = {
   readonly reason: 'reserved' | 'busy' | 'empty'
-  /** When it is worth looking again, if time alone can change it. */
+  /** When to look again, if the answer changes with time alone. */
   readonly until: Date | null
 }
 
 export type Claimed = { readonly runs: readonly ClaimedRun[]; readonly waiting: Waiting | null }
 
-/** Up to `max` jobs, as many as there are free workers; several share one commit. */
+/** Claims up to `max` jobs, limited by the free workers, in one commit. */
 export function claimNext(scheduler: Scheduler, max = 1): Decision<Claimed> {
   const ready = requireRecovered(scheduler)
   if (!ready.ok) return ready
@@ -117,7 +117,7 @@ function claimRuns(scheduler: Scheduler, tx: Tx, free: number, now: number): Cla
   return runs
 }
 
-/** With one worker no type can be at its limit, so the types are not looked at. */
+/** With one worker no type can be at its limit, so the types are not queried. */
 function claimJob(scheduler: Scheduler, tx: Tx, now: number): StoredJob | undefined {
   const saturated = scheduler.settings.workers === 1 ? [] : tx.all(listSaturatedTypes).map((row) => row.job_type)
   return saturated.length === 0
@@ -125,13 +125,13 @@ function claimJob(scheduler: Scheduler, tx: Tx, now: number): StoredJob | undefi
     : tx.one(claimNextAllowedJob, { now, saturated: JSON.stringify(saturated) })
 }
 
-/** Undefined when the row cannot be worked on: it is closed as FAILED in this transaction, and the queue goes on. */
+/** Returns undefined for a row with unreadable params, which is closed as FAILED here so that the queue continues. */
 export function startRun(scheduler: Scheduler, tx: Tx, job: StoredJob, now: number): ClaimedRun | undefined {
   const runId = scheduler.deps.newId()
   tx.run(insertRun, { run_id: runId, job_id: job.job_id, template_id: job.template_id, params: job.params, now })
   const params = parseGuardedObject(job.params)
   if (!params.ok) {
-    const error = `the params cannot be read: ${params.reason}`
+    const error = `The params cannot be read: ${params.reason}`
     closeFailed(scheduler, tx, job, { runId, error, errorClass: 'malformed_payload', now })
     return undefined
   }

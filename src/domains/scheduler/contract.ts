@@ -1,4 +1,4 @@
-/** The shapes that callers send to the scheduler; services take them as they come and refuse what does not fit. */
+/** The request bodies of the scheduler. Services validate raw input against them and refuse what does not match. */
 import { z } from 'zod'
 import { parseCron } from '#kernel/cron-fields'
 import { parseDuration } from '#kernel/duration'
@@ -10,27 +10,32 @@ import { idField, instantField, jsonObjectField, nameField, parsedField } from '
 import { groupFailureRules, groupModes, scheduleOverlapPolicies } from './stored-rows.ts'
 
 const PRIORITY_MAX = 1_000_000
-/** One transaction writes a whole group; this many take about a second. */
+/** One transaction writes a whole group; 10,000 jobs take about a second. */
 const GROUP_JOBS_MAX = 10_000
 const DELAY_MAX_MS = 30 * 86_400_000
 
-const priority = z.int().min(-PRIORITY_MAX).max(PRIORITY_MAX).meta({ example: 10, description: 'Higher comes first.' })
+const priority = z
+  .int()
+  .min(-PRIORITY_MAX)
+  .max(PRIORITY_MAX)
+  .meta({ example: 10, description: 'Higher priorities run first.' })
 const jobType = z
   .string()
   .regex(/^[a-z][a-z0-9_.-]{0,63}$/)
   .meta({ example: 'report', description: 'A registered job type.' })
-/** Kept as text that has been read once. */
+/** Validated, then kept as text. */
 const cron = parsedField((text) => {
   const fields = parseCron(text)
   return fields.ok ? accept(text) : fields
 }).meta({
   type: 'string',
   example: '30 2 * * *',
-  description: 'Minute, hour, day of month, month, day of week; a time that the clocks skip or repeat comes once.',
+  description:
+    'Minute, hour, day of month, month, day of week. A time skipped or repeated by daylight saving fires once.',
 })
 const delayMs = z.int().min(0).max(DELAY_MAX_MS)
 
-/** How a job type repeats failed work. Left out: three retries, at once, for every exit code. */
+/** How a job type retries failed work. Default: three immediate retries, for every exit code. */
 export const retryPolicyBody = z.strictObject({
   max_retries: z.int().min(0).max(100).default(3),
   delay: z
@@ -47,7 +52,7 @@ export const retryPolicyBody = z.strictObject({
     ])
     .default({ kind: 'none' }),
   jitter: z.number().min(0).max(1).default(0),
-  /** Null: every exit code; a run that ended without one is judged by its error class alone. */
+  /** Null allows every exit code. A run without an exit code is judged by its error class alone. */
   exit_codes: z.array(z.int().min(-255).max(255)).max(256).nullable().default(null),
   error_classes: z.array(z.enum(failureClasses)).default(['work_failed', 'timeout', 'infrastructure']),
 })
@@ -70,7 +75,7 @@ const newJob = {
 
 export const submitJobBody = z.strictObject({ ...newJob, group_id: idField('job_group').optional() }).meta({
   id: 'SubmitSchedulerJob',
-  description: 'A job: a type with params, or a template with params laid over its own.',
+  description: 'A job: a type with params, or a template with params that override its own.',
 })
 export const submitGroupBody = z
   .strictObject({
@@ -79,26 +84,26 @@ export const submitGroupBody = z
     on_failure: z
       .enum(groupFailureRules)
       .default('stop')
-      .meta({ example: 'stop', description: 'What becomes of the members that still wait.' }),
+      .meta({ example: 'stop', description: 'What happens to the members that are still queued.' }),
     jobs: z
       .array(z.strictObject(newJob))
       .min(1)
       .max(GROUP_JOBS_MAX)
       .meta({ example: [{ job_type: 'report' }] }),
   })
-  .meta({ id: 'SubmitSchedulerGroup', description: 'Jobs that belong together: all are queued, or none.' })
+  .meta({ id: 'SubmitSchedulerGroup', description: 'Jobs that belong together. All of them are queued, or none.' })
 
 export const changeJobBody = z
   .strictObject({ params: jsonObjectField().optional(), priority: priority.optional() })
-  .meta({ id: 'ChangeSchedulerJob', description: 'What is left out stays.' })
-/** All within the job's own priority. */
+  .meta({ id: 'ChangeSchedulerJob', description: 'Omitted fields stay unchanged.' })
+/** Every move stays within the job's own priority. */
 export const moveJobBody = z.union([
   z.strictObject({ to: z.enum(['front', 'back']) }),
   z.strictObject({ before: idField('job') }),
   z.strictObject({ after: idField('job') }),
 ])
 
-/** One of the four, for callers that have one body: a place in its own priority, or the end of another one. */
+/** The same with a change of priority, as one body: a place in the job's own priority, or the end of another. */
 export const placeJobBody = z
   .strictObject({
     to: z.enum(['front', 'back']).optional().meta({ example: 'front' }),
@@ -106,14 +111,14 @@ export const placeJobBody = z
     after: idField('job').optional(),
     priority: priority.optional(),
   })
-  .meta({ id: 'PlaceSchedulerJob', description: 'Exactly one of the four says where the job goes.' })
+  .meta({ id: 'PlaceSchedulerJob', description: 'Set exactly one of the four fields.' })
 
 const paramsSchema = jsonObjectField()
   .nullable()
   .meta({
     type: ['object', 'null'],
     example: { type: 'object', required: ['month'] },
-    description: 'A JSON Schema that params must fit.',
+    description: 'A JSON Schema that the params must match.',
   })
 
 export const templateBody = z
@@ -132,7 +137,7 @@ export const changeTemplateBody = z
     params_schema: paramsSchema.optional(),
     priority: priority.optional(),
   })
-  .meta({ id: 'ChangeSchedulerTemplate', description: 'What is left out stays.' })
+  .meta({ id: 'ChangeSchedulerTemplate', description: 'Omitted fields stay unchanged.' })
 
 const schedule = {
   template_id: idField('job_template'),
@@ -145,15 +150,15 @@ const schedule = {
     .meta({
       type: ['object', 'null'],
       example: { month: '2026-05' },
-      description: 'Laid over the params of the template.',
+      description: 'Override the params of the template.',
     }),
   priority: priority.nullable(),
   misfire_policy: z
     .enum(misfirePolicies)
-    .meta({ example: 'last', description: 'What becomes of due times while nothing ran.' }),
+    .meta({ example: 'last', description: 'What happens to due times missed while the scheduler was down.' }),
   overlap_policy: z
     .enum(scheduleOverlapPolicies)
-    .meta({ example: 'queue', description: 'What becomes of a due time while the last job is not over.' }),
+    .meta({ example: 'queue', description: 'What happens to a due time while the previous job is still open.' }),
 }
 export const scheduleBody = z
   .strictObject({
@@ -165,21 +170,21 @@ export const scheduleBody = z
     misfire_policy: schedule.misfire_policy.default('last'),
     overlap_policy: schedule.overlap_policy.default('queue'),
   })
-  .meta({ id: 'CreateSchedulerSchedule', description: 'When, in which zone, and which template.' })
+  .meta({ id: 'CreateSchedulerSchedule', description: 'A cron expression, a time zone and a template.' })
 export const changeScheduleBody = z
   .strictObject(schedule)
   .partial()
-  .meta({ id: 'ChangeSchedulerSchedule', description: 'What is left out stays.' })
+  .meta({ id: 'ChangeSchedulerSchedule', description: 'Omitted fields stay unchanged.' })
 
 const duration = (example: string, description: string) =>
   parsedField(parseDuration).meta({ type: 'string', example, description })
 
 export const reserveBody = z.strictObject({
   reserved_by: nameField('nightly report'),
-  expires_in: duration('10m', 'How long without a renewal; five minutes unless said otherwise.').optional(),
+  expires_in: duration('10m', 'The lifetime without a renewal. Five minutes by default.').optional(),
 })
 
-/** A direct execution: outside the queue, so it has neither a priority of its own nor a time to wait for. */
+/** A direct execution runs outside the queue, so it has no priority and no start time. */
 export const directJobBody = z.strictObject({
   job_type: jobType.optional(),
   template_id: idField('job_template').optional(),

@@ -1,6 +1,6 @@
 /**
- * The only file that touches node:sqlite: one connection, prepared statements, write transactions that begin IMMEDIATE.
- * A refusal inside a transaction undoes it; a fault of the file or the disk comes back as a refusal.
+ * Wraps node:sqlite: one connection, prepared statements, write transactions that begin IMMEDIATE. A refusal rolls its
+ * transaction back; a fault of the file or the disk is returned as a refusal.
  */
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { KernelFault } from '#kernel/errors'
@@ -12,7 +12,7 @@ export type SqlParams = Readonly<Record<string, SqlValue>>
 export type Statement<Row, Params extends SqlParams> = {
   readonly name: string
   readonly text: string
-  /** Carry the types only; never set. */
+  /** `row` and `params` carry types only and are never set. */
   readonly row?: Row
   readonly params?: Params
 }
@@ -36,8 +36,8 @@ const FULL = 13
 const CANTOPEN = 14
 const NOTADB = 26
 
-/** What the system says when a file beside the database, or the new one itself, cannot be made, as SQLite would put it. */
-const ofSystem: Readonly<Record<string, number>> = {
+/** Maps errors of the operating system, met while creating a file, to the matching SQLite codes. */
+const sqliteCodeOfErrno: Readonly<Record<string, number>> = {
   ENOSPC: FULL,
   EDQUOT: FULL,
   EIO: IOERR,
@@ -48,42 +48,42 @@ const ofSystem: Readonly<Record<string, number>> = {
   EROFS: READONLY,
 }
 
-/** Undefined for what is an error neither of SQLite nor of the disk under it. */
+/** Returns undefined for errors of neither SQLite nor the disk. */
 function sqliteCode(error: unknown): number | undefined {
   const { code, errcode } = error as { code?: unknown; errcode?: unknown }
   if (code === 'ERR_SQLITE_ERROR' && typeof errcode === 'number') return errcode & 0xff
-  return typeof code === 'string' ? ofSystem[code] : undefined
+  return typeof code === 'string' ? sqliteCodeOfErrno[code] : undefined
 }
 
 export function isBusy(error: unknown): boolean {
   return sqliteCode(error) === BUSY
 }
 
-/** The refusal for a fault of the file or the disk; undefined for internal error, such as a broken constraint. */
+/** Returns the refusal for a fault of the file or the disk; undefined for an internal error, such as a violated constraint. */
 export function explainSqliteFault(error: unknown, file: string): Refusal | undefined {
   const detail = error instanceof Error ? error.message : String(error)
   const facts = { file, detail }
   switch (sqliteCode(error)) {
     case BUSY:
     case LOCKED:
-      return refuse('database_busy', 'another process kept the scheduler file locked for too long', {
+      return refuse('database_busy', 'Another process kept the scheduler file locked for too long.', {
         hint: 'Try again.',
         facts,
       })
     case FULL:
-      return refuse('storage_full', `no space left on the disk that holds ${file}`, {
-        hint: 'Free some space and try again; nothing was lost.',
+      return refuse('storage_full', `No space is left on the disk of ${file}.`, {
+        hint: 'Free some space and try again. No data was lost.',
         facts,
       })
     case READONLY:
     case CANTOPEN:
-      return refuse('scheduler.file.read_only', `${file} cannot be written`, {
-        hint: 'Give the file and its folder to the account that runs the scheduler, on a disk that is not read-only.',
+      return refuse('scheduler.file.read_only', `${file} is not writable.`, {
+        hint: 'Make the file and its folder writable for the account that runs the scheduler, on a disk that is not read-only.',
         facts,
       })
     case IOERR:
-      return refuse('scheduler.file.io', `the disk failed while ${file} was read or written`, {
-        hint: 'Whether the last change was stored is not known: look before you repeat it.',
+      return refuse('scheduler.file.io', `The disk failed while reading or writing ${file}.`, {
+        hint: 'The last change may or may not be stored. Check before you repeat it.',
         facts,
       })
     case CORRUPT:
@@ -95,21 +95,21 @@ export function explainSqliteFault(error: unknown, file: string): Refusal | unde
 }
 
 export function malformedFile(file: string, detail: string): Refusal {
-  return refuse('scheduler.file.malformed', `${file} is damaged or is not a SQLite file`, {
-    hint: 'Keep the file with its -wal beside it, and start from your last backup copy; what is left can be read with "sqlite3 <file> .recover".',
+  return refuse('scheduler.file.malformed', `${file} is damaged or is not a SQLite file.`, {
+    hint: 'Keep the file and its -wal file, and start from your last backup copy. "sqlite3 <file> .recover" reads what is left.',
     facts: { file, detail },
   })
 }
 
 /**
- * A statement that is prepared once and run often: values are bound by place and rows come as arrays, named here. By name and
- * as objects, node:sqlite takes 3 µs more for each of the two statements of a dispatch.
+ * A prepared statement. Binds values by position and reads rows as arrays, then adds the names. Binding by name and reading
+ * objects costs 3 µs more for each of the two statements of a dispatch.
  */
 type Row = Record<string, unknown>
 
 export class Prepared {
   readonly #statement: StatementSync
-  /** In the order of their numbers: a name that stands twice is one number. */
+  /** In the order of their numbers; a name used twice has one number. */
   readonly #names: readonly string[]
   readonly #columns: readonly string[]
 
@@ -122,7 +122,7 @@ export class Prepared {
   }
 
   get(params: SqlParams | undefined): Row | undefined {
-    // Arrays, since the constructor asked for them; the types of node:sqlite know objects only.
+    // The constructor asked for arrays; the types of node:sqlite only know objects.
     const values = this.#statement.get(...this.#valuesOf(params)) as unknown as readonly unknown[] | undefined
     return values && this.#rowOf(values)
   }
@@ -133,13 +133,13 @@ export class Prepared {
     return rows.map((values) => this.#rowOf(values))
   }
 
-  /** How many rows changed. */
+  /** Returns the number of changed rows. */
   run(params: SqlParams | undefined): number {
     return Number(this.#statement.run(...this.#valuesOf(params)).changes)
   }
 
   #valuesOf(params: SqlParams | undefined): SqlValue[] {
-    // A name that is missing gives undefined, which SQLite refuses to bind.
+    // A missing name gives undefined, which SQLite refuses to bind.
     return params === undefined ? [] : this.#names.map((name) => params[name] as SqlValue)
   }
 
@@ -150,7 +150,7 @@ export class Prepared {
   }
 }
 
-/** `$name` becomes `?1`; a dollar inside a text of SQL stays what it is. */
+/** Replaces `$name` with `?1`. A dollar sign inside an SQL string literal stays. */
 export function numberParams(text: string): { readonly numbered: string; readonly names: readonly string[] } {
   const names: string[] = []
   const numbered = text.replaceAll(/'[^']*'|\$(\w+)/g, (found, name?: string) => {
@@ -163,7 +163,7 @@ export function numberParams(text: string): { readonly numbered: string; readonl
 
 export const IN_MEMORY = ':memory:'
 
-/** What a statement may be run on; a service that must be inside a transaction takes a `Tx`. */
+/** Runs queries. A service that needs a transaction takes a `Tx`. */
 export type Reader = {
   one<Row, Params extends SqlParams>(statement: Statement<Row, Params>, ...params: ParamsOf<Params>): Row | undefined
   all<Row, Params extends SqlParams>(statement: Statement<Row, Params>, ...params: ParamsOf<Params>): Row[]
@@ -172,29 +172,29 @@ type ParamsOf<Params> = Params extends NoParams ? [] : [params: Params]
 
 declare const txBrand: unique symbol
 export type Tx = Reader & {
-  /** How many rows changed. */
+  /** Returns the number of changed rows. */
   run<Params extends SqlParams>(statement: Statement<unknown, Params>, ...params: ParamsOf<Params>): number
   readonly [txBrand]: true
 }
 
 export type Database = Reader & {
   readonly file: string
-  /** All or nothing; waits for other processes up to the busy timeout. */
+  /** Commits everything or nothing. Waits for other processes up to the busy timeout. */
   write<T>(work: (tx: Tx) => Decision<T>): Decision<T>
-  /** Several reads that see one state. */
+  /** Runs several reads on one snapshot. */
   read<T>(work: (reader: Reader) => T): Decision<T>
-  /** Text that changes with every committed write, of this process or of another one. */
+  /** Returns a text that changes with every committed write of any process. */
   version(): string
-  /** Changes the file for good, so only once it is known to be ours. */
+  /** Changes the file permanently, so call it only after the file is known to be a scheduler file. */
   useWal(): void
-  /** For migrations alone: several statements at once, inside `write`. */
+  /** Runs several statements at once, inside `write`; for migrations and the type index. */
   exec(sql: string): void
   close(): void
 }
 
 export type DatabaseOptions = { readonly file: string; readonly busyTimeoutMs: number; readonly isReadOnly?: boolean }
 
-/** FULL: in WAL mode NORMAL lost 5 % of the acknowledged jobs when the power was cut. 64 MiB of cache, 16 MiB of log. */
+/** FULL, because in WAL mode NORMAL lost 5 % of the acknowledged jobs in power cuts. 64 MiB of cache, 16 MiB of log. */
 const PRAGMAS = `
   pragma synchronous = full;
   pragma foreign_keys = on;
@@ -205,7 +205,7 @@ const PRAGMAS = `
   pragma wal_autocheckpoint = 4000;
   pragma temp_store = memory;`
 
-/** Throws what SQLite throws; `open-scheduler` explains it. */
+/** Throws SQLite's own errors; `openScheduler` turns them into refusals. */
 export function openDatabase({ file, busyTimeoutMs, isReadOnly = false }: DatabaseOptions): Database {
   const connection = new DatabaseSync(file, { timeout: busyTimeoutMs, readOnly: isReadOnly, defensive: true })
   try {
@@ -236,7 +236,7 @@ class Connection implements Database, Tx {
     statement: Statement<Row, Params>,
     ...[params]: ParamsOf<Params>
   ): Row | undefined {
-    // The statement says what its rows look like.
+    // The statement declares the type of its rows.
     return this.#prepare(statement.text).get(params) as Row | undefined
   }
 
@@ -250,7 +250,8 @@ class Connection implements Database, Tx {
   }
 
   write<T>(work: (tx: Tx) => Decision<T>): Decision<T> {
-    if (this.#connection.isTransaction) throw new KernelFault('scheduler.nested_write', 'a write began inside a write')
+    if (this.#connection.isTransaction)
+      throw new KernelFault('scheduler.nested_write', 'A write transaction began inside another.')
     try {
       this.#begin.run()
       const decision = work(this)
@@ -277,7 +278,7 @@ class Connection implements Database, Tx {
   }
 
   version(): string {
-    // The first counts the commits of others, the second the rows that this connection has changed.
+    // `data_version` counts the commits of other connections, `total_changes` the rows changed by this one.
     const { data_version } = this.#prepare('pragma data_version').get(undefined) as { data_version: number }
     const { changes } = this.#prepare('select total_changes() as changes').get(undefined) as { changes: number }
     return `${data_version}.${changes}`
@@ -296,7 +297,7 @@ class Connection implements Database, Tx {
   }
 
   #undo(error: unknown): Decision<never> {
-    // A full disk or a failed read may have ended the transaction already.
+    // A full disk or a failed read may already have ended the transaction.
     if (this.#connection.isOpen && this.#connection.isTransaction) this.#connection.exec('rollback')
     const refusal = explainSqliteFault(error, this.file)
     if (refusal) return refusal

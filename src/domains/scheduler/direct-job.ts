@@ -1,4 +1,7 @@
-/** A direct execution: a job and a run like any other, outside the order of the queue, so that the record is complete. */
+/**
+ * Direct executions: jobs that run outside the queue order, under a reservation, and are recorded like any other job. Starts
+ * them in this process, or asks the owner of the file to start them and follows them to their end.
+ */
 import type { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
@@ -27,8 +30,8 @@ import type { StoredJob, StoredReservation } from './stored-rows.ts'
 import { insertNewJob, prepareJob } from './submit-job.ts'
 
 /**
- * Takes the next slot: while a job of the queue is still in flight it is refused as `slot_taken`, and nothing new starts in the
- * meantime, since the reservation holds the queue back. It is never retried by the scheduler: its caller knows best.
+ * Takes the slot. Refuses with `slot_taken` while a queued job is in flight; no new job starts meanwhile, because the
+ * reservation holds the queue back. The scheduler never retries a direct execution: that is up to the caller.
  */
 export function startDirectJob(
   scheduler: Scheduler,
@@ -48,12 +51,12 @@ export function startDirectJob(
     const job = insertDirect(scheduler, tx, reservationId, parsed.value)
     if (!job.ok) return job
     const run = startNow(scheduler, tx, job.value.job_id, now)
-    if (!run) throw new KernelFault('scheduler.direct', 'params that were just checked cannot be read')
+    if (!run) throw new KernelFault('scheduler.direct', 'Params that were just checked cannot be read.')
     return accept(run)
   })
 }
 
-/** Held for good: no dispatcher takes it, only whoever acts for its reservation. */
+/** The hold is permanent: the dispatcher never takes the job, only a start under its reservation does. */
 function insertDirect(
   scheduler: Scheduler,
   tx: Tx,
@@ -76,10 +79,10 @@ function insertDirect(
   return accept(job)
 }
 
-/** Undefined when the row cannot be worked on: then it is closed as FAILED. */
+/** Returns undefined for a row with unreadable params, which is closed as FAILED. */
 function startNow(scheduler: Scheduler, tx: Tx, jobId: string, now: number): ClaimedRun | undefined {
   const started = saveStarted(tx, jobId, now)
-  if (!started) throw new KernelFault('scheduler.direct', 'a job that this transaction found QUEUED could not start')
+  if (!started) throw new KernelFault('scheduler.direct', 'A job that this transaction found QUEUED could not start.')
   scheduler.pass('dispatch.claimed')
   const run = startRun(scheduler, tx, started, now)
   scheduler.pass('dispatch.run_inserted')
@@ -89,41 +92,41 @@ function startNow(scheduler: Scheduler, tx: Tx, jobId: string, now: number): Cla
 
 function requireActive(tx: Tx, reservationId: string, now: number): Decision<StoredReservation> {
   const reservation = findReservation(tx, reservationId)
-  if (!reservation) return refuse('scheduler.reservation.not_found', `there is no reservation ${quote(reservationId)}`)
+  if (!reservation) return refuse('scheduler.reservation.not_found', `There is no reservation ${quote(reservationId)}.`)
   if (reservation.status === 'ACTIVE' && reservation.expires_at > now) return accept(reservation)
-  return refuse('scheduler.reservation.ended', 'the reservation has ended or run out', {
+  return refuse('scheduler.reservation.ended', 'The reservation has ended or expired.', {
     hint: 'Make a new reservation.',
     facts: { status: reservation.status },
   })
 }
 
-/** Direct jobs of reservations that have ended do not count: nobody can tell whether they still run. */
+/** Ignores direct jobs of ended reservations: whether they still run is unknown. */
 function requireFreeSlot(tx: Tx, reservationId: string): Decision<undefined> {
   const others = listInFlight(tx).filter((job) => job.reservation_id === null || job.reservation_id === reservationId)
   if (others.length === 0) return accept(undefined)
-  return refuse('scheduler.reservation.slot_taken', `${others.length} job in flight must end first`, {
-    hint: 'Try again when it has ended; nothing new starts before you.',
+  return refuse('scheduler.reservation.slot_taken', `${others.length} job in flight must end first.`, {
+    hint: 'Try again when it has ended. No other job starts before yours.',
     facts: { inFlight: others.map((job) => job.job_id) },
   })
 }
 
 /**
- * A direct execution beside a running scheduler. Who asks takes the reservation and puts the job under it, as a row that waits;
- * the owner of the file starts it as soon as nothing else is in flight; who asked keeps the reservation alive and follows the
- * job to its end. Both sides speak through the file alone, so either of them may die at any moment: the reservation runs out,
- * and what has not started by then is cancelled with it.
+ * A direct execution beside a running scheduler. The caller takes the reservation and inserts the job under it; the owner of
+ * the file starts the job as soon as nothing else is in flight; the caller renews the reservation and follows the job to its
+ * end. Both sides communicate through the file alone, so either may die at any moment: the reservation then expires, and a job
+ * that has not started is cancelled with it.
  */
 export type AskedDirect = { readonly job: StoredJob; readonly reservationId: string }
 
 export type AskForDirect = {
   readonly reservedBy: string
-  /** How long it waits while another reservation is active; 0 asks once. */
+  /** How long to wait while another reservation is active; 0 tries once. */
   readonly timeoutMs: number
   readonly sleep: Sleep
   readonly stop?: AbortSignal
 }
 
-/** The caller's half of the bargain is `followDirect`: without it the reservation runs out. */
+/** The caller must then call `followDirect`, otherwise the reservation expires. */
 export async function askForDirect(
   scheduler: Scheduler,
   body: z.input<typeof directJobBody>,
@@ -143,7 +146,7 @@ export async function askForDirect(
   return queued
 }
 
-/** The owner's half, in every turn of its loop. One at a time, and never beside a job of the queue. */
+/** Called by the owner in every turn of its loop. Starts one job at a time, never beside a queued job. */
 export function startAskedDirect(scheduler: Scheduler): Decision<ClaimedRun | undefined> {
   const ready = requireRecovered(scheduler)
   if (!ready.ok) return ready
@@ -163,13 +166,13 @@ export function startAskedDirect(scheduler: Scheduler): Decision<ClaimedRun | un
 
 export type FollowDirect = {
   readonly wait: Wait
-  /** Until when it may wait for its start. */
+  /** The latest time for the start. */
   readonly startByMs: number
-  /** Ends the job, wherever it is. */
+  /** Ends the job, queued or running. */
   readonly cancel?: AbortSignal
-  /** Ends the following alone: what has not started is cancelled, what runs is left to the owner. */
+  /** Stops following: cancels a job that has not started and leaves a running one to the owner. */
   readonly leave?: AbortSignal
-  /** Whether anybody owns the file; asked now and then. */
+  /** Whether a process owns the file; polled every second. */
   readonly isOwned?: () => boolean
 }
 
@@ -198,7 +201,7 @@ export async function followDirect(
     const isWaiting = status === 'QUEUED'
     if (leave?.aborted === true) return isWaiting ? over(withdraw(scheduler, job.job_id)) : report
     if (isWaiting && (now >= startByMs || cancel?.aborted === true)) {
-      // Lost to a start in this very moment: then it is followed on.
+      // A refusal means that the job started just now; then the loop continues to follow it.
       const withdrawn = withdraw(scheduler, job.job_id)
       if (withdrawn.ok) return over(cancel?.aborted === true ? withdrawn : refuseLate())
     } else if (!isWaiting && cancel?.aborted === true && !isEndAsked) {
@@ -222,12 +225,12 @@ function withdraw(scheduler: Scheduler, jobId: string): Decision<JobReport> {
 }
 
 function refuseLate(): Decision<never> {
-  return refuse('scheduler.reservation.slot_taken', 'the slot did not become free in time; nothing was started', {
-    hint: 'Wait longer, or try again when what runs has ended.',
+  return refuse('scheduler.reservation.slot_taken', 'The slot did not become free in time. Nothing was started.', {
+    hint: 'Wait longer, or try again when the running job has ended.',
   })
 }
 
-/** What runs has lost its scheduler; the next start judges it. What waits is taken back, so that another way is open. */
+/** Withdraws a job that has not started, so that the caller can run it another way. Recovery closes one that runs. */
 function refuseOwnerGone(
   scheduler: Scheduler,
   jobId: string,
@@ -236,7 +239,7 @@ function refuseOwnerGone(
   const withdrawn = withdraw(scheduler, jobId)
   const gone = refuse(
     'scheduler.not_running',
-    withdrawn.ok ? 'nobody runs this scheduler file any more' : 'the scheduler that ran the job is gone',
+    withdrawn.ok ? 'No process runs this scheduler file any more.' : 'The scheduler that ran the job is gone.',
     {
       hint: withdrawn.ok ? 'Try again.' : 'The next `concord scheduler run` closes its run.',
       facts: { started: !withdrawn.ok },
@@ -246,13 +249,13 @@ function refuseOwnerGone(
 }
 
 /**
- * A direct execution from beginning to end: the next slot is reserved, the queue waits, the work is done here and now, and the
- * reservation is renewed while it takes longer than expected.
+ * A direct execution from start to end in this process: reserves the slot, holds the queue back, does the work, and renews
+ * the reservation while the work runs.
  */
 export type RunDirect = {
   readonly deps: JobDeps
   readonly reservedBy: string
-  /** How long it waits for the slot: for other direct executions, and for the job of the queue that is in flight. */
+  /** How long to wait for the slot: for other direct executions and for queued jobs in flight. */
   readonly timeoutMs: number
   readonly stop: AbortSignal
   readonly onStart?: (job: RunningJob) => void
@@ -305,7 +308,7 @@ async function startInSlot(
   }
 }
 
-/** A third of its time: two renewals may fail before the queue starts beside it. */
+/** Renews after every third of the lifetime, so two renewals may fail before the reservation expires. */
 async function renewUntil(scheduler: Scheduler, reservationId: string, deps: JobDeps, over: AbortSignal) {
   while (!over.aborted) {
     await deps.wait(scheduler.settings.reservationMs / 3, over)

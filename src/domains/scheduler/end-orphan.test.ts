@@ -23,7 +23,7 @@ const nobody = { jobId: anId(), pid: null, startedAt: null, bootId: null }
 
 for (const source of ['proc', 'ps'] as const) {
   const table = openProcessTable(source)
-  const { endOrphan } = openOrphanEnder({ sleep, table, politeMs: 100 })
+  const { endOrphan } = openOrphanEnder({ sleep, table, termMs: 100 })
 
   describe(`by ${source}`, () => {
     test('ends the child and its group by number and start, also when it does not listen', async () => {

@@ -1,10 +1,10 @@
 /**
- * Named points where a test may end, freeze or break the process; passing one costs a call and nothing else unless a plan
- * was given when the scheduler was opened. Synchronous, as everything inside a transaction here.
+ * Failpoints: named points where a test kills, freezes or breaks the process. Without a plan, passing one costs one call.
+ * Synchronous, like everything inside a transaction here.
  */
 import { appendFileSync } from 'node:fs'
 
-/** Closed, so that a plan with a misspelt name fails and a run can tell which points it never reached. */
+/** A closed list: a plan with a misspelt name fails, and a test run can report the points it never reached. */
 export const schedulerPoints = [
   'submit.inserted',
   'submit.committed',
@@ -39,20 +39,20 @@ const faultActs = ['kill', 'freeze', 'throw'] as const
 
 export type SchedulerFault = {
   readonly point: SchedulerPoint
-  /** The how-manieth passage fires, counted from 1. */
+  /** The number of the passage that fires, counted from 1. */
   readonly hit: number
   readonly act: (typeof faultActs)[number]
 }
 
 export type PointPlan = {
   readonly faults: readonly SchedulerFault[]
-  /** Gets one line per passage, written before anything fires. */
+  /** Receives one line per passage, written before a fault fires. */
   readonly coverFile?: string | undefined
 }
 
 export class SchedulerFaultInjected extends Error {
   constructor(point: SchedulerPoint) {
-    super(`a fault was injected at ${point}`)
+    super(`A fault was injected at ${point}.`)
     this.name = 'SchedulerFaultInjected'
   }
 }

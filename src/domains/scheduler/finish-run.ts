@@ -1,19 +1,19 @@
 /**
- * The end of a run: outcome, `finished_at` of the job, the retry if one is due, what it means for the group, and what is to be
- * told, all in one transaction. The decision about the retry is stored with the outcome, so nothing asks it twice.
+ * Ends a run in one transaction: writes the outcome, `finished_at` of the job, the retry if one is due, the next step of the
+ * group, and the notification. The retry verdict is stored with the outcome, so it is decided once.
  */
 import type { FailureClass } from '#kernel/error-classes'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, type Refusal } from '#kernel/refusal'
-import { isPassing } from './refusals.ts'
+import { isTransient } from './refusals.ts'
 import { delayAfter } from '#kernel/retry-backoff'
 import { attemptOfHops, countHops } from '#kernel/retry-chain'
 import type { Tx } from './database.ts'
 import { requireGroup, settleGroup } from './job-group.ts'
 import { findJob, findRetry, findRetryOf, insertRetryJob } from './job-repository.ts'
 import { decideRetryPlan, findRetryPolicy, type RetryPlan } from './job-types.ts'
-import { tell } from './notifications.ts'
+import { notify } from './notifications.ts'
 import type { Sleep } from './reservations.ts'
 import { closeRun, findRun, finishJob, requireOpenRun } from './run-repository.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
@@ -30,7 +30,7 @@ export type RunEnd =
     }
   /** A precondition failed before the work began. */
   | { readonly outcome: 'skipped'; readonly error?: string }
-  /** Somebody ended it: FAILED with the error "cancelled", and no retry. */
+  /** Ended on request: FAILED with the error "cancelled", and no retry. */
   | { readonly outcome: 'stopped'; readonly exitCode?: number }
 
 export type FinishedRun = { readonly run: StoredRun; readonly job: StoredJob; readonly retry: StoredJob | null }
@@ -42,7 +42,7 @@ export function finishRun(scheduler: Scheduler, runId: string, end: RunEnd): Dec
     const run = requireOpenRun(tx, runId)
     if (!run.ok) return run
     const job = findJob(tx, run.value.job_id)
-    if (!job) throw new KernelFault('scheduler.broken', 'a run without a job')
+    if (!job) throw new KernelFault('scheduler.broken', 'A run has no job.')
     return accept(closeJob(scheduler, tx, job, closingOf(runId, end, nowMs(scheduler))))
   })
   if (finished.ok) scheduler.pass('finish.committed')
@@ -92,12 +92,11 @@ export type FailedClosing = {
   readonly now: number
 }
 
-/** For what fails without a runner: recovery, and rows that cannot be read. */
+/** Closes a run that failed without a runner: in recovery, or because its row cannot be read. */
 export function closeFailed(scheduler: Scheduler, tx: Tx, job: StoredJob, closing: FailedClosing): FinishedRun {
   return closeJob(scheduler, tx, job, { ...closing, status: 'FAILED', exitCode: null, artifacts: [] })
 }
 
-/** Decide, then do. */
 function closeJob(scheduler: Scheduler, tx: Tx, job: StoredJob, closing: Closing): FinishedRun {
   const { runId, status, exitCode, error, errorClass, artifacts, now } = closing
   const isFailed = status === 'FAILED'
@@ -112,12 +111,12 @@ function closeJob(scheduler: Scheduler, tx: Tx, job: StoredJob, closing: Closing
     retry_decided: plan?.verdict ?? null,
     artifacts: JSON.stringify(artifacts),
   })
-  if (!run) throw new KernelFault('scheduler.broken', 'a run that was open in this transaction is closed')
+  if (!run) throw new KernelFault('scheduler.broken', 'A run that was open in this transaction is closed.')
   scheduler.pass('finish.outcome')
   tx.run(finishJob, { job_id: job.job_id, now })
   scheduler.pass('finish.finished_at')
   const retry = plan ? applyRetry(scheduler, tx, job, plan, now) : null
-  tellEnd(tx, job, run, retry, now)
+  notifyEnd(tx, job, run, retry, now)
   settleGroup(scheduler, tx, job, isFailed && !retry, now)
   scheduler.pass('finish.before_commit')
   return { run, job: { ...job, finished_at: now }, retry }
@@ -125,7 +124,7 @@ function closeJob(scheduler: Scheduler, tx: Tx, job: StoredJob, closing: Closing
 
 export type JudgedRun = Pick<Closing, 'exitCode' | 'errorClass' | 'ruledOut'>
 
-/** Whether this failure is repeated, by the rules of its type as they are at this moment. */
+/** Decides whether to retry this failure, by the current rules of its job type. */
 export function planRetry(
   scheduler: Scheduler,
   tx: Tx,
@@ -148,7 +147,7 @@ function isGroupHalted(tx: Tx, job: StoredJob): boolean {
   return group?.ok === true && group.value.halted_at !== null
 }
 
-/** The retry job, or the one that is there already. */
+/** Inserts the retry job; returns null without one, or when the job already has a retry. */
 export function applyRetry(
   scheduler: Scheduler,
   tx: Tx,
@@ -169,8 +168,8 @@ export function applyRetry(
   return retry ?? null
 }
 
-/** `run_failed` when a retry follows, `job_failed` when nothing does. */
-export function tellEnd(tx: Tx, job: StoredJob, run: StoredRun, retry: StoredJob | null, now: number): void {
+/** Notifies about the end: `run_failed` when a retry follows a failure, `job_failed` when none does. */
+export function notifyEnd(tx: Tx, job: StoredJob, run: StoredRun, retry: StoredJob | null, now: number): void {
   const { job_id } = job
   const hops = countHops(job_id, (id) => findRetryOf(tx, id))
   const payload: JsonObject = {
@@ -193,15 +192,15 @@ export function tellEnd(tx: Tx, job: StoredJob, run: StoredRun, retry: StoredJob
         : retry
           ? 'run_failed'
           : 'job_failed'
-  tell(tx, { kind, about: run.run_id, jobId: job_id, payload }, now)
+  notify(tx, { kind, about: run.run_id, jobId: job_id, payload }, now)
 }
 
-/** Texts of the outside world: cut, without NUL, without half characters. */
+/** Makes foreign text storable: limits its length, replaces NUL and lone surrogates. */
 function cut(text: string): string {
   return text.slice(0, ERROR_CHARS_MAX).replaceAll('\0', '\uFFFD').toWellFormed()
 }
 
-/** Told to an operator: the work is done, but the file would not take it. Recovery will mark the run as failed. */
+/** Alerts the operator: the work has ended, but its outcome could not be written. Recovery will mark the run as failed. */
 export type OutcomeAlert = {
   readonly runId: string
   readonly end: RunEnd
@@ -215,10 +214,11 @@ export type Surely = {
   readonly attemptsMax?: number
 }
 
-/** 0.1, 0.2, 0.4 … up to 10 s: twelve tries take about a minute. */
+/** 0.1, 0.2, 0.4 … up to 10 s: twelve attempts take about a minute. */
 const backoff = { delay: { kind: 'exponential', baseMs: 100, factor: 2, capMs: 10_000 } } as const
 const ATTEMPTS_MAX = 12
 
+/** Retries `finishRun` while the file is unavailable, then raises the alert. */
 export async function finishRunSurely(
   scheduler: Scheduler,
   runId: string,
@@ -228,9 +228,9 @@ export async function finishRunSurely(
   for (let attempt = 1; ; attempt += 1) {
     const finished = finishRun(scheduler, runId, end)
     if (finished.ok) return finished
-    // A commit whose answer was lost may have been stored all the same.
+    // An earlier attempt may have committed although its answer was lost.
     if (attempt > 1 && finished.code === 'scheduler.run.finished') return readFinished(scheduler, runId, finished)
-    if (!isPassing(finished)) return finished
+    if (!isTransient(finished)) return finished
     if (attempt >= attemptsMax) {
       alert({ runId, end, attempts: attempt, refusal: finished })
       return finished

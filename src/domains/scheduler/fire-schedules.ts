@@ -1,4 +1,4 @@
-/** One due time of one schedule becomes one job, or is written down as left out: never both, never twice. */
+/** Fires due schedules: each due time becomes one job or one record of why not, never both and never twice. */
 import { type CronFields, parseCron } from '#kernel/cron-fields'
 import { KernelFault } from '#kernel/errors'
 import { parseGuardedObject } from '#kernel/json-guard'
@@ -7,7 +7,7 @@ import { decideOverlap, DEFAULT_CATCH_UPS_MAX, planFirings } from '#kernel/sched
 import type { Tx } from './database.ts'
 import { requireTemplate } from './job-template.ts'
 import { listRecentDueTimes, nextOccurrence } from './next-occurrence.ts'
-import { tell } from './notifications.ts'
+import { notify } from './notifications.ts'
 import {
   countOpenJobs,
   findFiring,
@@ -21,10 +21,10 @@ import { nowMs, requireRecovered, type Scheduler } from './scheduler.ts'
 import type { StoredFiring, StoredSchedule } from './stored-rows.ts'
 import { addJob, type PreparedJob, prepareFromTemplate } from './submit-job.ts'
 
-/** Twice what one catch-up brings: it loses nothing, and a schedule that is always too slow does not grow without end. */
+/** Twice the size of one catch-up: nothing is lost, and the backlog of a schedule that is always too slow stays bounded. */
 const WAITING_MAX = 2 * DEFAULT_CATCH_UPS_MAX
 
-/** For a given due time, which must be the next undecided one; one that was decided before gives its old answer. */
+/** Fires one due time, which must be the next undecided one. Returns the stored decision for an earlier one. */
 export function fireSchedule(scheduler: Scheduler, scheduleId: string, dueAt: Date): Decision<StoredFiring> {
   const ready = requireRecovered(scheduler)
   if (!ready.ok) return ready
@@ -44,7 +44,7 @@ export function fireSchedule(scheduler: Scheduler, scheduleId: string, dueAt: Da
   })
 }
 
-/** The job and the record of its due time; the caller moves the schedule on in the same transaction. */
+/** Adds the job and records the due time; the caller advances the schedule in the same transaction. */
 function fireDue(scheduler: Scheduler, tx: Tx, schedule: StoredSchedule, dueAt: number, now: number): StoredFiring {
   const { schedule_id, overlap_policy } = schedule
   const open = countOpenJobs(tx, schedule_id)
@@ -69,7 +69,7 @@ function fireDue(scheduler: Scheduler, tx: Tx, schedule: StoredSchedule, dueAt: 
   return firing
 }
 
-/** The overrides lie over the template's params; both may have changed since the schedule was made. */
+/** Applies the overrides to the template's params; both may have changed since the schedule was created. */
 function prepareFiring(tx: Tx, schedule: StoredSchedule): Decision<PreparedJob> {
   const template = requireTemplate(tx, schedule.template_id)
   if (!template.ok) return template
@@ -80,15 +80,15 @@ function prepareFiring(tx: Tx, schedule: StoredSchedule): Decision<PreparedJob> 
 
 type Missed = { readonly since: number; readonly until: number; readonly why: string }
 
-/** One row for all of them, up to `until`. */
+/** Writes one row for all missed due times up to `until`. */
 function recordMissed(tx: Tx, schedule: StoredSchedule, { since, until, why }: Missed, now: number): StoredFiring {
   const { schedule_id, name } = schedule
   const payload = { schedule_id, name, missed_since: since, missed_until: until, why }
-  tell(tx, { kind: 'schedule_missed', about: `${schedule_id}:${until}`, payload }, now)
+  notify(tx, { kind: 'schedule_missed', about: `${schedule_id}:${until}`, payload }, now)
   return record(tx, { schedule_id, due_at: until, outcome: 'missed', job_id: null, missed_since: since, now })
 }
 
-/** What has been decided is decided: the next due time comes after the newest of it, or after now if there is nothing. */
+/** Sets the next due time: after the newest decided one, or after now if none was decided. */
 function advance(
   tx: Tx,
   schedule: StoredSchedule,
@@ -103,27 +103,31 @@ function advance(
     nextTriggerAt: next?.getTime() ?? null,
     triggeredAt: decided.some(({ outcome }) => outcome === 'fired') ? now : null,
   })
-  if (!next) tellEnded(tx, schedule, 'no due time within five years', now)
+  if (!next) notifyEnded(tx, schedule, 'no due time within five years', now)
 }
 
-/** A row that cannot be read any more is set aside, so that the others go on. */
+/** Disables a schedule whose row cannot be read, so that the other schedules continue. */
 function setAside(tx: Tx, schedule: StoredSchedule, why: string, now: number): void {
   saveWithoutNext(tx, schedule.schedule_id)
-  tellEnded(tx, schedule, why, now)
+  notifyEnded(tx, schedule, why, now)
 }
 
-function tellEnded(tx: Tx, { schedule_id, name, updated_at }: StoredSchedule, why: string, now: number): void {
-  tell(tx, { kind: 'schedule_ended', about: `${schedule_id}:${updated_at}`, payload: { schedule_id, name, why } }, now)
+function notifyEnded(tx: Tx, { schedule_id, name, updated_at }: StoredSchedule, why: string, now: number): void {
+  notify(
+    tx,
+    { kind: 'schedule_ended', about: `${schedule_id}:${updated_at}`, payload: { schedule_id, name, why } },
+    now,
+  )
 }
 
 function record(tx: Tx, firing: Parameters<typeof insertFiring>[1]): StoredFiring {
   const saved = insertFiring(tx, firing)
-  if (!saved) throw new KernelFault('scheduler.broken', 'an insert without conditions gave no row')
+  if (!saved) throw new KernelFault('scheduler.broken', 'An insert without conditions returned no row.')
   return saved
 }
 
 function refuseNotDue(schedule: StoredSchedule, dueAt: Date): Decision<never> {
-  return refuse('scheduler.schedule.not_due', `${dueAt.toISOString()} is not the next due time of this schedule`, {
+  return refuse('scheduler.schedule.not_due', `${dueAt.toISOString()} is not the next due time of this schedule.`, {
     facts: {
       enabled: schedule.enabled === 1,
       next: schedule.next_trigger_at === null ? null : new Date(schedule.next_trigger_at).toISOString(),
@@ -131,7 +135,7 @@ function refuseNotDue(schedule: StoredSchedule, dueAt: Date): Decision<never> {
   })
 }
 
-/** More than catch up at once plus the two or three that are on time, so that the rest is known to be missed. */
+/** More than one catch-up plus the two or three that are on time, so that all older due times are known to be missed. */
 const KEEP = DEFAULT_CATCH_UPS_MAX + 4
 
 export function fireDueSchedules(scheduler: Scheduler): Decision<readonly StoredFiring[]> {
@@ -148,7 +152,7 @@ export function fireDueSchedules(scheduler: Scheduler): Decision<readonly Stored
   return accept(firings)
 }
 
-/** Read again inside the transaction: another process may have switched it off. */
+/** Reads the schedule again inside the transaction: another process may have disabled it. */
 function decideSchedule(scheduler: Scheduler, tx: Tx, scheduleId: string): readonly StoredFiring[] {
   const now = nowMs(scheduler)
   const found = requireSchedule(tx, scheduleId)
@@ -182,7 +186,7 @@ function fireUpTo(
     firings.push(recordMissed(tx, schedule, { since: since.getTime(), until: lastMissed.dueAt.getTime(), why }, now))
   }
   for (const { dueAt } of fire) firings.push(fireDue(scheduler, tx, schedule, dueAt.getTime(), now))
-  // Without any: the rules of the zone have changed since the time was computed.
+  // An empty list means that the rules of the zone changed after the time was computed.
   advance(tx, schedule, fields, firings, now)
   return firings
 }

@@ -1,4 +1,4 @@
-/** The door of the scheduler room: jobs on one machine, on SQLite, that cannot lose their order. */
+/** The public API of the scheduler: jobs on one machine, on SQLite, in a deterministic order. */
 export {
   type AskedDirect,
   askForDirect,

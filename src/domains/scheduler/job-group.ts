@@ -1,4 +1,4 @@
-/** Job groups: the only reader and writer of `job_groups`, submitting a group, settling it, and its views. */
+/** Job groups: reads and writes `job_groups`, computes the status, settles a group when a member ends, and builds the views. */
 import { z } from 'zod'
 import { idView, timeView } from '#contract'
 import { KernelFault } from '#kernel/errors'
@@ -10,7 +10,7 @@ import type { SubmittedGroup } from './submit-job.ts'
 import { type Reader, statement, type Tx } from './database.ts'
 import { JOB_COLUMNS, saveCancelled, saveStarted } from './job-repository.ts'
 import { checkLimit, jobView, showTime, showTimeOrNull, toJobView } from './job-views.ts'
-import { tell } from './notifications.ts'
+import { notify } from './notifications.ts'
 import { closeRun, finishJob, insertRun } from './run-repository.ts'
 import type { Scheduler } from './scheduler.ts'
 
@@ -46,13 +46,13 @@ const selectLastOrder = statement<{ last: number | null }, OfGroup>(
   'select_last_order',
   `select max(group_order) as last from jobs where group_id = $group_id`,
 )
-/** Members that are in flight, in the queue or waiting for their time: while there is one, no next member may come. */
+/** Members in flight, in the queue or delayed: while there is one, the next member stays held. */
 const selectCurrent = statement<{ found: number }, OfGroup>(
   'select_current_member',
   `select exists (select 1 from jobs where group_id = $group_id
                      and finished_at is null and cancelled_at is null and hold is not 'group') as found`,
 )
-/** The next member takes its place in the queue, or waits for its own time first. */
+/** Releases the next member into the queue, or into its own delay. */
 const releaseNext = statement<never, OfGroup & { now: number }>(
   'release_next_member',
   `update jobs set hold = case when not_before > $now then 'delay' end
@@ -68,7 +68,7 @@ export type GroupCounts = {
   readonly in_flight: number
   readonly completed: number
   readonly skipped: number
-  /** Failed for good; a failure that was repeated is not one. */
+  /** Failed permanently; a failure with a retry does not count. */
   readonly failed: number
   readonly retried: number
   readonly cancelled: number
@@ -87,11 +87,11 @@ const countMembers = statement<GroupCounts, OfGroup>(
 
 export function insertGroup(tx: Tx, row: GroupRow): StoredGroup {
   const saved = tx.one(insertRow, row)
-  if (!saved) throw new KernelFault('scheduler.broken', 'an insert that nothing can refuse gave no row')
+  if (!saved) throw new KernelFault('scheduler.broken', 'An insert without conditions returned no row.')
   return saved
 }
 
-/** Newest first; ids are made in the order of time. */
+/** Newest first, because ids are ordered by time. */
 function listStoredGroups(reader: Reader, limit: number, before = '~'): StoredGroup[] {
   return reader.all(selectNewest, { before, limit })
 }
@@ -100,7 +100,7 @@ export function requireGroup(reader: Reader, groupId: string): Decision<StoredGr
   const group = reader.one(selectRow, { group_id: groupId })
   return group
     ? accept(group)
-    : refuse('scheduler.group.not_found', `there is no group ${quote(groupId)}`, { path: 'group_id' })
+    : refuse('scheduler.group.not_found', `There is no group ${quote(groupId)}.`, { path: 'group_id' })
 }
 
 function saveHalted(tx: Tx, groupId: string, now: number): boolean {
@@ -128,7 +128,7 @@ function countGroup(reader: Reader, groupId: string): GroupCounts {
   return reader.one(countMembers, { group_id: groupId }) ?? none
 }
 
-/** The status of a group, computed from its members every time: nothing stores it, so nothing can contradict it. Pure. */
+/** The status is computed from the members on every read. It is not stored, so it cannot contradict them. */
 export const groupStatuses = ['queued', 'running', 'completed', 'failed', 'cancelled'] as const
 export type GroupStatus = (typeof groupStatuses)[number]
 
@@ -141,7 +141,7 @@ export function groupStatusOf(counts: GroupCounts): GroupStatus {
   return cancelled > 0 ? 'cancelled' : 'completed'
 }
 
-/** `isFailure`: failed, and nothing repeats it. A cancelled or completed member lets the next one come. */
+/** `isFailure` means failed without a retry. A cancelled or completed member releases the next one. */
 export function settleGroup(scheduler: Scheduler, tx: Tx, job: StoredJob, isFailure: boolean, now: number): void {
   if (job.group_id === null) return
   const found = requireGroup(tx, job.group_id)
@@ -151,12 +151,12 @@ export function settleGroup(scheduler: Scheduler, tx: Tx, job: StoredJob, isFail
   else if (group.mode === 'sequential' && !hasCurrentMember(tx, group.group_id)) saveNextMember(tx, group.group_id, now)
 }
 
-/** `stop` cancels what still waits; `skip` gives each a run that says SKIPPED. What is in flight goes on in both. */
+/** `stop` cancels the queued members; `skip` closes each with a SKIPPED run. Members in flight continue in both cases. */
 function haltGroup(scheduler: Scheduler, tx: Tx, group: StoredGroup, now: number): void {
   if (!saveHalted(tx, group.group_id, now)) return
   for (const member of listQueuedMembers(tx, group.group_id)) {
     if (group.on_failure === 'skip') skipMember(scheduler, tx, member, now)
-    else if (saveCancelled(tx, member.job_id, now)) tellCancelled(tx, member, 'group_halted', now)
+    else if (saveCancelled(tx, member.job_id, now)) notifyCancelled(tx, member, 'group_halted', now)
   }
 }
 
@@ -178,7 +178,7 @@ function skipMember(scheduler: Scheduler, tx: Tx, member: StoredJob, now: number
     artifacts: '[]',
   })
   tx.run(finishJob, { job_id: started.job_id, now })
-  tell(
+  notify(
     tx,
     {
       kind: 'run_skipped',
@@ -190,24 +190,24 @@ function skipMember(scheduler: Scheduler, tx: Tx, member: StoredJob, now: number
   )
 }
 
-export function tellCancelled(
+export function notifyCancelled(
   tx: Tx,
   job: StoredJob,
   why: 'operator' | 'group_halted' | 'reservation_ended',
   now: number,
 ): void {
-  tell(tx, { kind: 'job_cancelled', about: job.job_id, jobId: job.job_id, payload: { job_id: job.job_id, why } }, now)
+  notify(tx, { kind: 'job_cancelled', about: job.job_id, jobId: job.job_id, payload: { job_id: job.job_id, why } }, now)
 }
 
 export function requireOpenGroup(tx: Tx, groupId: string): Decision<StoredGroup> {
   const group = requireGroup(tx, groupId)
   if (!group.ok || group.value.halted_at === null) return group
-  return refuse('scheduler.group.halted', 'the group was halted by a failure and takes no more jobs', {
+  return refuse('scheduler.group.halted', 'The group was halted by a failure and takes no more jobs.', {
     path: 'group_id',
   })
 }
 
-/** Undefined outside a group. In a sequential group a new member waits while another one is current. */
+/** Holds a new member of a sequential group while another member is current. */
 export function placeInGroup(
   tx: Tx,
   group: StoredGroup,
@@ -218,7 +218,7 @@ export function placeInGroup(
 
 export type GroupReport = { readonly group: StoredGroup; readonly status: GroupStatus; readonly counts: GroupCounts }
 
-/** Newest first; `before` is the last one seen. */
+/** Newest first; `before` is the last id of the previous page. */
 export function listGroups(
   scheduler: Scheduler,
   page: { readonly limit?: number; readonly before?: string } = {},
@@ -243,7 +243,7 @@ export function readGroup(scheduler: Scheduler, groupId: string): Decision<Group
   return read.ok ? read.value : read
 }
 
-/** Groups, job types and the self-check as callers see them. */
+/** Groups as callers see them. */
 const groupFields = {
   group_id: idView('job_group'),
   name: z.string().nullable(),
@@ -267,7 +267,7 @@ export const groupView = z
       cancelled: z.int(),
     }),
   })
-  .meta({ id: 'SchedulerGroup', description: 'Jobs that belong together; the status follows from its members.' })
+  .meta({ id: 'SchedulerGroup', description: 'Jobs that belong together. The status follows from the members.' })
 export const submittedGroupView = z
   .object({ ...groupFields, jobs: z.array(jobView) })
   .meta({ id: 'SchedulerSubmittedGroup' })

@@ -6,7 +6,7 @@ import type { JobHold, StoredJob } from './stored-rows.ts'
 export const JOB_COLUMNS = `job_id, template_id, schedule_id, group_id, job_type, params, status, priority, position, retry_of,
   created_at, queued_at, started_at, finished_at, worker_id, group_order, reservation_id, hold, not_before, cancelled_at`
 
-/** The order of the queue, and the only place where it is written down. */
+/** The order of the queue. */
 export const QUEUE_ORDER = 'priority desc, position, created_at, job_id'
 
 const selectJob = statement<StoredJob, { job_id: string }>(
@@ -33,7 +33,7 @@ const startJob = statement<StoredJob, { job_id: string; now: number }>(
   'start_job',
   `update jobs set status = 'RUNNING', started_at = $now where job_id = $job_id and status = 'QUEUED' returning ${JOB_COLUMNS}`,
 )
-/** By way of the held jobs, so it is asked only while a reservation is active or ends. */
+/** Scans the held jobs, so it runs only while a reservation is active or ends. */
 const selectWaitingDirect = statement<StoredJob, { reservation_id: string }>(
   'select_waiting_direct',
   `select ${JOB_COLUMNS} from jobs where status = 'QUEUED' and hold = 'direct' and reservation_id = $reservation_id
@@ -50,20 +50,20 @@ export function findJob(reader: Reader, jobId: string): StoredJob | undefined {
 
 export function requireJob(reader: Reader, jobId: string): Decision<StoredJob> {
   const job = findJob(reader, jobId)
-  return job ? accept(job) : refuse('scheduler.job.not_found', `there is no job ${quote(jobId)}`)
+  return job ? accept(job) : refuse('scheduler.job.not_found', `There is no job ${quote(jobId)}.`)
 }
 
-/** A job that may still change: dispatched and cancelled ones never do. */
+/** Finds a job that may still change; dispatched and cancelled jobs never do. */
 export function requireQueued(reader: Reader, jobId: string): Decision<StoredJob> {
   const job = requireJob(reader, jobId)
   if (!job.ok || job.value.status === 'QUEUED') return job
-  return refuse('scheduler.job.not_queued', `the job is ${job.value.status} and changes no more`, {
+  return refuse('scheduler.job.not_queued', `The job is ${job.value.status} and can no longer change.`, {
     ...(job.value.status === 'RUNNING' && { hint: 'A job in flight is stopped by ending its run.' }),
     facts: { status: job.value.status },
   })
 }
 
-/** For `walkRetryChain`: null for an original, undefined for a job that is not there. */
+/** For `walkRetryChain`: null for an original, undefined for a job that does not exist. */
 export function findRetryOf(reader: Reader, jobId: string): string | null | undefined {
   return reader.one(selectRetryOf, { job_id: jobId })?.retry_of
 }
@@ -76,27 +76,27 @@ export function listInFlight(reader: Reader): StoredJob[] {
   return reader.all(selectInFlight)
 }
 
-/** Direct executions that were asked for and have not started, oldest first. */
+/** Requested direct executions that have not started, oldest first. */
 export function listWaitingDirect(reader: Reader, reservationId: string): StoredJob[] {
   return reader.all(selectWaitingDirect, { reservation_id: reservationId })
 }
 
-/** Undefined when it was not QUEUED any more. */
+/** Returns undefined when the job is no longer QUEUED. */
 export function saveCancelled(tx: Tx, jobId: string, now: number): StoredJob | undefined {
   return tx.one(cancelQueued, { job_id: jobId, now })
 }
 
-/** Starts one named job, past the order of the queue: a direct execution, or a group member that is skipped. */
+/** Starts a given job outside the queue order: a direct execution, or a group member that is skipped. */
 export function saveStarted(tx: Tx, jobId: string, now: number): StoredJob | undefined {
   return tx.one(startJob, { job_id: jobId, now })
 }
 
-/** Jobs whose time has come take the place in the queue that their position gave them from the start. */
+/** Releases delayed jobs that are due, each at the position that it has had from the start. */
 export function saveDelayOver(tx: Tx, now: number): number {
   return tx.run(releaseDelayed, { now })
 }
 
-/** Room for 99 jobs between two neighbours before the queue has to be renumbered. */
+/** Leaves room for 99 jobs between two neighbours before the priority must be renumbered. */
 export const GAP_SIZE = 100
 
 export type NewJobRow = {
@@ -114,7 +114,7 @@ export type NewJobRow = {
   readonly not_before: number | null
 }
 
-/** Two looks, one per partial index; a single one would read every queued job. */
+/** Two lookups, one per partial index; a single one would read every queued job. */
 const NEXT_POSITION = (priority: string) => `
   coalesce((select max(highest) from (
     select max(position) as highest from jobs where status = 'QUEUED' and hold is null and priority = ${priority} union all
@@ -137,7 +137,7 @@ export type NewRetryRow = {
   readonly not_before: number | null
 }
 
-/** A copy of the failed job at the end of its priority; no row when the job has its retry already. */
+/** Inserts a copy of the failed job at the end of its priority; returns no row when the job already has a retry. */
 export const insertRetryJob = statement<StoredJob, NewRetryRow>(
   'insert_retry_job',
   `insert into jobs (job_id, template_id, schedule_id, group_id, job_type, params, priority, position, retry_of, created_at, queued_at,

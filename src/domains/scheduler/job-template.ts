@@ -1,4 +1,4 @@
-/** Job templates: the only reader and writer of `job_templates`, defining and changing them. */
+/** Job templates, a named job type with params, a schema for them and a priority: reads and writes `job_templates`. */
 import type { z } from 'zod'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { changeTemplateBody, templateBody } from './contract.ts'
@@ -49,7 +49,7 @@ const selectRows = statement<StoredTemplate>(
   `select ${COLUMNS} from job_templates where archived_at is null order by name`,
 )
 
-/** Undefined when another template has the name. */
+/** Returns undefined when another template has the name. */
 function insertTemplate(tx: Tx, row: TemplateRow): StoredTemplate | undefined {
   return tx.one(insertRow, row)
 }
@@ -58,7 +58,7 @@ function saveTemplate(tx: Tx, row: Omit<TemplateRow, 'job_type'>): StoredTemplat
   return tx.one(updateRow, row)
 }
 
-/** Undefined while a schedule uses it. */
+/** Returns undefined while a schedule uses the template. */
 function saveArchived(tx: Tx, templateId: string, now: number): StoredTemplate | undefined {
   return tx.one(archiveRow, { template_id: templateId, now })
 }
@@ -66,14 +66,13 @@ function saveArchived(tx: Tx, templateId: string, now: number): StoredTemplate |
 export function requireTemplate(reader: Reader, templateId: string): Decision<StoredTemplate> {
   const found = reader.one(selectRow, { template_id: templateId })
   if (found && found.archived_at === null) return accept(found)
-  return refuse('scheduler.template.not_found', `there is no template ${quote(templateId)}`, { path: 'template_id' })
+  return refuse('scheduler.template.not_found', `There is no template ${quote(templateId)}.`, { path: 'template_id' })
 }
 
 export function listTemplates(reader: Reader): StoredTemplate[] {
   return reader.all(selectRows)
 }
 
-/** Templates: a named job type with params, rules for these params, and a priority. */
 export function createTemplate(scheduler: Scheduler, body: z.input<typeof templateBody>): Decision<StoredTemplate> {
   const parsed = parseInput(templateBody, body)
   if (!parsed.ok) return parsed
@@ -96,7 +95,7 @@ export function createTemplate(scheduler: Scheduler, body: z.input<typeof templa
   })
 }
 
-/** Jobs that were made from it keep the params they got. */
+/** Existing jobs keep the params that they were created with. */
 export function changeTemplate(
   scheduler: Scheduler,
   templateId: string,
@@ -123,19 +122,19 @@ export function changeTemplate(
   })
 }
 
-/** Its row stays for the jobs that point to it; its name is free again. */
+/** Keeps the row for the jobs that reference it and frees the name. */
 export function archiveTemplate(scheduler: Scheduler, templateId: string): Decision<StoredTemplate> {
   return scheduler.db.write((tx) => {
     const old = requireTemplate(tx, templateId)
     if (!old.ok) return old
     const saved = saveArchived(tx, templateId, nowMs(scheduler))
     if (saved) return accept(saved)
-    return refuse('scheduler.template.in_use', `the template ${quote(old.value.name)} is used by a schedule`, {
+    return refuse('scheduler.template.in_use', `The template ${quote(old.value.name)} is used by a schedule.`, {
       hint: 'Delete the schedule, or give it another template.',
     })
   })
 }
 
 function nameTaken(name: string): Refusal {
-  return refuse('scheduler.template.name_taken', `there is a template ${quote(name)} already`, { path: 'name' })
+  return refuse('scheduler.template.name_taken', `A template ${quote(name)} already exists.`, { path: 'name' })
 }

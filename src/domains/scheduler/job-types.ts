@@ -1,4 +1,7 @@
-/** The registered kinds of work: a job of any other type is refused, by the service and by a foreign key. */
+/**
+ * Job types: registers them in `job_types`, checks the params schemas of templates, and decides on retries by the policy of a
+ * type. A job of an unregistered type is refused by the services and by a foreign key.
+ */
 import { z } from 'zod'
 import type { Random } from '#kernel/clock'
 import type { FailureClass } from '#kernel/error-classes'
@@ -31,26 +34,26 @@ const keywordsOf: Readonly<Record<string, readonly string[]>> = {
 }
 const typeNames = Object.keys(keywordsOf)
 
-/** Refuses keywords outside the list, rules that would have no effect, and schemas that are too large to be meant. */
+/** Refuses unsupported keywords, rules without an effect, and schemas beyond the size limits. */
 export function checkParamsSchema(schema: JsonObject): Decision<JsonObject> {
   if (utf8Size(JSON.stringify(schema)) > BYTES_MAX) return tooLarge(`${BYTES_MAX} bytes`)
-  if (schema['type'] !== 'object') return wrong(['type'], 'the schema of params has the type "object"')
+  if (schema['type'] !== 'object') return wrong(['type'], 'the schema of params must have the type "object"')
   let nodes = 0
   const visit = (node: JsonValue | undefined, at: readonly JsonStep[]): Refusal | undefined => {
     nodes += 1
     if (nodes > NODES_MAX) return tooLarge(`${NODES_MAX} parts`)
     if (at.length > DEPTH_MAX * 2) return tooLarge(`${DEPTH_MAX} levels`)
-    if (node === undefined || !isJsonObject(node)) return wrong(at, 'a schema is an object')
+    if (node === undefined || !isJsonObject(node)) return wrong(at, 'a schema must be an object')
     if ('enum' in node || 'const' in node) return visitChoice(node, at)
     const type = node['type']
     if (typeof type !== 'string' || !typeNames.includes(type))
-      return wrong([...at, 'type'], `the type is one of ${typeNames.join(', ')}`)
+      return wrong([...at, 'type'], `the type must be one of ${typeNames.join(', ')}`)
     return visitRules(node, type, at) ?? visitChildren(node, at, visit)
   }
   return visit(schema, []) ?? accept(schema)
 }
 
-/** `enum` and `const` say everything about a value; a second rule beside them would not be looked at. */
+/** `enum` and `const` define a value completely; any other rule beside them would be ignored. */
 function visitChoice(node: JsonObject, at: readonly JsonStep[]): Refusal | undefined {
   const unknown = unknownKeyword(node, [...everywhere.filter((word) => word !== 'type'), 'enum', 'const'], at)
   if (unknown) return unknown
@@ -58,7 +61,7 @@ function visitChoice(node: JsonObject, at: readonly JsonStep[]): Refusal | undef
   const isList = Array.isArray(values) && values.length > 0
   return isList && values.every((value) => value === null || typeof value !== 'object')
     ? undefined
-    : wrong(at, '`enum` is a list of texts, numbers, booleans or null, and `const` is one of these')
+    : wrong(at, '`enum` must list strings, numbers, booleans or null, and `const` must be one of these')
 }
 
 function visitRules(node: JsonObject, type: string, at: readonly JsonStep[]): Refusal | undefined {
@@ -69,19 +72,22 @@ function visitRules(node: JsonObject, type: string, at: readonly JsonStep[]): Re
     const isCount = word.endsWith('Length') || word.endsWith('Items')
     const isFine = typeof value === 'number' && (!isCount || (Number.isInteger(value) && value >= 0))
     if (value !== undefined && !isFine)
-      return wrong([...at, word], isCount ? 'is a whole number from 0' : 'is a number')
+      return wrong(
+        [...at, word],
+        isCount ? `\`${word}\` must be a whole number from 0` : `\`${word}\` must be a number`,
+      )
   }
   if (node['multipleOf'] !== undefined && Number(node['multipleOf']) <= 0)
-    return wrong([...at, 'multipleOf'], 'is above 0')
+    return wrong([...at, 'multipleOf'], '`multipleOf` must be above 0')
   const additional = node['additionalProperties']
   if (additional !== undefined && typeof additional !== 'boolean')
-    return wrong([...at, 'additionalProperties'], 'is true or false')
+    return wrong([...at, 'additionalProperties'], '`additionalProperties` must be true or false')
   const properties = node['properties'] ?? {}
   const required = node['required'] ?? []
   const names = Array.isArray(required) ? required : [null]
   const isNamed = (name: JsonValue) =>
     typeof name === 'string' && isJsonObject(properties) && Object.hasOwn(properties, name)
-  return names.every(isNamed) ? undefined : wrong([...at, 'required'], 'lists names that stand in `properties`')
+  return names.every(isNamed) ? undefined : wrong([...at, 'required'], '`required` must list names from `properties`')
 }
 
 function visitChildren(
@@ -92,7 +98,7 @@ function visitChildren(
   if (node['items'] !== undefined) return visit(node['items'], [...at, 'items'])
   const { properties } = node
   if (properties === undefined) return undefined
-  if (!isJsonObject(properties)) return wrong([...at, 'properties'], 'is an object of schemas')
+  if (!isJsonObject(properties)) return wrong([...at, 'properties'], '`properties` must be an object of schemas')
   for (const [name, child] of Object.entries(properties)) {
     const refusal = visit(child, [...at, 'properties', name])
     if (refusal) return refusal
@@ -100,9 +106,9 @@ function visitChildren(
   return undefined
 }
 
-/** Checks params and fills in the defaults. The schema was checked when it was stored. */
+/** Checks params against a stored, already checked schema and fills in the defaults. */
 export function applyParamsSchema(schema: JsonObject, params: JsonObject): Decision<JsonObject> {
-  // Inside the part of JSON Schema that `checkParamsSchema` lets through, zod and JSON Schema mean the same.
+  // For the part of JSON Schema that `checkParamsSchema` accepts, zod and JSON Schema agree.
   const result = z.fromJSONSchema(schema).safeParse(params)
   if (result.success) return accept(result.data as JsonObject)
   const [issue] = result.error.issues
@@ -111,13 +117,13 @@ export function applyParamsSchema(schema: JsonObject, params: JsonObject): Decis
     ...(issue?.path ?? []).map((step) => (typeof step === 'number' ? step : String(step))),
   ])
   const reason = issue?.code === 'unrecognized_keys' ? `unknown ${issue.keys.map(quote).join(', ')}` : issue?.message
-  return refuse('scheduler.params.invalid', `the params do not fit the template: ${reason}`, { path })
+  return refuse('scheduler.params.invalid', `The params do not fit the template: ${reason}.`, { path })
 }
 
 function unknownKeyword(node: JsonObject, known: readonly string[], at: readonly JsonStep[]): Refusal | undefined {
   const word = Object.keys(node).find((key) => !known.includes(key))
   if (word === undefined) return undefined
-  return refuse('scheduler.schema.keyword', `the keyword ${quote(word)} is not supported here`, {
+  return refuse('scheduler.schema.keyword', `The keyword ${quote(word)} is not supported here.`, {
     path: formatPath(['params_schema', ...at, word.slice(0, 64)]),
     ...didYouMean(word, known),
     facts: { supported: known },
@@ -125,19 +131,19 @@ function unknownKeyword(node: JsonObject, known: readonly string[], at: readonly
 }
 
 function wrong(at: readonly JsonStep[], rule: string): Refusal {
-  return refuse('scheduler.schema.keyword', `the schema breaks a rule: ${rule}`, {
+  return refuse('scheduler.schema.keyword', `The schema is not valid: ${rule}.`, {
     path: formatPath(['params_schema', ...at]),
   })
 }
 
 function tooLarge(limit: string): Refusal {
-  return refuse('schema_limits', `the schema has more than ${limit}`, { path: 'params_schema' })
+  return refuse('schema_limits', `The schema has more than ${limit}.`, { path: 'params_schema' })
 }
 
-/** Three retries, at once: what a type gets that says nothing. */
+/** The policy of a type without one of its own: three immediate retries. */
 export const defaultRetryPolicy: RetryPolicyBody = retryPolicyBody.parse({})
 
-/** A policy that cannot be read any more counts as none: the work is not repeated by guesswork. */
+/** An unreadable policy allows no retries: work is not repeated on a guess. */
 export function readRetryPolicy(text: string): RetryPolicyBody {
   const parsed = retryPolicyBody.safeParse(safeJson(text))
   return parsed.success ? parsed.data : { ...defaultRetryPolicy, max_retries: 0 }
@@ -153,11 +159,11 @@ function retrySettingsOf(policy: RetryPolicyBody): RetrySettings {
 
 export type FailedRun = {
   readonly policy: RetryPolicyBody
-  /** From the failed job to its original, or why the chain cannot be walked. */
+  /** The number of hops from the failed job to its original, or why the chain cannot be walked. */
   readonly hops: Decision<number>
   readonly errorClass: FailureClass
   readonly exitCode: number | null
-  /** Facts that rule a retry out before the policy is asked. */
+  /** A fact that rules out a retry before the policy applies. */
   readonly ruledOut?: 'stopped' | 'direct' | 'group_halted' | 'orphan_alive' | undefined
   readonly random: Random
 }
@@ -185,7 +191,7 @@ function safeJson(text: string): unknown {
 
 export type JobTypeBody = z.input<typeof jobTypeBody>
 
-/** What a scheduler knows that was told nothing. */
+/** The types of a scheduler that is opened without a list. */
 export const defaultJobTypes: readonly JobTypeBody[] = [{ job_type: 'story' }, { job_type: 'research' }]
 
 const COLUMNS = `job_type, retry_policy, concurrency_limit, runner, created_at, updated_at`
@@ -212,7 +218,7 @@ const countLimits = statement<{ count: number }>(
   `select count(*) as count from job_types where concurrency_limit is not null`,
 )
 
-/** Registers a type or changes its rules; jobs that failed before keep the verdict they got. */
+/** Registers a type or changes its rules; jobs that have already failed keep their verdict. */
 export function registerJobType(scheduler: Scheduler, body: JobTypeBody): Decision<StoredJobType> {
   const now = nowMs(scheduler)
   return scheduler.db.write((tx) => saveJobType(scheduler.db, tx, body, now))
@@ -224,10 +230,10 @@ export function saveJobType(db: Database, tx: Tx, body: JobTypeBody, now: number
   const { job_type, retry_policy, concurrency_limit, runner } = parsed.value
   const row = { job_type, retry_policy: JSON.stringify(retry_policy), concurrency_limit, now }
   const saved = tx.one(upsertType, { ...row, runner: runner === null ? null : JSON.stringify(runner) })
-  // Only while a type has a limit is the queue also read by type; one index less is one page less in every dispatch.
+  // The queue is read by type only while a type has a limit; without the index every dispatch writes one page less.
   const hasLimits = (tx.one(countLimits)?.count ?? 0) > 0
   db.exec(hasLimits ? CREATE_TYPE_INDEX : 'drop index if exists jobs_type_queue_ix')
-  return saved ? accept(saved) : refuse('row.conflict', 'the job type was not stored')
+  return saved ? accept(saved) : refuse('row.conflict', 'The job type was not stored.')
 }
 
 const CREATE_TYPE_INDEX = `
@@ -243,14 +249,14 @@ export function requireJobType(reader: Reader, jobType: string): Decision<Stored
   if (found) return accept(found)
   const known = listJobTypes(reader).map((type) => type.job_type)
   const { hint = '' } = didYouMean(jobType, known)
-  return refuse('scheduler.job_type.unknown', `${quote(jobType)} is not a registered job type`, {
+  return refuse('scheduler.job_type.unknown', `${quote(jobType)} is not a registered job type.`, {
     path: 'job_type',
-    hint: `${hint} Registered are ${known.join(', ') || 'none'}.`.trim(),
+    hint: `${hint} Registered types: ${known.join(', ') || 'none'}.`.trim(),
     facts: { registered: known },
   })
 }
 
-/** The rules of the type as they are now; a type that has gone gets no retries. */
+/** Reads the current policy of the type; a type that does not exist gets no retries. */
 export function findRetryPolicy(reader: Reader, jobType: string): RetryPolicyBody {
   return readRetryPolicy(reader.one(selectType, { job_type: jobType })?.retry_policy ?? '')
 }

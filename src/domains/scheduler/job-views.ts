@@ -1,4 +1,4 @@
-/** Jobs and runs as callers see them. */
+/** Reads the queue, jobs by filter, one job with its run and its retry chain, and builds the views of jobs and runs. */
 import { z } from 'zod'
 import { idView, timeView } from '#contract'
 import { failureClasses } from '#kernel/error-classes'
@@ -28,7 +28,7 @@ export function showIdOrNull(kind: IdKind, id: string | null): string | null {
   return id === null ? null : encodeId(kind, id)
 }
 
-/** Text of our own columns, guarded on its way in. */
+/** Parses JSON of the scheduler's own columns, which was validated before it was stored. */
 export function readObject(text: string): Record<string, unknown> {
   return JSON.parse(text) as Record<string, unknown>
 }
@@ -47,11 +47,11 @@ export const jobView = z
     params: objectView,
     state: z
       .enum(['queued', 'running', 'finished', 'cancelled'])
-      .meta({ example: 'finished', description: 'Where it stands: this field alone says it.' }),
+      .meta({ example: 'finished', description: 'The state of the job.' }),
     outcome: z
       .enum(runOutcomes)
       .nullable()
-      .meta({ example: 'COMPLETED', description: 'How it ended; null for one that has not finished.' }),
+      .meta({ example: 'COMPLETED', description: 'The outcome of its run. Null until the job has finished.' }),
     priority: z.int(),
     position: z.int(),
     retry_of: z.string().nullable(),
@@ -63,7 +63,7 @@ export const jobView = z
     finished_at: timeView().nullable(),
     cancelled_at: timeView().nullable(),
   })
-  .meta({ id: 'SchedulerJob', description: 'One queued piece of work, dispatched at most once.' })
+  .meta({ id: 'SchedulerJob', description: 'One unit of work, dispatched at most once.' })
 export type JobView = z.infer<typeof jobView>
 
 export const jobRunView = z
@@ -85,7 +85,7 @@ export const jobRunView = z
   .meta({ id: 'SchedulerJobRun', description: 'The one execution of a job, and its outcome.' })
 export type JobRunView = z.infer<typeof jobRunView>
 
-/** The column says RUNNING for ever, which is a rule of the file and means nothing to people: views leave it out. */
+/** The `status` column stays RUNNING after the end, by the rules of the file, so views show this state instead. */
 function stateOfJob(job: Pick<StoredJob, 'status' | 'finished_at'>): JobView['state'] {
   if (job.status === 'QUEUED') return 'queued'
   if (job.status === 'CANCELLED') return 'cancelled'
@@ -137,15 +137,15 @@ export function toJobReportView({ job, run }: JobReport): z.infer<typeof jobRepo
   return { job: toJobView({ ...job, outcome: run?.status ?? null }), run: run && toJobRunView(run) }
 }
 
-/** Looking at jobs: the queue in its order, jobs by filter, one job with its run, and the whole chain of its retries. */
 export type QueuePage = {
   readonly jobs: readonly StoredJob[]
-  /** In the queue, and QUEUED but held back. */
+  /** QUEUED jobs that may be dispatched. */
   readonly ready: number
+  /** QUEUED jobs with a hold. */
   readonly held: number
 }
 
-/** In the order of dispatch; `after` is the last job of the page before. Held jobs stand where their position puts them. */
+/** In dispatch order; `after` is the last job of the previous page. Held jobs are listed by their position. */
 export function listQueue(scheduler: Scheduler, page: { limit?: number; after?: string } = {}): Decision<QueuePage> {
   const limit = checkLimit(page.limit)
   if (!limit.ok) return limit
@@ -157,7 +157,7 @@ export function listQueue(scheduler: Scheduler, page: { limit?: number; after?: 
   return read.ok ? read.value : read
 }
 
-/** `running` is in flight; `finished` ran to an end, whatever end; the next three say which end. */
+/** `running` is in flight; `finished` has any outcome; the next three name the outcome. */
 export const jobFilters = ['queued', 'running', 'finished', 'completed', 'failed', 'skipped', 'cancelled'] as const
 
 function endedAs(outcome: RunOutcome): string {
@@ -165,7 +165,7 @@ function endedAs(outcome: RunOutcome): string {
       and exists (select 1 from job_runs r where r.job_id = jobs.job_id and r.status = '${outcome}')`
 }
 
-/** Spelled as the partial indexes are, so that each filter finds its own. */
+/** Worded like the partial indexes, so that each filter uses its own. */
 const stateConditions = {
   queued: `status = 'QUEUED'`,
   running: `status = 'RUNNING' and finished_at is null`,
@@ -181,12 +181,12 @@ export type JobFilter = {
   readonly jobType?: string
   readonly groupId?: string
   readonly scheduleId?: string
-  /** Jobs made before this one. */
+  /** Only jobs created before this one. */
   readonly before?: string
   readonly limit?: number
 }
 
-/** A job and how its run ended; null while it has not. */
+/** A job with the outcome of its run; null while it has none. */
 export type ListedJob = StoredJob & { readonly outcome: RunOutcome | null }
 
 /** Newest first. */
@@ -222,7 +222,7 @@ export function readJob(scheduler: Scheduler, jobId: string): Decision<JobReport
   return read.ok ? read.value : read
 }
 
-/** From the original to the newest retry, whichever of them is asked for; a damaged chain is refused, never walked for ever. */
+/** Lists the chain from the original to the newest retry, starting at any of its jobs. Refuses a damaged chain. */
 export function readRetryChain(scheduler: Scheduler, jobId: string): Decision<readonly JobReport[]> {
   const read = scheduler.db.read((reader): Decision<readonly JobReport[]> => {
     const job = requireJob(reader, jobId)
@@ -235,7 +235,7 @@ export function readRetryChain(scheduler: Scheduler, jobId: string): Decision<re
   return read.ok ? read.value : read
 }
 
-/** Upwards the chain was found to end, so downwards it cannot come back to where it began. */
+/** Terminates: the walk upwards has ended, so the chain contains no cycle. */
 function walkDown(reader: Reader, jobId: string): string[] {
   const ids: string[] = []
   for (let next = findRetry(reader, jobId); next; next = findRetry(reader, next.job_id)) ids.push(next.job_id)
@@ -249,7 +249,7 @@ function reportOf(reader: Reader, jobId: string): JobReport[] {
 
 export function checkLimit(limit = PAGE_LIMIT_DEFAULT): Decision<number> {
   if (Number.isInteger(limit) && limit >= 1 && limit <= PAGE_LIMIT_MAX) return accept(limit)
-  return refuse('limit_range', `the limit is not 1 to ${PAGE_LIMIT_MAX}`, {
+  return refuse('limit_range', `The limit must be 1 to ${PAGE_LIMIT_MAX}.`, {
     path: 'limit',
     facts: { min: 1, max: PAGE_LIMIT_MAX },
   })

@@ -1,4 +1,4 @@
-/** Brings a scheduler file to the tables that this code knows, or back; one transaction, written down with its checksum. */
+/** Migrates a scheduler file up or down, in one transaction, and records each migration with its checksum. */
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,11 +9,11 @@ import { type Database, type Reader, statement, type Tx } from './database.ts'
 
 export type Migration = {
   readonly number: number
-  /** The file name without its ending. */
+  /** The file name without its extension. */
   readonly name: string
   readonly up: string
   readonly down: string
-  /** SHA-256 of the text; line ends and trailing blanks do not count. */
+  /** SHA-256 of the text, with line ends and trailing blanks normalised. */
   readonly checksum: string
 }
 
@@ -27,7 +27,7 @@ export function loadMigrations(): readonly Migration[] {
     .map((fileName, index) => parseMigration(fileName, readFileSync(join(folder, fileName), 'utf8'), index + 1))
 }
 
-/** They ship with the code, so a wrong one is internal error. */
+/** Migrations ship with the code, so a malformed one is an internal error. */
 function parseMigration(fileName: string, text: string, number: number): Migration {
   const plain = normalise(text)
   const [up, down, ...more] = plain.split(/^-- down$/m)
@@ -35,7 +35,7 @@ function parseMigration(fileName: string, text: string, number: number): Migrati
   if (!up?.trim() || !down?.trim() || more.length > 0 || !name.startsWith(`${String(number).padStart(4, '0')}_`)) {
     throw new KernelFault(
       'scheduler.migration',
-      `${fileName} is not migration ${number} with one way up and one way down`,
+      `${fileName} is not migration ${number} with one up and one down part.`,
     )
   }
   return { number, name, up, down, checksum: createHash('sha256').update(plain).digest('hex') }
@@ -49,7 +49,7 @@ function normalise(text: string): string {
     .trimEnd()}\n`
 }
 
-/** "CNCS", in the header of every scheduler file, so that another program's file is not taken for ours. */
+/** "CNCS", in the header of every scheduler file, to recognise files of other programs. */
 const APPLICATION_ID = 0x434e_4353
 
 type Applied = { readonly number: number; readonly name: string; readonly checksum: string }
@@ -85,12 +85,12 @@ const CREATE = `
 
 export type MigrateOptions = {
   readonly at: number
-  /** The number that is the newest afterwards; all of them unless said otherwise. */
+  /** The newest migration afterwards; the last one by default. */
   readonly to?: number
   readonly migrations?: readonly Migration[]
 }
 
-/** How many migrations the file has and how many it should have; a file that is not ours, newer or edited is refused. */
+/** Returns the number of applied migrations. Refuses a file that is foreign, newer or edited. */
 export function examineFile(db: Database, migrations: readonly Migration[] = loadMigrations()): Decision<number> {
   const examined = db.read((reader) => decideKnown(db.file, readApplied(reader, db.file), migrations))
   return examined.ok ? examined.value : examined
@@ -125,8 +125,8 @@ function readApplied(reader: Reader | Tx, file: string): Decision<readonly Appli
   const isEmpty = reader.one(countTables)?.count === 0
   const isUnclaimed = reader.one(readApplicationId)?.application_id === 0
   if (isEmpty && isUnclaimed) return accept([])
-  return refuse('scheduler.file.foreign', `${file} is a SQLite file of another program`, {
-    hint: 'Name another file for the scheduler.',
+  return refuse('scheduler.file.foreign', `${file} is a SQLite file of another program.`, {
+    hint: 'Choose another file for the scheduler.',
     facts: { file },
   })
 }
@@ -142,7 +142,7 @@ function decideKnown(
   for (const [index, row] of applied.value.entries()) {
     const migration = migrations[index]
     if (migration?.number !== row.number || migration.checksum !== row.checksum) {
-      return refuse('scheduler.file.changed', `${file} was made with another text of ${row.name}`, {
+      return refuse('scheduler.file.changed', `${file} was made with another version of ${row.name}.`, {
         hint: 'Start the version of Concord that made the file.',
         facts: { file, applied: row.checksum, known: migration?.checksum ?? null },
       })
@@ -153,8 +153,8 @@ function decideKnown(
 
 function isNewer(file: string, newer: readonly Applied[], known: number): Refusal {
   const names = newer.map((row) => row.name)
-  return refuse('scheduler.file.newer', `${file} was written by a newer Concord: ${names.join(', ')}`, {
-    hint: 'Upgrade the program, or take the migrations back with the newer one first.',
+  return refuse('scheduler.file.newer', `${file} was written by a newer version of Concord: ${names.join(', ')}.`, {
+    hint: 'Upgrade the program, or roll the migrations back with the newer version first.',
     facts: { file, known, unknown: names },
   })
 }

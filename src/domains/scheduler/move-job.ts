@@ -1,4 +1,4 @@
-/** Changes the order of the queue by hand: one job to another place of its priority, or two jobs swapped; no other is touched. */
+/** Changes the order of the queue: moves one job, or swaps two. No other job changes its place. */
 import type { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -37,14 +37,14 @@ export function moveJob(scheduler: Scheduler, jobId: string, body: z.input<typeo
   })
 }
 
-/** The same for callers with one body for all ways; a new priority puts the job at the end of it. */
+/** Moves a job with one body for every kind of move. A new priority puts the job at the end of that priority. */
 export function placeJob(scheduler: Scheduler, jobId: string, body: z.input<typeof placeJobBody>): Decision<StoredJob> {
   const parsed = parseInput(placeJobBody, body)
   if (!parsed.ok) return parsed
   const { to, before, after, priority } = parsed.value
   if ([to, before, after, priority].filter((way) => way !== undefined).length !== 1) {
-    return refuse('api.field.value', 'a job moves in one way at a time', {
-      hint: 'Give one of `to`, `before`, `after` and `priority`.',
+    return refuse('api.field.value', 'A job can move in only one way at a time.', {
+      hint: 'Set exactly one of `to`, `before`, `after` and `priority`.',
     })
   }
   if (priority !== undefined) return changeJob(scheduler, jobId, { priority })
@@ -52,14 +52,14 @@ export function placeJob(scheduler: Scheduler, jobId: string, body: z.input<type
   return after === undefined ? moveJob(scheduler, jobId, { to: to ?? 'back' }) : moveJob(scheduler, jobId, { after })
 }
 
-/** The job that the move is relative to; none for the front and the back. */
+/** Returns the job that the move is relative to; undefined for the front and the back. */
 function findAnchor(tx: Tx, job: StoredJob, move: Move): Decision<StoredJob | undefined> {
   if ('to' in move) return accept(undefined)
   const anchor = requireQueued(tx, 'before' in move ? move.before : move.after)
   if (!anchor.ok || anchor.value.priority === job.priority) return anchor
   return refuse(
     'scheduler.queue.other_priority',
-    'the two jobs have different priorities, and the higher one always comes first',
+    'The two jobs have different priorities, and the higher one always runs first.',
     {
       hint: 'Give the job the other priority first.',
       facts: { priority: job.priority, other: anchor.value.priority },
@@ -67,14 +67,14 @@ function findAnchor(tx: Tx, job: StoredJob, move: Move): Decision<StoredJob | un
   )
 }
 
-/** When the gap is used up the priority is renumbered first; then there is room for 99. */
+/** Renumbers the priority first when the gap is used up, which makes room for 99 jobs. */
 function findRoom(tx: Tx, job: StoredJob, move: Move, anchor: StoredJob | undefined): number {
   const free = planPosition(findNeighbours(tx, job, move, anchor))
   if (free !== undefined) return free
   renumberPriority(tx, job.priority)
   const fresh = anchor && requireQueued(tx, anchor.job_id)
   const room = planPosition(findNeighbours(tx, job, move, fresh?.ok ? fresh.value : undefined))
-  if (room === undefined) throw new KernelFault('scheduler.broken', 'a renumbered queue has no room')
+  if (room === undefined) throw new KernelFault('scheduler.broken', 'A renumbered priority has no room.')
   return room
 }
 
@@ -94,7 +94,7 @@ function findNeighbours(
     : { above: anchor.position, below: findPositionBelow(tx, anchor, job_id) }
 }
 
-/** The two exchange priority and position, so every other job keeps its place. */
+/** Exchanges priority and position of two jobs, so every other job keeps its place. */
 export function swapJobs(
   scheduler: Scheduler,
   jobId: string,
@@ -111,5 +111,5 @@ export function swapJobs(
 }
 
 function requireNever(): never {
-  throw new KernelFault('scheduler.broken', 'a queued job that was read in this transaction is gone')
+  throw new KernelFault('scheduler.broken', 'A QUEUED job that was read in this transaction is gone.')
 }

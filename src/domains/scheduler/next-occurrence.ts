@@ -1,7 +1,7 @@
 /**
- * When a schedule is due next. A schedule of certain hours is due at the first moment when the wall shows that time or has passed
- * it: once on the night the clocks jump, once on the night they go back. A schedule of every hour counts hours instead, so it
- * goes on evenly through both nights.
+ * Computes the due times of a schedule. A schedule with specific hours is due at the first instant when local time reaches or
+ * passes the given time: once on the night when clocks go forward, once on the night when they go back. A schedule of every
+ * hour counts hours instead, so it continues evenly through both nights.
  */
 import { type CronFields, parseCron } from '#kernel/cron-fields'
 import { nextCronTime } from '#kernel/cron-next'
@@ -9,7 +9,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { parseTimeZone } from '#kernel/time-zone'
 
 const HOUR_MS = 3_600_000
-/** A wall time lies within a day of the instant with the same digits; no zone changes its offset twice in three days. */
+/** A local time is within a day of the UTC instant with the same digits, and no zone changes its offset twice in three days. */
 const AROUND_MS = 36 * HOUR_MS
 const WEEK_MS = 7 * 24 * HOUR_MS
 
@@ -34,14 +34,14 @@ function formatOf(zone: string): Intl.DateTimeFormat {
   return format
 }
 
-/** Milliseconds that the wall is ahead of UTC at an instant. */
+/** Returns by how many milliseconds local time is ahead of UTC. */
 export function offsetAt(zone: string, instantMs: number): number {
   if (zone === 'UTC') return 0
   const field: Record<string, number> = {}
   for (const { type, value } of formatOf(zone).formatToParts(instantMs)) field[type] = Number(value)
   const { year = 0, month = 1, day = 1, hour = 0, minute = 0, second = 0 } = field
   const wall = Date.UTC(year, month - 1, day, hour, minute, second)
-  // Parts have no milliseconds; before 1970 the rest of a division is negative.
+  // The parts have no milliseconds. `floor`, because instants before 1970 are negative.
   return wall - Math.floor(instantMs / 1_000) * 1_000
 }
 
@@ -50,8 +50,8 @@ export function wallOf(zone: string, instantMs: number): Date {
 }
 
 /**
- * The first moment when the wall shows a time or has passed it. A time that the clocks skip in spring comes when they jump;
- * a time that they show twice in autumn comes the first time.
+ * Returns the first instant when local time reaches or passes a given time. A time skipped in spring maps to the moment of
+ * the change; a time that occurs twice in autumn maps to its first occurrence.
  */
 export function firstMomentOf(zone: string, wall: Date): number {
   const wallMs = wall.getTime()
@@ -63,7 +63,7 @@ export function firstMomentOf(zone: string, wall: Date): number {
   return Math.max(wallMs - after, change)
 }
 
-/** The first change of the offset after `fromMs`, up to and including `toMs`; undefined when there is none. */
+/** Finds the first change of the offset after `fromMs`, up to and including `toMs`. */
 function findChange(zone: string, fromMs: number, toMs: number): number | undefined {
   if (zone === 'UTC') return undefined
   const offset = offsetAt(zone, fromMs)
@@ -75,7 +75,7 @@ function findChange(zone: string, fromMs: number, toMs: number): number | undefi
   return undefined
 }
 
-/** The moment of the change between two instants with different offsets, to the second. */
+/** Finds the change between two instants with different offsets, to the second. */
 function changeBetween(zone: string, fromMs: number, toMs: number): number {
   const offset = offsetAt(zone, fromMs)
   let low = Math.floor(fromMs / 1_000)
@@ -88,7 +88,7 @@ function changeBetween(zone: string, fromMs: number, toMs: number): number {
   return high * 1_000
 }
 
-/** Strictly after `after`; undefined when there is none within five years. */
+/** Returns the first due time strictly after `after`; undefined when there is none within five years. */
 export function nextOccurrence(fields: CronFields, zone: string, after: Date): Date | undefined {
   return fields.hours.length === 24 ? nextEvenly(fields, zone, after) : nextByWall(fields, zone, after)
 }
@@ -98,13 +98,13 @@ function nextByWall(fields: CronFields, zone: string, after: Date): Date | undef
   while (wall) {
     const moment = firstMomentOf(zone, wall)
     if (moment > after.getTime()) return new Date(moment)
-    // In the hour that is shown twice: this time came the first time round.
+    // In the repeated hour: this time was due in its first occurrence.
     wall = nextCronTime(fields, wall)
   }
   return undefined
 }
 
-/** From one change of the clocks to the next the wall runs evenly, so each stretch is asked by itself. */
+/** Local time runs evenly between two changes of the clocks, so each stretch is searched separately. */
 function nextEvenly(fields: CronFields, zone: string, after: Date): Date | undefined {
   let stretchMs = after.getTime()
   let fromMs = stretchMs
@@ -116,12 +116,12 @@ function nextEvenly(fields: CronFields, zone: string, after: Date): Date | undef
     const change = findChange(zone, stretchMs, moment)
     if (change === undefined) return new Date(moment)
     stretchMs = change
-    // A millisecond before, so that the moment of the change itself can be due.
+    // One millisecond earlier, so that the moment of the change itself can be due.
     fromMs = change - 1
   }
 }
 
-/** The next ten due times of a text, or why it has none. */
+/** Lists the next due times of a cron expression, or refuses with the reason why it has none. */
 export function nextOccurrences(cron: string, zone: string, after: Date, count = 10): Decision<readonly Date[]> {
   const fields = parseCron(cron)
   if (!fields.ok) return fields
@@ -135,19 +135,19 @@ export function nextOccurrences(cron: string, zone: string, after: Date, count =
     last = next
   }
   if (times.length > 0) return accept(times)
-  return refuse('cron_never', `${quote(cron)} is not due within five years`, { path: 'cron_expression' })
+  return refuse('cron_never', `${quote(cron)} is not due within five years.`, { path: 'cron_expression' })
 }
 
 export type RecentDueTimes = {
-  /** In the order of time; the newest `keep` at least, where there are so many. */
+  /** Oldest first; at least the newest `keep`, if that many exist. */
   readonly times: readonly Date[]
-  /** Due times before these exist as well. */
+  /** Whether earlier due times exist. */
   readonly hasOlder: boolean
 }
 
 /**
- * The due times from `first` to `now` that are worth a decision of their own. After a year of absence a schedule of every minute
- * has half a million of them; so the look back grows by fours until it holds enough.
+ * Lists the due times from `first` to `now` that need a decision of their own. After a year of downtime a schedule of every
+ * minute has half a million due times, so the window grows by a factor of four until it holds enough.
  */
 export function listRecentDueTimes(
   fields: CronFields,

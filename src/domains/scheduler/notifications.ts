@@ -1,4 +1,4 @@
-/** The outbox: what is to be told outside is a row of the transaction that made it true, and is sent after the commit. */
+/** The outbox: stores notifications in the transaction that caused them, and delivers them by signed webhook after the commit. */
 import { createHmac } from 'node:crypto'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -28,7 +28,7 @@ const selectNotification = statement<StoredNotification, { notification_id: stri
   'select_notification',
   `select ${COLUMNS} from notifications where notification_id = $notification_id`,
 )
-/** A claimed one comes back by itself when its sender dies: it is due again at `again_at`. */
+/** Claims due notifications. If the sender dies, they are due again at `again_at`. */
 const claimDue = statement<StoredNotification, { now: number; again_at: number; limit: number }>(
   'claim_due_notifications',
   `update notifications set attempts = attempts + 1, next_attempt_at = $again_at
@@ -54,15 +54,15 @@ const listNewest = statement<StoredNotification, { before: number; limit: number
   `select ${COLUMNS} from notifications where seq < $before order by seq desc limit $limit`,
 )
 
-export type Told = {
+export type Notice = {
   readonly kind: NotificationKind
-  /** What it is about: with the kind it makes the id, so the same fact is told once, however often it is written. */
+  /** The subject. Kind and subject form the id, so writing the same fact again adds no second notification. */
   readonly about: string
   readonly jobId?: string
   readonly payload: JsonObject
 }
 
-export function tell(tx: Tx, { kind, about, jobId, payload }: Told, now: number): void {
+export function notify(tx: Tx, { kind, about, jobId, payload }: Notice, now: number): void {
   const notification_id = `${kind}:${about}`
   tx.run(insertNotification, { notification_id, kind, job_id: jobId ?? null, payload: JSON.stringify(payload), now })
 }
@@ -98,19 +98,19 @@ export function listNotifications(
   return reader.all(listNewest, { before, limit })
 }
 
-/** Accepts when the receiver has it. `sentAtMs` is part of what is signed. */
+/** Delivers one notification and accepts once the receiver confirms it. `sentAtMs` is part of the signature. */
 export type Deliver = (
   notification: StoredNotification,
   sentAtMs: number,
   signal: AbortSignal,
 ) => Promise<Decision<undefined>>
 
-/** For a scheduler that nobody listens to: the outbox stays small. */
+/** For a scheduler without a receiver: keeps the outbox small. */
 export const noReceiver: Deliver = async () => accept(undefined)
 
 export type Undelivered = { readonly notificationId: string; readonly error: string; readonly next: string }
 
-/** Everything that is due, oldest first; one that fails does not hold up the others. */
+/** Delivers everything that is due, oldest first. A failed delivery does not block the others. */
 export async function deliverDue(
   scheduler: Scheduler,
   deliver: Deliver,
@@ -124,7 +124,7 @@ export async function deliverDue(
     for (const notification of claimed.value) {
       const { notification_id: notificationId } = notification
       const delivered = await deliver(notification, nowMs(scheduler), signal)
-      // Not told in time: it is due again when its claim runs out.
+      // Aborted before the answer: the notification is due again when its claim expires.
       if (!delivered.ok && signal.aborted) return
       scheduler.pass('notification.sent')
       if (delivered.ok) recordDelivery(scheduler, notificationId)
@@ -140,15 +140,15 @@ export type Webhook = {
   readonly url: string
   readonly secret: string
   readonly fetch: typeof fetch
-  /** An end to every attempt, from the caller's clock. */
+  /** Returns the timeout signal of one attempt, from the caller's clock. */
   readonly timeout: (ms: number) => AbortSignal
   readonly timeoutMs?: number
 }
 
-/** Well under the minute after which a claimed notification is given out again. */
+/** Well under the minute after which a claim expires. */
 const TIMEOUT_MS = 10_000
 
-/** Over id, time and body, so that neither of them can be exchanged; the form of standardwebhooks.com. */
+/** Signs id, time and body, so that none of them can be replaced; in the format of standardwebhooks.com. */
 export function signNotification(secret: string, id: string, timestamp: string, body: string): string {
   return `v1,${createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`).digest('base64')}`
 }
@@ -169,15 +169,15 @@ export function webhookDeliver({ url, secret, fetch, timeout, timeoutMs = TIMEOU
           'webhook-signature': signNotification(secret, id, timestamp, body),
         },
         body,
-        // A redirect would carry the signature to somebody else.
+        // A redirect would send the signature to another host.
         redirect: 'manual',
         signal: AbortSignal.any([signal, timeout(timeoutMs)]),
       })
       await response.body?.cancel()
-      return response.ok ? accept(undefined) : failed(`the receiver answered ${response.status}`)
+      return response.ok ? accept(undefined) : failed(`The receiver answered ${response.status}.`)
     } catch (error) {
       const { message, cause } = error as Error & { cause?: { code?: string } }
-      return failed(`the receiver cannot be reached: ${cause?.code ?? message}`)
+      return failed(`The receiver cannot be reached: ${cause?.code ?? message}.`)
     }
   }
 }
@@ -186,11 +186,11 @@ function failed(reason: string): Decision<never> {
   return refuse('scheduler.notification.undelivered', reason)
 }
 
-/** Longer than any delivery may take; after that it is given out again. */
+/** The lifetime of a claim, longer than any delivery may take. */
 const CLAIM_MS = 60_000
 const ERROR_CHARS_MAX = 500
 
-/** The due ones, oldest first. Each counts as an attempt, whether its outcome is reported or not. */
+/** Claims the due notifications, oldest first. Each claim counts as an attempt, even without a reported outcome. */
 export function claimNotifications(scheduler: Scheduler, limit = 20): Decision<readonly StoredNotification[]> {
   const owner = requireOwner(scheduler)
   if (!owner.ok) return owner
@@ -207,7 +207,7 @@ export function recordDelivery(scheduler: Scheduler, notificationId: string): De
   })
 }
 
-/** Waits longer after every failure; after the last attempt the row stays, as DEAD, for an operator to see. */
+/** Schedules the next attempt with backoff. After the last attempt the row stays as DEAD, for an operator to see. */
 export function recordDeliveryFailure(
   scheduler: Scheduler,
   notificationId: string,
@@ -230,7 +230,7 @@ export function recordDeliveryFailure(
 }
 
 function unknown(notificationId: string): Decision<never> {
-  return refuse('scheduler.notification.not_found', 'there is no such notification waiting', {
+  return refuse('scheduler.notification.not_found', 'No pending notification has this id.', {
     facts: { notificationId },
   })
 }

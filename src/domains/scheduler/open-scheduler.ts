@@ -1,4 +1,4 @@
-/** Opens a scheduler file, makes it if it is not there, and refuses every file that would not be safe to run on. */
+/** Opens a scheduler file or creates it, takes the owner lock, and refuses every file that is not safe to run on. */
 import {
   accessSync,
   closeSync,
@@ -30,7 +30,7 @@ import { defaultJobTypes, type JobTypeBody, saveJobType } from './job-types.ts'
 import { examineFile, isCurrent, migrate } from './migrate.ts'
 import type { Scheduler, SchedulerDeps, SchedulerRole, SchedulerSettings } from './scheduler.ts'
 
-/** File systems whose locks do not hold between machines, by the number that statfs(2) gives them. */
+/** File systems whose locks do not hold between machines, by their statfs(2) type. */
 const networkMounts: ReadonlyMap<number, string> = new Map([
   [0x6969, 'NFS'],
   [0x517b, 'SMB'],
@@ -42,16 +42,16 @@ const networkMounts: ReadonlyMap<number, string> = new Map([
 ])
 
 export function networkMountName(type: number): string | undefined {
-  // Some kernels hand the number out with its sign.
+  // Some kernels return the type as a signed number.
   return networkMounts.get(type >>> 0)
 }
 
-/** The smallest page of SQLite; a file that is shorter and not empty was cut. */
+/** The smallest page size of SQLite; a shorter file that is not empty was truncated. */
 const SMALLEST_BYTES = 512
 
 /**
- * Gives the path under which every process finds the same lock and the same log: links are followed. `mountTypeOf` is for
- * tests, since a network mount is not at hand everywhere.
+ * Resolves links, so that every process finds the same lock and the same log. `mountTypeOf` is for tests, because not every
+ * machine has a network mount.
  */
 export function checkPlace(named: string, mountTypeOf = (folder: string) => statfsSync(folder).type): Decision<string> {
   let file = named
@@ -64,8 +64,8 @@ export function checkPlace(named: string, mountTypeOf = (folder: string) => stat
     if (existsSync(file)) accessSync(file, constants.R_OK | constants.W_OK)
   } catch (error) {
     const { code = '' } = error as NodeJS.ErrnoException
-    return refuse('scheduler.file.read_only', `${file} cannot be written (${code})`, {
-      hint: 'Give the file and its folder to the account that runs the scheduler, on a disk that is not read-only.',
+    return refuse('scheduler.file.read_only', `${file} is not writable (${code}).`, {
+      hint: 'Make the file and its folder writable for the account that runs the scheduler, on a disk that is not read-only.',
       facts: { file, code },
     })
   }
@@ -73,43 +73,43 @@ export function checkPlace(named: string, mountTypeOf = (folder: string) => stat
   if (mount !== undefined) {
     return refuse(
       'scheduler.file.network_mount',
-      `${folder} lies on a network mount (${mount}); jobs would be lost there`,
+      `${folder} is on a network mount (${mount}), where jobs would be lost.`,
       {
         hint: 'Put the scheduler file on a local disk.',
         facts: { file, mount },
       },
     )
   }
-  // Only looked at from outside: opening and closing a file that this process has open as a database would give up its locks.
+  // `stat` only: opening and closing a file that this process has open as a database would release its locks.
   const stat = statSync(file, { throwIfNoEntry: false })
-  if (stat && !stat.isFile()) return refuse('scheduler.file.read_only', `${file} is not a file`, { facts: { file } })
+  if (stat && !stat.isFile()) return refuse('scheduler.file.read_only', `${file} is not a file.`, { facts: { file } })
   const isCut = stat !== undefined && stat.size > 0 && stat.size < SMALLEST_BYTES
   return isCut ? malformedFile(file, `it has ${stat.size} bytes`) : accept(file)
 }
 
-/** Readable by its owner alone, since params may hold secrets; the log beside it takes over the same rights. */
+/** Readable by the owner only, because params may hold secrets; SQLite gives its log the same mode. */
 function createFile(file: string): void {
   if (!existsSync(file)) closeSync(openSync(file, 'a', 0o600))
 }
 
 /**
- * One owner per scheduler file. The lock is one of the operating system on an empty file beside it, taken through SQLite,
- * whose file locks work alike on Linux, macOS and Windows: it ends with its process, however that ends, and needs no number
- * of a process, which may belong to somebody else by now.
+ * One owner per scheduler file: an operating system lock on an empty file beside it, taken through SQLite, whose file locks
+ * work alike on Linux, macOS and Windows. The lock ends with its process, however that ends, and needs no process id, which
+ * the system may have given to another process.
  */
 type OwnerLock = { release(): void }
 
-/** Referenced from here, since the garbage collector closing a lock nobody points to would release it. */
+/** Keeps a reference to each lock: the garbage collector would close an unreferenced one and release it. */
 const held = new Set<DatabaseSync>()
 
 function ownerLockPath(file: string): string {
   return `${file}.owner`
 }
 
-/** A guest that makes or migrates a file holds the lock for a moment. */
+/** A guest that creates or migrates a file holds the lock for a moment. */
 const WAIT_MS = 250
 
-/** Whether some process owns the file now. Held for a moment only, which an owner that starts waits for. */
+/** Returns whether a process owns the file. Takes the lock for a moment; an owner that starts meanwhile waits for it. */
 export function isOwned(file: string): boolean {
   if (!existsSync(ownerLockPath(file))) return false
   const lock = takeOwnerLock(file)
@@ -117,15 +117,15 @@ export function isOwned(file: string): boolean {
   return lock === undefined
 }
 
-/** Undefined while another connection holds it, of this process or of another one. */
+/** Returns undefined while another connection, of this or another process, holds the lock. */
 function takeOwnerLock(file: string): OwnerLock | undefined {
   const path = ownerLockPath(file)
-  // Closed to others from the start. Never touched again that way: closing any descriptor of a file gives up all locks that
-  // this process has on it, those of its other connections included.
+  // Private from the start. Created only once: closing any descriptor of a file releases all locks that this process has on
+  // it, including those of its other connections.
   if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600))
   const lock = new DatabaseSync(path, { timeout: WAIT_MS })
   try {
-    // In rollback mode an exclusive transaction shuts everybody out, and nothing is ever written.
+    // In rollback mode an exclusive transaction locks out every other connection. Nothing is ever written.
     lock.exec('begin exclusive')
   } catch (error) {
     lock.close()
@@ -141,16 +141,16 @@ function takeOwnerLock(file: string): OwnerLock | undefined {
 }
 
 export type OpenScheduler = {
-  /** A path on a local disk, or `:memory:` for a scheduler that forgets everything. */
+  /** A path on a local disk, or `:memory:` for a scheduler without persistence. */
   readonly file: string
   readonly deps: SchedulerDeps
   readonly role?: SchedulerRole
   readonly settings?: Partial<SchedulerSettings>
-  /** Registered on opening, for an owner; without a list `story` and `research`. */
+  /** Registered when an owner opens the file; `story` and `research` by default. */
   readonly jobTypes?: readonly JobTypeBody[]
   /** How long a write waits for other processes. */
   readonly busyTimeoutMs?: number
-  /** Faults for tests, see `points.ts`. */
+  /** Faults for tests; see `failpoints.ts`. */
   readonly points?: PointPlan
 }
 
@@ -183,7 +183,7 @@ export function openScheduler(options: OpenScheduler): Decision<Scheduler> {
   if (!settings.ok) return { ...settings, code: 'scheduler.setting.invalid' }
   const busyTimeoutMs = options.busyTimeoutMs ?? BUSY_TIMEOUT_MS
   if (!Number.isInteger(busyTimeoutMs) || busyTimeoutMs < 0 || busyTimeoutMs > MAX_TIMER_MS) {
-    return refuse('scheduler.setting.invalid', 'busyTimeoutMs is a whole number of milliseconds', {
+    return refuse('scheduler.setting.invalid', '`busyTimeoutMs` must be a whole number of milliseconds.', {
       path: 'busyTimeoutMs',
     })
   }
@@ -216,7 +216,7 @@ export function openScheduler(options: OpenScheduler): Decision<Scheduler> {
   }
 }
 
-/** A file that is there and up to date needs no lock; otherwise the guest must be alone for a moment. */
+/** An existing, current file needs no lock; otherwise the guest must hold the owner lock for a moment. */
 function openAsGuest(file: string, busyTimeoutMs: number): Database | undefined {
   if (file === IN_MEMORY || !existsSync(file)) return undefined
   const db = openDatabase({ file, busyTimeoutMs })
@@ -243,7 +243,7 @@ function asScheduler(
   }
 }
 
-/** The file first, then the lock: the next owner must find everything written. */
+/** Closes the file before the lock, so that the next owner finds everything written. */
 function close(db: Database | undefined, lock: OwnerLock | undefined): void {
   db?.close()
   lock?.release()
@@ -256,8 +256,8 @@ function prepareFile(db: Database, options: OpenScheduler, isAlone: boolean): De
   const now = options.deps.now().getTime()
   if (!isCurrent(applied.value)) {
     if (!isAlone) {
-      return refuse('scheduler.file.older', `${db.file} is being used by an older Concord`, {
-        hint: 'Stop it and start the new one first.',
+      return refuse('scheduler.file.older', `${db.file} is in use by an older version of Concord.`, {
+        hint: 'Stop the older version and start the newer one first.',
       })
     }
     const migrated = migrate(db, { at: now })
@@ -279,13 +279,13 @@ function refuseSecondOwner(file: string, busyTimeoutMs: number): Decision<never>
   try {
     const owner = db.one(selectOwner)
     const who = owner ? `process ${owner.pid}` : 'another process'
-    return refuse('scheduler.file.locked', `${file} belongs to ${who}; a scheduler file has one owner`, {
-      hint: 'Stop the other scheduler, open the file as a guest, or name another file.',
+    return refuse('scheduler.file.locked', `${file} belongs to ${who}. A scheduler file has one owner.`, {
+      hint: 'Stop the other scheduler, open the file as a guest, or choose another file.',
       facts: { file, ...(owner && { pid: owner.pid, since: new Date(owner.started_at).toISOString() }) },
     })
   } catch {
-    // The other one may be making the file at this moment; that it is there is all that matters.
-    return refuse('scheduler.file.locked', `${file} belongs to another process; a scheduler file has one owner`)
+    // The owner may be creating the file at this moment, so its row may not be readable yet.
+    return refuse('scheduler.file.locked', `${file} belongs to another process. A scheduler file has one owner.`)
   } finally {
     db.close()
   }

@@ -1,16 +1,15 @@
-/** The one way from foreign input to a checked value. */
+/** Validates input against a schema and explains the first issue as a refusal. */
 import { z } from 'zod'
 import { nameOfType, refusalOfIssue } from '#contract'
 import { formatPath } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 
-/** Reads a body; the first thing that is wrong is the refusal. */
 export function parseInput<T extends z.ZodType>(schema: T, input: unknown): Decision<z.output<T>> {
   const result = schema.safeParse(input)
   if (result.success) return accept(result.data)
   const [issue] = result.error.issues
-  return issue ? explain(issue, knownFields(schema)) : refuse('api.field.value', 'the input is not allowed')
+  return issue ? explain(issue, knownFields(schema)) : refuse('api.field.value', 'The input is not allowed.')
 }
 
 function explain(issue: z.core.$ZodIssue, known: readonly string[]): Refusal {
@@ -23,7 +22,7 @@ function explain(issue: z.core.$ZodIssue, known: readonly string[]): Refusal {
   }
   if (issue.code === 'unrecognized_keys') {
     const [key = ''] = issue.keys
-    return refuse('unknown_field', `there is no field ${quote(key)} here`, {
+    return refuse('unknown_field', `There is no field ${quote(key)} here.`, {
       path: [path, quote(key).slice(1, -1)].filter(Boolean).join('.'),
       ...didYouMean(key, known),
     })
@@ -31,10 +30,10 @@ function explain(issue: z.core.$ZodIssue, known: readonly string[]): Refusal {
   if (issue.code === 'invalid_type') {
     const isMissing = issue.message.endsWith('received undefined')
     return isMissing
-      ? refuse('api.field.missing', `\`${path}\` is missing`, at)
-      : refuse('api.field.type', `\`${path}\` is not of the type ${nameOfType(issue.expected)}`, at)
+      ? refuse('api.field.missing', `\`${path}\` is missing.`, at)
+      : refuse('api.field.type', `\`${path}\` must be of the type ${nameOfType(issue.expected)}.`, at)
   }
-  return refuse('api.field.value', `\`${path}\` is not allowed: ${issue.message}`, at)
+  return refuse('api.field.value', `\`${path}\` is not allowed: ${issue.message}.`, at)
 }
 
 function knownFields(schema: z.ZodType): readonly string[] {

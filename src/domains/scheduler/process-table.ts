@@ -1,27 +1,27 @@
 /**
- * What the operating system says about processes: who lives, since when, in which group, and for which run. On Linux it is
- * read from /proc, elsewhere asked of `ps`; a number that was given to a stranger meanwhile is told apart by its start.
+ * Lists live processes with their start, group and run. Reads /proc on Linux and runs `ps` elsewhere. The start distinguishes
+ * a process from a later one with the same pid.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 
-/** Stands in the environment of every child, with the id of its run behind it. */
+/** The environment variable that holds the run id in every child. */
 export const RUN_VARIABLE = 'JOB_RUN_ID'
 
 export type LiveProcess = {
   readonly pid: number
   readonly group: number
-  /** Never read as a time, only compared: ticks since the boot on Linux, a date elsewhere. */
+  /** Only compared, never read as a time: ticks since boot on Linux, a date elsewhere. */
   readonly startedAt: string
   readonly isOfRun: boolean
 }
 
 export type ProcessTable = {
-  /** Everybody who lives; zombies have ended. Throws where it cannot be told. */
+  /** Lists all live processes; zombies count as ended. Throws when the table cannot be read. */
   list(runId: string): readonly LiveProcess[]
-  /** Null for a process that is not there any more. */
+  /** Returns null for a process that no longer exists. */
   startOf(pid: number): string | null
-  /** Null where it cannot be told; a start is unique without it where it is a date. */
+  /** Null where the system has none; a start that is a date is unique without it. */
   readonly bootId: string | null
 }
 
@@ -39,14 +39,14 @@ function fromProc(): ProcessTable {
         .flatMap((name) => {
           const stat = readStat(Number(name))
           if (!stat) return []
-          // Of other users it cannot be read; ours are ours.
+          // The environment of other users' processes is unreadable; jobs run as this user.
           const environment = readOrNull(`/proc/${name}/environ`)?.split('\0') ?? []
           return [{ ...stat, pid: Number(name), isOfRun: environment.includes(`${RUN_VARIABLE}=${runId}`) }]
         }),
   }
 }
 
-/** The name in brackets may hold anything, blanks and brackets too, so the fields are counted from its end. */
+/** The name in parentheses may contain blanks and parentheses, so the fields are counted from its end. */
 function readStat(pid: number): { group: number; startedAt: string } | undefined {
   const text = readOrNull(`/proc/${pid}/stat`)
   if (text === null) return undefined

@@ -1,6 +1,6 @@
 /**
- * Keeps what grows beside the truth within bounds: logs of runs that ended, by age and by size, and notifications that were sent
- * or given up. Jobs and runs stay for ever (D12); a run whose log is gone says so when it is asked for.
+ * Deletes old logs of ended runs, by age and total size, and notifications that were delivered or are dead. Rows of jobs and
+ * runs are never deleted (D12); reading a pruned log is refused with the reason. The owner's loop prunes every hour.
  */
 import { opendir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -14,7 +14,7 @@ import { statement } from './database.ts'
 
 export type Pruned = { readonly logs: number; readonly logBytes: number; readonly notifications: number }
 
-/** Oldest first, and only so many of them are looked at: what is still pending stands at the young end. */
+/** Reads only the oldest rows: pending notifications are among the newest. */
 const LOOK_ROWS = 5_000
 const deleteEnded = statement<never, { before: number }>(
   'delete_ended_notifications',
@@ -54,7 +54,7 @@ export async function pruneRuns(
 
 type EndedFile = { readonly path: string; readonly endedAt: number; readonly sizeBytes: number }
 
-/** Files of runs that have an outcome. What no run is known for is not ours to take away. */
+/** Lists files of runs that have an outcome. Files without a known run are never deleted. */
 async function listEnded(
   scheduler: Scheduler,
   runFolder: string,
@@ -78,11 +78,10 @@ async function listEnded(
   return accept(found)
 }
 
-/** Prunes beside the loop of the owner: at the start, and then every hour. */
 const PRUNE_EVERY_MS = 3_600_000
-const FAREWELL_MS = 5_000
+const CLOSE_WAIT_MS = 5_000
 
-/** What it could not do now it does the next time. */
+/** Prunes beside the owner's loop: at the start, and then every hour. A failed pass is repeated by the next one. */
 export function openSweep(scheduler: Scheduler, runFolder: string, onEvent: (event: RunEvent) => void) {
   const over = new AbortController()
   let sweeping: Promise<void> | undefined
@@ -98,18 +97,18 @@ export function openSweep(scheduler: Scheduler, runFolder: string, onEvent: (eve
       if (now < nextAtMs || sweeping) return
       nextAtMs = now + PRUNE_EVERY_MS
       sweeping = work()
-        // A folder that cannot be read costs the tidiness, never the loop.
+        // An unreadable folder must not stop the loop.
         .catch(() => {})
         .finally(() => {
           sweeping = undefined
         })
     },
-    /** A loop that ends at once may be the only one that ever runs, so what was begun gets a moment. */
+    /** Gives a pass in progress five seconds: a process that never runs for an hour would otherwise never prune. */
     async close(wait: Wait): Promise<void> {
       if (!sweeping) return
       const done = new AbortController()
       const last = sweeping.finally(() => done.abort())
-      await wait(FAREWELL_MS, done.signal)
+      await wait(CLOSE_WAIT_MS, done.signal)
       over.abort()
       await last
     },

@@ -1,4 +1,4 @@
-/** Positions in the queue: reading neighbours, giving new numbers, and the queue in its order. */
+/** The queue: reads it in order, finds and assigns positions, and caches reads until the file changes. */
 import { accept, type Decision } from '#kernel/refusal'
 import { type Reader, statement, type Tx } from './database.ts'
 import { GAP_SIZE, JOB_COLUMNS, QUEUE_ORDER } from './job-repository.ts'
@@ -7,7 +7,7 @@ import type { StoredJob } from './stored-rows.ts'
 
 type Edge = { readonly position: number | null }
 
-/** Both partial indexes are asked, since a held job keeps its place too. */
+/** Queries both partial indexes, because a held job keeps its place too. */
 const bothParts = (pick: 'min' | 'max', rest: string) => `
   select ${pick}(position) as position from (
     select ${pick}(position) as position from jobs where status = 'QUEUED' and hold is null and priority = $priority ${rest} union all
@@ -50,7 +50,7 @@ const selectPriorities = statement<{ priority: number }>(
   'select_priorities',
   `select distinct priority from jobs where status = 'QUEUED' order by priority desc`,
 )
-/** Two sorted streams, merged; with one condition over both SQLite would sort the whole queue for every page. */
+/** Merges two sorted streams. With one condition over both, SQLite would sort the whole queue for every page. */
 const AFTER = `(priority < $priority or (priority = $priority and (position, created_at, job_id) > ($position, $created_at, $job_id)))`
 const page = (rest: string) => `
   select ${JOB_COLUMNS} from jobs where status = 'QUEUED' and hold is null ${rest} union all
@@ -77,7 +77,7 @@ export function findLastPosition(reader: Reader, priority: number, except: strin
   return reader.one(selectLast, { priority, job_id: except })?.position ?? undefined
 }
 
-/** The nearest smaller position of the same priority, not counting `except`. */
+/** Returns the nearest smaller position of the same priority, ignoring `except`. */
 export function findPositionAbove(reader: Reader, { priority, position }: Place, except: string): number | undefined {
   return reader.one(selectAbove, { priority, position, job_id: except })?.position ?? undefined
 }
@@ -86,7 +86,7 @@ export function findPositionBelow(reader: Reader, { priority, position }: Place,
   return reader.one(selectBelow, { priority, position, job_id: except })?.position ?? undefined
 }
 
-/** Undefined when the job is not QUEUED any more. */
+/** Returns undefined when the job is no longer QUEUED. */
 export function savePlace(tx: Tx, jobId: string, { priority, position }: Place): StoredJob | undefined {
   return tx.one(updatePlace, { job_id: jobId, priority, position })
 }
@@ -95,7 +95,7 @@ export function saveParams(tx: Tx, jobId: string, params: string): StoredJob | u
   return tx.one(updateParams, { job_id: jobId, params })
 }
 
-/** 100, 200, 300 … in the order the jobs stand in; gives how many rows changed. */
+/** Renumbers to 100, 200, 300 … in the current order; returns the number of changed rows. */
 export function renumberPriority(tx: Tx, priority: number): number {
   return tx.run(renumber, { priority })
 }
@@ -117,12 +117,12 @@ export function countQueued(reader: Reader): { readonly ready: number; readonly 
 /** Positions of the neighbours; undefined at the ends of the priority. */
 export type Neighbours = { readonly above: number | undefined; readonly below: number | undefined }
 
-/** Behind the last job of a priority: highest + 100, or 100 if there is none. */
+/** Returns the position behind the last job of a priority: highest + 100, or 100 without one. */
 export function endPosition(last: number | undefined): number {
   return (last ?? 0) + GAP_SIZE
 }
 
-/** Half way between two neighbours, so that the next move into the same gap finds room too; undefined: none is left. */
+/** Returns the middle between two neighbours, which leaves room for the next move; undefined when the gap is used up. */
 export function planPosition({ above, below }: Neighbours): number | undefined {
   if (below === undefined) return endPosition(above)
   if (above === undefined) return below - GAP_SIZE
@@ -131,13 +131,13 @@ export function planPosition({ above, below }: Neighbours): number | undefined {
 }
 
 /**
- * Values computed from the file, kept while the file does not change: a screen that redraws reads nothing twice. Derived only:
- * every write, of this process or of another one, makes it empty, and nothing but looks ever reads it.
+ * Caches values read from the file until it changes, for screens that redraw. Every write of any process empties the cache.
+ * Only views use it, never a decision.
  */
 export type QueueCache = {
-  /** The value of `read` at the current version of the file. */
+  /** Returns the value of `read` at the current version of the file. */
   get<T>(key: string, read: (scheduler: Scheduler) => Decision<T>): Decision<T>
-  /** Forgets everything; the next look reads again. */
+  /** Empties the cache. */
   clear(): void
   readonly size: number
 }
@@ -147,11 +147,11 @@ export function openQueueCache(scheduler: Scheduler): QueueCache {
   let version = scheduler.db.version()
   return {
     get<T>(key: string, read: (scheduler: Scheduler) => Decision<T>): Decision<T> {
-      // Asked before the read: a write in between makes the value of the next look new, never this one old.
+      // Taken before the read: a write in between empties the cache at the next call, so no stale value is kept.
       const current = scheduler.db.version()
       if (current !== version) values.clear()
       version = current
-      // Stored below under the same key, with the type that its reader has.
+      // Stored below under the same key, with the type of its reader.
       if (values.has(key)) return accept(values.get(key) as T)
       const found = read(scheduler)
       if (found.ok) values.set(key, found.value)

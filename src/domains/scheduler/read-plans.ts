@@ -1,4 +1,4 @@
-/** Looking at everything that is not a job: types, templates, schedules with their firings, reservations, notifications. */
+/** Reads everything that is not a job: types, templates, schedules with their firings, reservations, notifications. */
 import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision } from '#kernel/refusal'
 import { listJobTypes, requireJobType } from './job-types.ts'
@@ -21,11 +21,11 @@ export type Plans = {
   readonly jobTypes: readonly StoredJobType[]
   readonly templates: readonly StoredTemplate[]
   readonly schedules: readonly StoredSchedule[]
-  /** The ACTIVE one. */
+  /** The ACTIVE reservation. */
   readonly reservation: StoredReservation | null
 }
 
-/** One look at one state. */
+/** Reads all plans from one snapshot. */
 export function readPlans(scheduler: Scheduler): Decision<Plans> {
   return scheduler.db.read((reader) => ({
     jobTypes: listJobTypes(reader),
@@ -35,7 +35,7 @@ export function readPlans(scheduler: Scheduler): Decision<Plans> {
   }))
 }
 
-/** Newest first; `before` is the last one seen. */
+/** Newest first; `before` is the last id of the previous page. */
 export function readReservations(
   scheduler: Scheduler,
   page: { readonly limit?: number; readonly before?: string } = {},
@@ -45,7 +45,7 @@ export function readReservations(
   return scheduler.db.read((reader) => listReservations(reader, limit.value, page.before))
 }
 
-/** Whether who asks for this work says himself which command is run: that is as good as a shell on this machine. */
+/** Returns whether the params of this work name the command to run, which equals shell access to this machine. */
 export function namesOwnCommand(
   scheduler: Scheduler,
   work: { readonly job_type?: string | undefined; readonly template_id?: string | undefined },
@@ -53,7 +53,7 @@ export function namesOwnCommand(
   return scheduler.db.read((reader) => {
     const template = work.template_id === undefined ? undefined : requireTemplate(reader, work.template_id)
     const named = template?.ok ? template.value.job_type : work.job_type
-    // What is not there runs nothing; its service says so better.
+    // An unknown template or type runs nothing; the service that submits refuses it with the reason.
     const type = named === undefined ? undefined : requireJobType(reader, named)
     const runner = type?.ok ? (type.value.runner ?? '{}') : '{}'
     return (JSON.parse(runner) as { from_params?: unknown }).from_params === true
@@ -62,7 +62,7 @@ export function namesOwnCommand(
 
 export type ScheduleReport = { readonly schedule: StoredSchedule; readonly firings: readonly StoredFiring[] }
 
-/** With its newest decided due times. */
+/** Reads a schedule with its newest decided due times. */
 export function readSchedule(
   scheduler: Scheduler,
   scheduleId: string,
@@ -76,7 +76,7 @@ export function readSchedule(
   return read.ok ? read.value : read
 }
 
-/** Newest first; `before` is the `seq` of the last one seen. */
+/** Newest first; `before` is the last `seq` of the previous page. */
 export function readNotifications(
   scheduler: Scheduler,
   page: { readonly limit?: number; readonly before?: number } = {},

@@ -117,7 +117,7 @@ export function toReservationView(row: StoredReservation): z.infer<typeof reserv
 
 export const notificationView = z
   .object({
-    notification_id: z.string().meta({ description: 'The same for every delivery of the same fact.' }),
+    notification_id: z.string().meta({ description: 'Identical for every delivery of the same fact.' }),
     kind: z.enum(notificationKinds),
     payload: objectView,
     created_at: timeView(),
@@ -137,10 +137,12 @@ export const jobTypeView = z
     job_type: z.string(),
     retry_policy: objectView,
     concurrency_limit: z.int().nullable(),
-    has_command: z.boolean().meta({ description: 'Whether it brings a command, or each job names its own.' }),
+    has_command: z
+      .boolean()
+      .meta({ description: 'Whether the type runs a command, its own or one named by each job.' }),
   })
   .meta({ id: 'SchedulerJobType', description: 'A registered kind of work.' })
-/** Without the runner's settings: they name folders and variables of the machine. */
+/** Omits the runner's settings, which name folders and variables of the machine. */
 export function toJobTypeView(row: StoredJobType): z.infer<typeof jobTypeView> {
   const { job_type, concurrency_limit } = row
   return {
@@ -154,12 +156,12 @@ export function toJobTypeView(row: StoredJobType): z.infer<typeof jobTypeView> {
 export const selfCheckView = z
   .object({
     checked: z.array(z.string()).meta({ example: ['S01', 'S02'] }),
-    not_checked: z.array(z.string()).meta({ description: 'Those that need the log which the jobs write themselves.' }),
+    not_checked: z.array(z.string()).meta({ description: 'The checks that need the log written by the jobs.' }),
     violations: z.array(
       z.object({ invariant: z.string(), says: z.string(), about: z.array(z.string()), count: z.int() }),
     ),
   })
-  .meta({ id: 'SchedulerSelfCheck', description: 'Every rule that must hold, and what breaks it.' })
+  .meta({ id: 'SchedulerSelfCheck', description: 'The invariants that were checked, and their violations.' })
 export function toSelfCheckView({ checked, notChecked, violations }: SelfCheck): z.infer<typeof selfCheckView> {
   return {
     checked: [...checked],

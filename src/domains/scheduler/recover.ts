@@ -1,11 +1,11 @@
 /**
- * The start after a crash. Children of the dead process are ended, then three steps bring every row to a true state: jobs in
- * flight, reservations, failures without a verdict. Each row is its own transaction, and each is found by what is still wrong
- * with it, so recovery may itself be cut anywhere and simply runs again.
+ * Recovery after a crash. Ends the children of the dead process, then repairs in three steps: jobs in flight, reservations,
+ * failures without a verdict. Each row has its own transaction and is found by its inconsistency, so an interrupted recovery
+ * simply runs again.
  */
 import { accept, type Decision } from '#kernel/refusal'
 import type { Database, Tx } from './database.ts'
-import { applyRetry, closeFailed, planRetry, tellEnd } from './finish-run.ts'
+import { applyRetry, closeFailed, planRetry, notifyEnd } from './finish-run.ts'
 import { settleGroup } from './job-group.ts'
 import { findJob, findRetry, listInFlight } from './job-repository.ts'
 import { type LiveProcess, openProcessTable, type ProcessTable } from './process-table.ts'
@@ -26,21 +26,21 @@ import type { StoredJob, StoredRun } from './stored-rows.ts'
 export type EndOrphans = {
   readonly sleep: Sleep
   readonly table?: ProcessTable
-  /** How long one that is asked to end may tidy up. */
-  readonly politeMs?: number
-  /** For tests: how a signal is sent. */
+  /** How long a process may take to end after SIGTERM. */
+  readonly termMs?: number
+  /** Sends a signal; replaced by tests. */
   readonly signal?: (pid: number, signal: 'SIGTERM' | 'SIGKILL') => void
 }
 
-const POLITE_MS = 2_000
-/** One that a kill does not end hangs in the kernel, on a dead disk for instance. */
+const TERM_MS = 2_000
+/** A process that survives SIGKILL hangs in the kernel, for example on a dead disk. */
 const KILLED_MS = 5_000
 const LOOK_MS = 20
 
 export function openOrphanEnder({
   sleep,
   table = openProcessTable(),
-  politeMs = POLITE_MS,
+  termMs = TERM_MS,
   signal = send,
 }: EndOrphans): RunnerPort {
   async function endAll(identity: ProcessIdentity, name: 'SIGTERM' | 'SIGKILL', withinMs: number): Promise<boolean> {
@@ -48,7 +48,7 @@ export function openOrphanEnder({
       const left = findOrphans(table, identity)
       if (left.length === 0) return true
       if (waitedMs >= withinMs) return false
-      // A kill is repeated, since one that forks while it is killed leaves a child that nobody has told.
+      // SIGKILL is repeated: a process that forks while it is killed leaves a child without the signal.
       if (waitedMs === 0 || name === 'SIGKILL') for (const { pid } of left) signal(pid, name)
       await sleep(LOOK_MS)
     }
@@ -57,10 +57,10 @@ export function openOrphanEnder({
     async endOrphan(identity) {
       try {
         if (findOrphans(table, identity).length === 0) return 'gone'
-        if (await endAll(identity, 'SIGTERM', politeMs)) return 'ended'
+        if (await endAll(identity, 'SIGTERM', termMs)) return 'ended'
         return (await endAll(identity, 'SIGKILL', KILLED_MS)) ? 'ended' : 'alive'
       } catch {
-        // Nobody can tell whether it lives: a repetition beside it would be worse than none.
+        // Whether it lives is unknown: a retry beside a live child would be worse than no retry.
         return 'alive'
       }
     },
@@ -79,13 +79,13 @@ function send(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(pid, signal)
   } catch {
-    // It has ended meanwhile, or may not be ended by us: the next look tells which.
+    // It has ended meanwhile, or this process may not signal it: the next check shows which.
   }
 }
 
 export const CRASH_ERROR = 'Scheduler crash recovery'
 
-/** One line per row that was looked at; the caller logs it. */
+/** One action per examined row; the caller logs it. */
 export type RecoveryAction = {
   readonly step: 1 | 2 | 3
   readonly about: string
@@ -99,7 +99,7 @@ export type RecoveryAction = {
     | 'permanent'
 }
 
-/** Nothing is dispatched before this has ended well; called once after opening. */
+/** Runs once after opening. Nothing is dispatched before it has succeeded. */
 export async function recover(scheduler: Scheduler, runner: RunnerPort): Promise<Decision<readonly RecoveryAction[]>> {
   const owner = requireOwner(scheduler)
   if (!owner.ok) return owner
@@ -109,7 +109,7 @@ export async function recover(scheduler: Scheduler, runner: RunnerPort): Promise
   if (!inFlight.ok) return inFlight
   const actions: RecoveryAction[] = []
   for (const { job, identity } of inFlight.value) {
-    // Before the row says that the run has ended, and so before a retry can start.
+    // Ends the child before its run is closed, so before a retry can start.
     const end = identity ? await runner.endOrphan(identity) : 'gone'
     const done = recoverJob(scheduler, job.job_id, end)
     if (!done.ok) return done
@@ -124,7 +124,7 @@ export async function recover(scheduler: Scheduler, runner: RunnerPort): Promise
   return accept(actions)
 }
 
-/** Step 1, by the matrix: a closed run sets `finished_at` alone, an open one fails, a missing one is made and fails. */
+/** Step 1, by the matrix: a closed run only sets `finished_at`, an open one fails, a missing one is inserted and fails. */
 function recoverJob(scheduler: Scheduler, jobId: string, end: OrphanEnd): Decision<RecoveryAction> {
   return scheduler.db.write((tx) => {
     const job = findJob(tx, jobId)
@@ -139,14 +139,14 @@ function recoverJob(scheduler: Scheduler, jobId: string, end: OrphanEnd): Decisi
   })
 }
 
-/** The outcome stands; a failure without its verdict is for step 3. */
+/** Keeps the outcome; step 3 decides a failure without a verdict. */
 function closeFinished(scheduler: Scheduler, tx: Tx, job: StoredJob, run: StoredRun, now: number): void {
   tx.run(finishJob, { job_id: job.job_id, now: run.finished_at ?? now })
   if (run.status === 'FAILED' && run.retry_decided === null) return
   settleGroup(scheduler, tx, job, run.status === 'FAILED' && run.retry_decided !== 'retry', now)
 }
 
-/** Never resumed. A child that could not be ended rules the retry out: two copies at once are worse than one too few. */
+/** A run is never resumed. A child that could not be ended rules out the retry: two copies at once are worse than none. */
 function failInterrupted(
   scheduler: Scheduler,
   tx: Tx,
@@ -164,7 +164,7 @@ function failInterrupted(
   closeFailed(scheduler, tx, job, { runId, error: CRASH_ERROR, errorClass: 'infrastructure', ruledOut, now })
 }
 
-/** Step 2: what has run out expires; what has not stays and holds the queue back until it does. */
+/** Step 2: expires overdue reservations. Others stay and hold the queue back until they end. */
 function recoverReservations(scheduler: Scheduler): Decision<readonly RecoveryAction[]> {
   return scheduler.db.write((tx): Decision<readonly RecoveryAction[]> => {
     const expired = expireStale(scheduler, tx, nowMs(scheduler))
@@ -177,7 +177,7 @@ function recoverReservations(scheduler: Scheduler): Decision<readonly RecoveryAc
   })
 }
 
-/** Step 3: failures whose verdict was never written. One with a verdict keeps it, whatever the rules say today. */
+/** Step 3: decides failures without a verdict. A stored verdict stays, whatever the rules are now. */
 function recoverVerdicts(scheduler: Scheduler): Decision<readonly RecoveryAction[]> {
   const undecided = scheduler.db.read((reader) => listUndecided(reader))
   if (!undecided.ok) return undecided
@@ -200,7 +200,7 @@ function decideVerdict(scheduler: Scheduler, db: Database, run: StoredRun): Deci
     const plan = present ? { verdict: 'retry' as const, delayMs: 0 } : planRetry(scheduler, tx, job, judged)
     saveVerdict(tx, run.run_id, plan.verdict)
     const retry = present ?? applyRetry(scheduler, tx, job, plan, now)
-    tellEnd(tx, job, findRun(tx, run.run_id) ?? run, retry, now)
+    notifyEnd(tx, job, findRun(tx, run.run_id) ?? run, retry, now)
     settleGroup(scheduler, tx, job, !retry, now)
     scheduler.pass('recovery.step_3')
     return accept({ step: 3, about: run.run_id, did: retry ? 'retried' : 'permanent' })

@@ -1,16 +1,16 @@
-/** The refusals of the scheduler of one machine: each code with its kind and the next step. */
+/** The refusal codes of the scheduler, each with its kind and its default hint. */
 import { isUnavailable, type Refusal, type RefusalTable } from '#kernel/refusal'
 import { kernelRefusals } from '#kernel/refusals'
 
 export const schedulerRefusals = {
   'scheduler.file.locked': ['conflict', 'Ask the running scheduler, or stop it first.'],
-  'scheduler.file.malformed': ['malformed', 'Keep a copy, and start with a file of a backup or a new one.'],
-  'scheduler.file.network_mount': ['configuration', 'Put the file on a disk of this machine.'],
-  'scheduler.file.read_only': ['configuration', 'Name a file that you may write.'],
-  'scheduler.file.foreign': ['configuration', 'Name another file: this one belongs to another program.'],
-  'scheduler.file.newer': ['configuration', 'Use the version of Concord that wrote it, or a later one.'],
-  'scheduler.file.older': ['configuration', 'Start its scheduler once: the start brings the file up to date.'],
-  'scheduler.file.changed': ['configuration', 'Use the version of Concord that wrote it.'],
+  'scheduler.file.malformed': ['malformed', 'Keep a copy, and start from a backup or with a new file.'],
+  'scheduler.file.network_mount': ['configuration', 'Put the file on a local disk.'],
+  'scheduler.file.read_only': ['configuration', 'Choose a file that you can write.'],
+  'scheduler.file.foreign': ['configuration', 'Choose another file: this one belongs to another program.'],
+  'scheduler.file.newer': ['configuration', 'Use the version of Concord that wrote the file, or a later one.'],
+  'scheduler.file.older': ['configuration', 'Start its scheduler once, which migrates the file.'],
+  'scheduler.file.changed': ['configuration', 'Use the version of Concord that wrote the file.'],
   'scheduler.file.io': ['unavailable', 'Check the disk, then try again.'],
   'scheduler.setting.invalid': ['configuration', 'Fix the named setting.'],
   'scheduler.not_owner': ['conflict', 'Ask the running scheduler to do it.'],
@@ -20,46 +20,43 @@ export const schedulerRefusals = {
     'Set CONCORD_SCHEDULER_FILE to a file on a local disk and start the server again.',
   ],
   'scheduler.not_running': ['unavailable', 'Start it with `concord scheduler run`.'],
-  'scheduler.check.broken': ['invalid', 'Keep a copy of the file; the next start repairs what can be repaired.'],
+  'scheduler.check.broken': ['invalid', 'Keep a copy of the file. The next start repairs what it can.'],
   'scheduler.job.not_found': ['not_found', 'Check the id: `concord jobs list` shows the jobs.'],
-  'scheduler.job.not_queued': ['conflict', 'Only a job that waits can be changed; add another one.'],
+  'scheduler.job.not_queued': ['conflict', 'Only a queued job can change. Add a new job instead.'],
   'scheduler.job_type.unknown': [
     'invalid',
-    'Name a type that is registered, or register it with --types or CONCORD_SCHEDULER_TYPES.',
+    'Use a registered type, or register this one with --types or CONCORD_SCHEDULER_TYPES.',
   ],
   'scheduler.queue.other_priority': ['conflict', 'Give the job the other priority first.'],
   'scheduler.run.not_found': ['not_found', 'Check the id: the job names its runs.'],
-  'scheduler.run.finished': ['conflict', 'There is nothing to do: the first outcome stands.'],
+  'scheduler.run.finished': ['conflict', 'Nothing to do: the first outcome is final.'],
   'scheduler.template.not_found': ['not_found', 'Check the id: `concord job-templates list` shows the templates.'],
-  'scheduler.template.name_taken': ['conflict', 'Choose another name, or change that one.'],
+  'scheduler.template.name_taken': ['conflict', 'Choose another name, or change the existing one.'],
   'scheduler.template.in_use': ['conflict', 'Delete the schedule, or give it another template.'],
-  'scheduler.params.invalid': ['invalid', 'Send params that fit the schema of the template.'],
+  'scheduler.params.invalid': ['invalid', 'Send params that match the schema of the template.'],
   'scheduler.schema.keyword': ['invalid', 'Fix the schema at the named position.'],
   'scheduler.group.not_found': ['not_found', 'Check the id: `concord job-groups list` shows the groups.'],
-  'scheduler.group.halted': ['conflict', 'Make a new group for what is left to do.'],
+  'scheduler.group.halted': ['conflict', 'Submit a new group with the remaining jobs.'],
   'scheduler.schedule.not_found': ['not_found', 'Check the id: `concord jobs schedule list` shows the schedules.'],
-  'scheduler.schedule.name_taken': ['conflict', 'Choose another name, or change that one.'],
+  'scheduler.schedule.name_taken': ['conflict', 'Choose another name, or change the existing one.'],
   'scheduler.schedule.not_due': ['conflict', 'Wait for the time in `facts.next`.'],
   'scheduler.reservation.busy': ['conflict', 'Wait for it, or try again later.'],
-  'scheduler.reservation.not_found': ['not_found', 'Check the id: the reservation gave it.'],
+  'scheduler.reservation.not_found': ['not_found', 'Use the id that the reservation returned.'],
   'scheduler.reservation.ended': ['conflict', 'Make a new reservation.'],
-  'scheduler.reservation.slot_taken': ['conflict', 'Try again when what runs has ended.'],
+  'scheduler.reservation.slot_taken': ['conflict', 'Try again when the running job has ended.'],
   'scheduler.reservation.job_in_flight': ['conflict', 'Finish its run first.'],
-  'scheduler.notification.not_found': ['not_found', 'There is nothing to do: it was delivered, or never waited.'],
-  'scheduler.notification.undelivered': [
-    'unavailable',
-    'Look at the address and at who listens there; it is sent again.',
-  ],
+  'scheduler.notification.not_found': ['not_found', 'Nothing to do: it was delivered, or was never pending.'],
+  'scheduler.notification.undelivered': ['unavailable', 'Check the URL and its receiver. The delivery is retried.'],
   'scheduler.runner.invalid': ['invalid', 'Fix the runner of the job type.'],
-  'scheduler.job.not_running': ['conflict', 'Look at the job: it has ended, or has not started.'],
-  'scheduler.job.not_failed': ['conflict', 'Add a new job for work that is wanted twice.'],
-  'scheduler.job.failed': ['invalid', '`concord jobs logs <id>` shows what it said.'],
-  'scheduler.log.not_found': ['not_found', 'The job itself says how it ended.'],
+  'scheduler.job.not_running': ['conflict', 'Check the job: it has ended, or has not started.'],
+  'scheduler.job.not_failed': ['conflict', 'Add a new job to do the same work twice.'],
+  'scheduler.job.failed': ['invalid', '`concord jobs logs <id>` shows its output.'],
+  'scheduler.log.not_found': ['not_found', 'The job itself shows how it ended.'],
   schema_limits: ['invalid', 'Send a smaller schema.'],
 } as const satisfies RefusalTable
 
-/** The same call can succeed later. */
-export function isPassing({ code }: Refusal): boolean {
+/** Returns whether the same call can succeed later. */
+export function isTransient({ code }: Refusal): boolean {
   return isUnavailable([kernelRefusals, schedulerRefusals], code)
 }
 

@@ -1,13 +1,13 @@
-/** The slot for direct executions: at most one is ACTIVE, it holds the queue back, and it ends by release or by time. */
+/** Reservations for direct executions: at most one is ACTIVE and holds the queue back until it is released or expires. */
 import type { z } from 'zod'
 import { clockMovedBackMs } from '#kernel/lease'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { reserveBody } from './contract.ts'
 import { type Reader, statement, type Tx } from './database.ts'
 import { parseInput } from './parse-input.ts'
-import { tellCancelled } from './job-group.ts'
+import { notifyCancelled } from './job-group.ts'
 import { listWaitingDirect, saveCancelled } from './job-repository.ts'
-import { tell } from './notifications.ts'
+import { notify } from './notifications.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import type { StoredReservation } from './stored-rows.ts'
 
@@ -52,7 +52,7 @@ const selectDirect = statement<{ found: number }, ById>(
   `select exists (select 1 from jobs where status = 'RUNNING' and finished_at is null and reservation_id = $reservation_id) as found`,
 )
 
-/** Undefined when one is ACTIVE: the partial unique index decides, not a look before. */
+/** Returns undefined when another is ACTIVE: the partial unique index decides, not an earlier read. */
 function insertReservation(
   tx: Tx,
   row: ById & { readonly reserved_by: string; readonly now: number; readonly expires_at: number },
@@ -76,7 +76,7 @@ export function findActiveReservation(reader: Reader): StoredReservation | undef
   return reader.one(selectActive)
 }
 
-/** Newest first; ids are made in the order of time. */
+/** Newest first, because ids are ordered by time. */
 export function listReservations(reader: Reader, limit: number, before = '~'): StoredReservation[] {
   return reader.all(selectNewest, { before, limit })
 }
@@ -89,14 +89,14 @@ function hasDirectJobInFlight(reader: Reader, reservationId: string): boolean {
   return reader.one(selectDirect, { reservation_id: reservationId })?.found === 1
 }
 
-/** Refuses at once when another is active; `waitForReservation` waits instead. */
+/** Refuses immediately while another is active; `waitForReservation` waits instead. */
 export function reserve(scheduler: Scheduler, body: z.input<typeof reserveBody>): Decision<StoredReservation> {
   const parsed = parseInput(reserveBody, body)
   if (!parsed.ok) return parsed
   const { reserved_by, expires_in = scheduler.settings.reservationMs } = parsed.value
   return scheduler.db.write((tx) => {
     const now = nowMs(scheduler)
-    // One that nobody renewed is over; it need not wait for the next tick of the dispatcher.
+    // Expires an overdue reservation here, without waiting for the next tick of the dispatcher.
     expireStale(scheduler, tx, now)
     const reservation = insertReservation(tx, {
       reservation_id: scheduler.deps.newId(),
@@ -111,18 +111,22 @@ export function reserve(scheduler: Scheduler, body: z.input<typeof reserveBody>)
 
 function refuseBusy(tx: Tx, now: number): Decision<never> {
   const active = findActiveReservation(tx)
-  return refuse('scheduler.reservation.busy', `the slot is taken by ${quote(active?.reserved_by ?? 'somebody else')}`, {
-    hint: 'Wait for it, or try again later.',
-    facts: {
-      ...(active && {
-        expiresAt: new Date(active.expires_at).toISOString(),
-        waitMs: Math.max(0, active.expires_at - now),
-      }),
+  return refuse(
+    'scheduler.reservation.busy',
+    `The slot is taken by ${quote(active?.reserved_by ?? 'another caller')}.`,
+    {
+      hint: 'Wait for it, or try again later.',
+      facts: {
+        ...(active && {
+          expiresAt: new Date(active.expires_at).toISOString(),
+          waitMs: Math.max(0, active.expires_at - now),
+        }),
+      },
     },
-  })
+  )
 }
 
-/** Never shorter: a clock that was set back takes nothing away. Also after its time, as long as nobody has ended it. */
+/** Never shortens a reservation, even if the clock was set back. Also renews an overdue one that is still ACTIVE. */
 export function renewReservation(
   scheduler: Scheduler,
   reservationId: string,
@@ -139,7 +143,7 @@ export function renewReservation(
 export function releaseReservation(scheduler: Scheduler, reservationId: string): Decision<StoredReservation> {
   return scheduler.db.write((tx) => {
     if (hasDirectJobInFlight(tx, reservationId)) {
-      return refuse('scheduler.reservation.job_in_flight', 'the direct execution of this reservation has not ended', {
+      return refuse('scheduler.reservation.job_in_flight', 'The direct execution of this reservation has not ended.', {
         hint: 'Finish its run first.',
       })
     }
@@ -151,35 +155,35 @@ export function releaseReservation(scheduler: Scheduler, reservationId: string):
   })
 }
 
-/** What was asked for under a reservation ends with it: nobody could start it any more. */
+/** Cancels jobs that have not started: without the reservation they could never start. */
 function cancelWaiting(tx: Tx, reservationId: string, now: number): void {
   for (const job of listWaitingDirect(tx, reservationId)) {
-    if (saveCancelled(tx, job.job_id, now)) tellCancelled(tx, job, 'reservation_ended', now)
+    if (saveCancelled(tx, job.job_id, now)) notifyCancelled(tx, job, 'reservation_ended', now)
   }
 }
 
 function refuseEnded(tx: Tx, reservationId: string): Decision<never> {
   const reservation = findReservation(tx, reservationId)
-  if (!reservation) return refuse('scheduler.reservation.not_found', `there is no reservation ${quote(reservationId)}`)
-  return refuse('scheduler.reservation.ended', `the reservation is ${reservation.status}`, {
-    hint: 'The queue may be running again: reserve anew before going on.',
+  if (!reservation) return refuse('scheduler.reservation.not_found', `There is no reservation ${quote(reservationId)}.`)
+  return refuse('scheduler.reservation.ended', `The reservation is ${reservation.status}.`, {
+    hint: 'The queue may be running again. Make a new reservation before you continue.',
     facts: { status: reservation.status },
   })
 }
 
-/** ACTIVE → EXPIRED for what was not renewed in time; at every tick of the dispatcher and at the start. */
+/** Moves overdue reservations from ACTIVE to EXPIRED; at every tick of the dispatcher and at the start. */
 export function expireStale(scheduler: Scheduler, tx: Tx, now: number): StoredReservation[] {
   const expired = saveExpired(tx, now)
   for (const { reservation_id, reserved_by, expires_at } of expired) {
     scheduler.pass('reservation.expire')
     cancelWaiting(tx, reservation_id, now)
     const payload = { reservation_id, reserved_by, expires_at }
-    tell(tx, { kind: 'reservation_expired', about: reservation_id, payload }, now)
+    notify(tx, { kind: 'reservation_expired', about: reservation_id, payload }, now)
   }
   return expired
 }
 
-/** The tick for a dispatcher that has nothing to claim: expires, and warns when the clock is behind the last renewal. */
+/** Expires overdue reservations, and warns when the clock is behind the last renewal. */
 export function tickReservations(scheduler: Scheduler): Decision<readonly StoredReservation[]> {
   return scheduler.db.write((tx) => {
     const now = nowMs(scheduler)
@@ -189,7 +193,7 @@ export function tickReservations(scheduler: Scheduler): Decision<readonly Stored
   })
 }
 
-/** A reservation ends later by as much as the clock went back, never earlier; somebody should know. */
+/** Notifies when the clock was set back: the reservation then ends later by that much, never earlier. */
 function warnOfClock(tx: Tx, now: number): void {
   const active = findActiveReservation(tx)
   if (!active) return
@@ -204,15 +208,15 @@ function warnOfClock(tx: Tx, now: number): void {
   )
   if (movedBackMs === 0) return
   const payload = { reservation_id: active.reservation_id, moved_back_ms: movedBackMs }
-  tell(tx, { kind: 'clock_moved_back', about: active.reservation_id, payload }, now)
+  notify(tx, { kind: 'clock_moved_back', about: active.reservation_id, payload }, now)
 }
 
-/** Waiting is the caller's: a timer in a program, a step of the clock in a test. */
+/** Supplied by the caller: a timer in a program, a step of the clock in a test. */
 export type Sleep = (ms: number) => Promise<void>
 
 const POLL_MS = 50
 
-/** Refuses as `reserve` does when `timeoutMs` has passed; who waits gets no turn reserved for it. */
+/** Polls until `timeoutMs` has passed, then refuses as `reserve` does. Waiting callers have no order. */
 export async function waitForReservation(
   scheduler: Scheduler,
   body: z.input<typeof reserveBody>,

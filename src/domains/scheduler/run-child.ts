@@ -1,22 +1,22 @@
 /**
- * One job in a child process of its own: a group that can be ended as a whole, output into a log with a limit, params on
- * standard input. The job is over when its process is; what it left running in its group is ended with it.
+ * Runs one job in a child process: a process group that can be ended as a whole, output into a log with a size limit, params
+ * on standard input. The job ends with its process; processes left in its group are killed.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { RunLog } from './run-log.ts'
 import type { CommandPlan } from './runner-settings.ts'
 
-/** Resolves after the time or at the abort, whichever is first; never rejects. */
+/** Resolves after the time or on abort, whichever is first; never rejects. */
 export type Wait = (ms: number, signal: AbortSignal) => Promise<void>
 
-/** Why a run was ended from outside: by a person, by its own time limit, or with the scheduler. */
+/** Why a run was ended from outside: on request, by its timeout, or with the scheduler. */
 export const stopReasons = ['stopped', 'timeout', 'shutdown'] as const
 export type StopReason = (typeof stopReasons)[number]
 
 export type ChildEnd = {
   readonly exitCode: number | null
   readonly signal: string | null
-  /** The child never was: no such command, no such folder, no more processes. */
+  /** The child never started: no such command, no such folder, or no more processes. */
   readonly startError: NodeJS.ErrnoException | null
   readonly stoppedBy: StopReason | null
 }
@@ -24,9 +24,9 @@ export type ChildEnd = {
 export type RunningChild = {
   readonly pid: number | undefined
   readonly ended: Promise<ChildEnd>
-  /** Asks it to end, and kills it when it does not. */
+  /** Sends SIGTERM, then SIGKILL if the child does not end in time. */
   end(reason: StopReason): void
-  /** At once, for the last moment of the scheduler. */
+  /** Sends SIGKILL immediately, when the scheduler itself must exit. */
   killNow(): void
 }
 
@@ -38,7 +38,7 @@ export type ChildInput = {
   readonly wait: Wait
 }
 
-/** A stranger that took the pipes with it into another group may hold them open for ever. */
+/** A process that moved to another group may hold the pipes open for ever. */
 const PIPES_MS = 1_000
 
 export function startChild({ plan, environment, input, log, wait }: ChildInput): RunningChild {
@@ -50,7 +50,7 @@ export function startChild({ plan, environment, input, log, wait }: ChildInput):
       cwd: plan.cwd,
       env: { ...plan.environment, ...environment },
       stdio: ['pipe', 'pipe', 'pipe'],
-      // A group of its own: it is ended with its children, and a Ctrl-C meant for the scheduler does not reach it.
+      // A group of its own: the job is ended with its children, and Ctrl-C for the scheduler does not reach it.
       detached: true,
       windowsHide: true,
     })
@@ -59,7 +59,7 @@ export function startChild({ plan, environment, input, log, wait }: ChildInput):
     const ended = Promise.resolve({ exitCode: null, signal: null, startError, stoppedBy: null })
     return { pid: undefined, ended, end() {}, killNow() {} }
   }
-  // A job that does not read its params is its own affair.
+  // A job need not read its params, so a broken pipe is not an error.
   child.stdin?.on('error', () => {}).end(input)
   for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk: Buffer) => log.write(chunk))
   const end = (reason: StopReason) => {
@@ -75,7 +75,7 @@ export function startChild({ plan, environment, input, log, wait }: ChildInput):
   }
   const ended = new Promise<ChildEnd>((resolve) => {
     child.once('error', (startError) => {
-      // Also comes when a signal could not be sent; then there is a child, and its exit follows.
+      // Also emitted when a signal could not be sent; then a child exists, and its exit follows.
       if (child.pid !== undefined) return
       over.abort()
       resolve({ exitCode: null, signal: null, startError, stoppedBy })
@@ -103,6 +103,6 @@ function signalGroup(child: ChildProcess, signal: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(-child.pid, signal)
   } catch {
-    // The group is gone, which is what was wanted.
+    // The group is already gone.
   }
 }

@@ -1,4 +1,4 @@
-/** Does one claimed job, as a child process or by a handler of this process, and turns how it ended into its outcome. */
+/** Runs one claimed job, as a child process or by a handler of this process, and maps its end to an outcome. */
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseGuardedObject } from '#kernel/json-guard'
@@ -14,13 +14,13 @@ import { type ClaimedRun, type CommandPlan, planCommand } from './runner-setting
 import type { Scheduler } from './scheduler.ts'
 
 export type JobDeps = {
-  /** In-process work by job type; it comes before the command of the type. */
+  /** Handlers by job type; a handler takes precedence over the command of the type. */
   readonly handlers: JobHandlers
-  /** What commands may be allowed to see; see `runner-settings.ts`. */
+  /** The variables that commands may receive; see `runner-settings.ts`. */
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Where relative working folders begin. */
+  /** The base of relative working folders. */
   readonly folder: string
-  /** Where logs lie. */
+  /** The folder of the logs. */
   readonly runFolder: string
   readonly table: ProcessTable
   readonly wait: Wait
@@ -43,8 +43,8 @@ export function startJob(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun): 
   }
   const plan = planOf(scheduler, deps, run)
   if (!plan.ok) {
-    const error = plan.hint === undefined ? plan.reason : `${plan.reason}. ${plan.hint}`
-    return never(run, { outcome: 'failed', error, errorClass: 'validation_error' })
+    const error = plan.hint === undefined ? plan.reason : `${plan.reason} ${plan.hint}`
+    return endedJob(run, { outcome: 'failed', error, errorClass: 'validation_error' })
   }
   return startCommand(scheduler, deps, run, plan.value)
 }
@@ -58,9 +58,13 @@ function planOf(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun): Decision<
   if (!type.value.ok) return type.value
   const { runner } = type.value.value
   if (runner === null) {
-    return refuse('scheduler.runner.invalid', `nothing here does jobs of type ${quote(job.job_type)}`, {
-      hint: 'Register a handler for it in this process, or give the type a `runner` with a command.',
-    })
+    return refuse(
+      'scheduler.runner.invalid',
+      `No handler or command is registered for jobs of type ${quote(job.job_type)}.`,
+      {
+        hint: 'Register a handler in this process, or give the type a `runner` with a command.',
+      },
+    )
   }
   const settings: Decision<JsonObject> = parseGuardedObject(runner)
   if (!settings.ok) return settings
@@ -88,7 +92,7 @@ function startCommand(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun, plan
   })
   scheduler.pass('run.started')
   recordChild(scheduler, deps, runId, child)
-  // What cannot be recorded is no reason to end the child: it is found by the id of its run as well.
+  // A failed record does not end the child: recovery also finds it by its run id.
   recordLogPath(scheduler, runId, log.path)
   scheduler.pass('run.recorded')
   const ended = child.ended.then((end) => {
@@ -103,12 +107,12 @@ function startCommand(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun, plan
 function recordChild(scheduler: Scheduler, { table }: JobDeps, runId: string, { pid }: RunningChild): void {
   if (pid === undefined) return
   const startedAt = table.startOf(pid)
-  // Null: it has ended already; its exit is on its way.
+  // Null means that it has already ended; its exit event follows.
   if (startedAt !== null) recordProcess(scheduler, runId, { pid, startedAt, bootId: table.bootId })
 }
 
-/** Errors of a start that are gone a moment later; every other one is a wrong command, and stays. */
-const passing: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EMFILE', 'ENFILE', 'ENOMEM', 'ETXTBSY'])
+/** Transient start errors; every other one means a wrong command and is permanent. */
+const transientErrors: ReadonlySet<string | undefined> = new Set(['EAGAIN', 'EMFILE', 'ENFILE', 'ENOMEM', 'ETXTBSY'])
 
 function outcomeOf(plan: CommandPlan, end: ChildEnd, log: Pick<RunLog, 'lastLine'>): RunEnd {
   const { exitCode, signal, startError, stoppedBy } = end
@@ -117,7 +121,7 @@ function outcomeOf(plan: CommandPlan, end: ChildEnd, log: Pick<RunLog, 'lastLine
     return {
       outcome: 'failed',
       error,
-      errorClass: passing.has(startError.code) ? 'infrastructure' : 'validation_error',
+      errorClass: transientErrors.has(startError.code) ? 'infrastructure' : 'validation_error',
     }
   }
   const code = exitCode === null ? {} : { exitCode }
@@ -132,19 +136,19 @@ function outcomeOf(plan: CommandPlan, end: ChildEnd, log: Pick<RunLog, 'lastLine
         ...code,
       }
     case 'shutdown':
-      // Ended in time by itself: the scheduler stopped, but the work is done.
+      // The job completed before the scheduler had to kill it.
       if (exitCode === 0) break
       return { outcome: 'failed', error: SHUTDOWN_ERROR, errorClass: 'infrastructure', ...code }
     case null:
   }
   if (exitCode === 0) return { outcome: 'completed', exitCode }
   const last = log.lastLine()
-  const said = last === '' ? '' : `: ${last}`
+  const detail = last === '' ? '' : `: ${last}`
   if (exitCode !== null && plan.skipExitCodes.includes(exitCode)) {
-    return { outcome: 'skipped', error: `exit code ${exitCode}${said}` }
+    return { outcome: 'skipped', error: `exit code ${exitCode}${detail}` }
   }
   const how = exitCode === null ? `ended by ${signal ?? 'a signal'}` : `exit code ${exitCode}`
-  return { outcome: 'failed', error: how + said, errorClass: 'work_failed', ...code }
+  return { outcome: 'failed', error: how + detail, errorClass: 'work_failed', ...code }
 }
 
 export const SHUTDOWN_ERROR = 'Scheduler stopped before the run ended'
@@ -157,7 +161,7 @@ function withArtifacts(end: RunEnd, artifacts: readonly string[]): RunEnd {
 const ARTIFACTS_MAX = 1_000
 const PATH_CHARS_MAX = 4_096
 
-/** The job wrote one path per line into the file it was told of; relative ones begin in its own folder. */
+/** Reads the paths that the job wrote to `JOB_ARTIFACTS`, one per line; relative paths start in its working folder. */
 function takeArtifacts(list: string, cwd: string | undefined): string[] {
   if (!existsSync(list)) return []
   const lines = readFileSync(list, 'utf8').split('\n')
@@ -170,13 +174,13 @@ function takeArtifacts(list: string, cwd: string | undefined): string[] {
     .slice(0, ARTIFACTS_MAX)
 }
 
-function never(run: ClaimedRun, end: RunEnd): RunningJob {
+function endedJob(run: ClaimedRun, end: RunEnd): RunningJob {
   return { run, ended: Promise.resolve(end), end() {}, killNow() {} }
 }
 
 /**
- * Work that is a function of this process. It cannot be ended by force: its signal asks it, and the run is open until it
- * has settled, since a retry beside it would be worse than a late one.
+ * A handler runs in this process and cannot be killed: its signal asks it to end, and the run stays open until it settles,
+ * because a retry beside it would be worse than a late one.
  */
 export type HandlerContext = {
   readonly runId: string
@@ -186,7 +190,7 @@ export type HandlerContext = {
   log(text: string): void
 }
 
-/** Nothing: completed. A throw: failed. `skipped`: there was nothing to do. */
+/** Undefined means completed, a thrown error failed, and `skipped` that there was nothing to do. */
 export type HandlerResult = { readonly artifacts?: readonly string[] } | { readonly skipped: string } | undefined
 
 export type JobHandler = {
@@ -234,23 +238,23 @@ function startHandler({ run, handler, log, wait }: HandlerInput) {
 }
 
 function failureOf(error: unknown, stoppedBy: StopReason | undefined, timeoutMs: number | undefined): RunEnd {
-  const said = error instanceof Error ? error.message : String(error)
+  const message = error instanceof Error ? error.message : String(error)
   switch (stoppedBy) {
     case 'stopped':
       return { outcome: 'stopped' }
     case 'timeout':
       return {
         outcome: 'failed',
-        error: `it took longer than ${timeoutMs} ms and was ended: ${said}`,
+        error: `it took longer than ${timeoutMs} ms and was ended: ${message}`,
         errorClass: 'timeout',
       }
     case 'shutdown':
       return {
         outcome: 'failed',
-        error: `Scheduler stopped before the run ended: ${said}`,
+        error: `Scheduler stopped before the run ended: ${message}`,
         errorClass: 'infrastructure',
       }
     case undefined:
-      return { outcome: 'failed', error: said, errorClass: 'work_failed' }
+      return { outcome: 'failed', error: message, errorClass: 'work_failed' }
   }
 }

@@ -1,4 +1,4 @@
-/** The output of one run in a file of its own, up to a limit; what goes beyond it is read and thrown away, so that the job goes on. */
+/** Writes the output of a run to its log file, up to a limit beyond which output is discarded, and reads or follows logs. */
 import { closeSync, existsSync, mkdirSync, openSync, writeSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -11,16 +11,16 @@ import type { Scheduler } from './scheduler.ts'
 export type RunLog = {
   readonly path: string
   write(chunk: Uint8Array): void
-  /** A line of ours, also when the log is full. */
+  /** Writes a line of the scheduler, also when the log is full. */
   note(text: string): void
-  /** What the output ended with: the best short explanation of a failure. */
+  /** Returns the last line of output, the best short explanation of a failure. */
   lastLine(): string
   close(): void
 }
 
 const TAIL_BYTES = 2_048
 
-/** Beside the file, unless somebody names another place; undefined for a scheduler in memory. */
+/** Returns the default folder of logs, beside the file; undefined for a scheduler in memory. */
 export function runFolderOf(file: string): string | undefined {
   return file === IN_MEMORY ? undefined : `${file}.runs`
 }
@@ -29,7 +29,7 @@ export function runLogPath(folder: string, runId: string): string {
   return join(folder, `${runId}.log`)
 }
 
-/** Readable for its owner alone: jobs print what they should not. */
+/** Readable by the owner only, because jobs may print secrets. */
 export function openRunLog(path: string, maxBytes: number): RunLog {
   mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
   const fd = openSync(path, 'a', 0o600)
@@ -40,7 +40,7 @@ export function openRunLog(path: string, maxBytes: number): RunLog {
     try {
       for (let at = 0; at < bytes.byteLength; ) at += writeSync(fd, bytes, at)
     } catch {
-      // A full disk costs the log, never the job.
+      // A full disk must not fail the job.
       leftBytes = 0
     }
   }
@@ -58,7 +58,7 @@ export function openRunLog(path: string, maxBytes: number): RunLog {
       if (fitting.byteLength < chunk.byteLength) {
         leftBytes = 0
         put(Buffer.from('\n'))
-        note(`the log is cut at ${maxBytes} bytes; the job goes on`)
+        note(`the log is cut at ${maxBytes} bytes; the job continues`)
       }
     },
     lastLine() {
@@ -72,9 +72,8 @@ export function openRunLog(path: string, maxBytes: number): RunLog {
   }
 }
 
-/** The output of a job as bytes: what is there, or everything until the job has ended. */
 export type ReadLog = {
-  /** Goes on until the job has ended, and waits for one that has not started. */
+  /** Reads until the job has ended, and waits for one that has not started. */
   readonly follow: boolean
   readonly wait: Wait
   readonly stop: AbortSignal
@@ -83,7 +82,7 @@ export type ReadLog = {
 const LOOK_MS = 150
 const CHUNK_BYTES = 65_536
 
-/** Refuses before the first byte; a log that goes away while it is read just ends. */
+/** Reads the output of a job as bytes. Refuses before the first byte; a log deleted while it is read just ends. */
 export function readLog(
   scheduler: Scheduler,
   jobId: string,
@@ -95,9 +94,13 @@ export function readLog(
   const isComing = options.follow && !isOver(report.value)
   if (run?.log_path == null) return isComing ? accept(chunks(scheduler, jobId, options)) : refuseNoLog(run !== null)
   if (existsSync(run.log_path)) return accept(chunks(scheduler, jobId, options))
-  return refuse('scheduler.log.not_found', 'the log is not there any more; logs of ended runs are kept for a time', {
-    hint: 'What the run came to is kept for ever: look at the job itself.',
-  })
+  return refuse(
+    'scheduler.log.not_found',
+    'The log is not there any more. Logs of ended runs are kept for a limited time.',
+    {
+      hint: 'The job itself still shows how the run ended.',
+    },
+  )
 }
 
 function isOver({ job, run }: JobReport): boolean {
@@ -106,7 +109,7 @@ function isOver({ job, run }: JobReport): boolean {
 
 async function* chunks(scheduler: Scheduler, jobId: string, { follow, wait, stop }: ReadLog) {
   for (let offset = 0; ; ) {
-    // The run first, the file second: what was written before the end is read after it.
+    // Reads the run before the file, so that all output written before the end is included.
     const report = readJob(scheduler, jobId)
     if (!report.ok) return
     const path = report.value.run?.log_path
@@ -137,7 +140,7 @@ async function* readFrom(path: string, start: number): AsyncGenerator<Uint8Array
 }
 
 function refuseNoLog(hasRun: boolean): Decision<never> {
-  return refuse('scheduler.log.not_found', hasRun ? 'the run has left no log' : 'the job has not started yet', {
-    hint: hasRun ? 'The job itself says how it ended.' : 'Follow it to wait for its start.',
+  return refuse('scheduler.log.not_found', hasRun ? 'The run has no log.' : 'The job has not started yet.', {
+    hint: hasRun ? 'The job itself shows how it ended.' : 'Follow the log to wait for the start.',
   })
 }

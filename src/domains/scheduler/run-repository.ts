@@ -5,7 +5,6 @@ import type { ProcessIdentity } from './runner-settings.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { RetryVerdict, RunOutcome, StoredJob, StoredRun } from './stored-rows.ts'
 
-/** The three writes of a run's life: it starts with its job, it gets its outcome once, and the job gets `finished_at`. */
 const RUN_COLUMNS = `run_id, job_id, template_id, params_snapshot, status, started_at, finished_at, exit_code, error, artifacts,
   log_path, error_class, retry_decided, process_pid, process_started_at, process_boot_id`
 
@@ -47,13 +46,13 @@ export function findRun(reader: Reader, runId: string): StoredRun | undefined {
 
 function requireRun(reader: Reader, runId: string): Decision<StoredRun> {
   const run = findRun(reader, runId)
-  return run ? accept(run) : refuse('scheduler.run.not_found', `there is no run ${quote(runId)}`)
+  return run ? accept(run) : refuse('scheduler.run.not_found', `There is no run ${quote(runId)}.`)
 }
 
 export function requireOpenRun(reader: Reader, runId: string): Decision<StoredRun> {
   const run = requireRun(reader, runId)
   if (!run.ok || run.value.status === null) return run
-  return refuse('scheduler.run.finished', `the run has ended as ${run.value.status} and gets no second outcome`, {
+  return refuse('scheduler.run.finished', `The run has already ended as ${run.value.status}.`, {
     facts: { status: run.value.status },
   })
 }
@@ -62,7 +61,7 @@ export function findRunOfJob(reader: Reader, jobId: string): StoredRun | undefin
   return reader.one(selectRunOfJob, { job_id: jobId })
 }
 
-/** Failures whose retry nobody has decided on: only a broken or foreign write leaves one. */
+/** Failures without a retry verdict; only an interrupted or foreign write leaves one. */
 export function listUndecided(reader: Reader): StoredRun[] {
   return reader.all(selectUndecided)
 }
@@ -71,7 +70,7 @@ export function saveVerdict(tx: Tx, runId: string, verdict: string): boolean {
   return tx.run(setVerdict, { run_id: runId, verdict }) === 1
 }
 
-/** False when the run is closed or has a log already. */
+/** Returns false when the run is closed or already has a log. */
 function saveLogPath(tx: Tx, runId: string, logPath: string): boolean {
   return tx.run(setLogPath, { run_id: runId, log_path: logPath }) === 1
 }
@@ -85,7 +84,7 @@ function saveProcess(
   return tx.run(setProcess, { run_id: runId, pid, started_at: startedAt, boot_id: bootId }) === 1
 }
 
-/** Also after the outcome: artifacts are only ever appended. */
+/** Allowed after the outcome too, because artifacts are only appended. */
 function saveArtifacts(tx: Tx, runId: string, paths: readonly string[]): void {
   tx.run(appendArtifacts, { run_id: runId, artifacts: JSON.stringify(paths) })
 }
@@ -116,7 +115,7 @@ export type RunClosing = {
   readonly artifacts: string
 }
 
-/** One outcome, once: no row when the run is closed already. */
+/** Sets the outcome once; returns no row when the run is already closed. */
 export const closeRun = statement<StoredRun, RunClosing>(
   'close_run',
   `update job_runs
@@ -134,7 +133,6 @@ export const finishJob = statement<never, { job_id: string; now: number }>(
   `update jobs set finished_at = $now where job_id = $job_id and status = 'RUNNING' and finished_at is null`,
 )
 
-/** What a runner writes down while a run is open: its log, its process, its artifacts; each once, or only appended. */
 const PATH_CHARS_MAX = 4_096
 const ARTIFACTS_MAX = 1_000
 
@@ -147,7 +145,7 @@ export function recordLogPath(scheduler: Scheduler, runId: string, logPath: stri
   })
 }
 
-/** As soon as the child is there: recovery ends it by this identity before anything is repeated. */
+/** Called right after the start: recovery ends the child by this identity before a retry. */
 export function recordProcess(
   scheduler: Scheduler,
   runId: string,
@@ -160,7 +158,7 @@ export function recordProcess(
   })
 }
 
-/** Also after the outcome. */
+/** Allowed after the outcome too. */
 export function addArtifacts(scheduler: Scheduler, runId: string, paths: readonly string[]): Decision<StoredRun> {
   return scheduler.db.write((tx) => {
     if (paths.length > ARTIFACTS_MAX || !paths.every(isPath)) return refusePath('artifacts')
@@ -171,7 +169,7 @@ export function addArtifacts(scheduler: Scheduler, runId: string, paths: readonl
   })
 }
 
-/** Who is to be ended for a job in flight; a run that has its outcome has no process any more. */
+/** Returns the process to end for a job in flight; undefined for a run that already has an outcome. */
 export function identityOf(tx: Pick<Tx, 'one' | 'all'>, job: StoredJob): ProcessIdentity | undefined {
   const run = findRunOfJob(tx, job.job_id)
   if (run?.status !== null) return undefined
@@ -191,11 +189,11 @@ function isPath(text: string): boolean {
 function refusePath(path: string): Decision<never> {
   return refuse(
     'api.field.value',
-    `a path has 1 to ${PATH_CHARS_MAX} characters, and a list at most ${ARTIFACTS_MAX} of them`,
+    `A path must have 1 to ${PATH_CHARS_MAX} characters, and a list at most ${ARTIFACTS_MAX} paths.`,
     { path },
   )
 }
 
 function refuseTwice(path: string): Decision<never> {
-  return refuse('row.conflict', `\`${path}\` of this run is written already and never changes`, { path })
+  return refuse('row.conflict', `\`${path}\` of this run is already set and never changes.`, { path })
 }

@@ -76,7 +76,7 @@ describe('a child process', () => {
     const { job_id } = must(submitJob(scheduler, { job_type: 'story' }))
     await runUntilIdle(scheduler)
     const { run } = must(readJob(scheduler, job_id))
-    assert.match(run?.error ?? '', /nothing here does jobs of type "story".*handler/)
+    assert.match(run?.error ?? '', /No handler or command is registered for jobs of type "story".*handler/)
     assert.equal(run?.retry_decided, 'not_retryable')
   })
 

@@ -1,9 +1,9 @@
 /**
- * The running loop of the owner: recovers, then does what is due, starts what may start, tells what happened, and sleeps until
- * time or somebody else's write gives it something to do. Asked to stop, it starts nothing more and lets what runs end.
+ * The loop of the owner: recovers, then fires schedules, starts jobs, delivers notifications, and sleeps until the next due
+ * time or another process's write. On stop it starts no more jobs and lets the running ones end.
  */
 import { accept, type Decision, type Refusal } from '#kernel/refusal'
-import { isPassing } from './refusals.ts'
+import { isTransient } from './refusals.ts'
 import { claimNext } from './claim-next.ts'
 import { startAskedDirect } from './direct-job.ts'
 import { type FinishedRun, finishRunSurely, type OutcomeAlert, type RunEnd } from './finish-run.ts'
@@ -23,13 +23,13 @@ import { statement } from './database.ts'
 import { takeStopRequest } from './stop-request.ts'
 import type { StoredFiring } from './stored-rows.ts'
 
-/** Longer than `kill_after` of most types; who takes longer is killed. */
+/** Longer than `kill_after` of most types; a job that takes longer is killed. */
 const ENDING_MS = 15_000
 const KILLED_MS = 2_000
 
 type RunningInput = { readonly deps: JobDeps; readonly onEvent: (event: RunEvent) => void }
 
-/** Everything that runs now. Handles of processes live in memory alone; the file knows how to find the processes again. */
+/** The running jobs. Process handles exist in memory only; the file identifies the processes after a crash. */
 function openRunningJobs(scheduler: Scheduler, { deps, onEvent }: RunningInput) {
   const running = new Map<string, RunningJob>()
   const following = new Set<Promise<void>>()
@@ -39,7 +39,7 @@ function openRunningJobs(scheduler: Scheduler, { deps, onEvent }: RunningInput) 
     const { run } = job
     const end = await job.ended.catch(failureOf)
     scheduler.pass('run.ended')
-    const alert = (told: OutcomeAlert) => onEvent({ kind: 'alert', alert: told })
+    const alert = (raised: OutcomeAlert) => onEvent({ kind: 'alert', alert: raised })
     const finished = await finishRunSurely(scheduler, run.runId, end, { sleep, alert })
     takeStopRequest(deps.runFolder, run.runId)
     running.delete(run.runId)
@@ -70,7 +70,7 @@ function openRunningJobs(scheduler: Scheduler, { deps, onEvent }: RunningInput) 
     killNow: () => {
       for (const job of running.values()) job.killNow()
     },
-    /** First it waits, then it asks, then it kills. */
+    /** Waits, then sends SIGTERM, then SIGKILL. */
     async settle(graceMs: number): Promise<void> {
       await settled(graceMs)
       endAll(running, 'shutdown')
@@ -85,7 +85,7 @@ function endAll(running: ReadonlyMap<string, RunningJob>, reason: StopReason): v
   for (const job of running.values()) job.end(reason)
 }
 
-/** A log that cannot be opened fails the run, not the loop. */
+/** Turns a start error, such as a log that cannot be opened, into a failed run, so that the loop continues. */
 function tryStart(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun): RunningJob {
   try {
     return startJob(scheduler, deps, run)
@@ -95,11 +95,11 @@ function tryStart(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun): Running
 }
 
 function failureOf(error: unknown): RunEnd {
-  const said = error instanceof Error ? error.message : String(error)
-  return { outcome: 'failed', error: `the run could not be followed: ${said}`, errorClass: 'infrastructure' }
+  const message = error instanceof Error ? error.message : String(error)
+  return { outcome: 'failed', error: `the run could not be followed: ${message}`, errorClass: 'infrastructure' }
 }
 
-/** When time alone gives the scheduler something to do: the loop may sleep until then, unless something happens before. */
+/** The next times at which the loop has work without an outside event. */
 type WakeRow = {
   readonly schedule: number | null
   readonly delayed: number | null
@@ -117,7 +117,7 @@ const selectWake = statement<WakeRow>(
 
 export type Wake = { readonly at: Date | null; readonly reasons: readonly (keyof WakeRow)[] }
 
-/** The earliest of a schedule, a delayed job, the end of a reservation and a notification; null: nothing waits for time. */
+/** Returns the earliest of the next schedule, delayed job, end of a reservation and notification; null without any. */
 export function nextWake(scheduler: Scheduler): Decision<Wake> {
   return scheduler.db.read((reader) => {
     const row: Partial<WakeRow> = reader.one(selectWake) ?? {}
@@ -128,7 +128,7 @@ export function nextWake(scheduler: Scheduler): Decision<Wake> {
   })
 }
 
-/** One line of a log each; nothing is decided by whoever listens. */
+/** Events for logging only; listeners decide nothing. */
 export type RunEvent =
   | { readonly kind: 'recovered'; readonly actions: readonly RecoveryAction[] }
   | { readonly kind: 'fired'; readonly firing: StoredFiring }
@@ -142,34 +142,34 @@ export type RunEvent =
 
 export type RunScheduler = {
   readonly wait: Wait
-  /** Aborted by the first signal. */
+  /** Stops the loop. */
   readonly stop: AbortSignal
   readonly handlers?: JobHandlers
   readonly environment?: JobDeps['environment']
   readonly folder?: string
   readonly runFolder?: string
-  /** Left out: nobody is told, and the notifications count as delivered. */
+  /** Without it, notifications are marked as delivered. */
   readonly deliver?: Deliver
   readonly onEvent?: (event: RunEvent) => void
-  /** How long what runs may go on after the stop before it is ended. */
+  /** How long running jobs may continue after the stop before they are ended. */
   readonly graceMs?: number
-  /** How often the file is looked at for the writes of others. */
+  /** How often to poll the file for writes of other processes. */
   readonly pollMs?: number
-  /** Ends by itself when no job waits and none runs. */
+  /** Ends when no job is queued or running. */
   readonly untilIdle?: boolean
-  /** Gets what kills all children at once, for the moment when the process must go now. */
+  /** Receives a function that kills all children immediately, for a forced exit. */
   readonly atExit?: (killNow: () => void) => void
 }
 
 export type RunSummary = {
   readonly ended: number
-  /** Runs that would not end; the next start closes them. */
+  /** Runs that did not end; the next start closes them. */
   readonly left: number
 }
 
 const GRACE_MS = 30_000
 const POLL_MS = 200
-const FAREWELL_MS = 5_000
+const CLOSE_WAIT_MS = 5_000
 
 export async function runScheduler(scheduler: Scheduler, options: RunScheduler): Promise<Decision<RunSummary>> {
   const { stop, wait, onEvent = () => {}, pollMs = POLL_MS } = options
@@ -179,7 +179,7 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
   if (!recovered.ok) return recovered
   onEvent({ kind: 'recovered', actions: recovered.value })
   const runFolder = options.runFolder ?? runFolderOf(scheduler.db.file) ?? 'jobs.runs'
-  const crew = openRunningJobs(scheduler, {
+  const jobs = openRunningJobs(scheduler, {
     deps: {
       handlers: options.handlers ?? {},
       environment: options.environment ?? {},
@@ -190,37 +190,37 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
     },
     onEvent,
   })
-  options.atExit?.(crew.killNow)
-  const post = openPost(scheduler, options.deliver ?? noReceiver, onEvent)
+  options.atExit?.(jobs.killNow)
+  const delivery = openDelivery(scheduler, options.deliver ?? noReceiver, onEvent)
   const sweep = openSweep(scheduler, runFolder, onEvent)
-  const bell = openBell(stop)
+  const alarm = openAlarm(stop)
   let seen = ''
   let wakeAtMs = 0
   let refused: Refusal | undefined
   while (!stop.aborted) {
-    crew.takeStopRequests()
+    jobs.takeStopRequests()
     sweep.turn()
-    const isRung = bell.take()
-    // Read before the turn: what others write meanwhile is seen in the next one.
+    const hasRung = alarm.take()
+    // Read before the turn, so that concurrent writes trigger the next one.
     const version = scheduler.db.version()
-    if (isRung || version !== seen || scheduler.deps.now().getTime() >= wakeAtMs) {
+    if (hasRung || version !== seen || scheduler.deps.now().getTime() >= wakeAtMs) {
       seen = version
-      const turned = takeTurn(scheduler, onEvent, (run) => crew.start(run, bell.ring))
-      if (turned.ok) post.pump()
-      else if (isPassing(turned)) onEvent({ kind: 'waiting', refusal: turned })
+      const turned = takeTurn(scheduler, onEvent, (run) => jobs.start(run, alarm.ring))
+      if (turned.ok) delivery.pump()
+      else if (isTransient(turned)) onEvent({ kind: 'waiting', refusal: turned })
       else refused = turned
-      if (refused || (options.untilIdle === true && isIdle(scheduler, crew.size()))) break
+      if (refused || (options.untilIdle === true && isIdle(scheduler, jobs.size()))) break
       const wake = nextWake(scheduler)
       wakeAtMs = wake.ok ? (wake.value.at?.getTime() ?? Infinity) : 0
     }
     const untilWakeMs = wakeAtMs - scheduler.deps.now().getTime()
-    await bell.wait(wait, untilWakeMs > 0 ? Math.min(pollMs, untilWakeMs) : pollMs)
+    await alarm.wait(wait, untilWakeMs > 0 ? Math.min(pollMs, untilWakeMs) : pollMs)
   }
-  if (crew.size() > 0) onEvent({ kind: 'stopping', running: crew.size() })
-  await crew.settle(options.graceMs ?? GRACE_MS)
-  await post.close(wait)
+  if (jobs.size() > 0) onEvent({ kind: 'stopping', running: jobs.size() })
+  await jobs.settle(options.graceMs ?? GRACE_MS)
+  await delivery.close(wait)
   await sweep.close(wait)
-  return refused ?? accept({ ended: crew.ended(), left: crew.size() })
+  return refused ?? accept({ ended: jobs.ended(), left: jobs.size() })
 }
 
 function takeTurn(
@@ -248,8 +248,8 @@ function isIdle(scheduler: Scheduler, running: number): boolean {
   return queue.ok && queue.value.ready === 0 && queue.value.held === 0
 }
 
-/** Delivers beside the loop, one pump at a time, so that a slow receiver holds no job up. */
-function openPost(scheduler: Scheduler, deliver: Deliver, onEvent: (event: RunEvent) => void) {
+/** Delivers beside the loop, one pass at a time, so that a slow receiver delays no job. */
+function openDelivery(scheduler: Scheduler, deliver: Deliver, onEvent: (event: RunEvent) => void) {
   const over = new AbortController()
   let pumping: Promise<void> | undefined
   const pump = () => {
@@ -261,7 +261,7 @@ function openPost(scheduler: Scheduler, deliver: Deliver, onEvent: (event: RunEv
   }
   return {
     pump,
-    /** What the last runs had to tell goes out now, if the receiver is quick; otherwise after the next start. */
+    /** Delivers the notifications of the last runs if the receiver is quick; otherwise the next start does. */
     async close(wait: Wait): Promise<void> {
       const done = new AbortController()
       const last = (async () => {
@@ -269,15 +269,15 @@ function openPost(scheduler: Scheduler, deliver: Deliver, onEvent: (event: RunEv
         pump()
         await pumping
       })().finally(() => done.abort())
-      await wait(FAREWELL_MS, done.signal)
+      await wait(CLOSE_WAIT_MS, done.signal)
       over.abort()
       await last
     },
   }
 }
 
-/** Ends a sleep early. What rings while nobody sleeps is heard at the next sleep. */
-function openBell(stop: AbortSignal) {
+/** Ends a sleep early. A wake-up between two sleeps ends the next one. */
+function openAlarm(stop: AbortSignal) {
   let rung = new AbortController()
   const ring = () => rung.abort()
   stop.addEventListener('abort', ring, { once: true })

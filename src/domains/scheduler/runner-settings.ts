@@ -1,4 +1,7 @@
-/** What the `runner` of a job type may say: which command a job is, what it sees of the environment, how long it may take. */
+/**
+ * The `runner` of a job type: which command to run, with which environment and limits. Also holds the types that the scheduler
+ * and its runner share.
+ */
 import { z } from 'zod'
 import { MAX_TIMER_MS, parseDuration } from '#kernel/duration'
 import type { JsonObject } from '#kernel/json-value'
@@ -8,7 +11,7 @@ import { parseInput } from './parse-input.ts'
 import { RUN_VARIABLE } from './process-table.ts'
 import type { StoredJob } from './stored-rows.ts'
 
-/** A run that is written down as started: from here on it must be finished, by its runner or by recovery. */
+/** A run recorded as started, which its runner or recovery must finish. */
 export type ClaimedRun = {
   readonly runId: string
   readonly job: StoredJob
@@ -18,9 +21,8 @@ export type ClaimedRun = {
 }
 
 /**
- * Names a child process beyond doubt. A number alone is given again to a stranger; with the time it started and the boot it
- * started in it is not. `runId` also stands in the environment of the child, so that one that died with its
- * scheduler before the number was written down can still be found.
+ * Identifies a child process. The system reuses a pid, so the identity includes the start time and the boot. The child's
+ * environment also holds `runId`, so that recovery finds a child whose scheduler died before it recorded the pid.
  */
 export type ProcessIdentity = {
   readonly runId: string
@@ -30,15 +32,15 @@ export type ProcessIdentity = {
   readonly bootId: string | null
 }
 
-/** `gone`: there was none; `ended`: it lived and has ended with all its children; `alive`: it could not be ended. */
+/** `gone`: no process was found; `ended`: it and all its children were ended; `alive`: it could not be ended. */
 export type OrphanEnd = 'gone' | 'ended' | 'alive'
 
 export type RunnerPort = {
-  /** Called for every run that a dead scheduler left open, before anything about it is written. */
+  /** Called for every run that a dead scheduler left open, before recovery writes anything about it. */
   endOrphan(identity: ProcessIdentity): Promise<OrphanEnd>
 }
 
-/** Without these most programs do not start; nothing else is handed down unasked, least of all a secret. */
+/** Most programs need these to start. No other variable is inherited by default, because it may hold a secret. */
 export const plainVariables = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR'] as const
 
 const LOG_MAX_BYTES = 10 * 1_048_576
@@ -52,29 +54,29 @@ const variableName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/)
 const timer = parsedField((text) => {
   const duration = parseDuration(text)
   if (!duration.ok || duration.value <= MAX_TIMER_MS) return duration
-  return refuse('duration', `${quote(text)} is longer than a job may take: 24d`)
+  return refuse('duration', `${quote(text)} is longer than the maximum of 24d.`)
 })
 
 const command = {
   command: word.min(1).optional(),
   args: z.array(word).max(1_000).optional(),
-  /** Absolute, or relative to where the scheduler was started. */
+  /** Absolute, or relative to the folder in which the scheduler was started. */
   cwd: word.min(1).optional(),
-  /** Names of variables that are handed down from the scheduler, besides the plain ones. */
+  /** Names of variables inherited from the scheduler, besides `plainVariables`. */
   env: z.array(variableName).max(200).optional(),
-  /** Variables with their values; they are stored, so no secrets. */
+  /** Variables with their values. They are stored, so they must not hold secrets. */
   set: z.record(variableName, word).optional(),
   timeout: timer.optional(),
 }
 
-/** What a job of a type with `from_params` brings itself. */
+/** The params of a job whose type has `from_params`. */
 export const commandParams = z.strictObject({ ...command, command: word.min(1) })
 
 export const runnerBody = z.strictObject({
   ...command,
-  /** Every job names its command in its params. */
+  /** Whether every job names its command in its params. */
   from_params: z.boolean().default(false),
-  /** How long a job that is asked to end may tidy up before it is killed. */
+  /** The time between SIGTERM and SIGKILL. */
   kill_after: timer.prefault('10s'),
   log_max_bytes: z
     .int()
@@ -103,25 +105,25 @@ export type CommandPlan = {
 
 export type CommandSource = {
   readonly jobType: string
-  /** The `runner` column, read. */
+  /** The parsed `runner` column. */
   readonly runner: JsonObject
   readonly params: JsonObject
-  /** What the scheduler itself sees; the allow-list picks from it. */
+  /** The environment of the scheduler, filtered by the allow-list. */
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
 export function planCommand({ jobType, runner, params, environment }: CommandSource): Decision<CommandPlan> {
   const settings = parseInput(runnerBody, runner)
-  if (!settings.ok) return prefixed(settings, `the runner of job type ${quote(jobType)}`)
+  if (!settings.ok) return prefixed(settings, `The runner of job type ${quote(jobType)}`)
   const own = settings.value.from_params ? parseInput(commandParams, params) : accept({})
-  if (!own.ok) return prefixed(own, 'the params of the job')
+  if (!own.ok) return prefixed(own, 'The params of the job')
   const { args, cwd, env, set, timeout, kill_after, log_max_bytes, skip_exit_codes, ...rest } = {
     ...settings.value,
     ...own.value,
   }
   if (rest.command === undefined) {
-    return refuse('scheduler.runner.invalid', `the runner of job type ${quote(jobType)} names no command`, {
-      hint: 'Give it `command`, or `from_params`.',
+    return refuse('scheduler.runner.invalid', `The runner of job type ${quote(jobType)} names no command.`, {
+      hint: 'Set `command` or `from_params`.',
     })
   }
   const names = [...plainVariables, ...(settings.value.env ?? []), ...(env ?? [])]
@@ -141,15 +143,15 @@ function pick(from: CommandSource['environment'], names: readonly string[]): Rec
   return Object.fromEntries(
     names.flatMap((name) => {
       const value = from[name]
-      // That of the run is ours to give: with another one the child would not be found.
+      // The scheduler sets the run variable itself: recovery finds the child by it.
       return value === undefined || name === RUN_VARIABLE ? [] : [[name, value]]
     }),
   )
 }
 
-function prefixed(refusal: Extract<Decision<unknown>, { ok: false }>, whose: string): Decision<never> {
+function prefixed(refusal: Extract<Decision<unknown>, { ok: false }>, source: string): Decision<never> {
   const { reason, path, hint } = refusal
-  return refuse('scheduler.runner.invalid', `${whose}: ${reason}`, {
+  return refuse('scheduler.runner.invalid', `${source}: ${reason}`, {
     ...(path === undefined ? {} : { path }),
     ...(hint === undefined ? {} : { hint }),
   })

@@ -1,4 +1,4 @@
-/** Schedules of local jobs: the only reader and writer of `schedules` and `schedule_firings`, defining and changing them. */
+/** Schedules, a template with a cron expression in a time zone: reads and writes `schedules` and `schedule_firings`. */
 import type { z } from 'zod'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
@@ -99,7 +99,7 @@ const selectFirings = statement<StoredFiring, ById & { limit: number }>(
   `select ${FIRING_COLUMNS} from schedule_firings where schedule_id = $schedule_id order by due_at desc limit $limit`,
 )
 
-/** Undefined when another schedule has the name. */
+/** Returns undefined when another schedule has the name. */
 function insertSchedule(tx: Tx, row: ScheduleRow): StoredSchedule | undefined {
   return tx.one(insertRow, row)
 }
@@ -114,14 +114,14 @@ function saveDeleted(tx: Tx, scheduleId: string, now: number): StoredSchedule | 
 
 export function requireSchedule(reader: Reader, scheduleId: string): Decision<StoredSchedule> {
   const found = reader.one(selectRow, { schedule_id: scheduleId })
-  return found ? accept(found) : refuse('scheduler.schedule.not_found', `there is no schedule ${quote(scheduleId)}`)
+  return found ? accept(found) : refuse('scheduler.schedule.not_found', `There is no schedule ${quote(scheduleId)}.`)
 }
 
 export function listSchedules(reader: Reader): StoredSchedule[] {
   return reader.all(selectRows)
 }
 
-/** Earliest first; equal times in the order of their ids, so that every scheduler fires them alike. */
+/** Earliest first; equal times by id, so that the order is deterministic. */
 export function listDueSchedules(reader: Reader, now: number): StoredSchedule[] {
   return reader.all(selectDue, { now })
 }
@@ -141,12 +141,12 @@ export function saveAdvanced(tx: Tx, scheduleId: string, { lastDueAt, nextTrigge
   })
 }
 
-/** For one that cannot be read any more: it waits for a person. */
+/** Stops a schedule that cannot be read until it is corrected. */
 export function saveWithoutNext(tx: Tx, scheduleId: string): void {
   tx.run(haltRow, { schedule_id: scheduleId })
 }
 
-/** Retries count as well: the firing before has not come to its end. */
+/** Includes retries: while one is open, the previous firing has not ended. */
 export function countOpenJobs(
   reader: Reader,
   scheduleId: string,
@@ -171,7 +171,6 @@ export function listFirings(reader: Reader, scheduleId: string, limit: number): 
   return reader.all(selectFirings, { schedule_id: scheduleId, limit })
 }
 
-/** Schedules: a template, a cron text in a time zone, and what happens with late and overlapping due times. */
 type Wanted = z.output<typeof scheduleBody>
 
 export function createSchedule(scheduler: Scheduler, body: z.input<typeof scheduleBody>): Decision<StoredSchedule> {
@@ -191,7 +190,7 @@ export function createSchedule(scheduler: Scheduler, body: z.input<typeof schedu
   })
 }
 
-/** Another time, zone or switch counts from now on, never from before the last due time that was decided. */
+/** A new time, zone or `enabled` applies from now, never from before the last decided due time. */
 export function changeSchedule(
   scheduler: Scheduler,
   scheduleId: string,
@@ -211,14 +210,14 @@ export function changeSchedule(
     const isSameTime = (['cron_expression', 'timezone', 'enabled'] as const).every(
       (key) => wanted[key] === before.value[key],
     )
-    // A due time that has come but is not decided yet stays: only a change of the time itself moves it.
+    // An undecided due time stays unless the time, zone or `enabled` changes.
     const next_trigger_at = isSameTime ? old.value.next_trigger_at : next.value
     const saved = saveSchedule(tx, { ...rowOf(wanted), schedule_id: scheduleId, next_trigger_at, now })
     return saved ? accept(saved) : nameTaken(wanted.name)
   })
 }
 
-/** Its row stays for the jobs it fired; it never fires again and its name is free. */
+/** Keeps the row for the jobs it fired, stops firing and frees the name. */
 export function deleteSchedule(scheduler: Scheduler, scheduleId: string): Decision<StoredSchedule> {
   return scheduler.db.write((tx) => {
     const deleted = saveDeleted(tx, scheduleId, nowMs(scheduler))
@@ -226,7 +225,7 @@ export function deleteSchedule(scheduler: Scheduler, scheduleId: string): Decisi
   })
 }
 
-/** The first due time; null for one that is switched off. Refuses what could never make a job. */
+/** Returns the first due time; null for a disabled schedule. Refuses a schedule that could never create a job. */
 function checkSchedule(tx: Tx, wanted: Wanted, from: number): Decision<number | null> {
   const template = requireTemplate(tx, wanted.template_id)
   if (!template.ok) return template
@@ -274,12 +273,12 @@ function wantedOf(stored: StoredSchedule): Decision<Wanted> {
   })
 }
 
-/** What was left out stays as it is. */
+/** Omitted fields stay unchanged. */
 function merge(before: Wanted, changes: z.output<typeof changeScheduleBody>): Wanted {
   const given = Object.fromEntries(Object.entries(changes).filter(([, value]) => value !== undefined))
   return { ...before, ...given }
 }
 
 function nameTaken(name: string): Refusal {
-  return refuse('scheduler.schedule.name_taken', `there is a schedule ${quote(name)} already`, { path: 'name' })
+  return refuse('scheduler.schedule.name_taken', `A schedule ${quote(name)} already exists.`, { path: 'name' })
 }

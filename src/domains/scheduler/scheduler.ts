@@ -1,23 +1,23 @@
-/** What every service of this room gets: the file, the world, the settings, and whether this process may dispatch. */
+/** The `Scheduler` that every service receives: the file, its dependencies, the settings and the role of this process. */
 import type { Clock, NewId, Random } from '#kernel/clock'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Database } from './database.ts'
 import type { PassPoint } from './failpoints.ts'
 
-/** Time, chance and ids come from outside; a test brings its own. */
+/** Time, randomness and ids are injected, so that tests control them. */
 export type SchedulerDeps = { readonly now: Clock; readonly random: Random; readonly newId: NewId }
 
-/** The owner dispatches, fires schedules and recovers; guests submit, look, reorder, cancel and reserve beside it. */
+/** The owner dispatches, fires schedules and recovers; guests submit, read, reorder, cancel and reserve. */
 const schedulerRoles = ['owner', 'guest'] as const
 export type SchedulerRole = (typeof schedulerRoles)[number]
 
 export type SchedulerSettings = {
-  /** How many queued jobs may be in flight at once; 1 keeps strict order from start to end. */
+  /** How many queued jobs may be in flight at once; 1 runs them strictly one after the other. */
   readonly workers: number
   readonly reservationMs: number
-  /** How long the logs of ended runs and ended notifications are kept; rows of jobs and runs stay for ever. */
+  /** How long logs of ended runs and ended notifications are kept. Rows of jobs and runs are kept for ever. */
   readonly keepMs: number
-  /** How much the logs of ended runs may take together; the oldest go first. */
+  /** The total size of the logs of ended runs; the oldest are deleted first. */
   readonly logBytesMax: number
 }
 
@@ -27,7 +27,7 @@ export type Scheduler = {
   readonly settings: SchedulerSettings
   readonly role: SchedulerRole
   readonly pass: PassPoint
-  /** Nothing is dispatched before recovery has ended in this process; memory is enough, since a restart recovers again. */
+  /** Nothing is dispatched before recovery has ended. Kept in memory only, because a restart recovers again. */
   readonly recovery: { isDone: boolean }
   close(): void
 }
@@ -36,10 +36,9 @@ export function nowMs(scheduler: Scheduler): number {
   return scheduler.deps.now().getTime()
 }
 
-/** For what only the owner of the file may do. */
 export function requireOwner(scheduler: Scheduler): Decision<undefined> {
   if (scheduler.role === 'owner') return accept(undefined)
-  return refuse('scheduler.not_owner', 'only the process that owns the scheduler file may do this', {
+  return refuse('scheduler.not_owner', 'Only the process that owns the scheduler file can do this.', {
     hint: 'Ask the running scheduler to do it.',
   })
 }
@@ -47,7 +46,7 @@ export function requireOwner(scheduler: Scheduler): Decision<undefined> {
 export function requireRecovered(scheduler: Scheduler): Decision<undefined> {
   const owner = requireOwner(scheduler)
   if (!owner.ok || scheduler.recovery.isDone) return owner
-  return refuse('scheduler.not_recovered', 'nothing is dispatched before recovery has ended', {
+  return refuse('scheduler.not_recovered', 'Nothing is dispatched before recovery has ended.', {
     hint: 'Call `recover` once after `openScheduler`.',
   })
 }

@@ -72,7 +72,7 @@ describe('the sender', () => {
       await deliverDue(scheduler, deliver, never(), ({ error }) => failures.push(error))
       scheduler.clock.by(10_000)
     }
-    assert.deepEqual(failures, ['the receiver answered 500', 'the receiver answered 500'])
+    assert.deepEqual(failures, ['The receiver answered 500.', 'The receiver answered 500.'])
     assert.equal(got.length, 3)
     assert.equal(new Set(got.map(({ id, body }) => id + body)).size, 1)
     assert.deepEqual(

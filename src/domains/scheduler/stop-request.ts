@@ -1,6 +1,6 @@
 /**
- * Asks the owner of the file to end a run. It is a request, not a state: an empty file beside the log, which the owner acts on
- * and takes away. Guests have no other way to a process that is not theirs.
+ * Asks the owner of the file to end a run. A request is an empty file beside the log, which the owner acts on and deletes.
+ * Guests have no other way to end a process of the owner.
  */
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,7 +25,7 @@ export function requestStop(
     if (!job.ok) return job
     const run = findRunOfJob(reader, jobId)
     if (run?.status === null) return accept(run)
-    return refuse('scheduler.job.not_running', `the job ${quote(jobId)} is not running`, {
+    return refuse('scheduler.job.not_running', `The job ${quote(jobId)} is not running.`, {
       facts: { status: job.value.status, outcome: run?.status ?? null },
     })
   })

@@ -1,10 +1,10 @@
-/** The rows of the scheduler file, column by column; times are milliseconds since 1970, JSON is text. */
+/** The row types of the scheduler file. Times are milliseconds since 1970; JSON is text. */
 import type { FailureClass } from '#kernel/error-classes'
 import type { schedulerJobMachine } from '#kernel/machines/scheduler-job'
 import type { MisfirePolicy } from '#kernel/schedule'
 
 type JobStatus = keyof typeof schedulerJobMachine.states
-/** Why a QUEUED job is not in the queue: too early, not its turn in its group, or started by a direct execution. */
+/** Why a QUEUED job is held: too early, not its turn in its group, or reserved for a direct execution. */
 export type JobHold = 'delay' | 'group' | 'direct'
 
 export type StoredJob = {
@@ -33,7 +33,7 @@ export type StoredJob = {
 export const runOutcomes = ['COMPLETED', 'FAILED', 'SKIPPED'] as const
 export type RunOutcome = (typeof runOutcomes)[number]
 
-/** What was decided about a retry when the run failed; `retry` is the only one that a job follows on. */
+/** The retry verdicts for a failed run; only `retry` creates another job. */
 export const retryVerdicts = [
   'retry',
   'exhausted',

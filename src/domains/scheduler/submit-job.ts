@@ -1,4 +1,4 @@
-/** Puts a job at the end of its priority, in one transaction with everything that decides where it stands. */
+/** Submits jobs and groups: validates the work, and adds each job at the end of its priority in one transaction. */
 import { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
 import { parseGuardedObject } from '#kernel/json-guard'
@@ -37,7 +37,7 @@ export function prepareJob(reader: Reader, wanted: WantedJob): Decision<Prepared
     return prepared.ok ? checkWork(reader, prepared.value) : prepared
   }
   if (wanted.job_type === undefined) {
-    return refuse('api.field.missing', 'a job needs a `job_type` or a `template_id`', { path: 'job_type' })
+    return refuse('api.field.missing', 'A job needs a `job_type` or a `template_id`.', { path: 'job_type' })
   }
   const type = requireJobType(reader, wanted.job_type)
   if (!type.ok) return type
@@ -45,7 +45,7 @@ export function prepareJob(reader: Reader, wanted: WantedJob): Decision<Prepared
   return checkWork(reader, { job_type, template_id: null, params: JSON.stringify(params), priority })
 }
 
-/** A job that names its own command names one that can be run: better told at the door than by a failed run. */
+/** Refuses a job with an invalid command of its own at submission, instead of letting its run fail. */
 export function checkWork<T extends Pick<PreparedJob, 'job_type' | 'params'>>(reader: Reader, job: T): Decision<T> {
   const type = requireJobType(reader, job.job_type)
   if (!type.ok) return type
@@ -55,16 +55,18 @@ export function checkWork<T extends Pick<PreparedJob, 'job_type' | 'params'>>(re
   return checked.ok ? accept(job) : checked
 }
 
-/** The caller's keys lie over the template's, one by one at the top level. */
+/** The caller's params override the template's, key by key at the top level. */
 export function prepareFromTemplate(template: StoredTemplate, wanted: WantedJob): Decision<PreparedJob> {
   if (wanted.job_type !== undefined && wanted.job_type !== template.job_type) {
-    return refuse('api.field.value', `the template makes jobs of the type ${template.job_type}`, { path: 'job_type' })
+    return refuse('api.field.value', `The template creates jobs of the type ${template.job_type}.`, {
+      path: 'job_type',
+    })
   }
   const base = parseGuardedObject(template.params)
   if (!base.ok) return base
   const params = checkParams(template, { ...base.value, ...wanted.params })
   if (!params.ok) return params
-  // Two objects that fit may be too large together.
+  // Two objects within the limits may exceed them together.
   const guarded = guardValue(params.value)
   if (!guarded.ok) return guarded
   return accept({
@@ -107,7 +109,7 @@ export type Placing = {
   readonly scheduleId?: string
 }
 
-/** The one way a job of the queue comes into being, retries aside. */
+/** Inserts every queued job except retries. */
 export function addJob(scheduler: Scheduler, tx: Tx, prepared: PreparedJob, placing: Placing = {}): StoredJob {
   const now = nowMs(scheduler)
   const { group, order = 1, scheduleId } = placing
@@ -131,13 +133,13 @@ export function addJob(scheduler: Scheduler, tx: Tx, prepared: PreparedJob, plac
 
 export function insertNewJob(tx: Tx, row: NewJobRow): StoredJob {
   const job = tx.one(insertJob, row)
-  if (!job) throw new KernelFault('scheduler.insert', 'an insert without conditions gave no row')
+  if (!job) throw new KernelFault('scheduler.insert', 'An insert without conditions returned no row.')
   return job
 }
 
 export type SubmittedGroup = { readonly group: StoredGroup; readonly jobs: readonly StoredJob[] }
 
-/** Sequential: the first takes its place in the queue, each other one when the member before it has come to its end. */
+/** In a sequential group the first member enters the queue, and each other one when its predecessor has ended. */
 export function submitGroup(scheduler: Scheduler, body: z.input<typeof submitGroupBody>): Decision<SubmittedGroup> {
   const parsed = parseInput(submitGroupBody, body)
   if (!parsed.ok) return parsed
