@@ -325,5 +325,5 @@ export function explainReused(refusal: Refusal, template: string | undefined, ma
 
 export function explainLong(refusal: Refusal, template: string | undefined): Refusal {
   if (refusal.code !== 'key_too_long' || template === undefined) return refusal
-  return { ...refusal, reason: `${refusal.reason}; the contract makes it: ${template}`, hint: OWN_KEY }
+  return { ...refusal, reason: `${refusal.reason} The contract makes the key: ${template}.`, hint: OWN_KEY }
 }
