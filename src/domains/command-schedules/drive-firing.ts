@@ -3,7 +3,7 @@
  * over when its command is, so that the next due time knows whether it would overlap. Nothing here needs a fence: every write is
  * the same however often it is made.
  */
-import { type Actor, eventBy } from '#kernel/actor'
+import type { Actor } from '#kernel/actor'
 import { actingFor, fireSchedule } from '#domains/commands'
 import { findMember } from '#domains/identity'
 import type { Clock, NewId } from '#kernel/clock'
