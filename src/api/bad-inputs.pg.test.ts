@@ -28,7 +28,7 @@ const cases: readonly Case[] = [
     ...post,
     body: '{"slug":"x",}',
     answer: '400 json_syntax',
-    detail: /line 1.*column 13|1:13/,
+    detail: /[Ll]ine 1.*column 13|1:13/,
   },
   { title: '2 not JSON at all', ...post, body: 'slug=x', answer: '400 json_syntax' },
   { title: '2 byte order mark', ...post, body: '\ufeff{}', answer: '400 json_syntax' },

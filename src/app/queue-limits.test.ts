@@ -53,12 +53,17 @@ describe('limits of queues', () => {
     ['a number as limits', { agent_runs: 4 }, undefined, /must be an object/],
     ['text as a number', {}, '{"agent_runs":{"concurrency":"4"}}', /are numbers/],
     ['half a rate', {}, '{"agent_runs":{"rate":{"turns":4}}}', /a rate has turns and perMs/],
-    ['zero', {}, '{"agent_runs":{"concurrency":0}}', /which is no count from 1 on; CONCORD_QUEUES: agent_runs/],
+    [
+      'zero',
+      {},
+      '{"agent_runs":{"concurrency":0}}',
+      /which is not a whole number of at least 1\.; CONCORD_QUEUES: agent_runs/,
+    ],
     [
       'more for one than for all',
       { agent_runs: { concurrency: 2, perWorker: 3 } },
       undefined,
-      /3 at once and all together 2/,
+      /3 turns in one worker but only 2 in total/,
     ],
     ['a priority that is none', { agent_runs: { priority: -1 } }, undefined, /priority -1/],
   ] as const)
@@ -109,7 +114,11 @@ describe('limits of queues', () => {
       { environments: { ...environments, far: { queues: { agent_run: {} } } } },
       /^"app\.project\.invalid: .*environment far .*did you mean agent_runs\?/,
     ],
-    ['a name that is none', { environments: { 'My Mac': {} } }, /^"app\.project\.invalid: .*no name of an environment/],
+    [
+      'a name that is none',
+      { environments: { 'My Mac': {} } },
+      /^"app\.project\.invalid: .*is not an environment name/,
+    ],
     [
       'terms that there are not',
       { environments: { staging: { workers: 3 } } },

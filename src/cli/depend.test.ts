@@ -33,7 +33,7 @@ test('without a parent it is a usage mistake', async () => {
 
 for (const [status, code, exit, said] of [
   [409, 'commands.command.moved', 75, /concord commands show/],
-  [422, 'dag_cycle', 65, /work cannot wait for itself/],
+  [422, 'dag_cycle', 65, /A node cannot wait for itself/],
   [404, 'commands.dependency.not_found', 65, /Name each command once/],
 ] as const) {
   test(`${code} exits ${exit} and names the next step`, async () => {

@@ -74,7 +74,7 @@ describe('a payload', () => {
     const { code, err, heard } = await submit('--payload', '{"a":{"__proto__":1}}')
     assert.deepEqual([code, heard.length], [65, 0])
     assert.match(err, /--payload: a\.__proto__/)
-    assert.match((await submit('--payload', '{a:1}')).err, /line 1, column 2/)
+    assert.match((await submit('--payload', '{a:1}')).err, /Line 1, column 2/)
   })
 })
 

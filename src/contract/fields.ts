@@ -1,4 +1,4 @@
-/** The fields that every room's contract is made of: a field that a kernel parser refuses keeps the parser's own code, hint and facts. */
+/** The fields that every room's contract is built from: a value that a kernel parser refuses keeps the parser's code, hint and facts. */
 import { z } from 'zod'
 import { decodeId, type IdKind, idPrefixes } from '#kernel/ids'
 import { parseInstant } from '#kernel/instant'
@@ -17,29 +17,29 @@ function parsed<In, Out>(input: z.ZodType<In, In>, parse: (value: In) => Decisio
   })
 }
 
-/** A text field that becomes what `parse` makes of it. */
+/** A text field whose value is the result of `parse`. */
 export function parsedField<T>(parse: (text: string) => Decision<T>) {
   return parsed(z.string(), parse)
 }
 
-/** The refusal that a parser left in a zod issue. */
+/** Returns the refusal that a parser stored in a zod issue. */
 export function refusalOfIssue(issue: { readonly code: string }): Refusal | undefined {
   if (issue.code !== 'custom') return undefined
   const params = (issue as { params?: { refusal?: Refusal } }).params
   return params?.refusal
 }
 
-/** The same id wherever the documents show one of this kind. */
+/** The example id that the documents use for this kind. */
 export function exampleId(kind: IdKind): string {
   return `${idPrefixes[kind]}_0197f3b2c4d57a8e9b0c1d2e3f405161`
 }
 
-/** An id of one kind, prefixed or as a UUID; what comes out is the UUID. */
+/** An id of one kind, prefixed or as a UUID; the parsed value is the UUID. */
 export function idField(kind: IdKind) {
   return parsedField((text) => decodeId(kind, text)).meta({ type: 'string', example: exampleId(kind) })
 }
 
-/** An id as callers see it. */
+/** An id as shown to callers. */
 export function idView(kind: IdKind, description?: string) {
   return textView(exampleId(kind), description)
 }
@@ -48,17 +48,17 @@ export function textView(example: string, description?: string) {
   return z.string().meta({ example, ...(description === undefined ? {} : { description }) })
 }
 
-/** A time that a caller sends. */
+/** A time sent by a caller. */
 export function instantField(example = '2026-05-01T10:00:00Z') {
   return parsedField((text) => parseInstant(text)).meta({ type: 'string', format: 'date-time', example })
 }
 
-/** A time as callers see it. */
+/** A time as shown to callers. */
 export function timeView(description?: string) {
   return textView('2026-05-01T10:00:00.000Z', description).meta({ format: 'date-time' })
 }
 
-/** A column that may be null, shown. */
+/** A nullable column in a response. */
 export function orNull<T, V>(value: T | null, show: (value: T) => V): V | null {
   return value === null ? null : show(value)
 }
@@ -71,7 +71,7 @@ export function isSlug(text: string): boolean {
 
 export function parseSlug(text: string): Decision<string> {
   if (SLUG.test(text)) return accept(text)
-  return refuse('api.field.value', `${quote(text)} is not a short name`, {
+  return refuse('api.field.value', `${quote(text)} is not a short name.`, {
     hint: 'Use 1 to 63 lower-case letters, digits and hyphens, with a letter or digit at both ends.',
   })
 }
@@ -81,12 +81,12 @@ export function slugField(example: string) {
   return parsedField(parseSlug).meta({ type: 'string', ...range, example, description: 'Short name.' })
 }
 
-/** A name for people: visible (hidden characters make two names look like one), in Unicode's composed form, without blanks at the ends. */
+/** A display name: visible (hidden characters make two names look alike), in Unicode's composed form, without surrounding spaces. */
 export function parseName(text: string, charsMax = 200): Decision<string> {
   const name = text.normalize('NFC')
   if (name.length > 0 && name.length <= charsMax && name === name.trim() && showLine(name) === name) return accept(name)
-  return refuse('api.field.value', `${quote(text)} cannot be used as a name`, {
-    hint: `Use 1 to ${charsMax} visible characters without blanks at the ends.`,
+  return refuse('api.field.value', `${quote(text)} cannot be used as a name.`, {
+    hint: `Use 1 to ${charsMax} visible characters without leading or trailing spaces.`,
   })
 }
 
@@ -101,11 +101,11 @@ export function jsonObjectField() {
     const guarded = guardValue(value)
     if (!guarded.ok) return guarded
     if (isJsonObject(guarded.value)) return accept(guarded.value)
-    return refuse('json_not_object', 'this is not a JSON object', { hint: 'Send a JSON object.' })
+    return refuse('json_not_object', 'The value is not a JSON object.', { hint: 'Send a JSON object.' })
   }).meta({ type: 'object', additionalProperties: true, example: { month: '2026-05' } })
 }
 
-/** The query of every list. */
+/** The query parameters of every list. */
 export const pageFields = {
   limit: parsedField(parsePageLimit).optional().meta({
     type: 'integer',
@@ -118,7 +118,7 @@ export const pageFields = {
   cursor: z.string().optional().meta({ description: '`next_cursor` of the page before.' }),
 }
 
-/** The answer of every list. */
+/** The response of every list. */
 export function pageView<S extends z.ZodType>(item: S, id: string) {
   return z
     .object({
@@ -128,7 +128,7 @@ export function pageView<S extends z.ZodType>(item: S, id: string) {
     .meta({ id, description: 'One page.' })
 }
 
-/** What zod calls a record is an object to everybody who writes JSON. */
+/** Callers who write JSON know zod's record as an object. */
 export function nameOfType(expected: string): string {
   return expected === 'record' ? 'object' : expected
 }

@@ -1,10 +1,10 @@
-/** Steps of agents as events: where each part stands, and that the way back gives the step again. */
+/** Steps of agents as events: where each part is stored, and that the conversion back returns the step. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { agentActionTypes, agentStepFields, readAgentStep, toAgentStepEvent } from './agent-step.ts'
 
-test('[EVT-09] what a step of an agent says stands in the payload under its own name; the type of the event is the action', () => {
+test('[EVT-09] a step of an agent is stored in the payload under its own names; the type of the event is the action', () => {
   // The names of the requirement, written out: a field that is renamed or moved fails here.
   const said = {
     action_type: 'tool_call',
@@ -42,7 +42,7 @@ test('[EVT-09] what a step of an agent says stands in the payload under its own 
   )
 })
 
-test('[EVT-09] whatever a step says comes back from its event, and what else stands in the payload does not', () => {
+test('[EVT-09] every part of a step comes back from its event, and other fields of the payload do not', () => {
   const step = fc.record(
     {
       agent_run_id: fc.uuid(),

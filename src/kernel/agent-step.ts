@@ -1,6 +1,6 @@
 /**
- * One step of an agent as one event: there is no table of steps. What the event has columns for stands in them, everything else in its
- * payload under the same name, and the type of the event is the type of the action. The way there and the way back.
+ * Converts one step of an agent to one event and back; steps have no table of their own. A part with a column goes into that column,
+ * every other part into the payload under the same name. The type of the event is the type of the action.
  */
 export const agentStepFields = [
   'action_type',
@@ -31,7 +31,7 @@ export const agentActionTypes = [
 ] as const
 export type AgentActionType = (typeof agentActionTypes)[number]
 
-/** Columns of the event; null for every event that is no step. */
+/** Columns of the event; null for every event that is not a step. */
 export type AgentStepColumns = {
   readonly agent_run_id: string
   readonly step_index: number
@@ -53,7 +53,7 @@ export type AgentStepEvent = {
   readonly payload: Readonly<Record<string, unknown>>
 }
 
-/** What the step does not say is not in the payload; a null that it says is. */
+/** A part that the step leaves out is not in the payload; an explicit null is. */
 export function toAgentStepEvent(step: AgentStep): AgentStepEvent {
   const { agent_run_id, step_index, tool_name = null, latency_ms = null, token_usage = null, cost_units = null } = step
   const said = agentStepFields.filter((field) => step[field] !== undefined)
@@ -65,7 +65,7 @@ export function toAgentStepEvent(step: AgentStep): AgentStepEvent {
   }
 }
 
-/** The payload of an event may hold more, such as what it is about; a step is what this table names. */
+/** Ignores other fields of the payload: a step consists only of the parts in this table. */
 export function readAgentStep({ event_type, columns, payload }: Omit<AgentStepEvent, 'purpose'>): AgentStep {
   const said = agentStepFields.filter((field) => Object.hasOwn(payload, field))
   return {

@@ -1,14 +1,14 @@
 /**
- * One text per JSON value (RFC 8785), so that equal values have equal hashes whoever wrote them: keys sorted by UTF-16
+ * Writes one text per JSON value (RFC 8785), so that equal values have equal hashes: keys sorted by UTF-16
  * units, shortest numbers, the fewest escapes, no spaces. Hashing itself happens outside the kernel.
  */
 import { KernelFault } from './errors.ts'
 import { isPlainObject, type JsonValue } from './json-value.ts'
 
-/** Four times what the guard lets in, so that a guarded value fits into any envelope; a cycle ends here too. */
+/** Four times the guard's limit, so that a guarded value fits into any envelope; a cycle also ends here. */
 const DEPTH_MAX = 128
 
-/** Values come through the guard first; whatever is not JSON in here is internal error and is thrown. */
+/** Expects guarded values; a value that is not JSON is an internal error and throws. */
 export function canonicalJson(value: JsonValue): string {
   return write(value, 0)
 }
@@ -19,7 +19,7 @@ function write(value: unknown, depth: number): string {
       return writeString(value)
     case 'number':
       if (!Number.isFinite(value)) throw fault(String(value))
-      // ECMAScript's number form is the one the RFC asks for; -0 becomes 0.
+      // The RFC uses ECMAScript's number form; -0 becomes 0.
       return JSON.stringify(value)
     case 'boolean':
       return String(value)
@@ -33,7 +33,7 @@ function write(value: unknown, depth: number): string {
 }
 
 function writeArray(values: readonly unknown[], depth: number): string {
-  // By position, not with map, which would skip holes.
+  // By index: map would skip holes.
   const parts: string[] = []
   for (let at = 0; at < values.length; at++) parts.push(write(values[at], depth + 1))
   return `[${parts.join(',')}]`
@@ -41,7 +41,7 @@ function writeArray(values: readonly unknown[], depth: number): string {
 
 function writeObject(value: object, depth: number): string {
   if (!isPlainObject(value)) throw fault('an object of a class')
-  // `<` on strings compares UTF-16 units, as the RFC demands; keys of one object are never equal.
+  // `<` on strings compares UTF-16 units, as the RFC requires; keys of one object are never equal.
   const entries = Object.entries(value) as [string, unknown][]
   entries.sort(([left], [right]) => (left < right ? -1 : 1))
   return `{${entries.map(([key, part]) => `${writeString(key)}:${write(part, depth + 1)}`).join(',')}}`
@@ -53,5 +53,5 @@ function writeString(text: string): string {
 }
 
 function fault(what: string): KernelFault {
-  return new KernelFault('canonical_json.not_json', `${what} has no canonical JSON form`)
+  return new KernelFault('canonical_json.not_json', `The value has no canonical JSON form: ${what}.`)
 }

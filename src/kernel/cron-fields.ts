@@ -1,11 +1,11 @@
 /**
- * Cron with five fields: minute, hour, day of month, month, day of week. Numbers, ranges, steps, lists and the English
- * names of months and weekdays; nothing else, so that a text means the same in every reader. The next due time itself is
- * computed outside the kernel.
+ * Parses cron expressions with five fields: minute, hour, day of month, month, day of week. Accepts numbers, ranges, steps, lists and
+ * the English names of months and weekdays, and nothing else, so that an expression means the same to every reader. The next due
+ * time is computed elsewhere.
  */
 import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
 
-/** Sorted values of each field; Sunday is 0. When both day fields are limited, either of them is enough. */
+/** Sorted values of each field; Sunday is 0. When both day fields are limited, a match of either is enough. */
 export type CronFields = {
   readonly minutes: readonly number[]
   readonly hours: readonly number[]
@@ -25,15 +25,15 @@ const minute: Field = { name: 'minute', min: 0, max: 59 }
 const hour: Field = { name: 'hour', min: 0, max: 23 }
 const dayOfMonth: Field = { name: 'day of month', min: 1, max: 31 }
 const month: Field = { name: 'month', min: 1, max: 12, names: monthNames }
-/** 7 is Sunday too, so that 5-7 and SAT-SUN are ranges. */
+/** 7 is also Sunday, so that 5-7 and SAT-SUN are ranges. */
 const dayOfWeek: Field = { name: 'day of week', min: 0, max: 7, names: weekdayNames }
 
-/** Refuses `cron_fields`, `cron_value`, and `cron_never` for a day that no month of the text has. */
+/** Refuses with `cron_fields`, `cron_value`, or `cron_never` for a day that none of the named months has. */
 export function parseCron(text: string): Decision<CronFields> {
   const words = text.split(/[ \t]+/).filter((word) => word !== '')
   const [minuteText, hourText, dayText, monthText, weekdayText] = words
   if (words.length !== 5 || !minuteText || !hourText || !dayText || !monthText || !weekdayText) {
-    return refuse('cron_fields', `${quote(text)} has ${words.length} fields, cron has five`, {
+    return refuse('cron_fields', `${quote(text)} has ${words.length} fields; cron has five.`, {
       hint: 'Write minute, hour, day of month, month and day of week, such as "*/5 * * * *".',
       facts: { fields: words.length },
     })
@@ -58,10 +58,10 @@ export function parseCron(text: string): Decision<CronFields> {
     anyDayOfWeek: weekdayText === '*',
   }
   if (!isImpossibleDate(fields)) return accept(fields)
-  return refuse('cron_never', `${quote(text)} never fires: no month it names has such a day`)
+  return refuse('cron_never', `${quote(text)} never fires: no month it names has such a day.`)
 }
 
-/** True for `0 0 30 2 *`. A limited weekday makes every text possible, since either day field is enough then. */
+/** True for `0 0 30 2 *`. A limited weekday makes every expression possible, since a match of either day field is enough. */
 export function isImpossibleDate(fields: CronFields): boolean {
   if (!fields.anyDayOfWeek) return false
   const longestMonth = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] as const
@@ -79,7 +79,7 @@ function parseField(field: Field, text: string): Decision<readonly number[]> {
   return accept([...values].toSorted((left, right) => left - right))
 }
 
-/** `*`, `5`, `1-5`, and a step behind a star or a range; a step behind a single number means different things elsewhere. */
+/** Reads `*`, `5`, `1-5`, and a step after a star or a range; a step after a single number means different things elsewhere. */
 function parseItem(field: Field, item: string): { from: number; to: number; step: number } | undefined {
   const [rangeText = '', stepText, ...more] = item.split('/')
   const [fromText = '', toText, ...evenMore] = rangeText.split('-')
@@ -92,12 +92,12 @@ function parseItem(field: Field, item: string): { from: number; to: number; step
   return from > to || step < 1 || step > field.max ? undefined : { from, to, step }
 }
 
-/** SUN at the end of a range is 7, as the library that computes the due times reads it. */
+/** SUN at the end of a range is 7, as in the library that the tests compare with. */
 function parseEnd(field: Field, text: string): number | undefined {
   return field === dayOfWeek && text.toLowerCase() === 'sun' ? 7 : parseValue(field, text)
 }
 
-/** A number of the field or one of its names. */
+/** A number of the field, or one of its names. */
 function parseValue(field: Field, text: string): number | undefined {
   const nameAt = field.names?.indexOf(text.toLowerCase()) ?? -1
   if (nameAt !== -1) return nameAt + field.min
@@ -111,7 +111,7 @@ function parseNumber(text: string): number | undefined {
 
 function badValue(field: Field, item: string): Refusal {
   const names = field.names ? ` or ${field.names[0]?.toUpperCase()}–${field.names.at(-1)?.toUpperCase()}` : ''
-  return refuse('cron_value', `${quote(item)} is not a ${field.name}: ${field.min} to ${field.max}${names}`, {
+  return refuse('cron_value', `${quote(item)} is not a ${field.name}: ${field.min} to ${field.max}${names}.`, {
     path: field.name,
     hint: 'Use numbers, ranges 1-5, steps */5 or 1-9/2, and lists 1,3,5.',
     facts: { field: field.name, min: field.min, max: field.max },

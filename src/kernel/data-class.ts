@@ -1,10 +1,10 @@
-/** How sensitive a field is, and what may be stored of it: a secret is kept as a reference or not at all. Pure. */
+/** Classifies fields by sensitivity and decides what may be stored: a secret is stored as a reference or not at all. Pure. */
 import type { JsonObject, JsonValue } from './json-value.ts'
 import { formatPath, isJsonObject } from './json-value.ts'
 import { accept, type Decision, refuse } from './refusal.ts'
 import { hasSecretShape } from './secret-shapes.ts'
 
-/** From the freest to the strictest. */
+/** From the least to the most restricted. */
 export const dataClasses = ['public', 'internal', 'confidential', 'pii', 'payment', 'secret'] as const
 export type DataClass = (typeof dataClasses)[number]
 
@@ -13,41 +13,45 @@ export type DataSafetyOutcome = (typeof dataSafetyOutcomes)[number]
 
 export type FieldClasses = Readonly<Record<string, DataClass>>
 
-/** `vault://team/stripe`, `env://NAME`: where the secret is, never what it is. */
+/** `vault://team/stripe`, `env://NAME`: the location of a secret, never its value. */
 const REFERENCE = /^[a-z][a-z0-9+.-]{1,31}:\/\/[\w./:@-]{1,400}$/
 
 function isSecretReference(value: unknown): boolean {
   return typeof value === 'string' && REFERENCE.test(value)
 }
 
-/** A payload may be stored when every secret field holds a reference and no other field a thing with the shape of a secret; neither is shown in the refusal. */
+/** Accepts a payload when every secret field holds a reference and no other value looks like a secret. The refusal shows neither value. */
 export function checkSecrets(payload: JsonObject, classes: FieldClasses): Decision<JsonObject> {
   const shaped = findSecretShape(payload, [])
   if (shaped !== undefined) {
-    return refuse('commands.payload.secret', `\`${shaped}\` looks like a key, a token or a password`, {
+    return refuse('commands.payload.secret', `\`${shaped}\` looks like a key, a token or a password.`, {
       path: shaped,
-      hint: 'Send where it is kept, such as vault://team/name.',
+      hint: 'Send a reference to its location, such as vault://team/name.',
     })
   }
   for (const [path, dataClass] of Object.entries(classes)) {
     if (dataClass !== 'secret') continue
     for (const { value, at } of valuesAt(payload, path)) {
       if (value === null || isSecretReference(value)) continue
-      return refuse('commands.payload.secret', `\`${at}\` is a secret and takes a reference, not the secret itself`, {
-        path: at,
-        hint: 'Send where it is kept, such as vault://team/name.',
-      })
+      return refuse(
+        'commands.payload.secret',
+        `\`${at}\` is a secret field and takes a reference, not the secret itself.`,
+        {
+          path: at,
+          hint: 'Send a reference to its location, such as vault://team/name.',
+        },
+      )
     }
   }
   return accept(payload)
 }
 
-/** Where something has the shape of a secret, whatever its field is called. */
+/** Returns the path of the first value that looks like a secret, whatever the name of its field. */
 function findSecretShape(value: JsonValue, steps: readonly (string | number)[]): string | undefined {
   if (typeof value === 'string') return hasSecretShape(value) ? formatPath(steps) : undefined
   if (typeof value !== 'object' || value === null) return undefined
   for (const [name, inner] of Object.entries(value)) {
-    // A name that is itself a secret is not repeated: the place of its holder must do.
+    // A field name that is itself a secret is not repeated: the path of its parent must do.
     if (hasSecretShape(name)) return formatPath(steps)
     const found = findSecretShape(inner, [...steps, Array.isArray(value) ? Number(name) : name])
     if (found !== undefined) return found
@@ -55,7 +59,7 @@ function findSecretShape(value: JsonValue, steps: readonly (string | number)[]):
   return undefined
 }
 
-/** The payload as it may leave the organisation or stand in a record: fields above `highest` are replaced by their class. */
+/** Returns the payload as it may leave the organisation or be stored in a record: fields above `highest` are replaced by their class. */
 export function redactPayload(payload: JsonObject, classes: FieldClasses, highest: DataClass): JsonObject {
   const limit = dataClasses.indexOf(highest)
   const hidden = Object.entries(classes).filter(([, dataClass]) => dataClasses.indexOf(dataClass) > limit)
@@ -68,18 +72,18 @@ export function redactPayload(payload: JsonObject, classes: FieldClasses, highes
 const stricter = (one: DataClass, other: DataClass): DataClass =>
   dataClasses.indexOf(one) > dataClasses.indexOf(other) ? one : other
 
-/** The strictest class of the fields that are really there; one that nobody named is `internal`. */
+/** Returns the strictest class of the fields that are present; an undeclared field is `internal`. */
 export function highestClass(payload: JsonObject, classes: FieldClasses): DataClass {
   const named = Object.entries(classes)
   return leavesOf(payload, []).reduce<DataClass>((highest, leaf) => {
-    // A name of a whole part stands for everything inside it.
+    // The name of an object stands for everything inside it.
     const own = named.filter(([path]) => path.split('.').every((step, at) => leaf[at] === step))
     const found = own.reduce<DataClass>((most, [, dataClass]) => stricter(most, dataClass), 'public')
     return stricter(highest, own.length > 0 ? found : 'internal')
   }, 'public')
 }
 
-/** The names on the way to every value that says something; lists have no name of their own. */
+/** Lists the names on the path to every non-empty value; lists have no name of their own. */
 function leavesOf(value: JsonValue, path: readonly string[]): readonly (readonly string[])[] {
   if (value === null) return []
   if (Array.isArray(value)) return (value as readonly JsonValue[]).flatMap((item) => leavesOf(item, path))
@@ -87,7 +91,7 @@ function leavesOf(value: JsonValue, path: readonly string[]): readonly (readonly
   return Object.entries(value).flatMap(([name, inner]) => leavesOf(inner, [...path, name]))
 }
 
-/** Where data of this class goes outside the organisation. */
+/** Decides where data of this class may go outside the organisation. */
 export function decideDataSafety(dataClass: DataClass, isExternal: boolean): DataSafetyOutcome {
   if (dataClass === 'secret') return 'deny'
   if (!isExternal) return 'allow'
@@ -105,7 +109,7 @@ export function decideDataSafety(dataClass: DataClass, isExternal: boolean): Dat
 
 type Located = { readonly value: JsonValue; readonly at: string }
 
-/** Lists are looked into: `cards.number` is the number of every card. */
+/** Descends into lists: `cards.number` is the number of every card. */
 function valuesAt(payload: JsonValue, path: string): readonly Located[] {
   const names = path.split('.')
   let found: { value: JsonValue; steps: (string | number)[] }[] = [{ value: payload, steps: [] }]

@@ -1,4 +1,4 @@
-/** One duration type for every wait: whole milliseconds from 1 ms to 366 days, read from one number and one unit. */
+/** The only duration type: whole milliseconds from 1 ms to 366 days, parsed from one number and one unit. */
 import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
 
 declare const durationBrand: unique symbol
@@ -9,30 +9,30 @@ type Unit = keyof typeof unitMs
 
 export const MAX_DURATION_MS = 366 * unitMs.d
 
-/** Node fires a timer above this many milliseconds (24.8 days) at once instead of late. */
+/** Node fires a timer above this many milliseconds (24.8 days) immediately instead of late. */
 export const MAX_TIMER_MS = 2 ** 31 - 1
 
 const FORM = /^(\d{1,11})(ms|s|m|h|d)$/
 
-/** Reads `500ms`, `5s`, `10m`, `2h` or `40d`; words, signs, fractions, zero and more than 366 days are refused. */
+/** Parses `500ms`, `5s`, `10m`, `2h` or `40d`; refuses words, signs, fractions, zero and more than 366 days. */
 export function parseDuration(text: string): Decision<DurationMs> {
   const [, count, unit] = FORM.exec(text) ?? []
   if (count === undefined || !isUnit(unit)) return badDuration(quote(text))
   return durationFromMs(Number(count) * unitMs[unit], quote(text))
 }
 
-/** Reads the timeouts that may also be switched off (`never`) or immediate (`0`). */
+/** Parses the timeouts that may also be disabled (`never`) or immediate (`0`). */
 export function parseIdleTimeout(text: string): Decision<DurationMs | 'never' | 0> {
   if (text === 'never') return accept('never')
   return text === '0' ? accept(0) : parseDuration(text)
 }
 
 export function durationFromMs(ms: number, shown = `${ms} ms`): Decision<DurationMs> {
-  // The one place where the brand is given: whole, and inside the range.
+  // The only place that assigns the brand: a whole number inside the range.
   return Number.isInteger(ms) && ms >= 1 && ms <= MAX_DURATION_MS ? accept(ms as DurationMs) : badDuration(shown)
 }
 
-/** The text that `parseDuration` reads back, in the largest unit that leaves no rest: `90m`, `36h`, `2d`. */
+/** Returns a text that `parseDuration` reads back, in the largest unit without a remainder: `90m`, `36h`, `2d`. */
 export function formatDuration(duration: DurationMs): string {
   const unit = (['d', 'h', 'm', 's', 'ms'] as const).find((name) => duration % unitMs[name] === 0) ?? 'ms'
   return `${duration / unitMs[unit]}${unit}`
@@ -46,7 +46,7 @@ const spoken = [
   ['ms', 1],
 ] as const
 
-/** For people: the largest unit and the one below it (`2 h 5 min`), cut off, never rounded up. */
+/** For people: the largest unit and the one below it (`2 h 5 min`), truncated, never rounded up. */
 export function describeDuration(ms: number): string {
   const whole = Math.max(0, Math.floor(ms))
   const first = spoken.findIndex(([, size]) => whole >= size)
@@ -61,7 +61,7 @@ export function describeDuration(ms: number): string {
   return parts.join(' ')
 }
 
-/** How long the next timer of a wait may run: a long wait is a row of short ones, each checked against the clock. */
+/** Returns how long the next timer of a wait may run: a long wait is a series of short ones, each checked against the clock. */
 export function nextTimerMs(remainingMs: number): number {
   return Math.min(Math.max(0, Math.ceil(remainingMs)), MAX_TIMER_MS)
 }
@@ -71,7 +71,7 @@ function isUnit(text: string | undefined): text is Unit {
 }
 
 function badDuration(shown: string): Refusal {
-  return refuse('duration', `${shown} is not a duration: ms, s, m, h, d; up to 366d`, {
+  return refuse('duration', `${shown} is not a duration: ms, s, m, h, d; up to 366d.`, {
     hint: 'Send one number and one unit, such as "500ms", "10m" or "40d".',
     facts: { units: Object.keys(unitMs), maxMs: MAX_DURATION_MS },
   })

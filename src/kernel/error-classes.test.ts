@@ -22,7 +22,7 @@ test('[ERR-01] four classes are retryable', () => {
   for (const name of retryableErrorClasses) assert.equal(isRetryable(name), true, name)
 })
 
-test('[ERR-02] five classes are not, and neither is what nobody classified', () => {
+test('[ERR-02] five classes are not, and neither is an unclassified error', () => {
   assert.deepEqual(
     [...finalErrorClasses],
     [

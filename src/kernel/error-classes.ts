@@ -1,4 +1,4 @@
-/** The closed list of ways in which work fails, and for each whether doing it again can help: the first word on every retry. */
+/** The closed list of error classes, and for each whether a retry can help. Every retry decision starts here. */
 
 /** The cause may be gone a moment later. */
 export const retryableErrorClasses = [
@@ -8,7 +8,7 @@ export const retryableErrorClasses = [
   'temporary_database_error',
 ] as const
 
-/** The same call gives the same answer; `internal_error` is everything that nobody has classified. */
+/** The same call gives the same answer; `internal_error` is every unclassified error. */
 export const finalErrorClasses = [
   'validation_error',
   'policy_denied',
@@ -21,13 +21,13 @@ export const finalErrorClasses = [
 export const errorClasses = [...retryableErrorClasses, ...finalErrorClasses] as const
 export type ErrorClass = (typeof errorClasses)[number]
 
-/** How an attempt of a mission task failed: around the agent, or in what the agent delivered. */
+/** How an attempt of a mission task failed: around the agent, or in the agent's result. */
 export const failureTypes = ['infrastructure', 'quality'] as const
 export type FailureType = (typeof failureTypes)[number]
 
 /**
- * What a retry is decided on. Missions speak of failure types, because another attempt of an agent is not the same call again;
- * `work_failed` is a job or a dataflow task that ended badly for a reason of its own and whose owner promises that it may run again.
+ * The input of a retry decision. Missions use failure types, because another attempt of an agent is not the same call again.
+ * `work_failed` is a job or a dataflow task that failed for its own reason and whose owner declares that it may run again.
  */
 export const failureClasses = [...errorClasses, ...failureTypes, 'work_failed'] as const
 export type FailureClass = (typeof failureClasses)[number]
@@ -40,17 +40,17 @@ export function isErrorClass(name: string): name is ErrorClass {
   return knownErrors.has(name)
 }
 
-/** False for whatever is not in the list: an unknown class is an unclassified error. */
+/** Returns false for a class that is not in the list: an unknown class is an unclassified error. */
 export function isRetryable(name: string): boolean {
   return knownFailures.has(name) && !finals.has(name)
 }
 
-/** Reads a class that came from outside; what is missing or unknown is `internal_error`. */
+/** Parses a class from outside; a missing or unknown one becomes `internal_error`. */
 export function classifyError(name: unknown): ErrorClass {
   return typeof name === 'string' && isErrorClass(name) ? name : 'internal_error'
 }
 
-/** Undefined: neither the agent nor its surroundings are to blame, somebody said no, and another attempt would be refused again. */
+/** Returns undefined when neither the agent nor its environment failed: the action was refused, and a retry would be refused again. */
 export function failureTypeOf(errorClass: ErrorClass): FailureType | undefined {
   switch (errorClass) {
     case 'transient_connector_error':

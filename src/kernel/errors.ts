@@ -1,4 +1,4 @@
-/** Faults that nobody should see twice: a broken promise of ours, never an expected outcome (those are refusals). */
+/** Errors that indicate a bug in Concord, never an expected outcome (those are refusals). */
 export class KernelFault extends Error {
   readonly code: string
   readonly facts: Readonly<Record<string, unknown>>

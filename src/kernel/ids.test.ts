@@ -56,7 +56,7 @@ describe('ids', () => {
     })
   }
 
-  test('prefixes are pinned: they stand in logs for ever', () => {
+  test('prefixes are pinned: they stay in logs for ever', () => {
     const pinned = [
       'agent_invocation call',
       'agent_message msg',

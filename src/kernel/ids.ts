@@ -1,12 +1,12 @@
 /**
- * Ids at the edge: `cmd_<32 hex>` outside, a canonical UUID inside. One codec, one table of prefixes, one output form;
- * trace and request ids have no row, so they stay text.
+ * Converts ids at the boundary: `cmd_<32 hex>` outside, a canonical UUID inside. One codec, one table of prefixes, one output form.
+ * Trace and request ids have no row and stay text.
  */
 import { KernelFault } from './errors.ts'
 import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
 import { hexOfUuid, uuidOfHex, uuidV4 } from './uuid.ts'
 
-/** Rows with a UUID key only. Closed and never reused: a prefix in somebody's log must mean one thing for ever. */
+/** Only rows with a UUID key. Closed and never reused: a prefix in a log must keep its meaning for ever. */
 export const idPrefixes = {
   command: 'cmd',
   approval: 'appr',
@@ -53,14 +53,15 @@ export const idPrefixes = {
 
 export type IdKind = keyof typeof idPrefixes
 
-/** The only form that leaves Concord. The UUID comes from a row of ours, so anything else is a fault. */
+/** Returns the only form that leaves Concord. The UUID comes from one of our rows, so anything else is a fault. */
 export function encodeId(kind: IdKind, uuid: string): string {
   const hex = hexOfUuid(uuid)
-  if (hex === undefined) throw new KernelFault('id.not_a_uuid', `the id of a ${kind} is not a canonical UUID`, { kind })
+  if (hex === undefined)
+    throw new KernelFault('id.not_a_uuid', `The id of a ${kind} is not a canonical UUID.`, { kind })
   return `${idPrefixes[kind]}_${hex}`
 }
 
-/** Takes the prefixed form of this kind or the canonical UUID; braces, upper case and other prefixes are refused. */
+/** Accepts the prefixed form of this kind or the canonical UUID; refuses braces, upper case and other prefixes. */
 export function decodeId(kind: IdKind, text: string): Decision<string> {
   const prefix = `${idPrefixes[kind]}_`
   if (text.startsWith(prefix)) {
@@ -70,7 +71,7 @@ export function decodeId(kind: IdKind, text: string): Decision<string> {
   return hexOfUuid(text) === undefined ? badId(kind, text) : accept(text)
 }
 
-/** Trace and request ids: version 4 hex behind a prefix, kept as text everywhere. */
+/** Trace and request ids: the hex digits of a version 4 UUID after a prefix, stored as text everywhere. */
 export const textIdPrefixes = { trace: 'trace', request: 'req' } as const
 export type TextIdKind = keyof typeof textIdPrefixes
 
@@ -80,14 +81,14 @@ export function textId(kind: TextIdKind, random16: Uint8Array): string {
 
 const TEXT_ID_REST = /^[0-9A-Za-z_-]{1,64}$/
 
-/** A foreign trace or request id is taken over only if it is short and harmless in a log line. */
+/** Accepts a foreign trace or request id only if it is short and harmless in a log line. */
 export function isTextId(kind: TextIdKind, text: string): boolean {
   const prefix = `${textIdPrefixes[kind]}_`
   return text.startsWith(prefix) && TEXT_ID_REST.test(text.slice(prefix.length))
 }
 
 function badId(kind: IdKind, text: string): Refusal {
-  return refuse('id_format', `${quote(text)} is not the id of a ${kind.replaceAll('_', ' ')}`, {
+  return refuse('id_format', `${quote(text)} is not the id of a ${kind.replaceAll('_', ' ')}.`, {
     hint: `Send ${idPrefixes[kind]}_ and 32 lower-case hex digits, or the UUID in lower case with hyphens.`,
     facts: { kind, prefix: idPrefixes[kind] },
   })

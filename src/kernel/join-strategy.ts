@@ -1,4 +1,4 @@
-/** The ways in which a swarm makes one result of many: the words of its row, and of the questions about it. */
+/** The strategies by which a swarm joins many results into one, as stored on its row. */
 export const joinStrategies = [
   'all_success',
   'first_success',

@@ -50,7 +50,7 @@ describe('JSON guard', () => {
       assert.equal(answer.code, 'json_syntax')
       assert.deepEqual(answer.facts, { line, column })
       assert.ok(
-        answer.reason.includes(`line ${line}, column ${column}`) && answer.reason.includes(`found ${found}`),
+        answer.reason.includes(`Line ${line}, column ${column}`) && answer.reason.includes(`found ${found}`),
         answer.reason,
       )
     })
@@ -127,7 +127,7 @@ describe('JSON guard', () => {
     })
   }
 
-  test('the same key in two objects is no repetition, and words that look forbidden are none', () => {
+  test('the same key in two objects is not a repetition, and words that only look forbidden are allowed', () => {
     const text = '{"a":{"a":1},"b":[{"a":1},{"a":2}],"__proto":1,"Constructor":2}'
     assert.deepEqual(parseGuardedJson(text), { ok: true, value: JSON.parse(text) })
   })

@@ -1,10 +1,10 @@
 /**
- * Which JSON numbers survive a round trip through a double. Up to 2^53 - 1 every integer does, and a fraction is rounded
- * to the nearest double as everywhere. Above that the digits must come back as they were sent: 6.02214076e23 does,
+ * Decides which JSON numbers survive a round trip through a double. Up to 2^53 - 1 every integer does, and a fraction is rounded
+ * to the nearest double as usual. Above that the digits must come back as they were sent: 6.02214076e23 does,
  * 9007199254740993 would change by one, 1e400 would become null and 1e-400 would become 0.
  */
 
-/** A literal this short, without exponent, cannot lose anything. */
+/** A literal this short, without exponent, loses nothing. */
 const SAFE_LENGTH = 15
 
 /** Expects a literal that follows the JSON grammar. */
@@ -18,7 +18,7 @@ export function isFaithfulNumber(literal: string): boolean {
   return Math.abs(value) <= Number.MAX_SAFE_INTEGER || decimalOf(literal) === decimalOf(String(value))
 }
 
-/** One text per decimal value: significant digits and the power of ten of the last one; the sign is left out. */
+/** Returns one text per decimal value: its significant digits and the power of ten of the last one, without the sign. */
 function decimalOf(literal: string): string {
   const [mantissa = '', exponent = '0'] = literal.toLowerCase().replace('-', '').split('e')
   const [whole = '', fraction = ''] = mantissa.split('.')
@@ -26,7 +26,7 @@ function decimalOf(literal: string): string {
   return `${digits.text}e${Number(exponent) - fraction.length + digits.droppedAtEnd}`
 }
 
-/** A loop, since /0+$/ takes quadratic time on a million zeros that are followed by another digit. */
+/** A loop, because /0+$/ takes quadratic time on a million zeros that are followed by another digit. */
 function trimZeros(digits: string): { text: string; droppedAtEnd: number } {
   let start = 0
   while (digits[start] === '0') start += 1

@@ -1,17 +1,17 @@
 /**
- * One linear pass over a JSON text before anything is built from it: grammar, depth, number of keys, repeated and
+ * Scans a JSON text once, in linear time, before anything is built from it: grammar, depth, number of keys, repeated and
  * forbidden keys, NUL, lone surrogates, numbers that would change. It keeps its own stack, so five million brackets
- * cost it 33 steps, where JSON.parse would take 1.7 s and JSON.stringify would never write the value back.
+ * cost 33 steps, where JSON.parse would take 1.7 s and JSON.stringify could never write the value back.
  */
 import { isFaithfulNumber } from './json-number.ts'
 import { type JsonCursor, readNumber, readString, readWord, skipSpace } from './json-token.ts'
 import { formatPath, isForbiddenKey, type JsonLimits, type JsonStep } from './json-value.ts'
 import { quote, type Refusal, type RefusalCode, refuse } from './refusal.ts'
 
-/** What the grammar allows at the cursor. */
+/** The tokens that the grammar allows at the cursor. */
 type Awaiting = 'value' | 'value or ]' | 'key' | 'key or }' | 'comma or end'
 
-/** The first thing wrong with the text, or nothing: then JSON.parse accepts it and every rule holds. */
+/** Returns the first error in the text, or nothing: then JSON.parse accepts it and every rule holds. */
 export function scanJson(text: string, limits: JsonLimits): Refusal | undefined {
   const scan = new Scan(text, limits)
   for (;;) {
@@ -25,9 +25,9 @@ class Scan {
   readonly #limits: JsonLimits
   #awaiting: Awaiting = 'value'
   #keyCount = 0
-  /** Where we are: the key or position in each open container. Its length is the depth. */
+  /** The current position: the key or index in each open container. Its length is the depth. */
   readonly #steps: JsonStep[] = []
-  /** One set of keys per level, emptied and used again. */
+  /** One set of keys per level, cleared and reused. */
   readonly #keysByDepth: Set<string>[] = []
 
   constructor(text: string, limits: JsonLimits) {
@@ -70,7 +70,7 @@ class Scan {
       const problem = readNumber(cursor)
       if (problem) return this.#syntax(problem.expected)
       if (!isFaithfulNumber(cursor.text.slice(start, cursor.at))) {
-        return this.#refuse('number_out_of_range', 'the number would change when it is read: send it as a string')
+        return this.#refuse('number_out_of_range', 'The number would lose digits. Send it as a string.')
       }
     } else if (!readWord(cursor)) return this.#syntax('a value')
     this.#awaiting = 'comma or end'
@@ -79,7 +79,7 @@ class Scan {
 
   #open(first: JsonStep): Refusal | 'more' {
     if (this.#steps.length >= this.#limits.depthMax) {
-      return this.#refuse('json_too_deep', `the nesting is deeper than the limit ${this.#limits.depthMax}`)
+      return this.#refuse('json_too_deep', `The nesting is deeper than the limit of ${this.#limits.depthMax} levels.`)
     }
     this.#cursor.at += 1
     this.#awaiting = first === '' ? 'key or }' : 'value or ]'
@@ -115,16 +115,16 @@ class Scan {
     const problem = readString(cursor)
     if (problem) return this.#stringProblem(problem)
     const raw = cursor.text.slice(start, cursor.at)
-    // Decoded, because "\u005f_proto__" and "__proto__" are one key to everybody who reads the value.
+    // Decoded, because "\u005f_proto__" and "__proto__" are the same key to every reader of the value.
     const key = raw.includes('\\') ? String(JSON.parse(raw)) : raw.slice(1, -1)
     const keys = this.#keysByDepth[this.#steps.length]
     this.#steps.push(key)
     this.#keyCount += 1
     if (this.#keyCount > this.#limits.keysMax) {
-      return this.#refuse('json_too_many_keys', `there are more than ${this.#limits.keysMax} keys`)
+      return this.#refuse('json_too_many_keys', `There are more than ${this.#limits.keysMax} keys.`)
     }
-    if (isForbiddenKey(key)) return this.#refuse('key_forbidden', `the key ${quote(key)} is not allowed`)
-    if (keys?.has(key)) return this.#refuse('json_duplicate_key', `the key ${quote(key)} stands here twice`)
+    if (isForbiddenKey(key)) return this.#refuse('key_forbidden', `The key ${quote(key)} is not allowed.`)
+    if (keys?.has(key)) return this.#refuse('json_duplicate_key', `The key ${quote(key)} occurs twice.`)
     keys?.add(key)
     skipSpace(cursor)
     if (cursor.text[cursor.at] !== ':') return this.#syntax('":"')
@@ -136,15 +136,15 @@ class Scan {
   #stringProblem(problem: Exclude<ReturnType<typeof readString>, undefined>): Refusal {
     if (typeof problem === 'object') return this.#syntax(problem.expected)
     return problem === 'nul_character'
-      ? this.#refuse(problem, 'a string contains the character NUL, which Postgres cannot store')
-      : this.#refuse(problem, 'a string contains half of a surrogate pair')
+      ? this.#refuse(problem, 'A string contains the character NUL, which Postgres cannot store.')
+      : this.#refuse(problem, 'A string contains half of a surrogate pair.')
   }
 
   #syntax(expected: string): Refusal {
     const { text, at } = this.#cursor
     const { line, column } = placeOf(text, at)
     const found = at < text.length ? quote(String.fromCodePoint(text.codePointAt(at) ?? 0)) : 'the end of the text'
-    return refuse('json_syntax', `line ${line}, column ${column}: expected ${expected}, found ${found}`, {
+    return refuse('json_syntax', `Line ${line}, column ${column}: expected ${expected}, found ${found}.`, {
       facts: { line, column },
     })
   }
@@ -155,7 +155,7 @@ class Scan {
   }
 }
 
-/** Line and column as an editor counts them: from 1, in characters. Only paid for when there is something to say. */
+/** Returns line and column as an editor counts them: from 1, in characters. Computed only for an error. */
 function placeOf(text: string, at: number): { line: number; column: number } {
   let line = 1
   let column = 1

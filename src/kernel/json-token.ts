@@ -1,6 +1,6 @@
-/** Strings, numbers and words of JSON, read character by character; each returns what was wrong, or nothing. */
+/** Reads strings, numbers and words of JSON character by character; each function returns the problem, or nothing. */
 
-/** Where the reading stands; after a problem `at` is the offending character. */
+/** The read position; after a problem `at` is the offending character. */
 export type JsonCursor = { readonly text: string; at: number }
 
 export type StringProblem = 'nul_character' | 'invalid_unicode' | { readonly expected: string }
@@ -14,7 +14,7 @@ const CONTROL = { expected: 'no raw control character in a string' }
 const ESCAPE = { expected: 'one of the escapes \\" \\\\ \\/ \\b \\f \\n \\r \\t or \\u and four hex digits' }
 const CLOSING = { expected: 'a closing "' }
 
-/** Stands on the opening quote, ends after the closing one. Surrogates are paired as they will be after decoding. */
+/** Starts at the opening quote, ends after the closing one. Pairs surrogates as they are after decoding. */
 export function readString(cursor: JsonCursor): StringProblem | undefined {
   const { text } = cursor
   let openHigh = false
@@ -47,7 +47,7 @@ export function readString(cursor: JsonCursor): StringProblem | undefined {
   return undefined
 }
 
-/** The value of four hex digits, or -1. */
+/** Returns the value of four hex digits, or -1. */
 function hexUnit(text: string, at: number): number {
   let unit = 0
   for (let i = at; i < at + 4; i++) {
@@ -63,7 +63,7 @@ function hexUnit(text: string, at: number): number {
   return unit
 }
 
-/** Ends after the number; a digit that is missing is the only thing that can be wrong. */
+/** Ends after the number; the only possible problem is a missing digit. */
 export function readNumber(cursor: JsonCursor): { readonly expected: string } | undefined {
   const { text } = cursor
   if (text[cursor.at] === '-') cursor.at += 1
@@ -89,7 +89,7 @@ function skipDigits(cursor: JsonCursor): boolean {
   return cursor.at > start
 }
 
-/** True after `true`, `false` or `null`; otherwise the cursor has not moved. */
+/** Returns true after `true`, `false` or `null`; otherwise the cursor has not moved. */
 export function readWord(cursor: JsonCursor): boolean {
   const word = WORDS.find((name) => cursor.text.startsWith(name, cursor.at))
   cursor.at += word?.length ?? 0

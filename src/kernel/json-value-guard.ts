@@ -1,6 +1,6 @@
 /**
- * The rules of `json-guard` for values that never were a text: library callers, results of connectors, model output.
- * It walks with its own stack, stops at the limits, and so ends on cycles and on values that share parts a million times.
+ * Applies the rules of `json-guard` to values that never were text: library callers, connector results, model output.
+ * It walks with its own stack and stops at the limits, so it ends on cycles and on values that share parts a million times.
  */
 import {
   defaultJsonLimits,
@@ -19,14 +19,14 @@ type Frame = { readonly holder: object; readonly keys: readonly string[] | undef
 
 export function guardValue(value: unknown, limits: JsonLimits = defaultJsonLimits): Decision<JsonValue> {
   const refusal = new Walk(limits).run(value)
-  // Every part has just been checked against the grammar of JSON.
+  // Every part has been checked against the grammar of JSON.
   return refusal ?? accept(value as JsonValue)
 }
 
 class Walk {
   readonly #limits: JsonLimits
   readonly #frames: Frame[] = []
-  /** The size of the JSON text, counted as it would be written. */
+  /** The size of the JSON text as it would be written. */
   #bytes = 0
   #keyCount = 0
 
@@ -59,9 +59,9 @@ class Walk {
   #key(key: string): Refusal | undefined {
     this.#keyCount += 1
     if (this.#keyCount > this.#limits.keysMax) {
-      return this.#refuse('json_too_many_keys', `there are more than ${this.#limits.keysMax} keys`)
+      return this.#refuse('json_too_many_keys', `There are more than ${this.#limits.keysMax} keys.`)
     }
-    if (isForbiddenKey(key)) return this.#refuse('key_forbidden', `the key ${quote(key)} is not allowed`)
+    if (isForbiddenKey(key)) return this.#refuse('key_forbidden', `The key ${quote(key)} is not allowed.`)
     return this.#text(key) ?? this.#count(1)
   }
 
@@ -72,26 +72,30 @@ class Walk {
       case 'boolean':
         return this.#count(value ? 4 : 5)
       case 'number':
-        if (!Number.isFinite(value)) return this.#refuse('number_out_of_range', `${value} is not a JSON number`)
+        if (!Number.isFinite(value)) return this.#refuse('number_out_of_range', `${value} is not a JSON number.`)
         return this.#count(String(value).length)
       case 'bigint':
-        return this.#refuse('number_out_of_range', 'a bigint is not a JSON number: send it as a string')
+        return this.#refuse('number_out_of_range', 'A bigint is not a JSON number. Send it as a string.')
       case 'object':
         return value === null ? this.#count(4) : this.#open(value)
       default:
-        return this.#refuse('json_syntax', `${typeof value} is not a JSON value`, 'Leave the key out, or send null.')
+        return this.#refuse(
+          'json_syntax',
+          `A value of type ${typeof value} is not JSON.`,
+          'Leave the key out, or send null.',
+        )
     }
   }
 
   #open(holder: object): Refusal | undefined {
     if (this.#frames.some((frame) => frame.holder === holder)) {
-      return this.#refuse('json_too_deep', 'the value contains itself')
+      return this.#refuse('json_too_deep', 'The value contains itself.')
     }
     if (this.#frames.length >= this.#limits.depthMax) {
-      return this.#refuse('json_too_deep', `the nesting is deeper than the limit ${this.#limits.depthMax}`)
+      return this.#refuse('json_too_deep', `The nesting is deeper than the limit of ${this.#limits.depthMax} levels.`)
     }
     if (!Array.isArray(holder) && !isPlainObject(holder)) {
-      return this.#refuse('json_syntax', 'an object of a class is not a JSON value', 'Send a plain object or a string.')
+      return this.#refuse('json_syntax', 'A class instance is not a JSON value.', 'Send a plain object or a string.')
     }
     const refusal = this.#count(2)
     if (!refusal) this.#frames.push({ holder, keys: Array.isArray(holder) ? undefined : Object.keys(holder), next: 0 })
@@ -99,18 +103,18 @@ class Walk {
   }
 
   #text(text: string): Refusal | undefined {
-    // Before the text is looked at: a string of 500 MB is refused for its length alone.
+    // Checked first: a string of 500 MB is refused for its length alone.
     if (text.length > this.#limits.bytesMax) return this.#count(text.length)
     if (text.includes('\0'))
-      return this.#refuse('nul_character', 'a string contains the character NUL, which Postgres cannot store')
-    if (!text.isWellFormed()) return this.#refuse('invalid_unicode', 'a string contains half of a surrogate pair')
+      return this.#refuse('nul_character', 'A string contains the character NUL, which Postgres cannot store.')
+    if (!text.isWellFormed()) return this.#refuse('invalid_unicode', 'A string contains half of a surrogate pair.')
     return this.#count(utf8Size(JSON.stringify(text)))
   }
 
   #count(bytes: number): Refusal | undefined {
     this.#bytes += bytes
     if (this.#bytes <= this.#limits.bytesMax) return undefined
-    return refuse('body_too_large', `the limit is ${this.#limits.bytesMax} bytes`, {
+    return refuse('body_too_large', `The limit is ${this.#limits.bytesMax} bytes.`, {
       facts: { limitBytes: this.#limits.bytesMax },
     })
   }

@@ -1,22 +1,22 @@
-/** The JSON that Concord handles: its type, its limits, and how a place in it is named. */
+/** The JSON that Concord handles: its type, its limits, and the notation for a path in it. */
 import { accept, type Decision, quote, refuse } from './refusal.ts'
 
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | JsonObject
 export type JsonObject = { readonly [key: string]: JsonValue }
 
 export type JsonLimits = {
-  /** Of the UTF-8 form. */
+  /** Size of the UTF-8 form. */
   readonly bytesMax: number
   /** `{}` and `[]` are one level. */
   readonly depthMax: number
-  /** Over all objects together. */
+  /** Total over all objects. */
   readonly keysMax: number
 }
 
 /** JSON.stringify overflows its stack somewhere between 1,000 and 5,000 levels; 32 is far below and enough for people. */
 export const defaultJsonLimits: JsonLimits = { bytesMax: 1_048_576, depthMax: 32, keysMax: 10_000 }
 
-/** Keys that reach into the prototype of whatever object they are copied onto. */
+/** Keys that would change the prototype of an object they are copied onto. */
 export function isForbiddenKey(key: string): boolean {
   return key === '__proto__' || key === 'constructor' || key === 'prototype'
 }
@@ -25,18 +25,18 @@ export function isJsonObject(value: JsonValue): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Made by a literal, by JSON.parse or by Object.create(null): what JSON.stringify writes as it is. */
+/** True for an object made by a literal, JSON.parse or Object.create(null): JSON.stringify writes it unchanged. */
 export function isPlainObject(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === Object.prototype || prototype === null
 }
 
-/** Keys and array positions from the root down. */
+/** Keys and array indexes from the root down. */
 export type JsonStep = string | number
 
 const PLAIN_KEY = /^[A-Za-z_$][\w$-]{0,63}$/
 
-/** `payload.items[2].price`; a key that is not a plain word is quoted and cut: `payload["two words"]`. */
+/** Writes `payload.items[2].price`; a key that is not a plain word is quoted and truncated: `payload["two words"]`. */
 export function formatPath(steps: readonly JsonStep[]): string {
   let path = ''
   for (const step of steps) {
@@ -47,8 +47,8 @@ export function formatPath(steps: readonly JsonStep[]): string {
   return path
 }
 
-/** For callers that still have bytes: the check that comes before reading and decoding them. */
+/** For callers that still have bytes: the check before reading and decoding. */
 export function checkSize(sizeBytes: number, limits: JsonLimits = defaultJsonLimits): Decision<number> {
   if (sizeBytes <= limits.bytesMax) return accept(sizeBytes)
-  return refuse('body_too_large', `the limit is ${limits.bytesMax} bytes`, { facts: { limitBytes: limits.bytesMax } })
+  return refuse('body_too_large', `The limit is ${limits.bytesMax} bytes.`, { facts: { limitBytes: limits.bytesMax } })
 }

@@ -1,6 +1,6 @@
 /**
- * Keys made from parts, such as `book_hotel:{booking_draft_id}`: the same parts give the same key and other parts give
- * another one, also when a part contains the separator.
+ * Builds keys from parts, such as `book_hotel:{booking_draft_id}`: equal parts give the same key and different parts give
+ * different keys, even when a part contains the separator.
  */
 import { isJsonObject, type JsonValue } from './json-value.ts'
 import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
@@ -11,9 +11,9 @@ export type KeyPart = string | { readonly field: string; readonly stop: string }
 
 const FIELD = /^[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*$/
 
-/** Reads a template once, at registration. Two fields in a row are refused: nobody could tell where the first ends. */
+/** Parses a template once, at registration. Refuses two adjacent fields, since the end of the first would be ambiguous. */
 export function parseKeyTemplate(text: string): Decision<KeyTemplate> {
-  if (text === '' || text.length > 255) return badTemplate(text, 'has not 1 to 255 characters')
+  if (text === '' || text.length > 255) return badTemplate(text, 'does not have 1 to 255 characters')
   const parts: KeyPart[] = []
   let at = 0
   while (at < text.length) {
@@ -27,7 +27,7 @@ export function parseKeyTemplate(text: string): Decision<KeyTemplate> {
     const field = close === -1 ? '' : text.slice(open + 1, close)
     if (!FIELD.test(field)) return badTemplate(text, `has no field name after character ${open + 1}`)
     at = close + 1
-    // A field's own % is written as %25, so a % behind it could not be told apart.
+    // A field's own % is written as %25, so a % after the field would be ambiguous.
     if (text.charAt(at) === '%') return badTemplate(text, 'has a % right after a field')
     parts.push({ field, stop: text.charAt(at) })
   }
@@ -44,7 +44,7 @@ export function renderKey(template: KeyTemplate, payload: JsonValue): Decision<s
     }
     const value = textAt(payload, part.field)
     if (value === undefined) {
-      return refuse('idempotency.field.missing', `the key ${quote(template.text)} needs the field ${part.field}`, {
+      return refuse('idempotency.field.missing', `The key ${quote(template.text)} needs the field ${part.field}.`, {
         path: part.field,
         hint: 'Send it as a string, a boolean or a whole number.',
       })
@@ -64,14 +64,14 @@ function textAt(payload: JsonValue, field: string): string | undefined {
   return typeof value === 'number' && Number.isSafeInteger(value) ? String(value) : undefined
 }
 
-/** Percent-codes the character that ends the field, and the percent sign itself; the last field stays as it is. */
+/** Percent-encodes the character that ends the field, and the percent sign itself; the last field stays unchanged. */
 function escapeUntil(value: string, stop: string): string {
   if (stop === '') return value
   const code = (char: string) => `%${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(2, '0')}`
   return Array.from(value, (char) => (char === '%' || char.startsWith(stop) ? code(char) : char)).join('')
 }
 
-/** `webhook:{provider}:{event_id}`: one command per event of a provider, however often it is delivered. */
+/** `webhook:{provider}:{event_id}`: one command per event of a provider, however often the event is delivered. */
 export function webhookKey(provider: string, eventId: string): string {
   return `webhook:${escapeUntil(provider, ':')}:${eventId}`
 }
@@ -86,17 +86,17 @@ export function cronKey(job: string, dueAt: Date): string {
   return `cron:${escapeUntil(job, ':')}:${dueAt.toISOString()}`
 }
 
-/** `agent:{agent_run_id}:{step_index}`: one command per step of an agent, also when the step runs again. */
+/** `agent:{agent_run_id}:{step_index}`: one command per step of an agent, also when the step is repeated. */
 export function agentKey(agentRunId: string, stepIndex: number): string {
   return `agent:${escapeUntil(agentRunId, ':')}:${stepIndex}`
 }
 
-/** `agent:action:{key}`: what an agent proposes outside a run. A run's id is never `action`, so it cannot take a step's key. */
+/** `agent:action:{key}`: an action that an agent proposes outside a run. A run's id is never `action`, so it cannot take a step's key. */
 export function actionKey(key: string): string {
   return `agent:action:${key}`
 }
 
-/** Each kind of key above belongs to one way in: whoever else could send one would take the place of what comes later. */
+/** Each prefix above belongs to one entry point: another sender could claim the key of a later command. */
 const ownedPrefixes = [
   ['webhook:', 'webhook'],
   ['schedule:', 'scheduled_trigger'],
@@ -106,14 +106,14 @@ const ownedPrefixes = [
 export function decideKeyOwner(key: string, ingress: string): Decision<null> {
   const owned = ownedPrefixes.find(([prefix, owner]) => key.startsWith(prefix) && owner !== ingress)
   if (!owned) return accept(null)
-  return refuse('key_reserved', `keys that begin with ${owned[0]} are made by Concord itself`, {
-    hint: 'Begin the key with something else.',
+  return refuse('key_reserved', `Keys that begin with ${owned[0]} are reserved for Concord.`, {
+    hint: 'Use a key with another prefix.',
     facts: { prefix: owned[0] },
   })
 }
 
 function badTemplate(text: string, what: string): Refusal {
-  return refuse('idempotency.template.invalid', `the key template ${quote(text)} ${what}`, {
+  return refuse('idempotency.template.invalid', `The key template ${quote(text)} ${what}.`, {
     hint: 'Write fixed text and {field}, such as book_hotel:{booking_draft_id}.',
   })
 }

@@ -55,7 +55,7 @@ describe('lease', () => {
     assert.deepEqual(decideRelease(aLease(), 't1'), { ok: true, value: undefined })
   })
 
-  test('a run-out lease that nobody took is still its holder’s', () => {
+  test('an expired lease that was not taken still belongs to its holder', () => {
     assert.ok(isExpired(aLease(), at(31)))
     assert.equal(codeOf(decideWrite(aLease(), 't1')), 'accepted')
     assert.equal(codeOf(decideRenew(aLease(), 't1', at(31), 30_000)), 'accepted')

@@ -1,17 +1,17 @@
 /**
- * A lease lets one holder work on a row until a time. L1: the token on the row decides who may write, at every write.
- * L2: the end of a lease only opens the row for others; it never hands it over. L3: renewing never shortens a lease, so
- * a clock that moved back gives nothing away early. L4: the holder's own clock may only make it give up earlier.
+ * A lease lets one holder work on a row until a time. L1: the token on the row decides which holder may write, at every write.
+ * L2: an expired lease only opens the row for others; it never hands the row over. L3: renewing never shortens a lease, so
+ * a clock that moved back ends no lease early. L4: the holder's own clock may only make it give up earlier.
  */
 import { KernelFault } from './errors.ts'
 import { accept, type Decision, refuse } from './refusal.ts'
 
 export type Lease = {
   readonly holder: string
-  /** New for every claim, never used again: the fence. */
+  /** New for every claim, never reused: the fence. */
   readonly token: string
   readonly leaseUntil: Date
-  /** When it was claimed or last renewed, by the clock of the store. */
+  /** When it was claimed or last renewed, by the store's clock. */
   readonly heartbeatAt: Date
 }
 
@@ -27,21 +27,21 @@ export type LeaseClaim = {
   readonly now: Date
 }
 
-/** A free or run-out row is leased; a live one is refused to everybody, its own holder included. */
+/** Leases a free or expired row; refuses a live lease to every caller, including its own holder. */
 export function decideClaim(current: Lease | undefined, claim: LeaseClaim): Decision<Lease> {
   const { holder, token, leaseMs, now } = claim
   if (current && current.token === token) {
-    throw new KernelFault('lease.token_reused', 'a claim needs a token of its own', { holder })
+    throw new KernelFault('lease.token_reused', 'A claim needs a new token.', { holder })
   }
   if (current && !isExpired(current, now)) {
-    return refuse('lease.held', `held by ${current.holder} until ${current.leaseUntil.toISOString()}`, {
+    return refuse('lease.held', `The row is held by ${current.holder} until ${current.leaseUntil.toISOString()}.`, {
       facts: { leaseUntil: current.leaseUntil.toISOString(), waitMs: current.leaseUntil.getTime() - now.getTime() },
     })
   }
   return accept({ holder, token, leaseUntil: untilOf(now, leaseMs), heartbeatAt: now })
 }
 
-/** Longer for the token on the row, also after its time if nobody has taken the row (L2). */
+/** Extends the lease for the token on the row, even after its expiry if the row was not taken (L2). */
 export function decideRenew(current: Lease | undefined, token: string, now: Date, leaseMs: number): Decision<Lease> {
   const held = decideWrite(current, token)
   if (!held.ok) return held
@@ -53,39 +53,39 @@ export function decideRenew(current: Lease | undefined, token: string, now: Date
 /** The fence before every write of a claimed row: result, failure, outputs, state, heartbeat. */
 export function decideWrite(current: Lease | undefined, token: string): Decision<Lease> {
   if (current && current.token === token) return accept(current)
-  return refuse('lease.lost', 'the lease is no longer held with this token', {
-    hint: 'Stop the work; another holder may have it.',
+  return refuse('lease.lost', 'The lease is no longer held with this token.', {
+    hint: 'Stop the work. Another holder may have taken over.',
   })
 }
 
-/** Gives the row back before its time; a stale token gives nothing back. */
+/** Releases the row before its time; a stale token releases nothing. */
 export function decideRelease(current: Lease | undefined, token: string): Decision<undefined> {
   const held = decideWrite(current, token)
   return held.ok ? accept(undefined) : held
 }
 
-/** How far the store's clock is behind the last heartbeat: above zero it has moved back and a warning is due. */
+/** Returns how far the store's clock is behind the last heartbeat: above zero it has moved back and a warning is due. */
 export function clockMovedBackMs(lease: Lease, now: Date): number {
   return Math.max(0, lease.heartbeatAt.getTime() - now.getTime())
 }
 
-/** The span of the holder's own monotonic clock in which it may believe that it holds the lease. */
+/** The span on the holder's own monotonic clock in which it may assume that it holds the lease. */
 export type LeaseTrust = { readonly fromMs: number; readonly untilMs: number }
 
 /**
- * Counted from before the request was sent, so the time on the way is on the safe side. The margin is for clocks that
+ * Counts from before the request was sent, so the time in transit is on the safe side. The margin is for clocks that
  * run at different speeds; a tenth of the lease covers one that is 10 % slow.
  */
 export function trustLease(askedAtMs: number, leaseMs: number, marginMs: number = Math.ceil(leaseMs / 10)): LeaseTrust {
   return { fromMs: askedAtMs, untilMs: askedAtMs + leaseMs - marginMs }
 }
 
-/** Also false when the holder's clock is before the request: then it has been set back and proves nothing. */
+/** Also false when the holder's clock is before the request: it was set back and proves nothing. */
 export function isTrusted(trust: LeaseTrust, ownNowMs: number): boolean {
   return ownNowMs >= trust.fromMs && ownNowMs < trust.untilMs
 }
 
-/** Renewing after a third leaves room for two failed tries. */
+/** Renewing after a third leaves room for two failed attempts. */
 export function renewEveryMs(leaseMs: number): number {
   return Math.max(1, Math.floor(leaseMs / 3))
 }
@@ -94,5 +94,5 @@ function untilOf(now: Date, leaseMs: number): Date {
   const until = new Date(now.getTime() + leaseMs)
   // An invalid time would compare as "not yet over" for ever.
   if (leaseMs > 0 && !Number.isNaN(until.getTime())) return until
-  throw new KernelFault('lease.length', 'a lease needs a time and a length above zero', { leaseMs })
+  throw new KernelFault('lease.length', 'A lease needs a valid time and a length above zero.', { leaseMs })
 }

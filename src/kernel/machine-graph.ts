@@ -1,14 +1,14 @@
-/** Questions about a machine as a graph: what can be reached, what cannot end, and how it reads as a CHECK list. Pure. */
+/** Treats a machine as a graph: reachable states, states that cannot end, and its SQL CHECK list. Pure. */
 import { canMove, columnOfState, type Machine, type Move, type RowFacts, statesOf, typeOf } from './machine.ts'
 
 export type ReachOptions = {
-  /** Whether moves after the end count (a retry is pending, a person may still decide). Default: they do. */
+  /** Whether moves after the end count (a retry is pending, a person may still decide). Default: true. */
   readonly afterEnd?: boolean
-  /** Facts of the row now; they can end it where it stands (see `byFact`). */
+  /** The current facts of the row; they can make its state terminal (see `byFact`). */
   readonly facts?: RowFacts
 }
 
-/** Every state on a path from `from`, itself included. An unknown state reaches nothing. */
+/** Returns every state on a path from `from`, itself included. An unknown state reaches nothing. */
 export function reachableFrom<S extends string>(
   machine: Machine<S>,
   from: string,
@@ -25,12 +25,12 @@ export function reachableFrom<S extends string>(
   return seen
 }
 
-/** Whether a row in `from` can still come to `to`; a state reaches itself, unknown states reach nothing. */
+/** Returns whether a row in `from` can still reach `to`; a state reaches itself, unknown states reach nothing. */
 export function canReach(machine: Machine, from: string, to: string, options: ReachOptions = {}): boolean {
   return reachableFrom(machine, from, options).has(to)
 }
 
-/** States that no row can ever be in. */
+/** Returns the states that no row can ever be in. */
 export function unreachable<S extends string>(machine: Machine<S>): readonly S[] {
   const reached = reachableFrom(machine, machine.initial)
   return statesOf(machine).filter((state) => !reached.has(state))
@@ -42,21 +42,21 @@ export function isEnd<S extends string>(machine: Machine<S>, state: S): boolean 
   return byFact || machine.states[state] === 'terminal'
 }
 
-/** States from which a row can never come to an end. */
+/** Returns the states from which a row can never end. */
 export function endless<S extends string>(machine: Machine<S>): readonly S[] {
   return statesOf(machine).filter(
     (state) => ![...reachableFrom(machine, state)].some((reached) => isEnd(machine, reached)),
   )
 }
 
-/** Moves that leave a state which is terminal by name without being declared as decisions after the end. */
+/** Returns the moves that leave a terminal state without being declared as decisions after the end. */
 export function exitsFromTerminal<S extends string, A extends string, E extends string>(
   machine: Machine<S, A, E>,
 ): readonly Move<S, A, E>[] {
   return machine.moves.filter((move) => machine.states[move.from] === 'terminal' && !move.afterEnd)
 }
 
-/** The states as SQL literals, for `check (status in (…))`; the state that is stored as NULL has no literal. */
+/** Returns the states as SQL literals, for `check (status in (…))`; the state stored as NULL has no literal. */
 export function sqlCheckList(machine: Machine): string {
   return statesOf(machine)
     .map((state) => columnOfState(machine, state))
@@ -66,8 +66,8 @@ export function sqlCheckList(machine: Machine): string {
 }
 
 /**
- * Compares the table with a list written by hand over every ordered pair of states, and names each pair on which the two
- * differ. States that only one side knows differ too.
+ * Compares the table with a hand-written list over every ordered pair of states, and returns each pair on which they
+ * differ. States that only one side knows also differ.
  */
 export function differingPairs(
   machine: Machine,

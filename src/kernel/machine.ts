@@ -1,6 +1,6 @@
 /**
  * A state machine is a table of data. From one table come: legality, the all-pairs test, the SQL CHECK list, the drawing
- * in docs/machines, the stamps a transition writes, and the API's "what can happen next".
+ * in docs/machines, the timestamps a transition writes, and the API's list of next states.
  */
 import { accept, type Decision, quote, refuse } from './refusal.ts'
 
@@ -8,22 +8,22 @@ import { accept, type Decision, quote, refuse } from './refusal.ts'
 export const stateTypes = ['pending', 'running', 'paused', 'terminal'] as const
 export type StateType = (typeof stateTypes)[number]
 
-/** How two writers of one row are kept apart: a version column, the old state itself, or a lease token. */
+/** How concurrent writers of one row are separated: a version column, the old state itself, or a lease token. */
 export type LockKind = 'version' | 'from-state' | 'lease'
 
-/** Facts of a row beside its state, by column name, for the machines whose StateType depends on more than the name. */
+/** Columns of a row beside its state, for machines whose StateType depends on more than the name. */
 export type RowFacts = Readonly<Record<string, unknown>>
 
 export type Move<S extends string = string, A extends string = string, E extends string = string> = {
   readonly from: S
   readonly to: S
-  /** Who may make the move. */
+  /** The actors that may make the move. */
   readonly by: readonly A[]
-  /** The events that are appended with the move, in this order. */
+  /** The events appended with the move, in this order. */
   readonly emits: readonly E[]
   /** When the move is allowed, in words; the deciding code is named there. */
   readonly when?: string
-  /** The move leaves a terminal state: a decision about a row that has ended, never something the machinery does alone. */
+  /** The move leaves a terminal state: a decision about a row that has ended, never an automatic step. */
   readonly afterEnd?: true
 }
 
@@ -33,12 +33,12 @@ export type Stamp<S extends string = string> = {
   readonly on: readonly S[]
   readonly once?: true
 }
-/** A column that is emptied on entering one of the states. */
+/** A column that is cleared on entering one of the states. */
 export type Clear<S extends string = string> = { readonly column: string; readonly on: readonly S[] }
 
 /**
- * In this state a column decides the StateType. A fact that was not read (undefined) decides nothing, so a row is never
- * taken for finished because somebody forgot to select a column.
+ * In this state a column decides the StateType. A fact that was not read (undefined) decides nothing, so a row never counts
+ * as finished because a query left out a column.
  */
 export type TypeByFact<S extends string = string> = {
   readonly state: S
@@ -53,15 +53,15 @@ export type Machine<S extends string = string, A extends string = string, E exte
   readonly title: string
   readonly states: Readonly<Record<S, StateType>>
   readonly initial: S
-  /** Who may make a new row in `initial`, and what is appended with it. */
+  /** The actors that may create a row in `initial`, and the events appended with it. */
   readonly creation?: { readonly by: readonly A[]; readonly emits: readonly E[] }
   readonly moves: readonly Move<S, A, E>[]
   readonly lock: LockKind
   readonly stamps?: readonly Stamp<S>[]
   readonly clears?: readonly Clear<S>[]
-  /** Only where the name is not enough (commands, scheduler jobs, flow tasks); the first rule that applies decides. */
+  /** Only where the name is not enough (commands, scheduler jobs, flow tasks); the first matching rule decides. */
   readonly byFact?: readonly TypeByFact<S>[]
-  /** The state that its column stores as NULL, where the table has no word for it (scheduler job runs). */
+  /** The state that its column stores as NULL (scheduler job runs). */
   readonly nullState?: S
 }
 
@@ -72,7 +72,7 @@ export function defineMachine<const S extends string, const A extends string, co
   return machine
 }
 
-/** `from` a list of states to a list of states, all with the same actors and events. */
+/** Declares moves from a list of states to a list of states, all with the same actors and events. */
 export function moves<const S extends string, const A extends string, const E extends string>(
   from: S | readonly S[],
   to: S | readonly S[],
@@ -102,13 +102,13 @@ export function isState<S extends string>(machine: Machine<S>, state: string): s
   return Object.hasOwn(machine.states, state)
 }
 
-/** The state that a column value stands for: NULL is the `nullState` where there is one, an unknown word is no state. */
+/** Returns the state of a column value: NULL is the `nullState` if there is one, an unknown word is not a state. */
 export function stateOfColumn<S extends string>(machine: Machine<S>, value: string | null): S | undefined {
   if (value === null) return machine.nullState
   return isState(machine, value) && value !== machine.nullState ? value : undefined
 }
 
-/** What the column holds for a state. */
+/** Returns the column value of a state. */
 export function columnOfState<S extends string>(machine: Machine<S>, state: S): S | null {
   return state === machine.nullState ? null : state
 }
@@ -121,7 +121,7 @@ export function findMove<S extends string, A extends string, E extends string>(
   return machine.moves.find((move) => move.from === from && move.to === to)
 }
 
-/** A pure lookup: unknown states give false, and no state goes to itself. */
+/** A pure lookup: unknown states give false, and no state moves to itself. */
 export function canMove(machine: Machine, from: string, to: string): boolean {
   return findMove(machine, from, to) !== undefined
 }
@@ -143,13 +143,13 @@ function holds(is: TypeByFact['is'], value: unknown): boolean {
   }
 }
 
-/** The StateType of a row: by its facts where the machine names some, else by the name of its state. */
+/** Returns the StateType of a row: by its facts where the machine names some, else by the name of its state. */
 export function typeOf<S extends string>(machine: Machine<S>, state: S, facts: RowFacts = {}): StateType {
   const rule = machine.byFact?.find((each) => each.state === state && holds(each.is, facts[each.column]))
   return rule?.type ?? machine.states[state]
 }
 
-/** The whole judgement about one move: known states, a declared pair, a row that has not ended, an actor that may make it. */
+/** Decides one move: known states, a declared pair, a row that has not ended, an actor that may make it. */
 export function decideMove<S extends string, A extends string, E extends string>(
   machine: Machine<S, A, E>,
   from: string,
@@ -159,26 +159,30 @@ export function decideMove<S extends string, A extends string, E extends string>
 ): Decision<Move<S, A, E>> {
   for (const state of [from, to]) {
     if (!isState(machine, state)) {
-      return refuse('machine.state.unknown', `${machine.name} has no state ${quote(state)}`, {
+      return refuse('machine.state.unknown', `The ${machine.name} has no state ${quote(state)}.`, {
         facts: { machine: machine.name, allowed: statesOf(machine) },
       })
     }
   }
   const move = findMove(machine, from, to)
   if (!move) {
-    return refuse('machine.move.illegal', `${machine.name} cannot go from ${from} to ${to}`, {
+    return refuse('machine.move.illegal', `The ${machine.name} cannot move from ${from} to ${to}.`, {
       facts: { machine: machine.name, from, to, next: nextStates(machine, from) },
     })
   }
   if (typeOf(machine, move.from, facts) === 'terminal' && !move.afterEnd) {
-    return refuse('machine.move.illegal', `this ${machine.name} has ended in ${from} and cannot go to ${to}`, {
+    return refuse('machine.move.illegal', `This ${machine.name} has ended in ${from} and cannot move to ${to}.`, {
       facts: { machine: machine.name, from, to, next: [] },
     })
   }
   if (!move.by.some((allowed) => allowed === actor)) {
-    return refuse('machine.actor.not_allowed', `${actor} may not move ${machine.name} from ${from} to ${to}`, {
-      facts: { machine: machine.name, from, to, by: move.by },
-    })
+    return refuse(
+      'machine.actor.not_allowed',
+      `The actor ${actor} may not move the ${machine.name} from ${from} to ${to}.`,
+      {
+        facts: { machine: machine.name, from, to, by: move.by },
+      },
+    )
   }
   return accept(move)
 }

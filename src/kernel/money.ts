@@ -1,11 +1,11 @@
 /**
- * Money is a whole number of millionths, from 0 to 9,999.999999: what NUMERIC(10,6) holds, and never a float.
- * A NaN or an infinity would switch a budget off, since Postgres sorts both above every limit; they cannot be built.
+ * An amount is a whole number of millionths, from 0 to 9,999.999999: the range of NUMERIC(10,6), and never a float.
+ * NaN or infinity would disable a budget, since Postgres sorts both above every limit; they cannot be constructed.
  */
 import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
 
 declare const moneyBrand: unique symbol
-/** Comparable with `<` and `===`; only the functions of this file make one. */
+/** Comparable with `<` and `===`; only the functions of this file create one. */
 export type Money = bigint & { readonly [moneyBrand]: true }
 
 const MICROS_PER_UNIT = 1_000_000n
@@ -17,16 +17,16 @@ export const maxMoney = MAX_MICROS as Money
 
 const FORM = /^(-?)(0|[1-9]\d*)(?:\.(\d{1,6}))?$/
 
-/** Reads a plain decimal such as `12.5` or `0.003000`: no sign, no exponent, at most six decimals. */
+/** Parses a plain decimal such as `12.5` or `0.003000`: no sign, no exponent, at most six decimals. */
 export function parseMoney(text: string): Decision<Money> {
   const [, minus, whole = '', decimals = ''] = FORM.exec(text) ?? []
   if (minus === undefined) return badFormat(quote(text))
-  // Longer than any legal amount: answered before a bigint of a million digits is built.
+  // Longer than any legal amount: refused before a bigint of a million digits is built.
   if (minus === '-' || whole.length > 4) return outOfRange(quote(text))
   return moneyFromMicros(BigInt(whole) * MICROS_PER_UNIT + BigInt(decimals.padEnd(6, '0')))
 }
 
-/** Takes a JavaScript number only if its shortest decimal form has at most six decimals: 0.1 + 0.2 is refused. */
+/** Accepts a JavaScript number only if its shortest decimal form has at most six decimals: 0.1 + 0.2 is refused. */
 export function moneyFromNumber(amount: number): Decision<Money> {
   if (!Number.isFinite(amount)) return badFormat(String(amount))
   if (amount < 0 || amount >= 10_000) return outOfRange(String(amount))
@@ -34,11 +34,11 @@ export function moneyFromNumber(amount: number): Decision<Money> {
 }
 
 export function moneyFromMicros(micros: bigint): Decision<Money> {
-  // The one place where the brand is given: the range has just been checked.
+  // The only place that assigns the brand: the range has just been checked.
   return micros >= 0n && micros <= MAX_MICROS ? accept(micros as Money) : outOfRange(`${micros} millionths`)
 }
 
-/** The form of the database and of the wire, always with six decimals: `3.000000`. */
+/** Formats for the database and the wire, always with six decimals: `3.000000`. */
 export function formatMoney(amount: Money): string {
   const decimals = String(amount % MICROS_PER_UNIT).padStart(6, '0')
   return `${amount / MICROS_PER_UNIT}.${decimals}`
@@ -48,7 +48,7 @@ export function addMoney(left: Money, right: Money): Decision<Money> {
   return moneyFromMicros(left + right)
 }
 
-/** What is left; refused when `right` is the larger one, for an amount is never negative. */
+/** Subtracts; refuses when `right` is larger, since an amount is never negative. */
 export function subtractMoney(left: Money, right: Money): Decision<Money> {
   return moneyFromMicros(left - right)
 }
@@ -65,13 +65,13 @@ export function compareMoney(left: Money, right: Money): -1 | 0 | 1 {
 }
 
 function badFormat(shown: string): Refusal {
-  return refuse('money.format', `${shown} is not an amount of money`, {
+  return refuse('money.format', `${shown} is not an amount of money.`, {
     hint: 'Send a decimal with at most six decimals and no exponent, such as "12.50".',
   })
 }
 
 function outOfRange(shown: string): Refusal {
-  return refuse('money.range', `${shown} is outside 0 to 9999.999999`, {
+  return refuse('money.range', `${shown} is outside 0 to 9999.999999.`, {
     facts: { min: formatMoney(zeroMoney), max: formatMoney(maxMoney) },
   })
 }

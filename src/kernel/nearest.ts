@@ -1,18 +1,18 @@
-/** The known name closest to a mistyped one, for every "did you mean": same input, same answer, whatever the order of the names. */
+/** Finds the known name closest to a mistyped one, for every "did you mean". Deterministic, whatever the order of the names. */
 
-/** More than three slips is another word, and the bound keeps a search among 100,000 names at 0.1 to 0.2 s. */
+/** More than three edits make another word, and the bound keeps a search among 100,000 names at 0.1 to 0.2 s. */
 const SLIPS_MAX = 3
-/** Names are compared on their first 64 characters, as many as a refusal may echo. */
+/** Names are compared on their first 64 characters, the length that a refusal may echo. */
 const COMPARED_CHARS = 64
 
 export function nearest(name: string, known: Iterable<string>): string | undefined {
   return nearestNames(name, known, 1)[0]
 }
 
-/** The closest names first; equal distance is ordered by the name itself. Case alone is no difference. */
+/** Returns the closest names first, ties sorted by name. Case is ignored. */
 export function nearestNames(name: string, known: Iterable<string>, atMost = 3): readonly string[] {
   const wanted = fold(name)
-  // A third of a short name may be wrong, but a name of one or two characters needs one slip to be helped at all.
+  // A third of a short name may be wrong, but a name of one or two characters needs one edit to get a suggestion at all.
   const limit = Math.min(SLIPS_MAX, Math.max(1, Math.floor(wanted.length / 3)))
   const close: { name: string; slips: number }[] = []
   for (const candidate of new Set(known)) {
@@ -23,7 +23,7 @@ export function nearestNames(name: string, known: Iterable<string>, atMost = 3):
   return close.slice(0, atMost).map((entry) => entry.name)
 }
 
-/** The hint of a refusal, or nothing when no name is near. */
+/** Returns the hint of a refusal, or nothing when no name is near. */
 export function didYouMean(name: string, known: Iterable<string>): { readonly hint?: string } {
   const found = nearest(name, known)
   return found === undefined ? {} : { hint: `Did you mean \`${found}\`?` }
@@ -33,10 +33,10 @@ function fold(name: string): string {
   return name.slice(0, COMPARED_CHARS).toLowerCase()
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours between two words; `limit + 1` means "more than the limit". */
+/** Counts insertions, deletions, replacements and swaps of neighbours between two words; `limit + 1` means "above the limit". */
 export function countSlips(left: string, right: string, limit: number): number {
   if (Math.abs(left.length - right.length) > limit) return limit + 1
-  // Names of one family share most of their letters: what is equal at both ends costs nothing to compare.
+  // Names of one family share most letters: equal ends cost nothing to compare.
   let start = 0
   while (start < left.length && left.charCodeAt(start) === right.charCodeAt(start)) start++
   let end = 0
@@ -45,7 +45,7 @@ export function countSlips(left: string, right: string, limit: number): number {
   return countInBand(left.slice(start, left.length - end), right.slice(start, right.length - end), limit)
 }
 
-/** The usual table, but only the band of `limit` cells around its diagonal: anything outside it is over the limit. */
+/** The usual table, limited to the band of `limit` cells around its diagonal: anything outside is above the limit. */
 function countInBand(left: string, right: string, limit: number): number {
   const over = limit + 1
   const width = right.length + 1
@@ -69,7 +69,7 @@ function countInBand(left: string, right: string, limit: number): number {
       table[at] = Math.min(slips, over)
       least = Math.min(least, slips)
     }
-    // A swap reaches two rows back, so one hopeless row alone does not end the search; two in a row do.
+    // A swap reaches two rows back, so only two hopeless rows in succession end the search.
     if (least > limit && lastLeast > limit) return over
     lastLeast = least
   }

@@ -1,4 +1,4 @@
-/** How many rows a list may return: plain decimal only, since `Number` would also take 1e3, 0x10, 007 and spaces. */
+/** Parses the row limit of a list: plain decimal only, since `Number` would also accept 1e3, 0x10, 007 and spaces. */
 import { accept, type Decision, refuse } from './refusal.ts'
 
 export const PAGE_LIMIT_MAX = 500

@@ -1,4 +1,4 @@
-/** What `import … from 'concord/kernel'` gives: the contracts as pure functions and tables, each file whole. */
+/** The exports of `concord/kernel`: the contracts as pure functions and tables. */
 
 // Answers
 export * from './clock.ts'

@@ -1,23 +1,23 @@
 /**
- * A refusal is a value: an expected "no" with a stable code, what was wrong, where, and what to do next.
- * Errors (see `errors.ts`) are for what nobody should see twice.
+ * A refusal is a value: an expected "no" with a stable code, the reason, the place, and the next step.
+ * Errors (see `errors.ts`) are for bugs.
  */
 import type { kernelRefusals } from './refusals.ts'
 import { showQuoted } from './visible-text.ts'
 
 /** The API turns a kind into an HTTP status, the CLI into an exit code. */
 export type RefusalKind =
-  | 'malformed' // 400, exit 65: the bytes make no sense
+  | 'malformed' // 400, exit 65: the bytes cannot be parsed
   | 'unauthenticated' // 401, exit 77
   | 'forbidden' // 403, exit 77
-  | 'not_found' // 404, exit 65: also what a foreign id answers
+  | 'not_found' // 404, exit 65: also the answer for a foreign id
   | 'method' // 405, exit 64
   | 'timeout' // 408, exit 75
   | 'conflict' // 409, exit 75: not in this state, or not now
-  | 'gone' // 410, exit 65: was there, and lies elsewhere now
+  | 'gone' // 410, exit 65: existed, and is stored elsewhere now
   | 'too_large' // 413, exit 65
   | 'unsupported' // 415, exit 65
-  | 'range' // 416, exit 65: the part that was asked for does not exist
+  | 'range' // 416, exit 65: the requested part does not exist
   | 'invalid' // 422, exit 65: well-formed but not allowed
   | 'rate' // 429, exit 75
   | 'headers_too_large' // 431, exit 65
@@ -27,7 +27,7 @@ export type RefusalKind =
   | 'internal' // 500, exit 70: internal error
 
 /**
- * The `refusals.ts` of a room: each code with its kind and the next step. A code never changes its meaning and is never
+ * The `refusals.ts` of a room: each code with its kind and its hint. A code never changes its meaning and is never
  * reused.
  */
 export type RefusalTable = Readonly<Record<string, readonly [kind: RefusalKind, hint: string]>>
@@ -66,7 +66,7 @@ export function refuse(code: RefusalCode, reason: string, more: Omit<Refusal, 'o
   return { ok: false, code, reason, ...more }
 }
 
-/** For a room that asks about its own refusals and those of the rooms it calls; `src/refusals` knows all of them. */
+/** For a room that checks its own refusals and those of the rooms it calls; `src/refusals` knows all of them. */
 export function isUnavailable(tables: readonly RefusalTable[], code: RefusalCode): boolean {
   return tables.some((table) => table[code]?.[0] === 'unavailable')
 }
@@ -76,7 +76,7 @@ export function isRefusal(value: unknown): value is Refusal {
   return 'ok' in value && value.ok === false && 'code' in value && 'reason' in value
 }
 
-/** Shows a piece of foreign input safely: at most 64 characters, on one line, hidden characters made visible. */
+/** Shows foreign input safely: at most 64 characters, on one line, hidden characters made visible. */
 export function quote(input: string): string {
   const visible = showQuoted(input.slice(0, 64))
   return input.length > 64 ? `"${visible}…"` : `"${visible}"`

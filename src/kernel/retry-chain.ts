@@ -2,22 +2,22 @@
 import { accept, type Decision, refuse } from './refusal.ts'
 import { attemptsAllowed, type RetryLimit } from './retry.ts'
 
-/** What `retry_of` of a job holds: an id, null for an original; undefined when there is no such job. */
+/** The `retry_of` of a job: an id, or null for an original; undefined when the job does not exist. */
 export type FindRetryOf = (jobId: string) => string | null | undefined
 
-/** The ids from the job itself to its original; a loop or a missing parent is an error, never an endless walk. */
+/** Returns the ids from the job to its original; a loop or a missing parent is an error, never an endless walk. */
 export function walkRetryChain(jobId: string, findRetryOf: FindRetryOf): Decision<readonly string[]> {
   const chain = new Set([jobId])
   for (let at = jobId; ; ) {
     const parent = findRetryOf(at)
     if (parent === null) return accept([...chain])
     if (parent === undefined) {
-      return refuse('retry.chain.missing_parent', 'a retry chain names a job that does not exist', {
+      return refuse('retry.chain.missing_parent', 'A retry chain names a job that does not exist.', {
         facts: { missing: at },
       })
     }
     if (chain.has(parent)) {
-      return refuse('retry.chain.cycle', 'a retry chain leads back into itself', {
+      return refuse('retry.chain.cycle', 'A retry chain contains a cycle.', {
         facts: { cycle: [...chain, parent] },
       })
     }
@@ -37,7 +37,7 @@ export function attemptOfHops(hops: number): number {
   return hops + 1
 }
 
-/** Failed, nothing repeats it, and no retry is allowed any more. */
+/** True when the job failed, no retry of it exists, and no further retry is allowed. */
 export function isPermanentFailure(
   job: { readonly isFailed: boolean; readonly hasRetry: boolean; readonly hops: number },
   limit: RetryLimit,

@@ -1,4 +1,4 @@
-/** The retry contract of one operation, and the only way from an operation's name to its settings. */
+/** The retry contract of one operation, and the only lookup from an operation's name to its settings. */
 import { type FailureClass, isErrorClass, isRetryable, retryableErrorClasses } from './error-classes.ts'
 import { didYouMean } from './nearest.ts'
 import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
@@ -6,9 +6,9 @@ import type { RetrySettings } from './retry.ts'
 
 export type RetryPolicy = {
   readonly operation: string
-  /** A set: order and repetition mean nothing. */
+  /** A set: order and repetition have no meaning. */
   readonly retryable: readonly FailureClass[]
-  /** Counts executions: 3 means the first one and two more. */
+  /** Counts executions: 3 means the first one and two retries. */
   readonly max_attempts: number
   /** Delay i follows failed attempt i, so the third one is used only when `max_attempts` is 4 or more. */
   readonly backoff_seconds: readonly number[]
@@ -17,7 +17,7 @@ export type RetryPolicy = {
 
 const MAX_ATTEMPTS = 3
 const BACKOFF_SECONDS = [30, 120, 600] as const
-/** Beyond this a loop is meant, not a retry. */
+/** A higher number would be a loop, not a retry. */
 const ATTEMPTS_LIMIT = 100
 
 export function defineRetryPolicy(
@@ -39,7 +39,7 @@ export function registerRetryPolicies(policies: readonly RetryPolicy[]): Decisio
   const byOperation = new Map<string, RetryPolicy>()
   for (const policy of policies) {
     if (byOperation.has(policy.operation)) {
-      return refuse('retry.policy.duplicate', `${quote(policy.operation)} has two retry policies`)
+      return refuse('retry.policy.duplicate', `The operation ${quote(policy.operation)} has two retry policies.`)
     }
     byOperation.set(policy.operation, policy)
   }
@@ -60,32 +60,32 @@ export function compilePolicy(operation: string, registry: RetryRegistry): Decis
   })
 }
 
-/** For start-up: every operation has a policy, or all that have none are named at once. */
+/** For start-up: checks that every operation has a policy, and names all that have none at once. */
 export function checkOperations(operations: readonly string[], registry: RetryRegistry): Decision<RetryRegistry> {
   const missing = operations.filter((operation) => !registry.policies.has(operation))
   return missing.length === 0 ? accept(registry) : refuseUnknown(missing, registry)
 }
 
-/** A step whose operation requires a key does not run without one. */
+/** Refuses a step without a key when its operation requires one. */
 export function decideStepKey(settings: CompiledRetry, idempotencyKey: string | null): Decision<string | null> {
   if (!settings.requiresIdempotencyKey || (idempotencyKey !== null && idempotencyKey !== ''))
     return accept(idempotencyKey)
-  return refuse('retry.key.missing', `${quote(settings.operation)} does not run without an idempotency key`)
+  return refuse('retry.key.missing', `The operation ${quote(settings.operation)} needs an idempotency key.`)
 }
 
 const metadataFields = ['operation', 'retry_class', 'max_attempts', 'requires_idempotency_key']
 
-/** Reads the declared form: `operation`, `retry_class` (one class or a list), `max_attempts`, `requires_idempotency_key`. */
+/** Parses the declared form: `operation`, `retry_class` (one class or a list), `max_attempts`, `requires_idempotency_key`. */
 export function parseRetryMetadata(input: unknown): Decision<RetryPolicy> {
   if (typeof input !== 'object' || input === null || Array.isArray(input)) {
-    return refuse('retry.policy.invalid', 'a retry policy is an object', {
+    return refuse('retry.policy.invalid', 'A retry policy must be an object.', {
       hint: `Fields: ${metadataFields.join(', ')}.`,
     })
   }
   const unknown = Object.keys(input).find((key) => !metadataFields.includes(key))
   if (unknown !== undefined) {
     const more = { path: unknown.slice(0, 64), ...didYouMean(unknown, metadataFields) }
-    return refuse('retry.policy.invalid', `a retry policy has no field ${quote(unknown)}`, more)
+    return refuse('retry.policy.invalid', `A retry policy has no field ${quote(unknown)}.`, more)
   }
   const { operation, retry_class: named, max_attempts: attempts, requires_idempotency_key: key } = input as Metadata
   if (typeof operation !== 'string' || operation === '') return refuseField('operation', 'a name')
@@ -112,12 +112,12 @@ export function parseRetryMetadata(input: unknown): Decision<RetryPolicy> {
 type Metadata = Readonly<Record<'operation' | 'retry_class' | 'max_attempts' | 'requires_idempotency_key', unknown>>
 
 function refuseField(path: string, allowed: string): Refusal {
-  return refuse('retry.policy.invalid', `${path} must be ${allowed}`, { path })
+  return refuse('retry.policy.invalid', `The field ${path} must be ${allowed}.`, { path })
 }
 
 function refuseUnknown(operations: readonly string[], registry: RetryRegistry): Refusal {
   const [first = ''] = operations
-  return refuse('retry.policy.unknown', `no retry policy is registered for ${operations.map(quote).join(', ')}`, {
+  return refuse('retry.policy.unknown', `No retry policy is registered for ${operations.map(quote).join(', ')}.`, {
     ...didYouMean(first, registry.policies.keys()),
     facts: { operations },
   })

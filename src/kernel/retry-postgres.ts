@@ -1,13 +1,13 @@
-/** Postgres' five-character SQLSTATE as one of our error classes: what it asks to repeat, what our data did wrong, what is a fault. */
+/** Maps Postgres' five-character SQLSTATE to one of our error classes: retryable, invalid data, or a fault. */
 import type { ErrorClass } from './error-classes.ts'
 
-/** Whole codes first; the first two characters, the class of the code, decide for the rest. */
+/** Full codes first; otherwise the first two characters, the class of the code, decide. */
 const byState: Readonly<Record<string, ErrorClass>> = {
-  '40001': 'temporary_database_error', // serialization failure: begin again
-  '40P01': 'temporary_database_error', // deadlock: one of the two was chosen
-  '25006': 'temporary_database_error', // read-only: a standby on its way to become primary
+  '40001': 'temporary_database_error', // serialization failure: retry the transaction
+  '40P01': 'temporary_database_error', // deadlock: this transaction was chosen as the victim
+  '25006': 'temporary_database_error', // read-only: a standby that is being promoted
   '55P03': 'temporary_database_error', // a lock was not free within lock_timeout
-  '57P01': 'temporary_database_error', // the server was told to stop
+  '57P01': 'temporary_database_error', // the server is shutting down
   '57P02': 'temporary_database_error', // the server crashed and restarts
   '57P03': 'temporary_database_error', // the server is starting
   '57P05': 'temporary_database_error', // the connection was idle for too long
@@ -30,7 +30,7 @@ const byClass: Readonly<Record<string, ErrorClass>> = {
 }
 
 export function classifyPostgres(sqlState: string): ErrorClass {
-  // Object.hasOwn: a state such as `constructor` must not find what every object has.
+  // Object.hasOwn: a state such as `constructor` must not find an inherited property.
   if (Object.hasOwn(byState, sqlState)) return byState[sqlState] ?? 'internal_error'
   const group = sqlState.slice(0, 2)
   return sqlState.length === 5 && Object.hasOwn(byClass, group)

@@ -1,25 +1,25 @@
-/** One decision for every retry in the organisation: after this failed attempt, wait how long, or stop for which reason. */
+/** The only retry decision: after this failed attempt, wait how long, or stop for which reason. */
 import type { Random } from './clock.ts'
 import { KernelFault } from './errors.ts'
 import { type FailureClass, isRetryable } from './error-classes.ts'
 import { type Backoff, boundedWait, delayAfter } from './retry-backoff.ts'
 
-/** Three retries are four attempts. The two words are two types, so that no number can be read as the other one. */
+/** Three retries are four attempts. Two types keep the two counts from being confused. */
 export type RetryLimit = { readonly retries: number } | { readonly attempts: number }
 
 export type RetrySettings = {
   readonly limit: RetryLimit
   readonly backoff: Backoff
-  /** The classes worth another attempt; a class that is final by nature is never retried, listed or not. */
+  /** The retryable classes; a class that is final by nature is never retried, listed or not. */
   readonly retryable: readonly FailureClass[]
 }
 
 export type FailedAttempt = {
-  /** The attempt that failed, counted from 1. */
+  /** The failed attempt, counted from 1. */
   readonly attempt: number
   readonly errorClass: FailureClass
   readonly random: Random
-  /** The other side asked to be left alone for so long: the next attempt waits at least that long, within bounds. */
+  /** The wait that the other system requested: the next attempt waits at least this long, within bounds. */
   readonly askedToWaitMs?: number | undefined
 }
 
@@ -27,7 +27,7 @@ export type RetryDecision =
   | { readonly retry: true; readonly delayMs: number; readonly nextAttempt: number }
   | { readonly retry: false; readonly why: StopReason }
 
-/** `not_retryable`: by nature; `not_listed`: by the settings; `exhausted`: the last attempt allowed was this one. */
+/** `not_retryable`: by nature; `not_listed`: by the settings; `exhausted`: this was the last allowed attempt. */
 export type StopReason = 'not_retryable' | 'not_listed' | 'exhausted'
 
 export function decideRetry(settings: RetrySettings, failed: FailedAttempt): RetryDecision {
@@ -41,27 +41,27 @@ export function decideRetry(settings: RetrySettings, failed: FailedAttempt): Ret
   return { retry: true, delayMs, nextAttempt: attempt + 1 }
 }
 
-/** How many times the work may run in all. */
+/** Returns how many times the work may run in total. */
 export function attemptsAllowed(limit: RetryLimit): number {
   return 'retries' in limit ? limit.retries + 1 : limit.attempts
 }
 
-/** How many retries are left while attempt number `attempt` runs or has failed; never below zero. */
+/** Returns how many retries are left while attempt number `attempt` runs or has failed; never below zero. */
 export function retriesRemaining(limit: RetryLimit, attempt: number): number {
   assertAttempt(attempt)
   return Math.max(0, attemptsAllowed(limit) - attempt)
 }
 
-/** The stricter of two limits: a part of a plan may tighten what the whole allows, never widen it. */
+/** Returns the stricter of two limits: a part of a plan may tighten the limit of the whole, never widen it. */
 export function tightenLimit(settings: RetrySettings, limit: RetryLimit): RetrySettings {
   return attemptsAllowed(limit) < attemptsAllowed(settings.limit) ? { ...settings, limit } : settings
 }
 
-/** What travels with an attempt into events and rows. */
+/** The retry data that events and rows record with an attempt. */
 export type RetryContract = {
   readonly attempt: number
   readonly max_attempts: number
-  /** When the next attempt may start; null: there is none. */
+  /** When the next attempt may start; null when there is none. */
   readonly run_after: Date | null
   readonly last_error: string
   readonly error_class: FailureClass
@@ -81,8 +81,8 @@ export function describeFailure(
   }
 }
 
-/** Counting from 0 where 1 is meant would grant one attempt too many; a fault, since only code passes it. */
+/** Throws, since only code passes the number: counting from 0 would grant one attempt too many. */
 function assertAttempt(attempt: number): void {
   if (Number.isSafeInteger(attempt) && attempt >= 1) return
-  throw new KernelFault('retry.attempt.invalid', `attempts are counted from 1, not ${attempt}`, { attempt })
+  throw new KernelFault('retry.attempt.invalid', `Attempts are counted from 1; got ${attempt}.`, { attempt })
 }

@@ -1,6 +1,6 @@
-/** A state as the end of a sentence about its thing: "has succeeded", "is waiting for approval". */
+/** Writes a state as the end of a sentence about its row: "has succeeded", "is waiting for approval". */
 
-/** What a thing has done by itself; anything else is what it is, or what was done to it. */
+/** States that a row enters by its own action ("has …"); all others are written with "is …". */
 const BY_ITSELF: ReadonlySet<string> = new Set(['succeeded', 'failed', 'expired'])
 
 export function sayState(state: string): string {

@@ -1,43 +1,43 @@
 /**
- * What a scheduler does with the due times that it finds: which ones fire, which ones are recorded as missed, and what
- * happens when the firing before is still running. A due time is decided once; its key is the same for every scheduler.
+ * Decides what a scheduler does with due times: which fire, which are recorded as missed, and what
+ * happens while the previous firing still runs. A due time is decided once; its key is the same for every scheduler.
  */
 import type { Random } from './clock.ts'
 import { scheduleKey } from './key-template.ts'
 
-/** For due times that are late because nobody was there: none, the latest one, or all of them up to a limit. */
+/** For due times that are late because no scheduler ran: none, the latest one, or all of them up to a limit. */
 export const misfirePolicies = ['skip', 'last', 'all'] as const
 export type MisfirePolicy = (typeof misfirePolicies)[number]
 
-/** One catch-up for the latest missed time, unless a schedule says otherwise. */
+/** The default: one catch-up for the latest missed time. */
 export const DEFAULT_MISFIRE_POLICY: MisfirePolicy = 'last'
-/** A due time is late when its start is longer ago than this; a tick or a restart fits into it. */
+/** A due time is late when its start is longer ago than this; a tick or a restart fits within it. */
 export const DEFAULT_GRACE_MS = 60_000
-/** The most that `all` catches up on at once: a day of quarters of an hour. */
+/** The most that `all` catches up on at once: a day of quarter-hours. */
 export const DEFAULT_CATCH_UPS_MAX = 96
 
-/** How long after its due time a firing may start at most. */
+/** The longest delay between a due time and the start of its firing. */
 export const SCHEDULE_JITTER_MAX_MS = 3_600_000
 
-/** How many schedules people may keep in one workspace, unless the installation says otherwise: a thousand is a busy team, a million a mistake. */
+/** The default number of schedules that people may keep in one workspace: a thousand suits a busy team, a million is a mistake. */
 export const SCHEDULES_MAX = 1_000
 
 export type DueSchedule = {
   readonly name: string
   /** The newest due time already decided, fired or missed. */
   readonly lastDueAt?: Date
-  /** In any order; what is decided already or still ahead is left out. */
+  /** In any order; times already decided or still in the future are ignored. */
   readonly dueTimes: readonly Date[]
   readonly now: Date
   readonly misfire: MisfirePolicy
   readonly catchUpsMax?: number
   readonly graceMs?: number
-  /** How long after its due time a firing starts; the due time itself never moves. */
+  /** The delay of a firing after its due time; the due time itself never moves. */
   readonly jitterMs?: number
 }
 
 export type Firing = { readonly dueAt: Date; readonly startAt: Date; readonly key: string }
-/** Both in the order of time; together they are every due time that has come, each once. */
+/** Both in order of time; together they contain every due time that has passed, once each. */
 export type FiringPlan = { readonly fire: readonly Firing[]; readonly missed: readonly Firing[] }
 
 export function planFirings(schedule: DueSchedule): FiringPlan {
@@ -66,30 +66,30 @@ export function planFirings(schedule: DueSchedule): FiringPlan {
   return { fire: dueMs.slice(missed.length).map(firing), missed: missed.map(firing) }
 }
 
-/** How many of the late ones fire, counted from the newest: when they do not all fit, the old ones are worth least. */
+/** Returns how many late due times fire, counted from the newest: when they do not all fit, the oldest are dropped. */
 function countCatchUps(misfire: MisfirePolicy, catchUpsMax: number, lateCount: number, onTimeCount: number): number {
   switch (misfire) {
     case 'skip':
       return 0
     case 'last':
-      // A firing that is on time already does what the catch-up would do.
+      // A firing that is on time already does the work of the catch-up.
       return onTimeCount === 0 ? Math.min(1, lateCount) : 0
     case 'all':
       return Math.min(catchUpsMax, lateCount)
   }
 }
 
-/** A whole number of milliseconds from 0 to `maxMs`, so that a thousand schedules of one minute do not start as one. */
+/** Returns a whole number of milliseconds from 0 to `maxMs`, so that a thousand schedules of one minute do not start together. */
 export function pickJitterMs(maxMs: number, random: Random): number {
   return Math.floor(random() * (maxMs + 1))
 }
 
-/** For a firing whose predecessor still runs: leave it out, let it wait, or start it beside. */
+/** Decides a firing whose predecessor still runs: skip it, let it wait, or start it in parallel. */
 export const overlapPolicies = ['skip', 'queue', 'allow'] as const
 export type OverlapPolicy = (typeof overlapPolicies)[number]
 export type OverlapDecision = 'start' | 'queue' | 'skip'
 
-/** One that waits is enough by default: a job that is always too slow would otherwise gather an endless queue. */
+/** One waiting firing by default: a job that is always too slow would otherwise build up an endless queue. */
 export function decideOverlap(
   policy: OverlapPolicy,
   runningCount: number,

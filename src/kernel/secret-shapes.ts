@@ -1,18 +1,18 @@
-/** Knows secrets by their shape: keys, tokens, passwords in addresses. What has such a shape is neither logged nor stored. */
+/** Recognizes secrets by their shape: keys, tokens, passwords in URLs. A matching text is neither logged nor stored. */
 import type { JsonValue } from './json-value.ts'
 
 type Shape = {
-  /** For logs and errors: rather too much than too little. */
+  /** For logs and errors: prefers false positives. */
   readonly shape: RegExp
   readonly instead: string
-  /** For data that somebody will use: "Basic information" is no credential, a port is no password. */
+  /** For data that is used later: "Basic information" is not a credential, a port is not a password. */
   readonly strict?: RegExp
 }
 
 const SHAPES: readonly Shape[] = [
   // Concord's own keys: the prefix stays, so that a person can see which key it was.
   { shape: /\bck_([a-z0-9]{4,16})_[A-Za-z0-9_-]{20,}/g, instead: 'ck_$1_[redacted]' },
-  // Passwords inside connection addresses.
+  // Passwords in connection URLs.
   {
     shape: /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s:/@"']{0,256}):[^\s@"']{1,1024}@/gi,
     strict: /\b([a-z][a-z0-9+.-]{0,20}:\/\/[^\s:/@"']{0,256}):[^\s@"'/]{1,1024}@/gi,
@@ -25,7 +25,7 @@ const SHAPES: readonly Shape[] = [
     instead: '$1 [redacted]',
   },
   // Signed tokens (three base64url parts that start like a JSON header). A header ends where another one begins: a text of
-  // nothing but beginnings would otherwise be read to its end from each of them (a megabyte of it took twenty minutes).
+  // nothing but beginnings would otherwise be scanned to its end from each of them (a megabyte took twenty minutes).
   {
     shape: /\beyJ(?:[A-Za-z0-9_]|-(?!eyJ)){5,}\.[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*/g,
     instead: '[redacted token]',
@@ -39,14 +39,14 @@ const SHAPES: readonly Shape[] = [
   { shape: /\bgh[pousr]_[A-Za-z0-9]{20,}/g, instead: '[redacted key]' },
   { shape: /\bxox[abprs]-[A-Za-z0-9-]{10,}/g, instead: '[redacted key]' },
   { shape: /\bAKIA[0-9A-Z]{16}\b/g, instead: '[redacted key]' },
-  // Private keys; here too a beginning ends the one before it.
+  // Private keys; here too a new beginning ends the previous one.
   {
     shape: /-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-(?!----(?:BEGIN|END) )[^-]*)*-----END [A-Z ]*PRIVATE KEY-----/g,
     instead: '[redacted private key]',
   },
 ]
 
-/** For texts that leave the process for a log, a terminal or a record of what went wrong. */
+/** For texts that leave the process: a log, a terminal, an error record. */
 export function redactText(text: string): string {
   return SHAPES.reduce((line, { shape, instead }) => line.replace(shape, instead), text)
 }
@@ -55,12 +55,12 @@ function redactData(text: string): string {
   return SHAPES.reduce((line, { shape, strict = shape, instead }) => line.replace(strict, instead), text)
 }
 
-/** Whether a piece of data has the shape of a secret. */
+/** Returns whether a value has the shape of a secret. */
 export function hasSecretShape(text: string): boolean {
   return redactData(text) !== text
 }
 
-/** The same value with every text redacted, keys of objects included; parts without secrets are not copied. */
+/** Returns the value with every text redacted, including object keys; parts without secrets are not copied. */
 export function redactValue(value: JsonValue): JsonValue {
   if (typeof value === 'string') return redactData(value)
   if (typeof value !== 'object' || value === null) return value

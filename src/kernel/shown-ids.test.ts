@@ -1,4 +1,4 @@
-/** Ids inside JSON look as they do everywhere else, and everything that is no id stays. */
+/** Ids inside JSON look as they do everywhere else, and values that are not ids stay unchanged. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { handedOnIds, shownId, withShownIds, withShownTarget } from './shown-ids.ts'
@@ -15,7 +15,7 @@ test('a UUID under the name of a kind gets its prefix, also deep inside', () => 
   })
 })
 
-test('what is prefixed already, is no UUID, or names no kind of ours stays as it is', () => {
+test('a prefixed id, a value that is not a UUID, and an unknown kind stay unchanged', () => {
   const same = { artifact_id: `art_${HEX}`, command_id: 'x', booking_draft_id: UUID, title: UUID }
   assert.deepEqual(withShownIds(same), same)
   assert.equal(shownId('memory', UUID), `mem_${HEX}`)

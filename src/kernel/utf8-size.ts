@@ -1,4 +1,4 @@
-/** The size of a text in UTF-8, counted without encoding it; a lone surrogate counts as the three bytes of its replacement. */
+/** Counts the UTF-8 size of a text without encoding it; a lone surrogate counts as the three bytes of its replacement. */
 export function utf8Size(text: string): number {
   let size = text.length
   for (let at = 0; at < text.length; at++) {

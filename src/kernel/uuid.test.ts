@@ -68,7 +68,7 @@ describe('uuid', () => {
     assert.ok(ids.at(-1)?.startsWith('00000000-03ea'), ids.at(-1))
   })
 
-  test('what the world must not give is a fault, not an id', () => {
+  test('invalid input of the environment is a fault, not an id', () => {
     for (const ms of [-1, 0.5, Number.NaN, 2 ** 48]) assert.throws(() => uuidV7(ms, 0, zeros(8)), { code: 'uuid.time' })
     for (const n of [-1, 4096, 0.5]) assert.throws(() => uuidV7(0, n, zeros(8)), { code: 'uuid.counter' })
     assert.throws(() => uuidV7(0, 0, zeros(7)), { code: 'uuid.random' })

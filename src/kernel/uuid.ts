@@ -1,11 +1,11 @@
 /**
- * UUIDs as Concord makes them: version 7, so that new rows land at the end of the primary key's index, strictly rising
- * within one generator even when many fall into a millisecond or the clock moves back.
+ * Generates UUIDs of version 7, so that new rows land at the end of the primary key's index, strictly increasing
+ * within one generator even when many fall into one millisecond or the clock moves back.
  */
 import type { Clock, NewId } from './clock.ts'
 import { KernelFault } from './errors.ts'
 
-/** Gives as many random bytes as asked for; tests give their own. */
+/** Returns the requested number of random bytes; tests pass their own. */
 export type RandomBytes = (count: number) => Uint8Array
 
 const CANONICAL = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
@@ -13,12 +13,12 @@ const HEX_32 = /^[0-9a-f]{32}$/
 const MAX_TIME_MS = 2 ** 48 - 1
 const MAX_COUNTER = 0xfff
 
-/** The one form that Concord stores and compares: lower case, with hyphens, without braces. */
+/** The only form that Concord stores and compares: lower case, with hyphens, without braces. */
 export function isUuid(text: string): boolean {
   return CANONICAL.test(text)
 }
 
-/** 32 lower-case hex digits without hyphens, or undefined for anything that is not a canonical UUID. */
+/** Returns 32 lower-case hex digits without hyphens, or undefined for anything that is not a canonical UUID. */
 export function hexOfUuid(uuid: string): string | undefined {
   return CANONICAL.test(uuid) ? uuid.replaceAll('-', '') : undefined
 }
@@ -27,15 +27,15 @@ export function uuidOfHex(hex: string): string | undefined {
   return HEX_32.test(hex) ? hyphenate(hex) : undefined
 }
 
-/** Lays a time, a counter of 12 bits and 8 random bytes out as RFC 9562 wants version 7; 62 random bits remain. */
+/** Lays out a time, a counter of 12 bits and 8 random bytes as version 7 (RFC 9562); 62 random bits remain. */
 export function uuidV7(timeMs: number, counter: number, random: Uint8Array): string {
   if (!Number.isInteger(timeMs) || timeMs < 0 || timeMs > MAX_TIME_MS) {
-    throw new KernelFault('uuid.time', 'a UUID of version 7 needs a whole number of milliseconds in 48 bits', {
+    throw new KernelFault('uuid.time', 'A version 7 UUID needs a whole number of milliseconds in 48 bits.', {
       timeMs,
     })
   }
   if (!Number.isInteger(counter) || counter < 0 || counter > MAX_COUNTER) {
-    throw new KernelFault('uuid.counter', 'the counter of a UUID of version 7 has 12 bits', { counter })
+    throw new KernelFault('uuid.counter', 'The counter of a version 7 UUID has 12 bits.', { counter })
   }
   const tail = hexOf(random, 8)
   const variant = (Number.parseInt(tail.charAt(0), 16) & 0x3) | 0x8
@@ -43,7 +43,7 @@ export function uuidV7(timeMs: number, counter: number, random: Uint8Array): str
   return hyphenate(`${time}7${counter.toString(16).padStart(3, '0')}${variant.toString(16)}${tail.slice(1)}`)
 }
 
-/** Sixteen random bytes as a UUID of version 4. */
+/** Writes sixteen random bytes as a UUID of version 4. */
 export function uuidV4(random: Uint8Array): string {
   const hex = hexOf(random, 16)
   const variant = (Number.parseInt(hex.charAt(16), 16) & 0x3) | 0x8
@@ -51,8 +51,8 @@ export function uuidV4(random: Uint8Array): string {
 }
 
 /**
- * A generator whose ids only rise. Within a millisecond the counter goes up from a random start in its lower half;
- * when it is full, or when the clock stands still or moves back, the generator's own time carries on.
+ * Creates a generator whose ids only increase. Within a millisecond the counter rises from a random start in its lower half;
+ * when it is full, or when the clock stops or moves back, the generator advances its own time.
  */
 export function uuidV7Generator(clock: Clock, randomBytes: RandomBytes): NewId {
   let timeMs = -1
@@ -80,7 +80,7 @@ function freshCounter(random: Uint8Array): number {
 
 function hexOf(bytes: Uint8Array, count: number): string {
   if (bytes.length !== count) {
-    throw new KernelFault('uuid.random', `${count} random bytes are needed`, { given: bytes.length })
+    throw new KernelFault('uuid.random', `The random source must return ${count} bytes.`, { given: bytes.length })
   }
   let hex = ''
   for (const byte of bytes) hex += byte < 16 ? `0${byte.toString(16)}` : byte.toString(16)

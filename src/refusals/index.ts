@@ -1,4 +1,4 @@
-/** Every refusal code of Concord with its kind and its next step, from the `refusals.ts` of each room. */
+/** Collects every refusal code of Concord, with its kind and its hint, from the `refusals.ts` of each room. */
 import type { Refusal, RefusalCode, RefusalKind, RefusalTables } from '#kernel/refusal'
 import { kernelRefusals } from '#kernel/refusals'
 import { storeRefusals } from '../store/refusals.ts'
@@ -15,7 +15,7 @@ import { apiRefusals } from '../api/refusals.ts'
 import { appRefusals } from '../app/refusals.ts'
 import { cliRefusals } from '../cli/refusals.ts'
 
-/** Complete by its type: a room that declares a table and is missing here does not compile. */
+/** The type makes it complete: a room that declares a table and is missing here does not compile. */
 export const refusalTables: RefusalTables = {
   kernel: kernelRefusals,
   store: storeRefusals,
@@ -42,12 +42,12 @@ export function kindOf(code: RefusalCode): RefusalKind {
   return refusals[code][0]
 }
 
-/** Returns the hint of this refusal, or else the one of its code. */
+/** Returns the hint of this refusal, or else the hint of its code. */
 export function hintOf(refusal: Pick<Refusal, 'code' | 'hint'>): string {
   return refusal.hint ?? refusals[refusal.code][1]
 }
 
-/** For codes that come from outside, such as an answer of another server. */
+/** For codes that come from outside, such as another server's response. */
 export function isRefusalCode(code: string): code is RefusalCode {
   return Object.hasOwn(refusals, code)
 }

@@ -42,7 +42,7 @@ test('a payload that makes the key too long is told of the template, a long key 
   const long = 'x'.repeat(300)
   const made = decideIdempotencyKey(contract, undefined, { to: long })
   assert.ok(!made.ok)
-  assert.match(explainLong(made, madeBy(contract, undefined)).reason, /1 to 255 characters; .*letter:\{to\}$/)
+  assert.match(explainLong(made, madeBy(contract, undefined)).reason, /1 to 255 characters\. .*letter:\{to\}\.$/)
   const sent = decideIdempotencyKey(contract, long, { to: 'a' })
   assert.ok(!sent.ok)
   assert.equal(explainLong(sent, madeBy(contract, long)), sent)

@@ -1,4 +1,4 @@
-/** What follows from the end of one node: which pending nodes are skipped with it, and by how much counters fall. */
+/** Computes the consequences of one ended node: the pending nodes that are skipped, and the decrements of counters. */
 import { KernelFault } from '../errors.ts'
 import { type Graph, ruleOf } from './graph.ts'
 import { type States, stateOf } from './readiness.ts'
@@ -14,21 +14,21 @@ export type Skip = {
 export type Decrement = { readonly id: string; readonly by: number }
 
 export type Cascade = {
-  /** In the order in which they follow from each other; equals in stable order. */
+  /** In the order in which they follow from each other; ties in stable order. */
   readonly skips: readonly Skip[]
-  /** For pending nodes that stay: what to take off `remaining`; a node that reaches zero is ready. In stable order. */
+  /** For remaining pending nodes: the decrement of `remaining`; a node that reaches zero is ready. In stable order. */
   readonly decrements: readonly Decrement[]
 }
 
 /**
- * `states` already holds the end of `endedId` and nothing of what follows from it. Only the edges that leave the ended node
- * and the skipped ones are looked at: O(out-degree) for each, whatever the size of the graph.
+ * `states` already contains the end of `endedId` but none of its consequences. Visits only the edges that leave the ended node
+ * and the skipped ones: O(out-degree) for each, whatever the size of the graph.
  */
 export function planCascade(graph: Graph, states: States, endedId: string): Cascade {
   const start = graph.positions.get(endedId)
   const end = stateOf(states, endedId)
   if (start === undefined || !isEndState(end))
-    throw new KernelFault('dag.cascade.not_ended', `${endedId} has not ended`)
+    throw new KernelFault('dag.cascade.not_ended', `The node ${endedId} has not ended.`)
   const skips: Skip[] = []
   const skipped = new Set<number>()
   const falls = new Map<number, number>()

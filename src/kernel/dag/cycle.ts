@@ -1,13 +1,13 @@
-/** Finds one cycle of a graph that has some: the shortest within a fixed amount of work, and always the same one. */
+/** Finds one cycle of a cyclic graph: the shortest within a fixed amount of work, and always the same one. */
 import type { GraphIndex, GraphNode } from './graph.ts'
 
 /**
- * Searching from every node is quadratic. After this many edges, about 60 ms, the best cycle so far is the answer; a knot of
- * 300 nodes and 3,000 edges is still searched to the end.
+ * Searching from every node is quadratic. After this many edges, about 60 ms, the best cycle so far is the answer; a graph of
+ * 300 nodes and 3,000 edges is still searched completely.
  */
 const EDGES_MAX = 1_000_000
 
-/** The nodes of the cycle, each waiting for the one before it, the first for the last; it begins at the node that sorts first. */
+/** Returns the nodes of the cycle, each waiting for the one before it, the first for the last; starts at the node that sorts first. */
 export function findCycle(index: GraphIndex): readonly GraphNode[] {
   const core = findCore(index)
   const search: Search = {
@@ -24,7 +24,7 @@ export function findCycle(index: GraphIndex): readonly GraphNode[] {
   return fromFirst(best).flatMap((position) => index.nodes[position] ?? [])
 }
 
-/** Marks with 1 what is left after removing, again and again, every node that nothing leads to or that leads nowhere. */
+/** Marks with 1 the nodes that remain after repeatedly removing every node without incoming or without outgoing edges. */
 function findCore({ upstream, downstream }: GraphIndex): Uint8Array {
   const core = new Uint8Array(upstream.length).fill(1)
   for (const [behind, ahead] of [
@@ -46,7 +46,7 @@ function findCore({ upstream, downstream }: GraphIndex): Uint8Array {
   return core
 }
 
-/** Inside the core every node waits for another one of it, so walking back must meet a node twice. */
+/** Inside the core every node waits for another core node, so walking back must meet a node twice. */
 function walkBack({ upstream }: GraphIndex, core: Uint8Array): readonly number[] {
   const met = new Map<number, number>()
   const path: number[] = []
@@ -63,12 +63,12 @@ type Search = {
   readonly core: Uint8Array
   readonly downstream: GraphIndex['downstream']
   readonly cameFrom: Int32Array
-  /** The start whose search saw the node last: saves emptying a list for each start. */
+  /** The start whose search saw the node last: saves clearing a list for each start. */
   readonly seenBy: Int32Array
   edgesLeft: number
 }
 
-/** Breadth first from `start` back to `start`, no longer than `longest` nodes. */
+/** Searches breadth first from `start` back to `start`, at most `longest` nodes long. */
 function searchFrom(search: Search, start: number, longest: number): readonly number[] | undefined {
   const { core, downstream, cameFrom, seenBy } = search
   let layer = [start]

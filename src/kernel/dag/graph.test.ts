@@ -1,4 +1,4 @@
-/** What a graph is refused for, word by word, and that size alone breaks nothing. */
+/** The refusals of a graph, word by word, and that size alone breaks nothing. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type GraphNode, validateGraph } from './graph.ts'
@@ -26,19 +26,19 @@ describe('refusals', () => {
   test('a cycle is refused with its path', () => {
     const refusal = refusalOf(nodes({ A: 'C', B: 'A', C: 'B' }))
     assert.equal(refusal.code, 'dag_cycle')
-    assert.match(refusal.reason, /A → B → C → A$/)
+    assert.match(refusal.reason, /A → B → C → A\.$/)
     assert.deepEqual(refusal.facts, { cycle: ['A', 'B', 'C'], length: 3 })
   })
 
   test('the shortest of several cycles is shown, without what only leads to it or from it', () => {
     const refusal = refusalOf(nodes({ start: '', A: 'start D', B: 'A', C: 'B', D: 'C X', X: 'D', end: 'X' }))
-    assert.match(refusal.reason, /: D → X → D$/)
+    assert.match(refusal.reason, /: D → X → D\.$/)
   })
 
   test('an unknown name is refused with the nearest one', () => {
     const refusal = refusalOf(nodes({ research: '', write: 'reserch' }))
     assert.equal(refusal.code, 'dag_unknown_ref')
-    assert.equal(refusal.reason, '"write" depends on "reserch", which does not exist')
+    assert.equal(refusal.reason, '"write" depends on "reserch", which does not exist.')
     assert.equal(refusal.hint, 'Did you mean "research"?')
     assert.equal(refusal.path, 'write.depends_on')
     assert.deepEqual(refusal.facts, { unknown: [{ node: 'write', ref: 'reserch' }], count: 1, nearest: 'research' })
@@ -88,7 +88,7 @@ describe('size', () => {
     const refusal = refusalOf(ring)
     assert.equal(refusal.code, 'dag_cycle')
     assert.equal(refusal.facts?.['length'], 100_000)
-    assert.match(refusal.reason, /n0 → n1 → .* → … 99988 more → n0$/)
+    assert.match(refusal.reason, /n0 → n1 → .* → … 99988 more → n0\.$/)
     assert.ok(refusal.reason.length < 300)
   })
 })

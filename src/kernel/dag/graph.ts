@@ -1,4 +1,4 @@
-/** A graph of named nodes, checked once and indexed for everything that walks it: no later step meets a cycle or a missing name. */
+/** Validates and indexes a graph of named nodes: after that no code meets a cycle or a missing name. */
 import { nearest } from '../nearest.ts'
 import { accept, type Decision, quote, type Refusal, refuse } from '../refusal.ts'
 import { findCycle } from './cycle.ts'
@@ -9,15 +9,15 @@ export type GraphNode = {
   readonly id: string
   /** The stable order key: nodes are listed by sequence, ties by id. */
   readonly sequence: number
-  /** The nodes this one waits for. */
+  /** The nodes that this one waits for. */
   readonly dependsOn: readonly string[]
-  /** Left out: `all_success`. */
+  /** Default: `all_success`. */
   readonly rule?: TriggerRule
-  /** What people call it; left out: the id. */
+  /** The display name; default: the id. */
   readonly name?: string
 }
 
-/** Edges as positions in `nodes`: a walk over 100,000 nodes touches numbers, not maps of strings. */
+/** Edges as indexes into `nodes`: a walk over 100,000 nodes touches numbers, not maps of strings. */
 export type GraphIndex = {
   /** In stable order, whatever the order of the input. */
   readonly nodes: readonly GraphNode[]
@@ -31,12 +31,12 @@ export type GraphIndex = {
 export type Graph = GraphIndex & { readonly order: readonly number[] }
 
 export const NODES_MAX = 100_000
-/** A refusal lists this many unknown names, and as many steps of a cycle, before it says how many more there are. */
+/** A refusal lists this many unknown names, or steps of a cycle, before it gives the number of the rest. */
 const SHOWN_MAX = 12
 
 export function validateGraph(nodes: readonly GraphNode[]): Decision<Graph> {
   if (nodes.length > NODES_MAX) {
-    return refuse('dag_size', `the graph has ${nodes.length} nodes, the limit is ${NODES_MAX}`, {
+    return refuse('dag_size', `The graph has ${nodes.length} nodes; the limit is ${NODES_MAX}.`, {
       facts: { nodes: nodes.length, limit: NODES_MAX },
     })
   }
@@ -49,7 +49,7 @@ export function validateGraph(nodes: readonly GraphNode[]): Decision<Graph> {
   return refuseCycle(findCycle(index))
 }
 
-/** Sorted by sequence, then by the code units of the id, so that no locale changes an order. */
+/** Sorts by sequence, then by the code units of the id, so that no locale changes an order. */
 export function sortNodes(nodes: readonly GraphNode[]): readonly GraphNode[] {
   return nodes.toSorted((a, b) => a.sequence - b.sequence || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0))
 }
@@ -70,7 +70,7 @@ export function ruleOf(node: GraphNode): TriggerRule {
   return node.rule ?? triggerRules[0]
 }
 
-/** A name for a sentence: at most 64 characters, nothing invisible in it. */
+/** A name for a sentence: at most 64 characters, without invisible ones. */
 export function show(name: string): string {
   return quote(name).slice(1, -1)
 }
@@ -78,7 +78,7 @@ export function show(name: string): string {
 function findDuplicate(nodes: readonly GraphNode[]): Refusal | undefined {
   const seen = new Set<string>()
   for (const { id } of nodes) {
-    if (seen.has(id)) return refuse('dag.node.duplicate', `two nodes are called ${quote(id)}`, { path: show(id) })
+    if (seen.has(id)) return refuse('dag.node.duplicate', `Two nodes are called ${quote(id)}.`, { path: show(id) })
     seen.add(id)
   }
   return undefined
@@ -104,7 +104,7 @@ function findUnknown(nodes: readonly GraphNode[]): Refusal | undefined {
   const [first] = unknown
   if (!first) return undefined
   const near = nearest(first.ref, known)
-  return refuse('dag_unknown_ref', `${quote(first.node)} depends on ${quote(first.ref)}, which does not exist`, {
+  return refuse('dag_unknown_ref', `${quote(first.node)} depends on ${quote(first.ref)}, which does not exist.`, {
     path: `${show(first.node)}.depends_on`,
     ...(near === undefined ? {} : { hint: `Did you mean ${quote(near)}?` }),
     facts: {
@@ -120,8 +120,8 @@ function refuseCycle(cycle: readonly GraphNode[]): Refusal {
   const shown = names.slice(0, SHOWN_MAX)
   const more = names.length - shown.length
   const path = [...shown, ...(more > 0 ? [`… ${more} more`] : []), ...names.slice(0, 1)].join(' → ')
-  return refuse('dag_cycle', `the graph has a cycle: ${path}`, {
-    hint: 'An arrow leads from a node to one that waits for it; remove one of them.',
+  return refuse('dag_cycle', `The graph has a cycle: ${path}.`, {
+    hint: 'An arrow leads from a node to one that waits for it. Remove one of the arrows.',
     facts: { cycle: shown, length: names.length },
   })
 }

@@ -1,17 +1,17 @@
-/** Whether a graph that has come to rest counts as a success: every essential end node is completed. */
+/** Decides whether a finished graph counts as a success: every essential end node is completed. */
 import { type Graph, ruleOf } from './graph.ts'
 import { isSettled, type States, stateOf } from './readiness.ts'
 
 export type Outcome =
-  /** Something can still move: no verdict yet. */
+  /** A node can still move: no verdict yet. */
   | { readonly kind: 'open' }
   | { readonly kind: 'success' }
   /** `failing`: the essential end nodes that did not complete, in stable order. */
   | { readonly kind: 'failure'; readonly failing: readonly string[] }
 
 /**
- * Nodes on which nothing depends, not counting edges into `always` nodes, and that are not `always` nodes themselves:
- * clean-up that runs regardless neither saves nor spoils the result.
+ * Returns the nodes that no other node depends on, ignoring edges into `always` nodes, and that are not `always` nodes themselves:
+ * unconditional clean-up does not affect the result.
  */
 export function listEssentialEnds(graph: Graph): readonly string[] {
   const isAlways = graph.nodes.map((node) => ruleOf(node) === 'always')
@@ -22,7 +22,7 @@ export function listEssentialEnds(graph: Graph): readonly string[] {
     .map((node) => node.id)
 }
 
-/** The rule by itself; an empty graph is a success at once. */
+/** Applies the rule; an empty graph is a success at once. */
 export function isCompletedOutcome(graph: Graph, states: States): boolean {
   return listEssentialEnds(graph).every((id) => stateOf(states, id) === 'completed')
 }

@@ -183,7 +183,7 @@ function runToEnd(graph: Graph, picks: readonly number[], afterEach: (states: Ma
     const cascade = planCascade(graph, states, id)
     const ended = new Set([id])
     for (const skip of cascade.skips) {
-      assert.ok(ended.has(skip.because), 'a cause stands before what it causes')
+      assert.ok(ended.has(skip.because), 'a cause precedes its consequence')
       assert.equal(states.get(skip.because), skip.state)
       const node = graph.nodes[graph.positions.get(skip.id) ?? -1]
       assert.ok(node?.dependsOn.includes(skip.because))

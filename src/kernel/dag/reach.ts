@@ -1,4 +1,4 @@
-/** Whether a status can still be reached from another one by the moves of a machine: what makes a dependency hopeless. */
+/** Decides whether the moves of a machine can still lead from one status to another; if not, a dependency is hopeless. */
 import { type Machine, nextStates } from '../machine.ts'
 
 export type ReachFacts = {
@@ -7,8 +7,8 @@ export type ReachFacts = {
 }
 
 /**
- * The table lets `failed` go back to work, but only by somebody's decision: for a parent that is `failed` now and has no
- * retry pending, the moves from `failed` to a state that waits for work do not count. A parent on its way to `failed` is
+ * The table lets `failed` return to work, but only by a decision: for a parent that is `failed` now and has no
+ * pending retry, the moves from `failed` to a state that waits for work do not count. A parent on its way to `failed` is
  * not given up before it is there. Its own status counts as reached.
  */
 export function isStatusReachable(machine: Machine, from: string, required: string, facts: ReachFacts): boolean {

@@ -1,4 +1,4 @@
-/** Whether a node may start, must wait, or can never start, by reading its upstream nodes; nothing is kept between two calls. */
+/** Decides from its upstream nodes whether a node may start, must wait, or can never start; stateless. */
 import { type Graph, type GraphNode, ruleOf } from './graph.ts'
 import { isEndState, judgeUpstream, type NodeState, type TriggerRule } from './trigger-rule.ts'
 
@@ -8,7 +8,7 @@ export type Readiness =
   | { readonly kind: 'ready'; readonly reason: string }
   /** `on`: the upstream nodes that have not ended. */
   | { readonly kind: 'waiting'; readonly on: readonly Upstream[]; readonly reason: string }
-  /** The node must be skipped; `because`: the upstream nodes that broke its rule, the first one first in stable order. */
+  /** The node must be skipped; `because`: the upstream nodes that broke its rule, in stable order. */
   | { readonly kind: 'unreachable'; readonly because: readonly Upstream[]; readonly reason: string }
 
 /** A node that is not listed is `pending`. */
@@ -24,7 +24,7 @@ export function decideReadiness(rule: TriggerRule, upstream: readonly Upstream[]
   return { kind: 'ready', reason: rule === 'always' ? 'always: does not wait' : `${rule}: ${upstream.length} ended` }
 }
 
-/** The upstream nodes of one node with their states, in stable order. */
+/** Returns the upstream nodes of one node with their states, in stable order. */
 export function listUpstream(graph: Graph, states: States, position: number): readonly Upstream[] {
   return (graph.upstream[position] ?? []).flatMap((before) => {
     const node = graph.nodes[before]
@@ -32,7 +32,7 @@ export function listUpstream(graph: Graph, states: States, position: number): re
   })
 }
 
-/** The pending nodes that may start now, in stable order: O(nodes + edges), for a tick, a repair or a test. */
+/** Returns the pending nodes that may start now, in stable order: O(nodes + edges), for a tick, a repair or a test. */
 export function listReady(graph: Graph, states: States): readonly GraphNode[] {
   return graph.nodes.filter(
     (node, position) =>
@@ -41,7 +41,7 @@ export function listReady(graph: Graph, states: States): readonly GraphNode[] {
   )
 }
 
-/** Every node has ended; true for an empty graph. */
+/** Returns true when every node has ended, also for an empty graph. */
 export function isSettled(graph: Graph, states: States): boolean {
   return graph.nodes.every((node) => isEndState(stateOf(states, node.id)))
 }

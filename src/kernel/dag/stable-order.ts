@@ -1,4 +1,4 @@
-/** Kahn's sort in one go: the topological order that is smallest by the stable order, or as much of it as a cycle leaves. */
+/** Kahn's sort in one call: the topological order that is smallest by the stable order, or the part that a cycle leaves. */
 import type { GraphIndex } from './graph.ts'
 
 export function stableOrder({ upstream, downstream }: GraphIndex): readonly number[] {
@@ -17,7 +17,7 @@ export function stableOrder({ upstream, downstream }: GraphIndex): readonly numb
   return order
 }
 
-/** A binary heap, smallest position first: a plain queue would let the order of completion decide between equals. */
+/** A binary heap, smallest index first: a plain queue would let the order of completion break ties. */
 function push(heap: number[], value: number): void {
   let at = heap.length
   heap.push(value)

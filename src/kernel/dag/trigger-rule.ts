@@ -1,4 +1,4 @@
-/** The four trigger rules, each told by what one upstream end means to the node that waits; everything else is counted from that. */
+/** The four trigger rules, each defined by the meaning of one upstream end for the waiting node; everything else follows by counting. */
 
 /** The first is the default. */
 export const triggerRules = ['all_success', 'all_done', 'none_failed', 'always'] as const
@@ -7,18 +7,18 @@ export type TriggerRule = (typeof triggerRules)[number]
 export const endStates = ['completed', 'failed', 'cancelled', 'skipped'] as const
 export type EndState = (typeof endStates)[number]
 
-/** `pending`: not released yet, so it can still be skipped; `active`: released and not ended, whatever it is called. */
+/** `pending`: not released yet, so it can still be skipped; `active`: released and not ended, whatever its name. */
 export type NodeState = 'pending' | 'active' | EndState
 
 /**
- * `holds`: the rule still waits for this upstream; `satisfies`: it no longer does; `breaks`: the rule can never come true;
- * `ignored`: the rule does not look at upstream nodes.
+ * `holds`: the rule still waits for this upstream; `satisfies`: it no longer does; `breaks`: the rule can never be met;
+ * `ignored`: the rule does not consider upstream nodes.
  */
 export type Verdict = 'holds' | 'satisfies' | 'breaks' | 'ignored'
 
 /**
- * The one place that knows what a rule means: a fifth rule is a value above and a case here. A rule speaks about each
- * upstream alone, which is what lets one counter per node stand in for reading all its upstream nodes.
+ * The only definition of the rules: a fifth rule is a value above and a case here. A rule judges each
+ * upstream alone, so one counter per node can replace reading all its upstream nodes.
  */
 export function judgeUpstream(rule: TriggerRule, upstream: NodeState): Verdict {
   const ended = isEndState(upstream)

@@ -1,4 +1,4 @@
-/** Answers "why is this not running?" with the rule, the nodes that stand in the way, and a sentence for a person. */
+/** Answers "why is this not running?" with the rule, the blocking nodes, and a sentence for a person. */
 import { nearest } from '../nearest.ts'
 import { accept, type Decision, quote, refuse } from '../refusal.ts'
 import { type Graph, ruleOf, show } from './graph.ts'
@@ -13,7 +13,7 @@ export type WhyBlocked = {
   readonly state: NodeState
   readonly rule: TriggerRule
   readonly readiness: Readiness['kind']
-  /** In stable order; empty when nothing stands in the way. */
+  /** In stable order; empty when nothing blocks the node. */
   readonly blockers: readonly Blocker[]
   readonly words: string
 }
@@ -33,7 +33,7 @@ export function whyBlocked(graph: Graph, states: States, id: string): Decision<W
   if (position === undefined || !node) {
     const near = nearest(id, graph.positions.keys())
     const more = near === undefined ? {} : { hint: `Did you mean ${quote(near)}?` }
-    return refuse('dag_unknown_ref', `the graph has no node ${quote(id)}`, more)
+    return refuse('dag_unknown_ref', `The graph has no node ${quote(id)}.`, more)
   }
   const rule = ruleOf(node)
   const state = stateOf(states, id)
@@ -44,7 +44,7 @@ export function whyBlocked(graph: Graph, states: States, id: string): Decision<W
   return accept({ id, name, state, rule, readiness: readiness.kind, blockers, words })
 }
 
-/** A node that was cancelled while it waited is not blocked by what it waited for. */
+/** A node that was cancelled while it waited has no blockers. */
 function blockersOf(state: NodeState, readiness: Readiness): readonly Upstream[] {
   if (readiness.kind === 'waiting') return state === 'pending' ? readiness.on : []
   return readiness.kind === 'unreachable' && (state === 'pending' || state === 'skipped') ? readiness.because : []

@@ -1,16 +1,16 @@
-/** The kinds of actor that may move a row, one closed list per family; a credential or a caller is mapped to one of these. */
+/** The kinds of actor that may move a row, one closed list per family; each credential or caller maps to one of them. */
 
 /**
  * Commands, approvals, effects, artifacts, memory, connectors, agents and the registry. `system` is Concord's own
- * decision (validation, policy, timers, cascades), `worker` a step that a runtime carries out. There is no `agent`:
- * an agent proposes, it never moves a row.
+ * decision (validation, policy, timers, cascades), `worker` a step that a runtime executes. There is no `agent`:
+ * an agent proposes and never moves a row.
  */
 export const concordActors = ['system', 'user', 'approver', 'operator', 'worker'] as const
 export type ConcordActor = (typeof concordActors)[number]
 
 /**
  * Missions. The dependency resolver acts as `coordinator`, timers and the budget check as `system`, and a cascade keeps
- * the actor of the change that set it off.
+ * the actor of the change that triggered it.
  */
 export const actorTypes = ['system', 'coordinator', 'agent', 'verifier', 'human', 'reconciler'] as const
 export type ActorType = (typeof actorTypes)[number]

@@ -1,4 +1,4 @@
-/** The life of an invocation: what a parent asked of a child. It follows the child's run and has no waits of its own. */
+/** The states of an invocation: a parent's request to a child. It follows the child's run and has no waits of its own. */
 import { defineMachine, moves } from '../machine.ts'
 
 const changed = ['status_changed'] as const

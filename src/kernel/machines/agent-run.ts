@@ -1,4 +1,4 @@
-/** The life of an agent run: it works, it waits for what Concord decides for it, it ends. */
+/** The states of an agent run: it works, waits for decisions of Concord, and ends. */
 import { defineMachine, moves } from '../machine.ts'
 
 const changed = ['status_changed'] as const

@@ -28,6 +28,6 @@ test('approval: only an approver decides, and each way out has its event', () =>
   assert.deepEqual(findMove(approval, 'pending', 'cancelled')?.emits, ['approval_cancelled'])
 })
 
-test('approval: decided_at tells when a person decided, not when time ran out', () => {
+test('approval: decided_at is the time of a person’s decision, not of the expiry', () => {
   assert.deepEqual(approval.stamps, [{ column: 'decided_at', on: ['approved', 'rejected', 'changes_requested'] }])
 })

@@ -1,4 +1,4 @@
-/** The life of an approval: one decision, by a person, once. Only `pending` has exits; agents never decide. */
+/** The states of an approval: one decision, by a person, once. Only `pending` has exits; agents never decide. */
 import { defineMachine, moves } from '../machine.ts'
 
 export const approvalMachine = defineMachine({

@@ -1,6 +1,6 @@
 /**
- * The life of an artifact. One that is complete when it is written enters as `draft` and becomes `ready` in the same
- * transaction; `archived` is where retention takes what is no longer in use.
+ * The states of an artifact. An artifact that is complete when it is written enters as `draft` and becomes `ready` in the same
+ * transaction; retention moves unused artifacts to `archived`.
  */
 import { afterEnd, defineMachine, moves } from '../machine.ts'
 

@@ -1,4 +1,4 @@
-/** The life of a writeback proposal: 5 states, 4 moves, resolved once. A failing write keeps `approved` and its error. */
+/** The states of a writeback proposal: 5 states, 4 moves, resolved once. A failing write keeps `approved` and its error. */
 import { defineMachine, moves } from '../machine.ts'
 
 export const colonyProposalMachine = defineMachine({

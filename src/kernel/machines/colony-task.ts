@@ -1,4 +1,4 @@
-/** The life of one colony task: 6 states, 8 moves. */
+/** The states of one colony task: 6 states, 8 moves. */
 import { defineMachine, moves } from '../machine.ts'
 
 const changed = ['task_status_changed'] as const

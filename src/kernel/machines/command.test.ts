@@ -61,7 +61,7 @@ describe('command', () => {
   test('[ST-08] blocked goes to queued, running, failed, cancelled, cancelling', () => {
     assert.deepEqual(exits('blocked').sort(), ['cancelled', 'cancelling', 'failed', 'queued', 'running'])
   })
-  test('[ST-09] failed ends a run but is no dead end: queued, compensating, cancelled stay open as decisions', () => {
+  test('[ST-09] failed ends a run but can be left: queued, compensating, cancelled stay open as decisions', () => {
     assert.deepEqual(exits('failed').sort(), ['cancelled', 'compensating', 'queued'])
     assert.equal(typeOf(command, 'failed'), 'terminal')
     for (const to of exits('failed')) assert.equal(findMove(command, 'failed', to)?.afterEnd, true)
@@ -74,7 +74,7 @@ describe('command', () => {
   test('[ST-11] compensating goes to compensated, failed', () => {
     assert.deepEqual(exits('compensating').sort(), ['compensated', 'failed'])
   })
-  test('[ST-12] compensated goes on to cancelled only when a cancellation was requested', () => {
+  test('[ST-12] compensated moves to cancelled only when a cancellation was requested', () => {
     assert.deepEqual(exits('compensated'), ['cancelled'])
     const asked = { cancellation_requested: true }
     const notAsked = { cancellation_requested: false }
@@ -107,7 +107,7 @@ describe('command', () => {
     const ends = ['succeeded', 'failed', 'cancelled', 'expired', 'compensated']
     assert.deepEqual(command.stamps, [{ column: 'completed_at', on: ends }])
     assert.deepEqual(command.clears, [{ column: 'completed_at', on: ['queued', 'compensating'] }])
-    // Whatever leaves an end state for a state that is no end must empty the column.
+    // A move from an end state to a state that is not an end must clear the column.
     const left = command.moves
       .filter((move) => ends.includes(move.from) && !ends.includes(move.to))
       .map((move) => move.to)

@@ -1,9 +1,9 @@
 /**
- * The life of a command: 15 states, 42 moves.
+ * The states of a command: 15 states, 42 moves.
  *
- * `failed` is the end of a run, not a dead end: it is terminal (nothing moves it by itself, `completed_at` is set) and
- * its three exits are decisions after the end. `compensated` ends a compensation that followed a failure; when a
- * cancellation was requested the machinery still owes the last move to `cancelled`, so there the column decides.
+ * `failed` ends a run but can be left: it is terminal (nothing leaves it automatically, `completed_at` is set) and
+ * its three exits are decisions after the end. `compensated` ends a compensation that followed a failure. When a
+ * cancellation was requested, the last move to `cancelled` is still due, so there the column decides.
  */
 import { afterEnd, defineMachine, moves } from '../machine.ts'
 import type { ConcordActor } from './actors.ts'

@@ -1,4 +1,4 @@
-/** The life of a connector call: a record, written at the start and completed by its own id; never a queue. */
+/** The states of a connector call: a record, written at the start and completed by its own id; never a queue. */
 import { defineMachine, moves } from '../machine.ts'
 
 export const connectorInvocationMachine = defineMachine({

@@ -1,6 +1,6 @@
 /**
- * The life of an effect. A compensation is a row of its own, so a succeeded effect keeps its status; an effect that a
- * cancel leaves out stays `planned`; one whose outcome nobody can know stays `executing` until a person has looked.
+ * The states of an effect. A compensation is a row of its own, so a succeeded effect keeps its status. An effect that a
+ * cancel skips stays `planned`. An effect with an unknown outcome stays `executing` until a person has checked it.
  */
 import { defineMachine, moves } from '../machine.ts'
 

@@ -1,4 +1,4 @@
-/** The life of an outbox row. There is no lock time: a claim moves `available_at` forward, and past it the row is free again. */
+/** The states of an outbox row. There is no lock time: a claim moves `available_at` forward, and after it the row is free again. */
 import { defineMachine, moves } from '../machine.ts'
 
 export const flowOutboxMachine = defineMachine({

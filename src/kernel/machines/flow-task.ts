@@ -1,6 +1,6 @@
 /**
- * The life of a flow task: 5 states, 7 moves. `Failed` waits for its retry while `next_retry_at` is set and is final
- * when it is NULL. Flow has no event log: what a move emits is the kind of the outbox row that is written with it.
+ * The states of a flow task: 5 states, 7 moves. `Failed` waits for its retry while `next_retry_at` is set and is final
+ * when it is NULL. Flow has no event log: a move emits the kind of the outbox row that is written with it.
  */
 import { defineMachine, moves } from '../machine.ts'
 
@@ -47,7 +47,7 @@ export const flowTaskMachine = defineMachine({
     { column: 'completed_at', on: ['Completed', 'Canceled'] },
   ],
   clears: [
-    // Completed keeps its token, so that the same completion sent twice finds its first answer.
+    // Completed keeps its token, so that a repeated completion finds its first answer.
     ...lease.map((column) => ({ column, on: ['Queued', 'Canceled'] as const })),
     { column: 'last_heartbeat', on: ['Queued'] },
     { column: 'next_retry_at', on: ['Queued', 'Canceled'] },

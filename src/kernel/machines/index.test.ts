@@ -67,7 +67,7 @@ describe('all machines', () => {
       // Retention takes what is no longer in use.
       'artifact: superseded → archived',
       'artifact: cancelled → archived',
-      // Whoever is remembered may have it erased, whatever became of the record.
+      // The subject of a memory may have it erased in every state of the record.
       'memory-record: superseded → deleted',
       'memory-record: expired → deleted',
     ])

@@ -1,4 +1,4 @@
-/** Every state machine of Concord, in reading order: commands and what they make, agents, registry, missions, colony, flow, scheduler. */
+/** Every state machine of Concord, in reading order: commands and what they create, agents, registry, missions, colony, flow, scheduler. */
 import type { Machine } from '../machine.ts'
 import { agentInvocationMachine } from './agent-invocation.ts'
 import { agentRunMachine } from './agent-run.ts'

@@ -15,7 +15,7 @@ test('memory candidate: five statuses, all 5 × 5 pairs', () => {
   assert.deepEqual(differingPairs(candidate, legal), [])
 })
 
-test('memory candidate: whoever proposes it does not accept it', () => {
+test('memory candidate: its proposer does not accept it', () => {
   assert.equal(decideMove(candidate, 'proposed', 'accepted', 'system').ok, true)
   for (const actor of ['user', 'worker', 'agent']) {
     assert.equal(decideMove(candidate, 'proposed', 'accepted', actor).ok, false)

@@ -1,4 +1,4 @@
-/** The life of a memory candidate: nothing becomes memory before policy, and approval where policy asks for it. */
+/** The states of a memory candidate: nothing becomes memory before policy, and approval where policy requires it. */
 import { defineMachine, moves } from '../machine.ts'
 
 const changed = ['status_changed'] as const

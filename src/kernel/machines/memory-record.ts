@@ -1,4 +1,4 @@
-/** The life of a memory: in force, then kept but never retrieved again; erasing is possible from every state. */
+/** The states of a memory: in force, then kept but never retrieved again; every state allows erasure. */
 import { afterEnd, defineMachine, moves } from '../machine.ts'
 
 const changed = ['status_changed'] as const

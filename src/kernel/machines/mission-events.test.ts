@@ -30,7 +30,7 @@ test('[MIS-028] the six actor types', () => {
   assert.deepEqual([...actorTypes], ['system', 'coordinator', 'agent', 'verifier', 'human', 'reconciler'])
 })
 
-test('[MIS-029] resolver is coordinator, timers and budget are system, a cascade keeps its actor, nobody else occurs', () => {
+test('[MIS-029] resolver is coordinator, timers and budget are system, a cascade keeps its actor, no other actor occurs', () => {
   const known: readonly string[] = actorTypes
   for (const move of moves) {
     assert.ok(move.by.length > 0 && move.by.every((actor) => known.includes(actor)), `${move.from} → ${move.to}`)

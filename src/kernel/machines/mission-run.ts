@@ -1,6 +1,6 @@
 /**
- * The life of a mission: 9 states, 19 moves. `started_at` is no stamp of this table: it belongs to the moment the first
- * task begins, together with `run_started`. Pausing changes no task; it closes the gate through which tasks are dispatched.
+ * The states of a mission: 9 states, 19 moves. `started_at` is not a stamp of this table: it is set when the first
+ * task begins, together with `run_started`. Pausing changes no task; it only stops the dispatch of tasks.
  */
 import { defineMachine, moves } from '../machine.ts'
 

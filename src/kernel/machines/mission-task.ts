@@ -1,6 +1,6 @@
 /**
- * The life of one task of a mission: 12 states, 26 moves. The events are chosen move by move: a crash that ends a task
- * is `task_crashed`, never `task_failed`, because whoever counts failures counts both names.
+ * The states of one mission task: 12 states, 26 moves. The events are chosen move by move: a crash that ends a task
+ * is `task_crashed`, never `task_failed`, because consumers count failures under both names.
  */
 import { defineMachine, moves } from '../machine.ts'
 

@@ -1,4 +1,4 @@
-/** The life of a registry entity. A name is taken for ever, so archiving can be undone. */
+/** The states of a registry entity. A name is never released, so archiving can be undone. */
 import { defineMachine, moves } from '../machine.ts'
 
 export const registryEntityMachine = defineMachine({

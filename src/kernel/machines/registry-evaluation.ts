@@ -1,6 +1,6 @@
 /**
- * The life of one evaluation of a version. Running it again is a new row; `error` says nothing about the version. The row
- * is its own record: the registry's story tells what followed from it, not the measuring.
+ * The states of one evaluation of a version. A repeated evaluation is a new row; `error` says nothing about the version. The row
+ * is its own record: the registry's events record its consequences, not the measurement.
  */
 import { defineMachine, moves } from '../machine.ts'
 

@@ -1,4 +1,4 @@
-/** The life of a registry version. From `published` on its content never changes; only its status and times do. */
+/** The states of a registry version. From `published` on its content never changes; only its status and times do. */
 import { defineMachine, moves } from '../machine.ts'
 
 export const registryVersionMachine = defineMachine({

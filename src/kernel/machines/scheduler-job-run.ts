@@ -1,5 +1,5 @@
 /**
- * The life of a job run: open, then one outcome, once. The column has no word for an open run, it holds NULL:
+ * The states of a job run: open, then one outcome, once. The column stores NULL for an open run:
  * `stateOfColumn` and `columnOfState` of the kernel translate, and the CHECK list leaves `OPEN` out.
  */
 import { defineMachine, moves } from '../machine.ts'

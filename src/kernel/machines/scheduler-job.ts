@@ -1,6 +1,6 @@
 /**
- * The life of a scheduler job: 3 states, 2 moves. The outcome is on the job's run, so a job stays `RUNNING` for ever;
- * what tells a job in flight from a finished one is `finished_at`. A retry is a new job.
+ * The states of a scheduler job: 3 states, 2 moves. The outcome is on the job's run, so a job stays `RUNNING` for ever;
+ * `finished_at` distinguishes a finished job from one in flight. A retry is a new job.
  */
 import { defineMachine, moves } from '../machine.ts'
 

@@ -9,7 +9,7 @@ test('[SCH-080] reservation: all 3 × 3 pairs, 2 legal; RELEASED and EXPIRED are
   assert.deepEqual(reservation.states, { ACTIVE: 'running', RELEASED: 'terminal', EXPIRED: 'terminal' })
 })
 
-test('[SCH-078] the end of a reservation is ACTIVE → RELEASED, by whoever holds it', () => {
+test('[SCH-078] the end of a reservation is ACTIVE → RELEASED, by its holder', () => {
   assert.equal(decideMove(reservation, 'ACTIVE', 'RELEASED', 'holder').ok, true)
   assert.deepEqual(findMove(reservation, 'ACTIVE', 'RELEASED')?.by, ['holder'])
 })

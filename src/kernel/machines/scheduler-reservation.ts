@@ -1,4 +1,4 @@
-/** The life of a direct reservation: 3 states, 2 moves; while one is active no queued job is dispatched. */
+/** The states of a direct reservation: 3 states, 2 moves; while one is active no queued job is dispatched. */
 import { defineMachine, moves } from '../machine.ts'
 
 export const schedulerReservationMachine = defineMachine({

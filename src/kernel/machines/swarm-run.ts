@@ -1,4 +1,4 @@
-/** The life of a swarm: children run, their artifacts are joined, the join decides the outcome. */
+/** The states of a swarm: children run, their artifacts are joined, the join decides the outcome. */
 import { defineMachine, moves } from '../machine.ts'
 
 const changed = ['status_changed'] as const

@@ -23,7 +23,7 @@ export type Condition = {
   /** `action`, or names joined by dots from `command`, `task` or `context`: `command.payload.amount`. */
   readonly path: string
   readonly op: Operator
-  /** For `in` and `not_in` a list; for `present` and `absent` nothing. */
+  /** A list for `in` and `not_in`; omitted for `present` and `absent`. */
   readonly value?: unknown
 }
 
@@ -35,7 +35,7 @@ export function compileCondition(condition: Condition): Decision<Test> {
   const { path, op, value } = condition
   const names = path.split('.')
   if (names.includes('') || !roots.includes(names[0] ?? '') || (names[0] === 'action' && names.length > 1)) {
-    return flaw(`the path ${quote(path)} does not begin with ${roots.join(', ')} and go on by names and dots`)
+    return flaw(`the path ${quote(path)} must start with ${roots.join(', ')} and continue with names and dots`)
   }
   const wrong = findFlaw(op, value)
   if (wrong !== undefined) return flaw(`${quote(path)} ${wrong}`)
@@ -68,7 +68,7 @@ function findFlaw(op: Operator, value: unknown): string | undefined {
   }
 }
 
-/** Own fields only: `constructor` and `__proto__` are absent unless somebody sent them. */
+/** Reads own fields only: `constructor` and `__proto__` are absent unless they were sent. */
 function readPath(input: PolicyInput, names: readonly string[]): unknown {
   let at: unknown = input
   for (const name of names) {
@@ -78,7 +78,7 @@ function readPath(input: PolicyInput, names: readonly string[]): unknown {
   return at
 }
 
-/** What is absent fulfils nothing but `absent`, not even `ne`: a rule that cares says so with a condition of its own. */
+/** An absent value satisfies only `absent`, not even `ne`: a rule that needs it adds a condition of its own. */
 function holds(op: Operator, found: unknown, value: unknown, path: string): boolean {
   if (op === 'absent') return found === undefined || found === null
   if (found === undefined || (found === null && value !== null)) return false
@@ -108,7 +108,7 @@ function holds(op: Operator, found: unknown, value: unknown, path: string): bool
   }
 }
 
-/** Thrown, and so counted as deny: otherwise a limit on `amount` could be passed by sending a text that is no number. */
+/** Throws, which counts as deny: otherwise a text that is not a number would bypass a limit on `amount`. */
 function compares(op: 'gt' | 'gte' | 'lt' | 'lte', found: unknown, value: unknown, path: string): boolean {
   if (!isDecimal(found) || !isDecimal(value)) throw new TypeError(`${path} is not a number`)
   const order = compareDecimals(found, value)

@@ -1,6 +1,6 @@
-/** Numbers and decimal texts compared exactly: amounts travel as text, and `0.1 + 0.2` must not decide about money. */
+/** Compares numbers and decimal texts exactly: amounts are sent as text, and `0.1 + 0.2` must not decide about money. */
 
-/** Up to 40 digits on each side: more is no amount, and a text of a million digits must not become a bigint. */
+/** Up to 40 digits on each side: more is not an amount, and a text of a million digits must not become a bigint. */
 const FORM = /^-?\d{1,40}(?:\.\d{1,40})?$/
 
 export function isDecimal(value: unknown): value is number | string {

@@ -96,7 +96,7 @@ describe('operators', () => {
       else assert.equal(decide(), expected ? 'deny' : 'allow')
     })
 
-  test('a limit cannot be passed by sending something that is no number', () => {
+  test('a value that is not a number cannot bypass a limit', () => {
     const policy = compileRules('v1', [compiled(limit), externalSharing])
     assert.ok(policy.ok)
     const result = evaluatePolicy(policy.value, aQuestion({ total_price: '1e9', currency: 'USD' }))
@@ -130,7 +130,7 @@ describe('refused', () => {
     ['a path with a hole', { ...limit, when: [{ ...condition, path: 'command..x' }] }, 'when[0]'],
     ['a list for one value', { ...limit, when: [{ ...condition, value: [1] }] }, 'when[0]'],
     ['one value for a list', { ...limit, when: [{ ...condition, op: 'in' }] }, 'when[0]'],
-    ['a limit that is no number', { ...limit, when: [{ ...condition, op: 'gt', value: 'many' }] }, 'when[0]'],
+    ['a limit that is not a number', { ...limit, when: [{ ...condition, op: 'gt', value: 'many' }] }, 'when[0]'],
     ['a limit of NaN', { ...limit, when: [{ ...condition, op: 'gt', value: Number.NaN }] }, 'when[0]'],
     ['a value for present', { ...limit, when: [{ ...condition, op: 'present' }] }, 'when[0]'],
     ['no answer', { ...limit, answer: undefined }, 'answer'],

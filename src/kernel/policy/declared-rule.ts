@@ -1,4 +1,4 @@
-/** A rule written down as data, read strictly and compiled to the same kind of rule as one written in code. */
+/** Parses a rule declared as data strictly and compiles it to the same type as a rule in code. */
 import { didYouMean } from '../nearest.ts'
 import { accept, type Decision, quote, type Refusal, refuse } from '../refusal.ts'
 import { type Condition, compileCondition, operators, type Test } from './condition.ts'
@@ -11,7 +11,7 @@ import {
   policyDecisions,
 } from './rule.ts'
 
-/** All conditions of `when` must hold; if so the answer is `answer`, if not `otherwise`, or no opinion without one. */
+/** When all conditions of `when` hold, the answer is `answer`, otherwise `otherwise`, or no opinion without one. */
 export type DeclaredRule = Omit<PolicyRule, 'decide'> & {
   readonly when: readonly Condition[]
   readonly answer: PolicyAnswer
@@ -66,7 +66,7 @@ function readAnswer(input: unknown, path: string): Decision<PolicyAnswer> {
   if (!isTexts(reasons)) return flaw(`${path}.reasons`, 'must be a list of texts')
   if (!isTexts(approvals)) return flaw(`${path}.required_approvals`, 'must be a list of texts')
   if (!isObject(metadata)) return flaw(`${path}.metadata`, 'must be an object')
-  // Copied: whoever holds the data must not be able to change a rule that has been compiled.
+  // Copied, so that the owner of the data cannot change a compiled rule.
   return accept({
     decision,
     reasons: [...reasons],

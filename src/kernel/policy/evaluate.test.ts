@@ -87,7 +87,7 @@ describe('decision', () => {
     assert.equal(compiled.ok ? 'compiled' : compiled.code, 'policy.rule.invalid')
   })
 
-  test('what no rule speaks for is denied, and so is a route that nobody allowed', () => {
+  test('an action that no rule allows is denied, and so is a route without a rule that allows it', () => {
     for (const rules of [[], [aRule('silent')], [aRule('other', { decision: 'allow', actions: ['other_action'] })]]) {
       const result = ask(rules)
       assert.equal(result.decision, 'deny')

@@ -1,4 +1,4 @@
-/** Puts one question to a policy: denied unless somebody consents, the strongest answer wins, and every answer is on record. */
+/** Evaluates one question against a policy: denied unless a rule allows it, the strongest answer wins, and every answer is recorded. */
 import { quote } from '../refusal.ts'
 import { type Policy, rulesFor } from './policy.ts'
 import {
@@ -18,13 +18,13 @@ export type PolicyResult = {
   readonly reasons: readonly string[]
   /** The union over all rules, sorted. */
   readonly required_approvals: readonly string[]
-  /** By the name of the rule that gave it: two rules cannot overwrite each other. */
+  /** Keyed by the name of the rule that gave it, so that two rules cannot overwrite each other. */
   readonly metadata: Facts
   readonly trace: readonly TraceLine[]
   readonly policy_version: string
 }
 
-/** What one consulted rule said; `fault` marks an answer that was no answer and counts as deny. */
+/** The answer of one consulted rule; `fault` marks an invalid answer that counts as deny. */
 export type TraceLine = {
   readonly rule: string
   readonly category: PolicyCategory
@@ -57,7 +57,7 @@ export function evaluatePolicy(policy: Policy, input: PolicyInput): PolicyResult
     // A rule called __proto__ must become a key, not the prototype.
     if (answer.metadata) Object.defineProperty(metadata, rule.name, { value: answer.metadata, enumerable: true })
   }
-  // A route only says where to run: without anybody's consent it allows nothing.
+  // A route only says where to run: without a rule that allows it, it permits nothing.
   if (decision === undefined || (decision === 'route' && !isAllowed)) {
     decision = 'deny'
     reasons.push(`no rule allows ${quote(input.action)}`)
@@ -72,19 +72,19 @@ export function evaluatePolicy(policy: Policy, input: PolicyInput): PolicyResult
   }
 }
 
-/** Fail closed: a rule that throws, or that answers what no rule may answer, has said deny. */
+/** Fails closed: a rule that throws, or returns an invalid answer, counts as deny. */
 function consult(rule: PolicyRule, input: PolicyInput): { answer: PolicyAnswer | undefined; isFault: boolean } {
   try {
     const answer = rule.decide(input)
     if (answer === undefined || isAnswer(answer)) return { answer, isFault: false }
-    return fault(`rule ${rule.name} gave an answer that is none`)
+    return fault(`rule ${rule.name} returned an invalid answer`)
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     return fault(`rule ${rule.name} failed: ${quote(message)}`)
   }
 }
 
-/** The compiler has checked rules of Concord; a rule from elsewhere may answer anything, a promise for one. */
+/** The compiler has checked Concord's own rules; a foreign rule may return anything, for example a promise. */
 function isAnswer({ decision, reasons, required_approvals: approvals }: PolicyAnswer): boolean {
   return isPolicyDecision(decision) && isList(reasons) && isList(approvals)
 }

@@ -34,7 +34,7 @@ test('[POL-07] an internal destination and none at all are allowed', () => {
   assert.deepEqual(decide({ destination: ['team', 'board'] }), { decision: 'allow' })
 })
 
-test('a destination that is no text cannot be told to be internal', () => {
+test('a destination that is not a text is not treated as internal', () => {
   for (const destination of [{ to: 'x' }, 7, true, [['a@b.example']]]) assert.deepEqual(decide({ destination }), asked)
 })
 
@@ -60,7 +60,7 @@ test('[POL-13] a declared risk never lowers the registered one', () => {
       assert.equal(higherRisk(registered, declared), riskLevels[Math.max(at, other)])
 })
 
-test('[POL-13] the default is low, and a word nobody knows counts as high', () => {
+test('[POL-13] the default is low, and an unknown word counts as high', () => {
   assert.equal(higherRisk(undefined, undefined), 'low')
   assert.equal(higherRisk('medium', undefined), 'medium')
   assert.equal(higherRisk(undefined, 'medium'), 'medium')

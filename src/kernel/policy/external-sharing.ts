@@ -1,4 +1,4 @@
-/** The rule `external_sharing`: what leaves the organisation needs the consent of the owner of the data. */
+/** The rule `external_sharing`: data that leaves the organisation needs the consent of its owner. */
 import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from './rule.ts'
 
 const ask: PolicyAnswer = {
@@ -8,8 +8,8 @@ const ask: PolicyAnswer = {
 }
 
 /**
- * Its `allow` is consent like any other: put it on the list for actions that share something, beside rules that say who may.
- * A list of destinations is external if one of them is; what is neither text nor such a list cannot be told to be internal.
+ * Its `allow` counts like any other: list it for actions that share data, beside rules that decide who may act.
+ * A list of destinations is external if one of them is; a value that is neither text nor such a list cannot be proven internal.
  */
 export const externalSharing: PolicyRule = {
   name: 'external_sharing',

@@ -2,7 +2,7 @@
 export const riskLevels = ['low', 'medium', 'high'] as const
 export type RiskLevel = (typeof riskLevels)[number]
 
-/** Whoever declares, an agent above all, can only raise: the higher one counts. Left out: `low`. Unheard of: `high`. */
+/** Returns the higher of the two: a declaration, above all of an agent, can only raise the risk. Missing: `low`. Unknown: `high`. */
 export function higherRisk(registered: string | undefined, declared: string | undefined): RiskLevel {
   return riskLevels[Math.max(levelOf(registered), levelOf(declared))] ?? 'high'
 }

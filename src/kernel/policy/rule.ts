@@ -1,6 +1,6 @@
-/** What a rule is, what it may answer, and which answer outweighs which. */
+/** The type of a rule, its possible answers, and their precedence. */
 
-/** From the strongest to the weakest: of all answers to one question the first in this list is the decision. */
+/** From the strongest to the weakest: the first answer in this list is the decision. */
 export const policyDecisions = [
   'deny',
   'require_more_input',
@@ -30,9 +30,9 @@ export type PolicyCategory = (typeof policyCategories)[number]
 
 export type Facts = Readonly<Record<string, unknown>>
 
-/** Everything a rule may know. Times, balances and answers of outside engines come in as facts of the context. */
+/** The whole input of a rule. Times, balances and answers of other engines arrive as facts of the context. */
 export type PolicyInput = {
-  /** What is about to be done; the index looks rules up by it. */
+  /** The requested action; the index finds rules by it. */
   readonly action: string
   readonly command: Facts
   readonly task: Facts
@@ -46,13 +46,13 @@ export type PolicyAnswer = {
   readonly metadata?: Facts
 }
 
-/** A named pure function: no clock, no dice, no database, no changes to its input. */
+/** A named pure function: no clock, no randomness, no database, no changes to its input. */
 export type PolicyRule = {
   readonly name: string
   readonly category: PolicyCategory
   /** The actions it has an opinion on, or all of them. */
   readonly actions: readonly string[] | '*'
-  /** Undefined: no opinion. */
+  /** Returns undefined for no opinion. */
   readonly decide: (input: PolicyInput) => PolicyAnswer | undefined
 }
 

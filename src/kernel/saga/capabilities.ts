@@ -1,4 +1,4 @@
-/** What a durable runtime may be able to do; a catalog that needs more than its runtime has does not start. */
+/** The possible capabilities of a durable runtime; a catalog that needs more than its runtime offers does not start. */
 export const runtimeCapabilities = [
   'durable_workflows',
   'durable_steps',

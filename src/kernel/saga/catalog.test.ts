@@ -191,5 +191,5 @@ test('everything that is wrong is reported at once', () => {
     'false_inverse cancel_reservation',
     'missing_capability book_hotel',
   ])
-  assert.match(decision.reason, /^5 things are wrong with the catalog: /)
+  assert.match(decision.reason, /^The catalog has 5 errors: /)
 })

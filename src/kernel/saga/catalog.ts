@@ -1,4 +1,4 @@
-/** Checks a whole catalog before anything runs, and reports everything that is wrong with it at once. */
+/** Checks a whole catalog before anything runs, and reports all errors at once. */
 import { nearest } from '../nearest.ts'
 import { accept, type Decision, quote, refuse } from '../refusal.ts'
 import { findCycles } from './cycles.ts'
@@ -16,7 +16,7 @@ export const catalogRules = [
 
 export type Finding = {
   readonly rule: (typeof catalogRules)[number]
-  /** The operation or compensation that is wrong. */
+  /** The faulty operation or compensation. */
   readonly subject: string
   readonly message: string
 }
@@ -40,15 +40,15 @@ export function validateCatalog(
     ...findCycles(entries).map((cycle) => ({
       rule: 'cycle' as const,
       subject: cycle[0] ?? '',
-      message: `undoing leads back to what was undone: ${[...cycle, cycle[0] ?? ''].join(' → ')}`,
+      message: `a compensation leads back to the effect that it undoes: ${[...cycle, cycle[0] ?? ''].join(' → ')}`,
     })),
     ...findFalseInverses(entries),
     ...findMissingCapabilities(entries, runtime),
   ]
   if (findings.length === 0) return accept(catalog)
-  const count = findings.length === 1 ? 'one thing is' : `${findings.length} things are`
+  const count = findings.length === 1 ? 'one error' : `${findings.length} errors`
   const messages = findings.map(({ message }) => message).join('; ')
-  return refuse('saga.catalog.invalid', `${count} wrong with the catalog: ${messages}`, { facts: { findings } })
+  return refuse('saga.catalog.invalid', `The catalog has ${count}: ${messages}.`, { facts: { findings } })
 }
 
 function findDuplicates(entries: readonly Entry[]): readonly Finding[] {
@@ -79,7 +79,7 @@ function findMissing(entries: readonly Entry[]): readonly Finding[] {
     }))
 }
 
-/** The operation is depth 0, what undoes it 1, what undoes the undoing 2. A chain in a circle is a cycle, not a depth. */
+/** The operation has depth 0, its compensation 1, the compensation of that 2. A circular chain is a cycle, not a depth. */
 function findDeep(entries: readonly Entry[], maxDepth: number): readonly Finding[] {
   const parents = new Map(entries.map(({ name, of }) => [name, of]))
   return entries.flatMap(({ name }) => {
@@ -109,7 +109,7 @@ function findFalseInverses(entries: readonly Entry[]): readonly Finding[] {
     const strangers = produces.filter((effect) => !undoing.has(effect))
     const isIdle = produces.length === 0 && parent.produces.length > 0
     if (strangers.length === 0 && !isIdle) return []
-    const what = isIdle ? 'it produces nothing' : `${strangers.map(quote).join(', ')} undoes nothing that was done`
+    const what = isIdle ? 'it produces nothing' : `${strangers.map(quote).join(', ')} undoes none of its effects`
     const message = `${quote(name)} claims to be the exact inverse of ${quote(parent.name)}, but ${what}`
     return [{ rule: 'false_inverse' as const, subject: name, message }]
   })

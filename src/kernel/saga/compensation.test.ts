@@ -22,7 +22,7 @@ function anEffect(order: number, more: Partial<EffectRecord> = {}): EffectRecord
   }
 }
 
-/** The row that an undo writes; it stands behind everything that was planned. */
+/** The row that a compensation writes; it follows everything that was planned. */
 function anUndo(of: string, status: EffectRecord['status'], number = 1): EffectRecord {
   return anEffect(1_000 + number, {
     domain_effect_id: `undo${number}_${of}`,
@@ -99,7 +99,7 @@ describe('plan', () => {
     )
   })
 
-  test('after a stop at any point the walk goes on where it stopped, and then it is over', () => {
+  test('after a stop at any point the walk continues where it stopped, and then ends', () => {
     fc.assert(
       fc.property(someEffects, fc.nat(), (effects, at) => {
         const whole = idsOf(planCompensation(effects).steps)

@@ -1,38 +1,39 @@
-/** The reverse walk: which effects of a command are undone, in which order, and what happens when an undo fails. */
+/** Plans the reverse walk: which effects of a command are compensated, in which order, and what happens when a compensation fails. */
 import type { RetryDecision } from '../retry.ts'
 import { type CompensationDriftEvent, compensationDrift, type Drift } from './drift.ts'
 
 export const effectStatuses = ['planned', 'executing', 'succeeded', 'failed'] as const
 export type EffectStatus = (typeof effectStatuses)[number]
 
-/** One row of `domain_effects`, as far as undoing it is concerned. */
+/** The columns of `domain_effects` that matter for a compensation. */
 export type EffectRecord = {
   readonly domain_effect_id: string
-  /** The place in the plan: two effects of one transaction have the same time. */
+  /** The position in the plan: two effects of one transaction have the same time. */
   readonly declaration_order: number
   readonly status: EffectStatus
   readonly declared_compensation: string | null
-  /** Set on the row of an undo: the effect it undoes. */
+  /** Set on the row of a compensation: the effect that it undoes. */
   readonly compensates_effect_id: string | null
 }
 
 export type UndoStep = {
   readonly effect_id: string
   readonly compensation: string
-  /** The row of an undo that was begun and not ended, to be looked into before it is repeated; null: a new row. */
+  /** The row of a compensation that began and did not end, to be checked before it is repeated; null for a new row. */
   readonly begun_as: string | null
 }
 
 export type CompensationPlan = {
   /** Last declared first. */
   readonly steps: readonly UndoStep[]
-  /** Effects whose outcome is not known: each is looked up and settled before the plan is made again. */
+  /** Effects with an unknown outcome: each is looked up and settled before the plan is made again. */
   readonly unsettled: readonly string[]
 }
 
 /**
- * All rows of a command go in, in any order. Undone are its own effects that succeeded and declare a compensation, unless a
- * row says that the undo has succeeded; so the same call after a crash plans exactly what is left. Undo rows are not undone.
+ * Takes all rows of a command, in any order. Compensates the command's own effects that succeeded and declare a compensation, unless a
+ * row records that the compensation succeeded. The same call after a crash therefore plans exactly the rest. Compensation rows are not
+ * compensated.
  */
 export function planCompensation(effects: readonly EffectRecord[]): CompensationPlan {
   const undos = new Map<string, EffectRecord[]>()
@@ -55,19 +56,19 @@ export function planCompensation(effects: readonly EffectRecord[]): Compensation
 }
 
 export type UndoFailure = {
-  /** What the retry settings of `compensation` say about this failure. */
+  /** The decision of the retry settings of `compensation` about this failure. */
   readonly retry: RetryDecision
   readonly failed: UndoStep
-  /** The undo steps that have succeeded so far, and those that were to come after the failed one. */
+  /** The compensation steps that have succeeded so far, and those that follow the failed one. */
   readonly completed: readonly UndoStep[]
   readonly remaining: readonly UndoStep[]
-  /** What the failed step had declared against what it did before it failed. */
+  /** The failed step's declared effects against the effects it had before it failed. */
   readonly drift: Drift
 }
 
 export type AfterUndoFailure =
   | { readonly next: 'retry'; readonly delayMs: number; readonly nextAttempt: number }
-  /** Nothing further is undone: a later undo could rest on the one that failed. */
+  /** Stops: a later compensation could depend on the one that failed. */
   | { readonly next: 'halt'; readonly commandStatus: 'failed'; readonly event: CompensationDriftEvent }
 
 export function decideAfterUndoFailure(failure: UndoFailure): AfterUndoFailure {

@@ -1,4 +1,4 @@
-/** What a pure core function returns: what happened, what to do to the outside world, what was wrong. Nothing in it can change. */
+/** The immutable result of a pure core function: what happened, which effects to execute, and what was wrong. */
 
 type Facts = Readonly<Record<string, unknown>>
 
@@ -7,11 +7,11 @@ export type CoreEvent = { readonly event_type: string; readonly payload: Facts }
 export type CoreEffect = {
   readonly effect_type: string
   readonly payload: Facts
-  /** Handed to outside systems that accept one; apart from the key of the command. */
+  /** Passed to external systems that accept one; distinct from the key of the command. */
   readonly idempotency_key: string | null
-  /** The name of the compensation that undoes it. */
+  /** The name of its compensation. */
   readonly declared_compensation: string | null
-  /** True: it only undoes an earlier effect and is no new work. */
+  /** True when it only undoes an earlier effect and is not new work. */
   readonly counter_effects: boolean
 }
 
@@ -47,9 +47,9 @@ export function coreResult(result: Pick<CoreResult, 'status'> & Partial<CoreResu
   })
 }
 
-/** Copies before it freezes, since freezing a caller's own objects would be a change to the input. */
+/** Copies before freezing, since freezing a caller's objects would change the input. */
 export function frozenCopy<T>(value: T): T {
-  // The copy has the shape of the original; the cast says what the compiler cannot see.
+  // The copy has the shape of the original; the compiler cannot infer that.
   return freeze(value) as T
 }
 

@@ -1,12 +1,12 @@
-/** Cycles in the graph effect → compensation → counter-effect: undoing something must not end in doing it again. */
+/** Finds cycles in the graph effect → compensation → counter-effect: a compensation must not lead to the effect that it undoes. */
 import { findCycle } from '../dag/cycle.ts'
 import { type GraphNode, indexGraph, sortNodes } from '../dag/graph.ts'
 import { stableOrder } from '../dag/stable-order.ts'
 import type { Entry } from './manifests.ts'
 
 /**
- * One cycle for each knot, as names of effects and compensations. Edges: an operation leads to its effects and to what undoes
- * it; an effect leads to the compensations of whatever produces it; a compensation leads to its own effects.
+ * Returns one cycle for each connected group, as names of effects and compensations. Edges: an operation leads to its effects and to its
+ * compensation; an effect leads to the compensations of its producers; a compensation leads to its own effects.
  */
 export function findCycles(entries: readonly Entry[]): readonly (readonly string[])[] {
   const before = new Map<string, Set<string>>()

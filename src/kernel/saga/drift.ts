@@ -1,4 +1,4 @@
-/** What an undo declared against what it did: both sides of the difference, as sets, and the audit row that tells of them. */
+/** Compares the effects that a compensation declared with those it had: both differences, as sets, and the audit row that records them. */
 import type { CoreEvent } from './core.ts'
 
 export type Drift = {
@@ -21,7 +21,7 @@ export type CompensationDriftEvent = CoreEvent & {
   readonly purpose: 'audit'
 }
 
-/** `more` says how far a chain came that halted; `missing` is there only when something is. */
+/** `more` records how far a halted chain came; `missing` is present only when it is not empty. */
 export function compensationDrift(
   effectId: string,
   { drift, missing }: Drift,

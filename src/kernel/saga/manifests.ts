@@ -1,25 +1,25 @@
-/** What operations and compensations declare about themselves when they are registered. */
+/** The declarations of operations and compensations at registration. */
 import type { RuntimeCapability } from './capabilities.ts'
 
 export type OperationManifest = {
   readonly operation: string
-  /** The names of the effects it has on the outside world, such as `hotel_booking.book_hotel`. */
+  /** The names of its external effects, such as `hotel_booking.book_hotel`. */
   readonly produces: readonly string[]
   readonly requires_compensation: boolean
-  /** Which effect undoes which: declared with the operation, for nobody else can know. */
+  /** Which effect undoes which; only the operation can declare it. */
   readonly inverses?: Readonly<Record<string, string>>
-  /** Payments, bookings of several legs and regulated flows name `saga_compensation_native` here. */
+  /** Payments, multi-leg bookings and regulated flows name `saga_compensation_native` here. */
   readonly requires_capabilities?: readonly RuntimeCapability[]
 }
 
 export type CompensationManifest = {
   readonly compensation: string
-  /** The operation it undoes; for a declared cascade, the compensation it undoes. */
+  /** The operation that it undoes or, in a declared cascade, the compensation that it undoes. */
   readonly of: string
   readonly produces: readonly string[]
-  /** True: everything it produces is the inverse of something its parent produces. */
+  /** True when everything it produces is the inverse of something its parent produces. */
   readonly counter_effects: boolean
-  /** True: it must be undoable itself, so a further compensation has to be declared. Left out: false. */
+  /** True when it must be compensable itself, so that a further compensation has to be declared. Default: false. */
   readonly requires_compensation?: boolean
   readonly inverses?: Readonly<Record<string, string>>
   readonly requires_capabilities?: readonly RuntimeCapability[]
@@ -30,10 +30,10 @@ export type Catalog = {
   readonly compensations: readonly CompensationManifest[]
 }
 
-/** The runtime that is going to carry the catalog. */
+/** The runtime that will execute the catalog. */
 export type CatalogRuntime = { readonly name: string; readonly capabilities: readonly RuntimeCapability[] }
 
-/** Either of the two, under one name: what the checks of a catalog walk over. */
+/** Either of the two, under one name: the unit that the catalog checks iterate over. */
 export type Entry = {
   readonly name: string
   readonly kind: 'operation' | 'compensation'

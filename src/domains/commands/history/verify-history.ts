@@ -52,6 +52,6 @@ export async function checkArchive(
   if (sha256 === archive.sha256 && event_count === archive.event_count) return accept(undefined)
   return refuse('history.file.damaged', `${archive.file} is not the file that was written`, {
     path: archive.file,
-    hint: 'bring the file back from a copy',
+    hint: 'Restore the file from a backup.',
   })
 }
