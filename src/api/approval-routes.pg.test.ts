@@ -74,7 +74,7 @@ describe('the routes of the approvals room', () => {
   }
   async function ask(more: Partial<ApprovalRequest> = {}) {
     const request = await requestFor(more)
-    const by = { actor: 'system', traceId: TRACE }
+    const by = { id: 'system', kind: 'system', traceId: TRACE } as const
     const { approval } = accepted(await world.db.transaction((tx) => requestApproval(tx, world, by, request)))
     return { ...approval, id: encodeId('approval', approval.approval_id) }
   }

@@ -167,9 +167,9 @@ test('behind its references an operation says what it said before there were any
     },
   ]
   const query = {
-    schema: { type: 'string', description: 'Workspace, where no header names it.', example: 'ws_…' },
+    schema: { type: 'string', description: 'The workspace, if no header names it.', example: 'ws_…' },
     required: false,
-    description: 'Workspace, where no header names it.',
+    description: 'The workspace, if no header names it.',
     name: 'workspace_id',
     in: 'query',
   }

@@ -64,7 +64,7 @@ describe('forgetting reaches artifacts', () => {
   }
   const writer = () => {
     const principal = tenant.people.writer.principal
-    return { actor: `user:${principal.userId}`, kind: 'user' as const, traceId: TRACE, principal }
+    return { id: `user:${principal.userId}`, kind: 'user' as const, traceId: TRACE, principal }
   }
   const statusOf = async (commandId: string) => {
     const [row] = await opened.db.query<{ status: string }>(
@@ -93,7 +93,7 @@ describe('forgetting reaches artifacts', () => {
         type: 'report',
         content: { text },
         sources,
-        createdBy: writer().actor,
+        createdBy: writer().id,
         step: `s${++steps}`,
         ...more,
       }),
@@ -128,7 +128,7 @@ describe('forgetting reaches artifacts', () => {
     reader: tenant.people.admin.principal,
     reason,
   })
-  const operator = { actor: 'user:boss', kind: 'operator', traceId: TRACE } as const
+  const operator = { id: 'user:boss', kind: 'operator', traceId: TRACE } as const
 
   test('everything made from the memory, and from that, is in no row and no file afterwards; the certificate counts it', async () => {
     const preference = aPreference({ content: { note: 'zzmemoryzz' } })

@@ -70,9 +70,9 @@ async function resumeOne(
   { actor, reason }: ByOperator,
 ): Promise<void> {
   const { traceId, newId, runtime } = operating
-  const by = { actor, traceId }
+  const by = { id: actor, kind: 'operator', traceId } as const
   if (process.kind === COMMAND_KIND) {
-    const act = { commandId: process.id, ...by, reason, why, isParked }
+    const act = { commandId: process.id, actor, traceId, reason, why, isParked }
     if (await resumeCommand(operating, tx, act)) return
   }
   // Without its owner there is no record to write to.

@@ -3,7 +3,7 @@
  * `find`, `get`, `insertOnce`, `transition` and `append` come with it. A lease (`claim.ts`) and an outbox (`outbox.ts`) are described
  * beside it, since they add columns and rules that most tables do not have.
  */
-import type { Actor } from '#kernel/actor'
+import { type Actor, eventBy } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
 import type { Machine } from '#kernel/machine'
@@ -63,7 +63,7 @@ export type Table<Row, S extends string, A extends string, E extends string> = {
   insertOnce(sql: Sql, row: Row, actor: Actor<A>, created: TableFact<E>): Promise<Decision<Once<Row>>>
   transition(sql: Db | Tx, row: Row, to: S, actor: Actor<A>, moving: Moving<A, E>): Promise<TransitionResult<Row>>
   /** True when the fact is new. */
-  append(sql: Sql, row: Row, actor: Actor, fact: TableFact<E>): Promise<boolean>
+  append(sql: Sql, row: Row, actor: Actor<string>, fact: TableFact<E>): Promise<boolean>
 }
 
 /** `defineTable<StoredApproval>()({ … })`: the row type is named, everything else is inferred. */
@@ -86,16 +86,14 @@ export function defineTable<Row extends object>() {
       return row
     }
 
-    function draft(row: Row, actor: Actor, fact: TableFact<E>): EventDraft<E> {
+    function draft(row: Row, actor: Actor<string>, fact: TableFact<E>): EventDraft<E> {
       const id = String((row as AnyRow)[spec.id])
       const { type, payload, at } = fact
       return {
         eventId: fact.round === undefined ? fact.newId() : eventIdOf(type, id, fact.round),
         type,
         payload: { ...aboutOf(row), ...payload, target_type: spec.noun, target_id: id },
-        actor: actor.id,
-        actorKind: actor.kind,
-        traceId: actor.traceId,
+        ...eventBy(actor),
         at,
       }
     }

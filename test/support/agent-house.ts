@@ -72,7 +72,7 @@ export async function openAgentHouse() {
       commandId,
     }
     const { artifact_id, checksum } = accepted(
-      await writeArtifact(work.artifacts, { actor: 'worker', kind: 'worker', traceId: TRACE }, draft),
+      await writeArtifact(work.artifacts, { id: 'worker', kind: 'worker', traceId: TRACE }, draft),
     )
     return { artifact_id: encodeId('artifact', artifact_id), checksum }
   }

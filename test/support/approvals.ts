@@ -11,7 +11,7 @@ import {
   type Resolution,
   type StoredApproval,
 } from '../../src/domains/approvals/index.ts'
-import type { By } from '../../src/domains/identity/index.ts'
+import type { Actor } from '../../src/kernel/actor.ts'
 import type { Tx } from '../../src/store/db.ts'
 import { aCommand, newId } from './concord-rows.ts'
 import { openTestDb, type TestDb, type TestDbOptions } from './database.ts'
@@ -45,7 +45,7 @@ export const approvalTypes = openApprovalTypes([
   }),
 ])
 
-export const by: By = { actor: 'system', traceId: TRACE }
+export const by: Actor = { id: 'system', kind: 'system', traceId: TRACE }
 
 export type ApprovalRoom = {
   readonly opened: TestDb

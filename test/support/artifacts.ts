@@ -1,9 +1,9 @@
 /** A room of artifacts for tests, with its blobs in a folder of its own, and a room of commands that write them. */
+import type { Actor } from '../../src/kernel/actor.ts'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
-  type Acting,
   type ArtifactDeps,
   type BlobStore,
   openDiskStore,
@@ -21,7 +21,7 @@ import { openTestDb } from './database.ts'
 import { accepted, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from './tenant.ts'
 
 export const CONTENT_BYTES_MAX = 16 * 1_048_576
-export const byWorker: Acting = { actor: 'worker', kind: 'worker', traceId: TRACE }
+export const byWorker: Actor = { id: 'worker', kind: 'worker', traceId: TRACE }
 
 export function aBlobFolder(): Promise<string> {
   return mkdtemp(join(tmpdir(), 'concord-artifacts-'))

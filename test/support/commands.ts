@@ -127,7 +127,7 @@ export function openRoomOn(
     approvals,
     woken,
     async submit(payload, more = {}) {
-      const by = { actor: `user:${writer.userId}`, kind: 'user' as const, traceId: TRACE, principal: writer }
+      const by = { id: `user:${writer.userId}`, kind: 'user' as const, traceId: TRACE, principal: writer }
       const submitted = await submitCommand(world, by, {
         workspaceId: tenant.workspace.id,
         taskName: 'Work',

@@ -111,7 +111,7 @@ export async function openMemoryRoom(deps: Partial<MemoryOptions> = {}): Promise
     commands: world,
     approvals,
     async propose(proposed, more = {}) {
-      const by = { actor: `user:${writer.userId}`, kind: 'user' as const, traceId: TRACE, principal: writer }
+      const by = { id: `user:${writer.userId}`, kind: 'user' as const, traceId: TRACE, principal: writer }
       const made = await proposeMemory(world, memory, by, {
         workspaceId,
         memory: proposed,

@@ -1,5 +1,4 @@
 /** An approval: its table, the statements that lock, vote and close it. */
-import type { By } from '#domains/identity'
 import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import type { ConcordActor } from '#kernel/machines/actors'
@@ -11,8 +10,8 @@ import { approvalLog } from './events.ts'
 import { stateOfDecision, type StoredApproval } from './stored-approval.ts'
 
 /** For the event of an act of this room, which knows as what somebody acts. */
-export function actorAs<Kind extends ConcordActor>({ actor, traceId }: By, kind: Kind): Actor<Kind> {
-  return { id: actor, kind, traceId }
+export function actorAs<Kind extends ConcordActor>({ id, traceId }: Actor, kind: Kind): Actor<Kind> {
+  return { id, kind, traceId }
 }
 
 const isFinal = `($4::text <> 'approved' or cardinality(t.approved_by) + 1 >= t.approvals_required)`
@@ -148,7 +147,7 @@ type CancelApprovals = {
 export async function cancelApprovals(
   tx: Tx,
   newId: NewId,
-  by: By,
+  by: Actor,
   input: CancelApprovals,
 ): Promise<readonly StoredApproval[]> {
   const { workspaceId, commandId, why, actorKind = 'system', domainEffectId = null } = input

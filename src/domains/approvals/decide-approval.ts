@@ -1,5 +1,6 @@
 /** A person decides: once, in time, about exactly what was shown; the command's own move commits with it. */
-import { type By, byPrincipal } from '#domains/identity'
+import type { Actor } from '#kernel/actor'
+import { byPrincipal } from '#domains/identity'
 import { canonicalJson } from '#kernel/canonical-json'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
@@ -82,7 +83,7 @@ type PendingVote = {
   readonly vote: Vote
   readonly locked: LockedSubject
   readonly decider: Decider
-  readonly by: By
+  readonly by: Actor
 }
 
 /** `more` goes into the event beside the usual. */
@@ -138,7 +139,7 @@ export async function applyDecision(
   { owner, newId }: Pick<ApprovalDeps, 'owner' | 'newId'>,
   approval: StoredApproval,
   locked: LockedSubject,
-  by: By,
+  by: Actor,
 ): Promise<NextStep> {
   const others = locked.approvals.filter(({ approval_id }) => approval_id !== approval.approval_id)
   const next = nextStep(approval, others)

@@ -1,5 +1,5 @@
 /** What this room needs from outside: the database, ids, the approval types, and the room that acts on an answer. */
-import type { By } from '#domains/identity'
+import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
@@ -23,7 +23,7 @@ export type Resolution = {
   readonly approval: StoredApproval
   /** What the owner does about it: move its row, and wake it. */
   readonly next: NextStep
-  readonly by: By
+  readonly by: Actor
   /** The database's time. */
   readonly at: Date
 }
@@ -51,7 +51,7 @@ export type ApprovalOwner = {
     tx: Tx,
     approval: StoredApproval,
     edited: JsonObject,
-    by: By,
+    by: Actor,
   ) => Promise<Decision<readonly ApprovalRequest[]>>
 }
 

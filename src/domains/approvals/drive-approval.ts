@@ -1,5 +1,5 @@
 /** The turns of an open approval: approvers are told and reminded, the next role is let in, and it expires. All of it is on rows and events, so any number of drivers do each thing once; only a channel may hear a notice twice, under one id. */
-import type { By } from '#domains/identity'
+import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import { redactText } from '#kernel/secret-shapes'
 import { isUuid } from '#kernel/uuid'
@@ -59,7 +59,7 @@ function throwFirst(failed: readonly { readonly error: unknown }[]): void {
 export async function recordResumedApproval(
   tx: Tx,
   newId: NewId,
-  by: By,
+  by: Actor,
   { id, why, reason }: { readonly id: string; readonly why: string; readonly reason: string },
 ): Promise<boolean> {
   const approval = isUuid(id) ? await findApprovalOfTurn(tx, id) : undefined

@@ -1,5 +1,5 @@
 /** Asks: one durable row per question, bound to its content, inside the transaction of the room that asks. Also replaces all questions of a command at once. */
-import type { By } from '#domains/identity'
+import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
 import { higherRisk } from '#kernel/policy/risk'
@@ -95,7 +95,7 @@ const LOOKS_MAX = 10
 export async function requestApproval(
   tx: Tx,
   deps: Pick<ApprovalDeps, 'newId' | 'types' | 'notify'>,
-  by: By,
+  by: Actor,
   request: ApprovalRequest,
 ): Promise<Decision<Requested>> {
   const found = deps.types.find(request.approvalType)
@@ -153,7 +153,7 @@ export async function requestApproval(
 async function settle(
   tx: Tx,
   deps: Pick<ApprovalDeps, 'newId' | 'notify'>,
-  by: By,
+  by: Actor,
   at: Date,
   { once_inserted, once_same, supersedes, ...approval }: AskedRow,
 ): Promise<Decision<Requested>> {
@@ -185,7 +185,7 @@ function missingFields(type: ApprovalType, { content, domainEffectId }: Approval
   return type.about === 'effect' && domainEffectId === undefined ? [...fields, 'domain_effect_id'] : fields
 }
 
-/** By the database's clock; a request may shorten the type's time, never lengthen it. */
+/** Actor the database's clock; a request may shorten the type's time, never lengthen it. */
 function expiryOf(type: ApprovalType, { expiresInMinutes }: ApprovalRequest, at: Date): Date | null {
   const minutes = Math.min(
     type.expirationMinutes ?? Number.POSITIVE_INFINITY,
@@ -228,7 +228,7 @@ type SupersedeApprovals = {
 export async function supersedeApprovals(
   tx: Tx,
   deps: Pick<ApprovalDeps, 'newId' | 'types' | 'notify'>,
-  by: By,
+  by: Actor,
   { workspaceId, commandId, why, requests }: SupersedeApprovals,
 ): Promise<Decision<readonly StoredApproval[]>> {
   await cancelApprovals(tx, deps.newId, by, { workspaceId, commandId, why })

@@ -1,4 +1,5 @@
 /** The writer that an effect is given: it collects what was written and stores the content first; the rows follow in the transaction of the effect. */
+import type { Actor } from '#kernel/actor'
 import { formatInstant } from '#kernel/instant'
 import { decideMove } from '#kernel/machine'
 import { artifactMachine } from '#kernel/machines/artifact'
@@ -15,7 +16,7 @@ import {
   type StoredArtifact,
 } from './artifact.ts'
 import { type ArtifactDraft, checkDraft, type CheckedDraft, checkSuccession } from './check-draft.ts'
-import type { Acting, ArtifactDeps } from './deps.ts'
+import type { ArtifactDeps } from './deps.ts'
 import { readText, storeContent } from './blob-store.ts'
 import { saveArtifacts, standingWithout } from './save-artifacts.ts'
 
@@ -249,7 +250,7 @@ export type WriteArtifact = ArtifactDraft & {
 
 export async function writeArtifact(
   deps: ArtifactDeps,
-  by: Acting,
+  by: Actor,
   { workspaceId, commandId, agentRunId, swarmRunId, createdBy, step, ...draft }: WriteArtifact,
 ): Promise<Decision<StoredArtifact>> {
   const writer = openArtifactWriter(deps, {

@@ -7,7 +7,7 @@ import type { Decision } from '#kernel/refusal'
 import { defineTable, type Once, type Sql, statement, type TransitionResult, type Tx } from '#store'
 import type { RowOf } from '#store/rows'
 import type { ArtifactType, ContentClass, SharingRule } from './artifact-type.ts'
-import type { Acting, ArtifactDeps, Reader } from './deps.ts'
+import type { ArtifactDeps, Reader } from './deps.ts'
 import { type ArtifactEventType, artifactLog } from './events.ts'
 
 /** What something can have been made from. Memories and datasets are rows of other rooms: here they are named, not looked up. */
@@ -131,8 +131,6 @@ export const artifactTable = defineTable<StoredArtifact>()<ArtifactState, Concor
   about: ({ artifact_id }) => ({ artifact_id }),
 })
 
-export const eventActor = ({ actor, kind, traceId }: Acting): Actor<ConcordActor> => ({ id: actor, kind, traceId })
-
 const listByIds = statement<StoredArtifact>(
   'artifacts_list_by_ids',
   `select t.* from concord.artifacts t where t.workspace_id = $1 and t.artifact_id = any($2::uuid[])`,
@@ -164,13 +162,13 @@ export async function listNeeded(sql: Sql, locations: readonly string[]): Promis
 export function insertArtifact(
   tx: Tx,
   deps: Pick<ArtifactDeps, 'newId'>,
-  by: Acting,
+  by: Actor,
   row: StoredArtifact,
 ): Promise<Decision<Once<StoredArtifact>>> {
   const { artifact_type, version, checksum, size_bytes } = row
   const payload = { artifact_type, version, checksum, size_bytes }
   const created = { type: 'artifact_created', at: row.created_at, newId: deps.newId, payload } as const
-  return artifactTable.insertOnce(tx, row, eventActor(by), created)
+  return artifactTable.insertOnce(tx, row, by, created)
 }
 
 type MoveOptions = {
@@ -182,12 +180,12 @@ type MoveOptions = {
 export function moveArtifact(
   tx: Tx,
   deps: Pick<ArtifactDeps, 'newId' | 'now'>,
-  by: Acting,
+  by: Actor,
   artifact: StoredArtifact,
   to: ArtifactState,
   { set, guards, payload = {} }: MoveOptions = {},
 ): Promise<TransitionResult<StoredArtifact>> {
-  return artifactTable.transition(tx, artifact, to, eventActor(by), {
+  return artifactTable.transition(tx, artifact, to, by, {
     at: deps.now(),
     newId: deps.newId,
     ...(set ? { set } : {}),

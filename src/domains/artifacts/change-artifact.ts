@@ -1,10 +1,10 @@
 /** What becomes of an artifact after it was written: finished, given up, withdrawn, held, archived, erased. */
+import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import type { ArtifactState } from '#kernel/machines/artifact'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { isLostRace, type Sql, statement, type Tx } from '#store'
 import {
-  eventActor,
   artifactTable,
   findArtifact,
   listArtifactsById,
@@ -14,7 +14,7 @@ import {
   type StoredArtifact,
 } from './artifact.ts'
 import { refuseUnavailable, removedLocation, removeUnneeded } from './blob-store.ts'
-import type { Acting, ArtifactDeps, Reader } from './deps.ts'
+import type { ArtifactDeps, Reader } from './deps.ts'
 import { listLineageSql, lockLineageSql } from './read-artifacts.ts'
 
 type ChangeArtifact = {
@@ -39,7 +39,7 @@ function change(
 }
 
 function mover(to: ArtifactState, isForCreator: boolean) {
-  return (deps: ArtifactDeps, by: Acting, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
+  return (deps: ArtifactDeps, by: Actor, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
     change(deps, asked, async (tx, artifact) => {
       if (isForCreator && asked.reader.role !== 'admin' && artifact.created_by !== personOf(asked.reader))
         return refuse('machine.actor.not_allowed', 'Only its creator or an administrator does this.')
@@ -65,14 +65,14 @@ const setHold = statement<StoredArtifact>(
 )
 
 function holder(type: 'artifact_held' | 'artifact_released') {
-  return (deps: ArtifactDeps, by: Acting, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
+  return (deps: ArtifactDeps, by: Actor, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
     change(deps, asked, async (tx, artifact) => {
       if (by.kind !== 'operator') return refuse('machine.actor.not_allowed', 'Only an administrator holds an artifact.')
       const reason = type === 'artifact_held' ? (asked.reason ?? 'held') : null
       const [row] = await tx.run(setHold, [artifact.workspace_id, artifact.artifact_id, reason])
       if (!row) return refuseHold(artifact, reason)
       const fact = { type, at: deps.now(), newId: deps.newId, payload: { reason: asked.reason ?? null } }
-      await artifactTable.append(tx, artifact, eventActor(by), fact)
+      await artifactTable.append(tx, artifact, by, fact)
       return accept(row)
     })
 }
@@ -99,7 +99,7 @@ const BATCH = 200
 
 /** How many were archived; a full batch says that there may be more. */
 export async function archiveArtifacts(deps: ArtifactDeps, { traceId }: { readonly traceId: string }): Promise<number> {
-  const by = { actor: 'system', kind: 'system' as const, traceId }
+  const by = { id: 'system', kind: 'system' as const, traceId }
   let count = 0
   for (const artifact of await deps.db.run(listExpired, [BATCH])) {
     const location = removedLocation(artifact)
@@ -191,7 +191,7 @@ function refuseHeld(held: readonly StoredArtifact[]): Decision<never> {
 }
 
 async function archive(tx: Tx, deps: ArtifactDeps, row: StoredArtifact, by: Forgetting): Promise<void> {
-  const acting = { actor: by.actor, kind: 'system' as const, traceId: by.traceId }
+  const acting = { id: by.actor, kind: 'system' as const, traceId: by.traceId }
   let now = row
   for (const to of wayOut[row.status]) {
     const set = to === 'archived' ? { set: { location: removedLocation(row) } } : {}

@@ -1,6 +1,5 @@
 /** What the services of this room need from outside, and who acts. */
 import type { Clock, NewId } from '#kernel/clock'
-import type { ConcordActor } from '#kernel/machines/actors'
 import type { Principal } from '#domains/identity'
 import type { Db } from '#store'
 import type { ArtifactTypes } from './artifact-type.ts'
@@ -14,8 +13,6 @@ export type ArtifactDeps = {
   /** The first one is written to; all of them are read from. */
   readonly stores: readonly [BlobStore, ...BlobStore[]]
 }
-
-export type Acting = { readonly actor: string; readonly kind: ConcordActor; readonly traceId: string }
 
 /** Who reads: an administrator sees everything in the workspace, others what is theirs or everybody's. */
 export type Reader = Pick<Principal, 'userId' | 'role'>

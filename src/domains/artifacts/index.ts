@@ -39,5 +39,5 @@ export {
 } from './artifact-writer.ts'
 export { openS3Store } from './s3-store.ts'
 export { saveArtifacts } from './save-artifacts.ts'
-export type { Acting, ArtifactDeps } from './deps.ts'
+export type { ArtifactDeps } from './deps.ts'
 export { artifactRefusals } from './refusals.ts'

@@ -1,4 +1,5 @@
 /** Retention: what is over goes, what is held stays, what is shared by two rows stays until both are gone. */
+import type { Actor } from '#kernel/actor'
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { ArtifactState } from '#kernel/machines/artifact'
@@ -14,7 +15,6 @@ import {
 import { findArtifact, type StoredArtifact } from './artifact.ts'
 import { openContent, readText, sweepBlobs } from './blob-store.ts'
 import { listArtifacts } from './read-artifacts.ts'
-import type { Acting } from './deps.ts'
 
 describe('retention of artifacts', () => {
   let room: ArtifactRoom
@@ -23,7 +23,7 @@ describe('retention of artifacts', () => {
   })
   after(() => room.close())
 
-  const operator: Acting = { actor: 'user:boss', kind: 'operator', traceId: TRACE }
+  const operator: Actor = { id: 'user:boss', kind: 'operator', traceId: TRACE }
   const asked = ({ workspace_id, artifact_id }: StoredArtifact, reason?: string) => ({
     workspaceId: workspace_id,
     artifactId: artifact_id,
@@ -131,8 +131,8 @@ describe('retention of artifacts', () => {
 
   test('only its creator or an administrator gives one up', async () => {
     const artifact = await room.written()
-    const user = (principal: typeof room.ours.people.writer.principal): Acting => ({
-      actor: `user:${principal.userId}`,
+    const user = (principal: typeof room.ours.people.writer.principal): Actor => ({
+      id: `user:${principal.userId}`,
       kind: 'user',
       traceId: TRACE,
     })

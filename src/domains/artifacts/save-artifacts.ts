@@ -1,9 +1,9 @@
 /** Writes the rows that a writer has collected, under the lock of their blobs, in the caller's transaction; and the places where an artifact is published. */
+import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import { statement, type Tx } from '#store'
 import type { PendingWrite } from './artifact-writer.ts'
 import {
-  eventActor,
   artifactTable,
   findArtifact,
   insertArtifact,
@@ -12,7 +12,7 @@ import {
   type Publication,
   type StoredArtifact,
 } from './artifact.ts'
-import type { Acting, ArtifactDeps } from './deps.ts'
+import type { ArtifactDeps } from './deps.ts'
 import { findPlace } from './blob-store.ts'
 
 const addSql = statement<StoredArtifact>(
@@ -43,7 +43,7 @@ type Deps = Pick<ArtifactDeps, 'newId' | 'now'>
 async function addPublication(
   tx: Tx,
   deps: Deps,
-  by: Acting,
+  by: Actor,
   artifact: StoredArtifact,
   publication: Publication,
 ): Promise<boolean> {
@@ -57,7 +57,7 @@ async function addPublication(
 async function dropPublication(
   tx: Tx,
   deps: Deps,
-  by: Acting,
+  by: Actor,
   artifact: StoredArtifact,
   effectId: string,
 ): Promise<boolean> {
@@ -89,21 +89,21 @@ function hasPublication({ publications }: StoredArtifact, publication: Publicati
 async function tell(
   tx: Tx,
   deps: Deps,
-  by: Acting,
+  by: Actor,
   artifact: StoredArtifact,
   type: 'artifact_published' | 'artifact_withdrawn',
   { destination, command_id: by_command_id }: Publication,
 ): Promise<void> {
   const { artifact_type, checksum } = artifact
   const payload = { artifact_type, published_to: destination, by_command_id, checksum }
-  await artifactTable.append(tx, artifact, eventActor(by), { type, at: deps.now(), newId: deps.newId, payload })
+  await artifactTable.append(tx, artifact, by, { type, at: deps.now(), newId: deps.newId, payload })
 }
 
 /** Throws when a write no longer fits: the transaction goes with it, and the next attempt looks at what is there now. */
 export async function saveArtifacts(
   tx: Tx,
   deps: ArtifactDeps,
-  by: Acting,
+  by: Actor,
   workspaceId: string,
   writes: readonly PendingWrite[],
 ): Promise<void> {
@@ -119,7 +119,7 @@ type Moved = Exclude<PendingWrite, { t: 'write' }>
 async function saveWritten(
   tx: Tx,
   deps: ArtifactDeps,
-  by: Acting,
+  by: Actor,
   { row, isDraft, supersedes }: Written,
 ): Promise<void> {
   await holdBlob(tx, deps, row)
@@ -135,7 +135,7 @@ async function saveWritten(
   settled(await moveArtifact(tx, deps, by, before, 'superseded', { set, payload: set }))
 }
 
-async function saveMoved(tx: Tx, deps: ArtifactDeps, by: Acting, workspaceId: string, write: Moved): Promise<void> {
+async function saveMoved(tx: Tx, deps: ArtifactDeps, by: Actor, workspaceId: string, write: Moved): Promise<void> {
   const artifact = await findArtifact(tx, workspaceId, write.artifactId)
   if (!artifact) throw new KernelFault('artifacts.write.refused', 'the artifact to be moved is gone')
   switch (write.t) {
@@ -151,7 +151,7 @@ async function saveMoved(tx: Tx, deps: ArtifactDeps, by: Acting, workspaceId: st
 async function savePublished(
   tx: Tx,
   deps: ArtifactDeps,
-  by: Acting,
+  by: Actor,
   artifact: StoredArtifact,
   publication: Publication,
 ): Promise<void> {
@@ -171,7 +171,7 @@ async function savePublished(
 async function saveWithdrawn(
   tx: Tx,
   deps: ArtifactDeps,
-  by: Acting,
+  by: Actor,
   artifact: StoredArtifact,
   effectId: string | null,
 ): Promise<void> {

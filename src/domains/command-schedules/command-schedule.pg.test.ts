@@ -52,7 +52,7 @@ describe('making, changing and ending schedules', () => {
   test('[EVT-06] an operator who gives a schedule, or one firing of it, another chance is on record there', async () => {
     const schedule = await made({ name: 'resumed' })
     const name = `csched_${schedule.schedule_id.replaceAll('-', '')}`
-    const by = { actor: 'operator:root', traceId: TRACE }
+    const by = { id: 'operator:root', kind: 'operator', traceId: TRACE } as const
     const SECRET = `sk_live_${'a1'.repeat(10)}`
     const { newId, now } = world().commands
     const resume = (process: { kind: string; id: string }) =>

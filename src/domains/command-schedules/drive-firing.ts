@@ -3,8 +3,9 @@
  * over when its command is, so that the next due time knows whether it would overlap. Nothing here needs a fence: every write is
  * the same however often it is made.
  */
-import { type Acting, actingFor, fireSchedule } from '#domains/commands'
-import { type By, findMember } from '#domains/identity'
+import type { Actor } from '#kernel/actor'
+import { actingFor, fireSchedule } from '#domains/commands'
+import { findMember } from '#domains/identity'
 import type { Clock, NewId } from '#kernel/clock'
 import { decodeId } from '#kernel/ids'
 import { scheduleKey } from '#kernel/key-template'
@@ -103,7 +104,7 @@ async function actorOf(
   { commands }: CommandScheduleDeps,
   schedule: StoredCommandSchedule,
   traceId: string,
-): Promise<Decision<Acting | undefined>> {
+): Promise<Decision<Actor | undefined>> {
   if (schedule.created_role === 'system') return accept(undefined)
   const userId = schedule.created_by.slice('user:'.length)
   const member = { userId, workspaceId: schedule.workspace_id, roleMax: schedule.created_role }
@@ -152,7 +153,7 @@ const REASON_CHARS_MAX = 500
 export async function recordResumedSchedule(
   tx: Tx,
   { newId, now }: { readonly newId: NewId; readonly now: Clock },
-  by: By,
+  by: Actor,
   { process, why, reason }: { readonly process: Process; readonly why: string; readonly reason: string },
 ): Promise<boolean> {
   const firing = parseFiring(process.id)
@@ -165,7 +166,7 @@ export async function recordResumedSchedule(
     reason: redactText(reason).slice(0, REASON_CHARS_MAX),
     due_at: firing?.dueAt.toISOString() ?? null,
   }
-  const operator = { id: by.actor, kind: 'operator', traceId: by.traceId }
+  const operator = { id: by.id, kind: 'operator', traceId: by.traceId }
   await commandSchedules.append(tx, schedule, operator, { type: 'schedule_resumed', at: now(), newId, payload })
   return true
 }

@@ -1,4 +1,5 @@
 /** Makes a command wait for another one; a circle is refused, also when two halves of it arrive at the same moment. */
+import type { Actor } from '#kernel/actor'
 import { encodeId } from '#kernel/ids'
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -7,7 +8,7 @@ import { statement } from '#store'
 import { composeWrite, release, tell } from './change.ts'
 import { isAllowed } from './actors.ts'
 import { lockCommand, refuseMissing, type StoredCommand } from './command-table.ts'
-import type { Acting, CommandDeps } from './deps.ts'
+import type { CommandDeps } from './deps.ts'
 
 export type AddDependency = {
   readonly workspaceId: string
@@ -75,7 +76,7 @@ returning parent_command_id`,
 
 export async function addDependency(
   deps: CommandDeps,
-  by: Acting,
+  by: Actor,
   input: AddDependency,
 ): Promise<Decision<StoredCommand>> {
   const { workspaceId, childId, parentId, requiredStatus = 'succeeded', propagateCancellation = true } = input

@@ -240,7 +240,7 @@ function settleAwaited({ command }: CommandWithEffects, seen: Seen, { effect, co
   const cancelled = move('cancelling', bySystem, {
     cancellation_mode: command.cancellation_mode,
     cancel_reason: error,
-    cancelled_by: bySystem.actor,
+    cancelled_by: bySystem.id,
     ...told,
   })
   return { changes: [failed, why, set({ cancellation_requested: true }), cancelled], next: again }

@@ -191,7 +191,7 @@ async function record(
     eventId: eventIdOf(type, event_id, more.channel ?? ''),
     type,
     payload: { incident_id: event_id, ...more, target_type: 'command', target_id: command_id },
-    actor: bySystem.actor,
+    actor: bySystem.id,
     actorKind: bySystem.kind,
     traceId: trace_id,
     at: now(),

@@ -39,8 +39,8 @@ async function onResolved(
     })
   const changes =
     approval.domain_effect_id === null
-      ? moveAtGate(deps, found, approval, next, by.actor)
-      : settleEffect(found, approval, next, by.actor)
+      ? moveAtGate(deps, found, approval, next, by.id)
+      : settleEffect(found, approval, next, by.id)
   if (changes.length === 0) return
   const written = await resumeCommandWith(deps, tx, found, changes)
   // The row is locked: it cannot have moved, so this is a fault and takes the decision along.
@@ -56,7 +56,7 @@ function moveAtGate(
 ): readonly Change[] {
   if (found.command.status !== 'waiting_for_approval') return []
   const at = deps.now()
-  const who: Who = { actor, kind: actor === 'system' ? 'system' : 'approver' }
+  const who: Who = { id: actor, kind: actor === 'system' ? 'system' : 'approver' }
   const reason = approval.decision_reason ?? 'no reason given'
   const why = { approval_id: approval.approval_id, decided_by: actor, reason }
   switch (next) {
@@ -93,7 +93,7 @@ function settleEffect(
 ): readonly Change[] {
   const effect = effects.find(({ domain_effect_id }) => domain_effect_id === approval.domain_effect_id)
   if (effect?.status !== 'executing' || (next !== 'effect_happened' && next !== 'effect_did_not_happen')) return []
-  const by: Who = { actor, kind: 'operator' }
+  const by: Who = { id: actor, kind: 'operator' }
   const payload = { approval_id: approval.approval_id, reason: approval.decision_reason, reconciled: true }
   const settled = { t: 'effect', id: effect.domain_effect_id, by, payload } as const
   return [

@@ -1,4 +1,5 @@
 /** Asks a command to stop. After the answer no new effect starts; what is under way is finished, and undone where the mode says so. */
+import type { Actor } from '#kernel/actor'
 import { cancelApprovals } from '#domains/approvals'
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -9,7 +10,7 @@ import { REQUEST_APPROVAL, REQUEST_INPUT } from './asks.ts'
 import { isAllowed } from './actors.ts'
 import { type Change, composeWrite, move, set, tell } from './change.ts'
 import { type CommandWithEffects, lockCommand, processOf, refuseMissing, type StoredCommand } from './command-table.ts'
-import type { Acting, CommandDeps } from './deps.ts'
+import type { CommandDeps } from './deps.ts'
 import { decideCancellationMode } from './submit.ts'
 import { queueOf, taskOf } from './tasks.ts'
 
@@ -27,7 +28,7 @@ export type Cancelled = { readonly command: StoredCommand; readonly changed: boo
 
 const REASON_CHARS_MAX = 500
 
-export async function cancelCommand(deps: CommandDeps, by: Acting, input: CancelCommand): Promise<Decision<Cancelled>> {
+export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelCommand): Promise<Decision<Cancelled>> {
   const mode = decideCancellationMode(input.cancellationMode)
   if (!mode.ok) return mode
   const outcome = await deps.db.transaction(async (tx) => {
@@ -45,7 +46,7 @@ export async function cancelCommand(deps: CommandDeps, by: Acting, input: Cancel
     const told = {
       cancellation_mode: mode.value ?? command.cancellation_mode,
       cancel_reason: reasonOf(input.reason),
-      cancelled_by: by.actor,
+      cancelled_by: by.id,
     }
     const at = deps.now()
     const changes = cancelChanges(command, way, by, told, input.force ?? false, at)
@@ -58,7 +59,7 @@ export async function cancelCommand(deps: CommandDeps, by: Acting, input: Cancel
         why: 'command_cancelled',
         actorKind: closerOf(by),
       }
-      await cancelApprovals(tx, deps.newId, { actor: by.actor, traceId: by.traceId }, closed)
+      await cancelApprovals(tx, deps.newId, by, closed)
     }
     if (way.t !== 'nothing') await deps.wake(processOf(command.command_id), { tx, ...queueOf(deps.catalog, command) })
     await failpoint('commands.cancel_written')
@@ -83,7 +84,7 @@ type Told = { readonly cancellation_mode: StoredCommand['cancellation_mode']; re
 function cancelChanges(
   { status }: StoredCommand,
   way: CancelWay,
-  by: Acting,
+  by: Actor,
   told: Told,
   forced: boolean,
   at: Date,
@@ -104,7 +105,7 @@ export function reasonOf(reason: string | undefined): string | null {
   return reason === undefined ? null : redactText(reason).slice(0, REASON_CHARS_MAX)
 }
 
-function closerOf(by: Acting): 'user' | 'operator' | 'system' {
+function closerOf(by: Actor): 'user' | 'operator' | 'system' {
   return by.kind === 'user' || by.kind === 'operator' ? by.kind : 'system'
 }
 
@@ -143,7 +144,7 @@ export function decideCancel({ command, effects }: CommandWithEffects): CancelWa
 }
 
 /** Only for operators, and only while nothing is under way: an effect in flight would end under a command that has ended. */
-function decideForce({ command, effects }: CommandWithEffects, by: Pick<Acting, 'kind'>): Decision<CancelWay> {
+function decideForce({ command, effects }: CommandWithEffects, by: Pick<Actor, 'kind'>): Decision<CancelWay> {
   if (by.kind !== 'operator')
     return refuse('commands.action.not_allowed', 'Only an operator may end a command by force.')
   if (command.status !== 'running') return accept(decideCancel({ command, effects }))

@@ -1,4 +1,5 @@
 /** What people change about a command that waits or has failed: the input it lacked, another run, or undoing what it did. */
+import type { Actor } from '#kernel/actor'
 import { checkSecrets } from '#kernel/data-class'
 import type { JsonObject } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-value-guard'
@@ -11,7 +12,7 @@ import { isAllowed } from './actors.ts'
 import { reasonOf } from './cancel-command.ts'
 import { type Change, move, set, tell, type Who } from './change.ts'
 import { type CommandWithEffects, lockCommand, refuseMissing, type StoredCommand } from './command-table.ts'
-import type { Acting, CommandDeps } from './deps.ts'
+import type { CommandDeps } from './deps.ts'
 import { commandLog } from './events.ts'
 import { resumeCommandWith } from './resume.ts'
 import { payloadHash, refuseTaskGone, taskOf, validatePayload } from './tasks.ts'
@@ -21,7 +22,7 @@ export type SupplyInput = { readonly workspaceId: string; readonly commandId: st
 /** Gives a waiting command the fields it lacked; it is validated and put to policy again. */
 export async function supplyInput(
   deps: CommandDeps,
-  by: Acting,
+  by: Actor,
   { workspaceId, commandId, input }: SupplyInput,
 ): Promise<Decision<StoredCommand>> {
   const guarded = guardValue(input)
@@ -54,7 +55,7 @@ export async function supplyInput(
         facts: { missing_fields: verdict.fields },
       })
     }
-    const who: Who = { actor: by.actor, kind: by.kind === 'operator' ? 'operator' : 'user' }
+    const who: Who = { id: by.id, kind: by.kind === 'operator' ? 'operator' : 'user' }
     const { payload: fitting } = verdict
     const written = await resumeCommandWith(deps, tx, found, [
       set({ payload: fitting, payload_hash: payloadHash(fitting), run_after: deps.now() }),
@@ -102,7 +103,7 @@ export function decideRetryRun(
   return accept(command.attempt + 1)
 }
 
-export function retryCommand(deps: CommandDeps, by: Acting, input: AfterFailedRun): Promise<Decision<StoredCommand>> {
+export function retryCommand(deps: CommandDeps, by: Actor, input: AfterFailedRun): Promise<Decision<StoredCommand>> {
   return afterFailure(deps, by, input, 'queued', (found) => {
     const { command } = found
     const task = taskOf(deps.catalog, command)
@@ -131,7 +132,7 @@ export function retryCommand(deps: CommandDeps, by: Acting, input: AfterFailedRu
 /** For operators and policies: what a failed command did is undone, in reverse. */
 export function compensateCommand(
   deps: CommandDeps,
-  by: Acting,
+  by: Actor,
   input: AfterFailedRun,
 ): Promise<Decision<StoredCommand>> {
   return afterFailure(deps, by, input, 'compensating', ({ command }) => {
@@ -152,7 +153,7 @@ export function compensateCommand(
 
 async function afterFailure(
   deps: CommandDeps,
-  by: Acting,
+  by: Actor,
   { workspaceId, commandId }: AfterFailedRun,
   to: CommandState,
   decide: (found: CommandWithEffects) => Decision<readonly Change[]>,
@@ -174,7 +175,7 @@ async function afterFailure(
 async function recordRefusal(
   sql: Sql,
   deps: Pick<CommandDeps, 'now' | 'newId'>,
-  by: Acting,
+  by: Actor,
   command: StoredCommand,
   to: CommandState,
   refusal: Refusal,
@@ -190,7 +191,7 @@ async function recordRefusal(
       target_type: 'command',
       target_id: command.command_id,
     },
-    actor: by.actor,
+    actor: by.id,
     actorKind: by.kind,
     traceId: by.traceId,
     at: deps.now(),

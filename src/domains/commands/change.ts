@@ -1,19 +1,19 @@
 /** What is decided about a command, as data: a list of changes, and the one write that they make together. Pure. */
+import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
 import { decideMove } from '#kernel/machine'
-import type { ConcordActor } from '#kernel/machines/actors'
 import { type CommandState, commandMachine } from '#kernel/machines/command'
 import { effectMachine, type EffectState } from '#kernel/machines/effect'
 import type { CommandPatch, CommandWithEffects, EffectPatch, StoredCommand, StoredEffect } from './command-table.ts'
 import type { CommandEventType } from './events.ts'
 
 export type Payload = Readonly<Record<string, unknown>>
-export type Who = { readonly actor: string; readonly kind: ConcordActor }
+export type Who = Pick<Actor, 'id' | 'kind'>
 
 /** The actors of decisions that no person makes. */
-export const bySystem = { actor: 'system', kind: 'system' } as const
-export const byWorker = { actor: 'worker', kind: 'worker' } as const
+export const bySystem = { id: 'system', kind: 'system' } as const
+export const byWorker = { id: 'worker', kind: 'worker' } as const
 
 export type NewEffect = Omit<StoredEffect, 'error' | 'error_class' | 'run_after' | 'read_back' | 'created_at'>
 type Target = { readonly type: string; readonly id: string }
@@ -154,12 +154,12 @@ export function applyChanges(draft: Draft, changes: readonly Change[], at: Date,
   const target = { type: 'command', id: read.command_id }
 
   function record(type: CommandEventType, by: Who, payload: Payload, about: Target, withEffect: string | null = null) {
-    if (by.actor.trim() === '') throw new KernelFault('commands.event.invalid', `${type} has no actor`)
+    if (by.id.trim() === '') throw new KernelFault('commands.event.invalid', `${type} has no actor`)
     events.push({
       event_id: newId(),
       event_type: type,
       payload: { ...payload, target_type: about.type, target_id: about.id },
-      actor: by.actor,
+      actor: by.id,
       trace_id: read.context.trace_id,
       with_effect: withEffect,
     })

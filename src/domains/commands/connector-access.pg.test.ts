@@ -39,7 +39,7 @@ test('[CON-17] [POL-11] the credential is there, and still only members of the g
   const { workspace } = own.tenant
   const ask = async (title: string, orgRoles: readonly string[] = []) => {
     const { principal } = own.tenant.people.writer
-    const by = { actor: `user:${principal.userId}`, kind: 'user' as const, traceId: TRACE }
+    const by = { id: `user:${principal.userId}`, kind: 'user' as const, traceId: TRACE }
     const asked = { workspaceId: workspace.id, taskName: 'Help', payload: { steps: [open(title)] } as JsonObject }
     const more = { ingress: 'user_request', requestId: 'req_scope' } as const
     const made = await submitCommand(own.world, { ...by, principal: { ...principal, orgRoles } }, { ...asked, ...more })

@@ -133,7 +133,7 @@ describe('connector operations as effects', () => {
     assert.equal(command?.error_class, 'validation_error')
     assert.equal(desk.tickets.get('ticket:lamp')?.open, true)
     const operator = {
-      actor: 'user:operator',
+      id: 'user:operator',
       kind: 'operator' as const,
       traceId: TRACE,
       principal: room.tenant.people.admin.principal,

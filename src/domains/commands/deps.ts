@@ -1,6 +1,6 @@
 /** What the services of this room need from outside, and on whose behalf they act. */
+import type { Actor } from '#kernel/actor'
 import type { Clock, NewId, Random } from '#kernel/clock'
-import type { ConcordActor } from '#kernel/machines/actors'
 import type { ArtifactDeps } from '#domains/artifacts'
 import type { Principal } from '#domains/identity'
 import type { Runtime } from '#runtime'
@@ -38,19 +38,10 @@ export type CommandDeps = {
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
-/** Who acts, as what, and under which trace. */
-export type Acting = {
-  readonly actor: string
-  readonly kind: ConcordActor
-  readonly traceId: string
-  /** The person behind it; Concord's own decisions have none. */
-  readonly principal?: Principal
-}
-
 /** An administrator acts as operator: may retry, undo and end what others asked for. */
-export function actingFor(principal: Principal, traceId: string): Acting {
+export function actingFor(principal: Principal, traceId: string): Actor & { readonly principal: Principal } {
   return {
-    actor: `user:${principal.userId}`,
+    id: `user:${principal.userId}`,
     kind: principal.role === 'admin' ? 'operator' : 'user',
     traceId,
     principal,

@@ -214,7 +214,7 @@ function workOf(deps: CommandDeps, { command, at }: Write, next: AfterStep): ((t
     return async (tx) => void (await tx.run(insertWait, [commandId, next.commandId, workspaceId, at]))
   if (next.t !== 'ask') return undefined
   const { what, requests } = next
-  const by = { actor: what === 'gates' ? bySystem.actor : byWorker.actor, traceId: command.context.trace_id }
+  const by = { ...(what === 'gates' ? bySystem : byWorker), traceId: command.context.trace_id }
   return async (tx) => {
     if (what === 'gates') {
       // All gates at once: one that an earlier round asked for and this one does not must not stand in the way.
@@ -370,7 +370,7 @@ async function quarantine(deps: CommandDeps, { found: { command }, token }: Comm
       eventId: deps.newId(),
       type: 'command_quarantined' as const,
       payload: { reason: error.message, status: command.status, target_type: 'command', target_id: command.command_id },
-      actor: bySystem.actor,
+      actor: bySystem.id,
       actorKind: bySystem.kind,
       traceId: command.context.trace_id,
       at: deps.now(),

@@ -191,7 +191,7 @@ describe('artifacts of effects', () => {
 
     const reader = room.ours.people.admin.principal
     const asked = { workspaceId, artifactId: artifact_id, reader }
-    accepted(await unpublishArtifact(room.world, { actor: 'user:x', kind: 'operator', traceId: TRACE }, asked))
+    accepted(await unpublishArtifact(room.world, { id: 'user:x', kind: 'operator', traceId: TRACE }, asked))
     assert.deepEqual([await statusOf(artifact_id), await placesOf()], ['unpublished', []])
   })
 

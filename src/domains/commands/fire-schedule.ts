@@ -1,4 +1,5 @@
 /** A due time becomes an ordinary command: its key is the schedule and the time, so any number of schedulers make one. */
+import type { Actor } from '#kernel/actor'
 import { scheduleKey } from '#kernel/key-template'
 import type { JsonObject } from '#kernel/json-value'
 import { type Decision, quote, refuse } from '#kernel/refusal'
@@ -6,7 +7,7 @@ import type { Process } from '#runtime'
 import type { ScheduleSpec } from './catalog/definitions.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import { submitCommand, type SubmittedCommand } from './submit.ts'
-import type { Acting, CommandDeps } from './deps.ts'
+import type { CommandDeps } from './deps.ts'
 
 export type Firing = {
   readonly workspaceId: string
@@ -16,7 +17,7 @@ export type Firing = {
   /** Woken when the command has ended or waits for people. */
   readonly follower?: Process | undefined
   /** On whose behalf; left out: the schedule itself, with the rights of the installation. */
-  readonly by?: Acting
+  readonly by?: Actor
 }
 
 /** The task that a schedule of this type starts: one that is open to the clock, if there is one. */
@@ -41,7 +42,7 @@ export async function fireSchedule(
   const task = findScheduledTask(deps.catalog, spec.command_type)
   if (!task)
     return refuse('task_unknown', `No task runs ${quote(spec.command_type)} any more.`, { path: 'command_type' })
-  return submitCommand(deps, by ?? { actor: `schedule:${spec.name}`, kind: 'system', traceId }, {
+  return submitCommand(deps, by ?? { id: `schedule:${spec.name}`, kind: 'system', traceId }, {
     workspaceId,
     taskName: task.spec.name,
     payload: spec.payload ?? {},

@@ -125,7 +125,7 @@ export {
 } from './receive-webhook.ts'
 export { compensateCommand, retryCommand, supplyInput } from './change-command.ts'
 export { submitCommand, type SubmitCommand, type SubmittedCommand } from './submit.ts'
-export { type Acting, actingFor, type CommandDeps } from './deps.ts'
+export { actingFor, type CommandDeps } from './deps.ts'
 export { taskOf, validatePayload } from './tasks.ts'
 export { abortCommand, type Operating, resumeCommand } from './abort-command.ts'
 export { checkConnectorAccess, type ConnectorAccess } from './connector-access.ts'

@@ -1,4 +1,5 @@
 /** Decides about a request without recording it: what policy says, who would be asked and can be reached, and what would be done. Writes nothing. */
+import type { Actor } from '#kernel/actor'
 import { type ApprovalRequest, findRequestBlocked } from '#domains/approvals'
 import type { CommandState } from '#kernel/machines/command'
 import type { PolicyResult } from '#kernel/policy/evaluate'
@@ -6,7 +7,7 @@ import { accept, type Decision } from '#kernel/refusal'
 import type { EffectClass } from './catalog/effect-definition.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-table.ts'
-import type { Acting, CommandDeps } from './deps.ts'
+import type { CommandDeps } from './deps.ts'
 import { foldFresh } from './drive.ts'
 import { planCommand } from './plan.ts'
 import { checkRequest, rowOf, type SubmitCommand } from './submit.ts'
@@ -45,7 +46,7 @@ export type CommandPreview = {
 
 export async function previewCommand(
   deps: CommandDeps,
-  by: Acting,
+  by: Actor,
   input: SubmitCommand,
 ): Promise<Decision<CommandPreview>> {
   const checked = checkRequest(deps, input)

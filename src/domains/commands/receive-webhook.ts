@@ -1,4 +1,5 @@
 /** Takes in what an outside system sends: signed, fresh, once. It becomes a command, a record, or an audited rejection. */
+import type { Actor } from '#kernel/actor'
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { JsonObject } from '#kernel/json-value'
 import { parseGuardedObject } from '#kernel/json-guard'
@@ -8,7 +9,7 @@ import { redactText } from '#kernel/secret-shapes'
 import { appendEvents, eventIdOf } from '#store'
 import { commandLog } from './events.ts'
 import { submitCommand } from './submit.ts'
-import type { Acting, CommandDeps } from './deps.ts'
+import type { CommandDeps } from './deps.ts'
 
 export type WebhookSource = {
   readonly name: string
@@ -80,7 +81,7 @@ export type ReceiveWebhook = (
 export function openWebhooks(deps: CommandDeps): ReceiveWebhook {
   const recordRefused = openRefusedRecord(deps)
   return async (source, { body, ...head }, ids) => {
-    const by: Acting = { actor: `webhook:${source.name}`, kind: 'system', traceId: ids.traceId }
+    const by: Actor = { id: `webhook:${source.name}`, kind: 'system', traceId: ids.traceId }
     const known = body.ok ? readDelivery(source, { ...head, body: body.value }, deps.now()) : body
     if (!known.ok) return recordRefused(source, by, known, head.id)
     const { id, event } = known.value
@@ -127,7 +128,7 @@ const MINUTE_MS = 60_000
 function openRefusedRecord({ db, now, newId }: Pick<CommandDeps, 'db' | 'now' | 'newId'>) {
   let minute = 0
   let rows = new Map<string, number>()
-  return async (source: WebhookSource, by: Acting, refusal: Refusal, givenId: string | undefined): Promise<Refusal> => {
+  return async (source: WebhookSource, by: Actor, refusal: Refusal, givenId: string | undefined): Promise<Refusal> => {
     const at = now()
     const current = Math.floor(at.getTime() / MINUTE_MS)
     if (current !== minute) [minute, rows] = [current, new Map()]
@@ -153,7 +154,7 @@ function openRefusedRecord({ db, now, newId }: Pick<CommandDeps, 'db' | 'now' | 
       eventId: isFlood ? eventIdOf('webhook_flood', source.workspaceId, source.name, code, String(current)) : newId(),
       type: 'command_rejected' as const,
       payload,
-      actor: by.actor,
+      actor: by.id,
       actorKind: by.kind,
       traceId: by.traceId,
       at,
@@ -168,7 +169,7 @@ function openRefusedRecord({ db, now, newId }: Pick<CommandDeps, 'db' | 'now' | 
 async function recordOnly(
   deps: CommandDeps,
   source: WebhookSource,
-  by: Acting,
+  by: Actor,
   id: string,
   event: JsonObject,
 ): Promise<Decision<Received>> {
@@ -183,7 +184,7 @@ async function recordOnly(
     eventId: eventIdOf('webhook', source.workspaceId, source.name, id),
     type: 'webhook_received' as const,
     payload,
-    actor: by.actor,
+    actor: by.id,
     actorKind: by.kind,
     traceId: by.traceId,
     at: deps.now(),

@@ -1,4 +1,5 @@
 /** What is on record about a command: its context, its times, its plan, its runs; and that a process which starts anew reads all of it back. */
+import type { Actor } from '#kernel/actor'
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
@@ -12,14 +13,14 @@ import { commandEventPurposes } from './events.ts'
 import { reconcileCommands } from './drive.ts'
 import { retryCommand } from './change-command.ts'
 import { submitCommand } from './submit.ts'
-import { type Acting, actingFor } from './deps.ts'
+import { actingFor } from './deps.ts'
 
 const BOOK_A = 'connector.hotel.book_a'
 const BOOK_B = 'connector.hotel.book_b'
 
 describe('the record of a command', () => {
   let room: TestRoom
-  let user: Acting
+  let user: Actor
   let workspaceId: string
   before(async () => {
     room = await openTestRoom()
@@ -67,7 +68,7 @@ describe('the record of a command', () => {
     const found = accepted(await readCommand(room.db, workspaceId, id))
     assert.deepEqual(
       [found.command.command_type, found.command.task_name, found.command.requested_by, found.command.ingress],
-      ['work', 'Work', user.actor, 'user_request'],
+      ['work', 'Work', user.id, 'user_request'],
     )
     assert.deepEqual(found.command.payload, { subject: 'record', decide: 'require_approval' })
     const { context } = found.command
@@ -79,7 +80,7 @@ describe('the record of a command', () => {
       `select actor, trace_id from concord.domain_events where command_id = $1 and event_type = 'command_created' and purpose = 'audit'`,
       [id],
     )
-    assert.deepEqual(audit, { actor: user.actor, trace_id: TRACE })
+    assert.deepEqual(audit, { actor: user.id, trace_id: TRACE })
     assert.ok(accepted(await cancelCommand(room.world, user, { workspaceId, commandId: id, reason: 'enough' })).changed)
     assert.equal(await room.statusOf(id), 'cancelled')
   })

@@ -253,7 +253,7 @@ describe('a turn that is given again', () => {
   /** Proposes under its key until it is taken, and drives its command until it rests. */
   const propose = async ({ name, memory: proposed, run }: Proposal) => {
     const { principal } = room.tenant.people.writer
-    const by = { actor: `user:${principal.userId}`, kind: 'user' as const, traceId: TRACE, principal }
+    const by = { id: `user:${principal.userId}`, kind: 'user' as const, traceId: TRACE, principal }
     const asked = { workspaceId, memory: proposed, idempotencyKey: name, requestId: 'req_test', run }
     const ask = () => proposeMemory(room.world, memory, by, asked)
     const { command_id: id } = accepted(await again(ask)).command

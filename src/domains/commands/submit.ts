@@ -1,4 +1,5 @@
 /** Takes a request in: one statement writes the command and its audit event, and nothing answers "accepted" before it is committed. */
+import type { Actor } from '#kernel/actor'
 import { decideIdempotencyKey, type KeyContract } from '#kernel/idempotency-key'
 import { encodeId } from '#kernel/ids'
 import { decideKeyOwner } from '#kernel/key-template'
@@ -17,7 +18,7 @@ import { type CommandEventType, commandLog } from './events.ts'
 import { type DependsOn, insertDependency, refuseParent } from './add-dependency.ts'
 import { findTask, payloadHash, requestFingerprint, validatePayload } from './tasks.ts'
 import { composeWrite } from './change.ts'
-import type { Acting, CommandDeps } from './deps.ts'
+import type { CommandDeps } from './deps.ts'
 import { runInline } from './drive.ts'
 import { fail } from './step.ts'
 
@@ -47,7 +48,7 @@ const reservedModes = ['immediate', 'checkpoint_then_stop']
 
 export async function submitCommand(
   deps: CommandDeps,
-  by: Acting,
+  by: Actor,
   input: SubmitCommand,
 ): Promise<Decision<SubmittedCommand>> {
   const checked = checkRequest(deps, input)
@@ -74,7 +75,7 @@ export async function submitCommand(
       target_type: 'command',
       target_id: row.command_id,
     },
-    actor: by.actor,
+    actor: by.id,
     actorKind: by.kind,
     traceId: by.traceId,
     at,
@@ -115,7 +116,7 @@ export async function submitCommand(
 /** What a request writes about itself, before anything is decided. */
 export function rowOf(
   { newId }: Pick<CommandDeps, 'newId'>,
-  by: Acting,
+  by: Actor,
   input: SubmitCommand,
   { task, key, mode }: Checked,
   at: Date,
@@ -126,7 +127,7 @@ export function rowOf(
     workspace_id: input.workspaceId,
     command_type: task.type.name,
     task_name: name,
-    requested_by: by.actor,
+    requested_by: by.id,
     ingress: input.ingress,
     payload: input.payload,
     payload_hash: payloadHash(input.payload),
@@ -198,10 +199,10 @@ export function decideCancellationMode(asked: string | undefined): Decision<Canc
   return refuse('api.field.value', `${quote(asked)} is not a way to cancel.`, more)
 }
 
-function contextOf(by: Acting, input: SubmitCommand): CommandContext {
+function contextOf(by: Actor, input: SubmitCommand): CommandContext {
   const { principal } = by
   return {
-    user_id: principal?.userId ?? by.actor,
+    user_id: principal?.userId ?? by.id,
     workspace_id: input.workspaceId,
     app_id: input.appId ?? null,
     run_as: input.runAs ?? (principal ? 'user' : 'service'),
@@ -229,7 +230,7 @@ function fingerprintOf({ dependsOn, cancellationMode }: SubmitCommand) {
 /** No command, but a record: who asked for what, and why it was turned away. Never the payload. */
 export async function rejectRequest(
   deps: CommandDeps,
-  by: Acting,
+  by: Actor,
   input: Pick<SubmitCommand, 'workspaceId' | 'taskName' | 'ingress'>,
   refusal: Refusal,
 ): Promise<Refusal> {
@@ -245,7 +246,7 @@ export async function rejectRequest(
     eventId: deps.newId(),
     type: 'command_rejected' as const,
     payload,
-    actor: by.actor,
+    actor: by.id,
     actorKind: by.kind,
     traceId: by.traceId,
     at: deps.now(),

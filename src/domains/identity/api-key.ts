@@ -1,4 +1,5 @@
 /** The form of an API key, `ck_<prefix>_<secret>`: 256 random bits that are shown once and kept only as a SHA-256 hash. */
+import type { Principal } from '#kernel/actor'
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { parseName } from '#contract'
 import { KernelFault } from '#kernel/errors'
@@ -9,7 +10,7 @@ import type { Rows } from '#store/rows'
 import { byPrincipal, type IdentityDeps } from './deps.ts'
 import { appendKeyEvent } from './events.ts'
 import { holdKey, holdPerson } from './person.ts'
-import { decideUnbound, isRoleAtLeast, type PlatformRole, type Principal } from './principal.ts'
+import { decideUnbound, isRoleAtLeast, type PlatformRole } from './principal.ts'
 import { resolveWorkspace } from './workspace.ts'
 
 /** 48 bits: enough to find a row, and safe to show in lists and logs. */

@@ -1,4 +1,5 @@
 /** Turns a bearer credential into a principal, or into the one answer that all bad credentials share (I3). */
+import type { Principal } from '#kernel/actor'
 import {
   createLocalJWKSet,
   createRemoteJWKSet,
@@ -11,7 +12,7 @@ import type { Clock } from '#kernel/clock'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import { isSameHash, prefixOf } from './api-key.ts'
-import { lowerRole, type PlatformRole, type Principal } from './principal.ts'
+import { lowerRole, type PlatformRole } from './principal.ts'
 
 type KeyOwnerRow = {
   readonly key_id: string

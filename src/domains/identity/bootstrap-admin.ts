@@ -1,9 +1,10 @@
 /** Makes an empty installation usable: one org, one workspace, one administrator and the first key; again and again the same. */
+import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import type { Tx } from '#store'
 import { hasKeys, insertApiKey, mintKey } from './api-key.ts'
 import { isWorkingKey } from './authenticate.ts'
-import { type By, bySystem, type IdentityDeps } from './deps.ts'
+import { bySystem, type IdentityDeps } from './deps.ts'
 import { appendKeyEvent, appendOrgEvent, appendWorkspaceEvent } from './events.ts'
 import {
   findOrgBySlug,
@@ -56,7 +57,7 @@ export function bootstrapAdmin(deps: IdentityDeps, traceId: string, place?: KeyP
   })
 }
 
-async function ensureOrg(tx: Tx, deps: IdentityDeps, by: By): Promise<string> {
+async function ensureOrg(tx: Tx, deps: IdentityDeps, by: Actor): Promise<string> {
   const known = await findOrgBySlug(tx, DEFAULT_SLUG)
   if (known) return known.id
   const org = await insertOrg(tx, {
@@ -74,7 +75,7 @@ async function ensureOrg(tx: Tx, deps: IdentityDeps, by: By): Promise<string> {
   return org.id
 }
 
-async function ensureAdmin(tx: Tx, deps: IdentityDeps, by: By, orgId: string): Promise<string> {
+async function ensureAdmin(tx: Tx, deps: IdentityDeps, by: Actor, orgId: string): Promise<string> {
   const known = await findUserByExternalId(tx, orgId, ADMIN_EXTERNAL_ID)
   if (known) return known.id
   const admin = {
@@ -90,7 +91,7 @@ async function ensureAdmin(tx: Tx, deps: IdentityDeps, by: By, orgId: string): P
   return user.id
 }
 
-async function ensureWorkspace(tx: Tx, deps: IdentityDeps, by: By, orgId: string, userId: string): Promise<string> {
+async function ensureWorkspace(tx: Tx, deps: IdentityDeps, by: Actor, orgId: string, userId: string): Promise<string> {
   const known = await findWorkspaceBySlug(tx, orgId, DEFAULT_SLUG)
   if (known) return known.id
   const named = { slug: DEFAULT_SLUG, name: DEFAULT_NAME, owner_user_id: userId, access_role_id: null }
@@ -101,7 +102,7 @@ async function ensureWorkspace(tx: Tx, deps: IdentityDeps, by: By, orgId: string
   return workspace.id
 }
 
-async function createAdminKey(tx: Tx, deps: IdentityDeps, by: By, orgId: string, userId: string): Promise<string> {
+async function createAdminKey(tx: Tx, deps: IdentityDeps, by: Actor, orgId: string, userId: string): Promise<string> {
   const minted = mintKey(deps.randomBytes)
   const stored = await insertApiKey(tx, {
     id: deps.newId(),

@@ -1,4 +1,5 @@
 /** People come in by invitation, change by the hand of others, and leave without a trace being lost. */
+import type { Principal } from '#kernel/actor'
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Decision } from '#kernel/refusal'
@@ -13,7 +14,6 @@ import { bySystem } from './deps.ts'
 import { inviteAgain, invitePerson, reactivatePerson, redeemInvitation } from './invitation.ts'
 import { addMember, giveOrgRole, removeMember, takeOrgRole } from './org-role.ts'
 import { deactivatePerson, listPeople, setPlatformRole } from './person.ts'
-import type { Principal } from './principal.ts'
 import { createWorkspace, resolveWorkspace } from './workspace.ts'
 
 const code = (decision: Decision<unknown>) => (decision.ok ? 'accepted' : decision.code)

@@ -1,4 +1,5 @@
 /** The shapes that cross the edge of the identity room: what callers send, and what they get to see. */
+import type { Principal } from '#kernel/actor'
 import { z } from 'zod'
 import {
   idField,
@@ -17,7 +18,7 @@ import type { StoredApiKey } from './api-key.ts'
 import type { StoredOrgRole, StoredWorkspace } from './identity-repository.ts'
 import type { Invited } from './invitation.ts'
 import type { StoredPerson } from './person.ts'
-import { platformRoles, type Principal } from './principal.ts'
+import { platformRoles } from './principal.ts'
 
 const platformRole = z.enum(platformRoles).meta({
   id: 'PlatformRole',

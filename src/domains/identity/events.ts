@@ -1,7 +1,8 @@
 /** The audit record of this room: who let whom in, appended in the transaction that did it, never with a secret. */
+import type { Actor } from '#kernel/actor'
 import { appendEvents, domainEventLog, type Tx } from '#store'
 import type { StoredApiKey } from './api-key.ts'
-import type { By, IdentityDeps } from './deps.ts'
+import type { IdentityDeps } from './deps.ts'
 
 /** The closed list, with the purpose that each is written for. */
 const identityEventTypes = {
@@ -40,12 +41,12 @@ function targetOf(payload: Fact['payload']) {
   return { target_type: type, target_id: payload[field] ?? null }
 }
 
-async function append(tx: Tx, deps: EventDeps, by: By, chainId: string, { type, payload }: Fact): Promise<void> {
+async function append(tx: Tx, deps: EventDeps, by: Actor, chainId: string, { type, payload }: Fact): Promise<void> {
   const event = {
     eventId: deps.newId(),
     type,
     payload: { ...payload, ...targetOf(payload) },
-    actor: by.actor,
+    actor: by.id,
     actorKind: 'human',
     traceId: by.traceId,
     at: deps.now(),
@@ -56,7 +57,7 @@ async function append(tx: Tx, deps: EventDeps, by: By, chainId: string, { type, 
 export function appendWorkspaceEvent(
   tx: Tx,
   deps: EventDeps,
-  by: By,
+  by: Actor,
   fact: Fact & { readonly workspaceId: string },
 ): Promise<void> {
   return append(tx, deps, by, fact.workspaceId, fact)
@@ -69,7 +70,7 @@ export function appendWorkspaceEvent(
 export function appendOrgEvent(
   tx: Tx,
   deps: EventDeps,
-  by: By,
+  by: Actor,
   fact: Fact & { readonly orgId: string },
 ): Promise<void> {
   return append(tx, deps, by, fact.orgId, fact)
@@ -78,7 +79,7 @@ export function appendOrgEvent(
 export function appendKeyEvent(
   tx: Tx,
   deps: EventDeps,
-  by: By,
+  by: Actor,
   type: 'api_key_created' | 'api_key_revoked',
   key: StoredApiKey,
 ): Promise<void> {

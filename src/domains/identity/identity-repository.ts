@@ -1,9 +1,10 @@
 /** The only writer of orgs, people, roles and workspaces; cold paths, so plain SQL. Every look-up inside an org is by id and org. */
+import type { Actor } from '#kernel/actor'
 import { parseName, parseSlug } from '#contract'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Sql, Tx } from '#store'
 import type { Rows } from '#store/rows'
-import type { By, IdentityDeps } from './deps.ts'
+import type { IdentityDeps } from './deps.ts'
 import { appendOrgEvent } from './events.ts'
 
 export type StoredOrg = Pick<Rows['identity.orgs'], 'id' | 'slug' | 'name' | 'created_at'>
@@ -144,7 +145,7 @@ export async function findWorkspaceBySlug(sql: Sql, orgId: string, slug: string)
 /** Creates an organisation: the outermost wall between tenants. */
 export type CreateOrg = { readonly slug: string; readonly name: string }
 
-export async function createOrg(deps: IdentityDeps, by: By, input: CreateOrg): Promise<Decision<StoredOrg>> {
+export async function createOrg(deps: IdentityDeps, by: Actor, input: CreateOrg): Promise<Decision<StoredOrg>> {
   const slug = parseSlug(input.slug)
   if (!slug.ok) return { ...slug, path: 'slug' }
   const name = parseName(input.name)

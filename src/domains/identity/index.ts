@@ -47,5 +47,6 @@ export { addMember, createOrgRole, giveOrgRole, grantOrgRole, removeMember, take
 export { createWorkspace, listWorkspaces, resolveWorkspace, type Workspace } from './workspace.ts'
 export { type ActivePerson, findHomeWorkspace, findMember, listActive } from './member.ts'
 export { inviteAgain, invitePerson, reactivatePerson, redeemInvitation } from './invitation.ts'
-export { actorOf, authorize, decideUnbound, type PlatformRole, platformRoles, type Principal } from './principal.ts'
-export { type By, byPrincipal, bySystem, type IdentityDeps } from './deps.ts'
+export { actorOf, authorize, decideUnbound, type PlatformRole, platformRoles } from './principal.ts'
+export { byPrincipal, bySystem, type IdentityDeps } from './deps.ts'
+export type { Principal } from '#kernel/actor'

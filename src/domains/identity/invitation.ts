@@ -3,6 +3,7 @@
  * nothing, ends after a week, and is exchanged once for the first key. Inviting again ends every key the person has, so an
  * administrator cannot hold a working key beside the person's own.
  */
+import type { Principal } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Tx } from '#store'
@@ -20,7 +21,7 @@ import {
   spendInvitation,
   type StoredPerson,
 } from './person.ts'
-import type { PlatformRole, Principal } from './principal.ts'
+import type { PlatformRole } from './principal.ts'
 
 export type InvitePerson = {
   /** `local:<name>`, or the subject at the identity provider, who signs in there and needs no invitation. */

@@ -1,9 +1,10 @@
 /** A person of a workspace as they stand today: role, org roles, and whether they may still enter. */
+import type { Principal } from '#kernel/actor'
 import { decodeId } from '#kernel/ids'
 import { isUuid } from '#kernel/uuid'
 import { type Sql, statement } from '#store'
 import { findOrgBySlug, findWorkspaceBySlug } from './identity-repository.ts'
-import { lowerRole, type PlatformRole, type Principal } from './principal.ts'
+import { lowerRole, type PlatformRole } from './principal.ts'
 import type { SubjectRow } from './authenticate.ts'
 
 /** $1 user, $2 workspace. No row when the person left, or the workspace is archived or closed to them. */

@@ -1,8 +1,9 @@
 /** Creates an org role: a named circle of people that decides what is visible to them. */
+import type { Actor, Principal } from '#kernel/actor'
 import { parseName, parseSlug } from '#contract'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Tx } from '#store'
-import { type By, byPrincipal, type IdentityDeps } from './deps.ts'
+import { byPrincipal, type IdentityDeps } from './deps.ts'
 import { appendOrgEvent } from './events.ts'
 import {
   deleteMembership,
@@ -14,14 +15,13 @@ import {
   type StoredOrgRole,
 } from './identity-repository.ts'
 import { decideAdministers, decideOther } from './person.ts'
-import type { Principal } from './principal.ts'
 import { resolveWorkspace } from './workspace.ts'
 
 export type CreateOrgRole = { readonly orgId: string; readonly slug: string; readonly name: string }
 
 export async function createOrgRole(
   deps: IdentityDeps,
-  by: By,
+  by: Actor,
   input: CreateOrgRole,
 ): Promise<Decision<StoredOrgRole>> {
   const slug = parseSlug(input.slug)
@@ -49,13 +49,13 @@ export async function createOrgRole(
 export type OrgRoleGrant = { readonly orgId: string; readonly userId: string; readonly role: string }
 export type GrantOutcome = { readonly changed: boolean }
 
-export function grantOrgRole(deps: IdentityDeps, by: By, grant: OrgRoleGrant): Promise<Decision<GrantOutcome>> {
+export function grantOrgRole(deps: IdentityDeps, by: Actor, grant: OrgRoleGrant): Promise<Decision<GrantOutcome>> {
   return change(deps, by, grant, 'org_role_granted', (tx, roleId) =>
     insertMembership(tx, grant.orgId, roleId, grant.userId, deps.now()),
   )
 }
 
-export function revokeOrgRole(deps: IdentityDeps, by: By, grant: OrgRoleGrant): Promise<Decision<GrantOutcome>> {
+export function revokeOrgRole(deps: IdentityDeps, by: Actor, grant: OrgRoleGrant): Promise<Decision<GrantOutcome>> {
   return change(deps, by, grant, 'org_role_revoked', (tx, roleId) =>
     deleteMembership(tx, grant.orgId, roleId, grant.userId),
   )
@@ -63,7 +63,7 @@ export function revokeOrgRole(deps: IdentityDeps, by: By, grant: OrgRoleGrant): 
 
 function change(
   deps: IdentityDeps,
-  by: By,
+  by: Actor,
   grant: OrgRoleGrant,
   type: 'org_role_granted' | 'org_role_revoked',
   write: (tx: Tx, roleId: string) => Promise<boolean>,

@@ -126,7 +126,7 @@ describe('organisations and their people', () => {
   })
 
   test('[EVT-11] when the event cannot be written, neither is the change', async () => {
-    const noTrace = { actor: 'system', traceId: '' }
+    const noTrace = { id: 'system', kind: 'system', traceId: '' } as const
     await assert.rejects(createOrg(world, noTrace, { slug: 'ghost', name: 'Ghost' }), /trace/)
     assert.deepEqual(await opened.db.query("select 1 from identity.orgs where slug = 'ghost'"), [])
   })

@@ -1,13 +1,14 @@
 /** The only writer of what happens to people after they were created: their role, their leaving and coming back, their invitations. */
+import type { Actor, Principal } from '#kernel/actor'
 import { parseName } from '#contract'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { redactText } from '#kernel/secret-shapes'
 import { isUuid } from '#kernel/uuid'
 import type { Sql, Tx } from '#store'
-import { type By, byPrincipal, type IdentityDeps } from './deps.ts'
+import { byPrincipal, type IdentityDeps } from './deps.ts'
 import { appendOrgEvent } from './events.ts'
 import { findOrg, insertUser, type StoredOrgRole, type StoredUser } from './identity-repository.ts'
-import { authorize, decideUnbound, isRoleAtLeast, type PlatformRole, type Principal } from './principal.ts'
+import { authorize, decideUnbound, isRoleAtLeast, type PlatformRole } from './principal.ts'
 
 export type StoredPerson = StoredUser & {
   readonly deactivated_at: Date | null
@@ -157,12 +158,12 @@ export type CreateUser = {
 
 const EMAIL = /^[^\s@]{1,64}@[^\s@]{1,190}$/
 
-export function createUser(deps: IdentityDeps, by: By, input: CreateUser): Promise<Decision<StoredUser>> {
+export function createUser(deps: IdentityDeps, by: Actor, input: CreateUser): Promise<Decision<StoredUser>> {
   return deps.db.transaction((tx) => addUser(tx, deps, by, input))
 }
 
 /** The same inside a transaction of the caller. */
-export async function addUser(tx: Tx, deps: IdentityDeps, by: By, input: CreateUser): Promise<Decision<StoredUser>> {
+export async function addUser(tx: Tx, deps: IdentityDeps, by: Actor, input: CreateUser): Promise<Decision<StoredUser>> {
   const externalId = parseName(input.externalId, 255)
   if (!externalId.ok) return { ...externalId, path: 'external_id' }
   const email = input.email ?? null
@@ -268,7 +269,7 @@ export function listOrgRoles(
   )
 }
 
-/** By user id; somebody who is not of this org has no name here. */
+/** Actor user id; somebody who is not of this org has no name here. */
 export type Names = ReadonlyMap<string, string>
 
 export async function listNames(sql: Sql, orgId: string, userIds: Iterable<string>): Promise<Names> {

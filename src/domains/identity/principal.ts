@@ -1,4 +1,5 @@
 /** Who is asking: the answer of `authenticate`, built from the credential and the database alone, never from a request body. */
+import type { Principal } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 
 /** From least to most; every role may do what the ones before it may. */
@@ -30,22 +31,6 @@ export function authorize(principal: Pick<Principal, 'role'>, needed: PlatformRo
 export function canSee(principal: Pick<Principal, 'role' | 'orgRoles'>, readRoles: readonly string[]): boolean {
   if (principal.role === 'admin') return true
   return readRoles.some((slug) => principal.orgRoles.includes(slug))
-}
-
-export type Principal = {
-  readonly credential: 'api_key' | 'jwt'
-  readonly userId: string
-  readonly orgId: string
-  readonly orgSlug: string
-  readonly externalId: string
-  readonly email: string | null
-  /** The lower of the user's role and the key's. */
-  readonly role: PlatformRole
-  /** Slugs of the org roles the user holds; they decide visibility, not permission. */
-  readonly orgRoles: readonly string[]
-  readonly keyId: string | null
-  /** A key may be bound to one workspace; it then opens no other. */
-  readonly workspaceId: string | null
 }
 
 /** Every decision by a person carries the person's user id. */

@@ -1,12 +1,12 @@
 /** A workspace by id or slug, found only if the caller may enter it: unknown, foreign and closed are one empty answer. */
+import type { Actor, Principal } from '#kernel/actor'
 import { isSlug, parseName, parseSlug } from '#contract'
 import { decodeId } from '#kernel/ids'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
-import type { By, IdentityDeps } from './deps.ts'
+import type { IdentityDeps } from './deps.ts'
 import { appendWorkspaceEvent } from './events.ts'
 import { findOrg, findOrgRole, findUser, insertWorkspace, type StoredWorkspace } from './identity-repository.ts'
-import type { Principal } from './principal.ts'
 
 /**
  * $1 org, $2 user, $3 the workspace the key is bound to or null, $4 id or null, $5 slug or null.
@@ -55,7 +55,7 @@ export type CreateWorkspace = {
 
 export async function createWorkspace(
   deps: IdentityDeps,
-  by: By,
+  by: Actor,
   input: CreateWorkspace,
 ): Promise<Decision<StoredWorkspace>> {
   const slug = parseSlug(input.slug)

@@ -1,4 +1,5 @@
 /** The bench that the stories of a command's life share: one room, two people, and questions about rows and events. */
+import type { Actor } from '#kernel/actor'
 import assert from 'node:assert/strict'
 import { decideApproval } from '#domains/approvals'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
@@ -6,7 +7,7 @@ import { accepted, TRACE } from '#test/tenant'
 import { cancelCommand } from '../../../src/domains/commands/cancel-command.ts'
 import { defineFunction } from '../../../src/domains/commands/catalog/definitions.ts'
 import { defineTask } from '../../../src/domains/commands/catalog/task-spec.ts'
-import { type Acting, actingFor } from '../../../src/domains/commands/deps.ts'
+import { actingFor } from '../../../src/domains/commands/deps.ts'
 
 export const BOOK_A = 'connector.hotel.book_a'
 export const BOOK_B = 'connector.hotel.book_b'
@@ -14,8 +15,8 @@ export const BOOK_C = 'connector.hotel.book_c'
 
 /** Set by `openBench`; all stories of one run happen in one database, so that together they walk the whole machine. */
 export let room: TestRoom
-export let user: Acting
-export let operator: Acting
+export let user: Actor
+export let operator: Actor
 export let workspaceId: string
 
 /** Three effects whose order is not that of the list. */

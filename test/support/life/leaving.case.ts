@@ -64,7 +64,7 @@ export function leavingStories(): void {
     )
     assert.deepEqual(
       [told?.payload['cancellation_mode'], told?.payload['cancel_reason'], told?.payload['cancelled_by']],
-      ['graceful', 'enough', user.actor],
+      ['graceful', 'enough', user.id],
     )
   })
 

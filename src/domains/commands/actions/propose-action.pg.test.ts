@@ -83,7 +83,7 @@ describe('what agents propose', () => {
     await room.settle(beside)
     assert.deepEqual([await room.statusOf(beside), (await contextOf(beside)).metadata['role']], ['failed', 'writer'])
     // Without a person behind it, an agent is nobody: the rights of Concord itself are not lent.
-    const alone = { actor: 'agent:1', kind: 'user' as const, traceId: TRACE }
+    const alone = { id: 'agent:1', kind: 'user' as const, traceId: TRACE }
     const nobody = accepted(await submitCommand(room.world, alone, { ...base, ...forged })).command.command_id
     await room.settle(nobody)
     assert.deepEqual([await room.statusOf(nobody), (await contextOf(nobody)).metadata['role']], ['failed', 'none'])

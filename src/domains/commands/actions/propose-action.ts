@@ -2,6 +2,7 @@
  * The way in for agents: a tool call becomes a command like any other, and Concord decides about it. An agent acts for a person, with
  * that person's rights and never more; what it declares about itself can only make the decision stricter.
  */
+import type { Actor } from '#kernel/actor'
 import { listApprovals } from '#domains/approvals'
 import type { Principal } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
@@ -12,7 +13,7 @@ import { accept, type Decision } from '#kernel/refusal'
 import { refuseMissing, type StoredCommand } from '../command-table.ts'
 import { reasonOf } from '../cancel-command.ts'
 import { rejectRequest, submitCommand } from '../submit.ts'
-import type { Acting, CommandDeps } from '../deps.ts'
+import type { CommandDeps } from '../deps.ts'
 import { type ActionAnswer, decideAnswer, type Gate } from './action-answer.ts'
 import { awaitDecision } from './find-decision.ts'
 import { findTool } from './find-tool.ts'
@@ -44,7 +45,7 @@ const WAIT_MS = 5_000
 const GATES_MAX = 50
 
 /** For whom the agent acts; without somebody it has no rights at all. */
-export type ActingFor = Acting & { readonly principal: Principal }
+export type ActingFor = Actor & { readonly principal: Principal }
 
 export async function proposeAction(
   deps: CommandDeps,

@@ -60,7 +60,7 @@ describe('forget_memory', () => {
   const act = () => anAct(room.clock.now())
   const writer = () => {
     const principal = room.tenant.people.writer.principal
-    return { actor: `user:${principal.userId}`, kind: 'user' as const, traceId: TRACE, principal }
+    return { id: `user:${principal.userId}`, kind: 'user' as const, traceId: TRACE, principal }
   }
   const ask = (subject: Subject, idempotencyKey?: string) =>
     requestForget(room.commands, room.memory, writer(), {

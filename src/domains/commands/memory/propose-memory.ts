@@ -1,4 +1,5 @@
 /** The one way into memory: a proposal becomes a candidate and the command that decides it, in one transaction. */
+import type { Actor } from '#kernel/actor'
 import {
   type Act,
   candidateIdOf,
@@ -15,7 +16,7 @@ import { encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { StoredCommand } from '../command-table.ts'
 import { submitCommand } from '../submit.ts'
-import type { Acting, CommandDeps } from '../deps.ts'
+import type { CommandDeps } from '../deps.ts'
 import { writeMemoryTask } from './memory-types.ts'
 
 export type ProposingRun = { readonly agentRunId: string; readonly scope: RunScope; readonly stepIndex?: number }
@@ -38,7 +39,7 @@ export type MemoryProposal = {
 export async function proposeMemory(
   deps: CommandDeps,
   memory: MemoryDeps,
-  by: Acting,
+  by: Actor,
   { workspaceId, memory: proposed, idempotencyKey, requestId, run }: ProposeMemory,
 ): Promise<Decision<MemoryProposal>> {
   const within = run ? decideProposal(run.scope, proposed) : accept(null)
@@ -78,7 +79,7 @@ export function refuseReused({ command_id }: StoredCommand): Decision<never> {
   })
 }
 
-export function actOf({ actor, kind, traceId }: Acting, { now }: Pick<MemoryDeps, 'now'>): Act {
+export function actOf({ id: actor, kind, traceId }: Actor, { now }: Pick<MemoryDeps, 'now'>): Act {
   return { actor, actorKind: kind, traceId, at: now() }
 }
 

@@ -1,4 +1,5 @@
 /** Asks to forget a subject: the request and the command that carries it out after an approval, in one transaction. */
+import type { Actor } from '#kernel/actor'
 import {
   getErasure,
   insertErasure,
@@ -12,7 +13,7 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { eventIdOf } from '#store'
 import type { StoredCommand } from '../command-table.ts'
 import { submitCommand } from '../submit.ts'
-import type { Acting, CommandDeps } from '../deps.ts'
+import type { CommandDeps } from '../deps.ts'
 import { forgetMemoryTask } from './memory-types.ts'
 import { actOf, refuseReused } from './propose-memory.ts'
 
@@ -28,7 +29,7 @@ export type ForgetRequest = { readonly erasure: StoredErasure; readonly command:
 export async function requestForget(
   deps: CommandDeps,
   memory: MemoryDeps,
-  by: Acting,
+  by: Actor,
   { workspaceId, subject, idempotencyKey, requestId }: RequestForget,
 ): Promise<Decision<ForgetRequest>> {
   const key = idempotencyKey === undefined ? undefined : eventIdOf('memory_erasure', workspaceId, idempotencyKey)

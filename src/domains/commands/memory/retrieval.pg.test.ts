@@ -217,7 +217,7 @@ describe('searchMemory', () => {
     await room.consent(proposed)
     const run = await aRun(scopeOf(proposed.subject_id))
     const writer = room.tenant.people.writer.principal
-    const by = { actor: `agent:${run.agentRunId}`, kind: 'user' as const, traceId: TRACE, principal: writer }
+    const by = { id: `agent:${run.agentRunId}`, kind: 'user' as const, traceId: TRACE, principal: writer }
     const propose = (memory: ProposedMemory) =>
       proposeMemory(room.commands, room.memory, by, {
         workspaceId: room.workspaceId,

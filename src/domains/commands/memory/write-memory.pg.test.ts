@@ -347,7 +347,7 @@ describe('write_memory', () => {
       await proposeMemory(
         room.commands,
         room.memory,
-        { actor: 'user:reader', kind: 'user', traceId: TRACE, principal: room.tenant.people.reader.principal },
+        { id: 'user:reader', kind: 'user', traceId: TRACE, principal: room.tenant.people.reader.principal },
         { workspaceId: room.workspaceId, memory: aPreference(), requestId: 'r' },
       ),
     )
