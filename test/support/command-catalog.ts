@@ -172,7 +172,7 @@ function effectsOf(provider: FakeProvider, children: () => ChildStarter): Defini
 }
 
 export type ChildStarter = (call: EffectCall) => Promise<string>
-type Scripted = 'deny' | 'require_more_input' | 'require_approval' | 'escalate' | 'delay' | 'route' | 'allow'
+type Scripted = 'deny' | 'require_more_input' | 'require_approval' | 'escalate' | 'delay' | 'route' | 'route_sync' | 'allow'
 
 /** Rules that say what the payload tells them to, so that a test can choose its way. */
 const scripted = definePolicy({
@@ -194,6 +194,8 @@ const scripted = definePolicy({
         return { decision, reasons: ['Not now.'], metadata: { delay_ms: 60_000 } }
       case 'route':
         return { decision, metadata: { queue: 'notifications' } }
+      case 'route_sync':
+        return { decision: 'route', metadata: { execution_mode: 'sync' } }
       case 'deny':
         return { decision, reasons: ['Not here.'] }
       default:

@@ -127,7 +127,7 @@ describe('a step of a command', () => {
           [
             `${status}, ${result.t}`,
             withEffects(status, {}),
-            { ...everySeen, outcome: { effectId: firstId(), result } },
+            { ...everySeen, outcome: { effectId: firstId(), attempt: 1, result } },
           ] as const,
       ),
     ),
@@ -161,7 +161,7 @@ describe('a step of a command', () => {
   test('[SUP-02] [RUN-13] a failed attempt is never repeated by the driver itself: it waits, with its time on the row', () => {
     const found = running()
     const failure = { errorClass: 'rate_limited', message: 'later', happened: 'no' } as const
-    const outcome = { effectId: firstId(), result: { t: 'failed', failure, emitted: [] } } as const
+    const outcome = { effectId: firstId(), attempt: 1, result: { t: 'failed', failure, emitted: [] } } as const
     const { draft, next } = fold(openDraft(found, 'any', AT), { ...seen, outcome }, AT, ids())
     assert.ok(next.t === 'wait' && next.until !== null && next.until > AT)
     const [effect] = draft.now.effects
@@ -172,10 +172,39 @@ describe('a step of a command', () => {
     assert.equal(draft.write.releases, true)
   })
 
+  test('the failure or wait of an earlier attempt changes nothing once a later attempt has the effect', () => {
+    const later = withEffects('blocked', {
+      attempt: 2,
+      read_back: { outcome: 'waiting', command_id: '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405179' },
+    })
+    const scheduled = withEffects('running', { run_after: new Date(AT.getTime() + 30_000) })
+    for (const found of [later, scheduled])
+      for (const result of results) {
+        const outcome = { effectId: firstId(), attempt: 1, result }
+        const { changes } = advance(found, { ...seen, outcome }, AT, ids())
+        assert.equal(changes.length > 0, result.t === 'done' || result.t === 'found', result.t)
+      }
+  })
+
+  test('a rule that routes to sync does not make the request call what is opaque or more than one effect', () => {
+    const work = catalog.tasks.get('Work')
+    assert.ok(work)
+    const spec = { ...work.spec, sync_allowed: true, async_required: false, risk_level: 'low' as const }
+    const tasks = new Map(catalog.tasks).set('Work', { ...work, spec })
+    for (const steps of [['connector.mail.send'], ['work.echo', 'work.echo']]) {
+      const payload = { subject: 's', decide: 'route_sync', steps }
+      const found = { command: aCommand('created', { payload, turn_token: null }), effects: [] }
+      const inRequest = { ...seen, catalog: { ...catalog, tasks }, turn: null, facts: {} }
+      const { command } = fold(openDraft(found, 'free', AT), inRequest, AT, ids()).draft.now
+      assert.equal(command.plan?.execution_mode, 'sync')
+      assert.notEqual(command.runtime_workflow_id, null, 'planned for the driver')
+    }
+  })
+
   test('what a call came to is folded even where the steps after it cannot be decided', () => {
     const found = running()
     const torn = { command: found.command, effects: found.effects.slice(0, 1) }
-    const outcome = { effectId: firstId(), result: { t: 'done', result: {}, emitted: [] } } as const
+    const outcome = { effectId: firstId(), attempt: 1, result: { t: 'done', result: {}, emitted: [] } } as const
     const { draft, next } = fold(openDraft(torn, 'any', AT), { ...seen, outcome }, AT, ids())
     assert.deepEqual([next, draft.now.effects[0]?.status], [{ t: 'again' }, 'succeeded'])
     assert.throws(() => fold(openDraft(draft.now, 'any', AT), seen, AT, ids()), { code: 'commands.plan.torn' })

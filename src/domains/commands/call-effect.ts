@@ -99,7 +99,7 @@ async function callHeld(
   const deadline = { sleep: deps.sleep, ms: handler.timeoutMs, signal: turn.signal }
   const result = await withDeadline(deadline, answer, keepHeld(deps, commandTurns.table, turn))
   if (result === 'lost') return undefined
-  const told = result === LATE ? late(handler.timeoutMs) : result
+  const told = result === LATE ? late(handler.timeoutMs, emitted) : result
   return { result: told, save: saverOf(deps.artifacts, opened?.writer, command) }
 }
 
@@ -156,9 +156,9 @@ function thrown(error: unknown, emitted: readonly string[]): CallResult {
   return { t: 'failed', failure: failureOf(error), emitted }
 }
 
-function late(timeoutMs: number): CallResult {
+function late(timeoutMs: number, emitted: readonly string[]): CallResult {
   const message = `no answer within ${timeoutMs} ms`
-  return { t: 'failed', failure: { errorClass: 'timeout', message, happened: 'unknown' }, emitted: [] }
+  return { t: 'failed', failure: { errorClass: 'timeout', message, happened: 'unknown' }, emitted }
 }
 
 const ERROR_CHARS_MAX = 500

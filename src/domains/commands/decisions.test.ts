@@ -152,7 +152,8 @@ test('[SEC-03] [SEC-04] [SEC-06] secrets only as references, hidden classes repl
 const textOf = (alphabet: string, minLength: number, maxLength: number) =>
   fc.string({ unit: fc.constantFrom(...alphabet), minLength, maxLength })
 const lower = 'abcdefghijklmnopqrstuvwxyz'
-const place = textOf(`${lower}ABCXYZ0123456789_./:@-`, 1, 400)
+/** Without `name:password@`, which is refused as a credential. */
+const place = textOf(`${lower}ABCXYZ0123456789_./:@-`, 1, 400).filter((text) => !/:.*@/.test(text))
 const scheme = fc.tuple(textOf(lower, 1, 1), textOf(`${lower}0123456789+.-`, 1, 31)).map(([head, tail]) => head + tail)
 const passes = (token: string) => checkSecrets({ token }, { token: 'secret' }).ok
 

@@ -21,6 +21,7 @@ import { type Folded, fold } from './advance.ts'
 import { type Called, callEffect, callInline, lookUpEffect } from './call-effect.ts'
 import {
   commandTurns,
+  type CommandWithEffects,
   findAwaited,
   findCommand,
   type HeldCommand,
@@ -298,7 +299,7 @@ async function callNext(
   const { result } = called
   // Artifacts of an attempt that failed are not kept.
   const save = result.t === 'done' || result.t === 'found' ? called.save : undefined
-  return { effectId, ...lookUp, result, save, isUndo: handler?.isUndo ?? false }
+  return { effectId, attempt: effect.attempt, ...lookUp, result, save, isUndo: handler?.isUndo ?? false }
 }
 
 /**
@@ -313,18 +314,28 @@ export async function runInline(deps: CommandDeps, stored: StoredCommand): Promi
     const { effectId } = folded.next
     const effect = now.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
     const handler = effect && findHandler(deps.catalog, now, effect)
-    if (!handler || now.command.plan?.execution_mode !== 'sync') return undefined
+    if (!handler || !isInline(now)) return undefined
     const result = await callInline(deps, now.command, effect, handler)
     if (!result) return undefined
-    folded = fold(folded.draft, { ...seen, outcome: { effectId, result } }, deps.now(), deps.newId)
+    folded = fold(
+      folded.draft,
+      { ...seen, outcome: { effectId, attempt: effect.attempt, result } },
+      deps.now(),
+      deps.newId,
+    )
   }
   const { now, write } = folded.draft
-  const isDone = now.command.status === 'succeeded'
+  const isDone = now.command.status === 'succeeded' && isInline(now)
   if (folded.next.t !== 'end' || !(isDone || now.command.error_class === 'malformed_payload')) return undefined
   if (isDone) await failpoint('commands.inline_called')
   const written = await deps.writes.commit(write)
   if (!written.ok && isDone) await recordUnderCancelled(deps, stored, write)
   return written.ok ? written.value.command : undefined
+}
+
+/** Planned for the request itself: such a command has no workflow of the runtime. */
+function isInline({ command: { plan: planned, runtime_workflow_id } }: CommandWithEffects): boolean {
+  return planned?.execution_mode === 'sync' && runtime_workflow_id === null
 }
 
 /** Everything that can be decided about a new command, in memory: what its first write would be, and what would come after it. */

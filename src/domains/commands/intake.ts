@@ -5,7 +5,7 @@ import { planAsks, requestEffects, requestInput } from './asks.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { isSyncTask } from './catalog/primitives.ts'
 import type { CommandWithEffects } from './command-table.ts'
-import { planCommand, type PlanTerms } from './plan.ts'
+import { decideMode, planCommand, type PlanTerms } from './plan.ts'
 import { askPolicy, decidePolicyOutcome } from './policy.ts'
 import { again, fail, need, rest, type Seen, type Step } from './step.ts'
 import { contentHash, contentOf, draftEffects, sayTaskGone, taskOf, validatePayload } from './tasks.ts'
@@ -126,8 +126,12 @@ function planAndQueue(
   if (!planned.ok) return failed(planned.reason)
   if (seen.isKeyTaken) return failed('Another command already owns this idempotency key.')
   const { changes, effects } = planned.value
-  // In the request itself: nothing is queued, and no runtime is involved.
-  if (!seen.turn && planned.value.plan.execution_mode === 'sync') {
+  // In the request itself: nothing is queued, and no runtime is involved. A policy can route a command to `sync`, but only an effect that
+  // is bounded and safe to repeat is called before its row is written.
+  const drafts = effects.map(({ effect_type, effect_payload }) => ({ effect_type, payload: effect_payload }))
+  const isInline =
+    planned.value.plan.execution_mode === 'sync' && decideMode(task, terms.isApproved, drafts, seen.catalog) === 'sync'
+  if (!seen.turn && isInline) {
     const rows = effects.map((effect) => plan(effect, byWorker))
     const inline = [...before, ...changes, set({ runtime_workflow_id: null }), move('running', byWorker), ...rows]
     return { changes: inline, next: again }

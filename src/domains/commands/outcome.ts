@@ -126,12 +126,18 @@ export function recordOutcome(found: CommandWithEffects, seen: Seen, outcome: Ca
   const handler = findHandler(seen.catalog, found, effect)
   if (!handler) return askOutcome(found, seen, effect, unhandled(effect))
   const { result, lookUp: asked } = outcome
+  // A turn that lost the row in between: only what is known to have happened still counts, since a failure or a wait of an earlier attempt
+  // would overwrite the state of the current one.
+  const isStale = effect.attempt !== outcome.attempt || effect.run_after !== null
+  if (isStale && result.t !== 'done' && result.t !== 'found') return { changes: [], next: again }
   switch (result.t) {
     case 'done':
       return recordDone(effect, handler, result.result, result.emitted, undefined)
     case 'found':
       return recordDone(effect, handler, result.result, handler.produces, { outcome: 'done', result: result.result })
     case 'pending':
+      if ('process' in result.awaits && !handler.find)
+        throw new KernelFault('commands.effect.pending', 'an effect that waits for a process needs `find`')
       return asked?.why === 'process' ? awaitProcess(at) : recordPending(found, effect, result.awaits)
     case 'missing':
       return afterMissing(found, seen, effect, handler, asked, at)

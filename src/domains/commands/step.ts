@@ -29,7 +29,13 @@ export type CallResult =
   | { readonly t: 'missing' }
 
 /** What came of the call, or of the look-up, that this very turn has just made. */
-export type CallOutcome = { readonly effectId: string; readonly lookUp?: LookUp; readonly result: CallResult }
+export type CallOutcome = {
+  readonly effectId: string
+  /** The attempt that made the call: a later one may have replaced it meanwhile. */
+  readonly attempt: number
+  readonly lookUp?: LookUp
+  readonly result: CallResult
+}
 
 /** Everything that a step knows beside the rows of the command. */
 export type Seen = {

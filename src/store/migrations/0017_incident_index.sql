@@ -1,4 +1,4 @@
--- 0017 domain_events_incidents_ix: finds the incidents that operators must hear of.
+-- 0017 incident_index: finds the incidents that operators must hear of.
 -- Why: a compensation that drifted or failed is an event that is committed with its cause; whatever process is alive looks for those
 --   that nobody was alerted of. Without an index that look would read every event.
 -- Indexes: partial, over a handful of rows; an event of another type costs the comparison of its name.
