@@ -9,7 +9,7 @@ import { type StreamCount, streamEvents } from './event-stream.ts'
 import { resource, routes } from './resource.ts'
 
 const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' }
-const READ_ON = 'GET /events?archived=skip goes on with what is left; the rest is in the files of the archive.'
+const READ_ON = 'GET /events?archived=skip continues with the remaining events; the others are in the files of the archive.'
 const TYPES_MAX = 50
 const TYPE = /^[a-z][a-z0-9_.]{0,99}$/
 
