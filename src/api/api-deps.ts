@@ -1,4 +1,4 @@
-/** Everything the API needs from outside, as arguments: nothing here reads an environment, a clock or chance by itself. */
+/** The dependencies of the API, as arguments: no file here reads the environment, the clock or randomness directly. */
 import type { Hono } from 'hono'
 import type { ApprovalDeps } from '#domains/approvals'
 import type { ArtifactDeps } from '#domains/artifacts'
@@ -23,12 +23,12 @@ export type ApiLog = {
 
 export type ApiLimits = {
   readonly bodyBytesMax: number
-  /** A body that is not complete after this time is given up; the server's own limit comes right after it. */
+  /** The time limit for reading a body; the server's own limit is slightly longer. */
   readonly bodyTimeoutMs: number
   readonly ratePerMinute: number
-  /** How many requests one key may send at once before the rate counts. */
+  /** How many requests one key may send at once before the rate applies. */
   readonly rateBurst: number
-  /** Bad credentials that one address may try in a minute, all at once if it likes. */
+  /** Bad credentials that one address may try per minute, in one burst or spread out. */
   readonly badBearersPerMinute: number
   readonly heartbeatMs: number
   readonly streamsPerKeyMax: number
@@ -46,13 +46,13 @@ export const defaultLimits: ApiLimits = {
   healthTimeoutMs: 1_500,
 }
 
-/** A burst is never more than a minute's worth, so that a small rate stays small. */
+/** A burst is never larger than the rate per minute. */
 export function limitsOf(given: Partial<ApiLimits> = {}): ApiLimits {
   const limits = { ...defaultLimits, ...given }
   return { ...limits, rateBurst: given.rateBurst ?? Math.min(defaultLimits.rateBurst, limits.ratePerMinute) }
 }
 
-/** How one request ended: for counters. */
+/** The outcome of one request, for metrics. */
 export type Answered = {
   readonly method: string
   /** The pattern, such as `/commands/:command_id`. */
@@ -70,7 +70,7 @@ export type RuntimeStatus = {
   readonly workers?: number
 }
 
-/** The governed path; an API without it serves identity and events alone. */
+/** The governed domains; an API without them serves only identity and events. */
 export type GovernedWork = {
   readonly commands: CommandDeps
   readonly approvals: ApprovalDeps
@@ -92,24 +92,24 @@ export type ApiDeps = {
   readonly feed: EventFeed
   readonly schemaVersions: () => Promise<SchemaVersions>
   readonly work?: GovernedWork
-  /** The scheduler of this machine, when the server runs it; its routes say so when it does not. */
+  /** The scheduler of this machine; without it, its routes answer 404. */
   readonly scheduler?: SchedulerApi
   readonly runtimeStatus?: () => Promise<RuntimeStatus>
-  /** Seals page cursors; the same in every process of one installation. */
+  /** The key that seals page cursors; the same in every process of one installation. */
   readonly cursorKey: Uint8Array
-  /** Workspace of requests that name none: an id or a slug. */
+  /** The workspace of requests that name none: an id or a slug. */
   readonly defaultWorkspace?: string
   readonly limits?: Partial<ApiLimits>
-  /** Names under which this server may be called; loopback names are always among them. `any` only behind a proxy that checks. */
+  /** Allowed host names; loopback names are always allowed. Use `any` only behind a proxy that checks them. */
   readonly hosts?: readonly string[] | 'any'
-  /** Foreign origins whose pages may call the API; none unless given. */
+  /** Foreign origins whose pages may call the API; none by default. */
   readonly origins?: readonly string[]
   /** Paths of `extraRoutes` that need no credential, exact or ending in `/*`. */
   readonly publicPaths?: readonly string[]
-  /** More routes, mounted before the built-in ones and behind the same guards. */
+  /** Additional routes, mounted before the built-in ones and behind the same guards. */
   readonly extraRoutes?: (app: Hono<ApiEnv>) => void
-  /** Told about every answer. */
+  /** Called after every answer. */
   readonly onAnswered?: (answered: Answered) => void
-  /** Ends the open event streams when the server goes down. */
+  /** Ends the open event streams when the server shuts down. */
   readonly closing?: AbortSignal
 }

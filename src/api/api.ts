@@ -1,4 +1,4 @@
-/** The whole HTTP API as one function of a request: guards in their order, then the routes. */
+/** Assembles the HTTP API: the guards in order, then the routes. */
 import { OpenAPIHono } from '@hono/zod-openapi'
 import { type ApiDeps, type GovernedWork, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
@@ -38,15 +38,15 @@ import { webhookRoutes } from './webhook-routes.ts'
 const tags = [
   ['server', 'The server itself.'],
   ['identity', 'People, workspaces and keys.'],
-  ['commands', 'Governed work: asked for, decided, carried out, explained.'],
-  ['approvals', 'What waits for a person.'],
-  ['artifacts', 'What work produced: its content, its lineage, how far it may go.'],
-  ['schedules', 'Commands that are asked for by the clock.'],
-  ['connectors', 'The doors to other systems, and what was called.'],
-  ['memory', 'What is remembered about whom, who agreed, and forgetting.'],
-  ['audit', 'What was recorded.'],
-  ['scheduler', 'Jobs of one machine, in order and on time; off unless the server runs a scheduler.'],
-  ['events', 'What happens, as it happens.'],
+  ['commands', 'Governed work: requested, decided, executed and explained.'],
+  ['approvals', 'Decisions that people make.'],
+  ['artifacts', 'Results of work: content, lineage and publication.'],
+  ['schedules', 'Commands that are submitted on a schedule.'],
+  ['connectors', 'Connections to other systems, and their calls.'],
+  ['memory', 'Memories, the consents behind them, and erasure.'],
+  ['audit', 'The audit log.'],
+  ['scheduler', 'Jobs and schedules of one machine. Off unless the server runs a scheduler.'],
+  ['events', 'Live events.'],
 ] as const
 
 const schedulerRoutes = [
@@ -72,7 +72,7 @@ export function createApi(deps: ApiDeps): Api {
     return table
   }
 
-  // The order is the promise: nothing is read, parsed or looked up for a caller that an earlier guard turns away.
+  // The order matters: a request rejected by one guard is not read, parsed or looked up by a later one.
   app.use(
     '*',
     requestIds(deps.randomBytes),
@@ -127,7 +127,7 @@ function mountWork(app: Api, mount: Mount, deps: ApiDeps & GovernedWork): void {
   if (memory) mount(memoryRoutes, { ...deps, memory })
 }
 
-/** Every route that there can be, described without a server: `openapi.json`. */
+/** Describes all routes without a server, for `openapi.json`. */
 export function describeAllRoutes(version: string): OpenApiDocument {
   const all: readonly Pick<Routes<never>, 'configs'>[] = [
     healthRoutes,

@@ -1,4 +1,4 @@
-/** What waits for a person: the inbox, one approval with its packet, and the decision. GET never decides. */
+/** Approvals: the inbox, one approval with its packet, and the decision. GET never decides. */
 import { z } from '@hono/zod-openapi'
 import { idField, pageView } from '#contract'
 import {
@@ -36,19 +36,23 @@ const around = async ({ approvals: { db } }: Api, { orgId }: Principal, seen: re
 
 export const approvalRoutes = routes({
   listApprovals: list('/approvals', {
-    summary: 'What waits for a decision, by deadline; or what was decided, newest first',
+    summary: 'List pending approvals by deadline, or decided ones newest first',
     role: 'reader',
     query: {
       mine: z.enum(['true', 'false']).optional().meta({
         example: 'true',
-        description: 'Only what you can decide now; for administrators also what nobody can (`blocked_by`).',
+        description:
+          'Only approvals that you can decide now; for administrators also those without an eligible approver (`blocked_by`).',
       }),
       status: z
         .union([approvalStatus, z.literal('all')])
         .optional()
         .meta({ example: 'pending', default: 'pending' }),
-      approval_type: z.string().optional().meta({ example: 'command_approval', description: 'Only of this kind.' }),
-      command_id: idField('command').optional().meta({ description: 'Only of this command.' }),
+      approval_type: z
+        .string()
+        .optional()
+        .meta({ example: 'command_approval', description: 'Only approvals of this type.' }),
+      command_id: idField('command').optional().meta({ description: 'Only approvals of this command.' }),
     },
     page: [pageView(approvalView, 'ApprovalPage'), 'A page of approvals.'],
     problems: [400, 404],
@@ -78,7 +82,7 @@ export const approvalRoutes = routes({
     },
   }),
   getApproval: get('/approvals/{approval_id}', {
-    summary: 'One approval with everything needed to decide',
+    summary: 'Get one approval with everything needed to decide',
     role: 'reader',
     params,
     answers: { 200: ['The approval.', approvalDetailView] },
@@ -89,15 +93,15 @@ export const approvalRoutes = routes({
       ),
   }),
   decideApproval: post('/approvals/{approval_id}/resolve', {
-    summary: 'Decide: once, in time, as one of those who were asked',
+    summary: 'Decide an approval, once and before its deadline, as an eligible approver',
     role: 'writer',
     params,
     body: [resolveApprovalBody, 'The decision'],
-    answers: { 200: ['The approval after it.', resolvedApprovalView] },
+    answers: { 200: ['The decided approval.', resolvedApprovalView] },
     problems: [404, 409],
     handle({ deps, workspaceId, principal, traceId, params: { approval_id: approvalId }, body }) {
       const { decision, reason, payload_hash: payloadHash } = body
-      // The guard in front of every body has let nothing through but JSON.
+      // The body guard accepts only JSON.
       const edits = body.edits as JsonObject | undefined
       const input = { workspaceId, approvalId, decision, reason, payloadHash, edits, traceId }
       return shown(decideApproval(deps.approvals, principal, input), async ({ approval, next }) =>

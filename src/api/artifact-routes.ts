@@ -1,4 +1,4 @@
-/** What work produced: list, look at, hand out, trace, publish, withdraw and hold. Nothing is handed out that a browser would run. */
+/** Artifacts: list, get, download, lineage, publish, unpublish and hold. A browser never runs the content it receives. */
 import { z } from '@hono/zod-openapi'
 import { idField, pageView } from '#contract'
 import {
@@ -37,14 +37,14 @@ const params = { artifact_id: idField('artifact') }
 const find = ({ deps, principal, workspaceId, params: asked }: Call<Api, {}, typeof params>) =>
   getArtifact(deps.artifacts.db, principal, workspaceId, asked.artifact_id)
 
-/** One move of an artifact, with its reason. */
+/** One status change of an artifact, with its reason. */
 const move = (verb: string, work: typeof holdArtifact, summary: string, role: PlatformRole) =>
   post(`/artifacts/{artifact_id}/${verb}`, {
     summary,
     role,
     params,
     body: [reasonBody, summary],
-    answers: { 200: ['The artifact after it.', artifactView] },
+    answers: { 200: ['The changed artifact.', artifactView] },
     problems: [404, 409],
     handle({ deps, principal, workspaceId, traceId, params: { artifact_id: artifactId }, body: { reason } }) {
       const input = { workspaceId, artifactId, reader: principal, reason }
@@ -54,12 +54,16 @@ const move = (verb: string, work: typeof holdArtifact, summary: string, role: Pl
 
 export const artifactRoutes = routes({
   listArtifacts: list('/artifacts', {
-    summary: 'What was produced, newest first, as far as you may see it; the archive only by its status',
+    summary: 'List the artifacts that you may see, newest first; archived ones only with their status as filter',
     role: 'reader',
     query: {
-      artifact_type: z.string().max(64).optional().meta({ example: 'report', description: 'Only of this kind.' }),
+      artifact_type: z
+        .string()
+        .max(64)
+        .optional()
+        .meta({ example: 'report', description: 'Only artifacts of this type.' }),
       status: artifactStatus.optional(),
-      command_id: idField('command').optional().meta({ description: 'Only of this command.' }),
+      command_id: idField('command').optional().meta({ description: 'Only artifacts of this command.' }),
     },
     page: [pageView(artifactView, 'ArtifactPage'), 'A page of artifacts.'],
     problems: [400],
@@ -78,7 +82,7 @@ export const artifactRoutes = routes({
     },
   }),
   getArtifact: get('/artifacts/{artifact_id}', {
-    summary: 'One artifact',
+    summary: 'Get one artifact',
     role: 'reader',
     params,
     answers: { 200: ['The artifact.', artifactView] },
@@ -86,10 +90,10 @@ export const artifactRoutes = routes({
     handle: (call) => shown(find(call), toArtifactView),
   }),
   openContent: get('/artifacts/{artifact_id}/content', {
-    summary: 'The content as a file, checked against its checksum; one `Range` of bytes is honoured',
+    summary: 'Download the content as a file, verified against its checksum; supports one byte `Range`',
     role: 'reader',
     params,
-    answers: { 200: ['The content, under its own content type.'], 206: ['The part of it that was asked for.'] },
+    answers: { 200: ['The content, under its own content type.'], 206: ['The requested range.'] },
     content: { 'application/octet-stream': { schema: z.string().meta({ format: 'binary' }) } },
     problems: [400, 404, 416, 503],
     async handle(call) {
@@ -98,10 +102,10 @@ export const artifactRoutes = routes({
     },
   }),
   readLineage: get('/artifacts/{artifact_id}/lineage', {
-    summary: 'What it was made from and what was made from it',
+    summary: 'Get the lineage: what it was made from and what was made from it',
     role: 'reader',
     params,
-    answers: { 200: ['The picture as nodes and edges.', lineageView] },
+    answers: { 200: ['The lineage as nodes and edges.', lineageView] },
     problems: [400, 404],
     handle: ({ deps, principal, workspaceId, params: { artifact_id } }) =>
       shown(readLineage(deps.artifacts.db, principal, workspaceId, artifact_id), ({ nodes, edges, ...rest }) => ({
@@ -111,10 +115,10 @@ export const artifactRoutes = routes({
       })),
   }),
   publishArtifact: post('/artifacts/{artifact_id}/publish', {
-    summary: 'Ask to publish it: a command like any other, with its policy and, outside the organisation, its approval',
+    summary: 'Submit a command that publishes the artifact; publishing outside the organisation needs approval',
     role: 'writer',
     params,
-    body: [publishBody, 'Where to'],
+    body: [publishBody, 'The destination'],
     answers: { 202: ['The command.', submittedView] },
     problems: [404, 409],
     async handle(call) {
@@ -131,20 +135,20 @@ export const artifactRoutes = routes({
       return shown(submitted, ({ command }) => toSubmittedView(command))
     },
   }),
-  finishArtifact: move('finish', finishArtifact, 'A draft is ready', 'writer'),
-  cancelArtifact: move('cancel', cancelArtifact, 'Nobody will use it', 'writer'),
-  unpublishArtifact: move('unpublish', unpublishArtifact, 'Take it back', 'admin'),
-  holdArtifact: move('hold', holdArtifact, 'Keep it whatever its retention says', 'admin'),
-  releaseArtifact: move('release', releaseArtifact, 'Let retention have it again', 'admin'),
+  finishArtifact: move('finish', finishArtifact, 'Mark a draft as finished', 'writer'),
+  cancelArtifact: move('cancel', cancelArtifact, 'Cancel an artifact that is not needed', 'writer'),
+  unpublishArtifact: move('unpublish', unpublishArtifact, 'Unpublish an artifact', 'admin'),
+  holdArtifact: move('hold', holdArtifact, 'Hold an artifact, so that retention does not delete it', 'admin'),
+  releaseArtifact: move('release', releaseArtifact, 'Release the hold on an artifact', 'admin'),
 })
 
-/** Hands out the content as a file: checked, in parts where asked, and never as something that a browser would show or run. */
-async function answerContent(c: ApiContext, world: ArtifactDeps, artifact: StoredArtifact): Promise<Response> {
+/** Serves the content as a download: verified, in ranges on request, and never in a form that a browser would show or run. */
+async function answerContent(c: ApiContext, deps: ArtifactDeps, artifact: StoredArtifact): Promise<Response> {
   const etag = `"${artifact.checksum}"`
-  const opened = await openContent(world, artifact)
+  const opened = await openContent(deps, artifact)
   if (!opened.ok) return answerProblem(c, opened)
   const { sizeBytes, isChecked, stream, close } = opened.value
-  // Of what is checked while it passes there are no parts; the whole is a right answer to any range.
+  // Content that is verified while it streams has no ranges; the whole content is a valid answer to any range.
   const isHead = c.req.method === 'HEAD'
   const asked = isChecked && !isHead ? c.req.header('range') : undefined
   const isCurrent = c.req.header('if-range') === undefined || c.req.header('if-range') === etag
@@ -165,14 +169,14 @@ async function answerContent(c: ApiContext, world: ArtifactDeps, artifact: Store
     ...(part ? { 'content-range': `bytes ${part.start}-${part.end}/${sizeBytes}` } : {}),
   }
   if (isHead) {
-    // Nobody will read it, so nobody would let go of it.
+    // A HEAD has no body, so no reader would close the content.
     await close()
     return new Response(null, { status: 200, headers })
   }
   return new Response(stream(part), { status: part ? 206 : 200, headers })
 }
 
-/** Both forms of RFC 6266: an old reader gets ASCII, a new one the real name. */
+/** Both forms of RFC 6266: ASCII for old clients, the exact name for new ones. */
 function disposition(name: string): string {
   const plain = name.replaceAll(/[^\w.-]/g, '_')
   const exact = encodeURIComponent(name).replaceAll(

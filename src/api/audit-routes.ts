@@ -17,16 +17,16 @@ type Api = Pick<ApiDeps, 'db'> & { readonly commands: Pick<CommandDeps, 'now'> }
 
 const { list, get } = resource<Api>('audit')
 
-/** A page of the audit never looks as if it were all there was. */
+/** A page of the audit states whether archived files hold more. */
 export function auditPageOf(id: string) {
   const archived_files = z.int().meta({
     description:
-      'Files of the archive with events of the named command, or without one of everything here, that are no longer in the database. ' +
+      'Number of archive files with events of the given command, or of the whole workspace, that are no longer in the database. ' +
       '`concord history` reads them.',
   })
   return pageView(eventView, `${id}Rows`)
     .extend({ archived_files })
-    .meta({ id, description: 'One page, and whether the archive holds more.' })
+    .meta({ id, description: 'One page, and the number of archive files with more events.' })
 }
 
 const counts = z.record(z.string(), z.int())
@@ -35,7 +35,7 @@ const DAYS_MS = 30 * 24 * 3_600_000
 
 export const auditRoutes = routes({
   listAudit: list('/audit', {
-    summary: 'Who asked, what was decided, what was done, what failed: newest first',
+    summary: 'List the audit log, newest first',
     role: 'reader',
     query: {
       command_id: idField('command').optional(),
@@ -48,13 +48,13 @@ export const auditRoutes = routes({
       const { command_id: commandId, event_type: eventType } = query
       const asked = { commandId, eventType, beforeSeq: from?.[0] ?? null, limit: limit + 1 }
       const rows = await listAudit(db, workspaceId, asked)
-      // After the page: what was moved before it was read has its row by now.
+      // Counted after the page is read: events archived before the read are included.
       const archived_files = await countArchiveFiles(db, workspaceId, commandId)
       return accept({ ...cutPage(rows, limit, toEventView, ({ seq }) => seq), archived_files })
     },
   }),
   countCommands: get('/stats', {
-    summary: 'How the commands of the last 30 days stand, by status and by error class',
+    summary: 'Count the commands of the last 30 days by status and by error class',
     role: 'reader',
     answers: {
       200: [

@@ -1,6 +1,6 @@
 /**
- * Slows down whoever guesses credentials, before anything is looked up: so many bad ones from one address, then none is tried
- * for a while. A credential that worked lately is always tried, so that a guesser behind the same proxy stops nobody else.
+ * Limits guessing of credentials per address, before any lookup: after too many bad ones, further ones are refused for a
+ * while. A credential that worked recently is always tried, so that an attacker behind the same proxy blocks no other caller.
  */
 import { createHash } from 'node:crypto'
 import type { Clock } from '#kernel/clock'
@@ -9,7 +9,7 @@ import { type Bucket, takeToken } from './rate-limit.ts'
 import type { ApiContext } from './request-context.ts'
 
 export type BadBearers = {
-  /** A refusal when this address has used up its guesses and the credential is not known to be good. */
+  /** Refuses when this address has used up its attempts and the credential is not known to be good. */
   decide(c: ApiContext, bearer: string): Refusal | undefined
   note(c: ApiContext, bearer: string, isGood: boolean): void
 }
@@ -20,7 +20,7 @@ const GOOD_MS = 600_000
 
 export function openBadBearers(perMinute: number, now: Clock): BadBearers {
   const buckets = new Map<string, Bucket>()
-  /** By hash: a list of working credentials is not kept, not even here. It only opens this door; the database decides. */
+  /** Holds hashes, so that no working credentials are kept in memory. Only skips this limit; the database authenticates. */
   const good = new Map<string, number>()
   const rate = { ratePerMinute: perMinute, rateBurst: perMinute }
   const nameOf = (bearer: string) => createHash('sha256').update(bearer).digest('base64')
@@ -48,14 +48,14 @@ export function openBadBearers(perMinute: number, now: Clock): BadBearers {
   }
 }
 
-/** What is old goes; if nothing is old, everything does: memory has an end, and starting anew only gives guesses back. */
+/** Deletes old entries, or all of them if none is old. This bounds the memory; a reset only grants further attempts. */
 function forget<T>(map: Map<string, T>, isOld: (value: T) => boolean): void {
   const size = map.size
   for (const [name, value] of map) if (isOld(value)) map.delete(name)
   if (map.size === size) map.clear()
 }
 
-/** Of the connection itself: what a header says about it anybody can write. */
+/** The address of the connection; headers can be forged. */
 function addressOf(c: ApiContext): string {
   return c.env?.incoming?.socket?.remoteAddress ?? 'unknown'
 }

@@ -1,4 +1,4 @@
-/** Lets a body through to its route only as a guarded JSON object in UTF-8; everything else is answered before it is parsed. */
+/** Accepts only bodies that are guarded JSON objects in UTF-8; everything else is refused before the route runs. */
 import type { MiddlewareHandler } from 'hono'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { formatPath, type JsonObject } from '#kernel/json-value'
@@ -9,7 +9,7 @@ import { answerProblem, type ApiContext, type ApiEnv } from './request-context.t
 const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i
 
 function wrongType(): Refusal {
-  return refuse('media_type', 'Only application/json in UTF-8 is read here.', {
+  return refuse('media_type', 'The body must be application/json in UTF-8.', {
     path: 'Content-Type',
     hint: 'Send Content-Type: application/json.',
     facts: { allowed: ['application/json'] },
@@ -31,7 +31,7 @@ function decodeText(bytes: Uint8Array): Decision<string> {
   }
 }
 
-/** The body as an object; undefined when there is none and none is needed. */
+/** Reads the body as an object; undefined when it is empty and not required. */
 async function readJsonBody(c: ApiContext, limits: BodyLimits): Promise<Decision<JsonObject | undefined>> {
   const isNeeded = c.get('access')?.body === 'required'
   const type = c.req.header('content-type')
@@ -58,7 +58,7 @@ export function bodyGuard(limits: BodyLimits): MiddlewareHandler<ApiEnv> {
     if (!access || access.body === 'raw' || c.req.method === 'GET' || c.req.method === 'HEAD') return next()
     const body = await readJsonBody(c, limits)
     if (!body.ok) return answerProblem(c, body)
-    // The bytes are read and checked; what validators ask for from here on is this value, not a second parse.
+    // Validators receive this checked value instead of parsing the body again.
     const value = body.value
     if (value) c.req.json = <T>() => Promise.resolve(value as T)
     await next()

@@ -1,4 +1,4 @@
-/** Who calls and in which workspace: a bearer credential, the role that the route asks for, and membership. */
+/** Authenticates the bearer credential, checks the role that the route requires, and resolves the workspace. */
 import type { MiddlewareHandler } from 'hono'
 import { authorize, resolveWorkspace } from '#domains/identity'
 import { type Decision, refuse } from '#kernel/refusal'
@@ -8,11 +8,13 @@ import { answerProblem, type ApiContext, type ApiEnv } from './request-context.t
 
 const BEARER = /^Bearer +([^\s,]+)$/i
 
-/** The credential of a request; two of them, or one in another form, are none. */
+/** Returns the bearer credential of a request. Several credentials, or one in another form, count as none. */
 export function bearerOf(c: ApiContext): Decision<string> {
   const given = BEARER.exec(c.req.header('authorization') ?? '')?.[1]
   if (given !== undefined) return { ok: true, value: given }
-  return refuse('unauthenticated', 'This needs a credential.', { hint: 'Send Authorization: Bearer and an API key.' })
+  return refuse('unauthenticated', 'This request needs a credential.', {
+    hint: 'Send Authorization: Bearer and an API key.',
+  })
 }
 
 export function authentication(
@@ -26,7 +28,7 @@ export function authentication(
     const tooMany = bad.decide(c, bearer.value)
     if (tooMany) return answerProblem(c, tooMany)
     const principal = await authenticate(bearer.value)
-    // A database or a provider that does not answer says nothing about the credential.
+    // An unavailable database or provider is not evidence against the credential.
     if (principal.ok || principal.code === 'unauthenticated') bad.note(c, bearer.value, principal.ok)
     if (!principal.ok) return answerProblem(c, principal)
     c.set('principal', principal.value)
@@ -34,7 +36,7 @@ export function authentication(
   }
 }
 
-/** Runs after the rate limit, so that a caller without the role cannot ask without end. */
+/** Runs after the rate limit, so that callers without the role are limited too. */
 export function authorization(deps: Pick<ApiDeps, 'db' | 'defaultWorkspace'>): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const access = c.get('access')

@@ -1,4 +1,4 @@
-/** Commands: which there are, submit, look at, answer, stop, repeat; the proposals of agents; and the story of each. */
+/** Commands: submit, preview, read, supply input, cancel, retry, explain; their events and effects; and agents' proposals. */
 import { z } from '@hono/zod-openapi'
 import { idField, pageView } from '#contract'
 import { findBlocked, findPending, listEdits, personIdsOf } from '#domains/approvals'
@@ -86,7 +86,7 @@ export const toSubmittedView = ({ command_id, status, context }: StoredCommand):
 
 export const commandRoutes = routes({
   listTaskTypes: get('/task-types', {
-    summary: 'The tasks that can be submitted, with their contracts',
+    summary: 'List the tasks that can be submitted, with their contracts',
     role: 'reader',
     answers: { 200: ['The tasks.', z.object({ items: z.array(taskTypeView) }).meta({ id: 'TaskTypeList' })] },
     handle({ deps }) {
@@ -96,11 +96,11 @@ export const commandRoutes = routes({
     },
   }),
   submitCommand: post('/commands', {
-    summary: 'Ask for one governed thing; the answer comes as soon as it is on record',
+    summary: 'Submit a command; the answer comes as soon as it is recorded',
     role: 'writer',
-    body: [submitCommandBody, 'What is asked for'],
+    body: [submitCommandBody, 'The command'],
     answers: {
-      200: ['The command that this key had made before.', submittedView],
+      200: ['The existing command with this idempotency key.', submittedView],
       202: ['The new command.', submittedView],
     },
     problems: [404, 409],
@@ -126,10 +126,10 @@ export const commandRoutes = routes({
     },
   }),
   previewCommand: post('/commands/preview', {
-    summary: 'What would become of a request: policy, approvers, effects; nothing is recorded',
+    summary: 'Preview a command: policy, approvers and effects; nothing is recorded',
     role: 'writer',
-    body: [previewCommandBody, 'What would be asked for'],
-    answers: { 200: ['What would become of it.', previewView] },
+    body: [previewCommandBody, 'The command'],
+    answers: { 200: ['The preview.', previewView] },
     problems: [404],
     handle: (call) =>
       shown(
@@ -144,7 +144,7 @@ export const commandRoutes = routes({
       ),
   }),
   listCommands: list('/commands', {
-    summary: 'The commands of the workspace, newest first',
+    summary: 'List the commands of the workspace, newest first',
     role: 'reader',
     query: { status: commandStatus.optional(), task_name: z.string().max(200).optional() },
     page: [pageView(commandView, 'CommandPage'), 'A page of commands.'],
@@ -161,7 +161,7 @@ export const commandRoutes = routes({
     },
   }),
   getCommand: get('/commands/{command_id}', {
-    summary: 'One command: where it stands, what came of it, and what can happen next',
+    summary: 'Get one command with its state, its result and the next possible steps',
     role: 'reader',
     params,
     answers: { 200: ['The command.', commandView] },
@@ -172,11 +172,11 @@ export const commandRoutes = routes({
       ),
   }),
   supplyInput: post('/commands/{command_id}/input', {
-    summary: 'Give a waiting command what it lacks',
+    summary: 'Supply the missing input of a waiting command',
     role: 'writer',
     params,
-    body: [inputBody, 'Give a waiting command what it lacks'],
-    answers: { 200: ['The command after it.', commandView] },
+    body: [inputBody, 'Supply the missing input of a waiting command'],
+    answers: { 200: ['The updated command.', commandView] },
     problems: [404, 409],
     handle: (call) =>
       shown(supplyInput(call.deps.commands, acting(call), { ...call.body, ...named(call) }), (command) =>
@@ -184,11 +184,11 @@ export const commandRoutes = routes({
       ),
   }),
   cancelCommand: post('/commands/{command_id}/cancel', {
-    summary: 'Stop a command; after the answer no new effect starts',
+    summary: 'Cancel a command; after the answer no new effect starts',
     role: 'writer',
     params,
-    body: [cancelBody, 'Stop a command; after the answer no new effect starts'],
-    answers: { 200: ['The command after it.', cancelledView] },
+    body: [cancelBody, 'Cancel a command; after the answer no new effect starts'],
+    answers: { 200: ['The updated command.', cancelledView] },
     problems: [404, 409],
     handle(call) {
       const { reason, cancellation_mode: cancellationMode, force } = call.body
@@ -200,11 +200,11 @@ export const commandRoutes = routes({
     },
   }),
   retryCommand: post('/commands/{command_id}/retry', {
-    summary: 'Run a failed command again; what succeeded is kept',
+    summary: 'Retry a failed command; effects that succeeded are kept',
     role: 'writer',
     params,
-    body: [retryBody, 'Run a failed command again; what succeeded is kept'],
-    answers: { 200: ['The command after it.', commandView] },
+    body: [retryBody, 'Retry a failed command; effects that succeeded are kept'],
+    answers: { 200: ['The updated command.', commandView] },
     problems: [404, 409],
     handle: (call) =>
       shown(retryCommand(call.deps.commands, acting(call), { ...call.body, ...named(call) }), (command) =>
@@ -212,11 +212,11 @@ export const commandRoutes = routes({
       ),
   }),
   addDependency: post('/commands/{command_id}/dependencies', {
-    summary: 'Make a command that has not begun wait for another one',
+    summary: 'Make a command that has not started wait for another one',
     role: 'writer',
     params,
-    body: [dependencyBody, 'The command that it waits for'],
-    answers: { 200: ['The command after it.', commandView] },
+    body: [dependencyBody, 'The command to wait for'],
+    answers: { 200: ['The updated command.', commandView] },
     problems: [404, 409],
     handle(call) {
       const { command_id: parentId, required_status, propagate_cancellation } = call.body
@@ -231,13 +231,13 @@ export const commandRoutes = routes({
     },
   }),
   listCommandEvents: list('/commands/{command_id}/events', {
-    summary: 'What happened to a command, in order',
+    summary: 'List the events of a command, oldest first',
     role: 'reader',
     params,
     page: [
       pageView(eventView, 'DomainEventPage').extend({ archived: archivedView }).meta({
         id: 'CommandEventPage',
-        description: 'One page, and the files that hold what is no longer in the database.',
+        description: 'One page, and the archive files with events that are no longer in the database.',
       }),
       'A page of events.',
     ],
@@ -250,13 +250,13 @@ export const commandRoutes = routes({
       if (!found.ok) return found
       const asked = { afterSeq: from?.[0] ?? null, limit: limit + 1 }
       const rows = await listCommandEvents(db, workspaceId, commandId, asked)
-      // After the page: what was moved before it was read has its row by now.
+      // Listed after the page is read: events archived before the read are included.
       const archived = toArchivedView(await listArchivesOf(db, workspaceId, commandId))
       return accept({ ...cutPage(rows, limit, toEventView, ({ seq }) => seq), archived })
     },
   }),
   listCommandEffects: get('/commands/{command_id}/effects', {
-    summary: 'What a command does to the outside world, in the order of its plan',
+    summary: 'List the effects of a command in the order of its plan',
     role: 'reader',
     params,
     answers: { 200: ['Its effects.', z.object({ items: z.array(effectView) }).meta({ id: 'EffectList' })] },
@@ -264,10 +264,10 @@ export const commandRoutes = routes({
     handle: (call) => shown(find(call), ({ effects }) => ({ items: effects.map(toEffectView) })),
   }),
   explainCommand: get('/commands/{command_id}/explanation', {
-    summary: 'Why a command is where it is: who asked, which rule decided, who approved, what was done',
+    summary: 'Explain the state of a command: who requested it, which rule decided, who approved, what was done',
     role: 'reader',
     params,
-    answers: { 200: ['The chain, in plain words.', explanationView] },
+    answers: { 200: ['The explanation.', explanationView] },
     problems: [400, 404],
     handle: (call) =>
       shown(find(call), async (found) => {
@@ -285,11 +285,11 @@ export const commandRoutes = routes({
       }),
   }),
   proposeAction: post('/agent-actions', {
-    summary: 'Propose a tool call as an agent; the answer says what was decided about it',
+    summary: 'Propose a tool call as an agent; the answer contains the decision',
     role: 'writer',
-    body: [proposeActionBody, 'What the agent would like to do'],
+    body: [proposeActionBody, 'The proposed call'],
     answers: {
-      200: ['The decision about the proposal that this key had made before.', actionView],
+      200: ['The decision about the existing proposal with this idempotency key.', actionView],
       202: ['The decision about the new proposal.', actionView],
     },
     problems: [403, 404, 409],
@@ -307,7 +307,7 @@ export const commandRoutes = routes({
           riskLevel: body.risk_level,
           idempotencyKey: body.idempotency_key,
           requestId: call.requestId,
-          // Nobody waits for the answer of a request that its caller has given up.
+          // Stops waiting when the caller has disconnected.
           signal: call.signal,
         },
       )

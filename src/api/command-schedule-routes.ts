@@ -1,4 +1,4 @@
-/** Commands by the clock: the list with its next due times and last firings, and making, changing, switching and ending one. */
+/** Schedules of commands: list with next due times and last firings, get, create, change, enable, disable and delete. */
 import { idField, pageView, parsedField } from '#contract'
 import {
   changeCommandSchedule,
@@ -21,7 +21,7 @@ import { cutPage, Known, resource, routes, shown } from './resource.ts'
 
 const OCCURRENCES_MAX = 100
 
-/** A due time in a zone with summer time costs up to 2 ms of the thread that answers everybody: a page has so many altogether. */
+/** Computing a due time in a zone with daylight saving takes up to 2 ms of the main thread, so a page is limited in total. */
 const OCCURRENCES_OF_PAGE_MAX = 500
 
 function shareOf(asked: number, schedules: number): number {
@@ -31,7 +31,7 @@ function shareOf(asked: number, schedules: number): number {
 function parseOccurrences(text: string): Decision<number> {
   const count = /^(0|[1-9]\d{0,2})$/.test(text) ? Number(text) : -1
   if (count >= 0 && count <= OCCURRENCES_MAX) return accept(count)
-  return refuse('limit_range', `The number of occurrences is from 0 to ${OCCURRENCES_MAX}.`, {
+  return refuse('limit_range', `The number of occurrences must be 0 to ${OCCURRENCES_MAX}.`, {
     facts: { minimum: 0, maximum: OCCURRENCES_MAX },
   })
 }
@@ -45,7 +45,7 @@ const query = {
       minimum: 0,
       maximum: OCCURRENCES_MAX,
       default: OCCURRENCES_DEFAULT,
-      description: `How many of the next due times to show; a page shows at most ${OCCURRENCES_OF_PAGE_MAX} of all its schedules.`,
+      description: `How many of the next due times to show. A page shows at most ${OCCURRENCES_OF_PAGE_MAX} for all its schedules together.`,
     }),
 }
 
@@ -60,7 +60,7 @@ const { list, get, post, patch, delete: remove } = resource<Api>('schedules')
 
 export const commandScheduleRoutes = routes({
   listSchedules: list('/schedules', {
-    summary: 'The schedules of the workspace, by name, with their next due times and last firings',
+    summary: 'List the schedules of the workspace by name, with their next due times and last firings',
     role: 'reader',
     query,
     page: [pageView(commandScheduleView, 'SchedulePage'), 'A page of schedules.'],
@@ -75,11 +75,11 @@ export const commandScheduleRoutes = routes({
     },
   }),
   createSchedule: post('/schedules', {
-    summary: 'Have a command asked for by the clock, with your rights',
+    summary: 'Create a schedule that submits a command with your rights',
     role: 'writer',
-    body: [createCommandScheduleBody, 'What, and when'],
+    body: [createCommandScheduleBody, 'The schedule'],
     answers: {
-      200: ['The same schedule was there already.', commandScheduleView],
+      200: ['The same schedule already exists.', commandScheduleView],
       201: ['The schedule.', commandScheduleView],
     },
     problems: [404, 409],
@@ -90,7 +90,7 @@ export const commandScheduleRoutes = routes({
       }),
   }),
   getSchedule: get('/schedules/{schedule_id}', {
-    summary: 'One schedule, with its counts',
+    summary: 'Get one schedule with its counts',
     role: 'reader',
     query,
     params,
@@ -102,11 +102,11 @@ export const commandScheduleRoutes = routes({
       ),
   }),
   changeSchedule: patch('/schedules/{schedule_id}', {
-    summary: 'Change a schedule, or switch it on or off',
+    summary: 'Change, enable or disable a schedule',
     role: 'writer',
     params,
-    body: [changeCommandScheduleBody, 'What shall be different'],
-    answers: { 200: ['The schedule as it is now.', commandScheduleView] },
+    body: [changeCommandScheduleBody, 'The changes'],
+    answers: { 200: ['The changed schedule.', commandScheduleView] },
     problems: [404, 409],
     handle: ({ deps, principal, workspaceId, traceId, params: { schedule_id: scheduleId }, body }) =>
       shown(
@@ -115,10 +115,10 @@ export const commandScheduleRoutes = routes({
       ),
   }),
   removeSchedule: remove('/schedules/{schedule_id}', {
-    summary: 'End a schedule; what it asked for goes on',
+    summary: 'Delete a schedule; commands that it submitted continue',
     role: 'writer',
     params,
-    answers: { 204: ['It fires no more.'] },
+    answers: { 204: ['The schedule is deleted.'] },
     problems: [400, 404, 409],
     handle: ({ deps, principal, workspaceId, traceId, params: { schedule_id: scheduleId } }) =>
       shown(removeCommandSchedule(deps.schedules, principal, { workspaceId, scheduleId, traceId }), () => undefined),
@@ -127,7 +127,7 @@ export const commandScheduleRoutes = routes({
 
 type Given<T> = { readonly [Field in keyof T]: Exclude<T[Field], undefined> }
 
-/** What was left out is absent, not undefined. */
+/** Drops undefined fields. */
 function given<T extends object>(body: T): Given<T> {
   return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== undefined)) as Given<T>
 }

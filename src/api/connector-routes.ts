@@ -1,4 +1,4 @@
-/** The doors to other systems: which there are, what each operation promises, and what was called. Nothing is called from here. */
+/** Connectors: list, contracts of their operations, definitions and calls. No operation is called from here. */
 import { z } from '@hono/zod-openapi'
 import { idField, pageView } from '#contract'
 import {
@@ -44,7 +44,7 @@ function find({ connectors }: Api, id: string): Decision<Connectors['definitions
 
 export const connectorRoutes = routes({
   listConnectors: get('/connectors', {
-    summary: 'The connectors of this installation',
+    summary: 'List the connectors of this installation',
     role: 'reader',
     answers: {
       200: ['The connectors.', z.object({ items: z.array(connectorView) }).meta({ id: 'ConnectorList' })],
@@ -55,7 +55,7 @@ export const connectorRoutes = routes({
     },
   }),
   getConnector: get('/connectors/{connector_id}', {
-    summary: 'One connector with the contract of every operation',
+    summary: 'Get one connector with the contract of every operation',
     role: 'reader',
     params,
     answers: { 200: ['The connector.', connectorDetailView] },
@@ -69,12 +69,12 @@ export const connectorRoutes = routes({
       ),
   }),
   listInvocations: list('/connectors/{connector_id}/invocations', {
-    summary: 'The calls of a connector in this workspace, newest first',
+    summary: 'List the calls of a connector in this workspace, newest first',
     role: 'reader',
     allow: ({ deps, params: { connector_id } }) => find(deps, connector_id),
     query: {
       status: z.enum(['started', 'succeeded', 'failed']).optional().meta({ example: 'failed' }),
-      command_id: idField('command').optional().meta({ description: 'Only of this command.' }),
+      command_id: idField('command').optional().meta({ description: 'Only calls of this command.' }),
     },
     params,
     page: [pageView(invocationView, 'ConnectorInvocationPage'), 'A page of calls.'],
@@ -95,7 +95,7 @@ export const connectorRoutes = routes({
     },
   }),
   listConnectorDefinitions: get('/connectors/{connector_id}/definitions', {
-    summary: 'What a provider that describes itself said last, and what of it is approved',
+    summary: 'List the definitions that the provider last published, with their approval',
     role: 'reader',
     params,
     answers: { 200: ['The definitions.', definitionList] },
@@ -106,7 +106,7 @@ export const connectorRoutes = routes({
       })),
   }),
   checkConnectorDefinitions: post('/connectors/{connector_id}/definitions/check', {
-    summary: 'Ask the provider what it says about itself now; none of its operations is called',
+    summary: 'Read the current definitions from the provider; calls no operation',
     role: 'admin',
     params,
     answers: { 200: ['The definitions.', definitionList] },
@@ -119,16 +119,16 @@ export const connectorRoutes = routes({
     },
   }),
   approveConnectorDefinition: post('/connectors/{connector_id}/definitions/{operation}/approve', {
-    summary: 'Approve the definition of an operation, named by the hash that was shown',
+    summary: 'Approve the definition of an operation by its hash',
     role: 'admin',
     params: { connector_id: connectorId, operation: connectorId },
     body: [
       z
         .strictObject({ hash: z.string().min(1).max(100).meta({ example: 'sha256:9f86…' }) })
         .meta({ id: 'ApproveConnectorDefinition' }),
-      'Which definition.',
+      'The definition',
     ],
-    answers: { 200: ['The definition, approved.', definitionView] },
+    answers: { 200: ['The approved definition.', definitionView] },
     problems: [404, 409],
     handle({ deps, workspaceId, principal, traceId, params: { connector_id, operation }, body: { hash } }) {
       const definition = find(deps, connector_id)

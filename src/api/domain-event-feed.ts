@@ -1,4 +1,4 @@
-/** The live events of a workspace for the API: the store's feed, with ids as they look outside. */
+/** Adapts the store's event feed to the API, with public ids. */
 import { encodeId, type IdKind } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept } from '#kernel/refusal'
@@ -18,7 +18,7 @@ import type { EventFeed, StreamedEvent } from './event-stream.ts'
 
 export type EventFeedOptions = {
   readonly db: Db
-  /** Without notices new events are found by looking, every `pollMs`. */
+  /** Without notices, new events are found by polling every `pollMs`. */
   readonly notices?: Notices
   readonly channel?: string
   readonly pollMs?: number

@@ -1,4 +1,4 @@
-/** The live events of a workspace as a stream that can be resumed where it broke off. */
+/** Streams the live events of a workspace. A client can resume a stream after its last event. */
 import { z } from '@hono/zod-openapi'
 import { parsedField } from '#contract'
 import { resolveWorkspace } from '#domains/identity'
@@ -9,7 +9,7 @@ import { type StreamCount, streamEvents } from './event-stream.ts'
 import { resource, routes } from './resource.ts'
 
 const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' }
-const READ_ON = 'GET /events?archived=skip continues with the remaining events; the others are in the files of the archive.'
+const READ_ON = 'GET /events?archived=skip continues with the remaining events; the others are in the archive files.'
 const TYPES_MAX = 50
 const TYPE = /^[a-z][a-z0-9_.]{0,99}$/
 
@@ -17,7 +17,7 @@ function parseTypes(text: string): Decision<string[]> {
   const types = text.split(',')
   const wrong = types.find((type) => !TYPE.test(type))
   if (wrong === undefined && types.length <= TYPES_MAX) return accept(types)
-  return refuse('api.field.value', `${quote(wrong ?? text)} is not an event type`, {
+  return refuse('api.field.value', `${quote(wrong ?? text)} is not an event type.`, {
     hint: `Send up to ${TYPES_MAX} event types with commas between them.`,
   })
 }
@@ -29,28 +29,31 @@ type Api = Pick<ApiDeps, 'authenticate' | 'db' | 'feed' | 'log' | 'closing'> & {
 
 export const eventRoutes = routes({
   followEvents: resource<Api>('events').get('/events', {
-    summary: 'Follow what happens in the workspace, as server-sent events',
+    summary: 'Follow the events of the workspace as server-sent events',
     description:
-      'Each event has an `id`: send the last one you saw as `Last-Event-ID`, or as `after`, to go on behind it without a gap. ' +
-      'Without either the stream starts with what happens from now on. Where events behind the `id` were archived meanwhile, the answer is ' +
-      'the problem `cursor_archived`; `archived=skip` goes on with what is left.',
+      'Each event has an `id`: send the last one you saw as `Last-Event-ID`, or as `after`, to continue after it without a gap. ' +
+      'Without either, the stream starts with new events. If events after the `id` have been archived, the answer is ' +
+      'the problem `cursor_archived`; `archived=skip` continues with the remaining ones.',
     role: 'reader',
     headers: z.object({
-      'last-event-id': z.string().optional().meta({ description: 'Go on behind this event; counts before `after`.' }),
+      'last-event-id': z
+        .string()
+        .optional()
+        .meta({ description: 'Continue after this event; takes precedence over `after`.' }),
     }),
     query: {
       after: z.string().optional().meta({
         example: 'start',
-        description: 'Go on behind this event; `start` begins with the first of the workspace.',
+        description: 'Continue after this event; `start` begins with the first event of the workspace.',
       }),
       until: z
         .literal('now')
         .optional()
-        .meta({ example: 'now', description: 'Ends the stream when everything that happened so far was sent.' }),
+        .meta({ example: 'now', description: 'Ends the stream when all existing events have been sent.' }),
       archived: z
         .literal('skip')
         .optional()
-        .meta({ example: 'skip', description: 'Goes on although events behind the `id` lie in the archive.' }),
+        .meta({ example: 'skip', description: 'Continues although events after the `id` are archived.' }),
       type: parsedField(parseTypes).optional().meta({
         type: 'string',
         example: 'command_created,approval_requested',
@@ -70,7 +73,7 @@ export const eventRoutes = routes({
         const checked = await deps.feed.check(workspaceId, cursor.value)
         if (!checked.ok) return { ...checked, hint: READ_ON }
       }
-      // A HEAD has no body, so no stream would ever be read to its end and closed.
+      // A HEAD has no body, so a stream would never be read and closed.
       if (c.req.method === 'HEAD') return c.body(null, 200, STREAM_HEADERS)
       const start = cursor.value ?? (await deps.feed.findEnd())
       const opened = deps.streams.open(principal)
@@ -93,7 +96,7 @@ export const eventRoutes = routes({
         start,
         heartbeatMs: deps.heartbeatMs,
         isStillAllowed,
-        onError: (error) => deps.log.warn({ ...c.get('ids'), err: error }, 'an event stream ended early'),
+        onError: (error) => deps.log.warn({ ...c.get('ids'), err: error }, 'event stream ended early'),
         onClose: opened.value,
       })
       return c.body(body, 200, STREAM_HEADERS)

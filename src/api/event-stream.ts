@@ -1,8 +1,8 @@
-/** Server-sent events from any async source: one frame per item, a beat when it is quiet, and no more read than is written. */
+/** Streams an async source as server-sent events with heartbeats and backpressure, and limits the open streams of a key. */
 import type { Principal } from '#domains/identity'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 
-/** An event as it goes over the wire; `cursor` is where a reader goes on after it. */
+/** An event on the wire; `cursor` resumes the stream after it. */
 export type StreamedEvent = {
   readonly cursor: string
   readonly type: string
@@ -11,51 +11,51 @@ export type StreamedEvent = {
 
 type FollowEvents = {
   readonly workspaceId: string
-  /** Undefined starts with what happens from now on. */
+  /** Undefined starts with new events. */
   readonly after: string | undefined
   /** Undefined means all. */
   readonly types: readonly string[] | undefined
   readonly signal: AbortSignal
-  /** Ends when everything that happened so far was given. */
+  /** Ends when all existing events have been sent. */
   readonly untilNow: boolean
-  /** Goes on although events behind the cursor were archived. */
+  /** Continues although events after the cursor were archived. */
   readonly skipArchived: boolean
 }
 
-/** The feed that the API streams from; the composition root makes it from the store's. */
+/** The feed that the API streams from; see `openEventFeed`. */
 export type EventFeed = {
   parseCursor(text: string): Decision<string>
-  /** The place behind everything that happened so far. */
+  /** Returns the cursor after the newest event. */
   findEnd(): Promise<string>
-  /** A refusal when events behind the cursor were archived: the stream would leave them out. */
+  /** Refuses when events after the cursor were archived, because the stream would omit them. */
   check(workspaceId: string, after: string): Promise<Decision<unknown>>
   follow(input: FollowEvents): AsyncIterable<StreamedEvent>
 }
 
 export type StreamOptions = {
-  /** Where the stream begins; a reader that is cut off before its first event goes on from here. */
+  /** The start cursor; a client that disconnects before its first event resumes here. */
   readonly start: string
   readonly heartbeatMs: number
-  /** Asked with every beat: a credential that was revoked meanwhile ends the stream. */
+  /** Called with every heartbeat: a revoked credential ends the stream. */
   readonly isStillAllowed: () => Promise<boolean>
   readonly onError: (error: unknown) => void
   readonly onClose: () => void
 }
 
 const text = new TextEncoder()
-/** How long a browser waits before it connects again. */
+/** `retry` is the time that a browser waits before it reconnects. */
 const openingOf = (start: string) => text.encode(`retry: 2000\nid: ${start}\n: open\n\n`)
 const BEAT = text.encode(': beat\n\n')
-/** A stream that was cut has no such frame, so a reader can tell "that was all" from "the line broke". */
+/** Marks a complete stream; an interrupted one has no such frame. */
 const END = text.encode('event: end\ndata:\n\n')
 const QUIET = Symbol('quiet')
 
 export function frameOf({ cursor, type, data }: StreamedEvent): string {
-  // JSON has no raw line breaks, and neither have cursors and types of ours.
+  // JSON contains no raw line breaks, nor do cursors and event types.
   return `id: ${cursor}\nevent: ${type}\ndata: ${JSON.stringify(data)}\n\n`
 }
 
-/** Pulls one item at a time, and only when the reader has taken the one before: a slow reader slows the source down. */
+/** Pulls one item at a time, after the reader has taken the previous one, so that a slow reader slows the source down. */
 export function streamEvents(
   follow: (signal: AbortSignal) => AsyncIterable<StreamedEvent>,
   { start, heartbeatMs, isStillAllowed, onError, onClose }: StreamOptions,
@@ -67,7 +67,7 @@ export function streamEvents(
   function finish(): void {
     if (abort.signal.aborted) return
     abort.abort()
-    // A source that is waiting for its next item ends by the signal; it must not hold us up.
+    // The signal ends a source that waits for its next item; it is not awaited.
     next?.catch(() => {})
     void source.return?.()?.then(undefined, () => {})
     onClose()
@@ -86,7 +86,7 @@ export function streamEvents(
             return finish()
           }
         }
-        // The reader left while we waited: there is nobody to write to, and nothing wrong.
+        // The reader left meanwhile, which is not an error.
         if (abort.signal.aborted) return
         if (item === QUIET) return controller.enqueue(BEAT)
         next = undefined
@@ -96,7 +96,7 @@ export function streamEvents(
         finish()
       } catch (error) {
         if (abort.signal.aborted) return
-        // The reader comes back with the last cursor it saw, so closing loses nothing.
+        // The reader reconnects with its last cursor, so closing loses nothing.
         onError(error)
         controller.close()
         finish()
@@ -119,11 +119,11 @@ async function orQuiet<T>(work: Promise<T>, waitMs: number): Promise<T | typeof 
 }
 
 export type StreamCount = {
-  /** What came back is called once, when the stream has ended. */
+  /** Returns the function to call once, when the stream has ended. */
   open(principal: Pick<Principal, 'keyId' | 'userId'>): Decision<() => void>
 }
 
-/** How many streams each key has open at once. */
+/** Counts the open streams of each key. */
 export function openStreamCount(perKeyMax: number): StreamCount {
   const counts = new Map<string, number>()
   return {

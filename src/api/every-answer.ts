@@ -1,17 +1,17 @@
-/** What every request gets: one line in the log after it, and the headers of its answer. */
+/** Middleware for every request: the access log and the response headers. */
 import type { MiddlewareHandler } from 'hono'
 import { matchedRoutes } from 'hono/route'
 import type { Answered, ApiLog } from './api-deps.ts'
 import type { ApiEnv } from './request-context.ts'
 
-/** What was asked, by whom, how it ended; never a body, a query or a credential. */
+/** Logs route, caller and outcome; never a body, a query or a credential. */
 export function accessLog(log: ApiLog, onAnswered: (answered: Answered) => void = () => {}): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const startMs = performance.now()
     await next()
     const { requestId, traceId } = c.get('ids')
     const durationMs = performance.now() - startMs
-    // The pattern, not the address: ids and mistyped secrets in a path stay out of the log.
+    // The pattern, not the path: keeps ids and mistyped secrets out of the log.
     const route = matchedRoutes(c).at(-1)?.path
     onAnswered({ method: c.req.method, route: route ?? 'none', status: c.res.status, durationMs })
     const principal = c.get('principal')
@@ -31,7 +31,7 @@ export function accessLog(log: ApiLog, onAnswered: (answered: Answered) => void 
   }
 }
 
-/** Every answer carries these unless its route chose its own: nothing is framed, sniffed, cached or sent on. */
+/** The default headers, unless a route sets its own: no framing, sniffing, caching or referrer. */
 const HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
   'x-content-type-options': 'nosniff',
@@ -42,7 +42,7 @@ const HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
 }
 
-/** `version` lets a command line of another version say so instead of failing in odd ways. */
+/** `version` lets a CLI of another version report the mismatch. */
 export function responseHeaders(version: string): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     await next()

@@ -1,7 +1,7 @@
-/** Says what a caller may know about an exception: a database that cannot answer now is 503, everything else is 500 with ids only. */
+/** Maps an exception to a refusal: a database that cannot answer is 503, everything else is 500 with ids only. */
 import { type Refusal, type RefusalCode, refuse } from '#kernel/refusal'
 
-/** `settled`: the server itself said no, so nothing was written. Without its answer a write may have happened. */
+/** `settled`: the database itself refused, so nothing was written. Without its answer a write may have happened. */
 type Answer = {
   readonly code: RefusalCode
   readonly reason: string
@@ -46,7 +46,7 @@ const readOnly = {
   settled: true,
 } as const
 
-/** SQLSTATE, and the names Node gives to broken connections. */
+/** By SQLSTATE, and by Node's codes for broken connections. */
 const answers: Readonly<Record<string, Answer>> = {
   '53100': full,
   '53200': busy,
@@ -72,14 +72,14 @@ const answers: Readonly<Record<string, Answer>> = {
   ETIMEDOUT: silent,
 }
 
-/** `pg` gives these no code. */
+/** Errors of `pg` without a code. */
 const messages: ReadonlyArray<readonly [RegExp, Answer]> = [
   [/^timeout (exceeded|expired)|^Connection terminated|^Client has encountered a connection error/, silent],
   [/^Cannot use a pool after calling end on the pool/, silent],
   [/^Query read timeout/, { ...slow, settled: false }],
 ]
 
-/** Query builders wrap the driver's error; the cause chain is short, the bound keeps a cycle from holding us. */
+/** Bounds the walk along the causes of a wrapped error, which may contain a cycle. */
 const CAUSES_MAX = 8
 
 function findAnswer(error: unknown): Answer | undefined {
@@ -99,13 +99,13 @@ function findAnswer(error: unknown): Answer | undefined {
   return undefined
 }
 
-/** The refusal for an exception, and whether it is a bug to be logged with its stack. */
+/** Returns the refusal for an exception, and whether it is a bug to log with its stack. */
 export function judgeFault(error: unknown): { readonly refusal: Refusal; readonly bug: boolean } {
   const answer = findAnswer(error)
   if (!answer) {
     return {
-      refusal: refuse('internal_error', 'Something went wrong on our side.', {
-        hint: 'Report the request id; the log has the rest.',
+      refusal: refuse('internal_error', 'The server failed with an internal error.', {
+        hint: 'Report the request id. The server log has the details.',
       }),
       bug: true,
     }
@@ -114,8 +114,8 @@ export function judgeFault(error: unknown): { readonly refusal: Refusal; readonl
   return {
     refusal: refuse(answer.code, answer.reason, {
       hint: answer.settled
-        ? 'Nothing was written; send the same request again.'
-        : 'It may or may not have been done: look, or send the same request with the same idempotency key.',
+        ? 'Nothing was written. Send the same request again.'
+        : 'The outcome is unknown. Check it, or send the same request with the same idempotency key.',
       facts: { outcome, retry_after_s: answer.retryAfterS },
     }),
     bug: false,

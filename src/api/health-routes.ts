@@ -1,4 +1,4 @@
-/** Whether this server can do its work, without a credential and within two seconds whatever the database does. */
+/** The health check: needs no credential and answers within two seconds, whatever the database does. */
 import { z } from '@hono/zod-openapi'
 import type { ApiDeps, RuntimeStatus, SchemaVersions } from './api-deps.ts'
 import { resource, routes } from './resource.ts'
@@ -9,7 +9,7 @@ const healthView = z
   .object({
     status: z
       .enum(['ok', 'degraded', 'down'])
-      .meta({ description: 'down: no work is possible; degraded: look at the parts.' }),
+      .meta({ description: '`down`: no work is possible. `degraded`: see the parts.' }),
     version: z.string().meta({ example: '0.1.0' }),
     database: z.object({
       ok: z.boolean(),
@@ -26,21 +26,21 @@ const healthView = z
       engine_reachable: z
         .boolean()
         .nullable()
-        .meta({ description: 'Null in a process that gives no turns, and when it is not known.' }),
-      workers: z.int().nullable().meta({ example: 2, description: 'Workers that are alive.' }),
+        .meta({ description: 'Null in a process that hands out no turns, and when unknown.' }),
+      workers: z.int().nullable().meta({ example: 2, description: 'Live workers.' }),
       waiting_ms: z.number().nullable().meta({
         example: null,
-        description: 'How long the oldest due turn has waited for a worker; null: none waits.',
+        description: 'How long the oldest due turn has waited for a worker. Null when none waits.',
       }),
       node: z.string().meta({ example: 'v24.21.0' }),
     }),
   })
-  .meta({ id: 'Health', description: 'The state of this server and of what it stands on.' })
+  .meta({ id: 'Health', description: 'The state of this server and of its dependencies.' })
 
 type HealthView = z.infer<typeof healthView>
 type HealthDeps = Pick<ApiDeps, 'db' | 'version' | 'schemaVersions' | 'runtimeStatus'>
 
-/** A part that does not answer in time has no value; the question goes on behind it and nobody waits for it. */
+/** Returns undefined for a part that does not answer in time; its query is not awaited further. */
 async function within<T>(timeoutMs: number, work: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<undefined>((resolve) => {
@@ -96,7 +96,7 @@ export function openHealthCheck(deps: HealthDeps, timeoutMs: number): () => Prom
     ])
     return judge(deps, ...parts)
   }
-  // One check at a time: a crowd of probes must not queue up behind a database that hangs.
+  // Runs one check at a time, so that probes do not queue behind a database that hangs.
   return () =>
     (underWay ??= check().finally(() => {
       underWay = undefined
@@ -107,9 +107,12 @@ type Api = { readonly checkHealth: ReturnType<typeof openHealthCheck> }
 
 export const healthRoutes = routes({
   checkHealth: resource<Api>('server').get('/health', {
-    summary: 'Is the server able to work?',
+    summary: 'Check the health of the server',
     role: null,
-    answers: { 200: ['It is.', healthView], 503: ['It is not; the parts say why.', healthView] },
+    answers: {
+      200: ['The server can work.', healthView],
+      503: ['The server cannot work; the parts show why.', healthView],
+    },
     async handle({ deps, c }) {
       const health = await deps.checkHealth()
       if (health.status === 'down') return c.json(health, 503, { 'retry-after': '2' })

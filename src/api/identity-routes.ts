@@ -1,4 +1,4 @@
-/** Who am I, which workspaces may I enter, which keys exist; and the people of an organisation: who is in, what they may do, how they leave. */
+/** Identity: the caller, workspaces, API keys, people, org roles, invitations, members, and the audit of the organisation. */
 import { z } from '@hono/zod-openapi'
 import { idField, pageView, parsedField, parseSlug } from '#contract'
 import { countArchiveFiles, listAudit, toEventView } from '#domains/commands'
@@ -74,13 +74,13 @@ const showCreated = ({
 
 export const identityRoutes = routes({
   describeMe: get('/me', {
-    summary: 'Who am I, and what may I do?',
+    summary: 'Get the caller and its rights',
     role: 'reader',
-    answers: { 200: ['You.', meView] },
+    answers: { 200: ['The caller.', meView] },
     handle: ({ principal }) => accept(toMeView(principal)),
   }),
   listWorkspaces: list('/workspaces', {
-    summary: 'The workspaces that you may enter, by short name',
+    summary: 'List the workspaces that you can access, by short name',
     role: 'reader',
     page: [pageView(workspaceView, 'WorkspacePage'), 'A page of workspaces.'],
     problems: [400],
@@ -103,7 +103,7 @@ export const identityRoutes = routes({
     },
   }),
   listApiKeys: list('/keys', {
-    summary: 'The API keys of your organisation, newest first, without their secrets',
+    summary: 'List the API keys of your organisation, newest first, without their secrets',
     role: 'admin',
     page: [pageView(apiKeyView, 'ApiKeyPage'), 'A page of keys.'],
     problems: [400],
@@ -125,16 +125,16 @@ export const identityRoutes = routes({
     },
   }),
   revokeApiKey: remove('/keys/{key_id}', {
-    summary: 'Revoke an API key at once',
+    summary: 'Revoke an API key immediately',
     role: 'admin',
     params: { key_id: idField('api_key') },
-    answers: { 200: ['The key, revoked.', apiKeyView] },
+    answers: { 200: ['The revoked key.', apiKeyView] },
     problems: [404, ...bodyProblems],
     handle: ({ deps, principal, traceId, params }) =>
       shown(revokeApiKey(deps, principal, traceId, params.key_id), toApiKeyView),
   }),
   listPeople: list('/people', {
-    summary: 'The people of your organisation, newest first',
+    summary: 'List the people of your organisation, newest first',
     role: 'admin',
     allow: ({ principal }) => decideUnbound(principal),
     page: [pageView(personView, 'PersonPage'), 'A page of people.'],
@@ -146,7 +146,7 @@ export const identityRoutes = routes({
     },
   }),
   invitePerson: post('/people', {
-    summary: 'Bring somebody in; the answer shows their invitation once',
+    summary: 'Invite a person; the answer shows the invitation once',
     role: 'admin',
     body: [invitePersonBody, 'The person'],
     answers: { 201: ['The new person.', invitedPersonView] },
@@ -155,66 +155,66 @@ export const identityRoutes = routes({
       shown(invitePerson(deps, principal, traceId, { externalId, email, role }), toInvitedPersonView),
   }),
   setPlatformRole: post('/people/{user_id}/role', {
-    summary: 'Change what somebody may do',
+    summary: 'Change the role of a person',
     role: 'admin',
     params: user,
-    body: [setRoleBody, 'Change what somebody may do'],
-    answers: { 200: ['The person after it.', personView] },
+    body: [setRoleBody, 'Change the role of a person'],
+    answers: { 200: ['The changed person.', personView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params: { user_id: userId }, body: { role } }) =>
       shown(setPlatformRole(deps, principal, traceId, { userId, role }), toPersonView),
   }),
   giveOrgRole: post('/people/{user_id}/org-roles', {
-    summary: 'Give somebody an org role',
+    summary: 'Grant an org role to a person',
     role: 'admin',
     params: user,
-    body: [giveOrgRoleBody, 'Give somebody an org role'],
-    answers: { 200: ['The person after it.', changedView] },
+    body: [giveOrgRoleBody, 'Grant an org role to a person'],
+    answers: { 200: ['Whether the person did not have it before.', changedView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params: { user_id: userId }, body: { org_role: role } }) =>
       giveOrgRole(deps, principal, traceId, { userId, role }),
   }),
   takeOrgRole: remove('/people/{user_id}/org-roles/{org_role}', {
-    summary: 'Take an org role from somebody',
+    summary: 'Revoke an org role from a person',
     role: 'admin',
     params: { ...user, org_role: parsedField(parseSlug).meta({ type: 'string', example: 'finance' }) },
-    answers: { 200: ['Whether they had it.', changedView] },
+    answers: { 200: ['Whether the person had it.', changedView] },
     problems: [404, ...bodyProblems],
     handle: ({ deps, principal, traceId, params: { user_id: userId, org_role: role } }) =>
       takeOrgRole(deps, principal, traceId, { userId, role }),
   }),
   deactivatePerson: post('/people/{user_id}/deactivate', {
-    summary: 'End all credentials of somebody who leaves',
+    summary: 'Deactivate a person and revoke all their credentials',
     role: 'admin',
     params: user,
-    body: [deactivateBody, 'End all credentials of somebody who leaves'],
-    answers: { 200: ['The person after it.', personView] },
+    body: [deactivateBody, 'Deactivate a person and revoke all their credentials'],
+    answers: { 200: ['The changed person.', personView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params: { user_id: userId }, body: { reason } }) =>
       shown(deactivatePerson(deps, principal, traceId, { userId, reason }), toPersonView),
   }),
   reactivatePerson: post('/people/{user_id}/reactivate', {
-    summary: 'Let somebody come back, with a new invitation',
+    summary: 'Reactivate a person with a new invitation',
     role: 'admin',
     params: user,
-    body: [nothing, 'Let somebody come back, with a new invitation'],
-    answers: { 200: ['The person after it.', invitedPersonView] },
+    body: [nothing, 'Reactivate a person with a new invitation'],
+    answers: { 200: ['The changed person.', invitedPersonView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params }) =>
       shown(reactivatePerson(deps, principal, traceId, params.user_id), toInvitedPersonView),
   }),
   inviteAgain: post('/people/{user_id}/invite', {
-    summary: 'A new invitation for somebody; every key they have ends',
+    summary: 'Issue a new invitation for a person and revoke all their keys',
     role: 'admin',
     params: user,
-    body: [nothing, 'A new invitation for somebody; every key they have ends'],
-    answers: { 200: ['The person after it.', invitedPersonView] },
+    body: [nothing, 'Issue a new invitation for a person and revoke all their keys'],
+    answers: { 200: ['The changed person.', invitedPersonView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params }) =>
       shown(inviteAgain(deps, principal, traceId, params.user_id), toInvitedPersonView),
   }),
   listOrgRoles: list('/org-roles', {
-    summary: 'The org roles of your organisation, by short name',
+    summary: 'List the org roles of your organisation, by short name',
     role: 'reader',
     page: [pageView(orgRoleView, 'OrgRolePage'), 'A page of roles.'],
     problems: [400],
@@ -237,7 +237,7 @@ export const identityRoutes = routes({
     },
   }),
   redeemInvitation: post('/invitations/redeem', {
-    summary: 'Exchange an invitation, once, for your first key',
+    summary: 'Redeem an invitation, once, for your first key',
     role: null,
     body: [redeemBody, 'The invitation'],
     answers: { 201: ['Your key.', createdApiKeyView] },
@@ -250,26 +250,26 @@ export const identityRoutes = routes({
     },
   }),
   addMember: post('/workspaces/{workspace}/members', {
-    summary: 'Let somebody enter a workspace: they get its access role',
+    summary: 'Add a member to a workspace by granting its access role',
     role: 'admin',
     params: workspace,
     body: [addMemberBody, 'The person'],
-    answers: { 200: ['Whether they were out.', changedView] },
+    answers: { 200: ['Whether the person was not a member before.', changedView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params: { workspace: workspaceId }, body: { user_id: userId } }) =>
       addMember(deps, principal, traceId, { workspaceId, userId }),
   }),
   removeMember: remove('/workspaces/{workspace}/members/{user_id}', {
-    summary: 'Let somebody enter a workspace no more: they lose its access role',
+    summary: 'Remove a member from a workspace by revoking its access role',
     role: 'admin',
     params: { ...workspace, ...user },
-    answers: { 200: ['Whether they were in.', changedView] },
+    answers: { 200: ['Whether the person was a member.', changedView] },
     problems: [404, 409, ...bodyProblems],
     handle: ({ deps, principal, traceId, params: { workspace: workspaceId, user_id: userId } }) =>
       removeMember(deps, principal, traceId, { workspaceId, userId }),
   }),
   listOrgAudit: resource<Api>('audit', 'org').list('/org/audit', {
-    summary: 'People, roles and unbound keys of your organisation: who changed what, newest first',
+    summary: 'List changes to people, roles and unbound keys of your organisation, newest first',
     role: 'admin',
     allow: ({ principal }) => decideUnbound(principal),
     query: { event_type: z.string().max(100).optional().meta({ example: 'api_key_created' }) },
@@ -277,7 +277,7 @@ export const identityRoutes = routes({
     problems: [400],
     scope: ({ principal, query }) => [principal.orgId, query.event_type ?? null],
     async read({ deps: { db }, principal, query: { event_type: eventType } }, from, limit) {
-      // The facts of a whole organisation stand under its own id, which no workspace has.
+      // Events of the organisation are stored under its own id, which no workspace has.
       const rows = await listAudit(db, principal.orgId, { eventType, beforeSeq: from?.[0] ?? null, limit: limit + 1 })
       const page = cutPage(rows, limit, toEventView, ({ seq }) => seq)
       return accept({ ...page, archived_files: await countArchiveFiles(db, principal.orgId) })

@@ -1,4 +1,4 @@
-/** The door of the API room. */
+/** The public API of `src/api`. */
 export { type Api, createApi, describeAllRoutes } from './api.ts'
 export type { Answered, ApiDeps } from './api-deps.ts'
 export { openEventFeed } from './domain-event-feed.ts'

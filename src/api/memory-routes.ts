@@ -1,6 +1,6 @@
 /**
- * Memory: look up, propose, decide what waits, agree and take back, forget and hold. What is handed out is on record, and what is
- * proposed becomes a governed command.
+ * Memory: search, propose, decide candidates, grant and revoke consents, forget and hold. Every read is recorded, and every
+ * proposal becomes a governed command.
  */
 import { z } from '@hono/zod-openapi'
 import { idField, pageFields, pageView } from '#contract'
@@ -66,7 +66,7 @@ const candidate = { memory_candidate_id: idField('memory_candidate') }
 
 type Asked = Pick<Call<Api>, 'deps' | 'principal' | 'workspaceId' | 'traceId'>
 
-/** Administrators and data owners look after everybody's memory. */
+/** Administrators and data owners see the memory of all users. */
 function readerOf({ principal: { userId, role, orgRoles }, traceId }: Asked): PersonReading {
   const seesAll = role === 'admin' || orgRoles.includes('data-owner')
   return { kind: 'person', actor: `user:${userId}`, userId, seesAll, traceId }
@@ -90,7 +90,7 @@ function showCandidate(call: Asked, candidateId: string) {
   }))
 }
 
-/** The yes or no of a person about a candidate. */
+/** A person's decision about a candidate. */
 const decide = (verb: 'approve' | 'reject', decision: 'approved' | 'rejected', summary: string) =>
   post(`/memory/candidates/{memory_candidate_id}/${verb}`, {
     summary,
@@ -102,7 +102,7 @@ const decide = (verb: 'approve' | 'reject', decision: 'approved' | 'rejected', s
     async handle(call) {
       const { workspaceId, traceId } = call
       const candidateId = call.params.memory_candidate_id
-      // Of what is another person's own matter nobody else learns that it is there, nor how it stands.
+      // A candidate about another person is reported as not found, so that its existence stays private.
       const known = await showCandidate(call, candidateId)
       if (!known.ok) return known
       const input = { workspaceId, candidateId, reason: call.body.reason, traceId, decision }
@@ -113,17 +113,17 @@ const decide = (verb: 'approve' | 'reject', decision: 'approved' | 'rejected', s
 
 export const memoryRoutes = routes({
   searchMemory: get('/memory', {
-    summary: 'What is remembered: by subject, task type, connector or text; the read is recorded',
+    summary: 'Search memories by subject, task type, connector or text; the read is recorded',
     role: 'reader',
     query: {
       limit: pageFields.limit,
       subject: subjectField().optional(),
       memory_type: memoryType.optional(),
-      task_type: label('book_trip', 'Only what helps with this kind of task.'),
-      connector: label('hotel_booking', 'Only what helps with this connector.'),
-      q: z.string().min(1).max(1_000).optional().meta({ example: 'quiet room', description: 'Words to find.' }),
+      task_type: label('book_trip', 'Only memories for this task type.'),
+      connector: label('hotel_booking', 'Only memories for this connector.'),
+      q: z.string().min(1).max(1_000).optional().meta({ example: 'quiet room', description: 'Words to search for.' }),
     },
-    answers: { 200: ['What was found.', memoryListView] },
+    answers: { 200: ['The memories found.', memoryListView] },
     problems: [400, 404],
     handle(call) {
       const { subject, memory_type, task_type: taskType, connector, q: text, limit = PAGE_LIMIT_DEFAULT } = call.query
@@ -135,7 +135,7 @@ export const memoryRoutes = routes({
     },
   }),
   readMemory: get('/memory/records/{memory_id}', {
-    summary: 'One memory, in whatever state; the read is recorded',
+    summary: 'Get one memory in any state; the read is recorded',
     role: 'reader',
     params: { memory_id: idField('memory') },
     answers: { 200: ['The memory.', memoryView] },
@@ -150,14 +150,14 @@ export const memoryRoutes = routes({
       ),
   }),
   proposeMemory: post('/memory', {
-    summary: 'Propose something to remember: written at once, put to a person, or refused',
+    summary: 'Propose a memory: it is stored, waits for a decision, or is refused',
     role: 'writer',
-    body: [proposeMemoryBody, 'What to remember'],
+    body: [proposeMemoryBody, 'The memory'],
     answers: { 202: ['The candidate.', proposedView] },
     problems: [404, 409],
     handle({ deps, principal, workspaceId, traceId, requestId, body }) {
       const { subject, content, idempotency_key: idempotencyKey, ...rest } = body
-      // The guard in front of every body has let nothing through but JSON.
+      // The body guard accepts only JSON.
       const memory = { ...rest, ...subject, content: content as JsonObject }
       const input = { workspaceId, memory, idempotencyKey, requestId }
       const proposed = proposeMemory(deps.commands, deps.memory, actingFor(principal, traceId), input)
@@ -165,7 +165,7 @@ export const memoryRoutes = routes({
     },
   }),
   listMemoryCandidates: list('/memory/candidates', {
-    summary: 'What was proposed for memory, newest first',
+    summary: 'List the memory candidates, newest first',
     role: 'reader',
     query: { status: candidateStatus.optional() },
     page: [pageView(candidateView, 'MemoryCandidatePage'), 'A page.'],
@@ -179,20 +179,20 @@ export const memoryRoutes = routes({
     },
   }),
   getMemoryCandidate: get('/memory/candidates/{memory_candidate_id}', {
-    summary: 'One candidate with what its subject agreed to',
+    summary: 'Get one candidate with the consents of its subject',
     role: 'reader',
     params: candidate,
     answers: { 200: ['The candidate.', candidateDetailView] },
     problems: [400, 404],
     handle: (call) => showCandidate(call, call.params.memory_candidate_id),
   }),
-  approveMemoryCandidate: decide('approve', 'approved', 'Say yes: the same as in the inbox'),
-  rejectMemoryCandidate: decide('reject', 'rejected', 'Say no: the same as in the inbox'),
+  approveMemoryCandidate: decide('approve', 'approved', 'Approve a candidate; the same as in the inbox'),
+  rejectMemoryCandidate: decide('reject', 'rejected', 'Reject a candidate; the same as in the inbox'),
   listMemoryConsents: get('/memory/consents', {
-    summary: 'Who agreed to what, standing or taken back; those of other users are for administrators and data owners',
+    summary: 'List consents, active or revoked; those of other users only for administrators and data owners',
     role: 'reader',
     query: { limit: pageFields.limit, subject: subjectField().optional() },
-    answers: { 200: ['Consents.', consentListView] },
+    answers: { 200: ['The consents.', consentListView] },
     problems: [400, 404],
     async handle(call) {
       const { subject, limit = PAGE_LIMIT_DEFAULT } = call.query
@@ -201,9 +201,9 @@ export const memoryRoutes = routes({
     },
   }),
   grantMemoryConsent: post('/memory/consents', {
-    summary: 'Agree that something of a kind may be remembered about a subject',
+    summary: 'Grant consent to remember a type of memory about a subject',
     role: 'writer',
-    body: [grantConsentBody, 'What is agreed to'],
+    body: [grantConsentBody, 'The consent'],
     answers: { 201: ['The consent.', consentView] },
     problems: [404, 409],
     handle(call) {
@@ -215,7 +215,7 @@ export const memoryRoutes = routes({
     },
   }),
   revokeMemoryConsent: post('/memory/consents/{memory_consent_id}/revoke', {
-    summary: 'Take a consent back; what is remembered stays until it is forgotten',
+    summary: 'Revoke a consent; existing memories stay until they are erased',
     role: 'writer',
     params: { memory_consent_id: idField('memory_consent') },
     answers: { 200: ['The consent.', consentView] },
@@ -231,18 +231,18 @@ export const memoryRoutes = routes({
     },
   }),
   previewForget: post('/memory/forget/preview', {
-    summary: 'Everything that forgetting a subject would erase, without what it says; nothing is changed',
+    summary: 'Preview what an erasure would cover, without its content; nothing is changed',
     role: 'writer',
-    body: [previewForgetBody, 'Whom it would be about'],
-    answers: { 200: ['What is known.', forgetPreviewView] },
+    body: [previewForgetBody, 'The subject'],
+    answers: { 200: ['The preview.', forgetPreviewView] },
     problems: [404],
     handle: async ({ deps, workspaceId, body: { subject } }) =>
       accept(toForgetPreviewView(subject, await previewForget(deps.memory, workspaceId, subject))),
   }),
   requestForget: post('/memory/forget', {
-    summary: 'Ask to erase everything about a subject; it happens after an approval',
+    summary: 'Request the erasure of everything about a subject; it runs after an approval',
     role: 'writer',
-    body: [forgetBody, 'Whom to forget'],
+    body: [forgetBody, 'The subject'],
     answers: { 202: ['The request.', erasureView] },
     problems: [404, 409],
     handle({ deps, principal, workspaceId, traceId, requestId, body }) {
@@ -253,7 +253,7 @@ export const memoryRoutes = routes({
     },
   }),
   getMemoryErasure: get('/memory/erasures/{memory_erasure_id}', {
-    summary: 'A request to forget, and its certificate once it was carried out',
+    summary: 'Get an erasure request, with its certificate once it is done',
     role: 'reader',
     params: { memory_erasure_id: idField('memory_erasure') },
     answers: { 200: ['The erasure.', erasureView] },
@@ -262,25 +262,25 @@ export const memoryRoutes = routes({
       shown(getErasure(deps.memory.db, { workspaceId, erasureId }), toErasureView),
   }),
   listMemoryHolds: get('/memory/holds', {
-    summary: 'The holds on a subject, standing or released',
+    summary: 'List the holds on a subject, active or released',
     role: 'reader',
     query: { subject: subjectField() },
-    answers: { 200: ['Holds.', holdListView] },
+    answers: { 200: ['The holds.', holdListView] },
     problems: [400, 404],
     handle: async ({ deps, workspaceId, query: { subject } }) =>
       accept({ items: (await listHolds(deps.memory.db, workspaceId, subject)).map(toHoldView) }),
   }),
   placeMemoryHold: post('/memory/holds', {
-    summary: 'Keep what is known about a subject, whoever asks to forget it',
+    summary: 'Place a hold that prevents the erasure of a subject',
     role: 'admin',
-    body: [placeHoldBody, 'What must be kept'],
+    body: [placeHoldBody, 'The hold'],
     answers: { 201: ['The hold.', holdView] },
     problems: [404],
     handle: (call) =>
       shown(placeHold(call.deps.memory, actOf(call), { workspaceId: call.workspaceId, ...call.body }), toHoldView),
   }),
   releaseMemoryHold: post('/memory/holds/{memory_hold_id}/release', {
-    summary: 'End a hold',
+    summary: 'Release a hold',
     role: 'admin',
     params: { memory_hold_id: idField('memory_hold') },
     answers: { 200: ['The hold.', holdView] },

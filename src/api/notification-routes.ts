@@ -1,4 +1,4 @@
-/** The inbox in the app: what was sent to whoever asks, and that they have read it. Everybody reaches their own alone. */
+/** The in-app inbox of the caller: lists messages and marks them as read. Callers reach only their own messages. */
 import { z } from '@hono/zod-openapi'
 import { idField, pageView } from '#contract'
 import {
@@ -23,13 +23,10 @@ const { list, post } = resource<Api>('connectors')
 
 export const notificationRoutes = routes({
   listNotifications: list('/notifications', {
-    summary: 'What was sent to you in the app, newest first',
+    summary: 'List your in-app messages, newest first',
     role: 'reader',
     query: {
-      unread: z
-        .enum(['true', 'false'])
-        .optional()
-        .meta({ example: 'true', description: 'Only what you have not read.' }),
+      unread: z.enum(['true', 'false']).optional().meta({ example: 'true', description: 'Only unread messages.' }),
     },
     page: [pageView(notificationView, 'NotificationPage'), 'A page of messages.'],
     problems: [400],
@@ -41,11 +38,11 @@ export const notificationRoutes = routes({
     },
   }),
   readAllNotifications: post('/notifications/read', {
-    summary: 'Say that you have read everything that was sent to you here',
+    summary: 'Mark all your messages as read',
     role: 'reader',
     answers: {
       200: [
-        'How many you had not read before.',
+        'The number of messages that were unread.',
         z.object({ marked: z.int().meta({ example: 3 }) }).meta({ id: 'NotificationsRead' }),
       ],
     },
@@ -54,7 +51,7 @@ export const notificationRoutes = routes({
       accept({ marked: await readAllNotifications(call.deps.db, inboxOf(call), call.deps.now()) }),
   }),
   readNotification: post('/notifications/{notification_id}/read', {
-    summary: 'Say that you have read a message; once is enough, and the first time stands',
+    summary: 'Mark a message as read; the time of the first read is kept',
     role: 'reader',
     params: { notification_id: idField('connector_invocation') },
     answers: { 200: ['The message.', notificationView] },
@@ -67,18 +64,18 @@ export const notificationRoutes = routes({
   }),
 })
 
-/** A message is sent to a name; these are the names of whoever asks. */
+/** Messages are addressed to a name; these are the names of the caller. */
 function inboxOf({ workspaceId, principal }: Pick<Call<Api>, 'workspaceId' | 'principal'>): Inbox {
   return { workspaceId, userId: principal.userId, recipients: recipientNames(principal) }
 }
 
-/** The names under which messages in the app reach somebody: their id in both forms, their name, their address. */
+/** The names under which in-app messages reach a person: the id in both forms, the external id and the email address. */
 export function recipientNames({
   userId,
   externalId,
   email,
 }: Pick<Principal, 'userId' | 'externalId' | 'email'>): string[] {
-  // Names are given by administrators: one in the form of an id is that person's alone, whoever else was called so.
+  // Administrators assign names: one in the form of a user id belongs only to that user.
   const given = [externalId, ...(email === null ? [] : [email])].filter((name) => !isIdOfPerson(name))
   return [`user:${userId}`, encodeId('user', userId), ...given]
 }

@@ -1,15 +1,15 @@
-/** The description of the API, generated from the routes themselves; `openapi.json` is its committed copy. */
+/** Generates the OpenAPI document from the routes; `openapi.json` is its committed copy. */
 import type { OpenAPIHono } from '@hono/zod-openapi'
 import type { ApiEnv } from './request-context.ts'
 
 export type OpenApiDocument = ReturnType<OpenAPIHono<ApiEnv>['getOpenAPI31Document']>
 
-const ABOUT = `Every request but the open ones carries \`Authorization: Bearer\` with an API key or a token of your identity provider.
+const ABOUT = `Every request except to open routes carries \`Authorization: Bearer\` with an API key or a token of your identity provider.
 The workspace of a request comes from, in this order: the header \`X-Workspace-ID\`, the header \`X-Workspace\` (short name), the
-query \`workspace_id\`, the installation's default. Ids are a prefix and 32 hex digits; times are RFC 3339 in UTC. Every answer that
-is not a success is a problem (RFC 9457) with a stable \`code\`, and every answer names its \`X-Request-ID\` and \`X-Trace-ID\`.`
+query \`workspace_id\`, the installation's default. Ids are a prefix and 32 hex digits; times are RFC 3339 in UTC. Every error
+is a problem (RFC 9457) with a stable \`code\`, and every answer has an \`X-Request-ID\` and an \`X-Trace-ID\`.`
 
-/** `tags` are the subjects of the routes in reading order, each with a sentence. */
+/** `tags` are the subjects of the routes in reading order, each with a description. */
 export function describeApi(
   app: OpenAPIHono<ApiEnv>,
   version: string,
@@ -36,7 +36,7 @@ export function describeApi(
   return document
 }
 
-/** The committed text: two spaces, and a reference on one line. */
+/** Formats the committed text: two spaces, and each reference on one line. */
 export function formatApi(document: OpenApiDocument): string {
   return `${JSON.stringify(document, null, 2).replaceAll(/\{\s+("\$ref": "[^"]+")\s+\}/g, '{ $1 }')}\n`
 }
@@ -55,7 +55,7 @@ type Described = {
   'x-workspace'?: boolean
 }
 
-/** Every route inside a workspace takes the two headers; the guard reads them, so no route declares them itself. */
+/** Adds the two workspace headers to every route inside a workspace; the guard reads them, so no route declares them. */
 function addWorkspaceHeaders(document: OpenApiDocument): void {
   for (const operation of operationsOf(document)) {
     if (!operation['x-workspace']) continue
@@ -74,7 +74,7 @@ function operationsOf(document: OpenApiDocument): Described[] {
   return Object.values(document.paths ?? {}).flatMap((path) => Object.values(path as Record<string, Described>))
 }
 
-/** Moves problems, and parameters that two operations share, to the components; each operation refers to them. */
+/** Moves problems and shared parameters to the components; each operation references them. */
 function shareParts(document: OpenApiDocument): void {
   const parameters: Record<string, unknown> = {}
   const responses: Record<string, unknown> = {}
@@ -95,7 +95,7 @@ function shareParts(document: OpenApiDocument): void {
   document.components = { ...document.components, parameters, responses } as OpenApiDocument['components'] & object
 }
 
-/** The component names of shared parameters: `limit` where several tags use it, `artifacts.artifact_id` where one does. */
+/** Names the shared parameters: `limit` when several tags use it, `artifacts.artifact_id` when one does. */
 function nameShared(operations: readonly Described[]): Map<string, string> {
   const uses = new Map<string, string[]>()
   for (const { parameters, tags } of operations) {
@@ -109,6 +109,6 @@ function nameShared(operations: readonly Described[]): Map<string, string> {
     const { name } = JSON.parse(key) as Parameter
     if (tags.length > 1) names.set(key, new Set(tags).size > 1 ? name : `${tags[0]}.${name}`)
   }
-  if (new Set(names.values()).size !== names.size) throw new TypeError('two shared parameters have the same name')
+  if (new Set(names.values()).size !== names.size) throw new TypeError('Two shared parameters have the same name.')
   return names
 }

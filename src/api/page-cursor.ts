@@ -1,4 +1,4 @@
-/** Opaque page cursors: sealed with a key and bound to the list they came from, so an edited or borrowed one is refused. */
+/** Opaque page cursors, sealed with a key and bound to their list: a modified or foreign cursor is refused. */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 
@@ -25,11 +25,11 @@ export function openPageCursors(key: Uint8Array): PageCursors {
     },
     open(scope, cursor) {
       const bytes = cursor.length <= CURSOR_CHARS_MAX ? Buffer.from(cursor, 'base64url') : Buffer.alloc(0)
-      // Node skips what is not base64url; only the exact text that we would write counts.
+      // Node ignores characters outside base64url; only the exact encoding is accepted.
       if (bytes.length <= MAC_BYTES || bytes.toString('base64url') !== cursor) return invalid()
       const body = bytes.subarray(MAC_BYTES)
       if (!timingSafeEqual(mac(scope, body), bytes.subarray(0, MAC_BYTES))) return invalid()
-      // The seal proves that we wrote it, so the shape is ours.
+      // The seal proves that `seal` wrote it, so the shape is known.
       return accept(JSON.parse(body.toString('utf8')) as string[])
     },
   }
@@ -38,6 +38,6 @@ export function openPageCursors(key: Uint8Array): PageCursors {
 function invalid() {
   return refuse('cursor_invalid', 'This cursor does not belong to this list.', {
     path: 'cursor',
-    hint: 'Use next_cursor of the page before, with the same filters, or leave it out to start again.',
+    hint: 'Use next_cursor of the previous page with the same filters, or omit it to start again.',
   })
 }

@@ -1,12 +1,12 @@
-/** Turns a refusal into the one error form of the API: RFC 9457 problem details with a stable code and both request ids. */
+/** Turns a refusal into RFC 9457 problem details with a stable code and both request ids. */
 import { z } from '@hono/zod-openapi'
 import type { Refusal, RefusalKind } from '#kernel/refusal'
 import { hintOf, kindOf } from '#refusals'
 
-type Standing = { readonly status: number; readonly title: string }
+type StatusTitle = { readonly status: number; readonly title: string }
 
-/** Every kind has its status; the two kinds that never cross HTTP count as our own fault. */
-const standings: Record<RefusalKind, Standing> = {
+/** The status of each kind; kinds that never occur over HTTP map to 500. */
+const statuses: Record<RefusalKind, StatusTitle> = {
   malformed: { status: 400, title: 'Malformed request' },
   unauthenticated: { status: 401, title: 'Not authenticated' },
   forbidden: { status: 403, title: 'Not allowed' },
@@ -51,15 +51,15 @@ export type Problem = {
   readonly request_id: string
 }
 
-/** How long a caller waits before it asks again when the refusal does not say. */
+/** The default of Retry-After. */
 const RETRY_AFTER_S = 2
 
 export function statusOf(refusal: Pick<Refusal, 'code'>): number {
-  return standings[kindOf(refusal.code)].status
+  return statuses[kindOf(refusal.code)].status
 }
 
 export function toProblem(refusal: Refusal, ids: RequestIds, errors?: readonly ProblemDetail[]): Problem {
-  const { status, title } = standings[kindOf(refusal.code)]
+  const { status, title } = statuses[kindOf(refusal.code)]
   return {
     type: `urn:concord:problem:${refusal.code}`,
     title,
@@ -85,7 +85,7 @@ export function problemHeaders(refusal: Refusal): Record<string, string> {
   }
   if (kind === 'method' && Array.isArray(refusal.facts?.['allowed']))
     headers['allow'] = refusal.facts['allowed'].join(', ')
-  // What is left of the request is not worth reading, so the connection is not worth keeping.
+  // The rest of the request is not read, so the connection cannot be reused.
   if (kind === 'too_large' || kind === 'timeout') headers['connection'] = 'close'
   return headers
 }
@@ -103,33 +103,36 @@ const problemShape = z
     title: z.string().meta({ example: 'Not found' }),
     status: z.int().meta({ example: 404 }),
     detail: z.string().meta({ example: 'There is no such workspace.', description: 'What was wrong.' }),
-    code: z.string().meta({ example: 'workspace_unknown', description: 'Stable; switch on this.' }),
-    path: z.string().optional().meta({ example: 'payload.items[2].price', description: 'Where.' }),
+    code: z.string().meta({ example: 'workspace_unknown', description: 'Stable. Programs switch on it.' }),
+    path: z
+      .string()
+      .optional()
+      .meta({ example: 'payload.items[2].price', description: 'The field or header at fault.' }),
     hint: z.string().meta({ example: 'GET /workspaces lists yours.', description: 'What to do next.' }),
-    facts: z.record(z.string(), z.unknown()).optional().meta({ description: 'The same for machines.' }),
+    facts: z.record(z.string(), z.unknown()).optional().meta({ description: 'Details for programs.' }),
     errors: z
       .array(z.object({ code: z.string(), detail: z.string(), path: z.string().optional(), hint: z.string() }))
       .optional()
-      .meta({ description: 'All findings, when there is more than one.' }),
+      .meta({ description: 'All errors, when there are several.' }),
     trace_id: z.string().meta({ example: 'trace_4bf92f3577b34da6a3ce929d0e0e4736' }),
     request_id: z.string().meta({ example: 'req_0b7c3d5e9f1a4c2d8e6f7a8b9c0d1e2f' }),
   })
-  .meta({ id: 'Problem', description: 'Every answer that is not a success (RFC 9457).' })
+  .meta({ id: 'Problem', description: 'An error (RFC 9457).' })
 
 const PROBLEMS = {
-  400: 'The request makes no sense as it was sent.',
+  400: 'The request is malformed.',
   401: 'The credential is missing or not valid.',
   403: 'The credential may not do this.',
   404: 'Not found, or not visible to you.',
   408: 'The request did not arrive in time.',
   409: 'Not possible in the present state.',
-  410: 'It was there, and lies in the archive now.',
+  410: 'The resource has been archived.',
   413: 'The body is too large.',
   415: 'The body is not JSON in UTF-8.',
-  416: 'The part that was asked for is not in it.',
+  416: 'The requested range is not satisfiable.',
   422: 'A value is not allowed.',
-  429: 'Too many requests; Retry-After says when.',
-  503: 'The database does not answer; Retry-After says when to ask again.',
+  429: 'Too many requests. Retry-After gives the waiting time.',
+  503: 'The database does not answer. Retry-After gives the waiting time.',
 } as const
 export type ProblemStatus = keyof typeof PROBLEMS
 
@@ -138,7 +141,7 @@ const problem = (status: ProblemStatus) => ({
   content: { 'application/problem+json': { schema: problemShape } },
 })
 
-/** The problems that a route may answer with: those named, and those that every route behind a credential has. */
+/** Describes the problems of a route: the given ones, and those of every route that needs a credential. */
 export function problems<const S extends ProblemStatus>(...statuses: readonly S[]) {
   const all = [...new Set<ProblemStatus>([...statuses, 401, 403, 429, 503])].sort((one, other) => one - other)
   return Object.fromEntries(all.map((status) => [status, problem(status)])) as Record<
@@ -147,5 +150,5 @@ export function problems<const S extends ProblemStatus>(...statuses: readonly S[
   >
 }
 
-/** What a body can do wrong before its fields are looked at. */
+/** The problems that a body can cause before its fields are validated. */
 export const bodyProblems = [400, 408, 413, 415, 422] as const

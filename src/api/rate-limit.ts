@@ -1,11 +1,11 @@
-/** A token bucket per key in this process: a burst is free, after that the rate counts. */
+/** A token bucket per key, in this process: allows a burst, then limits the rate. */
 import type { MiddlewareHandler } from 'hono'
 import { refuse } from '#kernel/refusal'
 import type { Clock } from '#kernel/clock'
 import { answerProblem, type ApiEnv } from './request-context.ts'
 
 export type Rate = { readonly ratePerMinute: number; readonly rateBurst: number }
-/** In parts of a token, of which every millisecond adds `ratePerMinute`: whole numbers, so that no time that was told is a hair too short. */
+/** Counts parts of a token, `ratePerMinute` per millisecond, in whole numbers: a reported waiting time is never too short. */
 export type Bucket = { readonly parts: number; readonly atMs: number }
 export type Taken = {
   readonly allowed: boolean
@@ -16,7 +16,7 @@ export type Taken = {
 
 const TOKEN = 60_000
 
-/** Takes one token if there is one; a clock that moves back adds none. */
+/** Takes one token if there is one. A clock that moves back adds none. */
 export function takeToken(bucket: Bucket | undefined, { ratePerMinute, rateBurst }: Rate, nowMs: number): Taken {
   const full = rateBurst * TOKEN
   const sinceMs = bucket ? Math.max(0, nowMs - bucket.atMs) : 0
@@ -31,7 +31,7 @@ export function takeToken(bucket: Bucket | undefined, { ratePerMinute, rateBurst
   }
 }
 
-/** Only live credentials have a bucket, so the map is as large as the number of keys in use; full ones are forgotten. */
+/** Only valid credentials have a bucket, so the map is as large as the number of keys in use. Full buckets are dropped. */
 const BUCKETS_MAX = 10_000
 
 export function rateLimit(rate: Rate, now: Clock): MiddlewareHandler<ApiEnv> {

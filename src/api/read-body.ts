@@ -1,4 +1,4 @@
-/** Reads a request body with limits on size, time and unpacked size, so that no sender decides how much memory it takes. */
+/** Reads a request body with limits on size, time and decompressed size. */
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
@@ -13,13 +13,13 @@ function tooLarge(limit: number, when = ''): Refusal {
 
 const LATE = Symbol('late')
 
-/** The bytes of the body after decoding; nothing beyond the limit is kept, and the rest of a too large one is not read. */
+/** Returns the decoded bytes of the body. Stops reading at the limit. */
 export async function readBody(request: Request, limits: BodyLimits): Promise<Decision<Uint8Array>> {
   const packing = (request.headers.get('content-encoding') ?? 'identity').trim().toLowerCase()
   if (packing !== 'identity' && packing !== 'gzip' && packing !== '') {
-    return refuse('encoding_unsupported', 'Only plain and gzip bodies are read.', {
+    return refuse('encoding_unsupported', 'Only plain and gzip bodies are supported.', {
       path: 'Content-Encoding',
-      hint: 'Send the body without Content-Encoding, or with gzip alone.',
+      hint: 'Send the body without Content-Encoding, or with gzip only.',
       facts: { allowed: ['identity', 'gzip'] },
     })
   }
@@ -48,7 +48,7 @@ async function collect(request: Request, limit: number, late: Promise<typeof LAT
       const read = await Promise.race([reader.read(), late])
       if (read === LATE) {
         return refuse('request_timeout', 'The body did not arrive in time.', {
-          hint: 'Send the request again, in one go.',
+          hint: 'Send the request again without pauses.',
         })
       }
       if (read.done) return accept(Buffer.concat(chunks, size))
@@ -57,10 +57,10 @@ async function collect(request: Request, limit: number, late: Promise<typeof LAT
       chunks.push(read.value)
     }
   } catch {
-    // The sender went away in the middle; nobody reads the answer, but it must not count as our fault.
+    // The sender disconnected: the answer is not read, but must not count as a server error.
     return refuse('api.request.malformed', 'The body ended before it was complete.')
   } finally {
-    // Never awaited: cancelling may itself wait for a sender that stays silent.
+    // Not awaited: cancelling may itself wait for a silent sender.
     void reader.cancel().catch(() => {})
   }
 }

@@ -1,10 +1,10 @@
-/** Renders the API description as one self-contained page: no font, no request to anywhere, and one script that only hides rows. */
+/** Renders the API description as one self-contained page: no fonts, no requests, and one script that only hides entries. */
 import { createHash } from 'node:crypto'
 import type { OpenApiDocument } from './openapi.ts'
 
 /**
- * The script of the reference: hides what does not have all the words that were typed, and opens what an anchor names. It reads
- * and hides elements, writes no markup and asks nobody; the page is whole without it, which is why the box appears only with it.
+ * The script of the reference: hides entries that do not contain all typed words, and opens the entry of an anchor. It writes no
+ * markup and sends no request. The page is complete without it, so the search box appears only with it.
  */
 const FILTER_SCRIPT = `(() => {
 const box = document.getElementById('find'), none = document.getElementById('none');
@@ -129,7 +129,7 @@ function schema(name: string, shape: Json): string {
   return `<div data-entry><h3 id="schema-${escapeHtml(name)}">${escapeHtml(name)}</h3><p>${prose(shape['description'])}</p>${values}${rows.length > 0 ? `<table>${rows.join('')}</table>` : ''}</div>`
 }
 
-/** The operation with its shared parameters and problems in place of the references to them. */
+/** Replaces references in an operation with the shared parameters and problems. */
 function inlineParts({ components }: OpenApiDocument, op: Operation): Operation {
   const inline = <T>(part: T, shared: object | undefined): T => {
     const ref = (part as { readonly $ref?: string }).$ref
@@ -143,7 +143,7 @@ function inlineParts({ components }: OpenApiDocument, op: Operation): Operation 
   }
 }
 
-/** `origin` is the address under which the reader reached this server. */
+/** `origin` is the address under which the client reached this server. */
 export function referencePage(
   document: OpenApiDocument,
   origin: string,
@@ -168,7 +168,7 @@ export function referencePage(
 <body><main><h1>${escapeHtml(document.info.title)} API <small class="quiet">${escapeHtml(document.info.version)}</small></h1><p>${prose(document.info.description)}</p>
 <p><a href="/openapi.json">openapi.json</a></p><pre>curl -H "Authorization: Bearer $CONCORD_KEY" ${escapeHtml(origin)}/me</pre>
 <nav class="toc" aria-label="Contents"><ul>${contents.join('')}<li><a href="#schemas">Shapes</a> <span class="quiet">${schemas.length}</span></li></ul></nav>
-<div class="find" hidden><label><span class="quiet">Find</span> <input type="search" id="find" placeholder="a path, a word, a shape" autocomplete="off"></label><p id="none" class="quiet" role="status" hidden>Nothing has these words.</p></div>
+<div class="find" hidden><label><span class="quiet">Find</span> <input type="search" id="find" placeholder="a path, a word, a shape" autocomplete="off"></label><p id="none" class="quiet" role="status" hidden>No matches.</p></div>
 ${sections.join('\n')}<section data-part aria-labelledby="schemas"><h2 id="schemas">Shapes</h2>${schemas.map(([name, shape]) => schema(name, shape)).join('\n')}</section></main><script>${FILTER_SCRIPT}</script></body></html>`
   const hashOf = (text: string) => createHash('sha256').update(text).digest('base64')
   return {

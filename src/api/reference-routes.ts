@@ -1,4 +1,4 @@
-/** The API described by itself: for programs as openapi.json, for people as a page that needs no network. */
+/** Serves the API description: openapi.json for programs, and a self-contained page for people. */
 import { z } from '@hono/zod-openapi'
 import type { OpenApiDocument } from './openapi.ts'
 import { referencePage } from './reference-page.ts'
@@ -10,7 +10,7 @@ const landingView = z
     version: z.string().meta({ example: '0.1.0' }),
     links: z.record(z.string(), z.string()).meta({ example: { reference: '/reference', openapi: '/openapi.json' } }),
   })
-  .meta({ id: 'Landing', description: 'Where to go from here.' })
+  .meta({ id: 'Landing', description: 'The entry points of the API.' })
 
 const LINKS = { reference: '/reference', openapi: '/openapi.json', health: '/health', me: '/me', events: '/events' }
 
@@ -22,9 +22,9 @@ export type Reference = {
   page(origin: string): ReturnType<typeof referencePage>
 }
 
-/** `describe` is asked on the first request: by then every route is registered. */
+/** Calls `describe` on the first request, when every route is registered. */
 export function openReference(describe: () => OpenApiDocument): Reference {
-  /** One per address under which this server is reached; who invents addresses does not fill the memory. */
+  /** One page per origin, limited so that invented host names do not fill the memory. */
   const pages = new Map<string, ReturnType<typeof referencePage>>()
   let text: string | undefined
   return {
@@ -43,24 +43,24 @@ const { get } = resource<Api>('server')
 
 export const referenceRoutes = routes({
   describeServer: get('/', {
-    summary: 'What this server is, and where to go from here',
+    summary: 'Get the name, version and entry points of the server',
     role: null,
-    answers: { 200: ['The server.', landingView], 302: ['Browsers are sent to the reference.'] },
+    answers: { 200: ['The server.', landingView], 302: ['Redirects browsers to the reference.'] },
     handle({ deps, c }) {
       if (c.req.header('accept')?.includes('text/html')) return c.redirect('/reference', 302)
       return c.json({ name: 'Concord', version: deps.version, links: LINKS }, 200)
     },
   }),
   describeApi: get('/openapi.json', {
-    summary: 'This description',
+    summary: 'Get this description',
     role: null,
     answers: { 200: ['OpenAPI 3.1.', z.record(z.string(), z.unknown())] },
     handle: ({ deps, c }) => c.body(deps.reference.text(), 200, { 'content-type': 'application/json' }),
   }),
   showReference: get('/reference', {
-    summary: 'The API reference for people',
+    summary: 'Get the API reference as a page',
     role: null,
-    answers: { 200: ['A page.'] },
+    answers: { 200: ['The page.'] },
     content: { 'text/html': { schema: z.string() } },
     handle({ deps, c }) {
       const page = deps.reference.page(new URL(c.req.url).origin)

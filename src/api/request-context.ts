@@ -1,4 +1,4 @@
-/** What every request carries from the first middleware to the last: its two ids, who asks, and in which workspace. */
+/** The context of a request through all middleware: its ids, the caller, the workspace and the access rules of the route. */
 import type { HttpBindings } from '@hono/node-server'
 import type { Context, MiddlewareHandler } from 'hono'
 import type { ContentfulStatusCode } from 'hono/utils/http-status'
@@ -25,7 +25,7 @@ export type ApiContext = Context<ApiEnv>
 const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$/
 
-/** A caller's request id is kept when it is harmless to print; a W3C trace id becomes ours, so one trace runs through. */
+/** Keeps the caller's request id when it is safe to print, and adopts a W3C trace id, so that one trace spans both systems. */
 export function requestIds(randomBytes: (count: number) => Uint8Array): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const asked = c.req.header('x-request-id')
@@ -43,20 +43,20 @@ export function requestIds(randomBytes: (count: number) => Uint8Array): Middlewa
 }
 
 export function answerProblem(c: ApiContext, refusal: Refusal, errors?: readonly ProblemDetail[]): Response {
-  // Through the context, so that headers set before it (ids, rate, CORS) stay on the answer.
+  // Uses the context, so that headers set earlier (ids, rate, CORS) stay on the answer.
   const problem = toProblem(refusal, c.get('ids'), errors)
   return c.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, problemHeaders(refusal))
 }
 
-/** Routes that need a credential run only after one was accepted; asking anywhere else is an internal error. */
+/** Returns the caller. Throws on a route that needs no credential, which is an internal error. */
 export function principalOf(c: ApiContext): Principal {
   const principal = c.get('principal')
-  if (!principal) throw new KernelFault('api.principal.missing', 'a public route asked who is calling')
+  if (!principal) throw new KernelFault('api.principal.missing', 'A public route asked for the caller.')
   return principal
 }
 
 export function workspaceOf(c: ApiContext): Workspace {
   const workspace = c.get('workspace')
-  if (!workspace) throw new KernelFault('api.workspace.missing', 'the route did not declare that it needs a workspace')
+  if (!workspace) throw new KernelFault('api.workspace.missing', 'The route did not declare that it needs a workspace.')
   return workspace
 }

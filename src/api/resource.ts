@@ -1,4 +1,4 @@
-/** Routes from one description: who may call, what comes in, what goes out, which problems. Nothing here knows a room. */
+/** Builds routes from one description: access, input, output and problems. Knows no domain. */
 import { createRoute, OpenAPIHono, type RouteConfig, z } from '@hono/zod-openapi'
 import { pageFields } from '#contract'
 import type { PlatformRole, Principal } from '#domains/identity'
@@ -14,7 +14,7 @@ type Shape = z.ZodRawShape
 type Values<S extends Shape> = z.output<z.ZodObject<S>>
 type Awaitable<T> = T | Promise<T>
 
-/** What a handler is given; each part is read when it is asked for. */
+/** The input of a handler; each part is read on access. */
 export class Call<Deps, Q extends Shape = Shape, P extends Shape = Shape, B extends z.ZodType = z.ZodType> {
   readonly deps: Deps
   readonly c: ApiContext
@@ -34,7 +34,7 @@ export class Call<Deps, Q extends Shape = Shape, P extends Shape = Shape, B exte
   get requestId(): string {
     return this.c.get('ids').requestId
   }
-  /** Aborted when the caller has gone. */
+  /** Aborted when the caller disconnects. */
   get signal(): AbortSignal {
     return this.c.req.raw.signal
   }
@@ -49,7 +49,7 @@ export class Call<Deps, Q extends Shape = Shape, P extends Shape = Shape, B exte
   }
 }
 
-/** The text of an answer and its shape; an answer without a shape has no body. */
+/** The description of an answer and its shape; an answer without a shape has no JSON body. */
 type Answers = Readonly<Record<number, readonly [text: string, shape?: z.ZodType]>>
 type Shown<A extends Answers> = {
   [S in keyof A]: A[S] extends readonly [string, infer V extends z.ZodType] ? z.input<V> : undefined
@@ -58,13 +58,13 @@ type Shown<A extends Answers> = {
 type Description<Deps, Q extends Shape, P extends Shape> = {
   readonly summary: string
   readonly description?: string
-  /** Null: anyone, without a credential. */
+  /** Null opens the route to callers without a credential. */
   readonly role: PlatformRole | null
   readonly query?: Q
   readonly params?: P
-  /** Beside those that every route has, and those of a body where there is one. */
+  /** In addition to the problems of every route, and those of a body. */
   readonly problems?: readonly ProblemStatus[]
-  /** What must hold beside the role, before anything else is looked at. */
+  /** A further check after the role, before anything else. */
   readonly allow?: (call: Call<Deps, Q, P>) => Decision<unknown>
 }
 
@@ -81,7 +81,7 @@ type Route<Deps, Q extends Shape, P extends Shape, B extends z.ZodType, A extend
 
 type List<Deps, Q extends Shape, P extends Shape, V extends z.ZodType> = Description<Deps, Q, P> & {
   readonly page: readonly [shape: V, text: string]
-  /** Behind the operation: the tenant and every filter. A cursor of one list opens no other. */
+  /** The tenant and every filter. Together with the operation they bind a cursor to its list. */
   readonly scope: (call: Call<Deps, Q, P>) => CursorScope
   readonly read: (
     call: Call<Deps, Q, P>,
@@ -90,13 +90,13 @@ type List<Deps, Q extends Shape, P extends Shape, V extends z.ZodType> = Descrip
   ) => Awaitable<Decision<Omit<z.input<V>, 'next_cursor'> & { readonly next: Position | null | undefined }>>
 }
 
-/** One route: what openapi.json says of it, and what answers it. `mount` is given the operation's name. */
+/** One route: its OpenAPI description and its handler. `name` is the operation id. */
 export type Operation<in Deps> = {
   readonly config: Omit<RouteConfig, 'operationId'>
   readonly handle: (deps: Deps, c: ApiContext, name: string, cursors: PageCursors) => Promise<Response>
 }
 
-/** Something that was there already, which is answered with 200 where something new is 201 or 202. */
+/** An existing resource, answered with 200 where a new one is 201 or 202. */
 export class Known<V> {
   readonly view: V
   constructor(view: V) {
@@ -133,7 +133,7 @@ export function resource<Deps>(tag: string, where: 'workspace' | 'org' = 'worksp
     post: route('post'),
     patch: route('patch'),
     delete: route('delete'),
-    /** A list in pages; the cursor is sealed here, and opened before anything is read. */
+    /** A list in pages. Opens the cursor before the read and seals the next one. */
     list<V extends z.ZodType, Q extends Shape = {}, P extends Shape = {}>(
       path: string,
       given: List<Deps, Q, P, V>,
@@ -175,7 +175,7 @@ function configOf(
   path: string,
   { summary, description, role, query, params, headers, body, answers, content, problems: own = [] }: Described,
 ): Operation<never>['config'] {
-  // Nobody is turned away at an open route without a body.
+  // An open route without a body has no problems.
   const isPlain = role === null && !body
   return {
     method,
@@ -211,11 +211,11 @@ function configOf(
   }
 }
 
-/** The query of a route: its own fields, and the workspace, which every request may name there. */
+/** The query of a route: its own fields, and `workspace_id`, which every request may send. */
 function queryOf(fields: Shape) {
   return z.strictObject({
     ...fields,
-    workspace_id: z.string().optional().meta({ description: 'Workspace, where no header names it.', example: 'ws_…' }),
+    workspace_id: z.string().optional().meta({ description: 'The workspace, if no header names it.', example: 'ws_…' }),
   })
 }
 
@@ -224,7 +224,7 @@ export type Routes<in Deps> = {
   mount(deps: Deps, cursors: PageCursors): OpenAPIHono<ApiEnv>
 }
 
-/** The routes of a file by their operation ids, in the order in which they are matched and described. */
+/** The routes of a file by operation id, in matching order. */
 export function routes<Deps>(operations: Readonly<Record<string, Operation<Deps>>>): Routes<Deps> {
   const all = Object.entries(operations).map(([operationId, { config, handle }]) => {
     const { method, path, ...rest } = config
@@ -235,7 +235,7 @@ export function routes<Deps>(operations: Readonly<Record<string, Operation<Deps>
     mount(deps, cursors) {
       const router = newRouter()
       for (const { operationId, config, handle } of all) {
-        // The validators of the description run first; its types say nothing more here.
+        // The validators of the description run first, so the handler needs no types from it.
         router.openapi(createRoute(config), ((c: ApiContext) => handle(deps, c, operationId, cursors)) as never)
       }
       return router
@@ -250,7 +250,7 @@ type Hooked = {
   readonly error?: z.ZodError
 }
 
-/** A router whose validation answers with problems. */
+/** Creates a router that answers validation errors with problems. */
 export function newRouter(): OpenAPIHono<ApiEnv> {
   return new OpenAPIHono<ApiEnv>({
     defaultHook: (result, c) => {
@@ -268,7 +268,7 @@ function schemaOf(config: RouteConfig | undefined, target: string): unknown {
   return target === 'query' ? config?.request?.query : config?.request?.params
 }
 
-/** A decision as callers see it. */
+/** Maps the value of a decision to its view. */
 export async function shown<T, V>(
   decision: Awaitable<Decision<T>>,
   view: (value: T) => Awaitable<V>,
@@ -277,7 +277,7 @@ export async function shown<T, V>(
   return done.ok ? accept(await view(done.value)) : done
 }
 
-/** A page of rows of which one more than asked for was read: that one says whether there is a next page. */
+/** Cuts a page from `limit` + 1 rows: the extra row shows that there is a next page. */
 export function cutPage<Row, V>(
   rows: readonly Row[],
   limit: number,

@@ -1,4 +1,4 @@
-/** What a route demands of its caller, read from the route's own description: what openapi.json says is what is enforced. */
+/** The access rules of a route, read from its description, so that openapi.json states what is enforced. */
 import type { RouteConfig } from '@hono/zod-openapi'
 import type { PlatformRole } from '#domains/identity'
 
@@ -7,22 +7,22 @@ export type RouteAccess = {
   readonly open: boolean
   readonly role: PlatformRole
   readonly workspace: boolean
-  /** `raw` leaves the body to the route itself: only for routes without a description. */
+  /** `raw` leaves the body to the route; only for routes without a description. */
   readonly body: 'required' | 'none' | 'raw'
   readonly config?: RouteConfig
 }
 
-/** For a route's description: who may call it, and whether it happens inside a workspace. */
+/** Describes the role that a route requires, and whether it is inside a workspace. */
 export function needs(role: PlatformRole, where: 'workspace' | 'org' = 'workspace') {
   return { security: [{ bearer: [] as string[] }], 'x-role': role, 'x-workspace': where === 'workspace' }
 }
 
-/** For the few routes that anyone may call. */
+/** Describes an open route. */
 export function needsNothing() {
   return { security: [] as { bearer: string[] }[], 'x-role': null, 'x-workspace': false }
 }
 
-/** Closed unless it says otherwise: a description that names nothing needs an administrator and a workspace. */
+/** Closed by default: a description without access rules requires an administrator and a workspace. */
 function accessOf(config: RouteConfig): RouteAccess {
   const declared = config as RouteConfig & { 'x-role'?: PlatformRole | null; 'x-workspace'?: boolean }
   return {

@@ -1,4 +1,4 @@
-/** Finds out what a request is aimed at before anything is spent on it: 404 for no route, 405 with Allow for a wrong method. */
+/** Matches the route before any other work: 404 without a route, 405 with Allow for a wrong method. */
 import type { Hono, MiddlewareHandler } from 'hono'
 import { matchedRoutes } from 'hono/route'
 import { type Refusal, refuse } from '#kernel/refusal'
@@ -6,7 +6,7 @@ import { answerProblem, type ApiContext, type ApiEnv } from './request-context.t
 import type { AccessTable } from './route-access.ts'
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
-/** Middleware stands under this pattern; everything else is a route. */
+/** The pattern of middleware; everything else is a route. */
 const EVERYWHERE = '/*'
 const PROXY_TRICKS = /\/\/|%2f|%5c|%00|\\/i
 const DOT_SEGMENT = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i
@@ -15,7 +15,7 @@ type RouterRoute = { readonly method: string; readonly path: string }
 
 const isRoute = (route: RouterRoute) => !(route.method === 'ALL' && route.path === EVERYWHERE)
 
-/** A path that a proxy in front could read as another one is nobody's path; the raw one is checked where there is one. */
+/** Rejects a path that a proxy could interpret differently. Checks the raw path too, if there is one. */
 function isAmbiguous(c: ApiContext): boolean {
   const raw = c.env?.incoming?.url?.split('?', 1)[0]
   return PROXY_TRICKS.test(c.req.path) || (raw !== undefined && (PROXY_TRICKS.test(raw) || DOT_SEGMENT.test(raw)))
@@ -42,7 +42,7 @@ function refuseTarget(app: Hono<ApiEnv>, c: ApiContext): Refusal {
     app.router.match(method, c.req.path)[0].some(([[, route]]) => isRoute(route)),
   )
   if (allowed.length === 0) return notFound()
-  return refuse('api.method.not_allowed', 'This address does not take this method.', {
+  return refuse('api.method.not_allowed', 'This address does not support this method.', {
     hint: `Use ${allowed.join(' or ')}.`,
     facts: { allowed: allowed.includes('GET') ? ['HEAD', ...allowed] : allowed },
   })

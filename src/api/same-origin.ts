@@ -1,4 +1,4 @@
-/** Keeps web pages away: a request must come under a name of ours, and from a page of ours if it comes from a page. */
+/** Rejects requests of foreign web pages: the Host must be a name of this server, and the Origin its own or a listed one. */
 import type { MiddlewareHandler } from 'hono'
 import { refuse } from '#kernel/refusal'
 import { answerProblem, type ApiEnv } from './request-context.ts'
@@ -13,8 +13,8 @@ function nameOf(host: string): string | undefined {
 }
 
 /**
- * DNS rebinding makes a foreign page's name point at this machine: the name in Host is then still the foreign one. A page
- * of another origin says so in Origin; CORS answers are given to the listed origins alone.
+ * DNS rebinding resolves a foreign name to this machine, but Host still contains the foreign name. A page of another origin
+ * sends that origin; only listed origins receive CORS headers.
  */
 export function sameOrigin({ hosts, origins }: SameOrigin): MiddlewareHandler<ApiEnv> {
   const names = hosts === 'any' ? undefined : new Set([...LOOPBACK, ...hosts.map((host) => host.toLowerCase())])
@@ -24,7 +24,7 @@ export function sameOrigin({ hosts, origins }: SameOrigin): MiddlewareHandler<Ap
     if (name === undefined || (names && !names.has(name))) {
       return answerProblem(
         c,
-        refuse('api.host.not_allowed', 'This server is not called by that name.', { path: 'Host' }),
+        refuse('api.host.not_allowed', 'This server does not serve that host name.', { path: 'Host' }),
       )
     }
     const origin = c.req.header('origin')

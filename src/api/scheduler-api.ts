@@ -1,4 +1,4 @@
-/** The scheduler as the API sees it, and the three questions every route about it asks first: is it on, is it yours, may you. */
+/** The scheduler for the API, and the checks shared by its routes: whether it runs, belongs to the caller and allows the work. */
 import { idField } from '#contract'
 import { authorize, decideUnbound } from '#domains/identity'
 import { type AskedDirect, namesOwnCommand, type Scheduler, type SelfCheck, type Wait } from '#domains/scheduler'
@@ -10,14 +10,14 @@ import { type Call, resource } from './resource.ts'
 
 export type SchedulerApi = {
   readonly scheduler: Scheduler
-  /** A scheduler file belongs to a machine, not to a workspace; of all organisations one runs that machine. */
+  /** The organisation that owns the scheduler; a scheduler file belongs to a machine, not to a workspace. */
   readonly orgId: string
   readonly wait: Wait
-  /** Why the loop runs no more; undefined while it runs. */
+  /** Why the loop has stopped; undefined while it runs. */
   readonly stopped: () => string | undefined
-  /** Reads every row, so it must not be done in the thread that answers. */
+  /** Reads every row, so it runs outside the main thread. */
   readonly check: () => Promise<Decision<SelfCheck>>
-  /** Keeps the reservation of a direct execution alive and follows the job to its end, behind the answer. */
+  /** Renews the reservation of a direct execution and follows the job to its end, after the answer. */
   readonly follow: (asked: AskedDirect, startByMs: number) => void
 }
 
@@ -30,7 +30,7 @@ type Caller = Pick<Call<Pick<ApiDeps, 'scheduler'>>, 'deps' | 'principal'>
 
 export const { list, get, post, patch, delete: remove } = resource<SchedulerRouteDeps>('scheduler', 'org')
 
-/** Off, and somebody else's, are told alike: who may not know of it learns nothing. */
+/** Refuses alike when the scheduler is off and when it belongs to another organisation. */
 export function requireScheduler({ deps: { scheduler: api }, principal }: Caller): Decision<SchedulerApi> {
   if (api?.orgId !== principal.orgId) {
     return refuse('scheduler.not_enabled', 'No scheduler runs in this server.', {
@@ -41,7 +41,7 @@ export function requireScheduler({ deps: { scheduler: api }, principal }: Caller
   return unbound.ok ? accept(api) : unbound
 }
 
-/** For routes that do one thing and answer. */
+/** Runs synchronous work on the scheduler after the checks. */
 export function withScheduler<T>(
   call: Caller,
   work: (scheduler: Scheduler, api: SchedulerApi) => Decision<T>,
@@ -53,11 +53,11 @@ export function withScheduler<T>(
 type Work = {
   readonly job_type?: string | undefined
   readonly template_id?: string | undefined
-  /** Left out, a template runs as it was made, by somebody who might. */
+  /** Without params, a template runs as its authorised author created it. */
   readonly params?: unknown
 }
 
-/** To say which command a machine runs is to administer that machine; everything else a writer may do. */
+/** Requires an administrator for work that names its own command; a writer may run everything else. */
 export function mayRun(
   { principal }: Pick<Caller, 'principal'>,
   scheduler: Scheduler,
@@ -75,14 +75,14 @@ export function mayRun(
   return accept(undefined)
 }
 
-/** The body as it was sent: the route has checked it, the service reads it itself. */
+/** Returns the body as sent: the route has validated it, the service parses it again. */
 export function sent<T>({ c }: Pick<Call<never>, 'c'>): Promise<T> {
   return c.req.json<T>()
 }
 
 export const jobParam = { job_id: idField('job') }
 
-/** A full page may be the last one; then the next is empty. */
+/** A full page may be the last one; then the next page is empty. */
 export function fullPage<Row, V>(
   rows: readonly Row[],
   limit: number,
@@ -95,7 +95,7 @@ export function fullPage<Row, V>(
 
 export type Waiters = <T>(waitMs: number | undefined, work: (timeoutMs: number) => Promise<T>) => Promise<T>
 
-/** Each waiter asks the file twenty times a second; who comes on top of these is answered at once. */
+/** Each waiter polls the file twenty times a second; further callers are answered immediately. */
 const WAITERS_MAX = 20
 
 export function openWaiters(): Waiters {

@@ -1,4 +1,4 @@
-/** The scheduler of this machine over HTTP: how it is, its jobs (added, looked at, reordered, cancelled, done again) and their groups. */
+/** The scheduler over HTTP: its status and self-check, jobs (submit, read, change, move, cancel, repeat) and groups. */
 import { z } from '@hono/zod-openapi'
 import { idField, pageView } from '#contract'
 import {
@@ -59,10 +59,10 @@ const statusView = z
     running: z.boolean(),
     stopped_because: z.string().nullable(),
     workers: z.int(),
-    ready: z.int().meta({ description: 'Jobs that may start.' }),
-    held: z.int().meta({ description: 'Jobs that wait for a time, a turn or a direct start.' }),
+    ready: z.int().meta({ description: 'Jobs that can start.' }),
+    held: z.int().meta({ description: 'Jobs held for a start time, a turn in a group or a direct execution.' }),
     in_flight: z.int(),
-    reservation: reservationView.nullable().meta({ description: 'While there is one, the queue starts nothing.' }),
+    reservation: reservationView.nullable().meta({ description: 'While it is active, no queued job starts.' }),
   })
   .meta({ id: 'SchedulerStatus' })
 
@@ -71,21 +71,23 @@ const chainView = jobReportView
   .extend({ chain: z.array(jobReportView).meta({ description: 'From the original to its newest retry.' }) })
   .meta({ id: 'SchedulerJobReport' })
 const cancelledView = jobReportView
-  .extend({ ending: z.boolean().meta({ description: 'It runs; the scheduler was asked to end it.' }) })
+  .extend({
+    ending: z.boolean().meta({ description: 'Whether the job is running and the scheduler was asked to end it.' }),
+  })
   .meta({ id: 'SchedulerCancelledJob' })
 
 export const schedulerStatusRoutes = routes({
   describeScheduler: get('/scheduler', {
-    summary: 'How the scheduler of this server is',
+    summary: 'Get the status of the scheduler',
     role: 'reader',
-    answers: { 200: ['How it is.', statusView] },
+    answers: { 200: ['The status.', statusView] },
     problems: [404],
     handle: (call) => withScheduler(call, describe),
   }),
   checkScheduler: get('/scheduler/check', {
-    summary: 'Ask the file every question whose answer must be empty',
+    summary: 'Check all invariants of the scheduler file',
     role: 'admin',
-    answers: { 200: ['What was found.', selfCheckView] },
+    answers: { 200: ['The result.', selfCheckView] },
     problems: [404, 409],
     handle(call) {
       const api = requireScheduler(call)
@@ -96,8 +98,8 @@ export const schedulerStatusRoutes = routes({
 
 export const schedulerJobRoutes = routes({
   submitSchedulerJob: post('/scheduler/jobs', {
-    summary: 'Put a job at the end of its priority',
-    description: 'A type whose jobs name their own command needs an administrator.',
+    summary: 'Submit a job at the end of its priority',
+    description: 'A job type with `from_params`, whose jobs name their own command, requires an administrator.',
     role: 'writer',
     body: [submitJobBody, 'The job'],
     answers: { 201: ['The queued job.', jobView] },
@@ -112,7 +114,7 @@ export const schedulerJobRoutes = routes({
     },
   }),
   listSchedulerJobs: list('/scheduler/jobs', {
-    summary: 'Jobs, newest first',
+    summary: 'List jobs, newest first',
     role: 'reader',
     allow: requireScheduler,
     query: {
@@ -138,7 +140,7 @@ export const schedulerJobRoutes = routes({
     },
   }),
   listSchedulerQueue: list('/scheduler/queue', {
-    summary: 'What waits, in the order of dispatch',
+    summary: 'List the queue in dispatch order',
     role: 'reader',
     allow: requireScheduler,
     page: [jobPage, 'A page of the queue.'],
@@ -151,7 +153,7 @@ export const schedulerJobRoutes = routes({
     },
   }),
   readSchedulerJob: get('/scheduler/jobs/{job_id}', {
-    summary: 'One job, its run, and the chain of its retries',
+    summary: 'Get one job with its run and its retry chain',
     role: 'reader',
     params: jobParam,
     answers: { 200: ['The job.', chainView] },
@@ -159,10 +161,10 @@ export const schedulerJobRoutes = routes({
     handle: (call) => withScheduler(call, (scheduler) => readWithChain(scheduler, call.params.job_id)),
   }),
   changeSchedulerJob: patch('/scheduler/jobs/{job_id}', {
-    summary: 'Change the params or the priority of a job that waits',
+    summary: 'Change the params or the priority of a queued job',
     role: 'writer',
     params: jobParam,
-    body: [changeJobBody, 'What changes'],
+    body: [changeJobBody, 'The changes'],
     answers: { 200: ['The job.', jobView] },
     problems: [404, 409],
     async handle(call) {
@@ -178,11 +180,11 @@ export const schedulerJobRoutes = routes({
     },
   }),
   placeSchedulerJob: post('/scheduler/jobs/{job_id}/move', {
-    summary: 'Change the place of a job that waits',
+    summary: 'Move a queued job',
     role: 'writer',
     params: jobParam,
-    body: [placeJobBody, 'Where to'],
-    answers: { 200: ['The job in its new place.', jobView] },
+    body: [placeJobBody, 'The new place'],
+    answers: { 200: ['The moved job.', jobView] },
     problems: [404, 409],
     async handle(call) {
       const body = await sent<z.input<typeof placeJobBody>>(call)
@@ -193,7 +195,7 @@ export const schedulerJobRoutes = routes({
     },
   }),
   cancelSchedulerJob: post('/scheduler/jobs/{job_id}/cancel', {
-    summary: 'Take a job out of the queue, or end it if it runs; it is not repeated',
+    summary: 'Cancel a queued job, or end a running one without a retry',
     role: 'writer',
     params: jobParam,
     answers: { 200: ['The job.', cancelledView] },
@@ -205,7 +207,7 @@ export const schedulerJobRoutes = routes({
       ),
   }),
   retrySchedulerJob: post('/scheduler/jobs/{job_id}/retry', {
-    summary: 'Do a failed, skipped or cancelled job once more, as a new job',
+    summary: 'Repeat a failed, skipped or cancelled job as a new job',
     role: 'writer',
     params: jobParam,
     answers: { 201: ['The new job.', jobView] },
@@ -220,7 +222,7 @@ export const schedulerJobRoutes = routes({
 
 export const schedulerGroupRoutes = routes({
   listSchedulerGroups: list('/scheduler/groups', {
-    summary: 'Groups of jobs, newest first',
+    summary: 'List job groups, newest first',
     role: 'reader',
     allow: requireScheduler,
     page: [pageView(groupView, 'SchedulerGroupPage'), 'A page.'],
@@ -233,7 +235,7 @@ export const schedulerGroupRoutes = routes({
     },
   }),
   submitSchedulerGroup: post('/scheduler/groups', {
-    summary: 'Queue several jobs that belong together: all or none',
+    summary: 'Submit a group of jobs: all or none',
     role: 'writer',
     body: [submitGroupBody, 'The group'],
     answers: { 201: ['The group and its jobs.', submittedGroupView] },
@@ -248,7 +250,7 @@ export const schedulerGroupRoutes = routes({
     },
   }),
   readSchedulerGroup: get('/scheduler/groups/{group_id}', {
-    summary: 'One group, its status and how far its members are',
+    summary: 'Get one group with its status and the counts of its members',
     role: 'reader',
     params: { group_id: idField('job_group') },
     answers: { 200: ['The group.', groupView] },

@@ -1,4 +1,4 @@
-/** The output of a job over HTTP, as far as it is there or as it comes. */
+/** Reads or follows the output of a job over HTTP. */
 import { z } from '@hono/zod-openapi'
 import { readLog } from '#domains/scheduler'
 import { bearerOf } from './caller.ts'
@@ -9,14 +9,14 @@ const LOG_HEADERS = { 'content-type': 'text/plain; charset=utf-8', 'x-accel-buff
 
 export const schedulerLogRoutes = routes({
   readSchedulerLog: get('/scheduler/jobs/{job_id}/logs', {
-    summary: 'The output of a job, or everything until it has ended',
-    description: 'Jobs print what they should not, so reading it needs a writer.',
+    summary: 'Read the output of a job, or follow it until the job has ended',
+    description: 'Output may contain secrets, so reading it requires a writer.',
     role: 'writer',
     query: {
       follow: z
         .enum(['true', 'false'])
         .optional()
-        .meta({ example: 'true', description: 'Go on until the job has ended.' }),
+        .meta({ example: 'true', description: 'Follow the output until the job has ended.' }),
     },
     params: jobParam,
     answers: { 200: ['The output.'] },
@@ -32,7 +32,7 @@ export const schedulerLogRoutes = routes({
       const log = readLog(api.value.scheduler, call.params.job_id, {
         follow: call.query.follow === 'true',
         stop: AbortSignal.any([gone.signal, call.signal, ...(deps.closing ? [deps.closing] : [])]),
-        // A credential that was revoked meanwhile ends the stream, as with events.
+        // A revoked credential ends the stream, as with events.
         wait: async (ms, signal) => {
           if (performance.now() >= askAtMs) {
             askAtMs = performance.now() + deps.heartbeatMs
@@ -42,7 +42,7 @@ export const schedulerLogRoutes = routes({
         },
       })
       if (!log.ok) return log
-      // A HEAD has no body, so no stream would ever be read to its end and closed.
+      // A HEAD has no body, so a stream would never be read and closed.
       if (c.req.method === 'HEAD') return c.body(null, 200, LOG_HEADERS)
       const opened = deps.logStreams.open(principal)
       return opened.ok ? c.body(streamOf(log.value, gone, opened.value), 200, LOG_HEADERS) : opened
@@ -50,7 +50,7 @@ export const schedulerLogRoutes = routes({
   }),
 })
 
-/** Pulls a piece when the reader has taken the one before. */
+/** Pulls a chunk after the reader has taken the previous one. */
 function streamOf(
   source: AsyncGenerator<Uint8Array, void, undefined>,
   gone: AbortController,

@@ -1,4 +1,4 @@
-/** Templates, job types and schedules over HTTP: work that is described once, and comes back at its times, in its zone. */
+/** Job types, templates and schedules over HTTP. */
 import { z } from '@hono/zod-openapi'
 import { idField, pageView, parsedField } from '#contract'
 import {
@@ -35,7 +35,7 @@ const schedule = { schedule_id: idField('schedule') }
 
 export const schedulerTemplateRoutes = routes({
   listSchedulerJobTypes: get('/scheduler/job_types', {
-    summary: 'The registered kinds of work',
+    summary: 'List the registered job types',
     role: 'reader',
     answers: { 200: ['All of them.', pageView(jobTypeView, 'SchedulerJobTypePage')] },
     problems: [404],
@@ -46,7 +46,7 @@ export const schedulerTemplateRoutes = routes({
       })),
   }),
   listSchedulerTemplates: get('/scheduler/templates', {
-    summary: 'All templates, by name',
+    summary: 'List all templates by name',
     role: 'reader',
     answers: { 200: ['All of them.', pageView(templateView, 'SchedulerTemplatePage')] },
     problems: [404],
@@ -57,7 +57,7 @@ export const schedulerTemplateRoutes = routes({
       })),
   }),
   createSchedulerTemplate: post('/scheduler/templates', {
-    summary: 'Name a job type with params and a priority',
+    summary: 'Create a template: a job type with params and a priority',
     role: 'writer',
     body: [templateBody, 'The template'],
     answers: { 201: ['The template.', templateView] },
@@ -72,7 +72,7 @@ export const schedulerTemplateRoutes = routes({
     },
   }),
   readSchedulerTemplate: get('/scheduler/templates/{template_id}', {
-    summary: 'One template',
+    summary: 'Get one template',
     role: 'reader',
     params: template,
     answers: { 200: ['The template.', templateView] },
@@ -85,16 +85,16 @@ export const schedulerTemplateRoutes = routes({
         const found = plans.value.templates.find((each) => each.template_id === template_id)
         return found
           ? accept(found)
-          : refuse('scheduler.template.not_found', `there is no template ${quote(template_id)}`)
+          : refuse('scheduler.template.not_found', `There is no template ${quote(template_id)}.`)
       })
       return shown(done, toTemplateView)
     },
   }),
   changeSchedulerTemplate: patch('/scheduler/templates/{template_id}', {
-    summary: 'Change a template; jobs that were made from it keep what they got',
+    summary: 'Change a template; existing jobs keep their params',
     role: 'writer',
     params: template,
-    body: [changeTemplateBody, 'What changes'],
+    body: [changeTemplateBody, 'The changes'],
     answers: { 200: ['The template.', templateView] },
     problems: [404, 409],
     async handle(call) {
@@ -108,7 +108,7 @@ export const schedulerTemplateRoutes = routes({
     },
   }),
   archiveSchedulerTemplate: remove('/scheduler/templates/{template_id}', {
-    summary: 'Put a template away that no schedule uses',
+    summary: 'Archive a template that no schedule uses',
     role: 'writer',
     params: template,
     answers: { 200: ['The template.', templateView] },
@@ -124,7 +124,7 @@ export const schedulerTemplateRoutes = routes({
 const scheduleReportView = z
   .object({
     schedule: scheduleView,
-    firings: z.array(firingView).meta({ description: 'The newest due times, decided.' }),
+    firings: z.array(firingView).meta({ description: 'The newest decided due times.' }),
   })
   .meta({ id: 'SchedulerScheduleReport' })
 
@@ -150,7 +150,7 @@ const switchTo = (verb: 'enable' | 'disable', summary: string) =>
 
 export const schedulerScheduleRoutes = routes({
   listSchedulerSchedules: get('/scheduler/schedules', {
-    summary: 'All schedules and when they come next',
+    summary: 'List all schedules with their next due times',
     role: 'reader',
     answers: { 200: ['All of them.', pageView(scheduleView, 'SchedulerSchedulePage')] },
     problems: [404],
@@ -161,7 +161,7 @@ export const schedulerScheduleRoutes = routes({
       })),
   }),
   createSchedulerSchedule: post('/scheduler/schedules', {
-    summary: 'Let a template come back at its times',
+    summary: 'Create a schedule for a template',
     role: 'writer',
     body: [scheduleBody, 'The schedule'],
     answers: { 201: ['The schedule.', scheduleView] },
@@ -177,7 +177,7 @@ export const schedulerScheduleRoutes = routes({
     },
   }),
   readSchedulerSchedule: get('/scheduler/schedules/{schedule_id}', {
-    summary: 'One schedule and what became of its newest due times',
+    summary: 'Get one schedule with the decisions on its newest due times',
     role: 'reader',
     params: schedule,
     answers: { 200: ['The schedule.', scheduleReportView] },
@@ -189,10 +189,10 @@ export const schedulerScheduleRoutes = routes({
       ),
   }),
   changeSchedulerSchedule: patch('/scheduler/schedules/{schedule_id}', {
-    summary: 'Change a schedule, from now on',
+    summary: 'Change a schedule; the change applies from now',
     role: 'writer',
     params: schedule,
-    body: [changeScheduleBody, 'What changes'],
+    body: [changeScheduleBody, 'The changes'],
     answers: { 200: ['The schedule.', scheduleView] },
     problems: [404, 409],
     async handle(call) {
@@ -202,7 +202,7 @@ export const schedulerScheduleRoutes = routes({
         const found = readSchedule(scheduler, schedule_id, 1)
         if (!found.ok) return found
         const { template_id = found.value.schedule.template_id } = call.body
-        // Overrides that are there already would come over another template as well.
+        // Existing overrides would also apply to another template.
         const isOther = body.param_overrides != null || body.template_id !== undefined
         const allowed = mayRun(call, scheduler, [{ template_id, params: isOther ? body : undefined }])
         return allowed.ok ? changeSchedule(scheduler, schedule_id, body) : allowed
@@ -211,10 +211,10 @@ export const schedulerScheduleRoutes = routes({
     },
   }),
   deleteSchedulerSchedule: remove('/scheduler/schedules/{schedule_id}', {
-    summary: 'End a schedule; the jobs it made stay',
+    summary: 'Delete a schedule; its jobs stay',
     role: 'writer',
     params: schedule,
-    answers: { 200: ['The schedule, ended.', scheduleView] },
+    answers: { 200: ['The deleted schedule.', scheduleView] },
     problems: [404, ...bodyProblems],
     handle: (call) =>
       shown(
@@ -222,10 +222,10 @@ export const schedulerScheduleRoutes = routes({
         toScheduleView,
       ),
   }),
-  enableSchedulerSchedule: switchTo('enable', 'Let a schedule fire again, from now on'),
-  disableSchedulerSchedule: switchTo('disable', 'Keep a schedule from firing'),
+  enableSchedulerSchedule: switchTo('enable', 'Enable a schedule from now'),
+  disableSchedulerSchedule: switchTo('disable', 'Disable a schedule'),
   nextSchedulerTimes: get('/scheduler/schedules/{schedule_id}/next', {
-    summary: 'The next times of a schedule',
+    summary: 'List the next due times of a schedule',
     role: 'reader',
     query: {
       count: parsedField(parsePageLimit)
@@ -233,7 +233,7 @@ export const schedulerScheduleRoutes = routes({
         .meta({ type: 'integer', minimum: 1, maximum: 500, default: 5, example: 5 }),
     },
     params: schedule,
-    answers: { 200: ['In UTC.', timesView] },
+    answers: { 200: ['The due times in UTC.', timesView] },
     problems: [400, 404],
     handle: (call) =>
       withScheduler(call, (scheduler) => {

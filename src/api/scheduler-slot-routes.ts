@@ -1,4 +1,4 @@
-/** Reservations and direct executions over HTTP: the one slot beside the queue. */
+/** Reservations and direct executions over HTTP. */
 import type { z } from '@hono/zod-openapi'
 import { idField, pageView, parsedField } from '#contract'
 import {
@@ -30,18 +30,20 @@ import {
 } from './scheduler-api.ts'
 
 const WAIT_MAX_MS = 60_000
-/** How long a direct execution waits for the job in flight when its caller does not say. */
+/** The default time that a direct execution waits for the job in flight. */
 const START_WAIT_MS = 10_000
 
 function parseWait(text: string): Decision<number> {
   const duration = parseDuration(text)
   if (!duration.ok || duration.value <= WAIT_MAX_MS) return duration
-  return refuse('duration', 'A request waits for at most 60s.', { hint: 'Ask again when it has passed.' })
+  return refuse('duration', 'A request can wait for at most 60s.', {
+    hint: 'Wait for 60s, then send the request again.',
+  })
 }
 const waitField = parsedField(parseWait).optional().meta({
   type: 'string',
   example: '10s',
-  description: 'How long to wait while the slot is taken, up to 60s; without it a taken slot is refused at once.',
+  description: 'How long to wait while the slot is taken, up to 60s. Without it, a taken slot is refused immediately.',
 })
 const reserveRequest = reserveBody.extend({ wait: waitField }).meta({ id: 'ReserveSchedulerSlot' })
 const renewRequest = reserveBody.pick({ expires_in: true }).meta({ id: 'RenewSchedulerReservation' })
@@ -49,14 +51,14 @@ const directRequest = directJobBody.extend({ wait: waitField }).meta({ id: 'RunS
 
 const reservation = { reservation_id: idField('reservation') }
 
-/** Nobody waits for a caller that has gone, nor when the server goes. */
+/** Aborts the wait when the caller disconnects or the server shuts down. */
 function leavingOf({ deps: { closing }, signal }: Pick<Call<SchedulerRouteDeps>, 'deps' | 'signal'>): AbortSignal {
   return closing ? AbortSignal.any([signal, closing]) : signal
 }
 
 export const schedulerSlotRoutes = routes({
   listSchedulerReservations: list('/scheduler/reservations', {
-    summary: 'Reservations of the slot for direct executions, newest first',
+    summary: 'List the reservations for direct executions, newest first',
     role: 'reader',
     allow: requireScheduler,
     page: [pageView(reservationView, 'SchedulerReservationPage'), 'A page.'],
@@ -69,10 +71,10 @@ export const schedulerSlotRoutes = routes({
     },
   }),
   reserveSchedulerSlot: post('/scheduler/reservations', {
-    summary: 'Keep the queue from starting anything until you release it or time passes',
+    summary: 'Reserve the slot: no queued job starts until it is released or expires',
     role: 'writer',
-    body: [reserveRequest, 'Who, and for how long'],
-    answers: { 201: ['Yours.', reservationView] },
+    body: [reserveRequest, 'The reservation'],
+    answers: { 201: ['The reservation.', reservationView] },
     problems: [404, 409],
     async handle(call) {
       const { wait: _, ...body } = await sent<z.input<typeof reserveRequest>>(call)
@@ -87,10 +89,10 @@ export const schedulerSlotRoutes = routes({
     },
   }),
   renewSchedulerReservation: post('/scheduler/reservations/{reservation_id}/renew', {
-    summary: 'Keep a reservation for longer; it is never made shorter',
+    summary: 'Extend a reservation; it is never shortened',
     role: 'writer',
     params: reservation,
-    body: [renewRequest, 'For how long, or nothing'],
+    body: [renewRequest, 'The new lifetime, optional'],
     answers: { 200: ['The reservation.', reservationView] },
     problems: [404, 409],
     handle: (call) =>
@@ -102,7 +104,7 @@ export const schedulerSlotRoutes = routes({
       ),
   }),
   releaseSchedulerReservation: post('/scheduler/reservations/{reservation_id}/release', {
-    summary: 'Let the queue go on',
+    summary: 'Release a reservation, so that the queue continues',
     role: 'writer',
     params: reservation,
     answers: { 200: ['The reservation.', reservationView] },
@@ -114,13 +116,13 @@ export const schedulerSlotRoutes = routes({
       ),
   }),
   runSchedulerJobDirectly: post('/scheduler/direct_runs', {
-    summary: 'Run one job now, before everything that waits',
+    summary: 'Run one job directly, ahead of the queue',
     description:
-      'It starts when nothing else is in flight; GET the job, or follow its log, to see how it goes. What does not get its slot ' +
-      'within `wait` (10s unless said otherwise) is cancelled.',
+      'The job starts when nothing else is in flight. GET the job, or follow its log, to see its progress. A job that does not get the slot ' +
+      'within `wait` (10s by default) is cancelled.',
     role: 'writer',
     body: [directRequest, 'The work'],
-    answers: { 202: ['Accepted; the queue waits for it.', jobView] },
+    answers: { 202: ['The accepted job. The queue waits for it.', jobView] },
     problems: [404, 409],
     async handle(call) {
       const { wait: _, ...body } = await sent<z.input<typeof directRequest>>(call)

@@ -1,4 +1,4 @@
-/** Serves the API over HTTP/1.1 with limits of its own: slow, oversized and ambiguous requests are answered and cut off. */
+/** Serves the API over HTTP/1.1 with connection limits: slow, oversized and ambiguous requests are answered and closed. */
 import { createServer, type Server, type ServerOptions, STATUS_CODES } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
@@ -8,8 +8,8 @@ import { type Refusal, refuse } from '#kernel/refusal'
 import { problemHeaders, problemResponse, type RequestIds, statusOf, toProblem } from './problem.ts'
 
 /**
- * The body guard gives up after 8 s; these limits stand behind it for what never reaches a route, so that the whole is
- * over within 10 s. Node looks at its limits every `connectionsCheckingInterval`, 30 s unless told otherwise.
+ * The body guard gives up after 8 s; these limits cover requests that never reach a route, so that each ends within 10 s.
+ * Node checks its limits every `connectionsCheckingInterval`, 30 s by default.
  */
 export const serverOptions: ServerOptions = {
   maxHeaderSize: 16_384,
@@ -18,13 +18,13 @@ export const serverOptions: ServerOptions = {
   connectionsCheckingInterval: 500,
   keepAliveTimeout: 5_000,
   insecureHTTPParser: false,
-  // A missing Host is answered by us, as a problem.
+  // The API answers a missing Host with a problem.
   requireHostHeader: false,
 }
 
 export type ServeOptions = {
   readonly host: string
-  /** 0 takes a free one. */
+  /** 0 takes a free port. */
   readonly port: number
   readonly randomBytes: (count: number) => Uint8Array
   readonly options?: ServerOptions
@@ -35,20 +35,20 @@ export type ServedApi = {
   readonly port: number
   readonly url: string
   readonly server: Server
-  /** Takes no new requests, lets the running ones end, and after `graceMs` ends what is left. */
+  /** Accepts no new requests, lets the running ones end, and closes the rest after `graceMs`. */
   close(graceMs?: number): Promise<void>
 }
 
 type Fetcher = { readonly fetch: (request: Request, env: object) => Response | Promise<Response> }
 
-/** What Node's parser and timers say, in our words. */
+/** Maps the errors of Node's parser and timers to refusals. */
 function refuseConnection(code: string | undefined): Refusal {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return refuse('api.headers.too_large', 'The headers are larger than 16 KiB.', { facts: { limit_bytes: 16_384 } })
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return refuse('request_timeout', 'The request did not arrive in time.', {
-        hint: 'Send the request again, in one go.',
+        hint: 'Send the request again without pauses.',
       })
     default:
       return refuse('api.request.malformed', 'This is not a well-formed HTTP request.')
@@ -59,7 +59,7 @@ function newIds(randomBytes: ServeOptions['randomBytes']): RequestIds {
   return { requestId: textId('request', randomBytes(16)), traceId: textId('trace', randomBytes(16)) }
 }
 
-/** An answer for a connection on which no request was understood. */
+/** Writes an answer to a connection without a parsed request. */
 function writeRaw(refusal: Refusal, ids: RequestIds): string {
   const status = statusOf(refusal)
   const body = JSON.stringify(toProblem(refusal, ids))
@@ -68,7 +68,7 @@ function writeRaw(refusal: Refusal, ids: RequestIds): string {
   return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n${lines.join('\r\n')}\r\n\r\n${body}`
 }
 
-/** The response that Node has begun on this connection, if any; a second one on top of it would be read as its body. */
+/** Returns whether Node has begun a response on this connection; a second one would be read as its body. */
 function hasBegun(socket: Duplex): boolean {
   return (socket as Socket & { _httpMessage?: { headersSent: boolean } })._httpMessage?.headersSent === true
 }
@@ -79,7 +79,7 @@ export async function serve(app: Fetcher, { host, port, randomBytes, options }: 
       const refusal =
         error instanceof RequestError
           ? refuseConnection(undefined)
-          : refuse('internal_error', 'Something went wrong on our side.')
+          : refuse('internal_error', 'The server failed with an internal error.')
       return problemResponse(refusal, newIds(randomBytes))
     },
   })

@@ -37,7 +37,7 @@ test('an unknown field is answered with the nearest known one, also deep inside'
 })
 
 test('a value of another type is told in the words of JSON', () => {
-  assert.equal(explain({ task_name: 'x', payload: 'y' }).refusal.reason, '`payload` is not of the type object.')
+  assert.equal(explain({ task_name: 'x', payload: 'y' }).refusal.reason, '`payload` must be of the type object.')
 })
 
 test('[API-07] who asks is never a field', () => {

@@ -1,4 +1,4 @@
-/** Turns what zod found into refusals with stable codes: unknown fields with the nearest name, missing ones, wrong ones. */
+/** Turns zod issues into refusals with stable codes: unknown fields with the nearest name, missing and invalid ones. */
 import type { z } from '@hono/zod-openapi'
 import { nameOfType, refusalOfIssue } from '#contract'
 import { formatPath, type JsonStep } from '#kernel/json-value'
@@ -12,10 +12,10 @@ type Issue = z.core.$ZodIssue
 
 export type Invalid = { readonly refusal: Refusal; readonly errors: readonly ProblemDetail[] }
 
-/** A body that breaks hundreds of rules is told about the first twenty. */
+/** Reports at most the first twenty issues. */
 const FINDINGS_MAX = 20
 
-/** Facts that come from the credential or the request itself; naming them in a body is an attempt, not a typing mistake. */
+/** Fields that the credential or the request determines; sending them in a body is an attempt to forge them, not a typo. */
 const FROM_CREDENTIAL = new Set([
   'requested_by',
   'requester',
@@ -31,13 +31,13 @@ const FROM_CREDENTIAL = new Set([
   'workspace_id',
 ])
 
-/** `input` is what was checked, so that "missing" can be told from "wrong"; `schema` names the fields that exist. */
+/** `input` distinguishes missing from invalid fields; `schema` supplies the known field names. */
 export function explainIssues(issues: readonly Issue[], input: unknown, schema: unknown): Invalid {
   const findings = issues.flatMap((issue) => explain(issue, input, schema)).slice(0, FINDINGS_MAX)
-  // What makes no sense comes before what is not allowed, so that the status does not depend on the order of fields.
+  // Malformed values come first, so that the status does not depend on the order of fields.
   const first = findings.find((finding) => kindOf(finding.code) === 'malformed') ?? findings[0]
   return {
-    refusal: first ?? refuse('api.field.value', 'The request does not have the form that this route takes.'),
+    refusal: first ?? refuse('api.field.value', 'The request does not match the schema of this route.'),
     errors: findings.map((finding) => ({
       code: finding.code,
       detail: finding.reason,
@@ -58,7 +58,7 @@ function explain(issue: Issue, input: unknown, schema: unknown): Refusal[] {
     case 'invalid_type':
       if (valueAt(input, steps) === undefined) return [refuseMissing(path, `of the type ${nameOfType(issue.expected)}`)]
       return [
-        refuse('api.field.type', `\`${path}\` is not of the type ${nameOfType(issue.expected)}.`, {
+        refuse('api.field.type', `\`${path}\` must be of the type ${nameOfType(issue.expected)}.`, {
           path,
           facts: { expected: nameOfType(issue.expected) },
         }),
@@ -84,7 +84,7 @@ function explain(issue: Issue, input: unknown, schema: unknown): Refusal[] {
       ]
     case 'invalid_format':
       return [
-        refuse('api.field.value', `\`${path}\` does not have the right form.`, {
+        refuse('api.field.value', `\`${path}\` does not have the right format.`, {
           path,
           facts: { format: issue.format },
         }),
@@ -99,7 +99,7 @@ function explainUnknown(key: string, steps: readonly JsonStep[], known: readonly
   if (FROM_CREDENTIAL.has(key)) {
     return refuse('field_not_allowed', `\`${key}\` comes from your credential and the request, never from a field.`, {
       path,
-      hint: 'Leave it out.',
+      hint: 'Omit the field.',
     })
   }
   const guess = didYouMean(key, known)
@@ -113,7 +113,7 @@ function refuseMissing(path: string, what: string): Refusal {
   return refuse('api.field.missing', `\`${path}\` is missing.`, { path, hint: `Add it; it is ${what}.` })
 }
 
-/** What zod counts. */
+/** The unit that zod counts. */
 function unitOf(origin: string, count: number | bigint): string {
   const unit = origin === 'string' ? 'character' : origin === 'array' || origin === 'set' ? 'item' : undefined
   return unit === undefined ? '' : ` ${unit}${Number(count) === 1 ? '' : 's'}`
@@ -137,7 +137,7 @@ function valueAt(input: unknown, steps: readonly JsonStep[]): unknown {
   return value
 }
 
-/** The part of zod's definition that is walked; zod's own types for it are wider than what is needed. */
+/** The part of zod's definition that is used here. */
 type ZodPart = {
   readonly type: string
   readonly shape?: Readonly<Record<string, unknown>>
@@ -152,7 +152,7 @@ function definitionOf(schema: unknown): ZodPart | undefined {
   return (schema as { _zod?: { def?: ZodPart } } | undefined)?._zod?.def
 }
 
-/** Wrappers such as optional, nullable, default and pipe stand for what they wrap; a union stands for all its options. */
+/** Unwraps optional, nullable, default and pipe, and expands a union to all its options. */
 function unwrap(schema: unknown): ZodPart[] {
   const definition = definitionOf(schema)
   if (!definition) return []
@@ -161,7 +161,7 @@ function unwrap(schema: unknown): ZodPart[] {
   return inner === undefined ? [definition] : unwrap(inner)
 }
 
-/** Which field names a zod schema knows at a place inside it; used only to suggest a name, so doubt means none. */
+/** Lists the field names of a zod schema at a path; used only for suggestions, so the list may be incomplete. */
 export function namesAt(schema: unknown, steps: readonly JsonStep[]): readonly string[] {
   let here = unwrap(schema)
   for (const step of steps) {

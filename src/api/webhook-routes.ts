@@ -1,4 +1,4 @@
-/** The door for outside systems: no credential but a signature over the exact bytes, which is why the body is read here. */
+/** Receives webhooks: authenticated by a signature over the exact bytes instead of a credential, so the body is read here. */
 import { type CommandDeps, openWebhooks, type WebhookSource } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
 import { refuse } from '#kernel/refusal'
@@ -7,12 +7,12 @@ import { readBody } from './read-body.ts'
 import { answerProblem } from './request-context.ts'
 import { newRouter } from './resource.ts'
 
-/** For `publicPaths`: the signature takes the place of a credential. */
+/** For `publicPaths`: the signature replaces the credential. */
 export const webhookPath = '/webhooks/:source'
 
-export function webhookRoutes(world: CommandDeps, sources: readonly WebhookSource[]) {
+export function webhookRoutes(deps: CommandDeps, sources: readonly WebhookSource[]) {
   const byName = new Map(sources.map((source) => [source.name, source]))
-  const receive = openWebhooks(world)
+  const receive = openWebhooks(deps)
   const router = newRouter()
   router.post(webhookPath, async (c) => {
     const source = byName.get(c.req.param('source') ?? '')

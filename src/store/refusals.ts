@@ -51,7 +51,7 @@ export const storeRefusals = {
   database_timeout: ['unavailable', LATER],
   cursor_archived: [
     'gone',
-    'GET /events?archived=skip continues with the remaining events; the others are in the files of the archive.',
+    'GET /events?archived=skip continues with the remaining events; the others are in the archive files.',
   ],
   'history.age.missing': ['configuration', 'Add --before <days>, or set CONCORD_HISTORY_DAYS.'],
   'history.busy': ['conflict', 'Wait until that run is done.'],
