@@ -49,7 +49,7 @@ describe('a project in several environments', () => {
     assert.match(unknown.err, /CONCORD_ENVIRONMENT.*did you mean staging\?/)
     const strange = await start('my_mac')
     assert.notEqual(strange.code, 0)
-    assert.match(strange.err, /CONCORD_ENVIRONMENT.*no name of an environment/)
+    assert.match(strange.err, /CONCORD_ENVIRONMENT.*is not an environment name/)
   })
 
   test('[OQ-10] in staging the limits of staging hold, and every turn of a command waits under a name of staging', async () => {
