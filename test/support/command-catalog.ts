@@ -172,7 +172,15 @@ function effectsOf(provider: FakeProvider, children: () => ChildStarter): Defini
 }
 
 export type ChildStarter = (call: EffectCall) => Promise<string>
-type Scripted = 'deny' | 'require_more_input' | 'require_approval' | 'escalate' | 'delay' | 'route' | 'route_sync' | 'allow'
+type Scripted =
+  | 'deny'
+  | 'require_more_input'
+  | 'require_approval'
+  | 'escalate'
+  | 'delay'
+  | 'route'
+  | 'route_sync'
+  | 'allow'
 
 /** Rules that say what the payload tells them to, so that a test can choose its way. */
 const scripted = definePolicy({
