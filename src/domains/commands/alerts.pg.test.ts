@@ -39,6 +39,7 @@ describe('alerts', () => {
 
   before(async () => {
     room = await openTestRoom()
+    await alertsKnownSince(room.clock.now())
     // Gone: an administrator who left hears of nothing.
     const gone = await aPerson(room.clock, room.tenant, 'admin')
     await room.rows(`update identity.users set deactivated_at = $2 where id = $1`, [
@@ -48,6 +49,13 @@ describe('alerts', () => {
   })
   after(() => room.close())
 
+  /** The clock of the room is not that of the server, which dates the migration. */
+  async function alertsKnownSince(at: Date) {
+    await room.db.transaction(async (tx) => {
+      await tx.query('set local role none')
+      await tx.query('update public.concord_migrations set applied_at = $1 where number = 17', [at])
+    })
+  }
   async function undone(
     steps: readonly string[],
     modes: readonly ('ok' | 'refuse')[],
@@ -160,6 +168,17 @@ describe('alerts', () => {
       1,
     )
     assert.equal(woken.length, 1)
+  })
+
+  test('[OPS-03] the first sweep after an upgrade raises no alert for history: it begins a day before the database learned of alerts', async () => {
+    const [hourMs, learned] = [3_600_000, new Date(room.clock.now().getTime() + 48 * 3_600_000)]
+    const old = await undone(['work.drifting', BOOK_A], ['ok', 'refuse'], [])
+    room.clock.travel(25 * hourMs)
+    const recent = await undone(['work.drifting', BOOK_A], ['ok', 'refuse'], [])
+    room.clock.travel(24 * hourMs)
+    await alertsKnownSince(learned)
+    assert.equal(await openAlertSweep(deps())(), 1)
+    assert.deepEqual([await records(old), await records(recent)], [[], ['alert_raised']])
   })
 
   test('the look for incidents reads the index of incidents', async () => {
