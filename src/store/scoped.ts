@@ -13,9 +13,9 @@ type Scope = {
 }
 
 export function scoped(db: Db, workspaceId: string): Scope {
-  // It becomes part of a text, since several statements in one round trip take no parameters.
+  // The id becomes part of the text, since several statements in one round trip take no parameters.
   if (!isUuid(workspaceId)) throw new KernelFault('store.scope.invalid', 'a scope needs the id of a workspace')
-  // `true` is "until the end of the transaction": nothing is left for the next user of the connection.
+  // `true` means "until the end of the transaction": nothing is left for the next user of the connection.
   const enter = `select set_config('role', 'concord_app', true), set_config('concord.workspace_id', '${workspaceId}', true)`
   return {
     read: (work) => db.transaction(work, `begin read only; ${enter}`),
