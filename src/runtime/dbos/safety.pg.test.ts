@@ -236,7 +236,7 @@ describe('the safety of turns', () => {
     await sleep(100)
     const names = await owner.query('select name from "dbos".workflow_status')
     assert.deepEqual(names, [{ name: 'foreign' }])
-    await owner.query('delete from "dbos".workflow_status')
+    for (const table of ['workflow_status', 'workflow_input']) await owner.query(`delete from "dbos".${table}`)
     await reach(async () => (await countRows()).every((rows) => rows === 0))
     await runtime.close()
     runtime = await start(quick)
