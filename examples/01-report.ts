@@ -1,4 +1,4 @@
-/** Generate Report: asked for twice, made once, and every state it went through is on record. */
+/** Generate Report: submitted twice, executed once, with every state recorded. */
 import assert from 'node:assert/strict'
 import { getArtifact, readText } from '#domains/artifacts'
 import { examplePayloads } from './catalog/index.ts'

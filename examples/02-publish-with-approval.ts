@@ -1,4 +1,4 @@
-/** Publish Report: inside at once, outside only after the owner of the data has agreed, and never after a no. */
+/** Publish Report: internal destinations immediately, external ones only after the data owner approves, and never after a rejection. */
 import assert from 'node:assert/strict'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,9 +1,9 @@
-/** Book Hotel: asked for what is missing, approved by two, booked once at a vendor that fails and lies, cancelled and undone once. */
+/** Book Hotel: waits for missing input, needs two approvals, books once at an unreliable vendor, and is cancelled and compensated once. */
 import assert from 'node:assert/strict'
 import { examplePayloads } from './catalog/index.ts'
 import { granted, runExample } from './run-example.ts'
 
-/** Seed 1053: booking breaks after it was done, then is answered for somebody else; cancelling is cut off, then the vendor is down. */
+/** Seed 1053: booking fails after it took effect, then gets another key's answer; cancelling is cut off, then the vendor is down. */
 const settings = { seed: 1053, trouble: 2, paper: 'later' } as const
 const BOOK = 'connector.hotel_booking.book_hotel'
 const PAPER = 'artifact.reservation_confirmation'

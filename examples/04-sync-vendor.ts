@@ -1,4 +1,4 @@
-/** Sync Vendor Data: a schedule fires, errors are tried again by their class, and any number of runs give the same rows. */
+/** Sync Vendor Data: a schedule fires, errors are retried by class, and any number of runs gives the same rows. */
 import assert from 'node:assert/strict'
 import { fireSchedule, listCommands } from '#domains/commands'
 import { listCommandSchedules } from '#domains/command-schedules'
@@ -10,10 +10,10 @@ import { eventually } from './story/desk.ts'
 
 const HOUR_MS = 3_600_000
 const NAME = 'sync_vendor_rates'
-/** The clock of the schedules begins at half past, so that exactly one full hour comes with the hour that passes. */
+/** The schedule clock starts at half past, so that exactly one due time falls into the hour that passes. */
 let aheadMs = HOUR_MS / 2 - (Date.now() % HOUR_MS)
 
-/** A due time becomes a command; a second firing of the same due time finds the first one's. */
+/** Turns a due time into a command; a second firing of the same due time finds the existing command. */
 function fire({ commands, company }: Pick<Stage, 'commands' | 'company'>, dueAt: Date) {
   const spec = commands.catalog.schedules.find(({ name }) => name === NAME)
   assert.ok(spec)

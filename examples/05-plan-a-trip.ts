@@ -1,11 +1,11 @@
-/** A trip from the wish to the paper: remembered with consent, searched, ranked, drafted, agreed to and booked, at a vendor with a temper. */
+/** A trip from preferences to confirmation: remembered with consent, searched, ranked, drafted, approved and booked at an unreliable vendor. */
 import assert from 'node:assert/strict'
 import { listArtifacts } from '#domains/artifacts'
 import type { HotelOffer } from './catalog/hotel-offer.ts'
 import type { RankedOffer } from './catalog/rank-hotels.ts'
 import { granted, runExample } from './run-example.ts'
 
-/** Seed 1378: too many requests and every offer twice; an answer without end and a moment down; booking is cut off, then answered for somebody else. */
+/** Seed 1378: rate limits and duplicate offers; an endless answer and a short outage; booking is cut off, then gets another key's answer. */
 const settings = { seed: 1378, trouble: 2 } as const
 const likes = { quiet: true, breakfast: true, price_max_usd: 200 }
 const stay = { check_in_date: '2026-06-01', check_out_date: '2026-06-04' }
@@ -13,7 +13,7 @@ const stay = { check_in_date: '2026-06-01', check_out_date: '2026-06-04' }
 await runExample(settings, async (stage) => {
   const { company, remember, consent, recall, submit, reachStatus, asked, answer, vendor, db } = stage
   const { ana, ben } = company.people
-  /** Asks for a task and waits for its end; what came of it. */
+  /** Submits a task, waits for its end and returns its result. */
   const done = async <T>(task: string, payload: object): Promise<T> => {
     const { command } = granted(await submit(ana, { task, payload: { ...payload } }))
     const { command: ended } = await reachStatus(command.command_id, 'succeeded')

@@ -1,4 +1,4 @@
-/** The history of a year ago moves into files: counted, moved, told again, checked, damaged and brought back, with the program itself. */
+/** History of a year ago moves into files: counted, archived, read, verified, damaged and restored, with the CLI. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
@@ -12,7 +12,7 @@ import { granted, runExample, type Stage } from './run-example.ts'
 const YEAR_AND_DAY_MS = 366 * 86_400_000
 const program = fileURLToPath(new URL('../src/cli/main.ts', import.meta.url))
 
-/** Ids, times and a few bytes are others in every run: on the page stand the same ones everywhere, and of payloads nothing. */
+/** Replaces ids, times and byte counts that differ in every run with fixed ones, and removes payloads. */
 function plain(text: string): string {
   return text
     .replaceAll(/(?<=(?:archive|database) {2}){.*$/gm, '{…}')
@@ -22,7 +22,7 @@ function plain(text: string): string {
     .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, '2026-05-31T09:00:00.000Z')
 }
 
-/** Runs the program on the data folder of this example; prints the command as it is typed, and what it says. */
+/** Runs the CLI on the data folder of this example; prints the command and its output. */
 function typing({ folder }: Pick<Stage, 'folder'>) {
   const { PATH, NODE_COMPILE_CACHE } = process.env
   const env = { PATH, NODE_COMPILE_CACHE, CONCORD_HOME: join(folder, 'home'), CONCORD_UNSAFE_TEST: '1' }
@@ -35,7 +35,7 @@ function typing({ folder }: Pick<Stage, 'folder'>) {
   }
 }
 
-/** The id of every event in the files, read without Concord: a line of JSON for each, compressed with gzip. */
+/** Reads the id of every event in the files without Concord: one line of JSON each, compressed with gzip. */
 async function idsInFiles(folder: string): Promise<string[]> {
   const names = await readdir(folder, { recursive: true })
   const files = names.filter((name) => name.endsWith('.jsonl.gz')).map((name) => readFile(join(folder, name)))
@@ -74,7 +74,7 @@ await runExample({ agoMs: YEAR_AND_DAY_MS }, async (stage) => {
 
   await cp(history, join(folder, 'copy'), { recursive: true })
   const files = (await readdir(history, { recursive: true })).filter((name) => name.endsWith('.jsonl.gz'))
-  // The first is of the organisation, which is older than its workspace. Its last eight bytes are its check sum and its length.
+  // The first file belongs to the organisation, which is older than its workspace. Its last eight bytes are the checksum and the length.
   const damaged = join(history, files.toSorted()[0] ?? '')
   const bytes = await readFile(damaged)
   const at = bytes.length - 8

@@ -1,10 +1,10 @@
 /**
- * Gives a running installation the people whom the example tasks ask, and takes each one's invitation for them:
+ * Adds the approvers of the example tasks to a running installation and redeems their invitations:
  *
  *   node examples/hire-approvers.ts [.concord] [http://127.0.0.1:7420]
  *
- * Left out, folder and address come from CONCORD_HOME, CONCORD_URL and CONCORD_PORT, as everywhere. It speaks to the server as its first
- * administrator; run again it refuses, since the people are there.
+ * Folder and address default to CONCORD_HOME, CONCORD_URL and CONCORD_PORT. It calls the server as its first administrator and
+ * fails on a second run, because the people already exist.
  */
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -16,7 +16,7 @@ const staff = [
   ['bo', 'budget-owner'],
 ] as const
 
-/** What went wrong and what to do, on standard error: standard output is a script that somebody runs. */
+/** Prints the error and the next step to standard error, because standard output is a script to run. */
 function giveUp(what: string, next: string): never {
   console.error(`Nobody was hired: ${what}\n  next   ${next}`)
   process.exit(1)

@@ -1,6 +1,6 @@
 /**
- * A hotel vendor that behaves as vendors do: slow, down before or after it has done the thing, full of repeats, and now and
- * then lying. It is a process of its own with books of its own, so what it says it did can be held against what it did.
+ * An unreliable hotel vendor: slow, failing before or after an effect, repeating rows, and sometimes answering wrongly. It is a
+ * separate process with its own ledger, so that its answers can be compared with its effects.
  *
  *   node examples/hotel-vendor.ts [--port 0] [--ledger :memory:] [--seed 1] [--trouble 0] [--paper ready|later] [--life-line]
  *
@@ -12,8 +12,8 @@
  *   GET  /rates                                                what Sync Vendor Data reads
  *   GET  /ledger                                               its books; never troubled
  *
- * `--trouble 2 --seed 7`: the first two calls of each operation go wrong, in ways that the seed chooses. It runs until Ctrl-C, in the
- * background too; with `--life-line` its standard input is its life line: it ends when whoever started it closes it or dies.
+ * `--trouble 2 --seed 7`: the first two calls of each operation fail in ways that the seed determines. It runs until Ctrl-C, in the
+ * background too; with `--life-line` it ends when its standard input is closed, for example because its parent died.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -34,7 +34,7 @@ const { values: given } = readFlags({
 })
 
 const SLOW_MS = 150
-/** More than any honest answer of this vendor, and more than its callers read. */
+/** Larger than any valid answer of this vendor, and than its callers read. */
 const TOO_LARGE_BYTES = 1_048_576
 const rates = [
   { rate_id: 'R-1', hotel_name: 'Hotel Adler', night: '2026-06-01', price_usd: 300 },
@@ -49,7 +49,7 @@ const seen: Record<Operation, number> = { book: 0, cancel: 0, rates: 0, search: 
 type Answer = { readonly status: number; readonly body: object }
 type Call = { readonly operation: Operation; readonly key: string; readonly body: string }
 
-/** Writes the call down, does it unless the trouble comes first, and answers or fails to. */
+/** Records the call, applies it unless it must fail first, and answers or fails. */
 async function serveCall(call: Call, response: ServerResponse, act: (arrival: number) => Answer): Promise<void> {
   const trouble: Trouble | 'none' = plan[call.operation][seen[call.operation]++] ?? 'none'
   const arrival = ledger.arrive({ ...call, trouble })
@@ -84,7 +84,7 @@ async function serveCall(call: Call, response: ServerResponse, act: (arrival: nu
   }
 }
 
-/** Every row of every list a second time. */
+/** Repeats every row of every list. */
 function twice(body: object): object {
   return Object.fromEntries(
     Object.entries(body).map(([name, value]) => [name, Array.isArray(value) ? [...value, ...value] : value]),

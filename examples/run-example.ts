@@ -1,6 +1,6 @@
 /**
- * Runs one example program: an embedded Postgres in a folder that is thrown away, the work of a server, the example catalog, a
- * vendor with a temper, and five people. What a story expects and does not find makes the program exit with 1.
+ * Runs one example program with an embedded Postgres in a temporary folder, a server, the example catalog, an unreliable
+ * vendor and five people. A failed assertion makes the program exit with 1.
  */
 import { randomBytes } from 'node:crypto'
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
@@ -33,17 +33,17 @@ export type Stage = Desk &
   }
 
 export type ExampleSettings = Partial<Pick<VendorSettings, 'seed' | 'trouble' | 'paper'>> & {
-  /** How far the clock of the schedules is ahead. */
+  /** How far the schedule clock is ahead. */
   readonly scheduleAheadMs?: () => number
   /** How long ago the story happens. */
   readonly agoMs?: number
 }
 
-/** Seconds become tenths: nobody who tries an example wants to wait as long as a vendor deserves. */
+/** Shortens retry delays from seconds to tenths, so that the examples run quickly. */
 const BACKOFF_SECONDS = [0.1, 0.2, 0.4]
 const CONTENT_BYTES_MAX = 1_048_576
 
-/** The value, or the end of the program. */
+/** Returns the value or throws. */
 export function granted<T>(decision: Decision<T>): T {
   if (decision.ok) return decision.value
   throw new Error(`refused with ${decision.code}: ${decision.reason}`)
@@ -65,7 +65,7 @@ async function open(settings: ExampleSettings, closers: (() => Promise<unknown>)
   const { seed = 1, trouble = 0, paper = 'ready', scheduleAheadMs, agoMs = 0 } = settings
   const folder = await mkdtemp(join(tmpdir(), 'concord-example-'))
   closers.push(() => rm(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 50 }))
-  // Under root the database runs as somebody else, who must be able to pass.
+  // Under root the database runs as another user, who needs access to the folder.
   await chmod(folder, 0o755)
   const postgres = granted(await openEmbeddedPostgres({ home: join(folder, 'home'), unsafeForTests: true }))
   closers.push(() => postgres.stop())

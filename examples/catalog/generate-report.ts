@@ -1,6 +1,6 @@
 /**
- * Generate Report: numbers in, a text out, nobody has to agree. The report is an artifact: its row is committed with the outcome of
- * the effect, and undoing the command takes it back.
+ * Generate Report: turns sales into a text, without approval. The report is an artifact: its row is committed with the outcome of
+ * the effect, and the compensation of the command withdraws it.
  */
 import { z } from 'zod'
 import { defineCommandType, type Definition, defineEffect, defineFunction, defineTask } from '#domains/commands'
@@ -64,7 +64,7 @@ export function generateReport(): readonly Definition[] {
     defineFunction({
       name: 'generate_report',
       plan: ({ date_range }) => [{ effect_type: 'artifact.report', payload: { month: date_range ?? null } }],
-      // The notification comes after it; what was asked for is the report.
+      // The notification follows; the result of the command is the report.
       result: ([report]) => report,
     }),
     defineCommandType({

@@ -1,4 +1,4 @@
-/** What a hotel offer and a stay look like between the tasks of a trip. */
+/** The hotel offer and the stay that the tasks of a trip share. */
 import { z } from 'zod'
 
 export const offerId = z.string().regex(/^[\w-]{1,64}$/, 'letters, digits, - and _')
@@ -13,7 +13,7 @@ export const hotelOffer = z.object({
 })
 export type HotelOffer = z.infer<typeof hotelOffer>
 
-/** More is no answer that anybody reads. */
+/** The maximum number of offers in an answer. */
 export const OFFERS_MAX = 100
 
 export const stayDates = { check_in_date: z.iso.date(), check_out_date: z.iso.date() }
@@ -24,12 +24,12 @@ export function isStay({ check_in_date, check_out_date }: { check_in_date: strin
 
 const DAY_MS = 86_400_000
 
-/** Days of the calendar, so no clock changes in between count. */
+/** Counts calendar days, so that daylight saving changes do not matter. */
 export function nightsOf(checkIn: string, checkOut: string): number {
   return Math.round((Date.parse(`${checkOut}T00:00:00Z`) - Date.parse(`${checkIn}T00:00:00Z`)) / DAY_MS)
 }
 
-/** What every task of a trip says about how it can go wrong at the vendor. */
+/** The error classes of every task that calls the vendor. */
 export const vendorErrors = [
   'transient_connector_error',
   'rate_limited',

@@ -1,6 +1,6 @@
 /**
- * Publish Report: inside the organisation at once, outside only with the consent of the owner of the data. A letter is a file in the
- * folder `outbox`, as a mail server's pick-up folder takes them; its name comes from the key, so there is one letter per key.
+ * Publish Report: inside the organisation immediately, outside only with the approval of the data owner. A letter is a file in the
+ * folder `outbox`, as in a mail server's pick-up folder; its name is derived from the key, so there is one letter per key.
  */
 import { z } from 'zod'
 import {
@@ -25,7 +25,7 @@ export const publishReportExample = {
   destination: 'finance@example.com',
 }
 
-/** As `concord artifacts` prints it, or as a result has it; one form from here on, so that both are the same letter. */
+/** Accepts the id as `concord artifacts` prints it or as a result contains it, and normalises it, so that both give the same letter. */
 const artifactId = z.string().transform((text, context) => {
   const decoded = decodeId('artifact', text)
   if (decoded.ok) return decoded.value
@@ -36,7 +36,7 @@ const artifactId = z.string().transform((text, context) => {
 const payload = z
   .strictObject({
     artifact_id: artifactId,
-    /** What the approver saw is what is sent: another text under the same id is refused. */
+    /** Ensures that the approved text is sent: another text under the same id is refused. */
     checksum: z.string().regex(/^sha256:[0-9a-f]{64}$/, 'the checksum of the report'),
     destination: z.string().regex(/^[\w.:+@-]{1,200}$/, 'an address such as finance@example.com, or internal'),
   })
@@ -46,7 +46,7 @@ const OPERATION = 'sharing.publish_report'
 const EFFECT = `connector.${OPERATION}`
 const UNDO = 'sharing.withdraw_report'
 
-/** The report as it was shown, or a failure that no repetition mends. */
+/** Returns the approved report, or throws a failure that is not retried. */
 async function readReport(artifacts: EffectArtifacts, asked: JsonObject): Promise<string> {
   const { artifact_id, checksum } = await artifacts.find(textOf(asked, 'artifact_id'))
   if (checksum !== asked['checksum'])
@@ -73,11 +73,11 @@ export function publishReport(options: ExampleOptions): readonly Definition[] {
         const text = await readReport(call.artifacts, call.payload)
         const letter = `To: ${destination}\n\n${text}`
         await writeOnce(letterFile(folder, call.idempotencyKey), letter, `draft-${call.attempt}`)
-        // Its row says where it went; one that was published before stays as it is.
+        // The row records the destination; an artifact that is already published stays unchanged.
         await call.artifacts.publish(textOf(call.payload, 'artifact_id'), destination)
         return { destination, letter_checksum: checksumOf(letter) }
       },
-      // A letter that has left cannot be called back: what undoes it is a second letter, and it does not claim to be more.
+      // A sent letter cannot be recalled: the compensation is a second letter.
       undo: {
         name: UNDO,
         counter_effects: false,

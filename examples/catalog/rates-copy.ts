@@ -1,4 +1,4 @@
-/** The house's copy of the vendor's rates, one SQLite file: a rate is written over by its id, so any number of syncs give one copy. */
+/** The local copy of the vendor's rates in one SQLite file: rates are upserted by id, so any number of syncs gives one copy. */
 import { mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -35,7 +35,7 @@ export function upsertRates(file: string, rates: readonly Rate[]): void {
     for (const { rate_id, hotel_name, night, price_usd } of rates) upsert.run(rate_id, hotel_name, night, price_usd)
     db.exec('commit')
   } finally {
-    // A transaction that is still open goes with its connection.
+    // Closing the connection rolls back an open transaction.
     db.close()
   }
 }

@@ -1,4 +1,4 @@
-/** Sync Vendor Data: on a schedule, nobody has to agree, and the class of an error decides whether it is tried again. */
+/** Sync Vendor Data: runs on a schedule, without approval; the class of an error decides whether it is retried. */
 import { z } from 'zod'
 import {
   defineCommandType,
@@ -45,7 +45,7 @@ export function syncVendorData(options: ExampleOptions): readonly Definition[] {
       idempotency_required: true,
     }),
     retryOf(OPERATION, options),
-    // No undo: what a sync wrote is what the vendor says, and the next one writes it again.
+    // No compensation: a sync stores the vendor's data, and the next one would store it again.
     defineEffect({
       effect_type: EFFECT,
       class: 'keyed',

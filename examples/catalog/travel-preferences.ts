@@ -1,4 +1,4 @@
-/** What may be remembered about how somebody likes to travel: by that person's consent, for that person's eyes, for a year. */
+/** Travel preferences in memory: stored with the person's consent, visible only to that person, kept for a year. */
 import { z } from 'zod'
 import type { MemorySchema } from '#domains/memory'
 

@@ -1,21 +1,21 @@
-/** Calls the hotel vendor and says honestly how a call ended: above all whether it may have happened all the same. */
+/** Calls the hotel vendor and classifies the outcome, above all whether a failed call may still have taken effect. */
 import { EffectFailure } from '#domains/commands'
 
 export type VendorCall = {
   readonly url: string
   readonly signal: AbortSignal
-  /** Sent as `idempotency-key`; an answer that names another key is no answer to this call. */
+  /** Sent as `idempotency-key`; an answer with another key does not belong to this call. */
   readonly key?: string
   readonly body?: object
 }
 
-/** An honest answer has a few hundred bytes. */
+/** A valid answer has a few hundred bytes. */
 const ANSWER_BYTES_MAX = 65_536
 
 export async function callVendor({ url, signal, key, body }: VendorCall): Promise<Record<string, unknown>> {
   const response = await send({ url, signal, ...(key === undefined ? {} : { key }), ...(body ? { body } : {}) })
   if (response.status === 429) throw new EffectFailure('rate_limited', 'the vendor asks to slow down')
-  // This vendor's promise: 503 and 429 are said before anything is done. Any other 5xx says nothing about that.
+  // This vendor answers 503 and 429 before any effect. Any other 5xx leaves the outcome unknown.
   if (response.status === 503) throw new EffectFailure('transient_connector_error', 'the vendor is down', 'no')
   if (response.status >= 500)
     throw new EffectFailure('transient_connector_error', `the vendor answered ${response.status}`)
@@ -76,7 +76,7 @@ function parseAnswer(text: string): Record<string, unknown> {
     if (typeof answer === 'object' && answer !== null && !Array.isArray(answer))
       return answer as Record<string, unknown>
   } catch {
-    // Said below: broken JSON and JSON of another shape are the same to a caller.
+    // Handled below: broken JSON and JSON of another shape are the same to a caller.
   }
   throw new EffectFailure('transient_connector_error', 'the answer of the vendor cannot be read')
 }

@@ -1,6 +1,6 @@
 /**
- * A report every night at half past two in Berlin. The clock is set to the night when summer time begins, in which half past
- * two does not exist: the report is still made, once.
+ * A report every night at half past two in Berlin. The clock is set to the night when daylight saving begins, on which half past
+ * two does not exist: the report is still created, once.
  *
  *   node examples/scheduler/nightly-report.ts
  */

@@ -1,4 +1,4 @@
-/** What the three examples share: a scheduler on a file of its own in a folder that is removed at the end, run until it is idle. */
+/** Shared by the three examples: a scheduler in a temporary folder, run until it is idle. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { systemDeps } from '#app/system-deps'
 export type Example = {
   readonly folder: string
   readonly scheduler: Scheduler
-  /** Until nothing waits and nothing runs. */
+  /** Runs until no job is queued or running. */
   run(): Promise<readonly RunEvent[]>
   [Symbol.dispose](): void
 }

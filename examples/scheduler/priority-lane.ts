@@ -1,5 +1,5 @@
 /**
- * Ten slow jobs wait when an urgent one comes: with a higher priority it is next, and the others keep their order.
+ * Ten slow jobs are queued when an urgent one arrives: its higher priority puts it first, and the others keep their order.
  *
  *   node examples/scheduler/priority-lane.ts
  */
@@ -22,7 +22,7 @@ const normal = Array.from({ length: 10 }, (_, index) => add(`normal ${index + 1}
 add('urgent', 10)
 const [, , , , fifth] = normal
 assert.ok(fifth)
-// Within a priority a person may change the order.
+// Reorders two jobs within a priority.
 assert.ok(moveJob(scheduler, fifth.job_id, { to: 'front' }).ok)
 assert.equal(toJobView(fifth).state, 'queued')
 await example.run()

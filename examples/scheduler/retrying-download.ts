@@ -1,6 +1,6 @@
 /**
- * A download from a server that fails twice: each failure is a run of its own with its log, and a new job follows it after a
- * pause. A file that is not there at all is not asked for again.
+ * A download from a server that fails twice: each failure has its own run and log, and a retry follows after a delay. A file
+ * that does not exist is not retried.
  *
  *   node examples/scheduler/retrying-download.ts
  */
@@ -24,7 +24,7 @@ const server = createServer((request, response) => {
 await once(server, 'listening')
 const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 
-/** Exit 3: no use in asking again. */
+/** Exit code 3 means that a retry is useless. */
 const script = `const { url, to } = JSON.parse(require('node:fs').readFileSync(0, 'utf8'))
 fetch(url).then(async (answer) => {
   if (!answer.ok) { console.error('the server said ' + answer.status); process.exitCode = answer.status < 500 ? 3 : 1; return }

@@ -1,4 +1,4 @@
-/** A small company: somebody who asks, three who must be asked, and an administrator who may not answer for them. */
+/** A small company: a requester, three approvers, and an administrator who cannot approve for them. */
 import {
   bySystem,
   createOrg,
@@ -12,7 +12,7 @@ import {
 } from '#domains/identity'
 import type { Decision } from '#kernel/refusal'
 
-/** Name, platform role, and the org role by which rules ask for them. */
+/** Name, platform role, and the org role that rules name. */
 const staff = [
   ['ana', 'writer', undefined],
   ['dora', 'writer', 'data-owner'],

@@ -1,4 +1,4 @@
-/** What a person does at Concord, and what a story reads off it: submit, answer, cancel, wait, and look at the record. */
+/** The actions of a person in a story: submit, decide, cancel, wait and read the record. */
 import assert from 'node:assert/strict'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type ApprovalDeps, type Decided, decideApproval, listApprovals } from '#domains/approvals'
@@ -26,10 +26,10 @@ export type Desk = {
   submit(who: Principal, asking: Asking): Promise<Decision<SubmittedCommand>>
   supply(who: Principal, commandId: string, input: JsonObject): Promise<void>
   cancel(who: Principal, commandId: string, reason: string): Promise<Decision<Cancelled>>
-  /** Waits until the command is like this; a failure shows how it is instead. */
+  /** Waits until the command has this state; a failure shows its actual state. */
   reach(commandId: string, isThere: (found: CommandWithEffects) => boolean): Promise<CommandWithEffects>
   reachStatus(commandId: string, status: string): Promise<CommandWithEffects>
-  /** The open questions of a command, by who is asked. */
+  /** The pending approvals of a command, by approver. */
   asked(commandId: string): Promise<readonly { readonly approver: string; readonly approvalId: string }[]>
   answer(who: Principal, approvalId: string, answer: Answer): Promise<Decision<Decided>>
   /** All states that the command has been in. */
@@ -41,7 +41,7 @@ const REACH_MS = 60_000
 const LOOK_MS = 25
 const EVENTS_MAX = 1_000
 
-/** The first thing that `look` finds; a minute without anything is a failure. */
+/** Returns the first value that `look` finds; fails after a minute. */
 export async function eventually<T>(look: () => Promise<T | undefined>, otherwise: () => string): Promise<T> {
   for (const until = performance.now() + REACH_MS; performance.now() < until; await wait(LOOK_MS)) {
     const found = await look()
@@ -91,7 +91,7 @@ export function openDesk({ commands, approvals, workspaceId }: DeskRooms): Desk 
     reach,
     reachStatus: (commandId, status) => reach(commandId, ({ command }) => command.status === status),
     async asked(commandId) {
-      // Nobody in particular looks: all that is pending, whoever it is for.
+      // Lists all pending approvals, for any approver.
       const anybody = { userId: workspaceId, externalId: 'local:story', orgRoles: [] }
       const { items } = await listApprovals(db, anybody, { workspaceId, commandId, limit: 10 })
       return items

@@ -1,4 +1,4 @@
-/** What a person lets Concord remember about how they travel, and what a story reads of it. */
+/** Stores and reads the travel preferences of a person in a story. */
 import { actingFor, type CommandDeps, type MemoryProposal, proposeMemory } from '#domains/commands'
 import { decideConsent, grantConsent, type MemoryDeps, searchMemory, type StoredConsent } from '#domains/memory'
 import type { Principal } from '#domains/identity'
@@ -8,16 +8,16 @@ import { type HotelPreferences, hotelPreferences, travelPreferences } from '../c
 import { TRACE } from './company.ts'
 
 export type Notebook = {
-  /** Ends as a record only where the person's consent stands; otherwise the owner of the data is asked. */
+  /** Becomes a record only with the person's consent; otherwise the data owner must approve. */
   remember(who: Principal, likes: JsonObject): Promise<Decision<MemoryProposal>>
   consent(who: Principal): Promise<Decision<StoredConsent>>
-  /** What is known of the person, read on the record. */
+  /** Reads the memories about the person; the read is recorded. */
   recall(who: Principal): Promise<Decision<HotelPreferences>>
 }
 
 const about = ({ userId }: Principal) => ({ subject_type: 'user', subject_id: userId })
 const kept = { memory_type: 'preference', scope: 'user' } as const
-/** They said so themselves. */
+/** The person stated it directly. */
 const CERTAIN = 1
 const MEMORIES_MAX = 10
 

@@ -1,4 +1,4 @@
-/** The vendor's own books, in a file of its own: what arrived and what was really done, written before any answer. */
+/** The vendor's ledger in its own file: records arrivals and effects before any answer. */
 import { createHash } from 'node:crypto'
 import { DatabaseSync } from 'node:sqlite'
 
@@ -18,7 +18,7 @@ type Reservation = {
 }
 
 export type Books = {
-  /** Every call, in the order of arrival; `applied` is 1 if this very call changed something. */
+  /** Every call in order of arrival; `applied` is 1 if this call changed something. */
   readonly calls: readonly {
     readonly arrival: number
     readonly operation: string
@@ -33,10 +33,10 @@ export type Books = {
 
 export type Ledger = {
   arrive(call: Arrival): number
-  /** The booking of this key; the same key again finds the first one. */
+  /** Books once per key; the same key returns the first booking. */
   book(arrival: number, key: string, draft: { client_reference: string; hotel_name: string }): Reservation
   findReservation(clientReference: string): Reservation | undefined
-  /** Undefined: there is no such reservation. */
+  /** Returns undefined without such a reservation. */
   cancel(arrival: number, key: string, clientReference: string): Reservation | undefined
   books(): Books
   close(): void

@@ -1,4 +1,4 @@
-/** What the vendor has to offer, in fixed rooms at fixed prices: its temper is elsewhere. */
+/** The vendor's offers, with fixed rooms and prices; failures are injected elsewhere. */
 
 export type VendorOffer = {
   readonly offer_id: string
@@ -50,12 +50,12 @@ const offers: readonly (VendorOffer & { readonly rooms: number })[] = [
 ]
 const CANCELLATION_POLICY = 'Free of charge until two days before arrival.'
 
-/** Also what is full: a search does not count rooms. */
+/** Includes full hotels: a search does not check rooms. */
 export function listOffers(city: string): readonly VendorOffer[] {
   return offers.filter((offer) => offer.city === city).map(({ rooms: _rooms, ...offer }) => offer)
 }
 
-/** Undefined: there is no such offer. */
+/** Returns undefined without such an offer. */
 export function findRooms(offerId: string) {
   const found = offers.find(({ offer_id }) => offer_id === offerId)
   return found && { ...found, cancellation_policy_summary: CANCELLATION_POLICY }

@@ -1,4 +1,4 @@
-/** Starts the hotel vendor in a process of its own and reads its books. */
+/** Starts the hotel vendor as a separate process and reads its ledger. */
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +7,7 @@ import type { Books } from './ledger.ts'
 export type VendorSettings = {
   readonly ledger: string
   readonly seed: number
-  /** How many calls of each operation go wrong. */
+  /** How many calls of each operation fail. */
   readonly trouble: number
   readonly paper?: 'ready' | 'later'
 }

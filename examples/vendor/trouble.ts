@@ -1,6 +1,6 @@
-/** What goes wrong at the vendor, call by call, from a seed: the same seed gives the same trouble on every machine. */
+/** Plans the vendor's failures from a seed: the same seed gives the same failures on every machine. */
 
-/** Everything that ends in `_after` has done what it was asked for by then. */
+/** Failures that end in `_after` happen after the effect. */
 export const troubles = [
   'slow',
   'fail_before',
@@ -10,9 +10,9 @@ export const troubles = [
   'reset_after',
   'wrong_type_after',
   'too_large_after',
-  /** Done, and answered with the key of somebody else. */
+  /** Takes effect, but the answer has another key. */
   'lie_after',
-  /** Every row of a list twice. */
+  /** Repeats every row of a list. */
   'repeat',
 ] as const
 export type Trouble = (typeof troubles)[number]
@@ -20,7 +20,7 @@ export type Trouble = (typeof troubles)[number]
 const operations = ['book', 'cancel', 'rates', 'search', 'rooms'] as const
 export type Operation = (typeof operations)[number]
 
-/** A list cannot be answered for another key, and a booking has no rows to repeat. */
+/** A list has no key to confuse, and a booking has no rows to repeat. */
 const possible: Readonly<Record<Operation, readonly Trouble[]>> = {
   book: troubles.filter((trouble) => trouble !== 'repeat'),
   cancel: troubles.filter((trouble) => trouble !== 'repeat'),
@@ -29,7 +29,7 @@ const possible: Readonly<Record<Operation, readonly Trouble[]>> = {
   rooms: ['slow', 'fail_before', 'rate_limited', 'wrong_type_after', 'too_large_after'],
 }
 
-/** The first calls of each operation go wrong, each in another way; what comes after them is answered as it should be. */
+/** The first calls of each operation fail, each in a different way; later calls succeed. */
 export function planTrouble(seed: number, count: number): Readonly<Record<Operation, readonly Trouble[]>> {
   const of = (operation: Operation) => shuffle(possible[operation], chance(`${seed}/${operation}`)).slice(0, count)
   return { book: of('book'), cancel: of('cancel'), rates: of('rates'), search: of('search'), rooms: of('rooms') }
@@ -42,7 +42,7 @@ function shuffle<T>(items: readonly T[], next: () => number): readonly T[] {
     .map(({ item }) => item)
 }
 
-/** Mulberry32 over an FNV hash of the name: small, and good enough to disagree with everybody's expectations. */
+/** Mulberry32 over an FNV hash of the name: small and sufficiently random. */
 function chance(name: string): () => number {
   let state = 0x811c9dc5
   for (const char of name) state = Math.imul(state ^ (char.codePointAt(0) ?? 0), 0x01000193)

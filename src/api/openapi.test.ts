@@ -185,15 +185,15 @@ test('behind its references an operation says what it said before there were any
     query,
   ])
   assert.deepEqual(find('removeSchedule')?.responses, {
-    204: { description: 'It fires no more.' },
-    400: problem('The request makes no sense as it was sent.'),
+    204: { description: 'The schedule is deleted.' },
+    400: problem('The request is malformed.'),
     401: problem('The credential is missing or not valid.'),
     403: problem('The credential may not do this.'),
     404: problem('Not found, or not visible to you.'),
     409: problem('Not possible in the present state.'),
     422: problem('A value is not allowed.'),
-    429: problem('Too many requests; Retry-After says when.'),
-    503: problem('The database does not answer; Retry-After says when to ask again.'),
+    429: problem('Too many requests. Retry-After gives the waiting time.'),
+    503: problem('The database does not answer. Retry-After gives the waiting time.'),
   })
   assert.deepEqual(find('listWorkspaces')?.parameters, [
     {

@@ -1,4 +1,4 @@
-/** Opens a database only if its address makes sense, the server answers, and the server keeps what it acknowledges. */
+/** Opens a database only if its URL is valid, the server answers, and the server keeps acknowledged writes. */
 import { accept, type Decision } from '#kernel/refusal'
 import { explainConnect } from './connect-refusal.ts'
 import { parseDatabaseUrl } from './database-url.ts'

@@ -1,6 +1,6 @@
 /**
- * Claims and leases over any machine's table: take the next rows, keep them, give them back, and take over what a dead or
- * frozen holder left. Every claim brings a new token; a write that names an old one is refused (`lease.lost`).
+ * Claims and leases over any machine's table: takes the next rows, renews them, releases them, and takes over the rows of a dead or
+ * frozen holder. Every claim has a new token; a write that names an old one is refused (`lease.lost`).
  */
 import { KernelFault } from '#kernel/errors'
 import type { NewId } from '#kernel/clock'
@@ -31,11 +31,11 @@ export type Leased<S extends string, A extends string, E extends string, Row> = 
   readonly heartbeat?: string
   /** The move that a claim makes; without one a claim only takes the lease. */
   readonly claim?: { readonly from: S; readonly to: S }
-  /** The states in which a lease lives. */
+  /** The states in which a row may be leased. */
   readonly heldIn: readonly S[]
   /** A further condition over the row `t`, e.g. `t.run_after <= statement_timestamp()`. */
   readonly claimable?: string
-  /** Who is next, e.g. `t.run_after, t.command_id`. */
+  /** The order of the rows, e.g. `t.run_after, t.command_id`. */
   readonly order: string
 }
 
@@ -73,13 +73,13 @@ const compiled = new WeakMap<object, Map<string, unknown>>()
 function compiledFor<Call, Row>(leased: object, key: string, compile: () => Bound<Call, Row>): Bound<Call, Row> {
   const known = compiled.get(leased) ?? new Map<string, unknown>()
   compiled.set(leased, known)
-  // One key, one way to compile: the types are those of the first call with it.
+  // One key, one compiled statement: the types are those of its first call.
   const bound = (known.get(key) as Bound<Call, Row> | undefined) ?? compile()
   known.set(key, bound)
   return bound
 }
 
-/** The next rows that wait, oldest first, never one that another claimer is taking. */
+/** Claims the next waiting rows, oldest first; skips rows that another claimer is taking. */
 export async function claimNext<S extends string, A extends string, E extends string, Row>(
   sql: Sql,
   leased: Leased<S, A, E, Row>,
@@ -91,7 +91,7 @@ export async function claimNext<S extends string, A extends string, E extends st
   const { newId, actorKind, traceId, worker, payload, limit = 1 } = request
   const emits = move?.value.emits ?? []
   const events = emits.map((type) =>
-    // The target and the time of each event are filled in by the statement, for each row its own.
+    // The statement fills in the target and the time of each event, per row.
     draftEvent(
       stored,
       type,
@@ -111,8 +111,8 @@ export async function claimNext<S extends string, A extends string, E extends st
 }
 
 /**
- * Rows whose holder let his lease run out, now held by the caller under a new token: the old holder is fenced off before
- * anything is decided about the row. What becomes of each (another try, failure) the caller decides by a transition.
+ * Takes over rows with an expired lease, under a new token: the old holder is fenced off before
+ * anything is decided about the row. The caller then decides each row (retry, failure) by a transition.
  */
 export async function claimLapsed<S extends string, A extends string, E extends string, Row>(
   sql: Sql,
@@ -149,7 +149,7 @@ async function take<Row>(
   return rows
 }
 
-/** Which of the leases live on; the others were taken over, given back or ended, and their work must stop. */
+/** Renews leases and returns those that are still held; the others were taken over, released or ended, and their work must stop. */
 export async function renewLeases<Row>(
   sql: Sql,
   leased: AnyLeased<Row>,
@@ -163,7 +163,7 @@ export async function renewLeases<Row>(
   return { renewed, lost: held.map(({ id }) => id).filter((id) => !living.has(id)) }
 }
 
-/** Gives rows back that were not worked on; what was already lost stays lost. Returns the ids that were given back. */
+/** Releases rows that were not worked on; a lost lease stays lost. Returns the released ids. */
 export async function releaseLeases<Row>(
   sql: Sql,
   leased: AnyLeased<Row>,

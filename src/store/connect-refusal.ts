@@ -1,7 +1,7 @@
-/** Turns the error of a connection that did not come about into a refusal: who did not answer, why, and what to do. */
+/** Turns a connection error into a refusal: which server, why, and what to do. */
 import { type Refusal, refuse } from '#kernel/refusal'
 
-/** `where` is a masked address or a folder, never one with a password. */
+/** `where` is a masked URL or a folder, never one with a password. */
 export function explainConnect(error: unknown, where: string): Refusal {
   const { code, message } = readError(error)
   const more = (hint: string) => ({ path: 'DATABASE_URL', hint, facts: { code } })

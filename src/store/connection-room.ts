@@ -1,21 +1,21 @@
-/** How many connections a server still has for us, and whether one more process of Concord fits. */
+/** Computes how many connections a server has left, and whether one more process of Concord fits. */
 import type { Sql } from './db.ts'
 
 export type ConnectionRoom = {
-  /** What this login may have in all, whoever uses them. */
+  /** The total that this login may use, over all processes. */
   readonly usable: number
   readonly used: number
 }
 
-/** Beside its pool: up to 16 of the runtime, two lanes of two. Measured: 39 with a pool of 20. */
+/** In addition to its pool: up to 16 of the runtime, two lanes of two. Measured: 39 with a pool of 20. */
 const BESIDE_POOL = 20
 
-/** What a server or a worker takes at most. */
+/** The most connections that a server or a worker uses. */
 export function connectionsOf(poolMax: number): number {
   return poolMax + BESIDE_POOL
 }
 
-/** The kind of somebody else's session is hidden from a role that may not look into it; that there is one, and whose, is not. */
+/** The kind of another user's session is hidden from an unprivileged role; its existence and its user are not. */
 export async function readConnectionRoom(sql: Sql): Promise<ConnectionRoom> {
   const [row] = await sql.query<ConnectionRoom>(
     `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
@@ -26,7 +26,7 @@ export async function readConnectionRoom(sql: Sql): Promise<ConnectionRoom> {
   return row ?? { usable: 0, used: 0 }
 }
 
-/** Undefined: one more fits. */
+/** Returns undefined when one more process fits. */
 export function sayCrowded({ usable, used }: ConnectionRoom, poolMax: number): string | undefined {
   const free = Math.max(0, usable - used)
   const wanted = connectionsOf(poolMax)

@@ -1,8 +1,8 @@
-/** Reads `DATABASE_URL` and never lets its password into a message. */
+/** Parses `DATABASE_URL` and keeps its password out of every message. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
 
 export type DatabaseUrl = {
-  /** As given, without blanks around it; carries the password. */
+  /** As given, trimmed; contains the password. */
   readonly url: string
   /** For messages and logs. */
   readonly masked: string
@@ -19,7 +19,7 @@ export function parseDatabaseUrl(text: string, source = 'DATABASE_URL'): Decisio
     refuse('store.url.invalid', `${source} ${reason}`, { path: source, hint: `it looks like ${EXAMPLE}` })
   const url = text.trim()
   if (url === '') return no('is empty')
-  // What does not parse is not shown at all: nobody can tell where its password begins.
+  // A text that does not parse is not shown at all, since the position of its password is unknown.
   if (!URL.canParse(url)) return no('is not a URL; a password with the characters / ? # @ : % must be percent-encoded')
   const parsed = new URL(url)
   if (parsed.protocol !== 'postgres:' && parsed.protocol !== 'postgresql:') {
@@ -44,7 +44,7 @@ function decodeAll(parts: readonly string[]): string[] | undefined {
   }
 }
 
-/** The URL with `***` for every password in it; nothing but the scheme of what is no URL. */
+/** Returns the URL with `***` for every password; only the scheme of a text that is not a URL. */
 export function maskDatabaseUrl(text: string): string {
   if (!URL.canParse(text.trim())) return `${/^[a-z]{1,16}(?=:\/\/)/.exec(text.trim())?.[0] ?? 'unknown'}://…`
   const url = new URL(text.trim())

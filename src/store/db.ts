@@ -1,6 +1,6 @@
 /**
- * The one way to talk to Postgres: a pool whose connections always have error listeners, time limits and keep-alive,
- * named statements for what is hot, plain ones for what is not, and transactions that retry what Postgres asks to retry.
+ * The only access to Postgres: a pool whose connections always have error listeners, timeouts and keep-alive,
+ * named statements for hot paths, plain ones for cold paths, and transactions that retry what Postgres asks to retry.
  */
 import { callbackify } from 'node:util'
 import pg from 'pg'
@@ -16,7 +16,7 @@ export type DbConfig = {
   readonly url: string
   /** 8–16 is enough for two cores: more connections add latency and little else. */
   readonly poolMax?: number
-  /** So many are kept once they are there, however long nobody needs them: a full server would not give them back. */
+  /** Keeps this many open connections even when idle: a full server would not give them back. */
   readonly poolMin?: number
   readonly statementTimeoutMs?: number
   readonly queryTimeoutMs?: number
@@ -25,7 +25,7 @@ export type DbConfig = {
   readonly applicationName?: string
   /** The database role every connection acts as; unset keeps the login's own (migrations only). */
   readonly role?: string
-  /** Told about errors of idle connections; the pool replaces the connection by itself. */
+  /** Receives errors of idle connections; the pool replaces the connection itself. */
   readonly onConnectionError?: (error: Error) => void
 }
 
@@ -35,11 +35,11 @@ export interface Db extends Sql {
   /** `opening` replaces `begin`: one or more statements without parameters, sent as one round trip. */
   transaction<T>(work: (tx: Tx) => Promise<T>, opening?: string): Promise<T>
   /**
-   * A transaction that starts from what `look` reads or locks, sent along with its `begin`: one round trip for all of it. Nothing but
-   * that: a `begin` that was cancelled at that very moment would leave it outside of any transaction, where a write would stand alone.
+   * Runs a transaction that starts from what `look` reads or locks, sent with its `begin` in one round trip. `look` must not write:
+   * if the `begin` was cancelled at that moment, `look` would run outside any transaction and a write would be committed alone.
    */
   transactionFrom<Seen, T>(look: (tx: Tx) => Promise<Seen>, work: (tx: Tx, seen: Seen) => Promise<T>): Promise<T>
-  /** A connection of one's own (LISTEN, advisory locks, lanes); the caller ends it. `patienceMs`: how long a full server is waited for. */
+  /** Opens a dedicated connection (LISTEN, advisory locks, lanes); the caller ends it. `patienceMs`: how long to wait for a full server. */
   connect(applicationName?: string, patienceMs?: number): Promise<pg.Client>
   close(): Promise<void>
 }
@@ -49,7 +49,7 @@ const CONNECT_WITHIN_MS = 5_000
 function clientConfig(config: DbConfig): pg.ClientConfig {
   return clientConfigFor(config.url, {
     connectionTimeoutMillis: config.connectTimeoutMs ?? CONNECT_WITHIN_MS,
-    // A half-open connection answers nothing for ever; this is what ends the wait (measured: 501 ms at 500).
+    // A half-open connection never answers; this timeout ends the wait (measured: 501 ms at 500).
     query_timeout: config.queryTimeoutMs ?? 35_000,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
@@ -69,13 +69,13 @@ export function openDb(config: DbConfig): Db {
     ...clientConfig(config),
     max: config.poolMax ?? 10,
     min: config.poolMin ?? 0,
-    // What one transaction asks without waiting in between goes in one round trip; answered in its order all the same.
+    // Statements that one transaction sends without waiting share one round trip; answers keep their order.
     pipeline: true,
     idleTimeoutMillis: 30_000,
-    // Asked of every new connection before anybody gets it; one round trip in its life.
+    // Runs on every new connection before its first use; one round trip per connection.
     verify: callbackify((client: pg.PoolClient) => checkRole(client, config.role)),
   })
-  // Without a listener the server ending one idle connection (57P01) takes the whole process down.
+  // Without a listener, a server that ends one idle connection (57P01) crashes the whole process.
   pool.on('error', onError)
   pool.on('connect', (client) => void client.on('error', onError))
 

@@ -1,5 +1,5 @@
 /**
- * Checks that a server keeps what it acknowledges. Measured with real power cuts: the defaults lost 0 of 13,199
+ * Checks that a server keeps acknowledged writes. Measured with real power cuts: the defaults lost 0 of 13,199
  * acknowledged rows, `synchronous_commit=off` lost 663 of 37,650, `fsync=off` lost all 35,243.
  */
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -15,11 +15,11 @@ export type ServerFacts = {
 }
 
 export type DurabilityRules = {
-  /** For test servers whose data nobody will miss; never set by the product. */
+  /** For test servers with disposable data; the product never sets it. */
   readonly unsafeForTests?: boolean
 }
 
-/** Enough of a `Db`, a `Tx` or a client to ask. */
+/** The part of a `Db`, a `Tx` or a client that the check needs. */
 export type Asks = { query<Row extends object>(text: string): Promise<Row[]> }
 
 function unsafeSettings(facts: ServerFacts): string[] {
@@ -59,7 +59,7 @@ export function decideServer(
   return accept(facts)
 }
 
-/** The settings as this very session has them, since a role or a database may carry its own. */
+/** Reads the settings of this session, since a role or a database may have its own. */
 export async function readServerFacts(db: Asks): Promise<ServerFacts> {
   const [facts] = await db.query<ServerFacts>(`
     select current_setting('server_version_num')::int as "versionNum",

@@ -1,10 +1,10 @@
-/** The log of commands and all they make: `concord.domain_events`, one table for events, audit and agent steps. */
+/** The log of commands and everything they create: `concord.domain_events`, one table for events, audit and agent steps. */
 import { KernelFault } from '#kernel/errors'
 import { defineEventLog, type EventLog } from './events.ts'
 
 export type EventPurpose = 'event' | 'audit' | 'agent_step'
 
-/** One table says which types there are and for which purpose each is written, so that one fact is written once. */
+/** The only list of event types and their purposes, so that one fact is written once. */
 export function domainEventLog<const E extends string>(purposes: Readonly<Record<E, EventPurpose>>): EventLog<E> {
   const purposeOf = (type: string): EventPurpose => {
     if (!Object.hasOwn(purposes, type))

@@ -1,6 +1,6 @@
 /**
- * The one way to append to an event log. A log is a descriptor: its table, its closed list of types, and which columns are
- * filled from the event and which link it to a row. Appending never opens a transaction: it belongs to the caller's.
+ * The only way to append to an event log. A log is a descriptor: its table, its closed list of types, the columns
+ * filled from the event and the columns that link it to a row. Appending never opens a transaction: it joins the caller's.
  */
 import { hash } from 'node:crypto'
 import { KernelFault } from '#kernel/errors'
@@ -12,9 +12,9 @@ export type EventDraft<E extends string = string> = {
   readonly eventId: string
   readonly type: E
   readonly payload: Readonly<Record<string, unknown>>
-  /** Who, e.g. `user:0197…`. */
+  /** The actor, e.g. `user:0197…`. */
   readonly actor: string
-  /** As which kind of actor, in the words of the machine. */
+  /** The kind of actor, as the machine names it. */
   readonly actorKind: string
   readonly traceId: string
   readonly at: Date
@@ -30,11 +30,11 @@ type LogColumn = {
 
 export type EventLog<E extends string = string> = {
   readonly table: string
-  /** The closed list: anything else is internal error. */
+  /** The closed list: any other type is an internal error. */
   readonly types: readonly E[]
   readonly columns: readonly LogColumn[]
   readonly links: Columns
-  /** The unique column that holds `eventId`; a log without one cannot tell a replay. */
+  /** The unique column that holds `eventId`; a log without one cannot detect a replay. */
   readonly id?: string
   /** The column of the payload, and the one of the time. */
   readonly payload: string
@@ -43,7 +43,7 @@ export type EventLog<E extends string = string> = {
   checkPayload?(type: E, payload: Readonly<Record<string, unknown>>): void
 }
 
-/** Checks the names once, so that statements may be built from them. */
+/** Checks the names once, so that statements can be built from them. */
 export function defineEventLog<const E extends string>(log: EventLog<E>): EventLog<E> {
   tableName(log.table)
   for (const { name } of log.columns) columnName(name)
@@ -51,11 +51,11 @@ export function defineEventLog<const E extends string>(log: EventLog<E>): EventL
   return log
 }
 
-/** The same parts give the same id, so that a replayed step finds its event already there. */
+/** Derives the same id from the same parts, so that a replayed step finds its event. */
 export function eventIdOf(...parts: readonly string[]): string {
   const digits = hash('sha256', JSON.stringify(parts)).slice(0, 32)
   const variant = ((Number.parseInt(digits.charAt(16), 16) & 0x3) | 0x8).toString(16)
-  // Version 8 is the one RFC 9562 leaves to the application.
+  // RFC 9562 leaves version 8 to the application.
   return [
     digits.slice(0, 8),
     digits.slice(8, 12),
@@ -65,7 +65,7 @@ export function eventIdOf(...parts: readonly string[]): string {
   ].join('-')
 }
 
-/** Throws: an event that the log does not know is a fault of the code that made it, and must take its transaction along. */
+/** Throws: an event that the log does not know is a bug in the code that made it, and must roll back its transaction. */
 export function checkEvent(log: EventLog, event: EventDraft): void {
   if (!log.types.includes(event.type)) {
     throw new KernelFault('event.type.unknown', `${log.table} has no event type ${event.type}`)
@@ -93,8 +93,8 @@ function appendsOf(log: EventLog, once: boolean): Appends {
 }
 
 /**
- * Appends the events in their order and says how many were new. With `once`, an event whose id is already there adds
- * nothing, whatever it holds: that is what makes a replayed step harmless.
+ * Appends the events in order and returns how many were new. With `once`, an event whose id exists adds
+ * nothing, whatever its content: that makes a replayed step harmless.
  */
 export async function appendEvents<E extends string>(
   sql: Sql,

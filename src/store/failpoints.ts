@@ -6,7 +6,7 @@ import { appendFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { KernelFault } from '#kernel/errors'
 
-/** Closed, so that a plan with a misspelt name fails and a run can tell which points it never reached. */
+/** Closed, so that a plan with a misspelt name fails and a run can report the points it never reached. */
 export const failpointNames = [
   'transition.written',
   'lane.batch_taken',
@@ -15,7 +15,7 @@ export const failpointNames = [
   'outbox.claimed',
   'outbox.handled',
   'feed.page_read',
-  // commands, in a request: between what it wrote and its answer, or before its commit
+  // commands, in a request: between a write and its answer, or before its commit
   'commands.submitted',
   'commands.woken',
   'commands.inline_called',
@@ -28,7 +28,7 @@ export const failpointNames = [
   // turns that begin in this process: before the first step, and before the row is handed to the runtime
   'turns.begun',
   'turns.handing',
-  // commands, in a turn: between what a step decided or wrote and what it does next
+  // commands, in a turn: between a decision or write of a step and the next action
   'commands.taken_over',
   'commands.classified',
   'commands.policy_decided',
@@ -52,7 +52,7 @@ export const failpointNames = [
   'commands.undo_recorded',
   'commands.undo_finishing',
   'commands.reconciling',
-  // alerts: the incident is with the runtime, or a receiver has heard of it and the record of that is not there yet
+  // alerts: the runtime has the incident, or a receiver was notified and the record of that is not written yet
   'commands.alert_raised',
   'commands.alert_delivered',
   // the runtime, around a turn
@@ -62,10 +62,10 @@ export const failpointNames = [
   'runtime.reaping',
   // artifacts: the content is stored, its row is not
   'artifacts.blob_written',
-  // schedules: before a due time becomes a command, and between the command and the note about it
+  // schedules: before a due time becomes a command, and between the command and its record
   'schedules.due',
   'schedules.fired',
-  // the history's archive: the lines are down, both files have their names, they were read back, the rows are deleted, the commit is through
+  // the history's archive: lines written, both files named, read back, rows deleted, committed
   'history.lines_written',
   'history.lines_named',
   'history.file_named',
@@ -79,11 +79,11 @@ const acts = ['kill', 'freeze', 'throw', 'delay'] as const
 
 export type PlannedFault = {
   readonly point: FailpointName
-  /** The how-manieth passage fires, counted from 1. */
+  /** Fires on this passage, counted from 1. */
   readonly hit: number
   readonly act: (typeof acts)[number]
   readonly delayMs?: number
-  /** For `kill`: so many passages from `hit` on stay where they are; the process ends when every such point of the plan has its own. */
+  /** For `kill`: holds this many passages from `hit` on; the process ends when every such point of the plan has its number. */
   readonly together?: number
 }
 
@@ -117,7 +117,7 @@ export function openFailpoints(
   return async (name) => {
     const hit = (hits.get(name) ?? 0) + 1
     hits.set(name, hit)
-    // Synchronous, so that the line is there when the next line of this function ends the process.
+    // Synchronous, so that the line is on disk before the next line ends the process.
     if (coverFile !== undefined) appendFileSync(coverFile, `${name}\n`)
     for (const fault of plan) {
       if (fault.point !== name || hit < fault.hit) continue
@@ -127,10 +127,10 @@ export function openFailpoints(
   }
 }
 
-/** Longer than a busy machine needs to bring the others here; a plan that asks for too many still ends. */
+/** Longer than a busy machine needs to reach the other points; a plan that asks for too many still ends. */
 const GATHER_MS = 20_000
 
-/** Holds the first so many at each of the plan's points, and ends the process with all of them when every point has its own. */
+/** Holds the planned number of passages at each point, and ends the process with all of them when every point has its number. */
 function openGathering(plan: readonly PlannedFault[], coverFile: string | undefined) {
   const gathered = new Map(plan.filter(({ together }) => together !== undefined).map((fault) => [fault, 0]))
   let timer: NodeJS.Timeout | undefined

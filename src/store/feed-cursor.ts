@@ -1,4 +1,4 @@
-/** A place in a feed, as text: the transaction and the number within it. Opaque to callers, checked when it comes back. */
+/** A position in a feed, as text: the transaction and the number within it. Opaque to callers, validated on return. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
 
 export type FeedPlace = { readonly xid: string; readonly seq: string }
@@ -17,8 +17,8 @@ export function cursorOf({ xid, seq }: FeedPlace): string {
 export function parseCursor(cursor: string): Decision<FeedPlace> {
   const [, xid, seq] = SHAPE.exec(cursor) ?? []
   if (xid === undefined || seq === undefined || BigInt(xid) > XID_MAX || BigInt(seq) > SEQ_MAX) {
-    return refuse('cursor_invalid', 'this is no cursor of this feed', {
-      hint: 'start without a cursor, or send one back unchanged',
+    return refuse('cursor_invalid', 'This is not a cursor of this feed.', {
+      hint: 'Start without a cursor, or send one back unchanged.',
     })
   }
   return accept({ xid, seq })

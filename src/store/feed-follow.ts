@@ -1,4 +1,4 @@
-/** Follows a feed for ever: woken by notices, kept honest by a slow clock, one page in memory, through lost connections. */
+/** Follows a feed without end: woken by notices, backed by a slow poll, with one page in memory, across lost connections. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { KernelFault } from '#kernel/errors'
 import type { Db } from './db.ts'
@@ -7,25 +7,25 @@ import type { Notices } from './notices.ts'
 import { failpoint } from './failpoints.ts'
 
 export type FollowOptions = FeedRequest & {
-  /** Without notices the clock alone finds new events. */
+  /** Without notices only the poll finds new events. */
   readonly notices?: Notices
   readonly channel?: string
-  /** The longest time without a look. */
+  /** The poll interval. */
   readonly pollMs?: number
   readonly signal?: AbortSignal
-  /** Ends when everything that had happened at the call was given; waits for transactions that were under way. */
+  /** Ends when everything that had happened at the call was delivered; waits for transactions that were running. */
   readonly untilNow?: boolean
-  /** Told about every failed look; following goes on. */
+  /** Receives the error of every failed read; following continues. */
   readonly onError?: (error: unknown) => void
 }
 
-/** A long transaction hides what committed meanwhile; nobody announces its end. */
+/** A long transaction hides later commits, and its end is not announced. */
 const HELD_BACK_MS = 20
 const AFTER_ERROR_MS = 250
 
 /**
- * Yields events one by one, each with the cursor to resume behind it. `after: undefined` starts with what comes from now
- * on. Ends when the signal is aborted; throws only for a cursor that is none, or behind which events were archived.
+ * Yields events one by one, each with the cursor to resume after it. `after: undefined` starts with new
+ * events. Ends when the signal is aborted; throws only for an invalid cursor, or one whose following events were archived.
  */
 export async function* followFeed<Row>(
   db: Db,
@@ -62,7 +62,7 @@ export async function* followFeed<Row>(
         if (now !== undefined && BigInt(after.split('.')[0] ?? 0) >= now) return
         const isSoon = now !== undefined || (await isHeldBack(db, feed, after, workspaceId))
         await bell.wait(isSoon ? soonMs : pollMs)
-        // A transaction that lasts is asked for ever more rarely, down to the pace of the slow clock.
+        // A long transaction is polled less and less often, down to the pace of the slow poll.
         soonMs = isSoon && page.value.events.length === 0 ? Math.min(soonMs * 2, pollMs) : HELD_BACK_MS
       } catch (error) {
         if (error instanceof KernelFault) throw error
@@ -76,7 +76,7 @@ export async function* followFeed<Row>(
   }
 }
 
-/** Waits for a ring or for time to pass; a ring while nobody waits is kept, any number of them as one. */
+/** Waits for a ring or a timeout; rings that arrive while nothing waits are kept as one. */
 function openBell(signal: AbortSignal | undefined) {
   let rung = false
   let wake: (() => void) | undefined

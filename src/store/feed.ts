@@ -1,4 +1,4 @@
-/** A feed reads an event log completely: every committed event once, in one order, whatever commits late. */
+/** Reads an event log completely: every committed event once, in one order, however late it commits. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Sql } from './db.ts'
 import { cursorOf, type FeedPlace, feedStart, parseCursor } from './feed-cursor.ts'
@@ -13,7 +13,7 @@ export type Feed<Row> = {
   readonly table: string
   readonly tenant: string
   readonly columns: readonly string[]
-  /** The table that says what was moved out of this log, with its `last_xid`, `last_seq` and the same tenant column. */
+  /** The table of archives of this log, with `last_xid`, `last_seq` and the same tenant column. */
   readonly archive?: string
   readonly row?: RowType<Row>
 }
@@ -22,7 +22,7 @@ export type FeedEvent<Row> = Row & { readonly cursor: string }
 
 export type FeedPage<Row> = {
   readonly events: readonly FeedEvent<Row>[]
-  /** Where to go on. Behind the last event of a full page, else behind everything that can be read now. */
+  /** Where to continue: after the last event of a full page, else after everything that is readable now. */
   readonly cursor: string
   readonly isFull: boolean
 }
@@ -31,7 +31,7 @@ export type FeedRequest = {
   readonly after?: string | undefined
   readonly workspaceId?: string | undefined
   readonly limit?: number
-  /** The reader knows that events behind its cursor were archived, and wants what is left. */
+  /** The reader knows that events after its cursor were archived, and wants the rest. */
   readonly skipArchived?: boolean
 }
 
@@ -62,8 +62,8 @@ function compiledOf(feed: Feed<unknown>): Compiled {
 }
 
 /**
- * One page after a cursor; without one, from the beginning. A cursor that we did not make is refused, and so is one behind which
- * events were archived: the page would leave them out without a word.
+ * Returns one page after a cursor, or from the beginning. Refuses a foreign cursor, and one whose following
+ * events were archived: the page would silently leave them out.
  */
 export async function readFeed<Row>(
   sql: Sql,
@@ -76,7 +76,7 @@ export async function readFeed<Row>(
   const call: FeedCall = { after: place.value, tenant: workspaceId ?? null, limit }
   const { statement, values }: Bound<FeedCall, unknown> = workspaceId === undefined ? all : scoped
   const rows = await sql.run(statement as typeof all.statement, values(call))
-  // After the page: what was moved before it was read has its row by now.
+  // After the page: events that were archived before it was read have their archive row by now.
   const archived = skipArchived ? undefined : await findArchivedBehind(sql, feed, place.value, workspaceId)
   if (archived) return refuseArchived(archived)
   const events: FeedEvent<Row>[] = []
@@ -85,7 +85,7 @@ export async function readFeed<Row>(
     if (feed_xid !== null) events.push({ ...(row as Row), cursor: cursorOf({ xid: feed_xid, seq: feed_seq }) })
   }
   const isFull = events.length === limit
-  // Numbers start at 1: `horizon.0` is behind all that was final, also for a workspace in which nothing happens.
+  // Numbers start at 1: `horizon.0` is after everything final, also for a workspace without events.
   const horizon = rows[0]?.feed_horizon ?? place.value.xid
   const last = events.at(-1)
   return accept({
@@ -104,7 +104,7 @@ where (a.last_xid, a.last_seq) > ($1::xid8, $2::bigint) and ($3::uuid is null or
   return statement<ArchivedBehind>(statementName(`feed_archived_${archive}`, text), text)
 }
 
-/** What was moved into the archive and lies behind this place; nothing, when the reader is up to date. */
+/** Returns the archives after this position; none when the reader is up to date. */
 async function findArchivedBehind(
   sql: Sql,
   feed: Feed<unknown>,
@@ -130,19 +130,19 @@ function laterOf(one: string, other: string): string {
   return (a?.[0] ?? 0n) > (b?.[0] ?? 0n) || (a?.[0] === b?.[0] && (a?.[1] ?? 0n) > (b?.[1] ?? 0n)) ? one : other
 }
 
-/** The place behind everything that is final now, for a reader who wants only what comes. */
+/** Returns the position after everything final, for a reader that wants only new events. */
 export async function findFeedEnd(sql: Sql): Promise<string> {
   const [row] = await sql.query<{ horizon: string }>('select pg_snapshot_xmin(pg_current_snapshot())::text as horizon')
   return cursorOf({ xid: row?.horizon ?? '0', seq: '0' })
 }
 
-/** A cursor that has reached this place has seen everything that had begun when it was asked for. */
+/** Returns a position; a cursor that has reached it has seen everything that had begun at the call. */
 export async function findFeedNow(sql: Sql): Promise<bigint> {
   const [row] = await sql.query<{ next: string }>('select pg_snapshot_xmax(pg_current_snapshot())::text as next')
   return BigInt(row?.next ?? 0)
 }
 
-/** True while something after the cursor is committed and an older transaction still runs. */
+/** True while a commit after the cursor is hidden by an older running transaction. */
 export async function isHeldBack<Row>(
   sql: Sql,
   feed: Feed<Row>,

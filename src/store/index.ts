@@ -1,4 +1,4 @@
-/** The door of the store. */
+/** The exports of the store. */
 export { openCheckedDb } from './checked-db.ts'
 export {
   claimLapsed,

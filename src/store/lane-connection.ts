@@ -1,4 +1,4 @@
-/** A connection that one lane owns: opened when first needed, thrown away when it breaks, planned for batches. */
+/** The connection of one lane: opened when first needed, discarded when it breaks, with plans for batches. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Db } from './db.ts'
@@ -12,12 +12,12 @@ import { type Sql, sqlOn } from './sql-on.ts'
 export const laneSettings =
   'set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_nestloop = off'
 
-/** A server that restarts is back within 0.4 s; after this time the waiting callers are told instead of kept. */
+/** A restarting server is back within 0.4 s; after this time waiting callers get an error. */
 const CONNECT_WITHIN_MS = 1_000
 const CONNECT_PAUSE_MS = 50
 
 export type LaneConnection = {
-  /** Connects if it has to; rejects when the server cannot be reached in that time, by default a second. */
+  /** Connects if necessary; rejects when the server cannot be reached in that time, by default a second. */
   open(withinMs?: number): Promise<Sql>
   readonly isOpen: boolean
   /** Forgets the connection: its state is unknown. */
@@ -46,7 +46,7 @@ export function laneConnection(db: Db, name: string, settings = laneSettings): L
         try {
           current = await connect(withinMs === 0 ? 0 : undefined)
         } catch (error) {
-          // A full server has been waited for by then, as long as everybody waits for it.
+          // By then it has waited for a full server as long as every other connection does.
           if (waitedMs >= withinMs || isFull(error)) throw error
           await sleep(CONNECT_PAUSE_MS)
         }

@@ -9,7 +9,7 @@ import { compileFindById, compileInsertMany, type OnceCall, onceBatch } from './
 import type { AnyRow } from './transition/stored-machine.ts'
 
 export type InsertLane<Row> = {
-  /** The same promise as `insertOnce`. */
+  /** The same guarantee as `insertOnce`. */
   insert(row: AnyRow, events?: readonly EventDraft[]): Promise<Decision<Once<Row>> | Refusal>
   readonly depth: number
   close(): Promise<void>
@@ -17,10 +17,10 @@ export type InsertLane<Row> = {
 
 const UNIQUE_VIOLATION = '23505'
 const LOCK_NOT_AVAILABLE = '55P03'
-/** A batch waits so long for somebody else's open transaction with a key of its own; the others in it wait with it. */
+/** How long a batch waits for another open transaction with one of its keys; the rest of the batch waits with it. */
 const KEY_WAIT = "set lock_timeout = '500ms'"
 
-/** Whether a request with this key exists nobody can say yet: another one is being written, and its transaction hangs. */
+/** The key is being written by another open transaction, so its existence is unknown. */
 export function refuseInProgress(error: unknown): Refusal | undefined {
   if (sqlStateOf(error) !== LOCK_NOT_AVAILABLE) return undefined
   return refuse('key_in_progress', 'A request with this key is just being written.', {
@@ -57,7 +57,7 @@ export function openInsertLane<Row>(
     answers.forEach((answer, index) => answer && tell(index, answer))
     const all: Decision<Once<Row>>[] = []
     for (const [index, submitted] of items.entries()) {
-      // A key that is taken is rare; what has it is asked for one by one.
+      // A taken key is rare; its row is looked up one by one.
       const answer = answers[index] ?? (await insertOne(sql, submitted))
       tell(index, answer)
       all.push(answer)
@@ -79,7 +79,7 @@ export function openInsertLane<Row>(
     return late.ok && !late.value.inserted ? ((await findOwn(sql, item.row)) ?? late) : late
   }
 
-  /** Ids are made by the caller: a row with ours was inserted by us, before the connection broke. */
+  /** The caller creates the ids: a row with our id was inserted by us before the connection broke. */
   async function findOwn(sql: Sql, row: AnyRow): Promise<Decision<Once<Row>> | undefined> {
     const [found] = await sql.run(findById.statement, findById.values(row))
     return found === undefined ? undefined : { ok: true, value: { inserted: true, row: found } }

@@ -1,17 +1,17 @@
-/** A queue in which entries with one key come out one after the other: the next only when the one before has left. */
+/** A queue that releases entries with the same key one after the other: the next only when the previous one has left. */
 export type Keyed = { readonly key: string | undefined }
 
 export type KeyedQueue<Entry extends Keyed> = {
   push(entry: Entry): void
   /** The next entries, each key at most once. */
   take(max: number): Entry[]
-  /** To the front, for entries that were taken and not begun. */
+  /** Puts entries back to the front that were taken and not begun. */
   putBack(entries: readonly Entry[]): void
-  /** The entry is done; what waits behind its key may come. */
+  /** Marks the entry as done; the next one of its key becomes available. */
   leave(entry: Entry): void
   /** Entries that may be taken now. */
   readonly ready: number
-  /** All that have not left: ready, waiting behind a key, and taken. */
+  /** All entries that have not left: ready, waiting behind a key, and taken. */
   readonly size: number
 }
 

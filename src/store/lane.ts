@@ -1,6 +1,6 @@
 /**
- * Group commit for one process: what arrives while a flush is under way goes into the next, as one statement on one of two
- * connections, and each caller is answered only after his own commit. A row that fails, fails alone.
+ * Group commit for one process: writes that arrive during a flush go into the next one, as one statement on one of two
+ * connections, and each caller is answered only after its own commit. A failing row fails alone.
  */
 import { KernelFault } from '#kernel/errors'
 import { type Refusal, refuse } from '#kernel/refusal'
@@ -10,7 +10,7 @@ import { laneConnection, type LaneConnection, laneSettings } from './lane-connec
 import { keyedQueue } from './lane-queue.ts'
 import { failpoint } from './failpoints.ts'
 
-/** An item on its way; `retried` says that an earlier flush may have committed it. */
+/** A queued item; `retried` means that an earlier flush may have committed it. */
 export type Submitted<Item> = { readonly item: Item; readonly retried: boolean }
 
 export type LaneConfig<Item, Answer> = {
@@ -20,23 +20,23 @@ export type LaneConfig<Item, Answer> = {
   /** More settings of its connections, after those of every lane. */
   readonly settings?: string
   readonly batchMax?: number
-  /** Beyond this a caller is refused at once: a queue that only grows helps nobody. */
+  /** Above this number a caller is refused at once: an ever-growing queue helps no caller. */
   readonly queuedMax?: number
-  /** Items with one key are written one after the other, in the order they came. */
+  /** Items with one key are written one after the other, in order of arrival. */
   readonly keyOf?: (item: Item) => string | undefined
   /**
-   * Writes all items or none, in one commit; an `Error` in the place of an answer rejects that caller. What goes on after its
-   * commit and may fail says before what stands (`tell`): those callers get their answer, and only the others, which that
-   * commit did not write, are tried again.
+   * Writes all items or none, in one commit; an `Error` in place of an answer rejects that caller. A flush that continues after its
+   * commit and may fail first reports the committed items (`tell`): those callers get their answer, and only the others, which that
+   * commit did not write, are retried.
    */
   readonly flush: (
     sql: Sql,
     items: readonly Submitted<Item>[],
     tell: (index: number, answer: Answer) => void,
   ) => Promise<readonly (Answer | Error)[]>
-  /** `flush` recognises what it has already written, so a flush of unknown outcome may be tried again. */
+  /** `flush` recognises what it has already written, so a flush of unknown outcome may be retried. */
   readonly retrySafe?: boolean
-  /** After each commit, off the path of the callers; what it throws is a warning of the process. */
+  /** Runs after each commit, off the callers' path; an exception becomes a process warning. */
   readonly onFlushed?: (items: readonly Item[]) => void
 }
 
@@ -44,7 +44,7 @@ export type Lane<Item, Answer> = {
   submit(item: Item): Promise<Answer | Refusal>
   /** Queued and in flight. */
   readonly depth: number
-  /** Takes nothing more, writes what it has, and ends its connections. */
+  /** Accepts nothing more, writes the rest, and ends its connections. */
   close(): Promise<void>
 }
 
@@ -58,15 +58,15 @@ type Entry<Item, Answer> = {
 
 /** Deadlocks and broken connections; a row that the server refuses is tried once. */
 const RETRIES_MAX = 4
-/** A connection that could not be opened is left alone for so long, if another one works. */
+/** How long a connection that could not be opened is left alone while another one works. */
 const REST_MS = 1_000
 
-/** Our own code failed, before the statement was sent or after it was answered: the connection is as good as before. */
+/** Our own code failed, before the statement was sent or after it was answered: the connection is still good. */
 function isFault(error: unknown): boolean {
   return error instanceof KernelFault || error instanceof TypeError || error instanceof RangeError
 }
 
-/** Data and constraints (classes 22 and 23): the server looked at this very row, and would not have if it had been written. */
+/** Data and constraints (classes 22 and 23): the server checked this very row, so it was not written before. */
 function isAboutRow(error: unknown): boolean {
   return /^2[23]/.test(sqlStateOf(error) ?? '')
 }
@@ -101,7 +101,7 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
 
   async function work(connection: LaneConnection, batch: readonly E[]): Promise<void> {
     const hasOther = () => all.some((other) => other !== connection && other.isOpen)
-    // Nobody waits for a connection that does not come while another one works.
+    // No caller waits for an unavailable connection while another one works.
     const isReady = await connection.open(...(hasOther() ? [0] : [])).then(
       () => true,
       () => false,
@@ -121,9 +121,9 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
     schedule()
   }
 
-  /** Nothing was sent now; what an earlier flush did with a retried entry stays unknown. */
+  /** Nothing was sent now; the result of an earlier flush of a retried entry stays unknown. */
   function refuseAll(batch: readonly E[], cause?: unknown): void {
-    const refusal = refuse('database_unavailable', 'the database does not answer; nothing was written')
+    const refusal = refuse('database_unavailable', 'The database does not answer. Nothing was written.')
     for (const entry of batch) entry.settle(entry.retried ? lost(cause) : refusal)
   }
 
@@ -161,7 +161,7 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
     tellFlushed(batch)
   }
 
-  /** The callers have their answers: a listener that fails is its owner's trouble, not theirs. */
+  /** The callers have their answers: a failing listener does not affect them. */
   function tellFlushed(batch: readonly E[]): void {
     if (batch.length === 0) return
     try {
@@ -184,11 +184,11 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
       await write(connection, batch)
     } else if (batch.length === 1) {
       const [entry] = batch
-      // "Not done" is about this try. Only an error of ours, or one about the row itself, says that no earlier try did it.
+      // "Not done" concerns this attempt. Only an error of ours, or one about the row itself, proves that no earlier attempt wrote it.
       if (entry?.retried && !isFault(error) && !isAboutRow(error)) entry.settle(lost(error))
       else entry?.settle(error instanceof Error ? error : new Error(String(error)))
     } else if (batch.length > 1) {
-      // All of it was rolled back, or may be repeated. Halving finds the row that fails; the others cost few commits more.
+      // All of it was rolled back, or may be repeated. Halving finds the failing row; the others cost few extra commits.
       const half = Math.ceil(batch.length / 2)
       await write(connection, batch.slice(0, half))
       await write(connection, batch.slice(half))
@@ -209,10 +209,10 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
       return queue.size
     },
     submit(item) {
-      if (closing) return Promise.resolve(refuse('store.lane.closed', `the lane ${name} takes nothing more`))
+      if (closing) return Promise.resolve(refuse('store.lane.closed', `The lane ${name} is closed.`))
       if (queue.size >= queuedMax) {
         const facts = { retry_after_s: 1 }
-        return Promise.resolve(refuse('overloaded', `${queue.size} writes are waiting already`, { facts }))
+        return Promise.resolve(refuse('overloaded', `${queue.size} writes are already waiting.`, { facts }))
       }
       return new Promise((resolve, reject) => {
         const settle = (answer: Answer | Refusal | Error) => {

@@ -1,9 +1,9 @@
 /**
- * One connection per process that listens and announces. A notice says "look again" and nothing else: it may be lost with
- * its connection or arrive for nothing, so every listener also looks by itself now and then.
+ * One connection per process that listens and announces. A notice only means "check again": it may be lost with
+ * its connection or be redundant, so every listener also polls.
  *
- * Announcing is coalesced and has its own connection, because a notifying commit takes a lock that makes all notifying
- * commits of the cluster wait for each other (writers fell to a third): never in the commit of a hot write.
+ * Announcements are coalesced and have their own connection, because a notifying commit takes a lock that serializes all notifying
+ * commits of the cluster (writers fell to a third): never in the commit of a hot write.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
@@ -11,7 +11,7 @@ import type { Db } from './db.ts'
 import { columnName } from './sql/names.ts'
 
 export type Notices = {
-  /** Calls `wake` for every notice, and after a reconnect, when some may have been missed. Returns the way to stop. */
+  /** Calls `wake` for every notice, and after a reconnect, when some may have been missed. Returns a function that stops it. */
   listen(channel: string, wake: (payload: string) => void): () => void
   /** Wakes the listeners of this process at once and the others within `announceMs`; repeats in between count once. */
   announce(channel: string, payload?: string): void
@@ -24,7 +24,7 @@ export type NoticesOptions = {
 }
 
 const RECONNECT_MS = [50, 100, 200, 500, 1_000, 2_000] as const
-/** More distinct payloads than this in one announcement become one empty payload: "look at everything". */
+/** More distinct payloads than this in one announcement become one empty payload: "check everything". */
 const PAYLOADS_MAX = 64
 
 export function openNotices(db: Db, { announceMs = 5, onError = () => {} }: NoticesOptions = {}): Notices {
@@ -43,7 +43,7 @@ export function openNotices(db: Db, { announceMs = 5, onError = () => {} }: Noti
     for (let attempt = 0; !isClosed; attempt++) {
       try {
         client = await openListener()
-        // What was announced while nobody listened is not told again.
+        // Announcements during a lost connection are not repeated.
         for (const channel of listeners.keys()) wake(channel, '')
         return
       } catch (error) {
@@ -56,7 +56,7 @@ export function openNotices(db: Db, { announceMs = 5, onError = () => {} }: Noti
   async function openListener(): Promise<pg.Client> {
     const opened = await db.connect('concord-notices')
     opened.on('notification', ({ channel, payload = '', processId }) => {
-      // Our own announcements have woken this process already.
+      // Our own announcements have already woken this process.
       if (processId !== ownPid(opened)) wake(channel, payload)
     })
     opened.on('end', () => {
@@ -80,7 +80,7 @@ export function openNotices(db: Db, { announceMs = 5, onError = () => {} }: Noti
     })
   }
 
-  /** One announcement at a time; what comes meanwhile goes into the next. */
+  /** One announcement at a time; later ones go into the next. */
   async function announceAll(): Promise<void> {
     while (outbound.size > 0 && !isClosed) {
       await sleep(announceMs)
@@ -97,7 +97,7 @@ export function openNotices(db: Db, { announceMs = 5, onError = () => {} }: Noti
     )
     outbound.clear()
     const lists = [notices.map(({ channel }) => channel), notices.map(({ payload }) => payload)]
-    // Not repeated when it fails: a lost notice costs its listener one turn of his own clock.
+    // A failure is not retried: a lost notice delays its listener until its next poll.
     await on
       .query('select pg_notify(channel, payload) from unnest($1::text[], $2::text[]) as n(channel, payload)', lists)
       .catch(onError)

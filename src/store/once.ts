@@ -1,5 +1,5 @@
 /**
- * The same key and the same content give the row that is there; the same key and other content are refused. The unique
+ * Inserts a row once: the same key and content return the existing row; the same key with other content is refused. The unique
  * index decides, in one statement; of twenty parallel callers one inserts.
  */
 import { KernelFault } from '#kernel/errors'
@@ -15,9 +15,9 @@ export type OnceTable<Row> = {
   readonly table: string
   /** The primary key, made by the caller. */
   readonly id: string
-  /** What an insert writes. */
+  /** The columns that an insert writes. */
   readonly columns: Columns
-  /** The columns of the unique index. A row with a null among them meets nobody: it is always new. */
+  /** The columns of the unique index. A row with a null among them never conflicts: it is always new. */
   readonly key: readonly string[]
   /** The columns that must be equal for two requests with one key to be the same: usually one fingerprint. */
   readonly content: readonly string[]
@@ -39,7 +39,7 @@ export function onceTable<Row = AnyRow>(table: OnceTable<Row>): OnceTable<Row> {
   return table
 }
 
-/** The winner commits within one statement of ours, so the second look finds it; more than a few mean a broken key. */
+/** The winner commits within one statement of ours, so the second attempt finds it; more than a few mean a broken key. */
 const LOOKS_MAX = 10
 const compiled = new WeakMap<object, Map<number, Bound<OnceCall, unknown>>>()
 
@@ -64,17 +64,17 @@ export async function insertOnce<Row>(
     const [found] = await sql.run(statement, values({ row, events }))
     if (found === undefined) continue
     const { once_inserted, once_same, ...stored } = found
-    // Without the two marks it is the row as the table has it.
+    // Without the two marks it is the row of the table.
     if (once_same) return accept({ inserted: once_inserted, row: stored as Row })
     return refuseReused(table, stored)
   }
   throw new KernelFault('store.once.unsettled', `${table.table} refuses a row whose key nobody has`)
 }
 
-/** The id of the first row is for callers who may see it; the API decides that. */
+/** The id of the first row is for callers who may read it; the API decides that. */
 function refuseReused<Row>(table: OnceTable<Row>, first: AnyRow): Refusal {
-  return refuse('key_reused', 'this key was used before, for another request', {
-    hint: 'use a new key for a new request, and the same key only to repeat the same request',
+  return refuse('key_reused', 'This key was used before for another request.', {
+    hint: 'Use a new key for a new request, and the same key only to repeat the same request.',
     facts: first[table.id] === undefined ? {} : { first: first[table.id] },
   })
 }

@@ -1,6 +1,6 @@
 /**
  * Effects that must follow a commit: their rows are written in the transaction of the change and drained afterwards, at
- * least once, never by two drainers at the same time. Receivers know a repeat by the row's id, which never changes.
+ * least once, never by two drainers at the same time. Receivers detect a repeat by the row's id, which never changes.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { KernelFault } from '#kernel/errors'
@@ -20,13 +20,13 @@ export type OutboxRow = {
   readonly attempts: number
   readonly last_error: string | null
   readonly created_at: Date
-  /** Names this claim of the row. */
+  /** Identifies this claim of the row. */
   readonly fence: string
 }
 
 export type OutboxDraft = { readonly kind: string; readonly payload: Readonly<Record<string, unknown>> }
 
-/** Whether and when a row is tried again after that many failed attempts: `decideRetry` of the kernel fits. */
+/** Decides whether and when a row is retried after that many failed attempts: the kernel's `decideRetry` fits. */
 type OutboxRetry = (
   attempts: number,
   error: unknown,
@@ -36,7 +36,7 @@ export type DrainOptions = {
   readonly handle: (row: OutboxRow, signal: AbortSignal | undefined) => Promise<void>
   readonly retry: OutboxRetry
   readonly limit?: number
-  /** Longer than `handle` takes for a whole batch: past it another drainer takes the rows. */
+  /** Longer than `handle` takes for a whole batch: afterwards another drainer takes the rows. */
   readonly visibilityMs: number
   readonly kinds?: readonly string[]
   readonly signal?: AbortSignal
@@ -65,7 +65,7 @@ function statementsOf(table: OutboxTable): OutboxStatements {
   return statements
 }
 
-/** Writes rows in the transaction of the change they follow, in order; gives their ids. */
+/** Writes rows in the transaction of the change they follow, in order; returns their ids. */
 export async function writeOutbox(
   tx: Tx,
   table: OutboxTable,
@@ -81,12 +81,12 @@ export async function writeOutbox(
   return rows.map(({ id }) => id)
 }
 
-/** One batch of due rows: claimed, handled side by side, settled. `claimed: 0` means that nothing was due. */
+/** Drains one batch of due rows: claims, handles in parallel, settles. `claimed: 0` means that nothing was due. */
 export async function drainOutbox(sql: Sql, table: OutboxTable, options: DrainOptions): Promise<Drained> {
   return drain(sql, table, options, 'claim')
 }
 
-/** Rows that a dead drainer left in Processing, past their visibility time. */
+/** Takes over rows that a dead drainer left in Processing, past their visibility time. */
 export async function drainAbandoned(sql: Sql, table: OutboxTable, options: DrainOptions): Promise<Drained> {
   return drain(sql, table, options, 'reclaim')
 }
@@ -104,7 +104,7 @@ async function drain(sql: Sql, table: OutboxTable, options: DrainOptions, by: 'c
   }
   await Promise.all(
     rows.map(async (row) => {
-      // A row that kills whoever handles it is given up like any other that fails too often.
+      // A row that kills its handler is given up like any other that fails too often.
       if (by === 'reclaim' && !retry(row.attempts, row.last_error).retry) return fail(row, row.last_error, row.attempts)
       try {
         await handle(row, signal)
@@ -144,10 +144,10 @@ export type RunOutboxOptions = DrainOptions & {
   readonly onError?: (error: unknown) => void
 }
 
-/** So many batches of due rows go before a look at the abandoned ones: no index knows those, so the look costs more. */
+/** Batches of due rows between two checks for abandoned ones: no index covers those, so the check costs more. */
 const DUE_BATCHES = 10
 
-/** Drains until the signal is aborted. Abandoned rows are looked for when nothing is due, and in between when it never ends. */
+/** Drains until the signal is aborted. Checks for abandoned rows when nothing is due, and periodically under constant load. */
 export async function runOutbox(db: Db, table: OutboxTable, options: RunOutboxOptions): Promise<void> {
   const { signal, idleMs = 1_000, onError = () => {} } = options
   const wait = options.wait ?? ((ms) => sleep(ms, undefined, signal ? { signal } : {}).catch(() => {}))

@@ -1,13 +1,13 @@
 /**
- * A server without a free connection is waited for, as a pool without one is: the others give theirs back. Refused at once, every turn of a
- * worker too many would fail and wait for longer each time, with its own pool half idle (measured: the last of 400 commands 35 s late).
+ * Waits for a server without a free connection, as a pool waits for its own: other processes return theirs. If it failed at once, every turn of a
+ * surplus worker would fail and back off, with its own pool half idle (measured: the last of 400 commands 35 s late).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { callbackify } from 'node:util'
 import pg from 'pg'
 import { sqlStateOf } from './faults.ts'
 
-/** `too_many_connections`: of the server, of the database or of the role. Nothing was asked yet, so asking again is harmless. */
+/** `too_many_connections`: of the server, of the database or of the role. Nothing was sent yet, so a retry is harmless. */
 const FULL = '53300'
 export function isFull(error: unknown): boolean {
   return sqlStateOf(error) === FULL
@@ -16,7 +16,7 @@ export function isFull(error: unknown): boolean {
 const PAUSE_MS = 25
 const PAUSE_MS_MAX = 400
 
-/** `connect` until it is let in; after so long it throws what the server said last. */
+/** Retries `connect` until it succeeds; after the time limit throws the server's last error. */
 export async function connectPatiently<T>(connect: () => Promise<T>, withinMs: number): Promise<T> {
   let waitedMs = 0
   for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(PAUSE_MS_MAX, pauseMs * 2)) {

@@ -1,7 +1,7 @@
-/** The refusals of the store: idempotency keys, Postgres, migrations, the event feed and the history: each code with its kind and the next step. */
+/** The refusals of the store (idempotency keys, Postgres, migrations, the event feed, the history): each code with its kind and its hint. */
 import type { RefusalTable } from '#kernel/refusal'
 
-const LATER = 'Try again in a moment; nothing was written.'
+const LATER = 'Try again in a moment. Nothing was written.'
 
 export const storeRefusals = {
   'event.type.unknown': [
@@ -9,9 +9,9 @@ export const storeRefusals = {
     'Report this to the operator of the server: the code and its table of events differ.',
   ],
   overloaded: ['unavailable', LATER],
-  key_reused: ['invalid', 'Use another idempotency key, or send what the first request sent.'],
-  key_in_progress: ['conflict', 'The first request with this key is being written: try again in a second.'],
-  'store.lane.closed': ['unavailable', 'The server is stopping: try again when it is back.'],
+  key_reused: ['invalid', 'Use another idempotency key, or repeat the first request unchanged.'],
+  key_in_progress: ['conflict', 'The first request with this key is being written. Try again in a second.'],
+  'store.lane.closed': ['unavailable', 'The server is stopping. Try again when it is back.'],
   'store.home.not_writable': ['configuration', 'Set CONCORD_HOME to a folder of your own.'],
   'store.home.not_reachable': ['configuration', 'Set CONCORD_HOME to a folder that can be entered.'],
   'store.home.network_mount': ['configuration', 'Set CONCORD_HOME to a folder on a disk of this machine.'],
@@ -42,7 +42,7 @@ export const storeRefusals = {
     'Look at the files beside it: each has a number, a name, an up and a down.',
   ],
   'store.migration.target': ['usage', 'Name a number from 0 to the one that the database is at.'],
-  'store.migration.locked': ['unavailable', 'Another start is migrating: wait until it is done.'],
+  'store.migration.locked': ['unavailable', 'Another process is migrating. Wait until it is done.'],
   'store.migration.blocked': ['unavailable', 'End the transaction that holds the table, then run it again.'],
   cursor_invalid: ['malformed', 'Use the cursor of the last page unchanged, or start without one.'],
   database_unavailable: ['unavailable', LATER],

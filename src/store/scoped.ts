@@ -1,5 +1,5 @@
 /**
- * The tenant guard. First wall: a lookup is always by id and workspace, and a foreign id is "not found". Second wall: work in
+ * The tenant guard. First barrier: a lookup is always by id and workspace, and a foreign id is "not found". Second barrier: work in
  * a scope runs as `concord_app` with the workspace set for that one transaction, so that row security hides what a
  * forgotten filter would show.
  */
@@ -12,7 +12,7 @@ import { statement, type Statement } from './statement.ts'
 import type { AnyRow, RowType } from './transition/stored-machine.ts'
 
 export type Lookup<Row> = {
-  /** What a person calls such a row. */
+  /** The noun for such a row in messages. */
   readonly noun: string
   readonly tenant: string
   readonly statement: Statement<Row>
@@ -36,19 +36,19 @@ export type Scope = {
   readonly workspaceId: string
   find<Row>(lookup: Lookup<Row>, id: string, sql?: Sql): Promise<Row | undefined>
   get<Row>(lookup: Lookup<Row>, id: string, sql?: Sql): Promise<Decision<Row>>
-  /** One read-only transaction behind both walls. */
+  /** Runs one read-only transaction behind both barriers. */
   read<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>
 }
 
 export function scoped(db: Db, workspaceId: string): Scope {
-  // It becomes part of a text, since several statements in one round trip take no parameters.
+  // The id becomes part of the text, since several statements in one round trip take no parameters.
   if (!isUuid(workspaceId)) throw new KernelFault('store.scope.invalid', 'a scope needs the id of a workspace')
-  // `true` is "until the end of the transaction": nothing is left for the next user of the connection.
+  // `true` means "until the end of the transaction": nothing is left for the next user of the connection.
   const enter = `select set_config('role', 'concord_app', true), set_config('concord.workspace_id', '${workspaceId}', true)`
 
   async function find<Row>(lookup: Lookup<Row>, id: string, sql: Sql = db): Promise<Row | undefined> {
-    // Not an id at all: asking Postgres would be an error, and the answer is known.
+    // The text is not an id: Postgres would raise an error, and the answer is known.
     if (!isUuid(id)) return undefined
     const [row] = await sql.run(lookup.statement, [id, workspaceId])
     return row

@@ -1,4 +1,4 @@
-/** Statements over a pool or one connection: named and prepared for what is hot, plain for what is not. */
+/** Runs statements on a pool or one connection: named and prepared for hot paths, plain for cold ones. */
 import type pg from 'pg'
 import type { Statement } from './statement.ts'
 

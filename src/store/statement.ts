@@ -13,7 +13,7 @@ export type Statement<Row> = {
 
 const known = new Map<string, string>()
 
-/** Throws on a name that has another text: a connection would refuse the second one, at its first use. */
+/** Throws on a name that already has another text: a connection would refuse the second one at its first use. */
 export function statement<Row>(name: string, text: string): Statement<Row> {
   if ((known.get(name) ?? text) !== text)
     throw new KernelFault('store.statement.name_taken', `two statements are called ${name}`)
@@ -21,7 +21,7 @@ export function statement<Row>(name: string, text: string): Statement<Row> {
   return { name, text }
 }
 
-/** Every statement that was declared so far, for the test that prepares them all. */
+/** Returns every statement declared so far, for the test that prepares them all. */
 export function listStatements(): readonly Statement<unknown>[] {
   return [...known].map(([name, text]) => ({ name, text }))
 }

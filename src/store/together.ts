@@ -1,6 +1,6 @@
 /**
- * Statements of one transaction that are sent without waiting in between. All of them have ended before anybody hears of the first failure:
- * what goes on after it would still be sent, behind the rollback, on a connection that is somebody else's by then.
+ * Sends statements of one transaction without waiting in between. Waits for all of them before it reports the first failure:
+ * otherwise a later one could be sent after the rollback, on a connection that another caller uses by then.
  */
 export async function together<T extends readonly unknown[]>(
   works: T,

@@ -11,11 +11,11 @@ import { type Sql, sqlOn } from './sql-on.ts'
 /** A transaction in progress. Functions that take a `Tx` never begin or end one. */
 export interface Tx extends Sql {
   readonly inTransaction: true
-  /** Called once after the commit, never after a rollback: for what only hurries things along, such as a wake. */
+  /** Registers a hook that runs once after the commit, never after a rollback: for work that only speeds things up, such as a wake. */
   afterCommit(work: () => void): void
-  /** Called once when it came to nothing, or nobody knows what became of it: for what was set aside in the hope of a commit. */
+  /** Registers a hook that runs once after a rollback or an unknown outcome: releases what was reserved for the commit. */
   afterRollback(work: () => void): void
-  /** For a refusal that is on record itself: returned from the transaction, it commits what was written. */
+  /** Marks a refusal that is itself recorded: returned from the transaction, it commits what was written. */
   commitRefusal<R extends Refusal>(refusal: R): R
   /**
    * Runs a part that can fail on its own: when it throws or returns a refusal, what it wrote is rolled back and the transaction goes on.

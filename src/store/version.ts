@@ -1,7 +1,7 @@
-/** Which Postgres servers Concord works with. */
+/** The Postgres versions that Concord supports. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
 
-/** The oldest major whose SQL we use, and the newest whose behaviour our tests have seen. */
+/** The oldest major version whose SQL we use, and the newest that our tests run on. */
 const supportedVersions = { min: 16, max: 18 } as const
 
 /** `server_version_num`: 180004 is 18.4. */

@@ -1,4 +1,4 @@
-/** What lies in the folder of the archive: whole archives by their manifests, and what a killed writer left behind. */
+/** Lists the folder of the archive: complete archives by their manifests, and leftovers of a killed writer. */
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isUuid } from '#kernel/uuid'
@@ -8,7 +8,7 @@ import { PART_SUFFIX } from './write-archive.ts'
 export type ArchiveFolder = {
   /** Files that have a manifest. */
   readonly files: readonly string[]
-  /** Unfinished, and by what follows of no use: nothing is deleted before a file has its manifest and was read back. */
+  /** Unfinished and safe to remove: no row is deleted before its file has a manifest and was read back. */
   readonly leftovers: readonly string[]
 }
 
@@ -20,7 +20,7 @@ export async function listArchiveFolder(folder: string): Promise<ArchiveFolder> 
     const names = await namesIn(join(folder, workspaceId))
     for (const name of names) {
       const id = name.slice(0, 36)
-      // Whatever else people keep there is theirs.
+      // Other files in the folder belong to the operator.
       if (!isUuid(id)) continue
       const rest = name.slice(36)
       if (rest === MANIFEST_SUFFIX) files.push(`${workspaceId}/${id}${LINES_SUFFIX}`)

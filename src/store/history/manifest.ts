@@ -1,4 +1,4 @@
-/** What stands beside a file of archived events: what it holds and what it hashes to. Read strictly: it is evidence. */
+/** The manifest beside a file of archived events: its contents and its hash. Parsed strictly, since it is evidence. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { isUuid } from '#kernel/uuid'
 
@@ -8,15 +8,15 @@ export type ArchiveManifest = {
   readonly format: 1
   readonly history_archive_id: string
   readonly workspace_id: string
-  /** Below the folder of the archive. */
+  /** Relative to the folder of the archive. */
   readonly file: string
   readonly event_count: number
   readonly first: ArchivePlace
   readonly last: ArchivePlace
-  /** Of the lines, before compression: 64 hex digits. */
+  /** SHA-256 of the lines before compression: 64 hex digits. */
   readonly sha256: string
   readonly content_bytes: number
-  /** What is in the file had ended before this time. */
+  /** Everything in the file had ended before this time. */
   readonly ended_before: string
   readonly written_at: string
 }
@@ -33,7 +33,7 @@ function isPlace(value: unknown): value is ArchivePlace {
   return typeof xid === 'string' && DIGITS.test(xid) && typeof seq === 'string' && DIGITS.test(seq)
 }
 
-/** Where an archive of a workspace lies below the folder; every part of it is made of hex digits and dashes. */
+/** Returns the path of an archive below the folder; every part consists of hex digits and dashes. */
 export function archiveFileOf(workspaceId: string, archiveId: string): string {
   return `${workspaceId}/${archiveId}${LINES_SUFFIX}`
 }
@@ -45,7 +45,7 @@ export function manifestFileOf(file: string): string {
   return `${file.slice(0, -LINES_SUFFIX.length)}${MANIFEST_SUFFIX}`
 }
 
-/** `file` is where it was found: one that speaks of another file is not believed. */
+/** `file` is where it was found: a manifest that names another file is refused. */
 export function parseManifest(text: string, file: string): Decision<ArchiveManifest> {
   const damaged = (what: string) =>
     refuse('history.file.damaged', `${manifestFileOf(file)} ${what}`, {
@@ -75,6 +75,6 @@ export function parseManifest(text: string, file: string): Decision<ArchiveManif
     HASH.test(sha256) &&
     isTime(found.ended_before) &&
     isTime(found.written_at)
-  // Every field was looked at.
+  // Every field has been checked.
   return isWhole ? accept(found as ArchiveManifest) : damaged('does not fit its file')
 }

@@ -1,4 +1,4 @@
-/** Reads archived events: line by line, or whole against the manifest. What does not fit is said, never passed over. */
+/** Reads archived events, line by line or completely against the manifest. Reports every mismatch. */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -7,7 +7,7 @@ import { createGunzip } from 'node:zlib'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type ArchiveManifest, manifestFileOf, parseManifest } from './manifest.ts'
 
-/** An event as its line tells it: the columns of the table; numbers of 64 bits as far as a double goes. */
+/** An event as stored in its line: the columns of the table; 64-bit numbers within the precision of a double. */
 export type ArchivedEvent = {
   readonly event_id: string
   readonly workspace_id: string
@@ -24,7 +24,7 @@ export type ArchivedEvent = {
 
 const NEWLINE = 0x0a
 
-/** Bytes between newlines; a text may hold other marks that some readers take for ends of lines. */
+/** Splits at newlines only; a text may contain other characters that some readers treat as line ends. */
 export async function* readArchiveLines(folder: string, file: string): AsyncGenerator<Buffer> {
   const source = createReadStream(join(folder, file))
   const plain = createGunzip()
@@ -54,7 +54,7 @@ export async function* readArchive(folder: string, file: string): AsyncGenerator
 export type VerifiedArchive = { readonly manifest: ArchiveManifest; readonly events: readonly ArchivedKey[] }
 export type ArchivedKey = Pick<ArchivedEvent, 'event_id' | 'command_id' | 'workspace_id'>
 
-/** Reads all of it: manifest, hash, count, first and last place, and that every event is of its workspace. */
+/** Verifies the whole file: manifest, hash, count, first and last position, and the workspace of every event. */
 export async function verifyArchive(folder: string, file: string): Promise<Decision<VerifiedArchive>> {
   try {
     const manifest = parseManifest(await readFile(join(folder, manifestFileOf(file)), 'utf8'), file)
@@ -92,7 +92,7 @@ function damaged(file: string, what: string) {
   return refuse('history.file.damaged', `${file} ${what}`, { path: file, hint: 'bring the file back from a copy' })
 }
 
-/** A file that is not there and one that cannot be read ask for different things. */
+/** A missing file and an unreadable one need different fixes. */
 export function refuseFile(error: unknown, folder: string, file: string): ReturnType<typeof refuse> {
   const code = (error as NodeJS.ErrnoException | undefined)?.code
   if (code !== 'ENOENT') return damaged(file, `cannot be read: ${(error as Error).message}`)

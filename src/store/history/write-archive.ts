@@ -1,6 +1,6 @@
 /**
- * Writes archived events so that a file with its manifest is whole: both are flushed under another name, the lines get their
- * name first, the manifest last, and the folder is flushed. Lines without a manifest are nobody's.
+ * Writes archived events so that a file with a manifest is complete: both are flushed under another name, the lines are renamed
+ * first, the manifest last, and the folder is flushed. Lines without a manifest are leftovers.
  */
 import { createHash } from 'node:crypto'
 import { mkdir, open, rename, rm } from 'node:fs/promises'
@@ -35,7 +35,7 @@ export async function writeArchive(
     await pass('history.file_named')
     return manifest
   } catch (error) {
-    // A disk that is full would stay so until the next run.
+    // A full disk would stay full until the next run.
     for (const path of [linesPath, manifestPath]) await rm(`${path}${PART_SUFFIX}`, { force: true }).catch(() => {})
     throw error
   }
@@ -45,7 +45,7 @@ async function pass(name: Parameters<typeof failpoint>[0]): Promise<void> {
   await failpoint(name)
 }
 
-/** Every chunk is one errand of the compressor to another thread. */
+/** The compressor handles every chunk in another thread. */
 const LINES_PER_CHUNK = 200
 
 async function writeLines(path: string, lines: readonly string[]): Promise<{ sha256: string; bytes: number }> {
@@ -82,7 +82,7 @@ async function writeFlushed(path: string, text: string): Promise<void> {
   }
 }
 
-/** A name is on the disk only when its folder is, and so on up to the last one that was there before. */
+/** A new name is durable only when its folder is flushed, and so on up to the first folder that existed before. */
 async function flushFolders(from: string, upTo: string): Promise<void> {
   for (let path = from; ; path = dirname(path)) {
     const folder = await open(path, 'r')

@@ -1,4 +1,4 @@
-/** What to do about a database, from what it says was applied and what the code brings along. Pure. */
+/** Decides what to do about a database, from its applied migrations and those of the code. Pure. */
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import type { Migration } from './migration-file.ts'
 
@@ -7,11 +7,11 @@ export type AppliedMigration = {
   readonly name: string
   readonly checksum: string
   readonly appliedAt: Date
-  /** Its transaction is committed; an index that is built after the commit is not there yet, or not whole. */
+  /** Its transaction is committed; an index that is built after the commit is missing or invalid. */
   readonly isPending: boolean
 }
 
-/** Whether the database is one that this code may work on: nothing unknown, nothing edited, nothing left out. */
+/** Decides whether this code may work on the database: nothing unknown, nothing edited, nothing left out. */
 export function decideKnown(
   files: readonly Migration[],
   applied: readonly AppliedMigration[],
@@ -35,7 +35,7 @@ export function decideKnown(
   return accept(files.slice(0, applied.length))
 }
 
-/** The migrations that are still to be applied, in order. */
+/** Returns the migrations still to be applied, in order. */
 export function planUp(
   files: readonly Migration[],
   applied: readonly AppliedMigration[],
@@ -44,16 +44,16 @@ export function planUp(
   return known.ok ? accept(files.slice(known.value.length)) : known
 }
 
-/** The applied migrations whose indexes are still to be built. */
+/** Returns the applied migrations whose indexes are still to be built. */
 export function listPending(files: readonly Migration[], applied: readonly AppliedMigration[]): readonly Migration[] {
   return files.filter(({ number }) => applied.some((row) => row.number === number && row.isPending))
 }
 
 export type DownTarget =
-  /** The number that stays the newest; 0 takes everything back. */
+  /** The number that stays the newest; 0 reverts everything. */
   { readonly to: number } | { readonly steps: number }
 
-/** The migrations that are to be taken back, newest first. */
+/** Returns the migrations to be reverted, newest first. */
 export function planDown(
   files: readonly Migration[],
   applied: readonly AppliedMigration[],

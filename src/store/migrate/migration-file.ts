@@ -1,4 +1,4 @@
-/** Reads migrations: numbered and named SQL files, each with its way up and its way down. */
+/** Parses migrations: numbered and named SQL files, each with an up part and a down part. */
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
@@ -17,7 +17,7 @@ export type Migration = {
   readonly checksum: string
 }
 
-/** `table` is written with its schema, in which the index is made too. */
+/** `table` includes its schema, in which the index is created too. */
 export type ConcurrentIndex = { readonly schema: string; readonly name: string; readonly text: string }
 
 /** Beside this folder both in `src` and in the built package. */
@@ -26,11 +26,11 @@ export const migrationsFolder = fileURLToPath(new URL('../migrations/', import.m
 const FILE_NAME = /^(\d{4})_([a-z][a-z0-9_]*)\.sql$/
 const SEPARATOR = /^-- down$/m
 const AFTER_COMMIT = /^-- after commit$/m
-/** Nothing else may stand there: an index can be looked up, so that a rerun knows what is left to do. */
+/** Only indexes are allowed there: an index can be looked up, so a rerun knows what is left to do. */
 const CONCURRENT_INDEX = /^create (?:unique )?index concurrently ([a-z0-9_]+)\s+on ([a-z0-9_]+)\.[a-z0-9_]+\s/
-/** A migration is one transaction, together with its row; one that ends it by itself could stay half applied. */
+/** A migration is one transaction, together with its row; one that ends the transaction itself could stay half applied. */
 const TRANSACTION_CONTROL = /^\s*((begin|commit|rollback|abort|end)(\s+(transaction|work))?|start\s+transaction)\s*;/im
-/** Bodies of functions and do blocks: `begin` and `end` mean something else there. */
+/** Bodies of functions and do blocks, where `begin` and `end` have another meaning. */
 const DOLLAR_QUOTED = /\$(\w*)\$[\s\S]*?\$\1\$/g
 
 export function checksumOf(text: string): string {
@@ -77,7 +77,7 @@ export function parseMigration(fileName: string, text: string): Decision<Migrati
   })
 }
 
-/** All migrations of a folder, in order: 1, 2, 3 without a hole, so that "newer" has one meaning. */
+/** Returns all migrations of a folder, in order: 1, 2, 3 without a gap, so that "newer" has one meaning. */
 export async function loadMigrations(folder: string = migrationsFolder): Promise<Decision<readonly Migration[]>> {
   const fileNames = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
   const migrations: Migration[] = []

@@ -1,4 +1,4 @@
-/** Draws a catalogue as text that a person can read and a test can compare, byte by byte the same for the same schema. */
+/** Renders a catalogue as text that a person can read and a test can compare: the same schema gives the same bytes. */
 import type { Catalogue, CatalogueColumn, CatalogueLine } from './catalogue.ts'
 
 const HEADING = `-- The schema that the migrations make, drawn from the catalogue of a migrated database.
@@ -66,7 +66,7 @@ import type { JsonValue } from '#kernel/json-value'
 export type RowOf<Table extends keyof Rows, Known extends Partial<Rows[Table]>> = Omit<Rows[Table], keyof Known> & Known
 `
 
-/** A column of this type, in TypeScript. A domain counts as what it is made of. */
+/** Returns the TypeScript type of a column. A domain counts as its base type. */
 const TYPES: Readonly<Record<string, string>> = {
   uuid: 'string',
   text: 'string',
@@ -105,7 +105,7 @@ function drawField(catalogue: Catalogue, column: CatalogueColumn): string {
   return `    readonly ${column.column}:\n${union.map((value) => `      | ${value}\n`).join('')}`
 }
 
-/** From the one check that is nothing but that list, on the column or on its domain. */
+/** Reads the list from the check that consists of it alone, on the column or on its domain. */
 export function closedList(
   catalogue: Catalogue,
   { table, column, type }: Pick<CatalogueColumn, 'table' | 'column' | 'type'>,
@@ -121,7 +121,7 @@ export function closedList(
   return found?.split(', ').map((value) => value.replace(/^'(.*)'::text$/, '$1'))
 }
 
-/** The first place where two pictures differ, for a message that a person can act on. */
+/** Returns the first difference of two pictures, for a message that a person can act on. */
 export function firstDifference(expected: string, actual: string): string | undefined {
   if (expected === actual) return undefined
   const [left, right] = [expected.split('\n'), actual.split('\n')]

@@ -1,8 +1,8 @@
 /**
  * A connection for migrating: as the login itself, which owns the tables, and alone in its database.
  *
- * The lock is a session's advisory lock: it ends with the connection, so a runner that was killed blocks nobody for longer
- * than its backend needs to notice. A pooler that hands out transactions would break it; migrate over a direct connection.
+ * The lock is a session-level advisory lock: it ends with the connection, so a killed runner blocks others only until
+ * its backend notices. A transaction pooler would break it; migrate over a direct connection.
  */
 import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
@@ -14,7 +14,7 @@ const LOCK_KEY = `hashtextextended('concord_migrations', 0)`
 export type SessionLimits = {
   /** How long to wait for another runner to finish. */
   readonly lockWaitMs: number
-  /** How long one statement may wait for a table that others use; while it waits, they queue behind it. */
+  /** How long one statement may wait for a table in use; while it waits, other users queue behind it. */
   readonly tableWaitMs: number
 }
 
@@ -24,7 +24,7 @@ export async function openSession(url: string): Promise<pg.Client> {
       connectionTimeoutMillis: 10_000,
       keepAlive: true,
       application_name: 'concord-migrate',
-      // Building an index may take as long as it takes.
+      // Building an index has no time limit.
       session: { statement_timeout: 0, idle_in_transaction_session_timeout: 60_000, timezone: 'UTC', role: 'none' },
     }),
   )
@@ -33,7 +33,7 @@ export async function openSession(url: string): Promise<pg.Client> {
   return client
 }
 
-/** Runs `work` as the only migrating session of the database, or says who is in the way. */
+/** Runs `work` as the only migrating session of the database, or reports the blocking one. */
 export async function withMigrationLock<T>(
   client: pg.Client,
   limits: SessionLimits,
@@ -53,14 +53,14 @@ export async function withMigrationLock<T>(
     await setLockTimeout(client, limits.tableWaitMs)
     return await work()
   } finally {
-    // After a broken connection the server has let go of it already.
+    // After a broken connection the server has already released it.
     await client.query(`select pg_advisory_unlock(${LOCK_KEY})`).catch(() => {})
   }
 }
 
 const LOOK_EVERY_MS = 50
 
-/** Asks again and again: a session that waited inside one statement would hold a snapshot, and an index that is built concurrently waits for those. */
+/** Polls: a session that waits inside one statement holds a snapshot, and a concurrent index build waits for snapshots. */
 async function takeLock(client: pg.Client, waitMs: number): Promise<boolean> {
   const until = performance.now() + waitMs
   for (;;) {
@@ -71,7 +71,7 @@ async function takeLock(client: pg.Client, waitMs: number): Promise<boolean> {
   }
 }
 
-/** A concurrent build waits for transactions that began before it, and stops nobody while it does. */
+/** A concurrent build waits for transactions that began before it, and blocks no writer meanwhile. */
 export async function withoutLockTimeout(client: pg.Client, work: () => Promise<void>): Promise<void> {
   const { rows } = await client.query<{ before: string }>(`select current_setting('lock_timeout') as before`)
   await client.query(`select set_config('lock_timeout', '0', false)`)

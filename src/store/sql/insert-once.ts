@@ -1,6 +1,6 @@
 /**
- * "Insert this, or give me what is there": one statement for one row, one for many. The unique index decides who is first;
- * nobody looks before.
+ * "Insert this, or return the existing row": one statement for one row, one for many. The unique index decides which
+ * caller is first, without a check before the insert.
  */
 import type { EventDraft } from '../events.ts'
 import type { OnceTable } from '../once.ts'
@@ -17,7 +17,7 @@ function returningOf<Row>(table: OnceTable<Row>): readonly string[] {
 
 /**
  * The second half reads with the snapshot of the whole statement: it does not see a row that was committed after the
- * statement began, although the insert met it. Then there is no row at all, and the caller runs the statement again.
+ * statement began, although the insert conflicted with it. Then there is no row at all, and the caller repeats the statement.
  */
 export function compileInsertOnce<Row>(table: OnceTable<Row>, events: number): Bound<OnceCall, Found<Row>> {
   const params = collectParams<OnceCall>()
@@ -65,7 +65,7 @@ export function onceBatch(calls: readonly OnceCall[]): Batch {
   return { calls, events: calls.flatMap((call, index) => call.events.map((event) => ({ n: index + 1, event }))) }
 }
 
-/** Gives the rows that were new; what met another row is asked for afterwards, with a snapshot that sees it. */
+/** Returns the new rows; conflicting ones are looked up afterwards, with a snapshot that sees the existing row. */
 export function compileInsertMany<Row>(table: OnceTable<Row>): Bound<Batch, Row & AnyRow> {
   const params = collectParams<Batch>()
   const columns = Object.entries(table.columns)

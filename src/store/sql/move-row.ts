@@ -34,7 +34,7 @@ export function columnList(alias: string, returning: readonly string[] | undefin
   return returning ? returning.map((name) => `${alias}.${name}`).join(', ') : `${alias}.*`
 }
 
-/** What the events and the answer need from the moved row. */
+/** The columns of the moved row that the events and the answer need. */
 export function movedColumns<Row>(stored: AnyStored<Row>): readonly string[] | undefined {
   return stored.returning && [...new Set([...stored.returning, ...Object.values(stored.log?.links ?? {})])]
 }
@@ -63,7 +63,7 @@ export function compileMove<Row>(stored: AnyStored<Row>, shape: Shape): Bound<Pl
     `t.${stored.id} = ${params.add(idType, (move) => move.id)}`,
     ...(stored.tenant ? [`t.${stored.tenant} = ${params.add(tenantType, (move) => move.tenant)}`] : []),
     `t.${stored.state} = ${params.add('text', (move) => move.from)}`,
-    // A row that nobody holds has no token, and a sweeper that read it so must find it so.
+    // An unheld row has no token, and a sweeper that read it without one must find it without one.
     ...Object.entries(lock).map(
       ([name, type], index) => `t.${name} is not distinct from ${params.add(type, (move) => move.lock[index])}`,
     ),
@@ -100,7 +100,7 @@ function stampsOn<Row>(stored: AnyStored<Row>, shape: Shape, at: () => string): 
   ]
 }
 
-/** The events of a move happen when the move does: one parameter serves both, since reading a time is dear (see `encode`). */
+/** The events of a move have the time of the move: one parameter serves both, since parsing a time is expensive (see `encode`). */
 function insertEvents<Row>(
   stored: AnyStored<Row>,
   count: number,
@@ -132,7 +132,7 @@ function insertEvents<Row>(
   from moved as m cross join (values (${rows.join('), (')})) as e(${columns.join(', ')})`
 }
 
-/** The row as it is now, for a caller that lost. */
+/** Reads the current row, for a caller that lost. */
 export function compileFind<Row>(stored: AnyStored<Row>): Bound<Pick<PlannedMove, 'id' | 'tenant'>, Row> {
   const params = collectParams<Pick<PlannedMove, 'id' | 'tenant'>>()
   const { idType = 'uuid', tenantType = 'uuid' } = stored

@@ -1,4 +1,4 @@
-/** Names and types that become part of a statement's text: they come from descriptors in code and are still checked once. */
+/** Checks the names and types that become part of a statement's text, although they come from descriptors in code. */
 import { hash } from 'node:crypto'
 import { KernelFault } from '#kernel/errors'
 
@@ -20,14 +20,14 @@ export type PgType = (typeof pgTypes)[number]
 export type Columns = Readonly<Record<string, PgType>>
 
 /**
- * `ms_from_now` is no type of Postgres: the value is a number of milliseconds, the column a time by the clock of the database. A lease that
- * others judge by that clock must not be given by another one.
+ * `ms_from_now` is not a type of Postgres: the value is a number of milliseconds, the column a time by the database's clock. A lease that
+ * others check by that clock must not be set by another one.
  */
 export function castOf(type: PgType): string {
   return type === 'ms_from_now' ? 'double precision' : type
 }
 
-/** The value of a column, from what was sent for it. */
+/** Returns the SQL expression of a column's value from its parameter. */
 export function readAs(type: PgType, sent: string): string {
   return type === 'ms_from_now' ? `statement_timestamp() + make_interval(secs => ${sent} / 1000)` : sent
 }
@@ -47,8 +47,8 @@ export function tableName(name: string): string {
 }
 
 /**
- * A name that changes with the text. Postgres cuts names at 63 characters in silence, and one connection refuses one
- * name for two texts, so the text itself is in the name.
+ * Returns a name that changes with the text. Postgres silently truncates names at 63 characters, and a connection refuses one
+ * name for two texts, so the name contains a hash of the text.
  */
 export function statementName(label: string, text: string): string {
   return `${label.replaceAll(/[^a-z0-9_]+/gi, '_').slice(0, 40)}_${hash('sha1', text).slice(0, 16)}`

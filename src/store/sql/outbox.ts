@@ -1,6 +1,6 @@
 /**
- * The statements of an outbox. The table has no lock column: a claim moves `available_at` forward, and that very time is
- * the fence, since a row that was claimed again carries another. It travels as text: a JavaScript date would lose its
+ * The statements of an outbox. The table has no lock column: a claim moves `available_at` forward, and that time is
+ * the fence, since a row that was claimed again has another. It is passed as text: a JavaScript date would lose its
  * microseconds and never be equal.
  */
 import type { OutboxRow, OutboxTable } from '../outbox.ts'

@@ -1,4 +1,4 @@
-/** Collects the parameters of a statement while its text is written, so that text and values cannot drift apart. */
+/** Collects the parameters of a statement while its text is built, so that text and values cannot diverge. */
 import { statement, type Statement } from '../statement.ts'
 import { castOf, encode, type PgType, readAs, statementName } from './names.ts'
 
@@ -25,7 +25,7 @@ export function collectParams<Call>(): Params<Call> {
   }
 }
 
-/** A statement together with the way to fill it in. */
+/** A statement together with a function that fills in its values. */
 export type Bound<Call, Row> = {
   readonly statement: Statement<Row>
   readonly values: (call: Call) => unknown[]

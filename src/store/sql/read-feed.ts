@@ -1,6 +1,6 @@
 /**
- * Reads a log in the order of its transactions, and only what can no longer be overtaken: rows of transactions older than
- * the oldest that still runs. A reader of `seq > last` misses what commits late (measured: 1,119 of 5,186 rows).
+ * Reads a log in the order of its transactions, and only rows that can no longer be overtaken: those of transactions older than
+ * the oldest running one. A reader of `seq > last` misses late commits (measured: 1,119 of 5,186 rows).
  */
 import type { Feed } from '../feed.ts'
 import { type Bound, bind, collectParams } from './params.ts'
@@ -9,7 +9,7 @@ import type { FeedPlace } from '../feed-cursor.ts'
 export type FeedCall = { readonly after: FeedPlace; readonly tenant: string | null; readonly limit: number }
 export type FeedRow = Readonly<Record<string, unknown>> & {
   readonly feed_horizon: string
-  /** Null on the one row that says that there was nothing. */
+  /** Null on the one row that means an empty result. */
   readonly feed_xid: string | null
   readonly feed_seq: string
 }
@@ -38,7 +38,7 @@ order by e.feed_xid, e.feed_seq`
   return bind(`feed_${feed.table}`, text, params)
 }
 
-/** Whether something is committed that the horizon still hides: then it is worth looking again soon. */
+/** Returns whether the horizon still hides a commit: then an early second read is worthwhile. */
 export function compileIsHidden(feed: Feed<unknown>): Bound<Omit<FeedCall, 'limit'>, { readonly hidden: boolean }> {
   const params = collectParams<Omit<FeedCall, 'limit'>>()
   const xid = `${params.add('text', ({ after }) => after.xid)}::xid8`

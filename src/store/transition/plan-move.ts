@@ -9,7 +9,7 @@ import type { AnyRow, StoredMachine } from './stored-machine.ts'
 type Payload = Readonly<Record<string, unknown>>
 
 export type MoveContext<A extends string = string, E extends string = string> = {
-  /** Who, e.g. `user:0197…`. */
+  /** The actor, e.g. `user:0197…`. */
   readonly actor: string
   readonly actorKind: A
   readonly traceId: string
@@ -18,7 +18,7 @@ export type MoveContext<A extends string = string, E extends string = string> = 
   /** Beside `from`, `to`, `target_type` and `target_id`, which every event of a move carries. */
   readonly payload?: Payload | ((type: E) => Payload)
   readonly set?: AnyRow
-  /** Amounts that are added to columns in the same statement. */
+  /** Amounts that the same statement adds to columns. */
   readonly add?: Readonly<Record<string, number | string>>
   readonly guards?: readonly string[]
   /** The token that must still be on the row, by column. */

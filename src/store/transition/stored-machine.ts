@@ -7,7 +7,7 @@ import { type Columns, columnName, type PgType, tableName } from '../sql/names.t
 
 export type AnyRow = Readonly<Record<string, unknown>>
 
-/** Carries a row type and nothing else: `row: rowType<StoredCommand>()`. */
+/** Carries only a row type: `row: rowType<StoredCommand>()`. */
 export type RowType<Row> = { readonly row?: Row }
 export function rowType<Row>(): RowType<Row> {
   return {}
@@ -45,14 +45,14 @@ export type StoredMachine<S extends string, A extends string, E extends string, 
   readonly settable?: Columns
   /** Named conditions over the row `t`, asked for by name: `{ unexpired: '(t.expires_at is null or t.expires_at > now())' }`. */
   readonly guards?: Readonly<Record<string, string>>
-  /** What comes back; all columns unless said, which is dear where rows carry large documents. */
+  /** The returned columns; all by default, which is expensive where rows carry large documents. */
   readonly returning?: readonly string[]
   readonly log?: LogBinding<E>
   readonly projections?: readonly Projection<Row>[]
   readonly row?: RowType<Row>
 }
 
-/** Declares the binding and refuses one that could write an event which its log does not know. */
+/** Declares the binding and refuses one that could write an event type that its log does not know. */
 export function storedMachine<S extends string, A extends string, E extends string, Row = AnyRow>(
   stored: StoredMachine<S, A, E, Row>,
 ): StoredMachine<S, A, E, Row> {

@@ -1,6 +1,6 @@
 /**
- * Moves one row along its machine: asks the machine, then compares and sets, stamps and appends the declared events as
- * one statement. Of any number of concurrent callers one wins; the others get the row as it is now.
+ * Moves one row along its machine: checks the machine, then compares and sets, stamps and appends the declared events as
+ * one statement. Of any number of concurrent callers one wins; the others get the current row.
  */
 import { decideMove } from '#kernel/machine'
 import { type Refusal, refuse } from '#kernel/refusal'
@@ -12,12 +12,12 @@ import type { Bound } from '../sql/params.ts'
 import { draftEvent, type MoveContext, type PlannedMove, planMove } from './plan-move.ts'
 import type { AnyRow, StoredMachine } from './stored-machine.ts'
 
-/** Another writer was first. `row` is what he left; the caller may look at it and try once more. */
+/** Another writer was first. `row` is the current row; the caller may check it and retry once. */
 export type LostRace<Row> = Refusal & { readonly row: Row }
 export type TransitionResult<Row> = { readonly ok: true; readonly row: Row } | LostRace<Row> | Refusal
 
 export type TransitionContext<A extends string, E extends string> = MoveContext<A, E> & {
-  /** Records a refused attempt under this event type. In a transaction the record stands only if the caller commits. */
+  /** Records a refused attempt under this event type. In a transaction the record is kept only if the caller commits. */
   readonly recordRefusalAs?: E
 }
 
@@ -52,7 +52,7 @@ export async function transition<S extends string, A extends string, E extends s
   return 'inTransaction' in sql ? write(sql) : sql.transaction(write)
 }
 
-/** Writes a planned move; what a lane does for a batch of one. */
+/** Writes a planned move; a lane does the same for a batch. */
 async function writeMove<Row>(sql: Sql, stored: AnyStored<Row>, move: PlannedMove): Promise<TransitionResult<Row>> {
   const { statement, values } = moveStatement(stored, move)
   const [row] = await sql.run(statement, values(move))
@@ -92,7 +92,7 @@ async function findRow<Row>(
   return row
 }
 
-/** Why nothing was written: gone or foreign, a lease that passed on, or another writer. */
+/** Explains why nothing was written: gone or foreign, a lost lease, or another writer. */
 function judgeLoss<Row>(stored: AnyStored<Row>, move: PlannedMove, fresh: Row | undefined): TransitionResult<Row> {
   const { name } = stored.machine
   if (fresh === undefined) return refuse('row.not_found', `there is no such ${name}`)

@@ -73,8 +73,8 @@ export async function proposeMemory(
 }
 
 export function refuseReused({ command_id }: StoredCommand): Decision<never> {
-  return refuse('key_reused', 'this key was used before, for another request', {
-    hint: 'use a new key for a new request, and the same key only to repeat the same request',
+  return refuse('key_reused', 'This key was used before for another request.', {
+    hint: 'Use a new key for a new request, and the same key only to repeat the same request.',
     facts: { command_id: encodeId('command', command_id) },
   })
 }
