@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { listNotifications } from '#domains/connectors'
 import { encodeId } from '#kernel/ids'
 import type { Process } from '#runtime'
-import { nextFence, openTestRoom, type TestRoom } from '#test/commands'
+import { dateAlerts, nextFence, openTestRoom, type TestRoom } from '#test/commands'
 import { accepted, aPerson, TRACE } from '#test/tenant'
 import { type Alert, ALERT_KIND, type AlertChannel, openAlertSweep } from './alerts.ts'
 import { actingFor } from './deps.ts'
@@ -39,7 +39,7 @@ describe('alerts', () => {
 
   before(async () => {
     room = await openTestRoom()
-    await alertsKnownSince(room.clock.now())
+    await dateAlerts(room, room.clock.now())
     // Gone: an administrator who left hears of nothing.
     const gone = await aPerson(room.clock, room.tenant, 'admin')
     await room.rows(`update identity.users set deactivated_at = $2 where id = $1`, [
@@ -49,13 +49,6 @@ describe('alerts', () => {
   })
   after(() => room.close())
 
-  /** The clock of the room is not that of the server, which dates the migration. */
-  async function alertsKnownSince(at: Date) {
-    await room.db.transaction(async (tx) => {
-      await tx.query('set local role none')
-      await tx.query('update public.concord_migrations set applied_at = $1 where number = 17', [at])
-    })
-  }
   async function undone(
     steps: readonly string[],
     modes: readonly ('ok' | 'refuse')[],
@@ -176,7 +169,7 @@ describe('alerts', () => {
     room.clock.travel(25 * hourMs)
     const recent = await undone(['work.drifting', BOOK_A], ['ok', 'refuse'], [])
     room.clock.travel(24 * hourMs)
-    await alertsKnownSince(learned)
+    await dateAlerts(room, learned)
     assert.equal(await openAlertSweep(deps())(), 1)
     assert.deepEqual([await records(old), await records(recent)], [[], ['alert_raised']])
   })
