@@ -26,10 +26,12 @@ describe('webhooks over HTTP', () => {
     name,
     workspaceId: api.ours.workspace.id,
     secret,
-    map: (event: Json) =>
-      event['type'] === 'order'
+    map: (event: Json) => {
+      if (event['type'] === 'broken') throw new TypeError(`no place for ${String(event['id'])}`)
+      return event['type'] === 'order'
         ? { taskName: event['id'] === 'none' ? 'Wrok' : 'Work', payload: { subject: String(event['id']) } }
-        : undefined,
+        : undefined
+    },
   })
 
   before(async () => {
@@ -115,6 +117,11 @@ describe('webhooks over HTTP', () => {
         ['415 encoding_unsupported', 0, 0, 1],
       ],
       [
+        'an event that its mapping fails on',
+        () => deliver({ type: 'broken', id: 'x' }, { id: 'evt-8' }),
+        ['422 commands.payload.malformed', 0, 0, 1],
+      ],
+      [
         'a task that is not there',
         () => deliver({ type: 'order', id: 'none' }, { id: 'evt-7' }),
         ['404 task_unknown', 0, 0, 1],
@@ -157,6 +164,7 @@ describe('webhooks over HTTP', () => {
         [null, 'webhook:shop', 'json_syntax', 'evt-6'],
         [null, 'webhook:shop', 'json_not_object', 'evt-6'],
         [null, 'webhook:shop', 'encoding_unsupported', 'evt-6'],
+        [null, 'webhook:shop', 'commands.payload.malformed', 'evt-8'],
       ],
     )
     const [event] = await room.rows<{ payload: Json; purpose: string }>(

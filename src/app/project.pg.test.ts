@@ -74,6 +74,21 @@ describe('definitions in YAML', () => {
     )
   })
 
+  test('a file that two patterns name is read once, a pattern may be absolute, and a folder is no file', async () => {
+    const elsewhere = await mkdtemp(join(tmpdir(), 'concord-definitions-'))
+    after(() => rm(elsewhere, { recursive: true, force: true }))
+    await writeFile(join(elsewhere, 'c.yaml'), task('C'))
+    await mkdir(join(elsewhere, 'folder.yaml'))
+    const patterns = ['./concord/*.yaml', './concord/a.*', join(elsewhere, '*.yaml')]
+    const { catalog } = accepted(await aProject({ 'a.yaml': task('A'), 'b.yaml': task('B') }, patterns))
+    assert.deepEqual(
+      catalog.flatMap((each) => (each.kind === 'task' ? [each.spec.name] : [])),
+      ['In code', 'A', 'B', 'C'],
+    )
+    const empty = await aProject({}, join(elsewhere, 'folder.*'))
+    assert.equal(empty.ok ? 'loaded' : empty.code, 'app.project.invalid')
+  })
+
   for (const [title, files, code, reason] of [
     [
       'an unknown field',

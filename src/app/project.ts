@@ -1,6 +1,6 @@
 /** Loads the project of a folder: its catalog and connectors, from `concord.config.ts` (or .js, .mjs) and the YAML files that it names. */
 import { glob, readFile, stat } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { ApprovalType } from '#domains/approvals'
 import type { ArtifactType } from '#domains/artifacts'
@@ -76,20 +76,25 @@ async function readProject(file: string): Promise<Decision<Project & { readonly 
 
 type LoadedProject = Project & { readonly file: string }
 
-/** Adds what the YAML files define; they are read in the order of their paths. */
+/** Adds what the YAML files define; each is read once, in the order of the patterns and of their paths. Folders are skipped. */
 async function withFiles(project: LoadedProject): Promise<Decision<LoadedProject>> {
   const { definitions = [], catalog, connectors = [], approvalTypes = [], file } = project
   const files: PlacedDefinition[] = []
+  const read = new Set<string>()
   for (const pattern of typeof definitions === 'string' ? [definitions] : definitions) {
     const found: string[] = []
-    for await (const name of glob(pattern, { cwd: dirname(file) })) found.push(name)
+    for await (const name of glob(pattern, { cwd: dirname(file) }))
+      if ((await stat(resolve(dirname(file), name))).isFile()) found.push(name)
     if (found.length === 0)
       return refuse('app.project.invalid', `${file}: no file matches the definitions '${pattern}'`, {
         path: 'definitions',
         hint: 'Write the pattern from the folder of this file, or take it out.',
       })
     for (const name of found.toSorted()) {
-      const loaded = loadDefinitions(name, await readFile(join(dirname(file), name)))
+      const path = resolve(dirname(file), name)
+      if (read.has(path)) continue
+      read.add(path)
+      const loaded = loadDefinitions(name, await readFile(path))
       if (!loaded.ok) return loaded
       files.push(...loaded.value)
     }

@@ -71,7 +71,7 @@ export {
   writeOutbox,
 } from './outbox.ts'
 export { failpoint, type FailpointName, failpointNames } from './failpoints.ts'
-export { defineLookup, type Lookup, type Scope, scoped } from './scoped.ts'
+export { scoped } from './scoped.ts'
 export { listStatements, statement, type Statement } from './statement.ts'
 export { together } from './together.ts'
 export {
@@ -86,7 +86,6 @@ export {
   isLostRace,
   type LostRace,
   transition,
-  type TransitionContext,
   type TransitionResult,
 } from './transition/transition.ts'
 export { storeRefusals } from './refusals.ts'

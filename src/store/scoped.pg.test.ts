@@ -1,21 +1,10 @@
-/** Both walls between workspaces, and nothing that stays behind on a connection of the pool. */
+/** The wall between workspaces, and nothing that stays behind on a connection of the pool. */
 import assert from 'node:assert/strict'
-import { randomUUID } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
 import { aCommand, aWorkspace, by, type CommandRow, someCommands, storedCommand } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
-import { defineLookup, scoped } from './scoped.ts'
-import { rowType } from './transition/stored-machine.ts'
+import { scoped } from './scoped.ts'
 import { transition } from './transition/transition.ts'
-
-const commandLookup = defineLookup({
-  noun: 'command',
-  table: 'concord.commands',
-  id: 'command_id',
-  tenant: 'workspace_id',
-  columns: ['command_id', 'workspace_id', 'status'],
-  row: rowType<Pick<CommandRow, 'command_id' | 'workspace_id' | 'status'>>(),
-})
 
 type Session = {
   readonly role: string
@@ -30,28 +19,18 @@ describe('scoped', () => {
   let opened: TestDb
   let ours: string
   let theirs: string
-  let command: CommandRow
   let foreign: CommandRow
 
   before(async () => {
     // One connection: whatever a scope leaves behind, the next user gets.
     opened = await openTestDb({ role: 'concord_engine', poolMax: 1 })
     ;[ours, theirs] = [await aWorkspace(opened.db), await aWorkspace(opened.db)]
-    ;[command, foreign] = [await aCommand(opened.db, ours), await aCommand(opened.db, theirs)]
+    await aCommand(opened.db, ours)
+    foreign = await aCommand(opened.db, theirs)
   })
   after(() => opened.close())
 
   const session = async () => (await opened.db.query<Session>(SESSION))[0]
-
-  test('a foreign id, an unknown id and a wrong form are the same: not found', async () => {
-    const scope = scoped(opened.db, ours)
-    assert.equal((await scope.find(commandLookup, command.command_id))?.command_id, command.command_id)
-    const notFound = { ok: false, code: 'row.not_found', reason: 'there is no such command' }
-    for (const id of [foreign.command_id, randomUUID(), 'not-an-id', `${command.command_id}'`, '']) {
-      assert.equal(await scope.find(commandLookup, id), undefined)
-      assert.deepEqual(await scope.get(commandLookup, id), notFound)
-    }
-  })
 
   test('inside a scope a statement without any filter sees this workspace only', async () => {
     const seen = await scoped(opened.db, ours).read((tx) =>

@@ -15,7 +15,8 @@ import { insertOnce, type Once, type OnceTable, onceTable } from './once.ts'
 import { columnName, statementName, tableName } from './sql/names.ts'
 import { statement } from './statement.ts'
 import { type AnyRow, type StoredMachine, storedMachine } from './transition/stored-machine.ts'
-import { transition, type TransitionContext, type TransitionResult } from './transition/transition.ts'
+import type { MoveContext } from './transition/plan-move.ts'
+import { transition, type TransitionResult } from './transition/transition.ts'
 
 type Payload = Readonly<Record<string, unknown>>
 
@@ -42,7 +43,7 @@ export type TableSpec<Row, S extends string, A extends string, E extends string>
 type When = { readonly at: Date; readonly newId: NewId }
 
 type Moving<A extends string, E extends string> = When &
-  Omit<TransitionContext<A, E>, 'actor' | 'actorKind' | 'traceId' | 'at' | 'newId'>
+  Omit<MoveContext<A, E>, 'actor' | 'actorKind' | 'traceId' | 'at' | 'newId'>
 
 /** `round` makes the same fact about the same row the same event, however often it is told. */
 export type TableFact<E extends string> = { readonly type: E; readonly at: Date; readonly payload?: Payload } & (

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { actingFor, checkDelivery, compensateCommand } from '#domains/commands'
-import { openTestRoom } from '#test/commands'
+import { dateAlerts, openTestRoom } from '#test/commands'
 import { freePort, type Served, serveConcord, spawnConcord } from '#test/concord-process'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
@@ -42,6 +42,7 @@ test('[EFF-20] [OPS-03] a drift reaches on-call through three kills, and through
   await new Promise<void>((resolve) => pager.listen(0, '127.0.0.1', resolve))
   const home = await mkdtemp(join(tmpdir(), 'concord-alerts-'))
   const room = await openTestRoom()
+  await dateAlerts(room, room.clock.now())
   const servers: Served[] = []
   t.after(async () => {
     for (const { child, ended } of servers) {

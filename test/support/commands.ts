@@ -82,6 +82,14 @@ export async function openTestRoom(wrap?: WrapDeps, more?: MoreDefinitions): Pro
   }
 }
 
+/** Dates the migration that brought alerts: the clock of a room is not that of the server, and a sweep reads no older incident. */
+export async function dateAlerts({ db }: Pick<TestRoom, 'db'>, at: Date): Promise<void> {
+  await db.transaction(async (tx) => {
+    await tx.query('set local role none')
+    await tx.query('update public.concord_migrations set applied_at = $1 where number = 17', [at])
+  })
+}
+
 /** A room on a database that somebody else opened, and closes. */
 export function openRoomOn(
   clock: TestWorld,

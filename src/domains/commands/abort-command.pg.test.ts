@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
-import type { Runtime } from '#runtime'
+import { DEFAULT_QUEUE, type Runtime } from '#runtime'
 import { decider, historyFaults, nextFence, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { openOperatorRuntime } from '#test/operator-runtime'
 import { accepted, TRACE } from '#test/tenant'
@@ -116,6 +116,22 @@ describe('an operator aborts', () => {
     assert.equal(await room.statusOf(id), 'approved')
     await resume(id)
     assert.equal(await room.settle(id), 'succeeded')
+  })
+
+  test('a parked command that is resumed comes back behind the limits of its plan, and of the default queue before it has one', async () => {
+    const planned = await submit({ subject: 's', steps: [BOOK], decide: 'require_approval' })
+    await becomes(planned, 'waiting_for_approval')
+    const fresh = await room.submit({ subject: 's' })
+    const plan = `update concord.commands set plan = jsonb_build_object('queue', $2::text) where command_id = $1`
+    await room.rows(plan, [planned, 'connector_calls'])
+    for (const [commandId, queue] of [
+      [planned, 'connector_calls'],
+      [fresh, DEFAULT_QUEUE],
+    ] as const) {
+      const parked = { ...by, commandId, why: 'task_gone', isParked: true }
+      await room.db.transaction((tx) => resumeCommand(operating, tx, parked))
+      assert.equal((await runtime.describe({ kind: 'command', id: commandId }))?.queue, queue)
+    }
   })
 
   test('row, line and record are one commit; what has ended is refused with what to do', async () => {

@@ -11,7 +11,7 @@ import { ABORT_TOKEN } from '#turns'
 import { processOf, refuseMissing, type StoredCommand } from './command-table.ts'
 import { commandLog } from './events.ts'
 import type { CommandDeps } from './deps.ts'
-import type { Runtime } from '#runtime'
+import { DEFAULT_QUEUE, type Runtime } from '#runtime'
 
 export type Operating = Pick<CommandDeps, 'newId' | 'now'> & {
   readonly runtime: Pick<Runtime, 'abort' | 'resume' | 'wake'>
@@ -26,23 +26,23 @@ export type OperatorAct = {
 
 type Acted = Pick<StoredCommand, 'command_id' | 'workspace_id' | 'status'>
 /** Where its plan says that its turns wait; null before there is one. */
-type Aborted = Acted & { readonly queue: string | null }
+type Planned = Acted & { readonly queue: string | null }
 
 /** $1 command, $2 the token. Also where a cancel still has to be finished after everything was undone. */
-const abortTurns = statement<Aborted>(
+const abortTurns = statement<Planned>(
   'commands_abort_turns',
   `update concord.commands as c set turn_token = $2::uuid, turn_until = '9999-12-31T00:00:00Z'
 where c.command_id = $1::uuid and (c.completed_at is null or (c.status = 'compensated' and c.cancellation_requested))
 returning c.command_id, c.workspace_id, c.status, c.plan->>'queue' as queue`,
 )
 
-/** $1 command, $2 the token. Gives the row back to whoever comes first. */
-const freeTurns = statement<Acted>(
+/** $1 command, $2 the token. Gives the row back to the turn that comes first. */
+const freeTurns = statement<Planned>(
   'commands_free_turns',
   `update concord.commands as c
 set turn_token = case when c.turn_token = $2::uuid then null else c.turn_token end,
   turn_until = case when c.turn_token = $2::uuid then null else c.turn_until end
-where c.command_id = $1::uuid returning c.command_id, c.workspace_id, c.status`,
+where c.command_id = $1::uuid returning c.command_id, c.workspace_id, c.status, c.plan->>'queue' as queue`,
 )
 
 const findStatus = statement<Acted>(
@@ -71,7 +71,7 @@ export async function resumeCommand(
   const [row] = await tx.run(freeTurns, [act.commandId, ABORT_TOKEN])
   if (!row) return undefined
   const process = processOf(act.commandId)
-  if (act.isParked) await deps.runtime.wake(process, { tx })
+  if (act.isParked) await deps.runtime.wake(process, { tx, queue: row.queue ?? DEFAULT_QUEUE })
   // Somebody else was faster: there is nothing more to record.
   else if (!(await deps.runtime.resume(process, { tx })).ok) return row
   await record(deps, tx, 'command_resumed', row, act, { why: act.why })

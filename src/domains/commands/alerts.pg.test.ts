@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { listNotifications } from '#domains/connectors'
 import { encodeId } from '#kernel/ids'
 import type { Process } from '#runtime'
-import { nextFence, openTestRoom, type TestRoom } from '#test/commands'
+import { dateAlerts, nextFence, openTestRoom, type TestRoom } from '#test/commands'
 import { accepted, aPerson, TRACE } from '#test/tenant'
 import { type Alert, ALERT_KIND, type AlertChannel, openAlertSweep } from './alerts.ts'
 import { actingFor } from './deps.ts'
@@ -39,6 +39,7 @@ describe('alerts', () => {
 
   before(async () => {
     room = await openTestRoom()
+    await dateAlerts(room, room.clock.now())
     // Gone: an administrator who left hears of nothing.
     const gone = await aPerson(room.clock, room.tenant, 'admin')
     await room.rows(`update identity.users set deactivated_at = $2 where id = $1`, [
@@ -160,6 +161,17 @@ describe('alerts', () => {
       1,
     )
     assert.equal(woken.length, 1)
+  })
+
+  test('[OPS-03] the first sweep after an upgrade raises no alert for history: it begins a day before the database learned of alerts', async () => {
+    const [hourMs, learned] = [3_600_000, new Date(room.clock.now().getTime() + 48 * 3_600_000)]
+    const old = await undone(['work.drifting', BOOK_A], ['ok', 'refuse'], [])
+    room.clock.travel(25 * hourMs)
+    const recent = await undone(['work.drifting', BOOK_A], ['ok', 'refuse'], [])
+    room.clock.travel(24 * hourMs)
+    await dateAlerts(room, learned)
+    assert.equal(await openAlertSweep(deps())(), 1)
+    assert.deepEqual([await records(old), await records(recent)], [[], ['alert_raised']])
   })
 
   test('the look for incidents reads the index of incidents', async () => {

@@ -70,11 +70,15 @@ const INCIDENT = `select e.event_id, e.workspace_id, e.command_id, e.trace_id, e
   from concord.domain_events e
   join concord.commands c on c.workspace_id = e.workspace_id and c.command_id = e.command_id`
 
-/** $1 not older than this or null, $2 limit. */
+/**
+ * $1 not older than this or null, $2 limit. Null reads from one day before this database learned of alerts (migration 17): an upgrade raises no
+ * alert for old history.
+ */
 const listUnraised = statement<Incident>(
   'commands_list_unraised_incidents',
   `${INCIDENT}
- where e.event_type = 'compensation_drift' and ($1::timestamptz is null or e.created_at >= $1)
+ where e.event_type = 'compensation_drift' and e.created_at >= coalesce(
+     $1::timestamptz, (select m.applied_at - interval '1 day' from public.concord_migrations m where m.number = 17), '-infinity')
    and not exists (
      select from concord.domain_events a
       where a.command_id = e.command_id and a.event_type = 'alert_raised' and a.payload->>'incident_id' = e.event_id::text)
@@ -92,7 +96,7 @@ const listDelivered = statement<{ readonly channel: string }>(
 )
 
 const BATCH = 100
-/** The whole of the past is looked at when a process starts and once an hour; in between the last hour is enough. */
+/** A sweep reads everything since alerts exist when a process starts and once an hour; in between the last two hours are enough. */
 const RECENT_MS = 3_600_000
 
 /** A sweep that hands every new incident to the runtime, once, whichever process comes first. Gives back how many. */

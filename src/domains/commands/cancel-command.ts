@@ -11,6 +11,7 @@ import { isAllowed } from './actors.ts'
 import { type Change, composeWrite, move, set, tell } from './change.ts'
 import { type CommandWithEffects, lockCommand, processOf, refuseMissing, type StoredCommand } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
+import { wakeDependents } from './resume.ts'
 import { decideCancellationMode } from './submit.ts'
 import { queueOf, taskOf } from './tasks.ts'
 
@@ -72,10 +73,10 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
   await failpoint('commands.cancel_committed')
   if (!outcome.ok) return outcome
   const { written, changed, awaited } = outcome.value
-  for (const id of written.dependents) await deps.wake(processOf(id)).catch(() => {})
+  await wakeDependents(deps, written.dependents).catch(() => {})
   // What it had set going is stopped by the same word; its end lets this one go on to its own.
   if (changed && awaited !== undefined)
-    await cancelCommand(deps, { ...by, kind: 'system' }, { ...input, commandId: awaited })
+    await cancelCommand(deps, { ...by, kind: 'system' }, { ...input, commandId: awaited, force: false })
   return accept({ command: written.command, changed })
 }
 

@@ -163,6 +163,22 @@ describe('a child that ends badly', () => {
     assert.equal(await room.statusOf(id), 'cancelled')
   })
 
+  test('a parent that an operator ends by force takes the child that it waits for with it', async () => {
+    const id = await room.submit({ levels: 1, marked: false, child: 'require_approval' }, { taskName: 'Parent' })
+    assert.equal(await room.settle(id), 'blocked')
+    const [child] = await room.rows<{ id: string }>(
+      'select parent_command_id as id from concord.command_dependencies where child_command_id = $1',
+      [id],
+    )
+    await room.settle(child?.id ?? '')
+    const operator = { id: 'operator:root', kind: 'operator', traceId: TRACE } as const
+    const asked = { workspaceId: room.tenant.workspace.id, commandId: id, force: true }
+    assert.ok(accepted(await cancelCommand(room.world, operator, asked)).changed)
+    assert.equal(await room.statusOf(child?.id ?? ''), 'cancelled')
+    for (let rounds = 0; rounds < 5; rounds++) await room.settleWoken()
+    assert.equal(await room.statusOf(id), 'cancelled')
+  })
+
   test('what became of them breaks no promise of the room', async () => {
     assert.deepEqual(await findBrokenInvariants(room.db), [])
   })

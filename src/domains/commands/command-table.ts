@@ -290,6 +290,12 @@ from concord.command_dependencies as d join concord.commands as p on p.command_i
 where d.child_command_id = $1::uuid order by d.parent_command_id`,
 )
 
+/** $1 commands. */
+export const listTasksOf = statement<Pick<StoredCommand, 'command_id' | 'task_name' | 'command_type'>>(
+  'commands_list_tasks_of',
+  `select command_id, task_name, command_type from concord.commands where command_id = any($1::uuid[])`,
+)
+
 /** $1 the waiting command, $2 the awaited one, $3 workspace, $4 now. Written twice it is one wait. */
 export const insertWait = statement<{ readonly child_command_id: string }>(
   'commands_insert_wait',

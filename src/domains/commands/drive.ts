@@ -36,6 +36,7 @@ import { askingOf, type CommandDeps } from './deps.ts'
 import { findHandler } from './effect-handler.ts'
 import { commandLog, type CommandEventType } from './events.ts'
 import { gatherFacts } from './gather-facts.ts'
+import { wakeDependents } from './resume.ts'
 import type { CallOutcome, Seen, AfterStep } from './step.ts'
 import { queueOf, taskOf } from './tasks.ts'
 import type { WriteResult } from './write-command.ts'
@@ -195,7 +196,7 @@ async function commitTurn(
   const isWritten = await settleTurn(deps, commandTurns, turn, write.at, after)
   if (!isWritten || !result.ok) return 'moved'
   if (result.value.dependents.length > 0) await failpoint('commands.dependents_marked')
-  for (const id of result.value.dependents) await deps.wake(processOf(id))
+  await wakeDependents(deps, result.value.dependents)
   if (write.newEffects.some((effect) => effect.compensates_effect_id !== null)) await failpoint('commands.undo_planned')
   await passAll(write, last?.isUndo ? { ...afterWrite, effect_executed: 'commands.undo_recorded' } : afterWrite)
   return 'written'

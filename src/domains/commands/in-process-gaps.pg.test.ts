@@ -265,4 +265,24 @@ describe('gaps around an in-process turn', () => {
     accepted(await cancelCommand(world, by(), { workspaceId: room.tenant.workspace.id, commandId: gated }))
     assert.deepEqual(wakes, [{ id: gated, queue }])
   })
+
+  test('a command that ends, by its turn or by a cancel, wakes those that wait for it into the queue of their task', async () => {
+    const queue = queueOf('Work')
+    const workspaceId = room.tenant.workspace.id
+    const ends: readonly ((parentId: string) => Promise<unknown>)[] = [
+      (id) => openDrive(world)(id, nextFence()),
+      async (commandId) => accepted(await cancelCommand(world, by(), { workspaceId, commandId })),
+    ]
+    for (const end of ends) {
+      free = 0
+      const [parentId, childId] = [await submit({ subject: 'parent' }), await submit({ subject: 'child' })]
+      accepted(await addDependency(world, by(), { workspaceId, childId, parentId }))
+      wakes.length = 0
+      await end(parentId)
+      assert.deepEqual(
+        wakes.filter(({ id }) => id === childId),
+        [{ id: childId, queue }],
+      )
+    }
+  })
 })

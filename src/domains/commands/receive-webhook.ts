@@ -4,7 +4,7 @@ import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { JsonObject } from '#kernel/json-value'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { webhookKey } from '#kernel/key-template'
-import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { redactText } from '#kernel/secret-shapes'
 import { appendEvents, eventIdOf } from '#store'
 import { commandLog } from './events.ts'
@@ -85,7 +85,9 @@ export function openWebhooks(deps: CommandDeps): ReceiveWebhook {
     const known = body.ok ? readDelivery(source, { ...head, body: body.value }, deps.now()) : body
     if (!known.ok) return recordRefused(source, by, known, head.id)
     const { id, event } = known.value
-    const asked = source.map(event)
+    const mapped = mapEvent(source, event)
+    if (!mapped.ok) return recordRefused(source, by, mapped, id)
+    const asked = mapped.value
     if (!asked) return recordOnly(deps, source, by, id, event)
     const submitted = await submitCommand(deps, by, {
       workspaceId: source.workspaceId,
@@ -104,6 +106,18 @@ export function openWebhooks(deps: CommandDeps): ReceiveWebhook {
         ? { t: 'command', commandId: command.command_id, status: command.status }
         : { t: 'duplicate', commandId: command.command_id },
     )
+  }
+}
+
+/** The mapping is code of the project. Its message may quote the body, so the refusal names the kind of error alone. */
+function mapEvent({ name, map }: WebhookSource, event: JsonObject): Decision<ReturnType<WebhookSource['map']>> {
+  try {
+    return accept(map(event))
+  } catch (error) {
+    const kind = error instanceof Error ? error.name : typeof error
+    return refuse('commands.payload.malformed', `The mapping of the webhook ${quote(name)} failed: ${kind}.`, {
+      hint: 'Send an event of the form that the source maps, or fix `map` of the source in the project.',
+    })
   }
 }
 

@@ -1,9 +1,9 @@
-/** Commits a decision that lets a command go on, in the transaction that made it: the turn begins with the commit, or the command is woken. */
+/** Lets commands go on: one by a decision, in the transaction that made it, and those that waited for a command once its move is committed. */
 import type { Decision } from '#kernel/refusal'
 import type { Tx } from '#store'
 import { commitAndResume } from '#turns'
 import { applyChanges, applyWrite, type Change, openDraft } from './change.ts'
-import { type HeldCommand, processOf, type StoredCommand } from './command-table.ts'
+import { type HeldCommand, listTasksOf, processOf, type StoredCommand } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { queueOf } from './tasks.ts'
 
@@ -28,4 +28,13 @@ export async function resumeCommandWith(
     return { ok: true, value: { turnToken: command.turn_token, found: { ...found, command, effects } } }
   })
   return resumed.ok ? { ok: true, value: resumed.value.found.command } : resumed
+}
+
+/** A read of its own: most commands have no dependents, and their write stays as short as it is. */
+export async function wakeDependents(
+  { db, catalog, wake }: Pick<CommandDeps, 'db' | 'catalog' | 'wake'>,
+  ids: readonly string[],
+): Promise<void> {
+  if (ids.length === 0) return
+  for (const row of await db.run(listTasksOf, [ids])) await wake(processOf(row.command_id), queueOf(catalog, row))
 }

@@ -53,6 +53,7 @@ export type BookRuntime = Runtime & {
 }
 
 const DRAIN_MS = 10_000
+/** The kind of the test turn at start-up, and its own queue: a backlog elsewhere must not delay it. */
 const PROOF = 'runtime_proof'
 const PROOF_MS = 30_000
 const REASON_LENGTH_MAX = 2_000
@@ -63,7 +64,8 @@ export function createRuntime(options: BookOptions): BookRuntime {
   const { db, carrier, works = true, startsHere = true, only, times = {}, log = () => {} } = options
   const { scheduleAheadMs = () => 0 } = options
   const kinds = new Map<string, Kind>()
-  const queues = new Map<string, QueueSpec>(Object.entries({ ...semanticQueues, ...options.queues }))
+  const queues = new Map<string, QueueSpec>(Object.entries({ ...semanticQueues, ...options.queues, [PROOF]: {} }))
+  const queueNames = () => new Set([...queues.keys()].filter((name) => name !== PROOF))
   const onError = (error: unknown) => log('warn', error instanceof Error ? error.message : String(error))
   let opened: Awaited<ReturnType<typeof start>> | undefined
   let ending: Promise<void> | undefined
@@ -96,11 +98,15 @@ export function createRuntime(options: BookOptions): BookRuntime {
       await pool.close()
     }
     try {
-      const book = await installBook(pool)
+      const book = await installBook(pool, works)
       const tellers = { onOpened, onDelayed: timers.plan }
       if (works) {
         const mine = { book, carrier, times: { ...defaultTimes, ...times }, queues, kinds, startsHere, log, ...tellers }
-        worker = await openWorker(pool, { ...mine, onForeign: notices.plan, ...(only ? { only } : {}) })
+        worker = await openWorker(pool, {
+          ...mine,
+          onForeign: notices.plan,
+          ...(only ? { only: [...only, PROOF] } : {}),
+        })
       }
       const wake = openWaker(pool, {
         specOf: (queue) => queues.get(queue),
@@ -126,7 +132,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
     if (!worker) return
     const id = worker.executorId
     const deadline = performance.now() + PROOF_MS
-    await wake({ kind: PROOF, id }, { queue: only?.[0] ?? DEFAULT_QUEUE }, { startsHere: false })
+    await wake({ kind: PROOF, id }, { queue: PROOF }, { startsHere: false })
     for (let waitMs = 1; performance.now() < deadline; waitMs = Math.min(50, waitMs * 2)) {
       if ((await describe({ kind: PROOF, id })) === undefined) return
       await new Promise((resolve) => setTimeout(resolve, waitMs))
@@ -165,7 +171,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
       const invalid = [...queues].map(([name, spec]) => decideQueue(name, spec)).find((decision) => !decision.ok)
       if (invalid && !invalid.ok) return invalid
       const named = [...[...kinds.values()].flatMap(({ options: { queue } }) => queue ?? []), ...(only ?? [])]
-      const known = decideQueueNames(new Set(queues.keys()), named)
+      const known = decideQueueNames(queueNames(), named)
       if (!known.ok) return known
       if (works && carrier.unavailable !== undefined) return unavailable(carrier.unavailable)
       kinds.set(SCHEDULE_KIND, {
@@ -178,7 +184,8 @@ export function createRuntime(options: BookOptions): BookRuntime {
         await prove(opened.wake)
         return accept(undefined)
       } catch (error) {
-        await end(undefined).catch(onError)
+        // Turns of other processes may be running by now: an end as after a crash would cost each an attempt.
+        await end(DRAIN_MS).catch(onError)
         return unavailable(error instanceof Error ? error.message : String(error))
       }
     },
@@ -202,7 +209,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
     async health(): Promise<RuntimeHealth> {
       const { pool, worker } = current()
       const [[row], isEngineReachable] = await Promise.all([
-        pool.run(readHealth, [[...queues.keys()]]),
+        pool.run(readHealth, [[...queueNames()]]),
         worker ? carrier.ready().catch(() => false) : null,
       ])
       const { workers, waiting_ms: waitingMs } = row ?? { workers: 0, waiting_ms: null }
@@ -221,7 +228,7 @@ export function createRuntime(options: BookOptions): BookRuntime {
           path: 'kind',
         })
       }
-      const known = decideQueueNames(new Set(queues.keys()), spec.queue === undefined ? [] : [spec.queue])
+      const known = decideQueueNames(queueNames(), spec.queue === undefined ? [] : [spec.queue])
       return known.ok ? current().schedules.save(spec) : known
     },
     unschedule: async (name) => current().schedules.delete(name),

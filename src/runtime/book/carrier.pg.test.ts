@@ -19,7 +19,7 @@ describe('the book over any engine', () => {
   before(async () => {
     opened = await openTestDb({ role: 'concord_engine' })
     carrier = createTestCarrier()
-    runtime = createRuntime({ db: opened.db, carrier, startsHere: false, times: { sweepMs: 20 } })
+    runtime = createRuntime({ db: opened.db, carrier, startsHere: false, times: { sweepMs: 20, reapMs: 40 } })
     runtime.register('job', (id) => {
       driven.push(id)
       return drive(id)
@@ -110,6 +110,95 @@ describe('the book over any engine', () => {
     carrier.refuses = 3
     await until(async () => driven.length === 10 && (await isOver('away-9')), 'all of them')
     assert.equal((await runtime.health()).ok, true)
+  })
+
+  test('a turn that was handed over and never begins makes health fail', async () => {
+    carrier.treat = () => {}
+    await runtime.wake({ kind: 'job', id: 'silent' })
+    await until(async () => numbersOf('silent').length > 0, 'its hand-over')
+    const owner = openDb({ url: opened.url, poolMax: 1 })
+    // Given just now, so that no relay gives it again during the check.
+    await owner.query(
+      `update runtime.processes set due_at = now() - interval '2 minutes', given_at = now() + interval '1 hour' where id = 'silent'`,
+    )
+    const { ok, waitingMs } = await runtime.health()
+    assert.ok(!ok && (waitingMs ?? 0) >= 120_000, `${ok} ${waitingMs}`)
+    carrier.treat = (_turn, deliver) => void deliver(1)
+    await owner.query(`update runtime.processes set given_at = now() - interval '1 hour' where id = 'silent'`)
+    await until(() => isOver('silent'), 'the next hand-over')
+    await owner.close()
+  })
+
+  test('a second worker opens at once beside a backlog, with a limit and with queues of its own', async () => {
+    let finish = () => {}
+    const gate = new Promise<void>((resolve) => (finish = resolve))
+    drive = async () => {
+      await gate
+      return { t: 'done' }
+    }
+    for (let index = 0; index < 40; index++) await runtime.wake({ kind: 'job', id: `backlog-${index}` })
+    await until(async () => driven.length > 0, 'the first turn')
+    const queues = { concord_default: { concurrency: 1 } }
+    for (const only of [undefined, ['concord_default']]) {
+      const second = createRuntime({ db: opened.db, carrier: createTestCarrier(), queues, ...(only ? { only } : {}) })
+      second.register('job', (id) => drive(id))
+      const startedAt = performance.now()
+      const ready = await second.open()
+      assert.ok(ready.ok, ready.ok ? '' : ready.reason)
+      assert.ok(performance.now() - startedAt < 10_000)
+      await second.close()
+    }
+    const unknown = await createRuntime({ db: opened.db, carrier: createTestCarrier(), only: ['nothing'] }).open()
+    assert.ok(
+      !unknown.ok && !JSON.stringify(unknown).includes('runtime_proof'),
+      'the queue of the test turn is internal',
+    )
+    finish()
+    for (let index = 0; index < 40; index++) await until(() => isOver(`backlog-${index}`), `backlog-${index}`)
+  })
+
+  test('only a process that runs turns upgrades a usable installation', async () => {
+    const owner = openDb({ url: opened.url, poolMax: 1 })
+    const version = async () =>
+      (await owner.query<{ version: number }>('select version from runtime.installed'))[0]?.version
+    const current = await version()
+    await owner.query('update runtime.installed set version = 4')
+    const openOnce = async (works: boolean) => {
+      const other = createRuntime({ db: opened.db, carrier: createTestCarrier(), works })
+      assert.equal((await other.open()).ok, true)
+      await other.close()
+      return version()
+    }
+    assert.equal(await openOnce(false), 4)
+    assert.equal(await openOnce(true), current)
+    await owner.close()
+  })
+
+  test('the row of a worker that crashed long ago without a running turn is deleted', async () => {
+    const owner = openDb({ url: opened.url, poolMax: 1 })
+    await owner.query(
+      `insert into runtime.executors (executor_id, lease_until) values ('long gone', now() - interval '2 hours')`,
+    )
+    const left = `select from runtime.executors where executor_id = 'long gone'`
+    await until(async () => (await owner.query(left)).length === 0, 'its deletion')
+    await owner.close()
+  })
+
+  test('turns from before a queue had partitions count as one partition', async () => {
+    await runtime.defineQueue('parts', {})
+    let finish = () => {}
+    const gate = new Promise<void>((resolve) => (finish = resolve))
+    drive = async () => {
+      await gate
+      return { t: 'done' }
+    }
+    for (const id of ['part-1', 'part-2']) await runtime.wake({ kind: 'job', id }, { queue: 'parts', delayMs: 300 })
+    await runtime.defineQueue('parts', { partition: { concurrency: 1 } })
+    await until(async () => driven.length > 0, 'the first turn')
+    await sleep(200)
+    assert.equal(driven.length, 1)
+    finish()
+    await until(async () => (await isOver('part-1')) && (await isOver('part-2')), 'both')
   })
 
   test('a rate holds across everything that is handed over', async () => {

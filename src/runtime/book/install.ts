@@ -4,7 +4,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Db } from '#store'
 
 /** Increment with every change of the files below; an older program leaves a newer installation alone. */
-const INSTALLED_VERSION = 4
+const INSTALLED_VERSION = 5
+/** The oldest version with which this program can wake. */
+const USABLE_VERSION = 4
 const FILES = ['tables.sql', 'functions.sql', 'grants.sql'] as const
 const LOCK = 'concord.runtime.launch'
 const RETRY_MS = 25
@@ -27,17 +29,17 @@ export async function withLaunchLock<T>(db: Db, work: () => Promise<T>): Promise
   }
 }
 
-/** Returns the id of the book. */
-export async function installBook(db: Db): Promise<string> {
-  await withLaunchLock(db, () => installSchema(db))
+/** Returns the id of the book. With `works` false it leaves a usable older version alone: an upgrade may stop older workers. */
+export async function installBook(db: Db, works = true): Promise<string> {
+  await withLaunchLock(db, () => installSchema(db, works ? INSTALLED_VERSION : USABLE_VERSION))
   const [row] = await db.query<{ id: string }>('select id from runtime.book')
   return row?.id ?? ''
 }
 
-async function installSchema(db: Db): Promise<void> {
+async function installSchema(db: Db, needed: number): Promise<void> {
   const [found] = await db.query<{ there: boolean }>(`select to_regclass('runtime.installed') is not null as there`)
   const [row] = found?.there ? await db.query<{ version: number }>('select version from runtime.installed') : []
-  if ((row?.version ?? 0) >= INSTALLED_VERSION) return
+  if ((row?.version ?? 0) >= needed) return
   const texts = await Promise.all(FILES.map((file) => readFile(new URL(`sql/${file}`, import.meta.url), 'utf8')))
   await db.transaction(async (tx) => {
     for (const text of texts) await tx.query(text)

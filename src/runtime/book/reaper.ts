@@ -3,7 +3,7 @@
  * repeated turn: its fence is old, so its writes and its end are refused.
  */
 import { type Db, failpoint } from '#store'
-import { findOwnTurns, findSuspects, requeueTurn, takeOver } from './statements.ts'
+import { deleteOldExecutors, findOwnTurns, findSuspects, requeueTurn, takeOver } from './statements.ts'
 import type { Turns } from './turns.ts'
 import { openWatch, type Watch } from './watch.ts'
 
@@ -59,7 +59,9 @@ export function openReaper(db: Db, { executorId, everyMs, turns, onTakenOver, on
     async () => {
       await reap()
       // Runs less often: the time between two runs is longer than a start ever takes.
-      if (looks++ % 8 === 7) await requeueUnattended()
+      if (looks++ % 8 !== 7) return
+      await requeueUnattended()
+      await db.run(deleteOldExecutors, [])
     },
     onError,
   )

@@ -125,6 +125,12 @@ export const findSuspects = statement<{ executor_id: string; is_expired: boolean
    ) as s`,
 )
 
+/** Deletes what workers left that ended without a running turn; the reaper deletes the others with their turns. */
+export const deleteOldExecutors = statement(
+  'runtime_delete_old_executors',
+  `delete from runtime.executors where lease_until < clock_timestamp() - interval '1 hour'`,
+)
+
 /** Returns a dead worker's turns to the book. Its row is deleted first: a living worker finds it gone at its next heartbeat. */
 export const takeOver = statement<{ queue: string }>(
   'runtime_take_over',
@@ -163,14 +169,19 @@ export const resumeProcess = statement<{ queue: string }>('runtime_resume', 'sel
 
 export const abortProcess = statement('runtime_abort', 'select runtime.abort($1, $2, $3, $4)')
 
-/** Returns the number of workers with a lease, and how long the oldest due turn of these queues has waited for its hand-over. */
+/** Returns the number of workers with a lease, and how long the oldest due turn of these queues has waited for its begin. */
 export const readHealth = statement<{ workers: number; waiting_ms: number | null }>(
   'runtime_read_health',
   `select (select count(*)::integer from runtime.executors e where e.lease_until > clock_timestamp()) as workers,
-     (select max(extract(epoch from clock_timestamp() - oldest.due_at) * 1000)::double precision
-      from unnest($1::text[]) as q (queue), lateral (
+     (select max(extract(epoch from clock_timestamp() - w.due_at) * 1000)::double precision
+      from (
+        select oldest.due_at from unnest($1::text[]) as q (queue), lateral (
+          select p.due_at from runtime.processes p
+          where p.queue = q.queue and p.state = 'queued' and p.given_at is null and p.due_at <= clock_timestamp()
+          order by p.due_at limit 1
+        ) as oldest
+        union all
         select p.due_at from runtime.processes p
-        where p.queue = q.queue and p.state = 'queued' and p.given_at is null and p.due_at <= clock_timestamp()
-        order by p.due_at limit 1
-      ) as oldest) as waiting_ms`,
+        where p.state = 'queued' and p.given_at is not null and p.queue = any ($1::text[])
+      ) as w) as waiting_ms`,
 )

@@ -20,6 +20,7 @@ const APPLICATION = 'concord'
 /** Not the version of the program: no waiting turn has code on a stack, so every version can take every turn. */
 const APPLICATION_VERSION = 'concord-turn-2'
 const WORKFLOW = 'concord.turn.v2'
+const OLD_WORKFLOW = 'concord.turn.v1'
 /** The engine's own poll interval. */
 const PUBLIC_POLL_MS = 50
 
@@ -157,7 +158,7 @@ export function createDbosCarrier(options: DbosCarrierOptions = {}): Carrier {
         throw new Error('DBOS no longer has pollQueue; see src/runtime/dbos/internals.ts')
       for (const [name, spec] of given.queues) await defineQueue(name, spec)
       await adoptOldTurns(given.db)
-      cleaning = openWatch(cleanMs, () => cleanEngine(given.db, retainMs), onError)
+      cleaning = openWatch(cleanMs, () => cleanEngine(given.db, retainMs, [OLD_WORKFLOW, WORKFLOW]), onError)
     },
     async ready() {
       if (!host) return false
@@ -192,7 +193,7 @@ async function adoptOldTurns(db: Db): Promise<void> {
   const found = await db.query(`select from runtime.processes where state = 'running' and executor is null limit 1`)
   if (found.length === 0) return
   const old = await DBOS.listWorkflows({
-    workflowName: 'concord.turn.v1',
+    workflowName: OLD_WORKFLOW,
     status: 'PENDING',
     loadInput: false,
     loadOutput: false,

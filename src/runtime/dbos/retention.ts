@@ -17,22 +17,26 @@ async function deleteTurns(filter: Filter, isLeft: (executorId: string | undefin
 
 /**
  * Runs in one process at a time and deletes in batches, so that no transaction gets long. Deletes ended turns, and turns that a dead
- * worker left or no worker took: the book has long handed those over again under another name.
+ * worker left or no worker took: the book has long handed those over again under another name. Without `workflowName` the engine would
+ * also list workflows of other programs that have no application name.
  */
-export async function cleanEngine(db: Db, keepMs: number): Promise<void> {
+export async function cleanEngine(db: Db, keepMs: number, workflowName: string[]): Promise<void> {
   const client = await db.connect('concord-runtime-retention')
   try {
     const { rows } = await client.query<{ won: boolean }>('select pg_try_advisory_lock(hashtext($1)) as won', [LOCK])
     if (!rows[0]?.won) return
     const before = new Date(Date.now() - keepMs).toISOString()
     const ended: Filter = {
+      workflowName,
       completedBefore: before,
       status: ['SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED'],
     }
     while ((await deleteTurns(ended, () => true)) === BATCH_MAX);
-    const alive = await db.query<{ executor_id: string }>('select executor_id from runtime.executors')
+    const alive = await db.query<{ executor_id: string }>(
+      'select executor_id from runtime.executors where lease_until > clock_timestamp()',
+    )
     const living = new Set(alive.map(({ executor_id }) => executor_id))
-    const left: Filter = { endTime: before, status: ['PENDING', 'ENQUEUED', 'DELAYED'] }
+    const left: Filter = { workflowName, endTime: before, status: ['PENDING', 'ENQUEUED', 'DELAYED'] }
     while ((await deleteTurns(left, (executorId) => !living.has(executorId ?? ''))) === BATCH_MAX);
   } finally {
     await client.end()

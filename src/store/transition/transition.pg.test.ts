@@ -126,21 +126,6 @@ describe('transition', () => {
     assert.equal(refused, 225 - 42)
   })
 
-  test('[ST-15] a refused attempt is recorded where the caller asks, and the row keeps its version', async () => {
-    const command = await aCommand(opened.db, workspaceId)
-    const { written_by } = await readCommand(command.command_id)
-    const answer = await transition(opened.db, storedCommand, command, 'succeeded', {
-      ...by('worker'),
-      recordRefusalAs: 'status_change_refused',
-    })
-    assert.equal(answer.ok, false)
-    assert.equal((await readCommand(command.command_id)).written_by, written_by)
-    const [event] = await eventsOf(command.command_id)
-    assert.equal(event?.event_type, 'status_change_refused')
-    assert.equal(event.payload['code'], 'machine.move.illegal')
-    assert.equal(event.payload['to'], 'succeeded')
-  })
-
   test('an actor who may not make the move is refused', async () => {
     const command = await aCommand(opened.db, workspaceId, 'running')
     const answer = await transition(opened.db, storedCommand, command, 'succeeded', by('user'))

@@ -5,21 +5,15 @@
 import { decideMove } from '#kernel/machine'
 import { type Refusal, refuse } from '#kernel/refusal'
 import type { Db, Sql, Tx } from '../db.ts'
-import { appendEvents } from '../events.ts'
 import { failpoint } from '../failpoints.ts'
 import { type AnyStored, compileFind, compileMove, shapeOf } from '../sql/move-row.ts'
 import type { Bound } from '../sql/params.ts'
-import { draftEvent, type MoveContext, type PlannedMove, planMove } from './plan-move.ts'
+import { type MoveContext, type PlannedMove, planMove } from './plan-move.ts'
 import type { AnyRow, StoredMachine } from './stored-machine.ts'
 
 /** Another writer was first. `row` is the current row; the caller may check it and retry once. */
 export type LostRace<Row> = Refusal & { readonly row: Row }
 export type TransitionResult<Row> = { readonly ok: true; readonly row: Row } | LostRace<Row> | Refusal
-
-export type TransitionContext<A extends string, E extends string> = MoveContext<A, E> & {
-  /** Records a refused attempt under this event type. In a transaction the record is kept only if the caller commits. */
-  readonly recordRefusalAs?: E
-}
 
 export function isLostRace<Row>(result: TransitionResult<Row>): result is LostRace<Row> {
   return !result.ok && 'row' in result
@@ -31,14 +25,11 @@ export async function transition<S extends string, A extends string, E extends s
   stored: StoredMachine<S, A, E, Row>,
   row: AnyRow,
   to: S,
-  context: TransitionContext<A, E>,
+  context: MoveContext<A, E>,
 ): Promise<TransitionResult<Row>> {
   const from = String(row[stored.state])
   const decision = decideMove(stored.machine, from, to, context.actorKind, row)
-  if (!decision.ok) {
-    await recordRefusal(sql, stored, row, to, decision, context)
-    return decision
-  }
+  if (!decision.ok) return decision
   const move = planMove(stored, row, decision.value, context)
   const { projections = [] } = stored
   if (projections.length === 0) return writeMove(sql, stored, move)
@@ -108,19 +99,4 @@ function judgeLoss<Row>(stored: AnyStored<Row>, move: PlannedMove, fresh: Row | 
         facts: { state: now[stored.state] },
       })
   return { ...refusal, row: fresh }
-}
-
-async function recordRefusal<S extends string, A extends string, E extends string, Row>(
-  sql: Sql,
-  stored: StoredMachine<S, A, E, Row>,
-  row: AnyRow,
-  to: S,
-  { code, reason }: Refusal,
-  context: TransitionContext<A, E>,
-): Promise<void> {
-  const { log, id, state } = stored
-  if (context.recordRefusalAs === undefined || log === undefined) return
-  const event = draftEvent(stored, context.recordRefusalAs, { from: String(row[state]), to, id: row[id] }, context)
-  const links = Object.fromEntries(Object.entries(log.links).map(([link, column]) => [link, row[column]]))
-  await appendEvents(sql, log.log, [{ ...event, payload: { ...event.payload, code, reason }, links }])
 }

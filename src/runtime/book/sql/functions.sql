@@ -121,7 +121,7 @@ begin
           and (w.kind = any (p_kinds) or not runtime.is_driven(w.kind, p_queue, p_executor))
       ) as waiting on waiting.kind = p.kind and waiting.id = p.id
       where waiting.place <= p_partition_concurrency
-        - (select count(*) from runtime.busy_turns(p_queue) as busy (part) where busy.part = waiting.partition)
+        - (select count(*) from runtime.busy_turns(p_queue) as busy (part) where busy.part is not distinct from waiting.partition)
       order by p.priority, p.due_at limit v_left for update of p skip locked
     ) as t;
     v_left := 0;
