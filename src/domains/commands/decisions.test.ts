@@ -150,7 +150,7 @@ test('[SEC-03] [SEC-04] [SEC-06] secrets only as references, hidden classes repl
 })
 
 const textOf = (alphabet: string, minLength: number, maxLength: number) =>
-  fc.string({ unit: fc.constantFrom(...alphabet), minLength, maxLength })
+  fc.string({ unit: fc.constantFrom(...Array.from(alphabet)), minLength, maxLength })
 const lower = 'abcdefghijklmnopqrstuvwxyz'
 /** Without `name:password@`, which is refused as a credential. */
 const place = textOf(`${lower}ABCXYZ0123456789_./:@-`, 1, 400).filter((text) => !/:.*@/.test(text))

@@ -81,12 +81,21 @@ function loggerOf(log: EngineLog): EngineLogger {
 /** The only host of this process: the engine keeps its state in the module, and its workflow is registered once. */
 let host: CarrierHost | undefined
 let isRegistered = false
+/** Polls a queue once more: a claim was spent on a turn that had been handed over again since. */
+let pollAgain: ((queue: string) => void) | undefined
 
 function register(): void {
   if (isRegistered) return
   isRegistered = true
   // This carrier never asks the engine to redeliver a turn, so every delivery is the first; the book refuses a second.
-  const body = (turn: GivenTurn) => host?.deliver(turn, 1) ?? new Promise<string>(() => {})
+  const body = async (turn: GivenTurn) => {
+    if (!host) return new Promise<string>(() => {})
+    const outcome = await host.deliver(turn, 1)
+    // The engine claims the oldest first. Without this, the claims of every poll would go to turns that were replaced meanwhile, and the
+    // turns that replaced them would wait for the next hand-over, for ever.
+    if (outcome === 'stale') pollAgain?.(turn.queue)
+    return outcome
+  }
   // A turn of a dead worker is handed over under a new name; the engine's own recovery limit must never apply.
   DBOS.registerWorkflow(body, { name: WORKFLOW, maxRecoveryAttempts: 1_000_000 })
 }
@@ -111,7 +120,8 @@ export function createDbosCarrier(options: DbosCarrierOptions = {}): Carrier {
     if (polling.has(queue)) return void again.add(queue)
     polling.add(queue)
     try {
-      await pollNow(known, host.freeSlots(queue) + extra)
+      // At least what was handed over: a turn that finds no slot waits a moment, then returns to the book.
+      await pollNow(known, Math.max(extra, host.freeSlots(queue) + extra))
     } finally {
       polling.delete(queue)
     }
@@ -154,6 +164,7 @@ export function createDbosCarrier(options: DbosCarrierOptions = {}): Carrier {
       })
       await DBOS.launch()
       pollNow = findPoll(internals)
+      pollAgain = (queue) => void poll(queue, 1).catch(onError)
       if (!pollNow && internals === 'use')
         throw new Error('DBOS no longer has pollQueue; see src/runtime/dbos/internals.ts')
       for (const [name, spec] of given.queues) await defineQueue(name, spec)
@@ -180,6 +191,7 @@ export function createDbosCarrier(options: DbosCarrierOptions = {}): Carrier {
       await cleaning?.close()
       await DBOS.shutdown(drainMs === undefined ? {} : { workflowCompletionTimeoutMS: drainMs })
       host = undefined
+      pollAgain = undefined
     },
   }
 }
