@@ -6,6 +6,9 @@ import { type Db, openDb } from './db.ts'
 import { laneConnection } from './lane-connection.ts'
 import { statement } from './statement.ts'
 
+/** Also the time limit of one connection attempt: 50 ms were too short for a busy machine, whose answer was then a timeout of the driver. */
+const SHORT_MS = 2_000
+
 const nap = statement<{ readonly n: number }>('test_nap', 'select $1::int as n from pg_sleep(0.01)')
 
 describe('a login that may have two connections', () => {
@@ -65,7 +68,7 @@ describe('a login that may have two connections', () => {
   )
 
   test('a lane without any waits once as long as everybody does, and then says so', () =>
-    withDb(50, async (db) => {
+    withDb(SHORT_MS, async (db) => {
       const held = [await db.connect(), await db.connect()]
       let asked = 0
       const connect: Db['connect'] = (...args) => ((asked += 1), db.connect(...args))
@@ -75,7 +78,7 @@ describe('a login that may have two connections', () => {
     }))
 
   test('where none comes in time, the answer is the server’s', () =>
-    withDb(50, async (db) => {
+    withDb(SHORT_MS, async (db) => {
       const held = [await db.connect(), await db.connect()]
       await assert.rejects(db.run(nap, [1]), { code: '53300' })
       await assert.rejects(db.connect(), { code: '53300' })
