@@ -45,7 +45,7 @@ type When = { readonly at: Date; readonly newId: NewId }
 type Moving<A extends string, E extends string> = When &
   Omit<MoveContext<A, E>, 'actor' | 'actorKind' | 'traceId' | 'at' | 'newId'>
 
-/** `round` makes the same fact about the same row the same event, however often it is told. */
+/** `round` makes the same fact about the same row the same event, however often it is written. */
 export type TableFact<E extends string> = { readonly type: E; readonly at: Date; readonly payload?: Payload } & (
   | { readonly newId: NewId; readonly round?: undefined }
   | { readonly round: string }

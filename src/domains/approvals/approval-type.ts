@@ -191,7 +191,7 @@ const commandApproval = defineApprovalType({
 })
 
 /**
- * The provider did not answer and cannot be asked: did it happen? Never expires, because no time makes an unknown deed
+ * The provider did not answer and cannot be asked: did it happen? Never expires, because no time makes an unknown effect
  * known, and doing it again on a guess is the one wrong answer.
  */
 const reconcileEffect = defineApprovalType({

@@ -41,7 +41,7 @@ export function planNotices(
       if (of.some(({ event_type }) => event_type === 'approval_notified')) continue
       const failed = of.filter(({ event_type }) => event_type === 'approval_notice_failed')
       const retryAt = failed.length === 0 ? now : retryTimeOf(failed)
-      // Given up: whoever looks into the inbox still finds it.
+      // Given up: the approval stays in the inbox.
       if (retryAt === null) continue
       if (retryAt > now) later.push(retryAt)
       else deliver.push({ notice, channel, attempt: failed.length + 1 })
@@ -183,7 +183,7 @@ export function openSignedPost({ url, secret, fetch: call, now }: SignedReceiver
   }
 }
 
-/** The body names the approval and never its arguments; whoever may decide reads those from the API. */
+/** The body names the approval and never its arguments; approvers read those from the API. */
 export function webhookChannel(receiver: SignedReceiver): NoticeChannel {
   const post = openSignedPost(receiver)
   return { name: 'webhook', deliver: (delivery) => post(delivery.id, noticeBody(delivery), delivery.signal) }

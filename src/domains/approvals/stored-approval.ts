@@ -105,7 +105,7 @@ export type ApprovedContent = {
   readonly command_version: string
 }
 
-/** SHA-256 of the canonical JSON, in hex: the same content has the same hash, whoever wrote it and in whatever order. */
+/** SHA-256 of the canonical JSON, in hex: the same content has the same hash in any key order. */
 export function approvalHash({ arguments: args, effects, policy_version, command_version }: ApprovedContent): string {
   return hash('sha256', canonicalJson({ arguments: args, effects, policy_version, command_version }))
 }

@@ -89,7 +89,7 @@ export function listDueReminders(
 
 type Failure = { readonly approvalId: string; readonly error: unknown }
 
-/** Every due reminder once, over all sweepers: whoever records it is the one who sends it. */
+/** Each due reminder once, over all sweepers: the sweeper that records it sends it. */
 export async function remindApprovers(
   deps: Pick<ApprovalDeps, 'db'>,
   notify: Notify,

@@ -143,7 +143,7 @@ export function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
   })
 }
 
-/** The last chunk is held back until the hash is right: altered content never ends well, whoever reads it. */
+/** The last chunk is held back until the hash is right: a read of altered content fails before its end. */
 export function checkedStream(body: ReadableStream<Uint8Array>, sha256: string): ReadableStream<Uint8Array> {
   const hash = createHash('sha256')
   let held: Uint8Array | undefined

@@ -231,7 +231,7 @@ function drawGraph(
     const id = encodeId('artifact', artifact.artifact_id)
     const { lineage, superseded_by } = artifact
     if (superseded_by !== null) link(id, put('artifact', superseded_by, 'artifact'), 'version')
-    // Of what a reader may not see he is told that it is there, and no more.
+    // A reader learns that a hidden source exists, and nothing else about it.
     if (!mayRead(artifact, reader)) continue
     link(put('command', lineage.command_id, 'command'), id, 'made')
     if (lineage.effect_id !== undefined) link(put('effect', lineage.effect_id, 'effect'), id, 'made')

@@ -247,7 +247,7 @@ export function removeCommandSchedule(
   )
 }
 
-/** Lock, decide, save and record in one commit; then the runtime is told. */
+/** Lock, decide, save and record in one commit, then notify the runtime. */
 async function write(
   deps: CommandScheduleDeps,
   principal: Principal,

@@ -110,8 +110,8 @@ async function actorOf(
   const member = { userId, workspaceId: schedule.workspace_id, roleMax: schedule.created_role }
   const principal = await findMember(commands.db, member)
   if (principal) return accept(actingFor(principal, traceId))
-  return refuse('workspace_unknown', 'Whoever made this schedule may no longer enter its workspace.', {
-    hint: 'Somebody who may has to change it, or make it anew.',
+  return refuse('workspace_unknown', 'The owner of this schedule may no longer enter its workspace.', {
+    hint: 'A person with access must change it or create it again.',
   })
 }
 
@@ -139,7 +139,7 @@ async function noteRefusedFiring(
 ): Promise<void> {
   const payload = { due_at: dueAt.toISOString(), code, reason }
   const actor = { id: 'system', kind: 'system', traceId }
-  // However often the same due time is turned away, it is told once.
+  // Records a refused due time once, however often it is retried.
   const fact = { type: 'schedule_firing_refused', at: now(), round: dueAt.toISOString(), payload } as const
   await db.transaction(async (tx) => {
     await commandSchedules.append(tx, schedule, actor, fact)

@@ -38,7 +38,7 @@ export function planAsks({ task, command, outcome, content, riskLevel }: AskInpu
   }))
 }
 
-/** Whoever decides must know that no person wrote this, and what the agent gives as its reason: words to judge, nothing more. */
+/** Shows approvers that an agent proposed this, with the reason it gave. */
 function whyOf({ reason }: AskInput['outcome'], { context }: Pick<StoredCommand, 'context'>): string {
   const said = context.metadata['reason']
   if (context.run_as !== 'agent') return reason
@@ -71,7 +71,7 @@ function approvalEffectPayload({
   return { approval_type: approvalType, command_id: commandId, approver, approval_packet: words }
 }
 
-/** What a person is asked about a deed whose outcome nobody can know. */
+/** The question to a person about an effect whose outcome cannot be found out. */
 export function reconcileAsk(
   command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by'>,
   effect: StoredEffect,

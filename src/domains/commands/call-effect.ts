@@ -76,7 +76,7 @@ export async function lookUpEffect(
   return called
 }
 
-/** Renews the turn while the call lasts; when the turn is lost the call is told to stop and its answer is not used. */
+/** Renews the turn while the call lasts; when the turn is lost, aborts the call and ignores its answer. */
 async function callHeld(
   deps: CommandDeps,
   turn: CommandTurn,

@@ -39,7 +39,7 @@ export type Change =
   | {
       readonly t: 'effect'
       readonly id: string
-      /** Left out: it stays in its state, and no event is told. */
+      /** Omitted: the state stays, and no event is written. */
       readonly to?: EffectState
       readonly by: Who
       readonly set: EffectPatch
@@ -82,7 +82,7 @@ type WriteEvent = {
   readonly payload: Payload
   readonly actor: string
   readonly trace_id: string
-  /** The event is told only if this effect was changed. */
+  /** Written only if this effect was changed. */
   readonly with_effect: string | null
 }
 

@@ -26,7 +26,7 @@ export function finding(rule: string, subject: string, message: string): Connect
   return { rule, subject, message: `${subject}: ${message}` }
 }
 
-/** Fills the input of a follow-up (an undo, a look-up) from what is known about the deed. Pure. */
+/** Fills the input of a follow-up (an undo, a look-up) from the recorded effect. Pure. */
 export type TemplateFacts = { readonly input: JsonValue; readonly output: JsonValue; readonly key: string }
 
 const PLACE = /\{(key|(?:input|output)(?:\.[A-Za-z0-9_-]+)*)\}/g

@@ -147,7 +147,7 @@ export async function createApiKey(
   return deps.db.transaction(async (tx) => {
     const own = await holdPerson(tx, creator.orgId, creator.userId)
     if (own === undefined) return refuse('identity.user.not_found', 'There is no such user.')
-    // Whoever was let in a moment ago with a key that was ended since must not go on with another.
+    // A key that was revoked a moment ago must not create another.
     if (creator.keyId !== null && !(await holdKey(tx, creator.orgId, creator.keyId)))
       return refuse('unauthenticated', 'This credential is not valid.', { hint: 'It has been ended meanwhile.' })
     for (const [whose, role] of [

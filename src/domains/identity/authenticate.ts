@@ -125,7 +125,7 @@ export type IdentityProvider = {
 /** The subject of a valid token, or why there is none. */
 type VerifyToken = (token: string) => Promise<Decision<string>>
 
-/** Signatures only: with a shared secret, whoever verifies could also sign. */
+/** Signatures only: with a shared secret, a verifier could also sign. */
 const ALGORITHMS = ['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA', 'Ed25519'] as const
 const JWKS_TIMEOUT_MS = 3_000
 

@@ -130,7 +130,7 @@ async function writeInvitation(
   return accept({ person, invitation: { text: minted.key, expiresAt } })
 }
 
-/** Exchanges an invitation, once, for the first key of the person it was made for. Whoever holds it is that person. */
+/** Exchanges an invitation, once, for the first key of the invited person. Its holder counts as that person. */
 export async function redeemInvitation(
   deps: IdentityDeps,
   traceId: string,

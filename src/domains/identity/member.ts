@@ -114,7 +114,7 @@ export type NamedPersons = {
   readonly admins?: boolean
 }
 
-/** Somebody who left, may not enter, or only reads is not among them. */
+/** Excludes people who left, may not enter, or only read. */
 export async function listActive(
   sql: Sql,
   { workspaceId, userIds, orgRoles, admins = false }: NamedPersons,

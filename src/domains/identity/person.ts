@@ -61,7 +61,7 @@ async function savePlatformRole(tx: Tx, orgId: string, userId: string, role: Pla
   return rows.length === 1
 }
 
-/** A time, or null for somebody who comes back. False when it was so already. */
+/** A time, or null to reactivate. Returns false if nothing changed. */
 export async function saveDeactivated(tx: Tx, orgId: string, userId: string, at: Date | null): Promise<boolean> {
   const rows = await tx.query(
     `update identity.users set deactivated_at = $3
@@ -72,7 +72,7 @@ export async function saveDeactivated(tx: Tx, orgId: string, userId: string, at:
 }
 
 /**
- * Ends every key and invitation of a person; returns how many there were. First the person: whoever is just making a key for them
+ * Ends every key and invitation of a person; returns how many there were. First the person: a request that is creating a key for them
  * (`holdPerson`) is waited for, so that the statement after it sees that key too.
  */
 export async function revokeKeysOf(tx: Tx, orgId: string, userId: string, at: Date): Promise<number> {
@@ -269,7 +269,7 @@ export function listOrgRoles(
   )
 }
 
-/** Actor user id; somebody who is not of this org has no name here. */
+/** Actor user id; people of other organisations have no name here. */
 export type Names = ReadonlyMap<string, string>
 
 export async function listNames(sql: Sql, orgId: string, userIds: Iterable<string>): Promise<Names> {

@@ -137,7 +137,7 @@ export async function insertCandidate(
   act: Act,
   { workspaceId, candidateId, commandId, memory, agent }: NewCandidate,
 ): Promise<Decision<StoredCandidate>> {
-  // In this order: whoever erases the subject, or one of those it was made from, has finished or waits for us.
+  // In this order: an erasure of the subject, or of a source, has finished or waits for this write.
   await shareSubjects(tx, workspaceId, [
     memory,
     ...(await subjectsOf(store.within?.(tx) ?? store, workspaceId, memory)),

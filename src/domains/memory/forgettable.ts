@@ -37,7 +37,7 @@ export function decideErasure(holds: readonly Pick<StoredHold, 'released_at'>[])
     'memory.forget.held',
     `${standing === 1 ? 'A hold stands' : `${standing} holds stand`} on what would be erased.`,
     {
-      hint: 'Whoever placed it releases it first: concord memory holds --subject … shows who.',
+      hint: 'The person who placed the hold must release it first: concord memory holds --subject … shows who.',
       facts: { holds: standing },
     },
   )

@@ -53,7 +53,7 @@ export function isSameContent(one: JsonObject, other: JsonObject): boolean {
   return canonicalJson(one) === canonicalJson(other)
 }
 
-/** Tells later whether a certificate is about a subject, to somebody who names the subject; the certificate's id is the salt. */
+/** Checks whether a certificate is about a given subject; the certificate's id is the salt. */
 export function subjectDigest(erasureId: string, { subject_type, subject_id }: Subject): string {
   return hash('sha256', canonicalJson([erasureId, subject_type, subject_id]))
 }

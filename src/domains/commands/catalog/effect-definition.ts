@@ -1,4 +1,4 @@
-/** An effect: one kind of deed in the outside world, written together with what undoes it and how far its outcome can be known. */
+/** An effect: one kind of change in the outside world, written together with what undoes it and how far its outcome can be known. */
 import type { ArtifactDraft, StoredArtifact, WrittenArtifact } from '#domains/artifacts'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
@@ -19,7 +19,7 @@ export type EffectClass = (typeof effectClasses)[number]
  */
 export type EffectArtifacts = {
   write(draft: ArtifactDraft, name?: string): Promise<WrittenArtifact>
-  /** Read before the deed: an artifact that is not there, or cannot be read, fails the effect as one that did nothing. */
+  /** Read before the effect: an artifact that is not there, or cannot be read, fails the effect as one that did nothing. */
   find(artifactId: string): Promise<StoredArtifact>
   text(artifactId: string): Promise<string>
   publish(artifactId: string, destination: string): Promise<void>
@@ -45,7 +45,7 @@ export type EffectCall = {
   readonly artifacts: EffectArtifacts
 }
 
-/** The call of an undo also carries what the deed returned, and the key under which its provider knows it. */
+/** The call of an undo also carries what the effect returned, and the key under which its provider knows it. */
 export type UndoCall = EffectCall & {
   readonly undone: {
     readonly effectId: string
@@ -60,7 +60,7 @@ export type Found = { readonly found: true; readonly result: unknown } | { reado
 /** How an attempt ended badly; thrown by handlers. Whatever else is thrown is `internal_error` with an unknown outcome. */
 export class EffectFailure extends Error {
   readonly errorClass: ErrorClass
-  /** Whether the deed may have happened all the same. */
+  /** Whether the effect may have happened all the same. */
   readonly happened: 'no' | 'unknown'
   /** The provider asked to be left alone for so long. */
   readonly retryAfterMs: number | undefined
@@ -126,7 +126,7 @@ type EffectHandler<Call> = {
   readonly class: EffectClass
   readonly timeout_ms: number
   readonly do: (call: Call) => Promise<unknown>
-  /** Looks the deed up by our key; required of `queryable`. */
+  /** Looks the effect up by our key; required of `queryable`. */
   readonly find?: (call: Call) => Promise<Found>
   /** The names of what it does, as the drift detector will compare them. */
   readonly produces: readonly string[]
@@ -152,15 +152,15 @@ export type EffectDefinition = EffectHandler<EffectCall> & {
   readonly undo?: UndoDefinition
 }
 
-type DeedInput<Call> = Pick<EffectHandler<Call>, 'do'> & Partial<EffectHandler<Call>>
-type UndoInput = DeedInput<UndoCall> & Pick<UndoDefinition, 'name'> & Partial<UndoDefinition>
-type EffectInput = DeedInput<EffectCall> &
+type HandlerInput<Call> = Pick<EffectHandler<Call>, 'do'> & Partial<EffectHandler<Call>>
+type UndoInput = HandlerInput<UndoCall> & Pick<UndoDefinition, 'name'> & Partial<UndoDefinition>
+type EffectInput = HandlerInput<EffectCall> &
   Pick<EffectDefinition, 'effect_type' | 'class'> &
   Partial<Omit<EffectDefinition, 'kind' | 'undo'>> & { readonly undo?: UndoInput }
 
 const TIMEOUT_MS = 30_000
 
-function deed<Call>(input: DeedInput<Call>, name: string, effectClass: EffectClass): EffectHandler<Call> {
+function handlerOf<Call>(input: HandlerInput<Call>, name: string, effectClass: EffectClass): EffectHandler<Call> {
   return {
     class: effectClass,
     timeout_ms: input.timeout_ms ?? TIMEOUT_MS,
@@ -173,10 +173,10 @@ function deed<Call>(input: DeedInput<Call>, name: string, effectClass: EffectCla
   }
 }
 
-/** The deed and its undo in one place: `do` returns what `undo` will need. */
+/** The effect and its undo in one place: `do` returns what `undo` will need. */
 export function defineEffect({ undo, ...input }: EffectInput): EffectDefinition {
   const operation = input.operation ?? operationOf(input.effect_type)
-  const own = deed(input, operation, input.class)
+  const own = handlerOf(input, operation, input.class)
   const inverses = undo && Object.keys(own.inverses).length === 0 ? inversesOf(own.produces, undo) : own.inverses
   return Object.freeze({
     ...own,
@@ -191,7 +191,7 @@ export function defineEffect({ undo, ...input }: EffectInput): EffectDefinition 
     ...(undo
       ? {
           undo: {
-            ...deed(undo, undo.name, undo.class ?? input.class),
+            ...handlerOf(undo, undo.name, undo.class ?? input.class),
             name: undo.name,
             counter_effects: undo.counter_effects ?? true,
           },
@@ -200,7 +200,7 @@ export function defineEffect({ undo, ...input }: EffectInput): EffectDefinition 
   })
 }
 
-/** One deed with one undo: each is the other's inverse, unless somebody said more. */
+/** One effect with one undo: each is the other's inverse, unless somebody said more. */
 function inversesOf(produces: readonly string[], undo: UndoInput): Readonly<Record<string, string>> {
   const undone = undo.produces ?? [undo.name]
   const [first, other] = [produces[0], undone[0]]

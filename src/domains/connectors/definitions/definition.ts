@@ -35,7 +35,7 @@ function isQuarantined({ seen_hash, approved_hash }: StoredDefinition): boolean 
   return seen_hash !== approved_hash
 }
 
-/** One hash per definition, whoever wrote its keys in which order; and what differs between two of them, in words. */
+/** One hash per definition, independent of key order, and a description of the differences between two definitions. */
 export function hashDefinition(definition: JsonObject): string {
   return `sha256:${createHash('sha256').update(canonicalJson(definition)).digest('hex')}`
 }
@@ -48,7 +48,7 @@ export type DefinitionChange = {
   readonly is: string | null
 }
 
-/** The smallest parts that differ, in the order of their paths. All of them and all of each: whoever approves must see what he approves. */
+/** The smallest parts that differ, in the order of their paths. Complete, because approvers must see everything they approve. */
 export function diffDefinitions(was: JsonObject | null, is: JsonObject): readonly DefinitionChange[] {
   return differences(was ?? {}, is, [])
 }

@@ -30,7 +30,7 @@ export type GithubConnectorInput = Partial<
 
 export const REPOSITORY = /^[A-Za-z0-9][A-Za-z0-9-]{0,38}\/(?!\.{1,2}$)[\w.-]{1,100}$/
 
-/** How an issue or a comment says for which deed it was made: a comment of HTML that nobody sees. */
+/** Marks an issue or comment with its effect, in an HTML comment. */
 const MARKER = '<!-- concord:'
 
 export const number = z.int().min(1).max(2_147_483_647)

@@ -1,4 +1,4 @@
-/** Issues and comments on GitHub. GitHub knows no keys, so every text carries a marker by which its deed can be found again. */
+/** Issues and comments on GitHub. GitHub knows no keys, so every text carries a marker by which its effect can be found again. */
 import { z } from 'zod'
 import type { JsonValue } from '#kernel/json-value'
 import { type Connector, ConnectorFailure, type ConnectorResult, succeeded, unsupported } from '../connector.ts'
@@ -88,14 +88,14 @@ export function githubConnector(input: GithubConnectorInput): ConnectorDefinitio
       {
         ...reads,
         name: 'find_issue',
-        description: 'Finds the issue that was opened for a deed.',
+        description: 'Finds the issue that was opened for an effect.',
         input: z.strictObject({ repository, key }),
         output: z.object({ issue: issue.nullable() }),
       },
       {
         ...reads,
         name: 'find_comment',
-        description: 'Finds the comment that was made for a deed.',
+        description: 'Finds the comment that was made for an effect.',
         input: z.strictObject({ repository, number, key }),
         output: z.object({ comment: comment.nullable() }),
       },
@@ -128,7 +128,7 @@ type EffectHandler = (
   key: string | null,
 ) => Promise<JsonValue>
 
-const deeds: Readonly<Record<string, EffectHandler>> = {
+const handlers: Readonly<Record<string, EffectHandler>> = {
   create_github_issue: async (api, { repository, title: named, body: text, labels }, key) =>
     viewIssue(
       await api.ask('POST', `/repos/${repository}/issues`, saidIssue, {
@@ -160,13 +160,13 @@ function openGithub(input: GithubConnectorInput & { readonly name: string }, { n
   return {
     name: input.name,
     connector_type: 'github',
-    capabilities: () => Object.keys(deeds),
+    capabilities: () => Object.keys(handlers),
     async call({ capability, input: given, context }): Promise<ConnectorResult> {
-      const deed = Object.hasOwn(deeds, capability) ? deeds[capability] : undefined
-      if (!deed) return unsupported(capability)
+      const handler = Object.hasOwn(handlers, capability) ? handlers[capability] : undefined
+      if (!handler) return unsupported(capability)
       // The gate has seen that the input fits the operation.
       const fitted = given as unknown as Parameters<EffectHandler>[1]
-      return succeeded(await deed(openGithubApi(input, context, now), fitted, context.idempotency_key))
+      return succeeded(await handler(openGithubApi(input, context, now), fitted, context.idempotency_key))
     },
   }
 }

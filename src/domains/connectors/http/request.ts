@@ -60,7 +60,7 @@ export function failureOfStatus({ status, headers }: Pick<HttpAnswer, 'status' |
   }
 }
 
-/** Seconds only: a date would be read against a clock that is not the provider's. How much of a long time counts is for whoever waits to say. */
+/** Seconds only: a date would be read against a clock that is not the provider's. The caller bounds a long delay. */
 export function retryAfterMs(header: string | readonly string[] | undefined): number | undefined {
   if (typeof header !== 'string' || !/^\d+$/.test(header)) return undefined
   return Math.min(Number.MAX_SAFE_INTEGER, Number(header) * 1_000)

@@ -17,7 +17,7 @@ function sqlFailure(error: unknown): ConnectorFailure {
     return new ConnectorFailure('permission_denied', `the database does not allow this (${state})`, 'no')
   if (/^(08|40|53|55|57|58)/.test(state))
     return new ConnectorFailure('temporary_database_error', `the database could not answer (${state})`, 'no')
-  // Names and syntax help whoever wrote the statement; messages about data would repeat the data.
+  // Keeps errors about names and syntax; messages about data would repeat the data.
   const told = state.startsWith('42') && typeof message === 'string' ? `: ${message.slice(0, 200)}` : ''
   return new ConnectorFailure('validation_error', `the database refused the statement (${state})${told}`, 'no')
 }
