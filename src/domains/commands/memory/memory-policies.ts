@@ -8,7 +8,7 @@ import {
   type MemoryDeps,
   previewForget,
 } from '#domains/memory'
-import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/rule'
+import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/policy'
 import { definePolicy, type PolicyDefinition } from '../catalog/definitions.ts'
 import type { StoredCommand } from '../command-table.ts'
 import type { FactSources } from '../gather-facts.ts'

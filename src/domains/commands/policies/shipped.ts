@@ -1,7 +1,12 @@
 /** The policies that every installation has. Deny by default: a command runs only if some rule consents and none objects. */
 import { definePolicy, type PolicyDefinition } from '../catalog/definitions.ts'
-import { externalSharing } from '#kernel/policy/external-sharing'
-import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/rule'
+import {
+  externalSharing,
+  type Facts,
+  type PolicyAnswer,
+  type PolicyInput,
+  type PolicyRule,
+} from '#kernel/policy/policy'
 import { type DataClass, dataClasses, decideDataSafety } from '#kernel/data-class'
 
 const allow: PolicyAnswer = { decision: 'allow' }
