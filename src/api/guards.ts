@@ -164,7 +164,7 @@ function isSame(origin: string, host: string): boolean {
   return origin === `http://${host}` || origin === `https://${host}`
 }
 
-export type RouteAccess = {
+type RouteAccess = {
   /** Needs no credential. */
   readonly open: boolean
   readonly role: PlatformRole
