@@ -7,14 +7,13 @@ import type { Tree } from './tree.ts'
 /** Those that had several meanings when the check came. Names are taken out, never put in. */
 const allowedDoubles: ReadonlySet<string> = new Set(
   `
-  ApprovalView ArchiveFinding ArchivedHistory ArtifactView ContentClass Finding Found Held
-  Lineage MigrateOptions Migration NextMove Outcome Page RandomBytes ReadBack Reader RunningServer ScheduleSpec
-  ScheduleView Sleep Sql Statement StopReason StoredNotification StoredSchedule Tx Wake addArtifacts bySystem
-  changeSchedule changeScheduleBody checkApproved claimNext contentClasses contractOf createSchedule finding
-  fireSchedule isPassing listNotifications listSchedules loadMigrations lockSubject nameOf
-  networkMountName nextOccurrences notificationView openFailpoints personOf planCommand readText refuseFile
-  refuseMissing runProgram saveCancelled scheduleView showText statement takeTurn toNotificationView
-  toScheduleView
+  ContentClass Finding Found Held Lineage MigrateOptions Migration NextMove Outcome Page RandomBytes ReadBack
+  Reader RunningServer ScheduleSpec ScheduleView Sleep Sql Statement StopReason StoredNotification
+  StoredSchedule Tx Wake addArtifacts bySystem changeSchedule changeScheduleBody checkApproved claimNext
+  contentClasses contractOf createSchedule finding fireSchedule isPassing listNotifications listSchedules
+  loadMigrations lockSubject networkMountName nextOccurrences notificationView openFailpoints personOf
+  planCommand readText refuseMissing runProgram saveCancelled scheduleView showText statement takeTurn
+  toNotificationView toScheduleView
   `
     .trim()
     .split(/\s+/),
