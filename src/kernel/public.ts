@@ -12,14 +12,7 @@ export * from './machines/index.ts'
 
 // Task graphs
 export * from './dag/graph.ts'
-export * from './dag/sorter.ts'
-export * from './dag/trigger-rule.ts'
 export * from './dag/readiness.ts'
-export * from './dag/remaining.ts'
-export * from './dag/cascade.ts'
-export * from './dag/outcome.ts'
-export * from './dag/why-blocked.ts'
-export * from './dag/reach.ts'
 
 // Policy
 export * from './policy/rule.ts'

@@ -7,11 +7,10 @@ import type { Tree } from './tree.ts'
 /** Those that had several meanings when the check came. Names are taken out, never put in. */
 const allowedDoubles: ReadonlySet<string> = new Set(
   `
-  ApprovalView ArchiveFinding ArchivedHistory ArtifactView Catalog ContentClass Finding Firing Found Held Lineage
-  NextMove Outcome Page RandomBytes ReadBack RunningServer ScheduleSpec ScheduleView Sleep Sql StoredSchedule Subject Tx
-  addArtifacts bySystem changeSchedule changeScheduleBody checkApproved contentClasses contractOf createSchedule
-  finding isPassing listSchedules lockQuestions lockSubject nameOf nextOccurrences refuseFile runProgram scheduleView
-  showText takeTurn toScheduleView
+  Catalog ContentClass Finding Firing Found Held Lineage NextMove Outcome Page RandomBytes ReadBack RunningServer
+  ScheduleSpec ScheduleView Sleep Sql StoredSchedule Subject Tx addArtifacts bySystem changeSchedule
+  changeScheduleBody checkApproved contentClasses contractOf createSchedule finding isPassing listSchedules
+  lockQuestions lockSubject nextOccurrences runProgram scheduleView showText takeTurn toScheduleView
   `
     .trim()
     .split(/\s+/),

@@ -21,7 +21,7 @@ import { decideCancel } from './cancel-command.ts'
 import { decideAfterFailure, decideInDoubt } from './outcome.ts'
 import { judgeDependencies } from './advance.ts'
 import { nextMoves } from './next-moves.ts'
-import { shippedPolicies } from './policies/shipped.ts'
+import { shippedPolicies } from './catalog/shipped-policies.ts'
 import { validatePayload } from './tasks.ts'
 
 // Only the fields that these decisions read.

@@ -1,7 +1,5 @@
 /** Finds cycles in the graph effect → compensation → counter-effect: a compensation must not lead to the effect that it undoes. */
-import { findCycle } from '../dag/cycle.ts'
-import { type GraphNode, indexGraph, sortNodes } from '../dag/graph.ts'
-import { stableOrder } from '../dag/stable-order.ts'
+import { findCycle, type GraphNode, indexGraph, sortNodes, stableOrder } from '../dag/graph.ts'
 import type { Entry } from './manifests.ts'
 
 /**

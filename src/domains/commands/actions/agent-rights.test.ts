@@ -13,7 +13,7 @@ import { defineTask } from '../catalog/task-spec.ts'
 import type { StoredCommand } from '../command-table.ts'
 import { compensateDefinitions } from '../compensate-task.ts'
 import { askPolicy } from '../policy.ts'
-import { shippedPolicies } from '../policies/shipped.ts'
+import { shippedPolicies } from '../catalog/shipped-policies.ts'
 
 const rules = [...shippedPolicies.map(({ rule }) => rule.name), 'compensation_scope']
 
