@@ -1,30 +1,48 @@
-/** The log of commands and everything they create: `concord.domain_events`, one table for events, audit and agent steps. */
+/**
+ * The log of commands and everything they create: `concord.journal`. A row holds the events of one commit about one thing, in order;
+ * the view `concord.domain_events` shows them one by one.
+ */
 import { KernelFault } from '#kernel/errors'
 import { defineEventLog, type EventLog } from './events.ts'
 
 export type EventPurpose = 'event' | 'audit' | 'agent_step'
 
+/** An event as the journal holds it. */
+export type JournalEvent = {
+  readonly type: string
+  /** Left out: `event`. */
+  readonly purpose?: EventPurpose
+  readonly actor: string
+  readonly payload: Readonly<Record<string, unknown>>
+}
+
+/** The id of a journal row: the last 16 bits are those of the place of an event in it. */
+export function entryIdOf(id: string): string {
+  return `${id.slice(0, 32)}0000`
+}
+
 /** The only list of event types and their purposes, so that one fact is written once. */
 export function domainEventLog<const E extends string>(purposes: Readonly<Record<E, EventPurpose>>): EventLog<E> {
-  const purposeOf = (type: string): EventPurpose => {
+  const purposeOf = (type: string): { readonly purpose?: EventPurpose } => {
     if (!Object.hasOwn(purposes, type))
-      throw new KernelFault('event.type.unknown', `no purpose is declared for ${type}`)
-    return purposes[type as E]
+      throw new KernelFault('event.type.unknown', `No purpose is declared for ${type}.`)
+    const purpose = purposes[type as E]
+    return purpose === 'event' ? {} : { purpose }
   }
   return defineEventLog({
-    table: 'concord.domain_events',
+    table: 'concord.journal',
     types: Object.keys(purposes) as E[],
-    id: 'event_id',
-    payload: 'payload',
+    id: 'entry_id',
     time: 'created_at',
     columns: [
-      { name: 'event_id', type: 'uuid', valueOf: (event) => event.eventId },
-      { name: 'purpose', type: 'text', valueOf: (event) => purposeOf(event.type) },
-      { name: 'event_type', type: 'text', valueOf: (event) => event.type },
-      { name: 'payload', type: 'jsonb', valueOf: (event) => event.payload },
-      { name: 'actor', type: 'text', valueOf: (event) => event.actor },
+      { name: 'entry_id', type: 'uuid', valueOf: ({ eventId }) => entryIdOf(eventId) },
       { name: 'trace_id', type: 'text', valueOf: (event) => event.traceId },
       { name: 'created_at', type: 'timestamptz', valueOf: (event) => event.at },
+      {
+        name: 'events',
+        type: 'json',
+        valueOf: ({ type, actor, payload }): JournalEvent[] => [{ type, ...purposeOf(type), actor, payload }],
+      },
     ],
     links: {
       workspace_id: 'uuid',
@@ -32,10 +50,6 @@ export function domainEventLog<const E extends string>(purposes: Readonly<Record
       agent_run_id: 'uuid',
       swarm_run_id: 'uuid',
       step_index: 'integer',
-      tool_name: 'text',
-      latency_ms: 'integer',
-      token_usage: 'jsonb',
-      cost_units: 'numeric',
     },
   })
 }

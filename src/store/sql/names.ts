@@ -13,6 +13,7 @@ const pgTypes = [
   'numeric',
   'boolean',
   'timestamptz',
+  'json',
   'jsonb',
   'ms_from_now',
 ] as const
@@ -55,12 +56,12 @@ export function statementName(label: string, text: string): string {
 }
 
 /**
- * A value as the driver should send it: arrays and objects of a jsonb column as text, never as a Postgres array; a time in
+ * A value as the driver should send it: arrays and objects of a JSON column as text, never as a Postgres array; a time in
  * UTC, since the driver's own form is in the zone of the process, and as `+00`: Postgres looks a `Z` up among the names of
  * time zones, and reading the time then takes 1.7 µs in place of 0.8.
  */
 export function encode(type: PgType, value: unknown): unknown {
   if (value === undefined || value === null) return null
-  if (type === 'jsonb') return JSON.stringify(value)
+  if (type === 'json' || type === 'jsonb') return JSON.stringify(value)
   return value instanceof Date ? value.toISOString().replace('Z', '+00') : value
 }
