@@ -31,7 +31,7 @@ const storedTask = storedMachine({
     log: defineEventLog({
       table: 'public.task_outbox',
       types: ['enqueue_task', 'route_event'],
-      payload: 'payload',
+      target: { column: 'payload', path: '{target_id}' },
       time: 'created_at',
       columns: [
         { name: 'kind', type: 'text', valueOf: ({ type }) => type },

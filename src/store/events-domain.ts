@@ -33,6 +33,7 @@ export function domainEventLog<const E extends string>(purposes: Readonly<Record
     table: 'concord.journal',
     types: Object.keys(purposes) as E[],
     id: 'entry_id',
+    target: { column: 'events', path: '{0,payload,target_id}' },
     time: 'created_at',
     columns: [
       { name: 'entry_id', type: 'uuid', valueOf: ({ eventId }) => entryIdOf(eventId) },

@@ -36,8 +36,8 @@ export type EventLog<E extends string = string> = {
   readonly links: Columns
   /** The unique column that holds `eventId`; a log without one cannot detect a replay. */
   readonly id?: string
-  /** The column of the payload, and the one of the time. */
-  readonly payload: string
+  /** The column with the payload, the path of `target_id` in it, and the column of the time. */
+  readonly target: { readonly column: string; readonly path: string }
   readonly time: string
   /** Throws on a payload that does not fit its type. */
   checkPayload?(type: E, payload: Readonly<Record<string, unknown>>): void

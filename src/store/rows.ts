@@ -276,26 +276,6 @@ export type Rows = {
     readonly seal_hash: Uint8Array
     readonly sealed_at: Date
   }
-  'concord.domain_events': {
-    readonly event_id: string
-    readonly command_id: string | null
-    readonly agent_run_id: string | null
-    readonly swarm_run_id: string | null
-    readonly purpose: 'event' | 'audit' | 'agent_step'
-    readonly event_type: string
-    readonly payload: JsonValue
-    readonly actor: string
-    readonly trace_id: string
-    readonly step_index: number | null
-    readonly tool_name: string | null
-    readonly latency_ms: number | null
-    readonly token_usage: JsonValue | null
-    readonly cost_units: string | null
-    readonly created_at: Date
-    readonly workspace_id: string
-    readonly seq: string
-    readonly xid: string
-  }
   'concord.history_archives': {
     readonly history_archive_id: string
     readonly workspace_id: string
@@ -309,6 +289,19 @@ export type Rows = {
     readonly last_seq: string
     readonly ended_before: Date
     readonly archived_at: Date
+  }
+  'concord.journal': {
+    readonly entry_id: string
+    readonly workspace_id: string
+    readonly command_id: string | null
+    readonly agent_run_id: string | null
+    readonly swarm_run_id: string | null
+    readonly step_index: number | null
+    readonly trace_id: string
+    readonly created_at: Date
+    readonly seq: string
+    readonly xid: string
+    readonly events: JsonValue
   }
   'concord.memory_candidates': {
     readonly memory_candidate_id: string

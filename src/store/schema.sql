@@ -42,6 +42,11 @@ create domain concord.memory_type as text constraint memory_type_ck CHECK ((VALU
 create domain concord.object_json as jsonb constraint object_json_ck CHECK ((jsonb_typeof(VALUE) = 'object'::text));
 create domain concord.reversibility as text constraint reversibility_ck CHECK ((VALUE = ANY (ARRAY['reversible'::text, 'compensatable'::text, 'irreversible'::text])));
 create domain concord.swarm_run_status as text constraint swarm_run_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'running'::text, 'joining'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'partially_succeeded'::text, 'expired'::text, 'waiting_for_approval'::text, 'cancelling'::text])));
+CREATE OR REPLACE FUNCTION concord.are_events(events json)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+RETURN (SELECT (COALESCE(bool_and(((e.type <> ''::text) AND (e.actor <> ''::text) AND (json_typeof(e.payload) = 'object'::text) AND (COALESCE(e.purpose, 'event'::text) = ANY (ARRAY['event'::text, 'audit'::text, 'agent_step'::text])))), false) AND (count(*) <= 1024)) FROM json_to_recordset(are_events.events) e(type text, actor text, payload json, purpose text));
 CREATE OR REPLACE FUNCTION concord.refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -65,6 +70,17 @@ AS $function$
 begin
   raise exception '%: % is written once', tg_table_name, tg_argv[0] using errcode = 'insufficient_privilege';
 end
+$function$;
+CREATE OR REPLACE FUNCTION concord.unpack(entry_id uuid, events json)
+ RETURNS TABLE(event_id uuid, place integer, purpose concord.event_purpose, event_type text, payload jsonb, actor text, tool_name text, latency_ms integer, token_usage jsonb, cost_units numeric)
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$
+  select coalesce(e.id, overlay(unpack.entry_id::text placing lpad(to_hex(e.n - 1), 4, '0') from 33)::uuid), (e.n - 1)::integer,
+    coalesce(e.purpose, 'event')::concord.event_purpose, e.type, e.payload, e.actor, e.tool_name, e.latency_ms, e.token_usage, e.cost_units
+  from rows from (json_to_recordset(unpack.events) as (id uuid, type text, purpose text, payload jsonb, actor text, tool_name text,
+    latency_ms integer, token_usage jsonb, cost_units numeric)) with ordinality
+    as e(id, type, purpose, payload, actor, tool_name, latency_ms, token_usage, cost_units, n)
 $function$;
 
 create schema identity;
@@ -163,7 +179,7 @@ create table concord.approvals (
   constraint approvals_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
   constraint approvals_workspace_uq UNIQUE (workspace_id, approval_id),
   constraint approvals_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
-  constraint approvals_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
+  constraint approvals_domain_effect_fk FOREIGN KEY (domain_effect_id, workspace_id) REFERENCES concord.domain_effects(domain_effect_id, workspace_id),
   constraint approvals_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.approvals(workspace_id, approval_id),
   constraint approvals_decided_at_ck CHECK (((((status)::text = ANY ('{approved,rejected,changes_requested}'::text[])) = (decided_at IS NOT NULL)) AND ((decided_at IS NULL) = (decided_by IS NULL)))),
   constraint approvals_in_time_ck CHECK (((decided_at)::timestamp with time zone < (expires_at)::timestamp with time zone)),
@@ -217,7 +233,7 @@ create table concord.artifacts (
   constraint artifacts_workspace_uq UNIQUE (workspace_id, artifact_id),
   constraint artifacts_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
   constraint artifacts_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
-  constraint artifacts_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
+  constraint artifacts_domain_effect_fk FOREIGN KEY (domain_effect_id, workspace_id) REFERENCES concord.domain_effects(domain_effect_id, workspace_id),
   constraint artifacts_superseded_by_fk FOREIGN KEY (workspace_id, superseded_by) REFERENCES concord.artifacts(workspace_id, artifact_id),
   constraint artifacts_swarm_run_fk FOREIGN KEY (workspace_id, swarm_run_id) REFERENCES concord.swarm_runs(workspace_id, swarm_run_id),
   constraint artifacts_held_ck CHECK ((((status)::text <> 'archived'::text) OR (hold_reason IS NULL))),
@@ -291,15 +307,18 @@ create table concord.commands (
   turn_token              uuid,
   turn_until              concord.finite_time,
   constraint commands_pk PRIMARY KEY (command_id),
-  constraint commands_idempotency_key_uq UNIQUE (idempotency_key, workspace_id),
-  constraint commands_runtime_workflow_id_uq UNIQUE (runtime_workflow_id),
   constraint commands_workspace_uq UNIQUE (workspace_id, command_id),
   constraint commands_workspace_fk FOREIGN KEY (workspace_id) REFERENCES identity.workspaces(id),
   constraint commands_completed_at_ck CHECK ((((status)::text = ANY ('{succeeded,failed,cancelled,expired,compensated}'::text[])) = (completed_at IS NOT NULL))),
   constraint commands_request_fingerprint_ck CHECK (((idempotency_key IS NULL) OR (request_fingerprint IS NOT NULL))),
+  constraint commands_runtime_workflow_id_ck CHECK ((split_part((runtime_workflow_id)::text, ':'::text, 2) = (command_id)::text)),
   constraint commands_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
-) with (fillfactor=70);
+) with (fillfactor=100);
 CREATE INDEX commands_due_ix ON concord.commands USING btree (run_after) WHERE (completed_at IS NULL);
+CREATE INDEX commands_requester_ix ON concord.commands USING btree (workspace_id, requested_by, command_id);
+CREATE INDEX commands_status_ix ON concord.commands USING btree (workspace_id, status, command_id);
+CREATE INDEX commands_task_ix ON concord.commands USING btree (workspace_id, task_name, command_id);
+CREATE UNIQUE INDEX commands_idempotency_key_uq ON concord.commands USING btree (idempotency_key, workspace_id) WHERE (idempotency_key IS NOT NULL);
 alter table concord.commands enable row level security, force row level security;
 create policy commands_app on concord.commands as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
 create policy commands_engine on concord.commands as permissive for all to concord_engine using (true) with check (true);
@@ -360,7 +379,7 @@ create table concord.connector_invocations (
   constraint connector_invocations_pk PRIMARY KEY (connector_invocation_id),
   constraint connector_invocations_workspace_uq UNIQUE (workspace_id, connector_invocation_id),
   constraint connector_invocations_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
-  constraint connector_invocations_domain_effect_fk FOREIGN KEY (workspace_id, domain_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
+  constraint connector_invocations_domain_effect_fk FOREIGN KEY (domain_effect_id, workspace_id) REFERENCES concord.domain_effects(domain_effect_id, workspace_id),
   constraint connector_invocations_completed_at_ck CHECK ((((status)::text = 'started'::text) = (completed_at IS NULL))),
   constraint connector_invocations_error_class_ck CHECK ((((status)::text = 'failed'::text) = (error_class IS NOT NULL)))
 ) with (fillfactor=80);
@@ -399,15 +418,13 @@ create table concord.domain_effects (
   turn_token                      uuid,
   reversibility                   concord.reversibility,
   read_back                       jsonb,
-  constraint domain_effects_pk PRIMARY KEY (domain_effect_id),
-  constraint domain_effects_workspace_uq UNIQUE (workspace_id, domain_effect_id),
+  constraint domain_effects_pk PRIMARY KEY (domain_effect_id, workspace_id),
   constraint domain_effects_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
-  constraint domain_effects_compensates_fk FOREIGN KEY (workspace_id, compensates_effect_id) REFERENCES concord.domain_effects(workspace_id, domain_effect_id),
+  constraint domain_effects_compensates_fk FOREIGN KEY (compensates_effect_id, workspace_id) REFERENCES concord.domain_effects(domain_effect_id, workspace_id),
   constraint domain_effects_completed_at_ck CHECK ((((status)::text = ANY ('{succeeded,failed}'::text[])) = (completed_at IS NOT NULL))),
   constraint domain_effects_self_ck CHECK ((compensates_effect_id <> domain_effect_id))
 ) with (fillfactor=80);
 CREATE INDEX idx_domain_effects_command ON concord.domain_effects USING btree (command_id, declaration_order);
-CREATE INDEX idx_domain_effects_status ON concord.domain_effects USING btree (workspace_id, created_at) WHERE (completed_at IS NULL);
 CREATE UNIQUE INDEX idx_domain_effects_idem ON concord.domain_effects USING btree (workspace_id, idempotency_key) WHERE (idempotency_key IS NOT NULL);
 alter table concord.domain_effects enable row level security, force row level security;
 create policy domain_effects_app on concord.domain_effects as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
@@ -454,51 +471,6 @@ comment on table concord.domain_event_seals is 'Per workspace a chain; a seal co
 comment on column concord.domain_event_seals.root_hash is 'Merkle root over the hashes of the covered rows.';
 comment on column concord.domain_event_seals.previous_hash is 'seal_hash of the seal before; 32 zero bytes for the first.';
 
-create table concord.domain_events (
-  event_id     uuid                    not null,
-  command_id   uuid,
-  agent_run_id uuid,
-  swarm_run_id uuid,
-  purpose      concord.event_purpose   not null,
-  event_type   concord.filled_text     not null,
-  payload      concord.object_json     not null,
-  actor        concord.filled_text     not null,
-  trace_id     concord.filled_text     not null,
-  step_index   concord.count_from_zero,
-  tool_name    text,
-  latency_ms   concord.count_from_zero,
-  token_usage  jsonb,
-  cost_units   concord.cost_units,
-  created_at   concord.finite_time     not null default now(),
-  workspace_id uuid                    not null,
-  seq          bigint                  not null generated always as identity,
-  xid          xid8                    not null default pg_current_xact_id(),
-  constraint domain_events_pk PRIMARY KEY (event_id),
-  constraint domain_events_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
-  constraint domain_events_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
-  constraint domain_events_swarm_run_fk FOREIGN KEY (workspace_id, swarm_run_id) REFERENCES concord.swarm_runs(workspace_id, swarm_run_id),
-  constraint domain_events_agent_step_ck CHECK (
-CASE
-    WHEN ((purpose)::text = 'agent_step'::text) THEN ((agent_run_id IS NOT NULL) AND (step_index IS NOT NULL))
-    ELSE ((step_index IS NULL) AND (tool_name IS NULL) AND (latency_ms IS NULL) AND (token_usage IS NULL) AND (cost_units IS NULL))
-END)
-);
-CREATE INDEX domain_events_feed_ix ON concord.domain_events USING btree (xid, seq);
-CREATE INDEX domain_events_incidents_ix ON concord.domain_events USING btree (created_at) WHERE ((event_type)::text = 'compensation_drift'::text);
-CREATE INDEX idx_domain_events_audit ON concord.domain_events USING btree (command_id, created_at) WHERE ((purpose)::text = 'audit'::text);
-CREATE INDEX idx_domain_events_command ON concord.domain_events USING btree (command_id, seq);
-CREATE INDEX idx_domain_events_purpose ON concord.domain_events USING btree (workspace_id, purpose, seq);
-CREATE UNIQUE INDEX idx_domain_events_agent ON concord.domain_events USING btree (agent_run_id, step_index) WHERE (agent_run_id IS NOT NULL);
-CREATE TRIGGER domain_events_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON concord.domain_events FOR EACH STATEMENT EXECUTE FUNCTION concord.refuse_change() ENABLE ALWAYS;
-alter table concord.domain_events enable row level security, force row level security;
-create policy domain_events_app on concord.domain_events as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
-create policy domain_events_engine on concord.domain_events as permissive for all to concord_engine using (true) with check (true);
-grant insert (event_id, command_id, agent_run_id, swarm_run_id, purpose, event_type, payload, actor, trace_id, step_index, tool_name, latency_ms, token_usage, cost_units, created_at, workspace_id), select on concord.domain_events to concord_app;
-grant insert (event_id, command_id, agent_run_id, swarm_run_id, purpose, event_type, payload, actor, trace_id, step_index, tool_name, latency_ms, token_usage, cost_units, created_at, workspace_id), select on concord.domain_events to concord_engine;
-comment on table concord.domain_events is 'Append-only. Replaces command_events, domain_audit_log and agent_steps.';
-comment on column concord.domain_events.seq is 'Order within a transaction, and of one command; has gaps, never a cursor on its own.';
-comment on column concord.domain_events.xid is 'Transaction that wrote the row; below the oldest running one it is final.';
-
 create table concord.history_archives (
   history_archive_id uuid                   not null,
   workspace_id       uuid                   not null,
@@ -530,6 +502,40 @@ comment on table concord.history_archives is 'Append-only. Events that moved int
 comment on column concord.history_archives.file is 'Below the folder of the archive.';
 comment on column concord.history_archives.content_hash is 'SHA-256 of the lines, before compression.';
 comment on column concord.history_archives.ended_before is 'What was moved had ended before this time.';
+
+create table concord.journal (
+  entry_id     uuid                    not null,
+  workspace_id uuid                    not null,
+  command_id   uuid,
+  agent_run_id uuid,
+  swarm_run_id uuid,
+  step_index   concord.count_from_zero,
+  trace_id     concord.filled_text     not null,
+  created_at   concord.finite_time     not null default now(),
+  seq          bigint                  not null generated always as identity (increment by 1024),
+  xid          xid8                    not null default pg_current_xact_id(),
+  events       json                    not null,
+  constraint journal_pk PRIMARY KEY (entry_id),
+  constraint journal_agent_run_fk FOREIGN KEY (workspace_id, agent_run_id) REFERENCES concord.agent_runs(workspace_id, agent_run_id),
+  constraint journal_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
+  constraint journal_swarm_run_fk FOREIGN KEY (workspace_id, swarm_run_id) REFERENCES concord.swarm_runs(workspace_id, swarm_run_id),
+  constraint journal_agent_step_ck CHECK (((step_index IS NULL) OR (agent_run_id IS NOT NULL))),
+  constraint journal_entry_id_ck CHECK (((entry_id)::text ~~ '%0000'::text)),
+  constraint journal_events_ck CHECK (concord.are_events(events))
+) with (toast_tuple_target=8160);
+CREATE INDEX journal_command_ix ON concord.journal USING btree (command_id, seq);
+CREATE INDEX journal_incidents_ix ON concord.journal USING btree (created_at) WHERE (strpos((events)::text, '"compensation_drift"'::text) > 0);
+CREATE INDEX journal_workspace_ix ON concord.journal USING btree (workspace_id, xid, seq);
+CREATE UNIQUE INDEX journal_agent_ix ON concord.journal USING btree (agent_run_id, step_index) WHERE (agent_run_id IS NOT NULL);
+CREATE TRIGGER journal_append_only BEFORE DELETE OR UPDATE OR TRUNCATE ON concord.journal FOR EACH STATEMENT EXECUTE FUNCTION concord.refuse_change() ENABLE ALWAYS;
+alter table concord.journal enable row level security, force row level security;
+create policy journal_app on concord.journal as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
+create policy journal_engine on concord.journal as permissive for all to concord_engine using (true) with check (true);
+grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, events), select on concord.journal to concord_app;
+grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, events), select on concord.journal to concord_engine;
+comment on table concord.journal is 'Append-only. One row per commit and thing: all its events, in order.';
+comment on column concord.journal.seq is 'Order within a transaction, and of one command; has gaps, never a cursor on its own.';
+comment on column concord.journal.xid is 'Transaction that wrote the row; below the oldest running one it is final.';
 
 create table concord.memory_candidates (
   memory_candidate_id uuid                            not null,
@@ -998,3 +1004,34 @@ grant insert, select, update on schedules.command_schedules to concord_app;
 grant insert, select, update on schedules.command_schedules to concord_engine;
 comment on column schedules.command_schedules.created_role is 'The most that a firing may do, whatever its creator may do today.';
 comment on column schedules.command_schedules.last_due_at is 'The newest due time that led to a command or was turned away; for people, nothing is decided by it.';
+
+create view concord.domain_events with (security_invoker=true) as  SELECT e.event_id,
+    j.command_id,
+    j.agent_run_id,
+    j.swarm_run_id,
+    e.purpose,
+    e.event_type,
+    e.payload,
+    e.actor,
+    j.trace_id,
+        CASE
+            WHEN ((e.purpose)::text = 'agent_step'::text) THEN (j.step_index)::integer
+            ELSE NULL::integer
+        END AS step_index,
+    e.tool_name,
+    e.latency_ms,
+    e.token_usage,
+    e.cost_units,
+    j.created_at,
+    j.workspace_id,
+    (j.seq + e.place) AS seq,
+    j.xid,
+    j.entry_id,
+    j.seq AS entry_seq
+   FROM (concord.journal j
+     CROSS JOIN LATERAL concord.unpack(j.entry_id, j.events) e(event_id, place, purpose, event_type, payload, actor, tool_name, latency_ms, token_usage, cost_units));
+grant select on concord.domain_events to concord_app;
+grant select on concord.domain_events to concord_engine;
+comment on view concord.domain_events is 'The events of the journal, one row each.';
+comment on column concord.domain_events.entry_id is 'The row of the journal that holds the event.';
+comment on column concord.domain_events.entry_seq is 'seq of that row: indexed, where seq of the event is not.';

@@ -11,6 +11,9 @@ export function drawSchema(catalogue: Catalogue): string {
     of(catalogue.roles, 'cluster').join('\n'),
     ...catalogue.schemas.map((schema) => drawNamespace(catalogue, schema)),
     ...catalogue.tables.map((table) => drawTable(catalogue, table)),
+    ...catalogue.views.map(({ owner, text }) =>
+      [`${text};`, ...of(catalogue.grants, owner), ...of(catalogue.comments, owner)].join('\n'),
+    ),
   ]
   return `${blocks.join('\n\n')}\n`
 }
@@ -77,6 +80,7 @@ const TYPES: Readonly<Record<string, string>> = {
   real: 'number',
   boolean: 'boolean',
   bytea: 'Uint8Array',
+  json: 'JsonValue',
   jsonb: 'JsonValue',
   'timestamp with time zone': 'Date',
 }

@@ -2,7 +2,7 @@
 -- Why: a command that is done at once has nine events. As nine rows they cost 39 index entries, 27 key checks and a third of the time of its
 --   commit; as one row they cost three entries and one check. Readers keep domain_events with the columns of 0005.
 -- entry_id: the last 16 bits are zero; in the id of an event they hold its place in the row. Retried writes meet themselves at the key.
--- seq: grows by 1,024 per row, and an event has seq + place - 1. So seq orders single events as before, and cursors from before stay valid.
+-- seq: grows by 1,024 per row, and an event has seq + place. So seq orders single events as before, and cursors from before stay valid.
 -- events: json and not jsonb, since it is written once and read in order; jsonb costs a third more of the time of a commit. Of an event:
 --   type, purpose (left out: event), actor, payload, the measures of an agent step, and its id if it was written before this migration.
 -- Indexes, each paid for by every commit: pk; command: the history of a command in order; workspace: the feed and the audit of a workspace in
@@ -64,15 +64,22 @@ create unique index journal_agent_ix on concord.journal (agent_run_id, step_inde
 create index journal_incidents_ix on concord.journal (created_at) where strpos(events::text, '"compensation_drift"') > 0;
 
 drop table concord.domain_events;
+-- A plain query as body: the planner puts it in the place of the call.
+create function concord.unpack(entry_id uuid, events json) returns table (event_id uuid, place integer, purpose concord.event_purpose,
+    event_type text, payload jsonb, actor text, tool_name text, latency_ms integer, token_usage jsonb, cost_units numeric)
+  language sql immutable parallel safe as
+$unpack$
+  select coalesce(e.id, overlay(unpack.entry_id::text placing lpad(to_hex(e.n - 1), 4, '0') from 33)::uuid), (e.n - 1)::integer,
+    coalesce(e.purpose, 'event')::concord.event_purpose, e.type, e.payload, e.actor, e.tool_name, e.latency_ms, e.token_usage, e.cost_units
+  from rows from (json_to_recordset(unpack.events) as (id uuid, type text, purpose text, payload jsonb, actor text, tool_name text,
+    latency_ms integer, token_usage jsonb, cost_units numeric)) with ordinality
+    as e(id, type, purpose, payload, actor, tool_name, latency_ms, token_usage, cost_units, n)
+$unpack$;
 create view concord.domain_events with (security_invoker = true) as
-select coalesce(e.id, overlay(j.entry_id::text placing lpad(to_hex(e.place - 1), 4, '0') from 33)::uuid) as event_id,
-  j.command_id, j.agent_run_id, j.swarm_run_id, coalesce(e.purpose, 'event')::concord.event_purpose as purpose, e.type as event_type, e.payload,
-  e.actor, j.trace_id, case when e.purpose = 'agent_step' then j.step_index end as step_index, e.tool_name, e.latency_ms, e.token_usage,
-  e.cost_units, j.created_at, j.workspace_id, j.seq + e.place - 1 as seq, j.xid, j.entry_id, j.seq as entry_seq
-from concord.journal as j
-cross join lateral rows from (json_to_recordset(j.events) as (id uuid, type text, purpose text, payload jsonb, actor text, tool_name text,
-  latency_ms integer, token_usage jsonb, cost_units numeric)) with ordinality
-  as e(id, type, purpose, payload, actor, tool_name, latency_ms, token_usage, cost_units, place);
+select e.event_id, j.command_id, j.agent_run_id, j.swarm_run_id, e.purpose, e.event_type, e.payload, e.actor, j.trace_id,
+  case when e.purpose = 'agent_step' then j.step_index end as step_index, e.tool_name, e.latency_ms, e.token_usage, e.cost_units,
+  j.created_at, j.workspace_id, j.seq + e.place as seq, j.xid, j.entry_id, j.seq as entry_seq
+from concord.journal as j cross join lateral concord.unpack(j.entry_id, j.events) as e;
 
 comment on table concord.journal is 'Append-only. One row per commit and thing: all its events, in order.';
 comment on column concord.journal.seq is 'Order within a transaction, and of one command; has gaps, never a cursor on its own.';
@@ -133,6 +140,7 @@ from concord.journal_events order by seq;
 select setval(pg_get_serial_sequence('concord.domain_events', 'seq'), (select coalesce(max(seq), 0) + 1024 from concord.domain_events));
 drop view concord.journal_events;
 drop table concord.journal;
+drop function concord.unpack(uuid, json);
 drop function concord.are_events(json);
 create index idx_domain_events_command on concord.domain_events (command_id, seq);
 create index idx_domain_events_purpose on concord.domain_events (workspace_id, purpose, seq);

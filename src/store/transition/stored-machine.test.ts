@@ -18,7 +18,7 @@ const machine = defineMachine({
 const log = defineEventLog({
   table: 'public.log',
   types: ['switched'],
-  payload: 'payload',
+  target: { column: 'payload', path: '{target_id}' },
   time: 'at',
   columns: [{ name: 'payload', type: 'jsonb', valueOf: ({ payload }) => payload }],
   links: { toy_id: 'uuid' },
