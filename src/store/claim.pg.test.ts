@@ -2,10 +2,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { flowTaskMachine, missionTaskMachine } from '#kernel/machines/index'
-import { aWorkspace, by, type CommandRow, events, leasedCommand, newId, someCommands } from '#test/concord-rows'
+import { aWorkspace, by, type CommandRow, leasedCommand, newId, someCommands } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
 import { claimLapsed, claimNext, leasedTable, releaseLeases, renewLeases } from './claim.ts'
 import { openDb } from './db.ts'
+import { domainEventLog } from './events-domain.ts'
 import { defineEventLog } from './events.ts'
 import { rowType, storedMachine } from './transition/stored-machine.ts'
 import { isLostRace, transition, type TransitionResult } from './transition/transition.ts'
@@ -274,13 +275,11 @@ describe('claims and leases', () => {
       `create table public.mission_tasks (id uuid primary key, n bigint generated always as identity, workspace_id uuid, state text default 'queued', state_type text,
          version_id int not null default 1, agent_id text, agent_type text, due_at timestamptz, lease_token uuid, lease_until timestamptz, started_at timestamptz, completed_at timestamptz)`,
     )
-    const log = defineEventLog({
-      ...events,
-      types: [...new Set(missionTaskMachine.moves.flatMap(({ emits }) => emits))],
-      columns: events.columns.map((column) =>
-        column.name === 'purpose' ? { ...column, valueOf: () => 'event' } : column,
+    const log = domainEventLog(
+      Object.fromEntries(
+        missionTaskMachine.moves.flatMap(({ emits }) => emits.map((type) => [type, 'event' as const])),
       ),
-    })
+    )
     const stored = storedMachine({
       machine: missionTaskMachine,
       table: 'public.mission_tasks',

@@ -16,11 +16,6 @@ export type JournalEvent = {
   readonly payload: Readonly<Record<string, unknown>>
 }
 
-/** The id of a journal row: the last 16 bits are those of the place of an event in it. */
-export function entryIdOf(id: string): string {
-  return `${id.slice(0, 32)}0000`
-}
-
 /** The only list of event types and their purposes, so that one fact is written once. */
 export function domainEventLog<const E extends string>(purposes: Readonly<Record<E, EventPurpose>>): EventLog<E> {
   const purposeOf = (type: string): { readonly purpose?: EventPurpose } => {
@@ -36,7 +31,7 @@ export function domainEventLog<const E extends string>(purposes: Readonly<Record
     target: { column: 'events', path: '{0,payload,target_id}' },
     time: 'created_at',
     columns: [
-      { name: 'entry_id', type: 'uuid', valueOf: ({ eventId }) => entryIdOf(eventId) },
+      { name: 'entry_id', type: 'uuid', valueOf: (event) => event.eventId },
       { name: 'trace_id', type: 'text', valueOf: (event) => event.traceId },
       { name: 'created_at', type: 'timestamptz', valueOf: (event) => event.at },
       {

@@ -30,7 +30,7 @@ const AFTER_ERROR_MS = 250
 export async function* followFeed<Row>(
   db: Db,
   feed: Feed<Row>,
-  options: FollowOptions = {},
+  options: FollowOptions,
 ): AsyncGenerator<FeedEvent<Row>> {
   const { notices, channel, pollMs = 2_000, signal, untilNow = false, onError = () => {} } = options
   const { workspaceId, limit, skipArchived = false } = options

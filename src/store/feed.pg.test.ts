@@ -9,7 +9,7 @@ import { until } from '#test/until'
 import { openDb, type Sql } from './db.ts'
 import { appendEvents } from './events.ts'
 import { domainFeed, findFeedEnd, readFeed } from './feed.ts'
-import { followFeed } from './feed-follow.ts'
+import { followFeed, type FollowOptions } from './feed-follow.ts'
 import { openNotices } from './notices.ts'
 import { compileReadFeed } from './sql/read-feed.ts'
 
@@ -89,6 +89,7 @@ describe('the feed', () => {
       while (seen.length < EVENTS) {
         for await (const event of followFeed(opened.db, domainFeed, {
           after,
+          workspaceId: command.workspace_id,
           pollMs: 5,
           limit: 500,
           signal: AbortSignal.timeout(120_000),
@@ -118,7 +119,7 @@ describe('the feed', () => {
     await opened.db.transaction(async (tx) => {
       await append(tx, slow)
       await append(opened.db, fast)
-      const held = await readFeed(opened.db, domainFeed, { after: start })
+      const held = await readFeed(opened.db, domainFeed, { after: start, workspaceId: command.workspace_id })
       assert.deepEqual(held.ok && held.value.events, [])
     })
     const page = await pageAfter(start, 4)
@@ -129,7 +130,7 @@ describe('the feed', () => {
   })
 
   /** Other tests share the server, and one of their transactions may hold the horizon back for a moment. */
-  async function pageAfter(after: string, count: number, workspaceId?: string) {
+  async function pageAfter(after: string, count: number, workspaceId = command.workspace_id) {
     const read = async () => {
       const page = await readFeed(opened.db, domainFeed, { after, workspaceId, limit: 100 })
       assert.ok(page.ok)
@@ -147,7 +148,7 @@ describe('the feed', () => {
     const seen: string[] = []
     let after = start
     for (;;) {
-      const page = await readFeed(opened.db, domainFeed, { after, limit: 3 })
+      const page = await readFeed(opened.db, domainFeed, { after, workspaceId: command.workspace_id, limit: 3 })
       assert.ok(page.ok)
       seen.push(...page.value.events.map(({ event_id }) => event_id))
       after = page.value.cursor
@@ -158,6 +159,55 @@ describe('the feed', () => {
     assert.ok(nobody.ok)
     assert.deepEqual(nobody.value.events, [])
     assert.ok(BigInt(nobody.value.cursor.split('.')[0] ?? 0) > BigInt(start.split('.')[0] ?? 0))
+  })
+
+  test('rows with several events, also with numbers from before the journal, are paged event by event', async () => {
+    const workspaceId = await aWorkspace(opened.db)
+    const owner = openDb({ url: opened.url, poolMax: 1 })
+    // Each commit: rows of so many events. The numbers of a copied row follow those of the one before it without a gap.
+    const commits = [[1], [3, 1, 4], [2, 2, 2, 2, 2, 2], [9], [1, 1, 1, 5]]
+    let copied = 0
+    for (const rows of commits)
+      await owner.transaction(async (tx) => {
+        for (const [n, count] of rows.entries()) {
+          const events = Array.from({ length: count }, (_, place) => ({
+            type: `t${n}_${place}`,
+            actor: 'a',
+            payload: {},
+          }))
+          await tx.query(
+            `insert into concord.journal (entry_id, workspace_id, trace_id, seq, events) overriding system value values ($1, $2, 't', $3, $4)`,
+            [newId(), workspaceId, 1_000_000_000 + copied, JSON.stringify(events)],
+          )
+          copied += count
+        }
+      })
+    await owner.close()
+    const all = await opened.db.query<{ event_id: string }>(
+      'select event_id from concord.domain_events where workspace_id = $1 order by xid, seq',
+      [workspaceId],
+    )
+    assert.equal(all.length, copied)
+    assert.equal(new Set(all.map(({ event_id }) => event_id)).size, copied)
+    await until(async () => {
+      const page = await readFeed(opened.db, domainFeed, { after: '0.0', workspaceId, limit: 100 })
+      return page.ok && page.value.events.length === copied
+    }, 'all of it below the horizon')
+    for (let limit = 1; limit <= copied + 1; limit++) {
+      const seen: string[] = []
+      for (let after = '0.0'; ; ) {
+        const page = await readFeed(opened.db, domainFeed, { after, workspaceId, limit })
+        assert.ok(page.ok)
+        seen.push(...page.value.events.map(({ event_id }) => event_id))
+        after = page.value.cursor
+        if (!page.value.isFull) break
+      }
+      assert.deepEqual(
+        seen,
+        all.map(({ event_id }) => event_id),
+        `pages of ${limit}`,
+      )
+    }
   })
 
   test('a workspace sees its own events only, with everything a stream needs', async () => {
@@ -190,32 +240,33 @@ describe('the feed', () => {
   })
 
   test('a cursor that we did not make is refused', async () => {
-    const answer = await readFeed(opened.db, domainFeed, { after: 'seq:12' })
+    const answer = await readFeed(opened.db, domainFeed, { after: 'seq:12', workspaceId: command.workspace_id })
     assert.equal(answer.ok ? 'read' : answer.code, 'cursor_invalid')
-    await assert.rejects(followFeed(opened.db, domainFeed, { after: 'seq:12' }).next(), { code: 'cursor_invalid' })
+    await assert.rejects(
+      followFeed(opened.db, domainFeed, { after: 'seq:12', workspaceId: command.workspace_id }).next(),
+      { code: 'cursor_invalid' },
+    )
   })
 
   test('the read is a walk along the index of the feed', async () => {
     const owner = openDb({ url: opened.url, poolMax: 1 })
-    await owner.query('analyze concord.domain_events')
+    await owner.query('analyze concord.journal')
     await owner.close()
-    for (const isScoped of [false, true]) {
-      const { statement, values } = compileReadFeed(domainFeed, isScoped)
-      const call = { after: { xid: '1', seq: '1' }, tenant: command.workspace_id, limit: 10 }
-      const rows = await opened.db.query<Record<string, string>>(`explain ${statement.text}`, values(call))
-      assert.match(rows.map((row) => row['QUERY PLAN']).join('\n'), /Index Scan using domain_events_feed_ix/)
-    }
+    const { statement, values } = compileReadFeed(domainFeed)
+    const call = { after: { xid: '1', seq: '1' }, tenant: command.workspace_id, limit: 10 }
+    const rows = await opened.db.query<Record<string, string>>(`explain ${statement.text}`, values(call))
+    assert.match(rows.map((row) => row['QUERY PLAN']).join('\n'), /Index Scan using journal_workspace_ix/)
   })
 
   describe('following', () => {
     /** A follower that has seen its first event: from here on it waits for the next, on a clock that is too slow to help. */
-    async function follow(t: TestContext, more: Parameters<typeof followFeed>[2] = {}) {
+    async function follow(t: TestContext, more: Partial<FollowOptions> = {}) {
       const stop = new AbortController()
       const seen: string[] = []
       const after = await findFeedEnd(opened.db)
       await append(opened.db, ids(1))
       const done = (async () => {
-        const options = { after, signal: stop.signal, pollMs: 3_600_000, ...more }
+        const options = { after, workspaceId: command.workspace_id, signal: stop.signal, pollMs: 3_600_000, ...more }
         for await (const event of followFeed(opened.db, domainFeed, options)) seen.push(event.event_id)
       })()
       t.after(async () => {

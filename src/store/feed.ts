@@ -3,16 +3,17 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Sql } from './db.ts'
 import { cursorOf, type FeedPlace, feedStart, parseCursor } from './feed-cursor.ts'
 import { columnName, statementName, tableName } from './sql/names.ts'
-import type { Bound } from './sql/params.ts'
-import { compileIsHidden, compileReadFeed, type FeedCall } from './sql/read-feed.ts'
+import { compileIsHidden, compileReadFeed } from './sql/read-feed.ts'
 import { statement } from './statement.ts'
 import type { AnyRow, RowType } from './transition/stored-machine.ts'
 
-/** The table has `xid xid8 default pg_current_xact_id()` and `seq bigint`, and an index on both. */
+/** The table has `xid xid8 default pg_current_xact_id()` and `seq bigint`, and an index on both, after the tenant. */
 export type Feed<Row> = {
   readonly table: string
   readonly tenant: string
   readonly columns: readonly string[]
+  /** A row holds several events, as in the journal. */
+  readonly isPacked?: boolean
   /** The table of archives of this log, with `last_xid`, `last_seq` and the same tenant column. */
   readonly archive?: string
   readonly row?: RowType<Row>
@@ -29,7 +30,7 @@ export type FeedPage<Row> = {
 
 export type FeedRequest = {
   readonly after?: string | undefined
-  readonly workspaceId?: string | undefined
+  readonly workspaceId: string
   readonly limit?: number
   /** The reader knows that events after its cursor were archived, and wants the rest. */
   readonly skipArchived?: boolean
@@ -43,8 +44,7 @@ export function defineFeed<Row = AnyRow>(feed: Feed<Row>): Feed<Row> {
 }
 
 type Compiled = {
-  readonly all: ReturnType<typeof compileReadFeed>
-  readonly scoped: ReturnType<typeof compileReadFeed>
+  readonly page: ReturnType<typeof compileReadFeed>
   readonly hidden: ReturnType<typeof compileIsHidden>
   readonly archived: ReturnType<typeof compileArchivedBehind>
 }
@@ -52,8 +52,7 @@ const compiled = new WeakMap<object, Compiled>()
 
 function compiledOf(feed: Feed<unknown>): Compiled {
   const known = compiled.get(feed) ?? {
-    all: compileReadFeed(feed, false),
-    scoped: compileReadFeed(feed, true),
+    page: compileReadFeed(feed),
     hidden: compileIsHidden(feed),
     archived: compileArchivedBehind(feed),
   }
@@ -68,14 +67,12 @@ function compiledOf(feed: Feed<unknown>): Compiled {
 export async function readFeed<Row>(
   sql: Sql,
   feed: Feed<Row>,
-  { after = feedStart, workspaceId, limit = 200, skipArchived = false }: FeedRequest = {},
+  { after = feedStart, workspaceId, limit = 200, skipArchived = false }: FeedRequest,
 ): Promise<Decision<FeedPage<Row>>> {
   const place = parseCursor(after)
   if (!place.ok) return place
-  const { all, scoped } = compiledOf(feed)
-  const call: FeedCall = { after: place.value, tenant: workspaceId ?? null, limit }
-  const { statement, values }: Bound<FeedCall, unknown> = workspaceId === undefined ? all : scoped
-  const rows = await sql.run(statement as typeof all.statement, values(call))
+  const { page } = compiledOf(feed)
+  const rows = await sql.run(page.statement, page.values({ after: place.value, tenant: workspaceId, limit }))
   // After the page: events that were archived before it was read have their archive row by now.
   const archived = skipArchived ? undefined : await findArchivedBehind(sql, feed, place.value, workspaceId)
   if (archived) return refuseArchived(archived)
@@ -100,7 +97,7 @@ type ArchivedBehind = { readonly events: number | null; readonly files: number }
 function compileArchivedBehind({ archive, tenant }: Pick<Feed<unknown>, 'archive' | 'tenant'>) {
   if (archive === undefined) return undefined
   const text = `select sum(a.event_count)::float8 as events, count(*)::integer as files from ${archive} as a
-where (a.last_xid, a.last_seq) > ($1::xid8, $2::bigint) and ($3::uuid is null or a.${tenant} = $3)`
+where (a.last_xid, a.last_seq) > ($1::xid8, $2::bigint) and a.${tenant} = $3::uuid`
   return statement<ArchivedBehind>(statementName(`feed_archived_${archive}`, text), text)
 }
 
@@ -109,10 +106,10 @@ async function findArchivedBehind(
   sql: Sql,
   feed: Feed<unknown>,
   { xid, seq }: FeedPlace,
-  workspaceId: string | undefined,
+  workspaceId: string,
 ): Promise<ArchivedBehind | undefined> {
   const { archived } = compiledOf(feed)
-  const [found] = archived === undefined ? [] : await sql.run(archived, [xid, seq, workspaceId ?? null])
+  const [found] = archived === undefined ? [] : await sql.run(archived, [xid, seq, workspaceId])
   return found && found.files > 0 ? found : undefined
 }
 
@@ -143,16 +140,11 @@ export async function findFeedNow(sql: Sql): Promise<bigint> {
 }
 
 /** True while a commit after the cursor is hidden by an older running transaction. */
-export async function isHeldBack<Row>(
-  sql: Sql,
-  feed: Feed<Row>,
-  after: string,
-  workspaceId?: string,
-): Promise<boolean> {
+export async function isHeldBack<Row>(sql: Sql, feed: Feed<Row>, after: string, workspaceId: string): Promise<boolean> {
   const place = parseCursor(after)
   if (!place.ok) return false
   const { statement, values } = compiledOf(feed).hidden
-  const [row] = await sql.run(statement, values({ after: place.value, tenant: workspaceId ?? null }))
+  const [row] = await sql.run(statement, values({ after: place.value, tenant: workspaceId }))
   return row?.hidden ?? false
 }
 
@@ -172,7 +164,8 @@ export type DomainFeedRow = {
 }
 
 export const domainFeed: Feed<DomainFeedRow> = defineFeed({
-  table: 'concord.domain_events',
+  table: 'concord.journal',
+  isPacked: true,
   tenant: 'workspace_id',
   archive: 'concord.history_archives',
   columns: [

@@ -76,7 +76,8 @@ CREATE OR REPLACE FUNCTION concord.unpack(entry_id uuid, events json)
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
 AS $function$
-  select coalesce(e.id, overlay(unpack.entry_id::text placing lpad(to_hex(e.n - 1), 4, '0') from 33)::uuid), (e.n - 1)::integer,
+  select coalesce(e.id, overlay(unpack.entry_id::text placing
+      lpad(to_hex((('x' || right(unpack.entry_id::text, 4))::bit(16)::integer + e.n - 1) & 65535), 4, '0') from 33)::uuid), (e.n - 1)::integer,
     coalesce(e.purpose, 'event')::concord.event_purpose, e.type, e.payload, e.actor, e.tool_name, e.latency_ms, e.token_usage, e.cost_units
   from rows from (json_to_recordset(unpack.events) as (id uuid, type text, purpose text, payload jsonb, actor text, tool_name text,
     latency_ms integer, token_usage jsonb, cost_units numeric)) with ordinality
@@ -520,7 +521,6 @@ create table concord.journal (
   constraint journal_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint journal_swarm_run_fk FOREIGN KEY (workspace_id, swarm_run_id) REFERENCES concord.swarm_runs(workspace_id, swarm_run_id),
   constraint journal_agent_step_ck CHECK (((step_index IS NULL) OR (agent_run_id IS NOT NULL))),
-  constraint journal_entry_id_ck CHECK (((entry_id)::text ~~ '%0000'::text)),
   constraint journal_events_ck CHECK (concord.are_events(events))
 ) with (toast_tuple_target=8160);
 CREATE INDEX journal_command_ix ON concord.journal USING btree (command_id, seq);

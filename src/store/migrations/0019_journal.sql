@@ -1,7 +1,7 @@
 -- 0019 journal: one row for all events of one commit; domain_events becomes a view of it.
 -- Why: a command that is done at once has nine events. As nine rows they cost 39 index entries, 27 key checks and a third of the time of its
 --   commit; as one row they cost three entries and one check. Readers keep domain_events with the columns of 0005.
--- entry_id: the last 16 bits are zero; in the id of an event they hold its place in the row. Retried writes meet themselves at the key.
+-- entry_id: the id of the first event; that of the next one is one higher in the last 16 bits. Retried writes meet themselves at the key.
 -- seq: grows by 1,024 per row, and an event has seq + place. So seq orders single events as before, and cursors from before stay valid.
 -- events: json and not jsonb, since it is written once and read in order; jsonb costs a third more of the time of a commit. Of an event:
 --   type, purpose (left out: event), actor, payload, the measures of an agent step, and its id if it was written before this migration.
@@ -32,14 +32,13 @@ create table concord.journal (
   constraint journal_command_fk foreign key (workspace_id, command_id) references concord.commands (workspace_id, command_id),
   constraint journal_agent_run_fk foreign key (workspace_id, agent_run_id) references concord.agent_runs (workspace_id, agent_run_id),
   constraint journal_swarm_run_fk foreign key (workspace_id, swarm_run_id) references concord.swarm_runs (workspace_id, swarm_run_id),
-  constraint journal_entry_id_ck check (entry_id::text like '%0000'),
   constraint journal_events_ck check (concord.are_events(events)),
   constraint journal_agent_step_ck check (step_index is null or agent_run_id is not null)
 ) with (toast_tuple_target = 8160);
 
 insert into concord.journal (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, seq, xid, events)
   overriding system value
-select overlay((array_agg(e.event_id order by e.seq))[1]::text placing '0000' from 33)::uuid,
+select (array_agg(e.event_id order by e.seq))[1],
   e.workspace_id, e.command_id, e.agent_run_id, e.swarm_run_id, e.step_index, e.trace_id, e.created_at, min(e.seq), e.xid,
   json_agg(case when e.purpose = 'agent_step'
     then json_build_object('id', e.event_id, 'type', e.event_type, 'purpose', e.purpose, 'actor', e.actor, 'payload', e.payload,
@@ -69,7 +68,8 @@ create function concord.unpack(entry_id uuid, events json) returns table (event_
     event_type text, payload jsonb, actor text, tool_name text, latency_ms integer, token_usage jsonb, cost_units numeric)
   language sql immutable parallel safe as
 $unpack$
-  select coalesce(e.id, overlay(unpack.entry_id::text placing lpad(to_hex(e.n - 1), 4, '0') from 33)::uuid), (e.n - 1)::integer,
+  select coalesce(e.id, overlay(unpack.entry_id::text placing
+      lpad(to_hex((('x' || right(unpack.entry_id::text, 4))::bit(16)::integer + e.n - 1) & 65535), 4, '0') from 33)::uuid), (e.n - 1)::integer,
     coalesce(e.purpose, 'event')::concord.event_purpose, e.type, e.payload, e.actor, e.tool_name, e.latency_ms, e.token_usage, e.cost_units
   from rows from (json_to_recordset(unpack.events) as (id uuid, type text, purpose text, payload jsonb, actor text, tool_name text,
     latency_ms integer, token_usage jsonb, cost_units numeric)) with ordinality

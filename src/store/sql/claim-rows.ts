@@ -106,10 +106,7 @@ function movedBy<Row>({ stored }: AnyLeased<Row>, to: string): Record<string, st
 
 function insertEvents<Row>({ stored }: AnyLeased<Row>, count: number, params: Params<ClaimCall>): string {
   const { log, links } = stored.log as NonNullable<typeof stored.log>
-  const idOf = log.columns.find(({ name }) => name === log.id)
-  const ids = params.addList('uuid', ({ eventIds, events: [first] }) =>
-    eventIds.map((eventId) => (first && idOf ? idOf.valueOf({ ...first, eventId }) : eventId)),
-  )
+  const ids = params.addList('uuid', (call) => call.eventIds)
   const columns = log.columns.map(({ name }) => name)
   const rows = Array.from({ length: count }, (_, index) => [
     ...log.columns.map((column) =>
@@ -122,8 +119,7 @@ function insertEvents<Row>({ stored }: AnyLeased<Row>, count: number, params: Pa
   ])
   const valueOf = (name: string) => {
     if (name === log.id) return `(${ids})[(m.row_n - 1) * ${count} + e.event_n]`
-    if (name === log.target.column)
-      return `jsonb_set(e.${name}::jsonb, '${log.target.path}', to_jsonb(m.${stored.id}))`
+    if (name === log.target.column) return `jsonb_set(e.${name}::jsonb, '${log.target.path}', to_jsonb(m.${stored.id}))`
     return name === log.time ? NOW : `e.${name}`
   }
   return `insert into ${log.table} (${[...columns, ...Object.keys(links)].join(', ')})
