@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
-import type { Api } from '#api'
+import type { Api } from '../api/api.ts'
 import { EffectFailure, signDelivery } from '#domains/commands'
 import { call, openTestApi, type TestApi } from '#test/api'
 import { everyRow } from '#test/login'
