@@ -85,12 +85,15 @@ export { countArchived, countArchiveFiles, listArchivesOf } from './history/arch
 export { readHistory } from './history/read-history.ts'
 export { type ArchiveFinding, verifyHistory } from './history/verify-history.ts'
 export type { HistoryDeps } from './history/deps.ts'
-export { decideCandidate } from './memory/decide-candidate.ts'
-export { followCandidates } from './memory/follow-candidates.ts'
+export {
+  decideCandidate,
+  followCandidates,
+  type MemoryProposal,
+  proposeMemory,
+  type ProposeMemory,
+} from './memory/candidates.ts'
 export { memoryDefinitions } from './memory/memory-definitions.ts'
 export { memoryFacts } from './memory/memory-policies.ts'
-
-export { type MemoryProposal, proposeMemory, type ProposeMemory } from './memory/propose-memory.ts'
 export { requestForget } from './memory/request-forget.ts'
 export { findBrokenInvariants, invariantCount } from './invariants/find-broken-invariants.ts'
 
@@ -109,7 +112,7 @@ export {
   PUBLISH_ARTIFACT,
   publishArtifactDefinitions,
 } from './publish-artifact.ts'
-export { shippedPolicies } from './policies/shipped.ts'
+export { shippedPolicies } from './catalog/shipped-policies.ts'
 export {
   countCommands,
   listAudit,
