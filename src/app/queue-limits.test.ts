@@ -112,7 +112,7 @@ describe('limits of queues', () => {
     [
       'a mistake in another environment',
       { environments: { ...environments, far: { queues: { agent_run: {} } } } },
-      /^"app\.project\.invalid: .*environment far .*Did you mean agent_runs\?/,
+      /^"app\.project\.invalid: .*environments\.far\.queues: .*Did you mean agent_runs\?/,
     ],
     [
       'a name that is none',

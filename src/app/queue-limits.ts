@@ -34,8 +34,8 @@ export function readQueueLimits(sources: LimitSources): Decision<QueueLimits> {
   if (!own.ok) return own
   const limits: Record<string, QueueSpec> = {}
   for (const [source, given] of [
-    ['queues of the project', sources.project ?? {}],
-    [`queues of the environment ${sources.environmentName ?? ''}`, own.value],
+    ['queues', sources.project ?? {}],
+    [`environments.${sources.environmentName ?? ''}.queues`, own.value],
     ['CONCORD_QUEUES', parsed.value],
   ] as const) {
     const checked = checkSource(source, given)
@@ -51,8 +51,7 @@ export function readQueueLimits(sources: LimitSources): Decision<QueueLimits> {
 
 /** The limits of this environment. Every declared one is checked, so that a mistake in production's is found in staging. */
 function findTerms({ environments = {}, environmentName }: LimitSources): Decision<unknown> {
-  if (!isRecord(environments))
-    return wrong('environments of the project', 'environments must be an object with one entry per name.')
+  if (!isRecord(environments)) return wrong('environments', 'environments must be an object with one entry per name.')
   for (const [name, terms] of Object.entries(environments)) {
     const path = `environments.${name}`
     const named = decideEnvironment(name)
@@ -64,7 +63,7 @@ function findTerms({ environments = {}, environmentName }: LimitSources): Decisi
         path,
         `${path} ${strange ? `has no field ${quote(strange)}` : 'must be an object'}. Its only field is queues.`,
       )
-    const checked = checkSource(`queues of the environment ${name}`, terms['queues'] ?? {})
+    const checked = checkSource(`environments.${name}.queues`, terms['queues'] ?? {})
     if (!checked.ok) return checked
   }
   const known = Object.keys(environments)
