@@ -146,7 +146,7 @@ async function checkRecords(url: string, config: Config): Promise<DoctorFinding[
   // The login itself sees no rows. The role of the engine sees all of them.
   const db = openDb({ url, role: 'concord_engine', poolMax: 1, statementTimeoutMs: DEEP_MS, queryTimeoutMs: DEEP_MS })
   try {
-    const found = await findBrokenInvariants(db, { historyFolder: historyFolderOf(config) })
+    const found = await findBrokenInvariants(db, historyFolderOf(config))
     const { files, events } = await countArchived(db)
     const archive = files === 0 ? '' : `; ${events} events were read from ${files} files of the archive`
     if (found.length === 0) return [well('records', `${invariantCount} invariants hold${archive}`)]
