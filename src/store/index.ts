@@ -20,7 +20,7 @@ export { type EmbeddedOptions, type EmbeddedPostgres, openEmbeddedPostgres } fro
 export { domainEventLog, type EventPurpose } from './events-domain.ts'
 export { appendEvents, defineEventLog, type EventDraft, eventIdOf, type EventLog } from './events.ts'
 export { constraintOf, type Outcome, outcomeOf, refuseConstraint, sqlStateOf, UnknownOutcome } from './faults.ts'
-export { cursorOf, feedStart, parseCursor } from './feed-cursor.ts'
+export { cursorOf, type FeedPlace, feedStart, parseCursor } from './feed-cursor.ts'
 export { followFeed, type FollowOptions } from './feed-follow.ts'
 export {
   defineFeed,

@@ -65,10 +65,12 @@ type Incident = {
   readonly error: string | null
 }
 
-const INCIDENT = `select e.event_id, e.workspace_id, e.command_id, e.trace_id, e.payload, e.created_at,
+/** The first condition is that of the index of incidents. */
+const INCIDENT = `select e.event_id, j.workspace_id, j.command_id, j.trace_id, e.payload, j.created_at,
        coalesce(c.task_name, c.command_type) as task, c.status, c.requested_by, c.error
-  from concord.domain_events e
-  join concord.commands c on c.workspace_id = e.workspace_id and c.command_id = e.command_id`
+  from concord.journal j cross join lateral concord.unpack(j.entry_id, j.events) e
+  join concord.commands c on c.workspace_id = j.workspace_id and c.command_id = j.command_id
+ where strpos(j.events::text, '"compensation_drift"') > 0 and e.event_type = 'compensation_drift'`
 
 /**
  * $1 not older than this or null, $2 limit. Null reads from one day before this database learned of alerts (migration 17): an upgrade raises no
@@ -77,16 +79,16 @@ const INCIDENT = `select e.event_id, e.workspace_id, e.command_id, e.trace_id, e
 const listUnraised = statement<Incident>(
   'commands_list_unraised_incidents',
   `${INCIDENT}
- where e.event_type = 'compensation_drift' and e.created_at >= coalesce(
+   and j.created_at >= coalesce(
      $1::timestamptz, (select m.applied_at - interval '1 day' from public.concord_migrations m where m.number = 17), '-infinity')
    and not exists (
      select from concord.domain_events a
-      where a.command_id = e.command_id and a.event_type = 'alert_raised' and a.payload->>'incident_id' = e.event_id::text)
- order by e.created_at, e.seq limit $2`,
+      where a.command_id = j.command_id and a.event_type = 'alert_raised' and a.payload->>'incident_id' = e.event_id::text)
+ order by j.created_at, j.seq, e.place limit $2`,
 )
 
 /** $1 event. */
-const findIncident = statement<Incident>('commands_find_incident', `${INCIDENT}\n where e.event_id = $1`)
+const findIncident = statement<Incident>('commands_find_incident', `${INCIDENT}\n   and e.event_id = $1`)
 
 /** $1 command, $2 event. */
 const listDelivered = statement<{ readonly channel: string }>(

@@ -76,7 +76,7 @@ export async function archiveHistory(deps: HistoryDeps, run: ArchiveHistory): Pr
 
 async function isOwner(db: Db): Promise<boolean> {
   const [row] = await db.query<{ is_owner: boolean }>(
-    `select pg_has_role(current_user, relowner, 'USAGE') as is_owner from pg_class where oid = 'concord.domain_events'::regclass`,
+    `select pg_has_role(current_user, relowner, 'USAGE') as is_owner from pg_class where oid = 'concord.journal'::regclass`,
   )
   return row?.is_owner === true
 }
@@ -132,10 +132,10 @@ async function archiveWorkspace(
   let total = before
   let part: ScannedEvent[] = []
   let bytes = 0
-  for (let afterSeq = '0', isLast = false; !isLast && !run.signal?.aborted; ) {
-    const scan = { workspaceId, endedBefore, afterSeq, limit: limits.page, withLines: !isDryRun }
+  for (let after = { xid: '0', seq: '0' }, isLast = false; !isLast && !run.signal?.aborted; ) {
+    const scan = { workspaceId, endedBefore, after, limit: limits.page, withLines: !isDryRun }
     const page = await scanHistory(deps.db, scan)
-    ;({ lastSeq: afterSeq, isLast } = page)
+    ;({ last: after, isLast } = page)
     part.push(...page.due)
     bytes += page.due.reduce((sum, event) => sum + (event.bytes ?? 0), 0)
     total = { ...total, held: total.held + page.held }
@@ -162,8 +162,7 @@ async function archivePart(
   workspaceId: string,
   part: readonly ScannedEvent[],
 ): Promise<Decision<string | null>> {
-  const events = part.toSorted(byFeedOrder)
-  const [first, last] = [events[0], events.at(-1)]
+  const [first, last] = [part[0], part.at(-1)]
   if (!first || !last) throw new KernelFault('history.part.empty', 'a part has at least one event')
   const id = deps.newId()
   const file = archiveFileOf(workspaceId, id)
@@ -177,7 +176,7 @@ async function archivePart(
     written_at: deps.now().toISOString(),
   }
   try {
-    const lines = events.map(({ line }) => line ?? '')
+    const lines = part.map(({ line }) => line ?? '')
     await writeArchive(deps.folder, draft, lines)
   } catch (error) {
     return refuseFolder(error, deps.folder)
@@ -186,12 +185,6 @@ async function archivePart(
   if (!verified.ok) return verified
   await failpoint('history.verified')
   return accept((await deleteArchived(deps, verified.value, traceId)) ? file : null)
-}
-
-function byFeedOrder(a: ScannedEvent, b: ScannedEvent): number {
-  const [ax, bx] = [BigInt(a.xid), BigInt(b.xid)]
-  if (ax !== bx) return ax < bx ? -1 : 1
-  return BigInt(a.seq) < BigInt(b.seq) ? -1 : 1
 }
 
 /** Rethrows anything that is not an error of the file system. */

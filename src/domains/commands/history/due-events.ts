@@ -2,60 +2,59 @@
 import { listCommandsOfHeldArtifacts } from '#domains/artifacts'
 import { listCommandsOfHeldSubjects } from '#domains/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { appendEvents, failpoint, type Sql, statement, type VerifiedArchive } from '#store'
+import { appendEvents, failpoint, type FeedPlace, type Sql, statement, type VerifiedArchive } from '#store'
 import type { Rows } from '#store/rows'
 import { commandLog } from '../events.ts'
 import type { HistoryDeps } from './history-archive.ts'
 
-export type ScannedEvent = Pick<Rows['concord.domain_events'], 'event_id' | 'command_id' | 'xid' | 'seq'> & {
+export type ScannedEvent = Pick<Rows['concord.journal'], 'command_id' | 'xid' | 'seq'> & {
   /** `history_archived` events count as old: they stay, and do not end the scan. */
   readonly is_old: boolean
   readonly is_due: boolean
-  /** The whole row as JSON. Null if the event stays, or in a dry run. */
+  /** The whole event as JSON. Null if it stays, or in a dry run. */
   readonly line: string | null
   readonly bytes: number | null
 }
 
-const ofPurpose = (purpose: string) =>
-  `(select * from concord.domain_events where workspace_id = $1 and purpose = '${purpose}' and seq > $2::bigint order by seq limit $4)`
+/** The columns of an event; those that lead into the journal are not part of its history. */
+const lineOf = (event: string) => `(to_jsonb(${event}) - 'entry_id' - 'entry_seq')::text`
 
 /**
- * $1 workspace, $2 after this number, $3 what ended before this time, $4 page size, $5 with their lines.
- * A line is the `jsonb` text of the row: the same row gives the same text, and numbers and times keep every digit.
- * Events stay if readers of the feed cannot see them yet, if the workspace has seals and they are not sealed, or if they report an
- * archive. Merging three lists, each read by one index, is cheap; one condition over all of them would sort the workspace.
+ * $1 workspace, $2 and $3 the place of the last row read, $4 what ended before this time, $5 how many rows of the journal, $6 with their lines.
+ * A line is the `jsonb` text of an event: the same event gives the same text, and numbers and times keep every digit.
+ * Events stay if readers of the feed cannot see them yet, if the workspace has seals and they are not sealed, or if they report an archive.
+ * All events of one row share these facts, so a row moves as a whole.
  */
 const scanEvents = statement<ScannedEvent>(
   'history_scan',
   `with page as (
-  select * from (${['event', 'audit', 'agent_step'].map(ofPurpose).join(' union all ')}) as u order by seq limit $4
+  select * from concord.journal as j where j.workspace_id = $1 and (j.xid, j.seq) > ($2::xid8, $3::bigint) order by j.xid, j.seq limit $5
 ), judged as (
-  select p.event_id, p.created_at < $3 or p.event_type = 'history_archived' as is_old, p.created_at < $3
-    and p.event_type <> 'history_archived' and p.xid < pg_snapshot_xmin(pg_current_snapshot())
+  select p.entry_id, p.created_at < $4 as is_old, p.created_at < $4 and p.xid < pg_snapshot_xmin(pg_current_snapshot())
     and coalesce(p.xid < (select max(s.xid_to) from concord.domain_event_seals as s where s.workspace_id = $1), true)
-    and case when p.command_id is not null then c.completed_at < $3
-      when p.agent_run_id is not null then a.completed_at < $3
-      when p.swarm_run_id is not null then w.completed_at < $3
+    and case when p.command_id is not null then c.completed_at < $4
+      when p.agent_run_id is not null then a.completed_at < $4
+      when p.swarm_run_id is not null then w.completed_at < $4
       else true end as is_due
   from page as p
   left join concord.commands as c on c.workspace_id = p.workspace_id and c.command_id = p.command_id
   left join concord.agent_runs as a on a.workspace_id = p.workspace_id and a.agent_run_id = p.agent_run_id
   left join concord.swarm_runs as w on w.workspace_id = p.workspace_id and w.swarm_run_id = p.swarm_run_id
 ), lines as (
-  select p.event_id, p.command_id, p.xid, p.seq, j.is_old, coalesce(j.is_due, false) as is_due,
-    case when j.is_due then to_jsonb(p)::text end as line
-  from page as p join judged as j on j.event_id = p.event_id
+  select e.command_id, e.xid, e.entry_seq, e.seq, j.is_old or e.event_type = 'history_archived' as is_old,
+    coalesce(j.is_due, false) and e.event_type <> 'history_archived' as is_due, ${lineOf('e')} as line
+  from judged as j join concord.domain_events as e on e.entry_id = j.entry_id
 )
-select event_id, command_id, xid::text as xid, seq::text as seq, is_old, is_due,
-  case when $5::boolean then line end as line, octet_length(line) as bytes
-from lines order by lines.seq`,
+select command_id, xid::text as xid, seq::text as seq, is_old, is_due,
+  case when $6::boolean and is_due then line end as line, case when is_due then octet_length(line) end as bytes
+from lines order by lines.xid, lines.entry_seq, lines.seq`,
 )
 
 type ScannedPage = {
   readonly due: readonly ScannedEvent[]
   /** Old enough, but kept because a hold names their commands. */
   readonly held: number
-  readonly lastSeq: string
+  readonly last: FeedPlace
   /** No later event is old: times grow with the numbers, up to the difference of clocks. The next run finds the rest. */
   readonly isLast: boolean
 }
@@ -63,23 +62,23 @@ type ScannedPage = {
 type Scan = {
   readonly workspaceId: string
   readonly endedBefore: Date
-  readonly afterSeq: string
+  readonly after: FeedPlace
   readonly limit: number
   readonly withLines: boolean
 }
 
 /** Reads one page of events of a workspace, oldest first, and picks those that are due. */
 export async function scanHistory(sql: Sql, scan: Scan): Promise<ScannedPage> {
-  const { workspaceId, endedBefore, afterSeq, limit, withLines } = scan
-  const rows = await sql.run(scanEvents, [workspaceId, afterSeq, endedBefore, limit, withLines])
+  const { workspaceId, endedBefore, after, limit, withLines } = scan
+  const rows = await sql.run(scanEvents, [workspaceId, after.xid, after.seq, endedBefore, limit, withLines])
   const candidates = rows.filter(({ is_due }) => is_due)
   const held = await listHeld(sql, workspaceId, commandIdsOf(candidates))
   const due = candidates.filter(({ command_id }) => command_id === null || !held.has(command_id))
   return {
     due,
     held: candidates.length - due.length,
-    lastSeq: rows.at(-1)?.seq ?? afterSeq,
-    isLast: rows.length < limit || !rows.some(({ is_old }) => is_old),
+    last: rows.at(-1) ?? after,
+    isLast: rows.length === 0 || !rows.some(({ is_old }) => is_old),
   }
 }
 
@@ -100,10 +99,10 @@ async function listHeld(sql: Sql, workspaceId: string, commandIds: readonly stri
 const listWorkspaces = statement<{ workspace_id: string }>(
   'history_list_workspaces',
   `with recursive found as (
-  (select workspace_id from concord.domain_events order by workspace_id limit 1)
+  (select workspace_id from concord.journal order by workspace_id limit 1)
   union all
   select next.workspace_id from found cross join lateral
-    (select e.workspace_id from concord.domain_events as e where e.workspace_id > found.workspace_id order by e.workspace_id limit 1) as next
+    (select e.workspace_id from concord.journal as e where e.workspace_id > found.workspace_id order by e.workspace_id limit 1) as next
 )
 select workspace_id from found`,
 )
@@ -116,13 +115,21 @@ export async function listWorkspacesWithHistory(sql: Sql): Promise<readonly stri
 const lockEnded = `select c.command_id from concord.commands as c
 where c.workspace_id = $1 and c.command_id = any($2::uuid[]) and c.completed_at < $3 order by c.command_id for share`
 
-/** Hashes the deleted rows in the format of the file: the database itself proves that the file holds exactly these rows. */
-const deleteEvents = `with gone as (
-  delete from concord.domain_events where workspace_id = $1 and event_id = any($2::uuid[]) returning *
+/**
+ * $1 workspace, $2 events, $3 to $6 the places of the first and the last one. Hashes the deleted events in the format of the file: the
+ * database itself proves that the file holds exactly these. `count` counts what left the journal, so no row goes with an event that stays.
+ */
+const deleteEvents = `with doomed as materialized (
+  select * from concord.domain_events as e
+  where e.workspace_id = $1 and (e.xid, e.entry_seq) >= ($3::xid8, $4::bigint) and (e.xid, e.entry_seq) <= ($5::xid8, $6::bigint)
+    and e.event_id = any($2::uuid[])
+), gone as (
+  delete from concord.journal as j where j.workspace_id = $1 and j.entry_id in (select d.entry_id from doomed as d)
+  returning json_array_length(j.events) as events
 )
-select count(*)::integer as count,
-  encode(sha256(convert_to(string_agg(to_jsonb(gone)::text || E'\\n', '' order by gone.xid, gone.seq), 'UTF8')), 'hex') as sha256
-from gone`
+select (select coalesce(sum(events), 0) from gone)::integer as count,
+  encode(sha256(convert_to(string_agg(${lineOf('d')} || E'\\n', '' order by d.xid, d.entry_seq, d.seq), 'UTF8')), 'hex') as sha256
+from doomed as d`
 
 const insertArchive = `insert into concord.history_archives (history_archive_id, workspace_id, file, content_hash, event_count, command_ids,
   first_xid, first_seq, last_xid, last_seq, ended_before, archived_at)
@@ -146,7 +153,8 @@ export async function deleteArchived(
     // Checked again: a killed run is finished hours later, and a hold may have been placed since.
     if ((await listHeld(tx, workspace_id, commandIds)).size > 0) return changed
     const ids = events.map(({ event_id }) => event_id)
-    const [gone] = await tx.query<{ count: number; sha256: string }>(deleteEvents, [workspace_id, ids])
+    const range = [first.xid, first.seq, last.xid, last.seq]
+    const [gone] = await tx.query<{ count: number; sha256: string }>(deleteEvents, [workspace_id, ids, ...range])
     if (gone?.count !== event_count || gone.sha256 !== sha256) return changed
     const at = now()
     const content = [sha256, event_count, commandIds, first.xid, first.seq, last.xid, last.seq]
