@@ -16,7 +16,7 @@ import {
 } from '../../../src/index.ts'
 import { type EffectCall, shippedPolicies, type UndoCall } from '../../../src/domains/commands/index.ts'
 import { retryableErrorClasses } from '../../../src/kernel/error-classes.ts'
-import type { PolicyDecision } from '../../../src/kernel/policy/rule.ts'
+import type { PolicyDecision } from '../../../src/kernel/policy/policy.ts'
 import { defineRetryPolicy } from '../../../src/kernel/retry-policy.ts'
 import type { FakeProvider } from '../fake-providers.ts'
 import { contract, defineWork } from './define-work.ts'
