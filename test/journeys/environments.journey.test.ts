@@ -24,7 +24,7 @@ describe('a project in several environments', () => {
     const start = (name: string) => server.with({ CONCORD_ENVIRONMENT: name }, '--json', 'up')
     const unknown = await start('stagin')
     assert.notEqual(unknown.code, 0)
-    assert.match(unknown.err, /CONCORD_ENVIRONMENT.*did you mean staging\?/)
+    assert.match(unknown.err, /CONCORD_ENVIRONMENT.*Did you mean staging\?/)
     const invalid = await start('my_mac')
     assert.notEqual(invalid.code, 0)
     assert.match(invalid.err, /CONCORD_ENVIRONMENT.*is not an environment name/)

@@ -7,8 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { readConfig } from '../../src/app/config.ts'
 import { openLog } from '../../src/app/log.ts'
-import { openArtifacts } from '../../src/app/open-artifacts.ts'
-import { openWork } from '../../src/app/open-work.ts'
+import { openArtifacts, openWork } from '../../src/app/open-work.ts'
 import { writeArtifact } from '../../src/domains/artifacts/index.ts'
 import {
   actingFor,
