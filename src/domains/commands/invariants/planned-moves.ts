@@ -1,6 +1,5 @@
 /** The moves that the machines of commands and effects have, as pairs for SQL to compare with. */
-import { commandMachine } from '#kernel/machines/command'
-import { effectMachine } from '#kernel/machines/effect'
+import { commandMachine, effectMachine } from '#kernel/machines/command'
 
 export type PlannedMoves = readonly (readonly [from: string, to: string])[]
 
