@@ -165,7 +165,7 @@ async function checkRecords(url: string, config: Config): Promise<DoctorFinding[
   let found: Awaited<ReturnType<typeof findBrokenInvariants>>
   let archived: Awaited<ReturnType<typeof countArchived>>
   try {
-    found = await findBrokenInvariants(db, { historyFolder: historyFolderOf(config) })
+    found = await findBrokenInvariants(db, historyFolderOf(config))
     archived = await countArchived(db)
   } finally {
     await db.close()
