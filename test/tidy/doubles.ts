@@ -8,9 +8,9 @@ import type { Tree } from './tree.ts'
 const allowedDoubles: ReadonlySet<string> = new Set(
   `
   ApprovalView ArchiveFinding ArchivedHistory ArtifactView Catalog ContentClass Finding Firing Found Held
-  Lineage MigrateOptions Migration NextMove Outcome Page RandomBytes ReadBack Reader RunningServer ScheduleSpec
-  ScheduleView Sleep Sql Statement StopReason StoredNotification StoredSchedule Subject Tx Wake addArtifacts bySystem
-  changeSchedule changeScheduleBody checkApproved claimNext contentClasses contractOf createSchedule finding
+  Lineage MigrateOptions Migration Outcome Page RandomBytes Reader RunningServer ScheduleSpec
+  ScheduleView Sleep Sql Statement StopReason StoredNotification StoredSchedule Subject Tx Wake addArtifacts
+  changeSchedule changeScheduleBody claimNext contentClasses contractOf createSchedule finding
   fireSchedule isPassing listNotifications listSchedules loadMigrations lockQuestions lockSubject nameOf
   networkMountName nextOccurrences notificationView openFailpoints personOf planCommand readText refuseFile
   refuseMissing runProgram saveCancelled scheduleView showText statement takeTurn toNotificationView

@@ -20,7 +20,7 @@ import { checkSecrets, dataClasses, decideDataSafety, highestClass, redactPayloa
 import { decideCancel } from './cancel-command.ts'
 import { decideAfterFailure, decideInDoubt } from './outcome.ts'
 import { judgeDependencies } from './advance.ts'
-import { nextMoves } from './next-moves.ts'
+import { nextMoves } from './progress.ts'
 import { shippedPolicies } from './policies/shipped.ts'
 import { validatePayload } from './tasks.ts'
 

@@ -11,7 +11,7 @@ import {
 import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/rule'
 import { definePolicy, type PolicyDefinition } from '../catalog/definitions.ts'
 import type { StoredCommand } from '../command-table.ts'
-import type { FactSources } from '../gather-facts.ts'
+import type { FactSources } from '../facts.ts'
 
 const allow: PolicyAnswer = { decision: 'allow' }
 const deny = (...reasons: string[]): PolicyAnswer => ({ decision: 'deny', reasons })

@@ -10,7 +10,7 @@ import { Desk, deskCatalog, deskConnector } from '#test/help-desk'
 import { accepted, TRACE } from '#test/tenant'
 import { connectorDefinitions } from './catalog/connector-effects.ts'
 import { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
-import { checkConnectorAccess, type ConnectorAccess } from './connector-access.ts'
+import { checkConnectorAccess, type ConnectorAccess } from './facts.ts'
 import { shippedPolicies } from './policies/shipped.ts'
 import { submitCommand } from './submit.ts'
 
