@@ -115,7 +115,10 @@ describe('the explanation', () => {
     await room.settle(id)
     const { chain } = await storyOf(id)
     const retry = chain.find(({ kind }) => kind === 'retry')
-    assert.match(retry?.text ?? '', /at attempt 1 \(transient_connector_error: connection refused\); the next attempt is due at/)
+    assert.match(
+      retry?.text ?? '',
+      /at attempt 1 \(transient_connector_error: connection refused\); the next attempt is due at/,
+    )
   })
 
   test('an approved command whose task left the catalog says so everywhere, and continues when the task is back', async () => {

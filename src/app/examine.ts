@@ -24,14 +24,14 @@ import { openStore } from './open-store.ts'
 import { openJobs } from './scheduler.ts'
 import { version } from './version.ts'
 
-export type Finding = {
+export type DoctorFinding = {
   readonly check: string
   readonly state: 'well' | 'note' | 'broken'
   readonly found: string
   readonly next?: string
 }
 
-function broken(check: string, refusal: Refusal): Finding {
+function broken(check: string, refusal: Refusal): DoctorFinding {
   return { check, state: 'broken', found: refusal.reason, next: hintOf(refusal) }
 }
 
@@ -42,7 +42,7 @@ const DEEP_MS = 600_000
 const FREE_BYTES_MIN = 512 * 1024 * 1024
 
 /** `deep` also asks every invariant of what is on record, which reads all of it. */
-export async function examine(config: Config, { deep = false } = {}): Promise<Finding[]> {
+export async function examine(config: Config, { deep = false } = {}): Promise<DoctorFinding[]> {
   const machine = [checkNode(process.versions.node), await checkFolder(config.home), await checkDisk(config.home)]
   return [
     ...machine,
@@ -53,7 +53,7 @@ export async function examine(config: Config, { deep = false } = {}): Promise<Fi
   ]
 }
 
-function checkNode(running: string): Finding {
+function checkNode(running: string): DoctorFinding {
   const [major = 0, minor = 0] = running.split('.').map(Number)
   const isNew = major > NODE_MIN[0] || (major === NODE_MIN[0] && minor >= NODE_MIN[1])
   if (isNew) return { check: 'node', state: 'well', found: `Node ${running}` }
@@ -70,7 +70,7 @@ async function nearestFolder(path: string): Promise<string> {
   return found || dirname(path) === path ? path : nearestFolder(dirname(path))
 }
 
-async function checkFolder(home: string): Promise<Finding> {
+async function checkFolder(home: string): Promise<DoctorFinding> {
   const folder = await nearestFolder(home)
   try {
     await access(folder, constants.W_OK | constants.X_OK)
@@ -85,7 +85,7 @@ async function checkFolder(home: string): Promise<Finding> {
   }
 }
 
-async function checkDisk(home: string): Promise<Finding> {
+async function checkDisk(home: string): Promise<DoctorFinding> {
   const { bavail, bsize } = await statfs(await nearestFolder(home))
   const freeBytes = bavail * bsize
   const found = `${(freeBytes / 1024 ** 3).toFixed(1)} GiB free`
@@ -98,7 +98,7 @@ async function checkDisk(home: string): Promise<Finding> {
   }
 }
 
-async function checkDatabase(config: Config, deep: boolean): Promise<Finding[]> {
+async function checkDatabase(config: Config, deep: boolean): Promise<DoctorFinding[]> {
   const store = await openStore(config, openLog('silent'))
   if (!store.ok) return [broken('database', store)]
   try {
@@ -122,7 +122,7 @@ async function checkDatabase(config: Config, deep: boolean): Promise<Finding[]> 
   }
 }
 
-function connectionFinding(room: ConnectionRoom, poolMax: number): Finding {
+function connectionFinding(room: ConnectionRoom, poolMax: number): DoctorFinding {
   const crowded = sayCrowded(room, poolMax)
   if (crowded === undefined)
     return { check: 'connections', state: 'well', found: `${room.used} of ${room.usable} in use` }
@@ -130,7 +130,7 @@ function connectionFinding(room: ConnectionRoom, poolMax: number): Finding {
 }
 
 /** Work that took its worker down too often, or failed too often, waits for a person. */
-async function checkStuck(url: string): Promise<Finding[]> {
+async function checkStuck(url: string): Promise<DoctorFinding[]> {
   const db = openDb({ url, poolMax: 1 })
   try {
     const [row] = await db.query<{ exists: boolean }>(`select to_regclass('runtime.processes') is not null as exists`)
@@ -159,13 +159,13 @@ async function countParked(url: string): Promise<number> {
 }
 
 /** One line for each invariant that does not hold; one line that says so when all of them do. */
-async function checkRecords(url: string, config: Config): Promise<Finding[]> {
+async function checkRecords(url: string, config: Config): Promise<DoctorFinding[]> {
   // Rows are hidden from the login itself; it sees all of them in the role of the engine.
   const db = openDb({ url, role: 'concord_engine', poolMax: 1, statementTimeoutMs: DEEP_MS, queryTimeoutMs: DEEP_MS })
   let found: Awaited<ReturnType<typeof findBrokenInvariants>>
   let archived: Awaited<ReturnType<typeof countArchived>>
   try {
-    found = await findBrokenInvariants(db, { historyFolder: historyFolderOf(config) })
+    found = await findBrokenInvariants(db, historyFolderOf(config))
     archived = await countArchived(db)
   } finally {
     await db.close()
@@ -183,7 +183,11 @@ async function checkRecords(url: string, config: Config): Promise<Finding[]> {
   }))
 }
 
-function schemaFinding(status: { version: number; pending: readonly string[]; verdict: { ok: boolean } }): Finding {
+function schemaFinding(status: {
+  version: number
+  pending: readonly string[]
+  verdict: { ok: boolean }
+}): DoctorFinding {
   const { verdict } = status
   if (!verdict.ok) return broken('schema', verdict as Refusal)
   if (status.pending.length === 0) return { check: 'schema', state: 'well', found: `version ${status.version}` }
@@ -195,7 +199,7 @@ function schemaFinding(status: { version: number; pending: readonly string[]; ve
   }
 }
 
-async function checkServerProcess(config: Config): Promise<Finding> {
+async function checkServerProcess(config: Config): Promise<DoctorFinding> {
   const address = serverAddress(config)
   try {
     const answer = await fetch(`${address}/health`, { signal: AbortSignal.timeout(3_000) })
@@ -213,7 +217,7 @@ async function checkServerProcess(config: Config): Promise<Finding> {
   }
 }
 
-async function checkAdminKey(home: string): Promise<Finding> {
+async function checkAdminKey(home: string): Promise<DoctorFinding> {
   const file = adminKeyFile(home)
   const found = await stat(file).catch(() => undefined)
   if (!found)
@@ -229,7 +233,7 @@ async function checkAdminKey(home: string): Promise<Finding> {
 }
 
 /** The scheduler file that `concord up` would own: whether it is usable, whether it is sound, and who runs it. */
-function checkScheduler({ schedulerFile: file }: Pick<Config, 'schedulerFile'>): Finding {
+function checkScheduler({ schedulerFile: file }: Pick<Config, 'schedulerFile'>): DoctorFinding {
   if (file === undefined) {
     return {
       check: 'scheduler',
@@ -248,7 +252,7 @@ function checkScheduler({ schedulerFile: file }: Pick<Config, 'schedulerFile'>):
   }
 }
 
-function judgeScheduler(scheduler: Scheduler): Finding {
+function judgeScheduler(scheduler: Scheduler): DoctorFinding {
   const checked = checkInvariants(scheduler)
   if (!checked.ok) return broken('scheduler', checked)
   const { file } = scheduler.db

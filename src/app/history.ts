@@ -19,8 +19,6 @@ import { openStore } from './open-store.ts'
 import { every } from './lifecycle.ts'
 import { systemDeps, type SystemDeps } from './system-deps.ts'
 
-export type { ArchivedHistory, ArchiveFinding }
-
 /** As the API shows events, and where each of them was found; null: in the database. */
 export type HistoryView = {
   readonly archived: ReturnType<typeof toArchivedView>

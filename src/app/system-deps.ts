@@ -1,7 +1,7 @@
 /** The real clock, random numbers, ids and timer; everything else gets them as arguments. */
 import { randomBytes } from 'node:crypto'
 import type { Clock, NewId, Random } from '#kernel/clock'
-import { uuidV7Generator } from '#kernel/uuid'
+import { uuidV7Generator } from '#kernel/ids'
 
 export type SystemDeps = {
   readonly now: Clock

@@ -1,7 +1,7 @@
 /** Workspaces, commands and approvals for tests of the store, and bindings of their machines to the real tables. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { approvalMachine, commandMachine } from '../../src/kernel/machines/index.ts'
-import { uuidV7Generator } from '../../src/kernel/uuid.ts'
+import { uuidV7Generator } from '../../src/kernel/ids.ts'
 import { leasedTable } from '../../src/store/claim.ts'
 import type { Sql } from '../../src/store/db.ts'
 import { domainEventLog } from '../../src/store/events-domain.ts'

@@ -126,10 +126,7 @@ describe('alerts', () => {
     assert.deepEqual(await turn(incident), { t: 'done' })
     assert.equal(heard.length, 1)
     assert.equal(heard[0]?.alert.type, 'compensation.failed')
-    assert.match(
-      heard[0]?.alert.what ?? '',
-      /stopped: undo failed: the provider says no\. Effects left to undo: 1\.$/,
-    )
+    assert.match(heard[0]?.alert.what ?? '', /stopped: undo failed: the provider says no\. Effects left to undo: 1\.$/)
     assert.match(
       heard[0]?.alert.next ?? '',
       /`concord submit "Compensate Command" --payload '\{"command_id":"cmd_[0-9a-f]{32}"\}'`/,

@@ -1,5 +1,5 @@
 /** The commands table: its rows and those of its effects, the turns on it, and how both are read and inserted. */
-import { isUuid } from '#kernel/uuid'
+import { isUuid } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Process } from '#runtime'
 import { onceTable, type Sql, statement, together, type Tx } from '#store'

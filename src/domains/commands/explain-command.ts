@@ -10,7 +10,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { sayState } from '#kernel/say-state'
 import { ABORT_TOKEN } from '#turns'
 import type { CommandWithEffects } from './command-table.ts'
-import type { StoredArchive } from './history/archive-repository.ts'
+import type { StoredArchive } from './history/history-archive.ts'
 import { sayTaskGone } from './tasks.ts'
 
 export type HistoryEvent = {

@@ -153,7 +153,7 @@ export const notificationKinds = [
 ] as const
 export type NotificationKind = (typeof notificationKinds)[number]
 
-export type StoredNotification = {
+export type StoredJobNotification = {
   readonly seq: number
   readonly notification_id: string
   readonly kind: NotificationKind

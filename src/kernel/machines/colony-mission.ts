@@ -1,4 +1,7 @@
-/** The states of a colony mission: 11 states, 25 moves, one stage after the other. An operator's cancel is `rejected` with a reason. */
+/**
+ * The states of a colony mission: 11 states, 25 moves, one stage after the other. An operator's cancel is `rejected` with a
+ * reason.
+ */
 import { defineMachine, moves } from '../machine.ts'
 
 const changed = ['mission_status_changed'] as const

@@ -6,7 +6,7 @@
  * cancellation was requested, the last move to `cancelled` is still due, so there the column decides.
  */
 import { afterEnd, defineMachine, moves } from '../machine.ts'
-import type { ConcordActor } from './actors.ts'
+import type { ConcordActor } from '../actor.ts'
 
 const cancellers = ['user', 'operator', 'system'] as const satisfies readonly ConcordActor[]
 const changed = ['status_changed'] as const

@@ -1,4 +1,7 @@
-/** Every state machine of Concord, in reading order: commands and what they create, agents, registry, missions, colony, flow, scheduler. */
+/**
+ * Every state machine of Concord, in reading order: commands and what they create, agents, registry, missions, colony, flow,
+ * scheduler.
+ */
 import type { Machine } from '../machine.ts'
 import { agentInvocationMachine } from './agent-invocation.ts'
 import { agentRunMachine } from './agent-run.ts'
@@ -37,7 +40,7 @@ export {
   flowActors,
   type SchedulerActor,
   schedulerActors,
-} from './actors.ts'
+} from '../actor.ts'
 export { type AgentInvocationState, agentInvocationMachine } from './agent-invocation.ts'
 export { type AgentRunState, agentRunMachine } from './agent-run.ts'
 export { type ApprovalState, approvalMachine } from './approval.ts'

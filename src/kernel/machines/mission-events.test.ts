@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { findMove, type Move } from '../machine.ts'
-import { actorTypes } from './actors.ts'
+import { actorTypes } from '../actor.ts'
 import { missionRunMachine as run } from './mission-run.ts'
 import { missionTaskMachine as task } from './mission-task.ts'
 

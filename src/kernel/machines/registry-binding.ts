@@ -1,4 +1,7 @@
-/** The states of a binding. Pointing it at another version changes its row, not its state; a rollback may reactivate a disabled one. */
+/**
+ * The states of a binding. Pointing it at another version changes its row, not its state; a rollback may reactivate a disabled
+ * one.
+ */
 import { defineMachine, moves } from '../machine.ts'
 
 export const registryBindingMachine = defineMachine({

@@ -1,7 +1,7 @@
 /** Lists the folder of the archive: complete archives by their manifests, and leftovers of a killed writer. */
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isUuid } from '#kernel/uuid'
+import { isUuid } from '#kernel/ids'
 import { LINES_SUFFIX, MANIFEST_SUFFIX } from './manifest.ts'
 import { PART_SUFFIX } from './write-archive.ts'
 

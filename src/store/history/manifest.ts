@@ -1,6 +1,6 @@
 /** The manifest beside a file of archived events: its contents and its hash. Parsed strictly, since it is evidence. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { isUuid } from '#kernel/uuid'
+import { isUuid } from '#kernel/ids'
 
 type ArchivePlace = { readonly xid: string; readonly seq: string }
 

@@ -10,13 +10,12 @@ import { connectorInvocationMachine } from '#kernel/machines/connector-invocatio
 import { effectMachine } from '#kernel/machines/effect'
 import { memoryCandidateMachine } from '#kernel/machines/memory-candidate'
 import { memoryRecordMachine } from '#kernel/machines/memory-record'
-import { swarmRunMachine } from '#kernel/machines/swarm-run'
+import { joinStrategies, swarmRunMachine } from '#kernel/machines/swarm-run'
 import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { openTestDb, type TestDb } from '#test/database'
 import { insertStoreRows } from '#test/store-rows'
 import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
 import { closedList as readClosedList } from '../migrate/picture.ts'
-import { joinStrategies } from '#kernel/join-strategy'
 
 describe('rules of the whole schema', () => {
   let opened: TestDb

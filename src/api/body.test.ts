@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { createGzip, gzipSync } from 'node:zlib'
 import { buffer } from 'node:stream/consumers'
 import { until } from '#test/until'
-import { readBody } from './read-body.ts'
+import { readBody } from './body.ts'
 
 const limits = { bodyBytesMax: 1_048_576, bodyTimeoutMs: 60_000 }
 

@@ -1,35 +1,46 @@
-/** The policies that every installation has. Deny by default: a command runs only if some rule consents and none objects. */
-import { definePolicy, type PolicyDefinition } from '../catalog/definitions.ts'
-import { externalSharing } from '#kernel/policy/external-sharing'
-import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/rule'
+/** The policies of every installation. Denied by default: a command runs only if some rule allows it and no rule objects. */
+import { definePolicy, type PolicyDefinition } from './definitions.ts'
+import {
+  externalSharing,
+  type Facts,
+  type PolicyAnswer,
+  type PolicyInput,
+  type PolicyRule,
+} from '#kernel/policy/policy'
 import { type DataClass, dataClasses, decideDataSafety } from '#kernel/data-class'
 
-const allow: PolicyAnswer = { decision: 'allow' }
-const deny = (reason: string): PolicyAnswer => ({ decision: 'deny', reasons: [reason] })
+export const allow: PolicyAnswer = { decision: 'allow' }
+export const deny = (...reasons: string[]): PolicyAnswer => ({ decision: 'deny', reasons })
 const ask = (reason: string, ...approvers: string[]): PolicyAnswer => ({
   decision: 'require_approval',
   reasons: [reason],
   required_approvals: approvers,
 })
+const askFor = (field: string, reason: string): PolicyAnswer => ({
+  decision: 'require_more_input',
+  reasons: [reason],
+  metadata: { missing_fields: [field] },
+})
 
-const factsOf = (value: unknown): Facts =>
+export const factsOf = (value: unknown): Facts =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Facts) : {}
 const payloadOf = ({ command }: PolicyInput) => factsOf(command['payload'])
 const metadataOf = ({ context }: PolicyInput) => factsOf(context['metadata'])
 const listOf = (value: unknown): readonly string[] => (Array.isArray(value) ? value.map(String) : [])
 
-function rule(name: string, category: PolicyRule['category'], decide: PolicyRule['decide']): PolicyRule {
+/** A rule about every action. */
+export function rule(name: string, category: PolicyRule['category'], decide: PolicyRule['decide']): PolicyRule {
   return { name, category, actions: '*', decide }
 }
 
-/** Readers look; writers, administrators and Concord's own schedules act. An agent has at most its requester's rights. */
+/** Writers, administrators and Concord's own schedules may act; readers may not. An agent has at most its requester's rights. */
 const permission = rule('permission', 'permission', (input) => {
   const role = metadataOf(input)['role']
   if (role === 'writer' || role === 'admin' || role === 'system') return allow
   return deny('The requester may not act in this workspace.')
 })
 
-/** `estimated_cost_units` in the payload against the task's `cost_limit_units`; above it somebody must agree. */
+/** `estimated_cost_units` in the payload against the task's `cost_limit_units`; a higher cost needs an approval. */
 const cost = rule('cost', 'cost', (input) => {
   const estimate = Number(payloadOf(input)['estimated_cost_units'] ?? 0)
   const limit = Number(factsOf(input.task['metadata'])['cost_limit_units'] ?? 100)
@@ -44,16 +55,16 @@ const risk = rule('risk', 'risk', ({ task }) => {
 
 const isOutside = (input: PolicyInput) => externalSharing.decide(input)?.decision === 'require_approval'
 
-/** Where a tool that calls another system or notifies sends something is the agent's own word; that it does is the contract's. */
+/** An agent chooses the destination of a tool that calls another system or notifies. The contract only says that the tool does so. */
 const isHandedOver = ({ context, task }: PolicyInput) =>
   context['run_as'] === 'agent' &&
   (listOf(task['connector_requirements']).length > 0 || task['notification_required'] === true)
 
-/** Customer data never goes to outside addresses; anything that is not public needs consent. */
+/** Customer data never goes to external addresses; other data that is not public needs an approval. */
 const dataSafety = rule('data_safety', 'data_safety', (input) => {
   const named = dataClasses.find((known) => known === input.command['data_class'])
   if (named === undefined) return deny('The class of the data is not known.')
-  // A secret is in a payload as a reference only, and where it is kept is as internal as anything else.
+  // A payload holds a secret only as a reference, and a reference is internal data.
   const dataClass: DataClass = named === 'secret' ? 'internal' : named
   const isNamed = isOutside(input)
   if (!isNamed && isHandedOver(input) && decideDataSafety(dataClass, true) === 'deny')
@@ -69,7 +80,7 @@ const dataSafety = rule('data_safety', 'data_safety', (input) => {
   }
 })
 
-/** A memory about a person needs that person's consent, as a fact and never as a flag of the payload. */
+/** A memory about a person needs that person's consent. The consent is a stored fact, never a flag of the payload. */
 const memoryConsent = rule('memory_consent', 'memory_consent', (input) => {
   const facts = factsOf(input.context['facts'])
   return facts['memory_consent'] === true
@@ -86,7 +97,7 @@ const approvalRequirement = rule('approval_requirement', 'approval_requirement',
 const RATE_PER_HOUR = 1_000
 const RATE_DELAY_MS = 60_000
 
-/** Too many of one kind in an hour wait; nothing is lost. */
+/** Commands of one type above the hourly limit are delayed, not denied. */
 const rate = rule('rate', 'rate_quota', ({ context, task }) => {
   const count = Number(factsOf(context['facts'])['commands_last_hour'] ?? 0)
   const limit = Number(factsOf(task['metadata'])['commands_per_hour'] ?? RATE_PER_HOUR)
@@ -98,7 +109,7 @@ const rate = rule('rate', 'rate_quota', ({ context, task }) => {
   }
 })
 
-/** The data a task reads: `data_roles` of the task against the org roles of the requester. */
+/** Compares the `data_roles` of the task with the org roles of the requester. */
 const dataAccess = rule('data_access', 'data_access', (input) => {
   const needed = listOf(factsOf(input.task['metadata'])['data_roles'])
   const held = listOf(metadataOf(input)['org_roles'])
@@ -109,8 +120,8 @@ const dataAccess = rule('data_access', 'data_access', (input) => {
 })
 
 /**
- * Having a credential for a connector does not mean that a user may use it: what the project grants is a fact. A task calls nothing but
- * what its `connector_requirements` name, so these are all that has to be asked for; without the fact none of them is granted.
+ * A stored credential does not entitle a user to a connector: the project grants access, and the grants are a fact. A task calls only
+ * the connectors in its `connector_requirements`, so the rule checks just these. Without the fact, none is granted.
  */
 const connectorScope = rule('connector_scope', 'connector_scope', (input) => {
   const allowed = listOf(factsOf(input.context['facts'])['connector_scopes'])
@@ -121,29 +132,21 @@ const connectorScope = rule('connector_scope', 'connector_scope', (input) => {
 const paymentTokenRequired = rule('payment_token_required', 'cost', (input) => {
   const token = payloadOf(input)['payment_token']
   if (typeof token === 'string' && token !== '') return allow
-  return {
-    decision: 'require_more_input',
-    reasons: ['A payment token is needed.'],
-    metadata: { missing_fields: ['payment_token'] },
-  }
+  return askFor('payment_token', 'A payment token is needed.')
 })
 
 const cancellationPolicyDisclosed = rule('cancellation_policy_disclosed', 'approval_requirement', (input) => {
   const summary = payloadOf(input)['cancellation_policy_summary']
   if (typeof summary === 'string' && summary.trim() !== '') return allow
-  return {
-    decision: 'require_more_input',
-    reasons: ['The cancellation policy must be shown.'],
-    metadata: { missing_fields: ['cancellation_policy_summary'] },
-  }
+  return askFor('cancellation_policy_summary', 'The cancellation policy must be shown.')
 })
 
 const SECOND_APPROVER_ABOVE = 500
 const SECOND_APPROVER_CURRENCY = 'USD'
 
 /**
- * Always, by contract; above the limit a second person. A price that cannot be compared with the limit, in another currency
- * or no number at all, counts as above it. A flag in the payload that claims consent is not looked at.
+ * Every booking needs an approval, and a second one above the limit. A price in another currency, or one that is not a number,
+ * counts as above the limit. A flag in the payload that claims consent is ignored.
  */
 const approvalRequiredForBooking = rule('approval_required_for_booking', 'approval_requirement', (input) => {
   const { total_price: price, currency } = payloadOf(input)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type Bucket, takeToken } from './rate-limit.ts'
+import { type Bucket, takeToken } from './caller.ts'
 
 const rate = { ratePerMinute: 60, rateBurst: 5 }
 

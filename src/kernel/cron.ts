@@ -1,8 +1,4 @@
-/**
- * Parses cron expressions with five fields: minute, hour, day of month, month, day of week. Accepts numbers, ranges, steps, lists and
- * the English names of months and weekdays, and nothing else, so that an expression means the same to every reader. The next due
- * time is computed elsewhere.
- */
+/** Five-field cron expressions, the next time that they name, and time zones by name. */
 import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
 
 /** Sorted values of each field; Sunday is 0. When both day fields are limited, a match of either is enough. */
@@ -28,7 +24,11 @@ const month: Field = { name: 'month', min: 1, max: 12, names: monthNames }
 /** 7 is also Sunday, so that 5-7 and SAT-SUN are ranges. */
 const dayOfWeek: Field = { name: 'day of week', min: 0, max: 7, names: weekdayNames }
 
-/** Refuses with `cron_fields`, `cron_value`, or `cron_never` for a day that none of the named months has. */
+/**
+ * Parses minute, hour, day of month, month and day of week. Accepts numbers, ranges, steps, lists and the English names of months
+ * and weekdays, and nothing else, so that an expression means the same to every reader. Refuses with `cron_fields`, `cron_value`,
+ * or `cron_never` for a day that none of the named months has.
+ */
 export function parseCron(text: string): Decision<CronFields> {
   const words = text.split(/[ \t]+/).filter((word) => word !== '')
   const [minuteText, hourText, dayText, monthText, weekdayText] = words
@@ -116,4 +116,67 @@ function badValue(field: Field, item: string): Refusal {
     hint: 'Use numbers, ranges 1-5, steps */5 or 1-9/2, and lists 1,3,5.',
     facts: { field: field.name, min: field.min, max: field.max },
   })
+}
+
+/** A schedule whose next time is further away is refused: it is far more often a mistake than intended. */
+export const CRON_YEARS_AHEAD = 5
+
+/**
+ * Returns the next time that the expression names on the calendar of one wall clock: strictly after `after`, at most five years
+ * away, undefined when there is none. Both dates are read by their UTC fields. For UTC that is the due time; for another zone the
+ * caller converts wall time to an instant.
+ */
+export function nextCronTime(fields: CronFields, after: Date): Date | undefined {
+  const day = new Date(Date.UTC(after.getUTCFullYear(), after.getUTCMonth(), after.getUTCDate()))
+  const lastDay = new Date(day)
+  lastDay.setUTCFullYear(day.getUTCFullYear() + CRON_YEARS_AHEAD)
+  let isFirstDay = true
+  // Day by day, at most 1,827 steps: adding days cannot skip the end of a month, as counting with 31 would.
+  for (; day <= lastDay; day.setUTCDate(day.getUTCDate() + 1)) {
+    if (isCronDay(fields, day)) {
+      const time = firstTime(fields, isFirstDay ? after.getUTCHours() * 60 + after.getUTCMinutes() : -1)
+      if (time !== undefined) return new Date(day.getTime() + time * 60_000)
+    }
+    isFirstDay = false
+  }
+  return undefined
+}
+
+/** When both day fields are limited, a match of either is enough. */
+export function isCronDay(fields: CronFields, day: Date): boolean {
+  if (!fields.months.includes(day.getUTCMonth() + 1)) return false
+  const byMonth = fields.daysOfMonth.includes(day.getUTCDate())
+  const byWeek = fields.daysOfWeek.includes(day.getUTCDay())
+  if (fields.anyDayOfMonth || fields.anyDayOfWeek) return byMonth && byWeek
+  return byMonth || byWeek
+}
+
+/** Returns the first matching minute of the day, counted from midnight, after the given one. */
+function firstTime(fields: CronFields, afterMinute: number): number | undefined {
+  for (const hour of fields.hours) {
+    const minute = fields.minutes.find((value) => hour * 60 + value > afterMinute)
+    if (minute !== undefined) return hour * 60 + minute
+  }
+  return undefined
+}
+
+/** Names only: the engine would also accept offsets such as +02:00, which have no daylight saving time. */
+const NAME = /^[A-Za-z][A-Za-z0-9_+-]*(?:\/[A-Za-z0-9_+-]+){0,2}$/
+
+/** Accepts `UTC` or `Europe/Berlin` and returns the name unchanged; refuses a name that the engine's table does not contain. */
+export function parseTimeZone(name: string): Decision<string> {
+  if (name.length <= 64 && NAME.test(name) && isKnown(name)) return accept(name)
+  return refuse('timezone_unknown', `${quote(name)} is not a time zone.`, {
+    hint: 'Send an IANA name such as "Europe/Berlin" or "UTC".',
+  })
+}
+
+function isKnown(name: string): boolean {
+  try {
+    // Only the constructor can check a single zone; it throws for an unknown one.
+    new Intl.DateTimeFormat('en', { timeZone: name })
+    return true
+  } catch {
+    return false
+  }
 }

@@ -1,8 +1,8 @@
 /** A parent's required status is out of reach exactly when the table of commands says so. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineMachine, moves } from '../machine.ts'
-import { isStatusReachable } from './reach.ts'
+import { defineMachine, moves } from './machine.ts'
+import { isStatusReachable } from './machine-graph.ts'
 
 /** The 42 moves of a command, written out. */
 const exits = {
