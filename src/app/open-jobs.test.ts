@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { checkJobsAside } from './check-jobs-aside.ts'
+import { checkJobsAside } from './open-jobs.ts'
 import { openJobs } from './scheduler.ts'
 
 test('two who ask at once share one thread; the next one asks anew', async (t) => {
