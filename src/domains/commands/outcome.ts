@@ -11,13 +11,25 @@ import {
   planCompensation,
 } from '#kernel/saga/compensation'
 import { isUuid } from '#kernel/ids'
-import { aboutEffect, byWorker, type Change, move, release, set, tell } from './change.ts'
+import {
+  aboutEffect,
+  type CallOutcome,
+  type Change,
+  type LookUp,
+  move,
+  proceed,
+  releaseTurn,
+  rest,
+  type Seen,
+  set,
+  type Step,
+  tell,
+  workerActor,
+} from './change.ts'
 import { reconcileAsk } from './asks.ts'
 import type { Awaits, EffectClass } from './catalog/effect-definition.ts'
 import type { CommandWithEffects, StoredEffect } from './command-table.ts'
-import { type EffectHandler, findHandler, readBackOf } from './effect-handler.ts'
-import { again, type AttemptFailure, type CallOutcome, type LookUp, rest, type Seen, type Step } from './step.ts'
-import { contentOf, taskOf } from './tasks.ts'
+import { type AttemptFailure, contentOf, type EffectHandler, findHandler, readBackOf, taskOf } from './tasks.ts'
 
 export type AfterAttempt =
   | { readonly t: 'retry'; readonly delayMs: number }
@@ -83,7 +95,7 @@ export function beginEffect(
     t: 'effect',
     id: effect.domain_effect_id,
     ...(effect.status === 'planned' ? { to: 'executing' as const } : {}),
-    by: byWorker,
+    by: workerActor,
     set: {
       ...(isCut ? { read_back: { outcome: 'unknown' } } : {}),
       attempt,
@@ -126,14 +138,14 @@ export function settleDoubt(found: CommandWithEffects, seen: Seen, effect: Store
 /** The first step after a call or a look-up: its outcome is recorded before anything else is decided. */
 export function recordOutcome(found: CommandWithEffects, seen: Seen, outcome: CallOutcome, at: Date): Step {
   const effect = found.effects.find(({ domain_effect_id }) => domain_effect_id === outcome.effectId)
-  if (effect?.status !== 'executing') return { changes: [], next: again }
+  if (effect?.status !== 'executing') return { changes: [], next: proceed }
   const handler = findHandler(seen.catalog, found, effect)
   if (!handler) return askOutcome(found, seen, effect, unhandled(effect))
   const { result, lookUp: asked } = outcome
   // A turn that lost the row in between: only what is known to have happened still counts, since a failure or a wait of an earlier attempt
   // would overwrite the state of the current one.
   const isStale = effect.attempt !== outcome.attempt || effect.run_after !== null
-  if (isStale && result.t !== 'done' && result.t !== 'found') return { changes: [], next: again }
+  if (isStale && result.t !== 'done' && result.t !== 'found') return { changes: [], next: proceed }
   switch (result.t) {
     case 'done':
       return recordDone(effect, handler, result.result, result.emitted, undefined)
@@ -164,7 +176,7 @@ function recordDone(
     t: 'effect',
     id: effect.domain_effect_id,
     to: 'succeeded',
-    by: byWorker,
+    by: workerActor,
     set: {
       result,
       error: null,
@@ -175,9 +187,9 @@ function recordDone(
     payload: { attempt, max_attempts, idempotency_key, result },
   }
   const drift = handler.isUndo ? decideDrift(handler.produces, emitted) : undefined
-  if (!drift || !hasDrift(drift)) return { changes: [done], next: again }
+  if (!drift || !hasDrift(drift)) return { changes: [done], next: proceed }
   const told = compensationDrift(effect.compensates_effect_id ?? effect.domain_effect_id, drift)
-  return { changes: [done, tell('compensation_drift', byWorker, told.payload)], next: again }
+  return { changes: [done, tell('compensation_drift', workerActor, told.payload)], next: proceed }
 }
 
 /** The wait for a command is a dependency like any other: the end of the awaited command marks and wakes this one. */
@@ -185,15 +197,15 @@ function recordPending({ command }: CommandWithEffects, effect: StoredEffect, aw
   const wait = (read_back: object): Change => ({
     t: 'effect',
     id: effect.domain_effect_id,
-    by: byWorker,
+    by: workerActor,
     set: { read_back },
   })
-  if ('process' in awaits) return { changes: [wait({ outcome: 'waiting', process: awaits.process })], next: again }
+  if ('process' in awaits) return { changes: [wait({ outcome: 'waiting', process: awaits.process })], next: proceed }
   const { commandId, wanted } = awaits
   if (!isUuid(commandId))
     throw new KernelFault('commands.effect.pending', 'an effect waits for something that is no command')
   const waits = wait({ outcome: 'waiting', command_id: commandId, ...(wanted === 'succeeded' ? {} : { wanted }) })
-  const blocked = move('blocked', byWorker, { reason: 'child_command', child_command_id: commandId })
+  const blocked = move('blocked', workerActor, { reason: 'child_command', child_command_id: commandId })
   const changes = command.status === 'running' ? [waits, blocked] : [waits]
   return { changes, next: { t: 'follow', commandId } }
 }
@@ -290,10 +302,10 @@ function retryLater(effect: StoredEffect, failure: AttemptFailure, until: Date):
     {
       t: 'effect',
       id: effect.domain_effect_id,
-      by: byWorker,
+      by: workerActor,
       set: { error, error_class, run_after: until, read_back },
     },
-    tell('retry_scheduled', byWorker, attemptOf(effect, failure, until), aboutEffect(effect)),
+    tell('retry_scheduled', workerActor, attemptOf(effect, failure, until), aboutEffect(effect)),
   )
 }
 
@@ -323,7 +335,7 @@ export function failEffect(
     t: 'effect',
     id: effect.domain_effect_id,
     to: 'failed',
-    by: byWorker,
+    by: workerActor,
     set: { error, error_class, run_after: null },
     payload: { ...attemptOf(effect, failure, null), emitted },
   }
@@ -331,7 +343,7 @@ export function failEffect(
 }
 
 export function afterFailed(found: CommandWithEffects, effect: StoredEffect): Step['next'] {
-  return isHalt(found, effect) ? { t: 'end' } : again
+  return isHalt(found, effect) ? { t: 'end' } : proceed
 }
 
 function isHalt({ command }: CommandWithEffects, { compensates_effect_id }: StoredEffect): boolean {
@@ -362,8 +374,8 @@ function haltCompensation(
       drift: { drift: [], missing: [] },
     })
   const halted = after?.next === 'halt' ? after.event.payload : {}
-  const why = { error: `undoing failed: ${failure.message}`, error_class: failure.errorClass }
-  return [set(why), move('failed', byWorker, why, { compensation_drift: halted }), release(null)]
+  const why = { error: `undo failed: ${failure.message}`, error_class: failure.errorClass }
+  return [set(why), move('failed', workerActor, why, { compensation_drift: halted }), releaseTurn(null)]
 }
 
 /** The effect stays `executing` and a person is asked what became of it; it is never repeated on a guess. */
@@ -379,12 +391,12 @@ function askOutcome(found: CommandWithEffects, seen: Seen, effect: StoredEffect,
     {
       t: 'effect',
       id: effect.domain_effect_id,
-      by: byWorker,
+      by: workerActor,
       set: { error, error_class, run_after: null, read_back: { outcome: 'unknown', asked: true } },
     },
-    tell('effect_outcome_unknown', byWorker, { effect_type, attempt, error, error_class }, aboutEffect(effect)),
-    ...(command.status === 'running' ? [move('blocked', byWorker, { reason: 'outcome_unknown' })] : []),
-    release(null),
+    tell('effect_outcome_unknown', workerActor, { effect_type, attempt, error, error_class }, aboutEffect(effect)),
+    ...(command.status === 'running' ? [move('blocked', workerActor, { reason: 'outcome_unknown' })] : []),
+    releaseTurn(null),
   ]
   return { changes, next: { t: 'ask', what: 'outcome', requests: [reconcileAsk(command, effect, content, failure)] } }
 }
