@@ -113,7 +113,7 @@ describe('the layers of safety', () => {
     assert.deepEqual([evaluated?.purpose, evaluated?.payload['decision']], ['audit', 'require_approval'])
     const why = (await agent.get(`/commands/${id}/explanation`)).body as { chain: { text: string }[] }
     assert.match(why.chain[0]?.text ?? '', /^An agent of .* proposed Publish Note, because: For the audit\.$/)
-    await assert.rejects(agent.room.rows(`update concord.domain_events set actor = 'nobody'`), /permission denied/)
-    await assert.rejects(agent.room.rows('delete from concord.domain_events'), /permission denied/)
+    await assert.rejects(agent.room.rows(`update concord.journal set trace_id = 'nobody'`), /permission denied/)
+    await assert.rejects(agent.room.rows('delete from concord.journal'), /permission denied/)
   })
 })

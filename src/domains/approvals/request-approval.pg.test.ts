@@ -211,12 +211,12 @@ describe('asking', () => {
     const owner = openDb({ url: room.opened.url, poolMax: 1 })
     const request = await room.request()
     await owner.query(
-      `alter table concord.domain_events add constraint planted_ck check (event_type <> 'approval_requested') not valid`,
+      `alter table concord.journal add constraint planted_ck check (strpos(events::text, '"approval_requested"') = 0) not valid`,
     )
     try {
       await assert.rejects(send(request), { constraint: 'planted_ck' })
     } finally {
-      await owner.query('alter table concord.domain_events drop constraint planted_ck')
+      await owner.query('alter table concord.journal drop constraint planted_ck')
       await owner.close()
     }
     assert.deepEqual(await findPending(room.world.db, request), [])

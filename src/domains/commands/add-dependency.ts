@@ -114,7 +114,7 @@ export async function addDependency(
       propagate_cancellation: propagateCancellation,
     }
     const changes = [releaseTurn(child.command.run_after), tell('dependency_added', by, told)]
-    const written = await deps.writes.commitIn(tx, composeWrite(child, 'any', changes, at, deps.newId))
+    const written = await deps.writes.commitIn(tx, composeWrite(child, 'any', changes, at))
     return written.ok ? accept(written.value.command) : written
   })
 }

@@ -54,7 +54,7 @@ export function fold(draft: Draft, { outcome, ...seen }: Seen, at: Date, newId: 
     const isOutcome = outcome !== undefined && steps === 0
     try {
       const step = advance(now.now, isOutcome ? { ...seen, outcome } : seen, at, newId)
-      now = applyChanges(now, step.changes, at, newId)
+      now = applyChanges(now, step.changes, at)
       if (step.next.t !== 'proceed') return { draft: now, next: step.next }
     } catch (error) {
       // What a call came to is written whatever is wrong with the steps after it: they fail again with the row as it is then.
@@ -188,7 +188,7 @@ function run(found: CommandWithEffects, seen: Seen, at: Date): Step {
       return rest(next.until)
     case 'begin':
     case 'retry':
-      return beginEffect(found, seen, next.effect, 'running')
+      return beginEffect(found, seen, next.effect)
     case 'in_doubt':
       return settleDoubt(found, seen, next.effect)
   }
@@ -313,7 +313,7 @@ function compensate(found: CommandWithEffects, seen: Seen, at: Date, newId: NewI
       return rest(next.until)
     case 'begin':
     case 'retry':
-      return beginEffect(found, seen, begun, 'compensating')
+      return beginEffect(found, seen, begun)
     case 'in_doubt':
       return readBackOf(begun).asked ? rest(null) : settleDoubt(found, seen, begun)
   }

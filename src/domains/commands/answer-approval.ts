@@ -148,7 +148,7 @@ async function revise(
     set({ payload: verdict.payload, payload_hash: approvalHash(content) }),
     tell('policy_evaluated', systemActor, question.record),
   ]
-  const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at, deps.newId))
+  const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at))
   if (!written.ok) return written
   return accept(planAsks({ task, command, outcome, content, riskLevel: String(question.input.task['risk_level']) }))
 }

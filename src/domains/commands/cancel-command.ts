@@ -50,7 +50,7 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
     }
     const at = deps.now()
     const changes = cancelChanges(command, way, by, told, input.force ?? false, at)
-    const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at, deps.newId))
+    const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at))
     if (!written.ok) return written
     if (command.status === 'waiting_for_approval') {
       const closed = {

@@ -185,7 +185,7 @@ export async function resumeCommandWith(
   changes: readonly Change[],
 ): Promise<Decision<StoredCommand>> {
   const at = deps.now()
-  const { now, write } = applyChanges(openDraft(found, 'any', at), changes, at, deps.newId)
+  const { now, write } = applyChanges(openDraft(found, 'any', at), changes, at)
   // A command that the decision has ended, or for which it asks for more input, does not continue.
   const goesOn = now.command.status !== found.command.status && !(write.set.completed_at instanceof Date)
   const process = processOf(found.command.command_id)
@@ -193,8 +193,8 @@ export async function resumeCommandWith(
   const resumed = await commitAndResume(deps, tx, { process, queue, goesOn }, async (takes) => {
     const written = await deps.writes.commitIn(tx, write, takes)
     if (!written.ok) return written
-    const { command, touched } = written.value
-    const effects = applyWrite(found.effects, write, touched)
+    const { command } = written.value
+    const effects = applyWrite(found.effects, write)
     return accept({ turnToken: command.turn_token, found: { ...found, command, effects } })
   })
   return resumed.ok ? accept(resumed.value.found.command) : resumed

@@ -4,7 +4,7 @@
  */
 import type { ApprovalRequest } from '#domains/approvals'
 import type { Actor } from '#kernel/actor'
-import type { NewId, Random } from '#kernel/clock'
+import type { Random } from '#kernel/clock'
 import type { ErrorClass } from '#kernel/error-classes'
 import { KernelFault } from '#kernel/errors'
 import { decideMove } from '#kernel/machine'
@@ -59,8 +59,6 @@ export type Change =
       readonly by: Who
       readonly set: EffectPatch
       readonly payload?: Payload
-      /** The change and its event are written only if the command has this status at the moment of the write. */
-      readonly requires?: CommandState
     }
   /** No move, but the row must still have the status in which it was read. */
   | { readonly t: 'stay' }
@@ -107,21 +105,16 @@ export function newEffect(given: Pick<NewEffect, EffectFields> & Partial<NewEffe
 /** Held: the row must have the turn's token, and the write renews the lease. Free: the row must have no turn. Any: only the status is checked. */
 type Hold = { readonly held: string; readonly leaseMs?: number } | 'free' | 'any'
 
-type WriteEvent = {
-  readonly event_id: string
+export type WriteEvent = {
   readonly event_type: CommandEventType
   readonly payload: Payload
   readonly actor: string
-  readonly trace_id: string
-  /** Written only if this effect was changed. */
-  readonly with_effect: string | null
 }
 
 type EffectMove = {
   readonly domain_effect_id: string
   readonly from_status: EffectState
   readonly status: EffectState
-  readonly requires_status: CommandState | null
   readonly set: EffectPatch & { readonly completed_at?: Date }
 }
 
@@ -163,18 +156,12 @@ export function isEmpty({ from, set: patch, newEffects, effectMoves, events }: W
 }
 
 /** The write of a single decision. */
-export function composeWrite(
-  found: CommandWithEffects,
-  hold: Hold,
-  changes: readonly Change[],
-  at: Date,
-  newId: NewId,
-): Write {
-  return applyChanges(openDraft(found, hold, at), changes, at, newId).write
+export function composeWrite(found: CommandWithEffects, hold: Hold, changes: readonly Change[], at: Date): Write {
+  return applyChanges(openDraft(found, hold, at), changes, at).write
 }
 
 /** Throws on an illegal move: it is a fault of the code that decided it. */
-export function applyChanges(draft: Draft, changes: readonly Change[], at: Date, newId: NewId): Draft {
+export function applyChanges(draft: Draft, changes: readonly Change[], at: Date): Draft {
   if (changes.length === 0) return draft
   const { command: read } = draft.write
   let { from, to, releases, set: patch } = draft.write
@@ -184,15 +171,12 @@ export function applyChanges(draft: Draft, changes: readonly Change[], at: Date,
   const events = [...draft.write.events]
   const target = { type: 'command', id: read.command_id }
 
-  function record(type: CommandEventType, by: Who, payload: Payload, about: Target, withEffect: string | null = null) {
+  function record(type: CommandEventType, by: Who, payload: Payload, about: Target) {
     if (by.id.trim() === '') throw new KernelFault('commands.event.invalid', `${type} has no actor`)
     events.push({
-      event_id: newId(),
       event_type: type,
       payload: { ...payload, target_type: about.type, target_id: about.id },
       actor: by.id,
-      trace_id: read.context.trace_id,
-      with_effect: withEffect,
     })
   }
   function put(more: Write['set']) {
@@ -234,14 +218,11 @@ export function applyChanges(draft: Draft, changes: readonly Change[], at: Date,
         effects = effects.map((each) => (each === effect ? { ...effect, ...moved.set, status: moved.status } : each))
         const index = newEffects.findIndex(({ domain_effect_id }) => domain_effect_id === change.id)
         const known = newEffects[index]
-        // An effect that this write also plans is one new row. The condition on the command's row then stands for `requires`.
-        if (known) {
-          newEffects[index] = { ...known, ...asNew(moved.set), status: moved.status }
-          if (change.requires !== undefined) from = read.status
-        } else addMove(effectMoves, moved)
+        // An effect that this write also plans is one new row.
+        if (known) newEffects[index] = { ...known, ...asNew(moved.set), status: moved.status }
+        else addMove(effectMoves, moved)
         const told = { ...change.payload, effect_type: effect.effect_type, from: effect.status, to: moved.status }
-        const withEffect = known || change.requires === undefined ? null : change.id
-        for (const type of moved.emits) record(type, change.by, told, aboutEffect(effect), withEffect)
+        for (const type of moved.emits) record(type, change.by, told, aboutEffect(effect))
         break
       }
       case 'stay':
@@ -270,11 +251,7 @@ function planned(effect: NewEffect): Payload {
   return { effect_type, idempotency_key, declaration_order, declared_compensation, compensates_effect_id }
 }
 
-function moveEffect(
-  effect: StoredEffect,
-  { to, by, set: patch, requires }: Extract<Change, { t: 'effect' }>,
-  at: Date,
-) {
+function moveEffect(effect: StoredEffect, { to, by, set: patch }: Extract<Change, { t: 'effect' }>, at: Date) {
   const status = to ?? effect.status
   const decision = to === undefined ? undefined : decideMove(effectMachine, effect.status, to, by.kind)
   if (decision && !decision.ok)
@@ -284,7 +261,6 @@ function moveEffect(
     domain_effect_id: effect.domain_effect_id,
     from_status: effect.status,
     status,
-    requires_status: requires ?? null,
     set: { ...patch, ...(isEnd ? { completed_at: at } : {}) },
     emits: decision?.ok ? decision.value.emits : [],
   }
@@ -309,15 +285,14 @@ function asStored(effect: NewEffect, at: Date): StoredEffect {
   return { ...effect, error: null, error_class: null, run_after: null, read_back: null, created_at: at }
 }
 
-/** The effects after the write, without reading them again. An effect whose condition did not hold is unchanged. */
+/** The effects after the write, without reading them again. */
 export function applyWrite(
   effects: readonly StoredEffect[],
   { effectMoves, newEffects, at }: Write,
-  touched: ReadonlySet<string>,
 ): readonly StoredEffect[] {
   const changed = effects.map((effect) => {
     const moved = effectMoves.find(({ domain_effect_id }) => domain_effect_id === effect.domain_effect_id)
-    return moved && touched.has(effect.domain_effect_id) ? { ...effect, ...moved.set, status: moved.status } : effect
+    return moved ? { ...effect, ...moved.set, status: moved.status } : effect
   })
   return [...changed, ...newEffects.map((effect) => asStored(effect, at))]
 }

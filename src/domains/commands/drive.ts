@@ -200,8 +200,8 @@ async function commitTurn(
   return 'written'
 }
 
-function heldAfter(found: HeldCommand, write: Write, { command, touched }: WriteResult): HeldCommand {
-  return { ...found, command, effects: applyWrite(found.effects, write, touched) }
+function heldAfter(found: HeldCommand, write: Write, { command }: WriteResult): HeldCommand {
+  return { ...found, command, effects: applyWrite(found.effects, write) }
 }
 
 function commitWith(deps: CommandDeps, write: Write, works: readonly ((tx: Tx) => Promise<void>)[]) {
@@ -353,7 +353,7 @@ async function recordUnderCancelled(
   const found = await findCommand(deps.db, workspace_id, command_id)
   if (found?.command.status !== 'cancelled' || found.effects.length > 0 || newEffects.length === 0) return
   const planned = newEffects.map((effect) => planEffect(effect, workerActor))
-  const alone = composeWrite(found, 'any', [stay, ...planned], deps.now(), deps.newId)
+  const alone = composeWrite(found, 'any', [stay, ...planned], deps.now())
   const told = events.filter(
     ({ event_type, payload }) => payload['target_type'] === 'effect' && event_type !== 'effect_planned',
   )

@@ -76,7 +76,7 @@ describe('joints for other rooms', () => {
           if (wakeFails && process.kind === 'mission') throw new Error('no wake')
           wakes.push({ process, isJoined: tx !== undefined })
         }
-        return { ...deps, wake, writes: openWriter(deps.db, wake) }
+        return { ...deps, wake, writes: openWriter({ ...deps, wake }) }
       },
       () => runs.definitions(),
     )

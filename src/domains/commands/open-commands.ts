@@ -29,7 +29,7 @@ const DRAIN_MS = 10_000
 
 export function openCommands(options: CommandOptions): Commands {
   const inserts = openInsertLane(options.db, newCommands)
-  const writes = openWriter(options.db, options.wake)
+  const writes = openWriter(options)
   const approvalTypes = options.approvalTypes ?? openApprovalTypes(approvalTypesOf(options.catalog))
   const { offerPlace, ...rest } = options
   const facts = { ...compensationFacts, ...options.facts }

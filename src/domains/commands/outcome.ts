@@ -1,7 +1,6 @@
 /** What follows from an attempt at an effect, by what can be known about it: done, again later, failed, a look-up, or a question for a person. Pure. */
 import type { Random } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
-import type { CommandState } from '#kernel/machines/command'
 import { boundedWait, decideRetry, type RetrySettings } from '#kernel/retry'
 import {
   compensationDrift,
@@ -25,6 +24,7 @@ import {
   type Step,
   tell,
   workerActor,
+  stay,
 } from './change.ts'
 import { reconcileAsk } from './asks.ts'
 import type { Awaits, EffectClass } from './catalog/effect-definition.ts'
@@ -82,12 +82,7 @@ const LOOK_AGAIN_MS = 30_000
 const PROCESS_AGAIN_MS = 60_000
 
 /** An attempt begins only if the command is still in the state that allows it; the statement that begins it checks that. */
-export function beginEffect(
-  { command }: CommandWithEffects,
-  { turn }: Seen,
-  effect: StoredEffect,
-  requires: CommandState,
-): Step {
+export function beginEffect({ command }: CommandWithEffects, { turn }: Seen, effect: StoredEffect): Step {
   // Found executing with no retry due: an earlier attempt may have done it, and stays in doubt until the provider can tell.
   const isCut = effect.status === 'executing' && effect.run_after === null
   const attempt = effect.attempt + 1
@@ -104,9 +99,8 @@ export function beginEffect(
       executed_by_runtime_workflow_id: turn && (command.runtime_workflow_id ?? turn.name),
     },
     payload: { attempt, max_attempts: effect.max_attempts, idempotency_key: effect.idempotency_key },
-    requires,
   }
-  return { changes: [change], next: { t: 'call', effectId: effect.domain_effect_id } }
+  return { changes: [stay, change], next: { t: 'call', effectId: effect.domain_effect_id } }
 }
 
 /** An effect is executing and this turn does not execute it: what became of it is found out first. */
@@ -122,7 +116,7 @@ export function settleDoubt(found: CommandWithEffects, seen: Seen, effect: Store
   switch (decideInDoubt(handler.class, effect.attempt, effect.max_attempts)) {
     case 'repeat':
       // In whatever state the command is: this effect had begun, and its outcome must be known.
-      return beginEffect(found, seen, effect, found.command.status)
+      return beginEffect(found, seen, effect)
     case 'look_up':
       return lookUp(found, seen, effect, handler, {
         why: 'cut',
@@ -256,7 +250,7 @@ function afterMissing(
   if (status !== (handler.isUndo ? 'compensating' : 'running'))
     return { changes: failEffect(found, effect, missing, []), next: afterFailed(found, effect) }
   // Its driver died and nothing was done: there is no provider to be patient with.
-  if (asked.why === 'cut' && effect.attempt < effect.max_attempts) return beginEffect(found, seen, effect, status)
+  if (asked.why === 'cut' && effect.attempt < effect.max_attempts) return beginEffect(found, seen, effect)
   return afterFailure(found, seen, effect, handler, missing, [], at, true)
 }
 

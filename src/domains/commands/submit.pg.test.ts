@@ -90,11 +90,11 @@ describe('submit', () => {
 
   test('[EVT-11] [PER-02] when the audit row cannot be written there is no command either', async () => {
     const owner = openDb({ url: room.db.config.url, poolMax: 1 })
-    await owner.query(`alter table concord.domain_events add constraint no_more check (trace_id <> 'trace_broken')`)
+    await owner.query(`alter table concord.journal add constraint no_more check (trace_id <> 'trace_broken')`)
     const by = { ...actingFor(room.tenant.people.writer.principal, TRACE), traceId: 'trace_broken' }
     const idempotencyKey = randomKey()
     await assert.rejects(submitCommand(room.world, by, request({ idempotencyKey })), /no_more/)
-    await owner.query('alter table concord.domain_events drop constraint no_more')
+    await owner.query('alter table concord.journal drop constraint no_more')
     await owner.close()
     assert.deepEqual(await room.rows('select 1 from concord.commands where idempotency_key = $1', [idempotencyKey]), [])
   })
@@ -105,7 +105,7 @@ describe('submit', () => {
     for (const type of ['policy_evaluated', 'plan_created', 'effect_planned', 'effect_executed', 'status_changed']) {
       const { command } = accepted(await send({ payload: { subject: 's', steps } }))
       await owner.query(
-        `alter table concord.domain_events add constraint no_more check (event_type <> '${type}' or created_at < '2026-05-01T09:00:00Z') not valid`,
+        `alter table concord.journal add constraint no_more check (strpos(events::text, '"type":"${type}"') = 0 or created_at < '2026-05-01T09:00:00Z') not valid`,
       )
       const before = await room.rows('select status, plan from concord.commands where command_id = $1', [
         command.command_id,
@@ -117,7 +117,7 @@ describe('submit', () => {
       )
       if (type !== 'effect_executed') assert.deepEqual([row], before)
       else assert.equal(row?.status, 'running')
-      await owner.query('alter table concord.domain_events drop constraint no_more')
+      await owner.query('alter table concord.journal drop constraint no_more')
       assert.equal(await room.settle(command.command_id), 'succeeded')
     }
     await owner.close()

@@ -273,7 +273,7 @@ async function failMalformed(
   const { changes } = fail('malformed_payload', verdict.errors.join('; '))
   const { turn_token: held } = stored
   const found = { command: stored, effects: [] }
-  const write = composeWrite(found, held === null ? 'free' : { held }, changes, deps.now(), deps.newId)
+  const write = composeWrite(found, held === null ? 'free' : { held }, changes, deps.now())
   const written = await deps.writes.commit(write)
   return written.ok ? written.value.command : undefined
 }

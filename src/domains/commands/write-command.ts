@@ -2,7 +2,7 @@
  * Commits what was decided about a command as one statement: the command, its effects, its events, and the mark on commands that wait for it.
  * The same text serves one write inside a transaction and a batch of the lane in one commit.
  *
- * $1 the writes, $2 their ids, $3 events, then new effects, then changed effects and their ids. There is a text with and without each of these
+ * $1 the writes, each with its events, $2 their ids, then new effects, then changed effects and their ids. There is a text with and without each of these
  * parts and without a move: setting up an idle part costs Postgres 30 µs. A write that finds another status or another turn on its row changes
  * nothing at all: every other part hangs on the row that moved. Rows are found by `= any(…)` alone: joined to what waits, the planner read every
  * open command (1 ms at 3,000 of them, and growing).
@@ -10,11 +10,12 @@
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import type { Runtime } from '#runtime'
-import { type Db, openLane, type Sql, statement, type Statement, type Tx } from '#store'
+import { type Db, type JournalEvent, openLane, type Sql, statement, type Statement, type Tx } from '#store'
 import { ABORT_TOKEN, type Taking } from '#turns'
 import type { Catalog } from './catalog/open-catalog.ts'
-import type { Write } from './change.ts'
+import type { Write, WriteEvent } from './change.ts'
 import { columnsOf, processOf, type StoredCommand } from './command-table.ts'
+import type { CommandDeps } from './deps.ts'
 import { commandEventPurposes } from './events.ts'
 import { wakeOptionsOf } from './tasks.ts'
 
@@ -62,7 +63,7 @@ const isOpen = `coalesce(c.completed_at, 'infinity') = 'infinity'`
 type Written = StoredCommand & {
   readonly n: number
   readonly new_status: string | null
-  /** The effects that were changed; one whose condition did not hold is not among them. */
+  /** The effects that were changed. */
   readonly touched: readonly string[]
   /** Commands that depend on this one and have been marked as due. */
   readonly dependents: readonly string[]
@@ -102,21 +103,19 @@ const touched = (changes: string, ids: string) => `, touched as (
   update concord.domain_effects as d set
     status = u.status,
     ${assign(patchedEffect, 'u.set', 'd')}
-  from jsonb_to_recordset(${changes}::jsonb) as u(n integer, domain_effect_id uuid, from_status text, status text, requires_status text, set jsonb)
+  from jsonb_to_recordset(${changes}::jsonb) as u(n integer, domain_effect_id uuid, from_status text, status text, set jsonb)
   join moved as m on m.n = u.n
   where d.domain_effect_id = any(${ids}::uuid[]) and d.domain_effect_id = u.domain_effect_id and d.command_id = m.command_id
-    and d.status = u.from_status and (u.requires_status is null or u.requires_status = m.status)
+    and d.status = u.from_status
   returning u.n, d.domain_effect_id
 )`
 
-const logged = (where: string) => `, logged as (
-  insert into concord.domain_events (event_id, workspace_id, command_id, purpose, event_type, payload, actor, trace_id, created_at)
-  select v.event_id, m.workspace_id, m.command_id, v.purpose, v.event_type, v.payload, v.actor, v.trace_id, m.updated_at
-  from jsonb_to_recordset($3::jsonb) as v(n integer, place integer, event_id uuid, purpose text, event_type text, payload jsonb,
-    actor text, trace_id text, with_effect uuid)
-  join moved as m on m.n = v.n
-  ${where}
-  order by v.n, v.place
+const logged = `, logged as (
+  insert into concord.journal (entry_id, workspace_id, command_id, trace_id, created_at, events)
+  select w.entry_id, m.workspace_id, m.command_id, w.trace_id, m.updated_at, w.events
+  from moved as m join w on w.n = m.n
+  where w.events is not null
+  order by m.n
 )`
 
 const marked = `, waiting as materialized (
@@ -134,20 +133,18 @@ const marked = `, waiting as materialized (
 type Parts = { readonly plans: boolean; readonly touches: boolean; readonly moves: boolean }
 
 function textOf({ plans, touches, moves }: Parts): string {
-  const next = plans ? 5 : 4
+  const next = plans ? 4 : 3
   return [
     `with w as materialized (
-  select * from jsonb_to_recordset($1::jsonb)
-    as w(n integer, id uuid, workspace_id uuid, from_status text, status text, token uuid, keeps_ms double precision,
+  select * from json_to_recordset($1::json)
+    as w(n integer, entry_id uuid, trace_id text, events json, id uuid, workspace_id uuid, from_status text, status text, token uuid, keeps_ms double precision,
       is_free boolean, releases boolean, takes uuid,
       takes_ms double precision, at timestamptz, set jsonb)
 )`,
     moved,
-    plans ? planned('$4') : '',
+    plans ? planned('$3') : '',
     touches ? touched(`$${next}`, `$${next + 1}`) : '',
-    logged(
-      touches ? 'where v.with_effect is null or v.with_effect in (select t.domain_effect_id from touched as t)' : '',
-    ),
+    logged,
     moves ? marked : '',
     `
 select m.*, ${touches ? 'array(select t.domain_effect_id from touched as t where t.n = m.n)' : "'{}'::uuid[]"} as touched,
@@ -168,40 +165,51 @@ function writeStatement(parts: Parts): Statement<Written> {
   return known
 }
 
-const findEvent = statement<{ readonly event_id: string }>(
-  'commands_find_event',
-  `select event_id from concord.domain_events where event_id = any($1::uuid[])`,
+const findEntries = statement<{ readonly entry_id: string }>(
+  'commands_find_entries',
+  `select entry_id from concord.journal where entry_id = any($1::uuid[])`,
 )
 const markDue = statement<{ readonly command_id: string }>(
   'commands_mark_due',
   `update concord.commands as c set run_after = $2 where c.command_id = any($1::uuid[]) and ${isOpen} returning c.command_id`,
 )
 
-type Sent = { readonly write: Write; readonly takes?: Taking | undefined }
+type Sent = { readonly write: Write; readonly entryId: string; readonly takes?: Taking | undefined }
+
+/** Events as a row of the journal holds them. */
+export function journalEvents(events: readonly WriteEvent[]): readonly JournalEvent[] {
+  return events.map(({ event_type: type, actor, payload }) => {
+    const purpose = commandEventPurposes[type]
+    return purpose === 'event' ? { type, actor, payload } : { type, purpose, actor, payload }
+  })
+}
 
 function sendWrites(sql: Sql, sent: readonly Sent[]): Promise<Written[]> {
-  const place = <T extends object>(pick: (write: Write) => readonly T[]) =>
-    sent.flatMap(({ write }, n) => pick(write).map((each, at) => ({ ...each, n, place: at })))
-  const moves = place((write) => write.effectMoves)
-  const events = sent.flatMap(({ write }, n) =>
-    write.events.map((event, at) => ({ ...event, purpose: commandEventPurposes[event.event_type], n, place: at })),
-  )
-  const docs = sent.map(({ write: { command, hold, from, to, releases, at, set }, takes: taking }, n) => ({
-    n,
-    id: command.command_id,
-    workspace_id: command.workspace_id,
-    from_status: from,
-    status: to,
-    token: typeof hold === 'object' ? hold.held : null,
-    keeps_ms: (typeof hold === 'object' && hold.leaseMs) || null,
-    is_free: hold === 'free',
-    releases,
-    takes: taking?.token ?? null,
-    takes_ms: taking?.leaseMs ?? null,
-    at,
-    set,
-  }))
-  const effects = place((write) => write.newEffects)
+  const numbered = <T extends object>(pick: (write: Write) => readonly T[]) =>
+    sent.flatMap(({ write }, n) => pick(write).map((each) => ({ ...each, n })))
+  const moves = numbered((write) => write.effectMoves)
+  const docs = sent.map(({ write, entryId, takes: taking }, n) => {
+    const { command, hold, from, to, releases, at, set, events } = write
+    return {
+      n,
+      entry_id: entryId,
+      trace_id: command.context.trace_id,
+      events: events.length === 0 ? null : journalEvents(events),
+      id: command.command_id,
+      workspace_id: command.workspace_id,
+      from_status: from,
+      status: to,
+      token: typeof hold === 'object' ? hold.held : null,
+      keeps_ms: (typeof hold === 'object' && hold.leaseMs) || null,
+      is_free: hold === 'free',
+      releases,
+      takes: taking?.token ?? null,
+      takes_ms: taking?.leaseMs ?? null,
+      at,
+      set,
+    }
+  })
+  const effects = numbered((write) => write.newEffects)
   const parts = {
     plans: effects.length > 0,
     touches: moves.length > 0,
@@ -210,32 +218,24 @@ function sendWrites(sql: Sql, sent: readonly Sent[]): Promise<Written[]> {
   return sql.run(writeStatement(parts), [
     JSON.stringify(docs),
     sent.map(({ write }) => write.command.command_id),
-    JSON.stringify(events),
     ...(parts.plans ? [JSON.stringify(effects)] : []),
     ...(parts.touches ? [JSON.stringify(moves), moves.map(({ domain_effect_id }) => domain_effect_id)] : []),
   ])
 }
 
-export type WriteResult = {
-  readonly command: StoredCommand
-  readonly touched: ReadonlySet<string>
-  readonly dependents: readonly string[]
-}
+export type WriteResult = { readonly command: StoredCommand; readonly dependents: readonly string[] }
 
 function resultOf(
   write: Write,
   { n: _n, new_status: _status, touched: ids, dependents, ...row }: Written,
 ): WriteResult {
-  const done = new Set(ids)
-  const missed = write.effectMoves.find(
-    ({ domain_effect_id, requires_status }) => requires_status === null && !done.has(domain_effect_id),
-  )
+  const missed = write.effectMoves.find(({ domain_effect_id }) => !ids.includes(domain_effect_id))
   // The row was ours and its effect was not as it had been read: another writer changed an effect without holding its command.
   if (missed)
     throw new KernelFault('commands.effect.torn', 'an effect changed outside its turn', {
       domain_effect_id: missed.domain_effect_id,
     })
-  return { command: row, touched: done, dependents }
+  return { command: row, dependents }
 }
 
 function refuseMoved(write: Write): Refusal {
@@ -258,55 +258,50 @@ export type CommandWriter = {
   close(): Promise<void>
 }
 
-export function openWriter(db: Db, wake: Runtime['wake']): CommandWriter {
-  const lane = openLane<Write, Decision<WriteResult>>(db, {
+export function openWriter({ db, wake, newId }: Pick<CommandDeps, 'db' | 'wake' | 'newId'>): CommandWriter {
+  const lane = openLane<Sent, Decision<WriteResult>>(db, {
     name: 'commands',
-    // A write is ten rows or more: 64 in one batch hold one core and leave the other idle. 1,720 commands/s in flight of 64, and 2,400 with 16.
+    // A write is several rows: 64 in one batch hold one core and leave the other idle. 1,720 commands/s in flight of 64, and 2,400 with 16.
     batchMax: 16,
-    keyOf: ({ command }) => command.command_id,
+    keyOf: ({ write }) => write.command.command_id,
     retrySafe: true,
     async flush(sql, items) {
-      const writes = items.map(({ item }) => item)
-      const sent = await sendWrites(
-        sql,
-        writes.map((write) => ({ write })),
-      )
-      const rows = new Map(sent.map((row) => [row.n, row]))
-      await markTogether(sql, writes, rows)
-      const lost = items
-        .filter(({ retried }, n) => retried && !rows.has(n))
-        .flatMap(({ item }) => item.events.slice(0, 1))
-      const seen = lost.length === 0 ? [] : await sql.run(findEvent, [lost.map(({ event_id }) => event_id)])
-      return writes.map((write, n) => {
+      const sent = items.map(({ item }) => item)
+      const rows = new Map((await sendWrites(sql, sent)).map((row) => [row.n, row]))
+      await markTogether(sql, sent, rows)
+      const lost = items.filter(({ retried }, n) => retried && !rows.has(n)).map(({ item }) => item.entryId)
+      const found = lost.length === 0 ? [] : await sql.run(findEntries, [lost])
+      const own = new Set(found.map(({ entry_id }) => entry_id))
+      return sent.map(({ write, entryId }, n) => {
         const row = rows.get(n)
         if (row) return accept(resultOf(write, row))
         // Our own commit before the connection broke; the driver reads the row again and finds it so.
-        const isOurs = seen.some(({ event_id }) => event_id === write.events[0]?.event_id)
-        return isOurs
+        return own.has(entryId)
           ? refuse('commands.command.moved', 'this write was committed before its connection broke')
           : refuseMoved(write)
       })
     },
   })
   async function commitIn(tx: Tx, write: Write, taking?: Taking): Promise<Decision<WriteResult>> {
-    const [row] = await sendWrites(tx, [{ write, takes: taking }])
+    const [row] = await sendWrites(tx, [{ write, entryId: newId(), takes: taking }])
     if (!row) return refuseMoved(write)
     const follower = followerOf(write)
     if (follower) await wake(follower, { tx })
     return accept(resultOf(write, row))
   }
   return {
-    commit: (write) => (followerOf(write) ? db.transaction((tx) => commitIn(tx, write)) : lane.submit(write)),
+    commit: (write) =>
+      followerOf(write) ? db.transaction((tx) => commitIn(tx, write)) : lane.submit({ write, entryId: newId() }),
     commitIn,
     close: () => lane.close(),
   }
 }
 
 /** A command and one that waits for it in one batch: the statement cannot touch a row twice, so the mark follows. */
-async function markTogether(sql: Sql, writes: readonly Write[], rows: ReadonlyMap<number, Written>): Promise<void> {
-  const here = new Set(writes.map(({ command }) => command.command_id))
+async function markTogether(sql: Sql, sent: readonly Sent[], rows: ReadonlyMap<number, Written>): Promise<void> {
+  const here = new Set(sent.map(({ write }) => write.command.command_id))
   const both = [...rows.values()].flatMap(({ dependents }) => dependents.filter((id) => here.has(id)))
-  if (both.length > 0) await sql.run(markDue, [both, writes[0]?.at ?? null])
+  if (both.length > 0) await sql.run(markDue, [both, sent[0]?.write.at ?? null])
 }
 
 /** $1 commands. */

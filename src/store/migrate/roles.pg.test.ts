@@ -111,10 +111,10 @@ describe('roles', () => {
     await superuser.query(`revoke ${prefix}_engine from ${prefix}_login granted by ${prefix}_login`)
     assert.deepEqual(await owner.query('select count(*)::int as seen from concord.commands'), [{ seen: 0 }])
     await superuser.query(`grant ${prefix}_engine to ${prefix}_login with inherit true, set true`)
-    await assert.rejects(owner.query('delete from concord.domain_events'), { code: '42501', message: /append-only/ })
+    await assert.rejects(owner.query('delete from concord.journal'), { code: '42501', message: /append-only/ })
     const gone = await owner.transaction(async (tx) => {
       await tx.query(`set local concord.retention = 'on'`)
-      return tx.query('delete from concord.domain_events where workspace_id = $1 returning 1', [elsewhere.workspace])
+      return tx.query('delete from concord.journal where workspace_id = $1 returning 1', [elsewhere.workspace])
     })
     assert.equal(gone.length, 1)
   })

@@ -44,7 +44,7 @@ describe('schema drift', () => {
       'create domain concord.anything as text',
       'alter table concord.commands alter column error type concord.filled_text',
       'drop index concord.commands_due_ix',
-      'alter table concord.domain_events disable trigger domain_events_append_only',
+      'alter table concord.journal disable trigger journal_append_only',
       'alter table concord.commands no force row level security',
       'alter policy commands_app on concord.commands using (true)',
       'grant delete on concord.domain_events to concord_engine',

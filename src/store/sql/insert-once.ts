@@ -15,6 +15,11 @@ function returningOf<Row>(table: OnceTable<Row>): readonly string[] {
   return table.returning ?? Object.keys(table.columns)
 }
 
+/** Names the unique index, which may leave out rows without a key. */
+function conflictOn<Row>({ key }: OnceTable<Row>): string {
+  return `on conflict (${key.join(', ')}) where ${key.map((name) => `${name} is not null`).join(' and ')}`
+}
+
 /**
  * The second half reads with the snapshot of the whole statement: it does not see a row that was committed after the
  * statement began, although the insert conflicted with it. Then there is no row at all, and the caller repeats the statement.
@@ -28,7 +33,7 @@ export function compileInsertOnce<Row>(table: OnceTable<Row>, events: number): B
   const text = `with fresh as (
   insert into ${table.table} (${columns.map(([name]) => name).join(', ')})
   values (${Object.values(places).join(', ')})
-  on conflict (${table.key.join(', ')}) do nothing
+  ${conflictOn(table)} do nothing
   returning *
 )${events > 0 ? `, logged as (\n  ${insertEvents(table, events, params)}\n)` : ''}
 select true as once_inserted, true as once_same, ${returning.map((name) => `f.${name}`).join(', ')} from fresh as f
@@ -80,7 +85,7 @@ export function compileInsertMany<Row>(table: OnceTable<Row>): Bound<Batch, Row 
   insert into ${table.table} (${names.join(', ')})
   select ${columns.map(([name, type]) => readAs(type, name)).join(', ')} from unnest(${lists.join(', ')}) with ordinality as i(${names.join(', ')}, n)
   order by n
-  on conflict (${table.key.join(', ')}) do nothing
+  ${conflictOn(table)} do nothing
   returning *
 )${logged}
 select ${back.map((name) => `f.${name}`).join(', ')} from fresh as f`

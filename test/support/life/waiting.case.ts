@@ -178,7 +178,7 @@ export function waitingStories(): void {
     const moves = states.map((state) =>
       move(state, state === 'running' || state === 'blocked' ? workerActor : systemActor),
     )
-    const write = composeWrite(found, 'any', moves, room.clock.now(), room.clock.newId)
+    const write = composeWrite(found, 'any', moves, room.clock.now())
     accepted(await room.world.writes.commit(write))
     return id
   }
