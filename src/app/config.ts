@@ -78,7 +78,7 @@ function findFaultPlan({ faults, unsafeTest }: Config): Refusal | undefined {
   } catch {
     // Refused below, like JSON that is not a list.
   }
-  return no('CONCORD_FAULTS is not a JSON list', 'it looks like [{"point":"outbox.handled","hit":1,"act":"kill"}]')
+  return no('CONCORD_FAULTS is not a JSON list', 'it looks like [{"point":"lane.committed","hit":1,"act":"kill"}]')
 }
 
 function findPartialWebhook({ schedulerWebhook, schedulerWebhookSecret }: Config): Refusal | undefined {

@@ -14,8 +14,8 @@ import { swarmRunMachine } from '#kernel/machines/swarm-run'
 import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { openTestDb, type TestDb } from '#test/database'
 import { insertStoreRows } from '#test/store-rows'
-import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
-import { closedList as readClosedList } from '../migrate/picture.ts'
+import { type Catalogue, readCatalogue } from '#test/schema/catalogue'
+import { closedList as readClosedList } from '#test/schema/picture'
 import { joinStrategies } from '#kernel/join-strategy'
 
 describe('rules of the whole schema', () => {

@@ -1,6 +1,6 @@
 /** The whole history of one command: what is in the archive, then what is in the table, in the order in which it happened. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { type ArchivedEvent, readArchive, refuseFile, type Sql } from '#store'
+import { type ArchivedEvent, readArchive, refuseArchiveFile, type Sql } from '#store'
 import { listArchivesWith, type StoredArchive } from './archive-repository.ts'
 import type { HistoryDeps } from './deps.ts'
 
@@ -66,7 +66,7 @@ async function readArchivedOf(
         if (event.command_id === commandId) events.push({ ...event, created_at: new Date(event.created_at), file })
       }
     } catch (error) {
-      return refuseFile(error, folder, file)
+      return refuseArchiveFile(error, folder, file)
     }
   }
   return accept({ archives, events })
