@@ -5,7 +5,7 @@
  * node bench/notices.ts [--rounds 5] [--seconds 1.5]
  */
 import { randomBytes } from 'node:crypto'
-import { uuidV7Generator } from '#kernel/uuid'
+import { uuidV7Generator } from '#kernel/ids'
 import { openLane, openNotices, type Sql, statement } from '#store'
 import { runLoop } from './harness/closed-loop.ts'
 import { type Case, compare, printResults } from './harness/compare.ts'

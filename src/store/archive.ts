@@ -9,7 +9,7 @@ import { dirname, join, resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { createGunzip, createGzip } from 'node:zlib'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { isUuid } from '#kernel/uuid'
+import { isUuid } from '#kernel/ids'
 import { failpoint } from './failpoints.ts'
 
 type ArchivePosition = { readonly xid: string; readonly seq: string }

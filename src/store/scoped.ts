@@ -3,7 +3,7 @@
  * transaction, so that row security hides what a forgotten filter would show.
  */
 import { KernelFault } from '#kernel/errors'
-import { isUuid } from '#kernel/uuid'
+import { isUuid } from '#kernel/ids'
 import type { Db } from './db.ts'
 import type { Tx } from './transaction.ts'
 

@@ -46,7 +46,7 @@ describe('a project in several environments', () => {
       runConcord(['--json', 'up'], { env: { ...env, CONCORD_ENVIRONMENT: name }, cwd: folder })
     const unknown = await start('stagin')
     assert.notEqual(unknown.code, 0)
-    assert.match(unknown.err, /CONCORD_ENVIRONMENT.*did you mean staging\?/)
+    assert.match(unknown.err, /CONCORD_ENVIRONMENT.*Did you mean staging\?/)
     const strange = await start('my_mac')
     assert.notEqual(strange.code, 0)
     assert.match(strange.err, /CONCORD_ENVIRONMENT.*is not an environment name/)

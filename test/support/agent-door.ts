@@ -1,6 +1,6 @@
 /** The API with the tools of agents, and a worker beside it that drives whatever is woken while an answer is waited for. */
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Api } from '../../src/api/index.ts'
+import type { Api } from '../../src/api/api.ts'
 import { agentTools } from './agent-tools.ts'
 import { call, openTestApi, type TestApi } from './api.ts'
 import { openRoomOn, type TestRoom } from './commands.ts'

@@ -16,7 +16,7 @@ import {
   type UndoCall,
 } from '../../src/domains/commands/index.ts'
 import { errorClasses, retryableErrorClasses } from '../../src/kernel/error-classes.ts'
-import type { PolicyDecision } from '../../src/kernel/policy/rule.ts'
+import type { PolicyDecision } from '../../src/kernel/policy/policy.ts'
 import { defineRetryPolicy } from '../../src/kernel/retry-policy.ts'
 
 /** What the provider does with the next calls, in order; then it does what it is asked. */

@@ -1,7 +1,7 @@
 /** Workspaces, commands and approvals for tests of the store, and bindings of their machines to the real tables. */
 import { randomBytes, randomUUID } from 'node:crypto'
 import { approvalMachine, commandMachine } from '../../src/kernel/machines/index.ts'
-import { uuidV7Generator } from '../../src/kernel/uuid.ts'
+import { uuidV7Generator } from '../../src/kernel/ids.ts'
 import { domainEventLog } from '../../src/store/events.ts'
 import type { Sql } from '../../src/store/statement.ts'
 import { type RowType, storedMachine } from '../../src/store/transition.ts'

@@ -11,7 +11,7 @@ import { accepted, TRACE } from '#test/tenant'
 import { connectorDefinitions } from './catalog/connector-effects.ts'
 import { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
 import { checkConnectorAccess, type ConnectorAccess } from './connector-access.ts'
-import { shippedPolicies } from './policies/shipped.ts'
+import { shippedPolicies } from './catalog/shipped-policies.ts'
 import { submitCommand } from './submit.ts'
 
 const open = (title: string) => ({ effect_type: 'connector.desk.open_ticket', payload: { title } })

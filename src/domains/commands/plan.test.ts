@@ -9,7 +9,7 @@ import { anyHost, openCatalog } from './catalog/open-catalog.ts'
 import { taskSpec } from './catalog/task-spec.ts'
 import { compileRules } from '#kernel/policy/policy'
 import { evaluatePolicy } from '#kernel/policy/evaluate'
-import { shippedPolicies } from './policies/shipped.ts'
+import { shippedPolicies } from './catalog/shipped-policies.ts'
 import { createPlan, decideMode, type PlanInput, validatePlan } from './plan.ts'
 
 const catalog = accepted(

@@ -30,11 +30,10 @@ import { anyHost, openCatalog } from './catalog/open-catalog.ts'
 import { defineTask } from './catalog/task-spec.ts'
 import { openDrive } from './drive.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
-import { followCandidates } from './memory/follow-candidates.ts'
 import { memoryDefinitions } from './memory/memory-definitions.ts'
 import { memoryFacts } from './memory/memory-policies.ts'
-import { proposeMemory, type ProposingRun } from './memory/propose-memory.ts'
-import { shippedPolicies } from './policies/shipped.ts'
+import { followCandidates, proposeMemory, type ProposingRun } from './memory/candidates.ts'
+import { shippedPolicies } from './catalog/shipped-policies.ts'
 
 const mortal = openMortal()
 /** Calls and deeds of the provider, by key: it dedupes, as a keyed one does. */

@@ -16,7 +16,7 @@ import { accepted, TRACE } from '#test/tenant'
 import { anAct, aPreference, type MemoryRoom, openMemoryRoom } from '#test/memory'
 import { insertRow, rowsOf } from '#test/store-rows'
 import { dataClasses } from '#kernel/data-class'
-import { proposeMemory } from './propose-memory.ts'
+import { proposeMemory } from './candidates.ts'
 
 describe('write_memory', () => {
   let room: MemoryRoom
