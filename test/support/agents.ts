@@ -1,29 +1,123 @@
-/** The path as a process opens it, with an agent at its door and real servers on the other side that count what reaches them. */
+/** Agents in tests: proposals in a room of commands, over HTTP, and through the work of a process with real servers on the other side. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { readConfig } from '../../src/app/config.ts'
 import { openLog } from '../../src/app/log.ts'
 import { openArtifacts, openWork } from '../../src/app/open-work.ts'
 import { writeArtifact } from '../../src/domains/artifacts/index.ts'
-import { actingFor, agentGateway, type ActionView, proposeMemory } from '../../src/domains/commands/index.ts'
+import {
+  actingFor,
+  type ActionView,
+  agentGateway,
+  proposeAction,
+  type ProposeAction,
+  type ProposedAction,
+  proposeMemory,
+} from '../../src/domains/commands/index.ts'
+import type { Principal } from '../../src/domains/identity/index.ts'
 import type { RunScope } from '../../src/domains/memory/index.ts'
 import { decodeId, encodeId } from '../../src/kernel/ids.ts'
 import type { JsonObject } from '../../src/kernel/json-value.ts'
-import { agentProject, mailLogin } from './agent-project.ts'
+import type { Decision } from '../../src/kernel/refusal.ts'
+import { call, openTestApi, type TestApi } from './api.ts'
+import { openRoomOn, type TestRoom } from './commands.ts'
 import { aCommand } from './concord-rows.ts'
 import { openTestDb } from './database.ts'
 import { openMisbehavingApi } from './misbehaving-api.ts'
 import { openMisbehavingMail } from './misbehaving-mail.ts'
+import { agentTools } from './projects/commands.ts'
+import { mailLogin, partnerProject } from './projects/connectors.ts'
 import { insertRow } from './store-rows.ts'
 import { accepted, aTenant, aWorld, TRACE } from './tenant.ts'
 import { until } from './until.ts'
 
-export type AgentHouse = Awaited<ReturnType<typeof openAgentHouse>>
+/** Runs the turns of the room, as a worker would, until the answer is there. */
+async function driveUntil<Answer>(room: TestRoom, asked: Promise<Answer>): Promise<Answer> {
+  let isAnswered = false
+  const answer = asked.finally(() => {
+    isAnswered = true
+  })
+  while (!isAnswered) {
+    await room.settleWoken()
+    await pause(2)
+  }
+  return answer
+}
 
-export async function openAgentHouse() {
+export type Proposal = Partial<ProposeAction> & Pick<ProposeAction, 'toolName'>
+
+export function propose(room: TestRoom, principal: Principal, action: Proposal): Promise<Decision<ProposedAction>> {
+  const proposed = proposeAction(
+    room.world,
+    { ...actingFor(principal, TRACE), principal },
+    {
+      workspaceId: room.tenant.workspace.id,
+      payload: { subject: 's' },
+      reason: 'The user asked for it.',
+      requestId: 'req_test',
+      ...action,
+    },
+  )
+  return driveUntil(room, proposed)
+}
+
+type Answer = { readonly status: number; readonly body: Record<string, unknown> }
+
+export type AgentApi = {
+  readonly api: TestApi
+  readonly room: TestRoom
+  /** Uses the key of our writer unless another one is given; an empty key sends none. */
+  post(path: string, body: unknown, key?: string): Promise<Answer>
+  get(path: string, key?: string): Promise<Answer>
+  /** Proposes to publish a note; `more` replaces fields of the body. */
+  propose(payload: object, more?: object, key?: string): Promise<Answer>
+  count(table: 'commands' | 'domain_events' | 'approvals'): Promise<number>
+  close(): Promise<void>
+}
+
+/** The API with the tools of agents. Turns run while a request waits for its answer. */
+export async function openAgentApi(): Promise<AgentApi> {
+  const api = await openTestApi()
+  const room = openRoomOn(api.world, api.ours, undefined, agentTools)
+  const app = api.with({ work: { commands: room.world, approvals: room.approvals, webhooks: [] } })
+  const writer = api.ours.people.writer.key
+  const ask = async (path: string, method: string, body: unknown, key: string): Promise<Answer> => {
+    const asked = call(app, path, {
+      method,
+      ...(key === '' ? {} : { key }),
+      ...(body === undefined ? {} : { body }),
+      headers: { 'x-workspace': 'main' },
+    })
+    const answer = await driveUntil(room, asked)
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> }
+  }
+  const post = (path: string, body: unknown, key = writer) => ask(path, 'POST', body, key)
+  return {
+    api,
+    room,
+    post,
+    get: (path, key = writer) => ask(path, 'GET', undefined, key),
+    propose: (payload, more = {}, key = writer) =>
+      post('/agent-actions', { tool_name: 'publish_note', payload, reason: 'The user asked for it.', ...more }, key),
+    async count(table) {
+      const [row] = await room.rows<{ count: number }>(`select count(*)::integer as count from concord.${table}`)
+      return row?.count ?? 0
+    },
+    async close() {
+      await room.close()
+      await api.close()
+    },
+  }
+}
+
+export type AgentWork = Awaited<ReturnType<typeof openAgentWork>>
+
+/** The work of a process, with an agent, an artifact store, and a partner and a mail server that count what reaches them. */
+export async function openAgentWork() {
   const opened = await openTestDb({ role: 'concord_engine', poolMax: 6 })
   const { db } = opened
   const home = await mkdtemp(join(tmpdir(), 'concord-agents-'))
@@ -31,7 +125,7 @@ export async function openAgentHouse() {
   const mail = await openMisbehavingMail(mailLogin)
   const identity = { ...aWorld(db), now: () => new Date() }
   const tenant = await aTenant(identity)
-  const project = agentProject(api.url, mail.port)
+  const project = partnerProject(api.url, mail.port)
   const world = { ...identity, random: Math.random, randomBytes: (count: number) => randomBytes(count) }
   const config = accepted(readConfig({ CONCORD_HOME: home }, home))
   const artifacts = accepted(openArtifacts(db, world, config, project))
@@ -79,7 +173,7 @@ export async function openAgentHouse() {
     const rows = await db.query(`select 1 from concord.domain_events where event_type = 'artifact_published'`)
     return rows.length
   }
-  /** A run of an agent, as the room of agents would make one; it gives what the run may do. */
+  /** A run of an agent; returns the function with which the run proposes memory. */
   const aRememberingRun = async () => {
     const { command_id } = await aCommand(db, tenant.workspace.id)
     const scope = {
