@@ -4,19 +4,18 @@ import { mkdir, mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { archiveFileOf, manifestFileOf } from './manifest.ts'
-import { verifyArchive } from './read-archive.ts'
-import { type ArchiveDraft, PART_SUFFIX, writeArchive } from './write-archive.ts'
+import { archiveFileOf, verifyArchive, writeArchive } from './archive.ts'
 
 const WORKSPACE = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405170'
 
-function aDraft(id: string): ArchiveDraft {
+function aDraft(id: string): Parameters<typeof writeArchive>[1] {
   const place = { xid: '7', seq: '1' }
   const file = archiveFileOf(WORKSPACE, id)
   const time = '2026-01-01T00:00:00.000Z'
   const ids = { history_archive_id: id, workspace_id: WORKSPACE }
   return { ...ids, file, first: place, last: place, ended_before: time, written_at: time }
 }
+const manifestOf = (file: string) => file.replace('.jsonl.gz', '.manifest.json')
 const line = JSON.stringify({ event_id: 'e', command_id: null, workspace_id: WORKSPACE, xid: '7', seq: 1 })
 
 describe('writing an archive', () => {
@@ -32,7 +31,7 @@ describe('writing an archive', () => {
     await writeArchive(folder, draft, [line])
     assert.equal((await verifyArchive(folder, draft.file)).ok, true)
     const lines = join(folder, draft.file)
-    for (const path of [join(base, 'not'), folder, dirname(lines), lines, join(folder, manifestFileOf(draft.file))])
+    for (const path of [join(base, 'not'), folder, dirname(lines), lines, join(folder, manifestOf(draft.file))])
       assert.equal((await stat(path)).mode & 0o077, 0, path)
   })
 
@@ -40,7 +39,7 @@ describe('writing an archive', () => {
     const draft = aDraft('0197f3b2-c4d5-7a8e-9b0c-1d2e3f405172')
     const folder = join(base, 'full')
     // A folder stands where the manifest would be written.
-    const inTheWay = join(folder, `${manifestFileOf(draft.file)}${PART_SUFFIX}`)
+    const inTheWay = join(folder, `${manifestOf(draft.file)}.part`)
     await mkdir(inTheWay, { recursive: true })
     await assert.rejects(writeArchive(folder, draft, [line]), { code: 'EISDIR' })
     assert.deepEqual(await readdir(dirname(inTheWay)), [basename(inTheWay)])

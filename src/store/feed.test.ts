@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { cursorOf, feedStart, parseCursor } from './feed-cursor.ts'
+import { cursorOf, feedStart, parseCursor } from './feed.ts'
 
 test('every place survives the way out and back', () => {
   fc.assert(

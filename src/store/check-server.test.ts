@@ -1,8 +1,7 @@
 /** Which servers are safe enough, as a table. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decideServer, type ServerFacts } from './durability.ts'
-import { decideServerVersion } from './version.ts'
+import { decideServer, decideServerVersion, type ServerFacts } from './check-server.ts'
 
 const safe: ServerFacts = {
   versionNum: 180_004,

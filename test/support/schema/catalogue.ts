@@ -1,5 +1,5 @@
 /** Reads what a database really has, from Postgres' own catalogue. Reads only. */
-import type { Db, Tx } from '../db.ts'
+import type { Db, Tx } from '../../../src/store/index.ts'
 
 export type CatalogueColumn = {
   readonly table: string

@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { aCommand, aWorkspace, by, events, someApprovals, storedApproval } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
 import { proofSize } from '#test/proof-size'
-import { appendEvents } from '../events.ts'
+import { appendEvents } from './events.ts'
 import { isLostRace, transition } from './transition.ts'
 
 const RACES = proofSize(300, 5_000)

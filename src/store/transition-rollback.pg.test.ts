@@ -5,14 +5,13 @@ import { after, before, describe, test } from 'node:test'
 import { approvalMachine, commandMachine } from '#kernel/machines/index'
 import { aCommand, aWorkspace, by, events, someApprovals, storedApproval, storedCommand } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
-import { type Db, openDb } from '../db.ts'
-import { appendEvents } from '../events.ts'
-import { domainEventLog } from '../events-domain.ts'
+import { type Db, openDb } from './db.ts'
+import { appendEvents, domainEventLog } from './events.ts'
 import { transition } from './transition.ts'
 
 /** Every name that a room or a machine of this log declares, as pinned; the other families have logs of their own. */
 const pinned = JSON.parse(
-  readFileSync(new URL('../../../test/tidy/pins/event-names.json', import.meta.url), 'utf8'),
+  readFileSync(new URL('../../test/tidy/pins/event-names.json', import.meta.url), 'utf8'),
 ) as Record<string, string>
 const isOurs = (source: string) => !/^(machine|room):(mission|colony|flow|scheduler)/.test(source)
 const types = [

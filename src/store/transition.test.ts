@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineMachine, moves } from '#kernel/machine'
 import { storedCommand } from '#test/concord-rows'
-import { defineEventLog } from '../events.ts'
-import { statementName } from '../sql/names.ts'
-import { storedMachine } from './stored-machine.ts'
+import { defineEventLog } from './events.ts'
+import { statementName } from './statement.ts'
+import { storedMachine } from './transition.ts'
 
 const machine = defineMachine({
   name: 'toy',
@@ -13,7 +13,7 @@ const machine = defineMachine({
   states: { on: 'running', off: 'terminal' },
   initial: 'on',
   moves: moves('on', 'off', ['user'], ['switched']),
-  lock: 'version',
+  lock: 'from-state',
 })
 const log = defineEventLog({
   table: 'public.log',
@@ -28,7 +28,7 @@ const good = {
   table: 'public.toys',
   id: 'id',
   state: 'state',
-  lock: { version: 'integer' },
+  tenant: 'tenant_id',
   log: { log, target: 'toy', links: { toy_id: 'id' } },
 } as const
 
@@ -37,19 +37,17 @@ test('a sound binding is taken as it is', () => {
 })
 
 test('every unsound binding is refused', () => {
-  const { lock: _, ...unlocked } = good
-  const { log: __, ...unlogged } = good
+  const { log: _, ...unlogged } = good
   const wrong = [
     { ...good, table: 'public.toys; drop table x' },
     { ...good, id: 'id"' },
     { ...good, state: 'State' },
-    unlocked,
-    { ...good, lock: { a: 'integer', b: 'integer' } as const },
+    { ...good, machine: { ...machine, lock: 'version' as const } },
     unlogged,
     { ...good, log: { ...good.log, log: { ...log, types: [] } } },
     { ...good, log: { ...good.log, links: { made_up: 'id' } } },
     { ...good, settable: { state: 'text' } as const },
-    { ...good, settable: { version: 'integer' } as const },
+    { ...good, settable: { tenant_id: 'uuid' } as const },
     { ...good, returning: ['id'] },
     { ...good, machine: { ...machine, nullState: 'on' as const } },
   ]
