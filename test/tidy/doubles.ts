@@ -8,7 +8,7 @@ import type { Tree } from './tree.ts'
 const allowedDoubles: ReadonlySet<string> = new Set(
   `
   Catalog ContentClass Finding Firing Found Held Lineage NextMove Outcome Page RandomBytes ReadBack RunningServer
-  ScheduleSpec ScheduleView Sleep Sql StoredSchedule Subject Tx addArtifacts bySystem changeSchedule
+  ScheduleSpec ScheduleView Sql StoredSchedule Subject Tx addArtifacts bySystem changeSchedule
   changeScheduleBody checkApproved contentClasses contractOf createSchedule finding isPassing listSchedules
   lockQuestions lockSubject nextOccurrences runProgram scheduleView showText takeTurn toScheduleView
   `
