@@ -4,7 +4,7 @@ import { createColors } from 'picocolors'
 import type { Environment } from '#app/config'
 import type { Decision, Refusal, RefusalCode } from '#kernel/refusal'
 import { hintOf } from '#refusals'
-import { withShownIds } from '#kernel/shown-ids'
+import { withShownIds } from '#kernel/ids'
 import { showLine, showText } from '#kernel/visible-text'
 
 export type Terminal = {

@@ -1,7 +1,7 @@
 /** Run as a process of its own: submits, dispatches and finishes as fast as it can, and says each thing once it is promised. */
 import { randomBytes } from 'node:crypto'
 import { claimJobs, finishRun, openScheduler, recover, submitJob } from '#domains/scheduler'
-import { uuidV7Generator } from '#kernel/uuid'
+import { uuidV7Generator } from '#kernel/ids'
 
 const [file = '', synchronous = 'full'] = process.argv.slice(2)
 const now = () => new Date()

@@ -30,7 +30,7 @@ import {
   submitJob,
 } from '#domains/scheduler'
 import { accept, type Decision } from '#kernel/refusal'
-import { uuidV7Generator } from '#kernel/uuid'
+import { uuidV7Generator } from '#kernel/ids'
 import { openChance } from '#test/chance'
 import { compareRecovery, readState } from './recovery-matrix.ts'
 

@@ -24,7 +24,7 @@ import {
   submitJob,
 } from '#domains/scheduler'
 import type { Decision } from '#kernel/refusal'
-import { uuidV7 } from '#kernel/uuid'
+import { uuidV7 } from '#kernel/ids'
 import { compareRecovery, readState, type State } from './recovery-matrix.ts'
 import { executionsOf, lifePaths } from './scheduler-life.ts'
 

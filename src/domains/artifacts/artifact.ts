@@ -1,7 +1,6 @@
 /** An artifact: its row and what its documents hold, its table, its moves, and who may read it. */
-import type { Actor } from '#kernel/actor'
+import type { Actor, ConcordActor } from '#kernel/actor'
 import type { JsonObject } from '#kernel/json-value'
-import type { ConcordActor } from '#kernel/machines/actors'
 import { artifactMachine, type ArtifactState } from '#kernel/machines/artifact'
 import type { Decision } from '#kernel/refusal'
 import { defineTable, type Once, type Sql, statement, type TransitionResult, type Tx } from '#store'

@@ -9,7 +9,7 @@ import type { NewId } from '#kernel/clock'
 import { isStatusReachable } from '#kernel/machine-graph'
 import { commandMachine } from '#kernel/machines/command'
 import { attemptsAllowed } from '#kernel/retry'
-import { compensationPolicy } from '#kernel/retry-settings'
+import { compensationPolicy } from '#kernel/retry-policy'
 import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
 import { sayState } from '#kernel/say-state'
 import {

@@ -76,15 +76,16 @@ export { openDrive, reconcileCommands } from './drive.ts'
 export { actorsOf, explainCommand } from './explain-command.ts'
 export { findScheduledTask, fireSchedule, scheduledTypeOf } from './fire-schedule.ts'
 
+export { type ArchivedHistory, archiveHistory, type ArchiveHistory } from './history/archive-history.ts'
 export {
-  type ArchivedHistory,
-  archiveHistory,
-  type ArchiveHistory,
-} from './history/archive-history.ts'
-export { countArchived, countArchiveFiles, listArchivesOf } from './history/archive-repository.ts'
-export { readHistory } from './history/read-history.ts'
-export { type ArchiveFinding, verifyHistory } from './history/verify-history.ts'
-export type { HistoryDeps } from './history/deps.ts'
+  type ArchiveFinding,
+  countArchived,
+  countArchiveFiles,
+  type HistoryDeps,
+  listArchivesOf,
+  readHistory,
+  verifyHistory,
+} from './history/history-archive.ts'
 export {
   decideCandidate,
   followCandidates,

@@ -4,7 +4,7 @@
  */
 import { parseGuardedObject } from '#kernel/json-guard'
 import { accept, type Decision } from '#kernel/refusal'
-import { attemptOfHops, countHops } from '#kernel/retry-chain'
+import { attemptOfHops, countHops } from '#kernel/retry'
 import { query, type WriteTx } from './database.ts'
 import { closeFailed } from './finish-run.ts'
 import { findRetryOf, JOB_COLUMNS, QUEUE_ORDER, saveDelayOver } from './job-repository.ts'

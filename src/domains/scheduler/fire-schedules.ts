@@ -1,5 +1,5 @@
 /** Fires due schedules: each due time becomes one job or one record of why not, never both and never twice. */
-import { type CronFields, parseCron } from '#kernel/cron-fields'
+import { type CronFields, parseCron } from '#kernel/cron'
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { decideOverlap, DEFAULT_CATCH_UPS_MAX, planFirings } from '#kernel/schedule'

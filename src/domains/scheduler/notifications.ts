@@ -6,7 +6,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { decideRetry } from '#kernel/retry'
-import { outboxRetry } from '#kernel/retry-settings'
+import { outboxRetry } from '#kernel/retry-policy'
 import { type SqlReader, query, type WriteTx } from './database.ts'
 import { nowMs, requireOwner, type Scheduler } from './scheduler.ts'
 import {

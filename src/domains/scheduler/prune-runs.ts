@@ -5,7 +5,7 @@
 import { opendir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { accept, type Decision } from '#kernel/refusal'
-import { isUuid } from '#kernel/uuid'
+import { isUuid } from '#kernel/ids'
 import { findRun } from './run-repository.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import { query } from './database.ts'

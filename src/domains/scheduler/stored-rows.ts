@@ -4,7 +4,7 @@ import { orNull } from '#contract'
 import type { FailureClass } from '#kernel/error-classes'
 import { encodeId, type IdKind } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
-import type { schedulerJobMachine } from '#kernel/machines/scheduler-job'
+import type { schedulerJobMachine } from '#kernel/machines/scheduler'
 import type { MisfirePolicy } from '#kernel/schedule'
 
 type JobStatus = keyof typeof schedulerJobMachine.states

@@ -1,9 +1,8 @@
 /** Submits jobs and groups: validates the work, and adds each job at the end of its priority in one transaction. */
 import { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
-import { parseGuardedObject } from '#kernel/json-guard'
+import { guardValue, parseGuardedObject } from '#kernel/json-guard'
 import type { JsonObject } from '#kernel/json-value'
-import { guardValue } from '#kernel/json-value-guard'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { submitGroupBody, submitJobBody } from './contract.ts'
 import type { SqlReader, WriteTx } from './database.ts'

@@ -5,7 +5,7 @@
  */
 import { appendFileSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
-import { uuidV7Generator } from '#kernel/uuid'
+import { uuidV7Generator } from '#kernel/ids'
 import { claimJobs } from '../../../src/domains/scheduler/claim-next.ts'
 import { createSchedule } from '../../../src/domains/scheduler/schedule.ts'
 import { createTemplate } from '../../../src/domains/scheduler/job-template.ts'

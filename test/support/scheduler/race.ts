@@ -1,7 +1,7 @@
 /** Run as a thread by `races.test.ts`: its own connections to one file, in step with the other threads. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { randomBytes } from 'node:crypto'
-import { uuidV7Generator } from '#kernel/uuid'
+import { uuidV7Generator } from '#kernel/ids'
 import { claimJobs } from '../../../src/domains/scheduler/claim-next.ts'
 import { finishRun } from '../../../src/domains/scheduler/finish-run.ts'
 import { listQueue } from '../../../src/domains/scheduler/job-views.ts'

@@ -1,7 +1,12 @@
 /** The policies of every installation. Denied by default: a command runs only if some rule allows it and no rule objects. */
 import { definePolicy, type PolicyDefinition } from './definitions.ts'
-import { externalSharing } from '#kernel/policy/external-sharing'
-import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/rule'
+import {
+  externalSharing,
+  type Facts,
+  type PolicyAnswer,
+  type PolicyInput,
+  type PolicyRule,
+} from '#kernel/policy/policy'
 import { type DataClass, dataClasses, decideDataSafety } from '#kernel/data-class'
 
 export const allow: PolicyAnswer = { decision: 'allow' }

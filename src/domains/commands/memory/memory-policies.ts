@@ -8,7 +8,7 @@ import {
   type MemoryDeps,
   previewForget,
 } from '#domains/memory'
-import type { Facts, PolicyAnswer, PolicyInput } from '#kernel/policy/rule'
+import type { Facts, PolicyAnswer, PolicyInput } from '#kernel/policy/policy'
 import { definePolicy, type PolicyDefinition } from '../catalog/definitions.ts'
 import { allow, deny, factsOf, rule } from '../catalog/shipped-policies.ts'
 import type { StoredCommand } from '../command-table.ts'
