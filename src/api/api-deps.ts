@@ -70,7 +70,7 @@ export type RuntimeStatus = {
 }
 
 /** The governed domains; an API without them serves only identity and events. */
-export type GovernedWork = {
+type GovernedWork = {
   readonly commands: CommandDeps
   readonly approvals: ApprovalDeps
   readonly artifacts?: ArtifactDeps
