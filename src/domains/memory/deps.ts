@@ -1,11 +1,11 @@
-/** What the services of this room need from outside; `openMemory` finds out what the database can do and fills in the defaults. */
+/** What the services of this room need from outside. `openMemory` detects what the database supports and fills in the defaults. */
 import type { Clock, NewId } from '#kernel/clock'
 import { accept, type Decision } from '#kernel/refusal'
 import type { Db } from '#store'
 import { forgetMemories, forgetStored, type Forgettable } from './forgettable.ts'
 import { type MemorySchemas, openMemorySchemas } from './memory-schema.ts'
 import type { Embedder, MemoryStore } from './memory-store.ts'
-import { detectVectorSupport, openPostgresStore, type VectorSupport } from './postgres-store.ts'
+import { detectVectorSupport, openPostgresStore } from './postgres-store.ts'
 
 export type MemoryDeps = {
   readonly db: Db
@@ -14,9 +14,8 @@ export type MemoryDeps = {
   readonly store: MemoryStore
   readonly schemas: MemorySchemas
   readonly embedder: Embedder | null
-  /** Memory itself first; then what other rooms brought. */
+  /** Memory itself comes first, then the other rooms. */
   readonly forgettables: readonly Forgettable[]
-  readonly vectors: VectorSupport
 }
 
 export type MemoryOptions = Pick<MemoryDeps, 'db' | 'now' | 'newId'> & {
@@ -30,17 +29,8 @@ export async function openMemory(options: MemoryOptions): Promise<Decision<Memor
   const { db, now, newId, embedder = null } = options
   const schemas = openMemorySchemas(options.schemas ?? [])
   if (!schemas.ok) return schemas
-  const vectors = await detectVectorSupport(db)
-  const store = options.store ?? openPostgresStore({ db, newId, vectors })
-  const elsewhere = store.within ? [] : [forgetStored(store)]
-  return accept({
-    db,
-    now,
-    newId,
-    embedder,
-    vectors,
-    store,
-    schemas: schemas.value,
-    forgettables: [forgetMemories(newId), ...elsewhere, ...(options.forgettables ?? [])],
-  })
+  const store = options.store ?? openPostgresStore({ db, newId, vectors: await detectVectorSupport(db) })
+  const outside = store.within ? [] : [forgetStored(store)]
+  const forgettables = [forgetMemories(newId), ...outside, ...(options.forgettables ?? [])]
+  return accept({ db, now, newId, embedder, store, schemas: schemas.value, forgettables })
 }

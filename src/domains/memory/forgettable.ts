@@ -1,120 +1,72 @@
-/** The port through which other rooms say what they know of a subject, and let go of it. Each room brings its own; memory is the first. */
-import { hash } from 'node:crypto'
-import { canonicalJson } from '#kernel/canonical-json'
+/** The port through which every room lists and erases what it knows about a subject. Memory itself is the first of them. */
+import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
-import type { JsonObject } from '#kernel/json-value'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision } from '#kernel/refusal'
 import { type Sql, statement, type Tx } from '#store'
-import type { Act } from './events.ts'
-import {
-  candidateColumns,
-  recordColumns,
-  saveCandidate,
-  saveRecord,
-  type StoredCandidate,
-  type StoredHold,
-  type StoredMemory,
-  type Subject,
-} from './memory-repository.ts'
+import { candidateColumns, saveCandidate } from './candidate.ts'
+import { recordColumns, saveRecord, type StoredCandidate, type StoredMemory, type Subject } from './memory-record.ts'
 import type { MemoryStore } from './memory-store.ts'
 
-/** One thing that knows the subject: its kind and id, never what it says. */
+/** One thing that knows the subject: its kind and id, never its content. */
 export type KnownItem = { readonly kind: string; readonly id: string; readonly isHeld?: boolean }
 
-/** Of the subject itself, and of things that know it. */
-export function countHolds(
-  holds: readonly Pick<StoredHold, 'released_at'>[],
-  items: readonly Pick<KnownItem, 'isHeld'>[],
-): number {
-  return holds.filter(({ released_at }) => released_at === null).length + items.filter(({ isHeld }) => isHeld).length
-}
-
-export function decideErasure(holds: readonly Pick<StoredHold, 'released_at'>[]): Decision<null> {
-  const standing = countHolds(holds, [])
-  if (standing === 0) return accept(null)
-  return refuse(
-    'memory.forget.held',
-    `${standing === 1 ? 'A hold stands' : `${standing} holds stand`} on what would be erased.`,
-    {
-      hint: 'The person who placed the hold must release it first: concord memory holds --subject … shows who.',
-      facts: { holds: standing },
-    },
-  )
-}
-
-export type Certificate = {
-  readonly document: JsonObject
-  /** Stands in the audit too: an edited certificate shows. */
-  readonly hash: string
-}
-
-export function writeCertificate(of: {
-  readonly erasureId: string
-  readonly subjectDigest: string
-  readonly items: readonly KnownItem[]
-  readonly at: Date
-}): Certificate {
-  const kinds = [...new Set(of.items.map(({ kind }) => kind))].toSorted()
-  const idsOf = (kind: string) => of.items.filter((item) => item.kind === kind).map(({ id }) => id)
-  const document: JsonObject = {
-    memory_erasure_id: of.erasureId,
-    subject_digest: of.subjectDigest,
-    erased_at: of.at.toISOString(),
-    counts: Object.fromEntries(kinds.map((kind) => [kind, idsOf(kind).length])),
-    erased: Object.fromEntries(kinds.map((kind) => [kind, idsOf(kind).toSorted()])),
-  }
-  return { document, hash: hash('sha256', canonicalJson(document)) }
-}
-
-/** Whom it is about, and the lineage: the memories that know it and the commands that wrote them. */
-export type Lineage = {
+/** A subject, the memories about it or derived from it, and the commands that wrote them. */
+export type SubjectLineage = {
   readonly workspaceId: string
   readonly subject: Subject
   readonly memoryIds: readonly string[]
   readonly commandIds: readonly string[]
-  /** Itself, and whomever else those memories are about: what was made from one may be about another. */
+  /** The subject, and the subjects of the derived memories, which may be others. */
   readonly subjects: readonly Subject[]
 }
 
+export type ErasureContext = { readonly erasureId: string; readonly actor: Actor; readonly at: Date }
+
 export type Forgettable = {
-  /** What its items are called: `memory`, `artifact`. */
+  /** The kind of its items: `memory`, `artifact`. */
   readonly kind: string
-  /** Everything made about the subject or from the lineage, without what it says; with what must be kept for now. */
-  list(sql: Sql, lineage: Lineage): Promise<readonly KnownItem[]>
-  /** Empties it in the transaction of the erasure, and says what it emptied: the same as `list` said, or more. A refusal undoes all of it, of every room. */
-  erase(tx: Tx, lineage: Lineage, act: Act & { readonly erasureId: string }): Promise<Decision<readonly KnownItem[]>>
-  /** After the commit, with the ids of its kind: what no transaction reaches. Again whenever the erasure is repeated. */
+  /** Lists everything about the subject or derived from its lineage, without content, and what is on hold. */
+  list(sql: Sql, lineage: SubjectLineage): Promise<readonly KnownItem[]>
+  /** Erases it in the transaction of the erasure and returns at least the items of `list`. A refusal rolls back the erasure of every room. */
+  erase(tx: Tx, lineage: SubjectLineage, context: ErasureContext): Promise<Decision<readonly KnownItem[]>>
+  /** Runs after the commit with the erased ids of its kind, for what is outside the database. Runs again when the erasure is repeated. */
   settle?(workspaceId: string, ids: readonly string[]): Promise<Decision<null>>
 }
 
-/** What a memory store outside this database knows of a subject: the records that the lineage names, deleted one by one. */
-const KIND = 'stored_memory'
+const STORED = 'stored_memory'
 
-/** Such a store has no part in the transaction: an erasure that fails later has deleted already, and is repeated until it is done. */
+/**
+ * A memory store outside this database: the records of the lineage, deleted one by one. The store is not part of the transaction: an
+ * erasure that fails later has already deleted them, and is repeated until it succeeds.
+ */
 export function forgetStored(store: MemoryStore): Forgettable {
-  const held = async ({ workspaceId, memoryIds }: Lineage) => {
+  const listIds = async ({ workspaceId, memoryIds }: SubjectLineage) => {
     const records = await Promise.all(memoryIds.map((memoryId) => store.get({ workspaceId, memoryId })))
     return records.flatMap((record) => (record && record.status !== 'deleted' ? [record.memory_id] : []))
   }
   return {
-    kind: KIND,
-    list: async (_sql, lineage) => (await held(lineage)).map((id) => ({ kind: KIND, id })),
-    async erase(_tx, lineage, act) {
-      const ids = await held(lineage)
+    kind: STORED,
+    list: async (_sql, lineage) => (await listIds(lineage)).map((id) => ({ kind: STORED, id })),
+    async erase(_tx, lineage, { actor, at }) {
+      const ids = await listIds(lineage)
       for (const memoryId of ids) {
-        const gone = await store.delete({ workspaceId: lineage.workspaceId, memoryId }, act)
+        const gone = await store.delete({ workspaceId: lineage.workspaceId, memoryId }, actor, at)
         if (!gone.ok) return gone
       }
-      return accept(ids.map((id) => ({ kind: KIND, id })))
+      return accept(ids.map((id) => ({ kind: STORED, id })))
     },
   }
 }
 
-/** The records of the subject and everything made from them, however many steps away; by candidates too, whose records may be elsewhere. */
 type LineageRow = { readonly [column in 'command_id' | 'subject_type' | 'subject_id']: string | null } & {
   readonly memory_id: string
 }
+
+/**
+ * The records of the subject and everything derived from them, over any number of steps. It also follows candidates, whose records may be in
+ * another store.
+ */
 const listLineage = statement<LineageRow>(
   'memory_list_lineage',
   `with recursive line (memory_id) as (
@@ -133,7 +85,7 @@ left join concord.memory_records as r on r.memory_id = line.memory_id
 left join concord.memory_candidates as c on c.memory_candidate_id = line.memory_id order by line.memory_id`,
 )
 
-export async function findLineage(sql: Sql, workspaceId: string, subject: Subject): Promise<Lineage> {
+export async function findLineage(sql: Sql, workspaceId: string, subject: Subject): Promise<SubjectLineage> {
   const rows = await sql.run(listLineage, [workspaceId, subject.subject_type, subject.subject_id])
   const others = rows.flatMap(({ subject_type, subject_id }) =>
     subject_type !== null && subject_id !== null ? [{ subject_type, subject_id }] : [],
@@ -160,7 +112,7 @@ union all select 'memory_consent', memory_consent_id::text from concord.memory_c
 order by 1, 2`,
 )
 
-const valuesOf = ({ workspaceId, subject, memoryIds }: Lineage) => [
+const valuesOf = ({ workspaceId, subject, memoryIds }: SubjectLineage) => [
   workspaceId,
   subject.subject_type,
   subject.subject_id,
@@ -204,35 +156,43 @@ export function forgetMemories(newId: NewId): Forgettable {
   return {
     kind: 'memory',
     list: (sql, lineage) => sql.run(listKnown, valuesOf(lineage)),
-    async erase(tx, lineage, { erasureId, ...act }) {
+    async erase(tx, lineage, context) {
       const { workspaceId, subject, memoryIds } = lineage
+      const { erasureId, actor, at } = context
       const items = await tx.run(listKnown, valuesOf(lineage))
-      const nobody = `erased:${erasureId}`
-      await eraseCandidates(tx, newId, lineage, act, nobody)
+      const erasedId = `erased:${erasureId}`
+      await eraseCandidates(tx, newId, lineage, context, erasedId)
       for (const record of await tx.run(lockRecords, [workspaceId, memoryIds])) {
         if (record.status === 'deleted') continue
-        const set = { content: {}, subject_id: nobody, fact_key: `erased:${record.memory_id}` }
-        const moved = await saveRecord(tx, record, 'deleted', { act, newId, set, payload: { erasure_id: erasureId } })
+        const set = { content: {}, subject_id: erasedId, fact_key: `erased:${record.memory_id}` }
+        const moving = { at, newId, set, payload: { erasure_id: erasureId } }
+        const moved = await saveRecord(tx, record, 'deleted', actor, moving)
         if (!moved.ok) throw new KernelFault('memory.erase.lost', moved.reason)
       }
-      await tx.run(blankRecords, [workspaceId, memoryIds, nobody])
+      await tx.run(blankRecords, [workspaceId, memoryIds, erasedId])
       await tx.run(blankEmbeddings, [workspaceId, memoryIds])
-      const who = [workspaceId, subject.subject_type, subject.subject_id, nobody]
-      await tx.run(blankConsents, [...who, act.at])
+      const who = [workspaceId, subject.subject_type, subject.subject_id, erasedId]
+      await tx.run(blankConsents, [...who, at])
       await tx.run(blankHolds, who)
       return accept(items)
     },
   }
 }
 
-/** What nobody has decided yet is decided by this: there is nothing left to write. */
-async function eraseCandidates(tx: Tx, newId: NewId, lineage: Lineage, act: Act, nobody: string): Promise<void> {
+/** Open candidates are rejected: there is nothing left to write. */
+async function eraseCandidates(
+  tx: Tx,
+  newId: NewId,
+  lineage: SubjectLineage,
+  { actor, at }: ErasureContext,
+  erasedId: string,
+): Promise<void> {
   const candidates = await tx.run(lockCandidates, valuesOf(lineage))
   for (const candidate of candidates) {
     if (candidate.status !== 'proposed' && candidate.status !== 'awaiting_approval') continue
-    const moved = await saveCandidate(tx, candidate, 'rejected', { act, newId, payload: { reason: 'erased' } })
+    const moved = await saveCandidate(tx, candidate, 'rejected', actor, { at, newId, payload: { reason: 'erased' } })
     if (!moved.ok) throw new KernelFault('memory.erase.lost', moved.reason)
   }
   const ids = candidates.map(({ memory_candidate_id }) => memory_candidate_id)
-  await tx.run(blankCandidates, [lineage.workspaceId, ids, nobody, act.at])
+  await tx.run(blankCandidates, [lineage.workspaceId, ids, erasedId, at])
 }

@@ -42,7 +42,8 @@ export async function followCandidates(
   { traceId }: { readonly traceId: string },
 ): Promise<number> {
   const { db, newId } = memory
-  const act = { actor: 'system', actorKind: 'system', traceId, at: memory.now() } as const
+  const actor = { id: 'system', kind: 'system', traceId } as const
+  const at = memory.now()
   const behind = await db.run(listBehind)
   for (const row of behind) {
     await db.transaction(async (tx) => {
@@ -51,15 +52,16 @@ export async function followCandidates(
       // Another process may have been first; the machine's compare and set leaves its result alone.
       if (row.is_ended) {
         const to = row.command_status === 'expired' ? 'expired' : 'rejected'
-        await saveCandidate(tx, candidate, to, { act, newId, payload: { command_status: row.command_status } })
+        const payload = { command_status: row.command_status }
+        await saveCandidate(tx, candidate, to, actor, { at, newId, payload })
       } else if (candidate.status === 'proposed') {
         const set = { approval_id: row.approval_id }
-        await saveCandidate(tx, candidate, 'awaiting_approval', { act, newId, set })
+        await saveCandidate(tx, candidate, 'awaiting_approval', actor, { at, newId, set })
       } else await tx.run(linkApproval, [candidate.memory_candidate_id, candidate.workspace_id, row.approval_id])
     })
   }
   const dropped = await db.run(listDropped)
   for (const { memory_erasure_id: erasureId, workspace_id: workspaceId } of dropped)
-    await dropErasure(db, { workspaceId, erasureId }, act.at)
+    await dropErasure(db, { workspaceId, erasureId }, at)
   return behind.length + dropped.length
 }

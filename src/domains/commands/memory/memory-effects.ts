@@ -1,14 +1,15 @@
 /** What the memory commands do: each effect is one transaction of the memory room, keyed by its row, so that a repeat changes nothing. */
-import { type Act, eraseSubject, type MemoryDeps, reviewStaleMemory, unwriteMemory, writeMemory } from '#domains/memory'
+import { eraseSubject, type MemoryDeps, reviewStaleMemory, unwriteMemory, writeMemory } from '#domains/memory'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import { outcomeOf, sqlStateOf } from '#store'
 import { isPassing } from '../call-effect.ts'
+import { byWorker } from '../change.ts'
 import type { Definition } from '../catalog/definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure } from '../catalog/effect-definition.ts'
 
 export function memoryEffects(memory: MemoryDeps): readonly Definition[] {
-  const act = ({ traceId }: EffectCall): Act => ({ actor: 'worker', actorKind: 'worker', traceId, at: memory.now() })
+  const workerOf = ({ traceId }: Pick<EffectCall, 'traceId'>) => ({ ...byWorker, traceId })
   const candidate = (call: Pick<EffectCall, 'workspaceId' | 'payload'>) => ({
     workspaceId: call.workspaceId,
     candidateId: textOf(call.payload, 'memory_candidate_id'),
@@ -18,12 +19,12 @@ export function memoryEffects(memory: MemoryDeps): readonly Definition[] {
       effect_type: 'memory.write',
       class: 'keyed',
       bounded: true,
-      do: (call) => done(() => writeMemory(memory, act(call), { ...candidate(call), commandId: call.commandId })),
+      do: (call) => done(() => writeMemory(memory, workerOf(call), { ...candidate(call), commandId: call.commandId })),
       undo: {
         name: 'memory.unwrite',
         do: async (call) => {
           const undone = await done(() =>
-            unwriteMemory(memory, act(call), candidate({ ...call, payload: call.undone.payload })),
+            unwriteMemory(memory, workerOf(call), candidate({ ...call, payload: call.undone.payload })),
           )
           call.emit('memory.unwrite')
           return undone
@@ -36,7 +37,7 @@ export function memoryEffects(memory: MemoryDeps): readonly Definition[] {
       do: async (call) => {
         const erasureId = textOf(call.payload, 'memory_erasure_id')
         const { workspaceId, commandId } = call
-        const erased = await done(() => eraseSubject(memory, act(call), { workspaceId, erasureId, commandId }))
+        const erased = await done(() => eraseSubject(memory, workerOf(call), { workspaceId, erasureId, commandId }))
         return { memory_erasure_id: erased.memory_erasure_id, certificate_hash: erased.certificate_hash }
       },
     }),
@@ -44,8 +45,8 @@ export function memoryEffects(memory: MemoryDeps): readonly Definition[] {
       effect_type: 'memory.review',
       class: 'keyed',
       timeout_ms: 600_000,
-      do: ({ workspaceId, commandId, signal, ...call }) =>
-        reviewStaleMemory(memory, act({ ...call, workspaceId, commandId, signal }), { workspaceId, commandId, signal }),
+      do: ({ workspaceId, commandId, signal, traceId }) =>
+        reviewStaleMemory(memory, workerOf({ traceId }), { workspaceId, commandId, signal }),
     }),
   ]
 }

@@ -1,7 +1,6 @@
 /** The one way into memory: a proposal becomes a candidate and the command that decides it, in one transaction. */
 import type { Actor } from '#kernel/actor'
 import {
-  type Act,
   candidateIdOf,
   checkProposal,
   findCandidate,
@@ -56,7 +55,7 @@ export async function proposeMemory(
     requestId,
     ...(run ? { runAs: 'agent' as const } : {}),
     alongside: (tx, { command_id: commandId }) =>
-      insertCandidate(tx, memory, actOf(by, memory), {
+      insertCandidate(tx, memory, by, {
         workspaceId,
         candidateId,
         commandId,
@@ -77,10 +76,6 @@ export function refuseReused({ command_id }: StoredCommand): Decision<never> {
     hint: 'Use a new key for a new request, and the same key only to repeat the same request.',
     facts: { command_id: encodeId('command', command_id) },
   })
-}
-
-export function actOf({ id: actor, kind, traceId }: Actor, { now }: Pick<MemoryDeps, 'now'>): Act {
-  return { actor, actorKind: kind, traceId, at: now() }
 }
 
 /** A run proposes about its own subject, in its own types and schemas. Pure. */

@@ -15,7 +15,7 @@ import type { StoredCommand } from '../command-table.ts'
 import { submitCommand } from '../submit.ts'
 import type { CommandDeps } from '../deps.ts'
 import { forgetMemoryTask } from './memory-types.ts'
-import { actOf, refuseReused } from './propose-memory.ts'
+import { refuseReused } from './propose-memory.ts'
 
 export type RequestForget = {
   readonly workspaceId: string
@@ -51,7 +51,7 @@ export async function requestForget(
     ingress: 'user_request',
     requestId,
     alongside: (tx, { command_id: commandId }) =>
-      insertErasure(tx, memory.newId, actOf(by, memory), { workspaceId, erasureId, commandId, subject }),
+      insertErasure(tx, memory, by, { workspaceId, erasureId, commandId, subject }),
   })
   if (!submitted.ok) return submitted
   const erasure = await getErasure(memory.db, { workspaceId, erasureId })
