@@ -7,7 +7,7 @@ import type { JsonObject } from '#kernel/json-value'
 import { statesOf } from '#kernel/machine'
 import { memoryCandidateMachine } from '#kernel/machines/memory-candidate'
 import { memoryRecordMachine } from '#kernel/machines/memory-record'
-import type { ForgetPreview } from './forget-subject.ts'
+import type { ForgetPreview } from './deps.ts'
 import { parseFactKey, parseSubject, showSubject } from './memory-content.ts'
 import {
   memoryScopes,

@@ -6,12 +6,12 @@ import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { defineTable, type Sql, statement, type Tx } from '#store'
 import { listConsents } from './consent.ts'
-import type { MemoryDeps } from './deps.ts'
+import type { ForgetPreview, KnownItem, MemoryDeps, SubjectLineage } from './deps.ts'
 import { memoryLog } from './events.ts'
-import { findLineage, type KnownItem, type SubjectLineage } from './forgettable.ts'
+import { findLineage } from './forget-memories.ts'
 import { excludeWriters, listActiveHolds, listHolds } from './hold.ts'
 import { subjectDigest } from './memory-content.ts'
-import type { StoredConsent, StoredErasure, StoredHold, Subject } from './memory-record.ts'
+import type { StoredErasure, Subject } from './memory-record.ts'
 
 const erasures = defineTable<StoredErasure>()({
   name: 'concord.memory_erasures',
@@ -21,14 +21,6 @@ const erasures = defineTable<StoredErasure>()({
   log: memoryLog,
   links: ['workspace_id', 'command_id'],
 })
-
-export type ForgetPreview = {
-  readonly items: readonly KnownItem[]
-  readonly consents: readonly StoredConsent[]
-  readonly holds: readonly StoredHold[]
-  /** How many active holds there are, on the subject or on things that know it. An erasure needs zero. */
-  readonly hold_count: number
-}
 
 const CONSENTS_MAX = 500
 

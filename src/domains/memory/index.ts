@@ -39,14 +39,14 @@ export {
   toHoldView,
   toMemoryView,
 } from './contract.ts'
-export { type MemoryDeps, type MemoryOptions, openMemory } from './deps.ts'
+export type { Forgettable, MemoryDeps } from './deps.ts'
 export { dropErasure, eraseSubject, getErasure, insertErasure, previewForget } from './forget-subject.ts'
-export type { Forgettable } from './forgettable.ts'
 export { listCommandsOfHeldSubjects, listHolds, placeHold, releaseHold } from './hold.ts'
 export { parseSubject, subjectDigest } from './memory-content.ts'
 export type { StoredCandidate, StoredConsent, StoredErasure, Subject } from './memory-record.ts'
 export { type MemorySchema, openMemorySchemas } from './memory-schema.ts'
 export type { MemoryStore, NewMemory, SearchScope } from './memory-store.ts'
+export { type MemoryOptions, openMemory } from './open-memory.ts'
 export { detectVectorSupport, openPostgresStore } from './postgres-store.ts'
 export { reviewStaleMemory } from './review-stale-memory.ts'
 export {

@@ -1,63 +1,11 @@
-/** The port through which every room lists and erases what it knows about a subject. Memory itself is the first of them. */
-import type { Actor } from '#kernel/actor'
+/** What memory itself knows about a subject: its lineage, and how the rows of the lineage are emptied. */
 import type { NewId } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
-import { accept, type Decision } from '#kernel/refusal'
+import { accept } from '#kernel/refusal'
 import { type Sql, statement, type Tx } from '#store'
 import { candidateColumns, saveCandidate } from './candidate.ts'
+import type { ErasureContext, Forgettable, KnownItem, SubjectLineage } from './deps.ts'
 import { recordColumns, saveRecord, type StoredCandidate, type StoredMemory, type Subject } from './memory-record.ts'
-import type { MemoryStore } from './memory-store.ts'
-
-/** One thing that knows the subject: its kind and id, never its content. */
-export type KnownItem = { readonly kind: string; readonly id: string; readonly isHeld?: boolean }
-
-/** A subject, the memories about it or derived from it, and the commands that wrote them. */
-export type SubjectLineage = {
-  readonly workspaceId: string
-  readonly subject: Subject
-  readonly memoryIds: readonly string[]
-  readonly commandIds: readonly string[]
-  /** The subject, and the subjects of the derived memories, which may be others. */
-  readonly subjects: readonly Subject[]
-}
-
-export type ErasureContext = { readonly erasureId: string; readonly actor: Actor; readonly at: Date }
-
-export type Forgettable = {
-  /** The kind of its items: `memory`, `artifact`. */
-  readonly kind: string
-  /** Lists everything about the subject or derived from its lineage, without content, and what is on hold. */
-  list(sql: Sql, lineage: SubjectLineage): Promise<readonly KnownItem[]>
-  /** Erases it in the transaction of the erasure and returns at least the items of `list`. A refusal rolls back the erasure of every room. */
-  erase(tx: Tx, lineage: SubjectLineage, context: ErasureContext): Promise<Decision<readonly KnownItem[]>>
-  /** Runs after the commit with the erased ids of its kind, for what is outside the database. Runs again when the erasure is repeated. */
-  settle?(workspaceId: string, ids: readonly string[]): Promise<Decision<null>>
-}
-
-const STORED = 'stored_memory'
-
-/**
- * A memory store outside this database: the records of the lineage, deleted one by one. The store is not part of the transaction: an
- * erasure that fails later has already deleted them, and is repeated until it succeeds.
- */
-export function forgetStored(store: MemoryStore): Forgettable {
-  const listIds = async ({ workspaceId, memoryIds }: SubjectLineage) => {
-    const records = await Promise.all(memoryIds.map((memoryId) => store.get({ workspaceId, memoryId })))
-    return records.flatMap((record) => (record && record.status !== 'deleted' ? [record.memory_id] : []))
-  }
-  return {
-    kind: STORED,
-    list: async (_sql, lineage) => (await listIds(lineage)).map((id) => ({ kind: STORED, id })),
-    async erase(_tx, lineage, { actor, at }) {
-      const ids = await listIds(lineage)
-      for (const memoryId of ids) {
-        const gone = await store.delete({ workspaceId: lineage.workspaceId, memoryId }, actor, at)
-        if (!gone.ok) return gone
-      }
-      return accept(ids.map((id) => ({ kind: STORED, id })))
-    },
-  }
-}
 
 type LineageRow = { readonly [column in 'command_id' | 'subject_type' | 'subject_id']: string | null } & {
   readonly memory_id: string
