@@ -15,7 +15,7 @@ import {
   type RateLimits,
   succeeded,
 } from '#domains/connectors'
-import { uuidV7Generator } from '#kernel/uuid'
+import { uuidV7Generator } from '#kernel/ids'
 import { type Db, statement } from '#store'
 import { openBenchServer } from './harness/server.ts'
 import { readFlags } from '../scripts/read-flags.ts'

@@ -5,7 +5,7 @@
  * node bench/notices.ts [--rounds 5] [--seconds 1.5]
  */
 import { randomBytes } from 'node:crypto'
-import { uuidV7Generator } from '#kernel/uuid'
+import { uuidV7Generator } from '#kernel/ids'
 import { openLane, openNotices, type Sql, statement } from '#store'
 import { runLoop } from './harness/closed-loop.ts'
 import { type Case, compare, printResults } from './harness/compare.ts'
@@ -83,9 +83,10 @@ function lane(name: string, flushAll: (sql: Sql, ids: string[]) => Promise<void>
             sql,
             items.map(({ item }) => item),
           )
+          // Off the callers' path, as after a commit.
+          if (announces) setImmediate(() => notices.announce('bench'))
           return items.map(() => true)
         },
-        ...(announces ? { onFlushed: () => notices.announce('bench') } : {}),
       })
       const operation = () => opened.submit(newId())
       const sample = await runLoop({

@@ -1,7 +1,6 @@
 /** µs per decision at 10, 100 and 1,000 rules: the engine with and without its index, against a bare scan of predicates. */
 import { evaluatePolicy } from '#kernel/policy/evaluate'
-import { compileRules } from '#kernel/policy/policy'
-import type { PolicyInput, PolicyRule } from '#kernel/policy/rule'
+import { compileRules, type PolicyInput, type PolicyRule } from '#kernel/policy/policy'
 
 const ACTIONS = 20
 const ROUNDS = 5

@@ -9,9 +9,9 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { claimNext, finishRun, openScheduler, recover, type Scheduler } from '#domains/scheduler'
+import { claimJobs, finishRun, openScheduler, recover, type Scheduler } from '#domains/scheduler'
 import type { Decision } from '#kernel/refusal'
-import { uuidV7Generator } from '#kernel/uuid'
+import { uuidV7Generator } from '#kernel/ids'
 import { readFlags } from '../scripts/read-flags.ts'
 import { openSqlitePeers } from './harness/sqlite-peers.ts'
 import { BARE_TABLE, BODY, mean, median, runSlices, SAME_SETTINGS, type SliceCase, warmUp } from './harness/slices.ts'
@@ -65,7 +65,7 @@ type Runs = readonly { readonly runId: string }[]
 function aDispatch(name: string, scheduler: Scheduler, max: number): SliceCase {
   return {
     name,
-    one: () => must(claimNext(scheduler, max)).runs,
+    one: () => must(claimJobs(scheduler, max)).runs,
     after: (runs) => {
       for (const { runId } of runs as Runs) must(finishRun(scheduler, runId, { outcome: 'completed' }))
     },
@@ -94,7 +94,7 @@ function aBareInsert(file: string): SliceCase {
 
 async function startUp(file: string): Promise<void> {
   const scheduler = await open(file)
-  must(claimNext(scheduler))
+  must(claimJobs(scheduler))
   console.log(JSON.stringify({ dispatchedMs: performance.now(), rssMiB: process.memoryUsage().rss / 2 ** 20 }))
 }
 

@@ -1,6 +1,6 @@
 /** Generate Report: submitted twice, executed once, with every state recorded. */
 import assert from 'node:assert/strict'
-import { getArtifact, readText } from '#domains/artifacts'
+import { getArtifact, readArtifactText } from '#domains/artifacts'
 import { examplePayloads } from './catalog/index.ts'
 import { checksumOf } from './catalog/letter-files.ts'
 import { granted, runExample } from './run-example.ts'
@@ -21,7 +21,7 @@ await runExample({}, async ({ artifacts, company: { people, workspaceId }, submi
 
   const result = command.result as { artifact_id: string; checksum: string }
   const report = granted(await getArtifact(artifacts.db, people.ana, workspaceId, result.artifact_id))
-  const text = granted(await readText(artifacts, report))
+  const text = granted(await readArtifactText(artifacts, report))
   assert.equal(report.checksum, result.checksum)
   assert.equal(checksumOf(text), report.checksum)
   assert.deepEqual([report.status, report.lineage.command_id], ['ready', command.command_id])

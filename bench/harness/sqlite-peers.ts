@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { uuidV7Generator } from '#kernel/uuid'
+import { uuidV7Generator } from '#kernel/ids'
 import { peersFolder } from './peers.ts'
 import { BARE_TABLE, BODY, type SliceCase, SAME_SETTINGS } from './slices.ts'
 

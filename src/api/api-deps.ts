@@ -11,7 +11,7 @@ import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
 import type { Db } from '#store'
 import type { EventFeed } from './event-stream.ts'
-import type { ApiEnv } from './request-context.ts'
+import type { ApiEnv } from './guards.ts'
 import type { SchedulerApi } from './scheduler-api.ts'
 
 /** The part of a pino logger that the API uses. */

@@ -4,28 +4,33 @@ import { type ApiDeps, type GovernedWork, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { artifactRoutes } from './artifact-routes.ts'
 import { auditRoutes } from './audit-routes.ts'
-import { openBadBearers } from './bad-bearers.ts'
-import { bodyGuard } from './body-guard.ts'
-import { authentication, authorization } from './caller.ts'
+import { bodyGuard } from './body.ts'
+import { authentication, authorization, openBadBearers, rateLimit } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
 import { connectorRoutes } from './connector-routes.ts'
 import { eventRoutes } from './event-routes.ts'
 import { openStreamCount } from './event-stream.ts'
-import { accessLog, responseHeaders } from './every-answer.ts'
 import { judgeFault } from './fault.ts'
+import {
+  accessLog,
+  type AccessTable,
+  answerProblem,
+  type ApiEnv,
+  notFound,
+  openAccessTable,
+  requestIds,
+  responseHeaders,
+  routeGuard,
+  sameOrigin,
+} from './guards.ts'
 import { healthRoutes, openHealthCheck } from './health-routes.ts'
 import { identityRoutes } from './identity-routes.ts'
 import { memoryRoutes } from './memory-routes.ts'
 import { notificationRoutes } from './notification-routes.ts'
 import { describeApi, type OpenApiDocument } from './openapi.ts'
 import { openPageCursors } from './page-cursor.ts'
-import { rateLimit } from './rate-limit.ts'
 import { openReference, referenceRoutes } from './reference-routes.ts'
-import { answerProblem, type ApiEnv, requestIds } from './request-context.ts'
 import type { Routes } from './resource.ts'
-import { type AccessTable, openAccessTable } from './route-access.ts'
-import { notFound, routeGuard } from './route-guard.ts'
-import { sameOrigin } from './same-origin.ts'
 import { commandScheduleRoutes } from './command-schedule-routes.ts'
 import { openWaiters } from './scheduler-api.ts'
 import { schedulerGroupRoutes, schedulerJobRoutes, schedulerStatusRoutes } from './scheduler-job-routes.ts'

@@ -25,7 +25,7 @@ import { actingFor, type CommandDeps, PUBLISH_ARTIFACT, submitCommand, submitted
 import type { PlatformRole } from '#domains/identity'
 import { accept } from '#kernel/refusal'
 import { toSubmittedView } from './command-routes.ts'
-import { answerProblem, type ApiContext } from './request-context.ts'
+import { answerProblem, type ApiContext } from './guards.ts'
 import { type Call, resource, routes, shown } from './resource.ts'
 
 type Api = { readonly artifacts: ArtifactDeps; readonly commands: CommandDeps }

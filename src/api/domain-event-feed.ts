@@ -1,8 +1,7 @@
 /** Adapts the store's event feed to the API, with public ids. */
-import { encodeId, type IdKind } from '#kernel/ids'
+import { encodeId, type IdKind, withShownTarget } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { accept } from '#kernel/refusal'
-import { withShownTarget } from '#kernel/shown-ids'
 import {
   type Db,
   domainFeed,

@@ -50,7 +50,7 @@ import {
 import { accept } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
 import { auditPageOf } from './audit-routes.ts'
-import type { BadBearers } from './bad-bearers.ts'
+import type { BadBearers } from './caller.ts'
 import { bodyProblems } from './problem.ts'
 import { cutPage, resource, routes, shown } from './resource.ts'
 

@@ -10,9 +10,8 @@ import {
   toNotificationView,
 } from '#domains/connectors'
 import type { Principal } from '#domains/identity'
-import { decodeId, encodeId } from '#kernel/ids'
+import { decodeId, encodeId, isUuid } from '#kernel/ids'
 import { accept } from '#kernel/refusal'
-import { isUuid } from '#kernel/uuid'
 import type { ApiDeps } from './api-deps.ts'
 import { bodyProblems } from './problem.ts'
 import { type Call, cutPage, resource, routes, shown } from './resource.ts'

@@ -1,6 +1,6 @@
 /** Generates the OpenAPI document from the routes; `openapi.json` is its committed copy. */
 import type { OpenAPIHono } from '@hono/zod-openapi'
-import type { ApiEnv } from './request-context.ts'
+import type { ApiEnv } from './guards.ts'
 
 export type OpenApiDocument = ReturnType<OpenAPIHono<ApiEnv>['getOpenAPI31Document']>
 

@@ -6,8 +6,7 @@ import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision } from '#kernel/refusal'
 import type { CursorScope, PageCursors, Position } from './page-cursor.ts'
 import { bodyProblems, problems, type ProblemStatus } from './problem.ts'
-import { answerProblem, type ApiContext, type ApiEnv, principalOf, workspaceOf } from './request-context.ts'
-import { needs, needsNothing } from './route-access.ts'
+import { answerProblem, type ApiContext, type ApiEnv, needs, needsNothing, principalOf, workspaceOf } from './guards.ts'
 import { explainIssues } from './validation.ts'
 
 type Shape = z.ZodRawShape

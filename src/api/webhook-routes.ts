@@ -3,8 +3,8 @@ import { type CommandDeps, openWebhooks, type WebhookSource } from '#domains/com
 import { encodeId } from '#kernel/ids'
 import { refuse } from '#kernel/refusal'
 import { defaultLimits } from './api-deps.ts'
-import { readBody } from './read-body.ts'
-import { answerProblem } from './request-context.ts'
+import { readBody } from './body.ts'
+import { answerProblem } from './guards.ts'
 import { newRouter } from './resource.ts'
 
 /** For `publicPaths`: the signature replaces the credential. */

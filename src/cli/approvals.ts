@@ -1,23 +1,21 @@
 /** `concord inbox`, `approve` and `deny`: the approvals that wait for a person, and that person's decision. */
-import type { resolvedApprovalView, ReviewPacket } from '#domains/approvals'
+import type { ApprovalView, ResolvedApprovalView, ReviewPacket } from '#domains/approvals'
 import { describeDuration } from '#kernel/duration'
 import { decodeId } from '#kernel/ids'
 import { type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
-import { type ApprovalView, sayStatus } from './command-view.ts'
+import { sayStatus } from './command-view.ts'
 import { parseNamed } from './json-source.ts'
-import { moreOf, type PageFlags, paging, type Said, type ViewOf, verb, type Verbs } from './noun.ts'
+import { moreOf, type PageFlags, paging, type Said, verb, type Verbs } from './noun.ts'
 import { type Cli, colorsOf, formatFacts, shortJson, type Terminal } from './terminal.ts'
-
-type ResolvedView = ViewOf<typeof resolvedApprovalView>
 
 const ID = 'appr_0197f3b2c4d57a8e9b0c1d2e3f405165'
 const UNREAD_MAX = 500
 
 export function approvalVerbs(cli: Cli): Verbs {
   const { terminal } = cli
-  const decide = (id: string, answer: Readonly<Record<string, unknown>>): Promise<Decision<ResolvedView>> =>
+  const decide = (id: string, answer: Readonly<Record<string, unknown>>): Promise<Decision<ResolvedApprovalView>> =>
     askServer(cli, 'POST', pathOf('approval', id, '/resolve'), fieldsOf(answer))
   return {
     inbox: verb({
@@ -126,7 +124,7 @@ const whatNow: Readonly<Record<string, string>> = {
   effect_did_not_happen: 'the effect counts as not done',
 }
 
-function sayDecided(asked: string, approval: ResolvedView): Said {
+function sayDecided(asked: string, approval: ResolvedApprovalView): Said {
   const { approval_id: id, command_id: commandId, status, next, approved_by, approvals_required } = approval
   const note = `${whatNow[next] ?? 'others have to agree'}; \`concord why ${commandId}\` shows why\n`
   if (status !== 'pending') return [`${id} ${sayStatus(status)}\n`, note]

@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { COMMAND_ID, Problem, runAgainst } from '#test/recorded-server'
-import type { ArtifactView } from './artifacts.ts'
-import { drawMermaid, drawText, type Lineage } from './lineage.ts'
+import type { ArtifactView } from '#domains/artifacts'
+import { drawMermaid, drawText, type LineageView } from './lineage.ts'
 
 const ID = 'art_0197f3b2c4d57a8e9b0c1d2e3f405180'
 const content = { total: 1 }
@@ -52,7 +52,7 @@ const node = (id: string, kind: 'artifact' | 'command' = 'artifact', label = id)
   status: null,
   version: null,
 })
-const lineage: Lineage = {
+const lineage: LineageView = {
   root: 'art_b',
   nodes: [
     node('cmd_1', 'command'),

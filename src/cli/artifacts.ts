@@ -2,16 +2,14 @@
 import { createHash } from 'node:crypto'
 import { open, rename, rm, stat } from 'node:fs/promises'
 import { basename, resolve } from 'node:path'
-import type { artifactView } from '#domains/artifacts'
+import type { ArtifactView } from '#domains/artifacts'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, openClient, pathOf, queryOf } from './client.ts'
-import { drawMermaid, drawText, type Lineage } from './lineage.ts'
+import { drawMermaid, drawText, type LineageView } from './lineage.ts'
 import { withHint } from './next-hint.ts'
-import { listVerb, noun, type PageFlags, paging, type ViewOf, verb } from './noun.ts'
+import { listVerb, noun, type PageFlags, paging, verb } from './noun.ts'
 import { type Cli, formatFacts, shortJson, wordsOf } from './terminal.ts'
-
-export type ArtifactView = ViewOf<typeof artifactView>
 
 const ID = 'art_0197f3b2c4d57a8e9b0c1d2e3f405180'
 type ListFlags = PageFlags & { type?: string; status?: string; command?: string }
@@ -60,11 +58,11 @@ export const artifacts = noun('list artifacts, download them, show where they co
     },
     say: ({ file, size_bytes }) => `${showLine(file)}: ${size_bytes} bytes, checked\n`,
   }),
-  'lineage <id>': verb<[string, { mermaid?: boolean }], Lineage>({
+  'lineage <id>': verb<[string, { mermaid?: boolean }], LineageView>({
     description: 'show what an artifact was made from and what was made from it',
     options: [['--mermaid', 'as a Mermaid graph']],
     examples: [`concord artifacts lineage ${ID} --mermaid`],
-    ask: (id) => askServer<Lineage>(cli, 'GET', pathOf('artifact', id, '/lineage')),
+    ask: (id) => askServer<LineageView>(cli, 'GET', pathOf('artifact', id, '/lineage')),
     say: (lineage, _, { mermaid }) => (mermaid === true ? drawMermaid(lineage) : drawText(lineage)),
   }),
 }))

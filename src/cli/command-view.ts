@@ -1,6 +1,6 @@
 /** How a command is shown: its name, its status in words, its page with effects and next steps, who answers its approvals. */
 import { InvalidArgumentError } from 'commander'
-import type { approvalView } from '#domains/approvals'
+import type { ApprovalView } from '#domains/approvals'
 import type { commandView, effectView } from '#domains/commands'
 import { statesOf } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
@@ -14,7 +14,6 @@ import { type Cli, colorsOf, formatFacts, shortJson, type Terminal, wordsOf } fr
 
 export type CommandView = ViewOf<typeof commandView>
 type EffectView = ViewOf<typeof effectView>
-export type ApprovalView = ViewOf<typeof approvalView>
 
 /** True if nothing happens unless a person acts: the command has ended, or it waits for people. */
 export function isAtRest({ status, next, cancellation_requested }: CommandView): boolean {
@@ -23,7 +22,7 @@ export function isAtRest({ status, next, cancellation_requested }: CommandView):
   return commandMachine.states[status] === 'terminal' || commandMachine.states[status] === 'paused'
 }
 
-export function nameOf({ task_name, command_type }: Pick<CommandView, 'task_name' | 'command_type'>): string {
+export function titleOf({ task_name, command_type }: Pick<CommandView, 'task_name' | 'command_type'>): string {
   return showLine(task_name ?? command_type)
 }
 
@@ -56,7 +55,7 @@ export function formatCommand(terminal: Terminal, command: CommandView, effects:
     ['result', command.result === null ? null : shortJson(command.result, 2_000)],
     ['error', error && `${showText(error)}${error_class === null ? '' : ` (${showLine(error_class)})`}`],
   ])
-  return `${bold(nameOf(command))} ${bold(sayStatus(command.status))}\n${facts}${formatNext(command)}${formatEffects(effects)}`
+  return `${bold(titleOf(command))} ${bold(sayStatus(command.status))}\n${facts}${formatNext(command)}${formatEffects(effects)}`
 }
 
 /** The command line for an action; what Concord does by itself has none. */

@@ -1,6 +1,6 @@
 /** `concord doctor`: checks this machine, the data folder, the database and the server, with a next step for each finding. */
 import { readConfig } from '#app/config'
-import type { Finding } from '#app/examine'
+import type { DoctorFinding } from '#app/examine'
 import { settings } from '#app/settings'
 import { accept, refuse } from '#kernel/refusal'
 import { action, type Add, type TableColumns, showAnswer, table } from './noun.ts'
@@ -30,7 +30,7 @@ export const doctor = (cli: Cli): Add =>
     },
   })
 
-function formatFinding(terminal: Terminal, finding: Finding): string {
+function formatFinding(terminal: Terminal, finding: DoctorFinding): string {
   const color = colorsOf(terminal)
   const mark = { well: color.green('ok    '), note: color.yellow('note  '), broken: color.red('broken') }[finding.state]
   const next = finding.next === undefined ? '' : `\n        next: ${finding.next}`

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { kindOf } from '#refusals'
 import { openClient } from './client.ts'
-import { type CommandView, isAtRest, nameOf, sayStatus } from './command-view.ts'
+import { type CommandView, isAtRest, titleOf, sayStatus } from './command-view.ts'
 import { withHint } from './next-hint.ts'
 import type { Terminal } from './terminal.ts'
 
@@ -64,7 +64,7 @@ export function judgeRest(command: CommandView): Decision<undefined> {
   const { command_id: id, status, error, error_class, next } = command
   if (status === 'succeeded') return accept(undefined)
   const facts = { command_id: id, status, error_class }
-  const reason = `${nameOf(command)} ${sayStatus(status)}${error === null ? '' : `: ${error}`}`
+  const reason = `${titleOf(command)} ${sayStatus(status)}${error === null ? '' : `: ${error}`}`
   if (status === 'waiting_for_input') {
     const hint = `\`concord why ${id}\` shows what is missing; \`concord commands input ${id} --payload '{…}'\` supplies it.`
     return refuse('cli.command.waiting', reason, { hint, facts })

@@ -1,6 +1,7 @@
 /** `concord history`: archives old events, shows the history of a command and verifies the archive. */
 import { type Config, readConfig } from '#app/config'
-import type { ArchivedHistory, ArchiveFinding, HistoryView } from '#app/history'
+import type { HistoryView } from '#app/history'
+import type { ArchivedHistory, ArchiveFinding } from '#domains/commands'
 import { decodeId } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'

@@ -6,7 +6,7 @@ import { decodeId, type IdKind } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { parseNamed } from './json-source.ts'
 import { type Add, type Help, type Option, type Promised, type Said, verb } from './noun.ts'
-import type { Outcome, Terminal } from './terminal.ts'
+import type { VerbResult, Terminal } from './terminal.ts'
 
 export type Jobs = typeof import('#app/scheduler')
 type JobView = ReturnType<typeof toJobView>
@@ -35,7 +35,7 @@ export function fileVerb<Args extends unknown[], Answer>(
   help: Help & {
     ask(on: OnFile, ...args: Args): Promised<Decision<Answer>>
     say(answer: Answer, ...args: Args): Promised<Said>
-    judge?(answer: Answer): Outcome
+    judge?(answer: Answer): VerbResult
   },
 ): Add {
   return (command, cli) =>

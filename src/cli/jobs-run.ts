@@ -18,7 +18,7 @@ import {
   type OnFile,
 } from './jobs-file.ts'
 import { action, type Add, mapAnswer, parseTime, showAnswer } from './noun.ts'
-import type { Cli, Outcome } from './terminal.ts'
+import type { Cli, VerbResult } from './terminal.ts'
 
 type DirectFlags = FileFlag & WorkFlags & { wait: number }
 const WAIT_MS = 10_000
@@ -48,7 +48,7 @@ export const directVerb = (cli: Cli): Add =>
       ['--wait <duration>', 'how long to wait for the slot (default: 10s)', parseTime, WAIT_MS],
     ],
     examples: ['concord jobs run-direct -- node report.mjs --now'],
-    async run(words: string[], flags: DirectFlags): Promise<Outcome> {
+    async run(words: string[], flags: DirectFlags): Promise<VerbResult> {
       const work = workOf(cli.terminal, words, flags)
       if (!work.ok) return work
       const finished = await run(cli, flags, work.value, cli.isJson())
@@ -154,7 +154,7 @@ async function askOwner(
   }
 }
 
-function judge({ job, run }: JobReport): Outcome {
+function judge({ job, run }: JobReport): VerbResult {
   if (job.status === 'CANCELLED') return refuse('scheduler.job.failed', 'the job was cancelled before it started')
   if (run?.status !== 'FAILED') return accept(undefined)
   return refuse('scheduler.job.failed', run.error ?? 'the job failed', {
@@ -165,7 +165,7 @@ function judge({ job, run }: JobReport): Outcome {
 
 type LogRequest = { readonly jobId: string; readonly isFollowed: boolean; readonly json: boolean }
 
-async function printLog(cli: Cli, scheduler: Scheduler, jobs: Jobs, wanted: LogRequest): Promise<Outcome> {
+async function printLog(cli: Cli, scheduler: Scheduler, jobs: Jobs, wanted: LogRequest): Promise<VerbResult> {
   const { terminal } = cli
   const { jobId, isFollowed: follow, json } = wanted
   const decoder = new TextDecoder()

@@ -7,7 +7,7 @@ import { accept, type Decision } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { fileVerb, type Jobs, reportsOf, workText, type OnFile } from './jobs-file.ts'
 import { type Add, parseTime } from './noun.ts'
-import { type Cli, colorsOf, formatTable, type Outcome } from './terminal.ts'
+import { type Cli, colorsOf, formatTable, type VerbResult } from './terminal.ts'
 
 type WatchFlags = { every: number; once?: true; untilIdle?: true }
 type Picture = {
@@ -34,7 +34,7 @@ export const watch = (cli: Cli): Add =>
     say: () => '',
   })
 
-async function follow(cli: Cli, scheduler: Scheduler, jobs: Jobs, flags: WatchFlags): Promise<Outcome> {
+async function follow(cli: Cli, scheduler: Scheduler, jobs: Jobs, flags: WatchFlags): Promise<VerbResult> {
   const { terminal } = cli
   const json = cli.isJson()
   const cache = jobs.openQueueCache(scheduler)

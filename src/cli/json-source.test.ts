@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { kindOf } from '#refusals'
 import { runAgainst } from '#test/recorded-server'
 import { exitCodeOf } from './program.ts'
-import { refuseFile } from './json-source.ts'
+import { refuseUnreadable } from './json-source.ts'
 
 let folder: string
 before(async () => {
@@ -58,7 +58,7 @@ describe('a payload', () => {
   }
 
   test('a file that this user may not read exits 77 with its name', () => {
-    const refusal = refuseFile('secret.json', 'EACCES')
+    const refusal = refuseUnreadable('secret.json', 'EACCES')
     assert.deepEqual([exitCodeOf(refusal), refusal.path, kindOf(refusal.code)], [77, 'secret.json', 'forbidden'])
     assert.match(refusal.reason, /secret\.json/)
   })

@@ -59,13 +59,13 @@ async function readFile(name: string, terminal: Terminal): Promise<Decision<Uint
       refusal ?? (await collect(name, () => Promise.resolve(file.createReadStream({ autoClose: false })), terminal))
     )
   } catch (error) {
-    return refuseFile(name, (error as NodeJS.ErrnoException).code ?? String(error))
+    return refuseUnreadable(name, (error as NodeJS.ErrnoException).code ?? String(error))
   }
 }
 
 /** Checks the size before reading; a pipe has no size and is counted while it is read. */
 function refuseKind(name: string, stats: Stats): Refusal | undefined {
-  if (stats.isDirectory()) return refuseFile(name, 'EISDIR')
+  if (stats.isDirectory()) return refuseUnreadable(name, 'EISDIR')
   return checkSize(stats.size).ok ? undefined : refuseLarge(name)
 }
 
@@ -85,7 +85,7 @@ async function collect(
     return accept(Buffer.concat(chunks))
   } catch (error) {
     if (stop.aborted) return refuse('cli.wait.ended', `stopped before ${shown(name)} ended`, { path: name })
-    return refuseFile(name, (error as NodeJS.ErrnoException).code ?? String(error))
+    return refuseUnreadable(name, (error as NodeJS.ErrnoException).code ?? String(error))
   }
 }
 
@@ -113,7 +113,7 @@ const whyNot: Readonly<Record<string, string>> = {
 }
 
 /** Exit 77 for what this user may not read, 65 for what is not a file that can be read. */
-export function refuseFile(name: string, errno: string): Refusal {
+export function refuseUnreadable(name: string, errno: string): Refusal {
   if (errno === 'EACCES' || errno === 'EPERM') {
     return refuse('cli.file.unreadable', `you may not read ${shown(name)}`, {
       path: name,

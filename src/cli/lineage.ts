@@ -3,15 +3,15 @@ import type { lineageView } from '#domains/artifacts'
 import { showLine } from '#kernel/visible-text'
 import type { ViewOf } from './noun.ts'
 
-export type Lineage = ViewOf<typeof lineageView>
-type LineageNode = Lineage['nodes'][number]
+export type LineageView = ViewOf<typeof lineageView>
+type LineageNode = LineageView['nodes'][number]
 
 function stateOf({ status, version }: LineageNode): string {
   return status === null ? '' : ` (${showLine(status)}, version ${version ?? 1})`
 }
 
 /** The artifact, what it was made from above it, what was made from it below; each thing once. */
-export function drawText({ root, nodes, edges, is_complete }: Lineage): string {
+export function drawText({ root, nodes, edges, is_complete }: LineageView): string {
   const byId = new Map(nodes.map((node) => [node.id, node]))
   const lines: string[] = []
   const seen = new Set<string>()
@@ -45,7 +45,7 @@ export function drawText({ root, nodes, edges, is_complete }: Lineage): string {
   return `${lines.join('\n')}\n`
 }
 
-export function drawMermaid({ root, nodes, edges }: Lineage): string {
+export function drawMermaid({ root, nodes, edges }: LineageView): string {
   const names = new Map(nodes.map(({ id }, index) => [id, `n${index}`]))
   // Quotes end a label and # begins an entity there.
   const safe = (text: string) => showLine(text).replaceAll('#', '#35;').replaceAll('"', '#quot;')

@@ -1,6 +1,6 @@
 /** `concord memory consent`, `hold`, `forget` and `erasure`: what may be remembered, what must be kept, what is erased. */
 import type { consentView, erasureView, forgetPreviewView, holdView } from '#domains/memory'
-import { shownId } from '#kernel/shown-ids'
+import { shownId } from '#kernel/ids'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf, type Page, pathOf, queryOf } from './client.ts'
 import { limitOption, noun, type Said, type ViewOf, table, verb, type Verbs } from './noun.ts'

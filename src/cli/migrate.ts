@@ -3,10 +3,10 @@ import { readConfig } from '#app/config'
 import type { SchemaMove, SchemaMoved } from '#app/migrate-store'
 import { refuse } from '#kernel/refusal'
 import { action, confirm, noun, showAnswer, yesOption } from './noun.ts'
-import { formatTable, type Outcome } from './terminal.ts'
+import { formatTable, type VerbResult } from './terminal.ts'
 
 export const migrateNoun = noun('migrate the database schema up or down', (cli) => {
-  const run = async (move: SchemaMove): Promise<Outcome> => {
+  const run = async (move: SchemaMove): Promise<VerbResult> => {
     const config = readConfig(cli.terminal.environment, cli.terminal.folder)
     if (!config.ok) return config
     const { migrateStore } = await import('#app/migrate-store')

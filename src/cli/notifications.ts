@@ -4,7 +4,7 @@ import { accept, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, pathOf, queryOf } from './client.ts'
 import { action, listVerb, noun, type PageFlags, paging, type ViewOf, showAnswer } from './noun.ts'
-import { type Cli, colorsOf, type Outcome, type Terminal } from './terminal.ts'
+import { type Cli, colorsOf, type VerbResult, type Terminal } from './terminal.ts'
 
 type NotificationView = ViewOf<typeof notificationView>
 
@@ -50,7 +50,7 @@ function formatNotification(terminal: Terminal, { notification_id, ...notificati
 }
 
 /** Checks every id before it marks the first. */
-async function readSome(cli: Cli, ids: readonly string[]): Promise<Outcome> {
+async function readSome(cli: Cli, ids: readonly string[]): Promise<VerbResult> {
   for (const id of ids) {
     const path = pathOf('connector_invocation', id)
     if (!path.ok) return { ...path, path: '<ids>' }

@@ -5,7 +5,7 @@ import { parsePageLimit } from '#kernel/page-limit'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, type Page } from './client.ts'
-import { type Cli, formatTable, type Outcome } from './terminal.ts'
+import { type Cli, formatTable, type VerbResult } from './terminal.ts'
 
 /** Fills in a command that already has its name. */
 export type Add = (command: Command, cli: Cli) => void
@@ -42,7 +42,7 @@ export function addVerbs(parent: Command, cli: Cli, verbs: Verbs): void {
 }
 
 /** A verb that shows its own results. */
-export function action(help: Help & { run(...args: unknown[]): Promised<Outcome> }): Add {
+export function action(help: Help & { run(...args: unknown[]): Promised<VerbResult> }): Add {
   return (command, cli) => {
     describe(command, help)
     command.action(cli.handle(async (...args: unknown[]) => help.run(...args)))
@@ -57,7 +57,7 @@ export function verb<Args extends unknown[], Answer>(
   help: Help & {
     ask(...args: Args): Promised<Decision<Answer>>
     say(answer: Answer, ...args: Args): Promised<Said>
-    judge?(answer: Answer): Outcome
+    judge?(answer: Answer): VerbResult
   },
 ): Add {
   return (command, cli) =>
@@ -113,7 +113,7 @@ export async function showAnswer<Answer>(
   cli: Cli,
   answer: Decision<Answer>,
   say: (answer: Answer) => Promised<Said>,
-): Promise<Outcome> {
+): Promise<VerbResult> {
   if (!answer.ok) return answer
   const said = cli.isJson() ? `${JSON.stringify(answer.value)}\n` : await say(answer.value)
   const [out, note] = typeof said === 'string' ? [said] : (said ?? [])

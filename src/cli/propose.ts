@@ -1,7 +1,7 @@
 /** `concord propose`: proposes a tool call as an agent would and exits with the decision. */
 import { InvalidArgumentError } from 'commander'
 import type { actionView } from '#domains/commands'
-import { type RiskLevel, riskLevels } from '#kernel/policy/risk'
+import { type RiskLevel, riskLevels } from '#kernel/policy/policy'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { askServer, fieldsOf } from './client.ts'

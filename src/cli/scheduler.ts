@@ -6,9 +6,9 @@ import { decodeId, encodeId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { showLine } from '#kernel/visible-text'
 import { type FileFlag, fileOption, fileVerb, type Jobs, jobsFile, type OnFile } from './jobs-file.ts'
-import { readJsonFlags, refuseFile } from './json-source.ts'
+import { readJsonFlags, refuseUnreadable } from './json-source.ts'
 import { action, mapAnswer, noun, parseKeep, parseTime, parseWhole } from './noun.ts'
-import { type Cli, colorsOf, type Outcome, type Terminal } from './terminal.ts'
+import { type Cli, colorsOf, type VerbResult, type Terminal } from './terminal.ts'
 
 type RunFlags = FileFlag & {
   workers: number
@@ -71,7 +71,7 @@ export const scheduler = noun('run the jobs of a file on this machine', (cli) =>
   }),
 }))
 
-async function run(cli: Cli, flags: RunFlags, json: boolean): Promise<Outcome> {
+async function run(cli: Cli, flags: RunFlags, json: boolean): Promise<VerbResult> {
   const { terminal } = cli
   const file = jobsFile(terminal, flags.file)
   if (!file.ok) return file
@@ -97,7 +97,7 @@ type Prepared = {
   readonly deliver: ReturnType<Jobs['webhookDeliver']> | undefined
 }
 
-async function work(cli: Cli, jobs: Jobs, scheduler: Scheduler, prepared: Prepared): Promise<Outcome> {
+async function work(cli: Cli, jobs: Jobs, scheduler: Scheduler, prepared: Prepared): Promise<VerbResult> {
   const { flags, json, types, deliver } = prepared
   const { terminal } = cli
   for (const type of types) {
@@ -147,7 +147,7 @@ function readWebhook(terminal: Terminal, jobs: Jobs, flags: RunFlags): Decision<
     if (secret !== '') return accept(jobs.webhookDeliver(jobs.realWebhook(webhook, secret)))
     return refuse('cli.file.invalid', 'the file with the secret is empty', { path: '--webhook-secret' })
   } catch (error) {
-    return refuseFile(webhookSecret, (error as NodeJS.ErrnoException).code ?? String(error))
+    return refuseUnreadable(webhookSecret, (error as NodeJS.ErrnoException).code ?? String(error))
   }
 }
 
@@ -216,7 +216,7 @@ function sentenceOf(terminal: Terminal, event: RunEvent): string | undefined {
   }
 }
 
-function judge(violations: readonly { readonly invariant: string }[]): Outcome {
+function judge(violations: readonly { readonly invariant: string }[]): VerbResult {
   const [first] = violations
   if (!first) return accept(undefined)
   return refuse(

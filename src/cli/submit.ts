@@ -5,7 +5,7 @@ import { type CommandView, withWhoAnswers } from './command-view.ts'
 import { followCommand, judgeRest } from './follow-command.ts'
 import { type JsonFlags, readJsonFlags } from './json-source.ts'
 import { action, type Add, parseTime, type Said, type ViewOf, showAnswer } from './noun.ts'
-import { type Cli, colorsOf, type Outcome, shortJson, wordsOf } from './terminal.ts'
+import { type Cli, colorsOf, type VerbResult, shortJson, wordsOf } from './terminal.ts'
 
 type Submitted = ViewOf<typeof submittedView>
 type SubmitOptions = JsonFlags & { key?: string; wait?: boolean; timeout?: number }
@@ -48,7 +48,7 @@ function say({ command_id: id, status }: Submitted): Said {
   return [`${id}\n`, `${wordsOf(status)}; ${next}\n`]
 }
 
-async function waitFor(cli: Cli, { command_id: commandId }: Submitted, timeoutMs: number): Promise<Outcome> {
+async function waitFor(cli: Cli, { command_id: commandId }: Submitted, timeoutMs: number): Promise<VerbResult> {
   const { terminal } = cli
   const json = cli.isJson()
   const color = colorsOf(terminal)

@@ -4,7 +4,7 @@ import { createColors } from 'picocolors'
 import type { Environment } from '#app/config'
 import type { Decision, Refusal, RefusalCode } from '#kernel/refusal'
 import { hintOf } from '#refusals'
-import { withShownIds } from '#kernel/shown-ids'
+import { withShownIds } from '#kernel/ids'
 import { showLine, showText } from '#kernel/visible-text'
 
 export type Terminal = {
@@ -20,14 +20,14 @@ export type Terminal = {
 }
 
 /** The result of every command handler: nothing more to say, or a refusal. */
-export type Outcome = Decision<unknown>
+export type VerbResult = Decision<unknown>
 
 export type Cli = {
   readonly terminal: Terminal
   /** True after `--json`. */
   isJson(): boolean
   /** Wraps a handler: shows its refusal and keeps the exit code. */
-  handle<Args extends unknown[]>(work: (...args: Args) => Promise<Outcome>): (...args: Args) => Promise<void>
+  handle<Args extends unknown[]>(work: (...args: Args) => Promise<VerbResult>): (...args: Args) => Promise<void>
 }
 
 export function colorsOf(terminal: Terminal) {

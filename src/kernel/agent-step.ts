@@ -1,6 +1,6 @@
 /**
- * Converts one step of an agent to one event and back; steps have no table of their own. A part with a column goes into that column,
- * every other part into the payload under the same name. The type of the event is the type of the action.
+ * Converts one step of an agent to one event and back; steps have no table of their own. A part with a column goes into that
+ * column, every other part into the payload under the same name. The type of the event is the type of the action.
  */
 export const agentStepFields = [
   'action_type',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { type CronFields, parseCron } from './cron-fields.ts'
+import { type CronFields, parseCron } from './cron.ts'
 
 function fieldsOf(text: string): CronFields {
   const decision = parseCron(text)

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { parseCron } from './cron-fields.ts'
-import { isCronDay, nextCronTime } from './cron-next.ts'
+import { isCronDay, nextCronTime, parseCron } from './cron.ts'
 
 function next(text: string, after: string): string | undefined {
   const fields = parseCron(text)

@@ -20,7 +20,10 @@ function isSecretReference(value: unknown): boolean {
   return typeof value === 'string' && REFERENCE.test(value)
 }
 
-/** Accepts a payload when every secret field holds a reference and no other value looks like a secret. The refusal shows neither value. */
+/**
+ * Accepts a payload when every secret field holds a reference and no other value looks like a secret. The refusal shows neither
+ * value.
+ */
 export function checkSecrets(payload: JsonObject, classes: FieldClasses): Decision<JsonObject> {
   const shaped = findSecretShape(payload, [])
   if (shaped !== undefined) {
@@ -59,7 +62,10 @@ function findSecretShape(value: JsonValue, steps: readonly (string | number)[]):
   return undefined
 }
 
-/** Returns the payload as it may leave the organisation or be stored in a record: fields above `highest` are replaced by their class. */
+/**
+ * Returns the payload as it may leave the organisation or be stored in a record: fields above `highest` are replaced by their
+ * class.
+ */
 export function redactPayload(payload: JsonObject, classes: FieldClasses, highest: DataClass): JsonObject {
   const limit = dataClasses.indexOf(highest)
   const hidden = Object.entries(classes).filter(([, dataClass]) => dataClasses.indexOf(dataClass) > limit)

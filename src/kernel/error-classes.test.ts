@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import {
   classifyError,
+  classifyPostgres,
   errorClasses,
   failureClasses,
   failureTypeOf,
@@ -12,7 +13,6 @@ import {
   isRetryable,
   retryableErrorClasses,
 } from './error-classes.ts'
-import { classifyPostgres } from './retry-postgres.ts'
 
 test('[ERR-01] four classes are retryable', () => {
   assert.deepEqual(

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { decideIdempotencyKey, parseIdempotencyKey } from './idempotency-key.ts'
-import { parseKeyTemplate } from './key-template.ts'
+import { decideIdempotencyKey, parseIdempotencyKey, parseKeyTemplate } from './idempotency-key.ts'
 import type { Decision } from './refusal.ts'
 
 const shown = (decision: Decision<unknown>) => (decision.ok ? decision.value : decision.code)

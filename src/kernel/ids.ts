@@ -2,9 +2,9 @@
  * Converts ids at the boundary: `cmd_<32 hex>` outside, a canonical UUID inside. One codec, one table of prefixes, one output form.
  * Trace and request ids have no row and stay text.
  */
+import type { Clock, NewId } from './clock.ts'
 import { KernelFault } from './errors.ts'
 import { accept, type Decision, quote, type Refusal, refuse } from './refusal.ts'
-import { hexOfUuid, uuidOfHex, uuidV4 } from './uuid.ts'
 
 /** Only rows with a UUID key. Closed and never reused: a prefix in a log must keep its meaning for ever. */
 export const idPrefixes = {
@@ -92,4 +92,134 @@ function badId(kind: IdKind, text: string): Refusal {
     hint: `Send ${idPrefixes[kind]}_ and 32 lower-case hex digits, or the UUID in lower case with hyphens.`,
     facts: { kind, prefix: idPrefixes[kind] },
   })
+}
+
+// UUIDs of version 7: new rows land at the end of the index of the primary key.
+
+/** Returns the requested number of random bytes; tests pass their own. */
+export type RandomBytes = (count: number) => Uint8Array
+
+const CANONICAL = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+const HEX_32 = /^[0-9a-f]{32}$/
+const MAX_TIME_MS = 2 ** 48 - 1
+const MAX_COUNTER = 0xfff
+
+/** The only form that Concord stores and compares: lower case, with hyphens, without braces. */
+export function isUuid(text: string): boolean {
+  return CANONICAL.test(text)
+}
+
+/** Returns 32 lower-case hex digits without hyphens, or undefined for anything that is not a canonical UUID. */
+export function hexOfUuid(uuid: string): string | undefined {
+  return CANONICAL.test(uuid) ? uuid.replaceAll('-', '') : undefined
+}
+
+export function uuidOfHex(hex: string): string | undefined {
+  return HEX_32.test(hex) ? hyphenate(hex) : undefined
+}
+
+/** Lays out a time, a counter of 12 bits and 8 random bytes as version 7 (RFC 9562); 62 random bits remain. */
+export function uuidV7(timeMs: number, counter: number, random: Uint8Array): string {
+  if (!Number.isInteger(timeMs) || timeMs < 0 || timeMs > MAX_TIME_MS) {
+    throw new KernelFault('uuid.time', 'A version 7 UUID needs a whole number of milliseconds in 48 bits.', {
+      timeMs,
+    })
+  }
+  if (!Number.isInteger(counter) || counter < 0 || counter > MAX_COUNTER) {
+    throw new KernelFault('uuid.counter', 'The counter of a version 7 UUID has 12 bits.', { counter })
+  }
+  const tail = hexOf(random, 8)
+  const variant = (Number.parseInt(tail.charAt(0), 16) & 0x3) | 0x8
+  const time = timeMs.toString(16).padStart(12, '0')
+  return hyphenate(`${time}7${counter.toString(16).padStart(3, '0')}${variant.toString(16)}${tail.slice(1)}`)
+}
+
+/** Writes sixteen random bytes as a UUID of version 4. */
+export function uuidV4(random: Uint8Array): string {
+  const hex = hexOf(random, 16)
+  const variant = (Number.parseInt(hex.charAt(16), 16) & 0x3) | 0x8
+  return hyphenate(`${hex.slice(0, 12)}4${hex.slice(13, 16)}${variant.toString(16)}${hex.slice(17)}`)
+}
+
+/**
+ * Creates a generator whose ids only increase. Within a millisecond the counter rises from a random start in its lower half;
+ * when it is full, or when the clock stops or moves back, the generator advances its own time.
+ */
+export function uuidV7Generator(clock: Clock, randomBytes: RandomBytes): NewId {
+  let timeMs = -1
+  let counter = 0
+  return () => {
+    const nowMs = clock().getTime()
+    const random = randomBytes(10)
+    if (nowMs > timeMs) {
+      timeMs = nowMs
+      counter = freshCounter(random)
+    } else if (counter < MAX_COUNTER) {
+      counter += 1
+    } else {
+      timeMs += 1
+      counter = freshCounter(random)
+    }
+    return uuidV7(timeMs, counter, random.subarray(2, 10))
+  }
+}
+
+/** 11 random bits: at least 2,048 ids fit into the millisecond before the generator borrows the next one. */
+function freshCounter(random: Uint8Array): number {
+  return (((random[0] ?? 0) & 0x7) << 8) | (random[1] ?? 0)
+}
+
+function hexOf(bytes: Uint8Array, count: number): string {
+  if (bytes.length !== count) {
+    throw new KernelFault('uuid.random', `The random source must return ${count} bytes.`, { given: bytes.length })
+  }
+  let hex = ''
+  for (const byte of bytes) hex += byte < 16 ? `0${byte.toString(16)}` : byte.toString(16)
+  return hex
+}
+
+function hyphenate(hex: string): string {
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`
+}
+
+// Ids inside JSON are shown as everywhere else: `artifact_id` with a bare UUID becomes `art_…`.
+
+/**
+ * The id kinds that effects receive from Concord and return in their results; any other UUID there is foreign and stays
+ * unchanged.
+ */
+export const handedOnIds: ReadonlySet<string> = new Set(['artifact', 'command', 'approval', 'domain_effect', 'memory'])
+
+/** The column of an effect has a longer name than its kind, that of a command schedule a shorter one. */
+const kindOfName: Readonly<Record<string, IdKind>> = { domain_effect: 'effect', schedule: 'command_schedule' }
+
+/** Converts all kinds, for values that Concord wrote, or only the listed ones. */
+export function withShownIds(value: unknown, kinds?: ReadonlySet<string>): unknown {
+  if (Array.isArray(value)) return value.map((inner) => withShownIds(inner, kinds))
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, shownField(name, inner, kinds)]))
+}
+
+function shownField(name: string, inner: unknown, kinds?: ReadonlySet<string>): unknown {
+  if (!name.endsWith('_id') || typeof inner !== 'string') return withShownIds(inner, kinds)
+  const kind = name.slice(0, -3)
+  return kinds === undefined || kinds.has(kind) ? shownId(kind, inner) : inner
+}
+
+/** For the payload of an event of ours, which names the type of its target. */
+export function withShownTarget(payload: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { target_type: type, target_id: id } = payload
+  const shown = Object.entries(payload).map(([name, inner]) => [name, shownField(name, inner)])
+  if (typeof type === 'string' && typeof id === 'string') shown.push(['target_id', shownId(type, id)])
+  return Object.fromEntries(shown)
+}
+
+/** A kind without a prefix, and a value that is not a UUID, stay unchanged. */
+export function shownId(kind: string, id: string): string {
+  const known = kindOfName[kind] ?? kind
+  return isIdKind(known) && isUuid(id) ? encodeId(known, id) : id
+}
+
+function isIdKind(kind: string): kind is IdKind {
+  return Object.hasOwn(idPrefixes, kind)
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { isFaithfulNumber } from './json-number.ts'
+import { isFaithfulNumber } from './json-scan.ts'
 
 describe('JSON numbers', () => {
   for (const literal of [

@@ -3,8 +3,6 @@
  * forbidden keys, NUL, lone surrogates, numbers that would change. It keeps its own stack, so five million brackets
  * cost 33 steps, where JSON.parse would take 1.7 s and JSON.stringify could never write the value back.
  */
-import { isFaithfulNumber } from './json-number.ts'
-import { type JsonCursor, readNumber, readString, readWord, skipSpace } from './json-token.ts'
 import { formatPath, isForbiddenKey, type JsonLimits, type JsonStep } from './json-value.ts'
 import { quote, type Refusal, type RefusalCode, refuse } from './refusal.ts'
 
@@ -167,4 +165,150 @@ function placeOf(text: string, at: number): { line: number; column: number } {
     }
   }
   return { line, column }
+}
+
+// Tokens: each function reads character by character and returns the problem, or nothing.
+
+/** The read position; after a problem `at` is the offending character. */
+type JsonCursor = { readonly text: string; at: number }
+
+type StringProblem = 'nul_character' | 'invalid_unicode' | { readonly expected: string }
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const WORDS = ['true', 'false', 'null'] as const
+const SIMPLE_ESCAPES = '"\\/bfnrt'
+
+const CONTROL = { expected: 'no raw control character in a string' }
+const ESCAPE = { expected: 'one of the escapes \\" \\\\ \\/ \\b \\f \\n \\r \\t or \\u and four hex digits' }
+const CLOSING = { expected: 'a closing "' }
+
+/** Starts at the opening quote, ends after the closing one. Pairs surrogates as they are after decoding. */
+function readString(cursor: JsonCursor): StringProblem | undefined {
+  const { text } = cursor
+  let openHigh = false
+  cursor.at += 1
+  for (;;) {
+    if (cursor.at >= text.length) return CLOSING
+    let unit = text.charCodeAt(cursor.at)
+    if (unit === QUOTE) break
+    if (unit < 0x20) return CONTROL
+    let width = 1
+    if (unit === BACKSLASH) {
+      if (text[cursor.at + 1] === 'u') {
+        unit = hexUnit(text, cursor.at + 2)
+        if (unit === -1) return ESCAPE
+        if (unit === 0) return 'nul_character'
+        width = 6
+      } else {
+        const letter = text[cursor.at + 1]
+        if (letter === undefined || !SIMPLE_ESCAPES.includes(letter)) return ESCAPE
+        width = 2
+      }
+    }
+    const isLow = (unit & 0xfc00) === 0xdc00
+    if (isLow !== openHigh) return 'invalid_unicode'
+    openHigh = (unit & 0xfc00) === 0xd800
+    cursor.at += width
+  }
+  if (openHigh) return 'invalid_unicode'
+  cursor.at += 1
+  return undefined
+}
+
+/** Returns the value of four hex digits, or -1. */
+function hexUnit(text: string, at: number): number {
+  let unit = 0
+  for (let i = at; i < at + 4; i++) {
+    const code = text.charCodeAt(i)
+    const digit = isDigit(code)
+      ? code - 0x30
+      : (code | 0x20) >= 0x61 && (code | 0x20) <= 0x66
+        ? (code | 0x20) - 0x57
+        : -1
+    if (digit === -1) return -1
+    unit = unit * 16 + digit
+  }
+  return unit
+}
+
+/** Ends after the number; the only possible problem is a missing digit. */
+function readNumber(cursor: JsonCursor): { readonly expected: string } | undefined {
+  const { text } = cursor
+  if (text[cursor.at] === '-') cursor.at += 1
+  if (text[cursor.at] === '0') cursor.at += 1
+  else if (!skipDigits(cursor)) return DIGIT
+  if (text[cursor.at] === '.') {
+    cursor.at += 1
+    if (!skipDigits(cursor)) return DIGIT
+  }
+  if (text[cursor.at] === 'e' || text[cursor.at] === 'E') {
+    cursor.at += 1
+    if (text[cursor.at] === '+' || text[cursor.at] === '-') cursor.at += 1
+    if (!skipDigits(cursor)) return DIGIT
+  }
+  return undefined
+}
+
+const DIGIT = { expected: 'a digit' }
+
+function skipDigits(cursor: JsonCursor): boolean {
+  const start = cursor.at
+  while (isDigit(cursor.text.charCodeAt(cursor.at))) cursor.at += 1
+  return cursor.at > start
+}
+
+/** Returns true after `true`, `false` or `null`; otherwise the cursor has not moved. */
+function readWord(cursor: JsonCursor): boolean {
+  const word = WORDS.find((name) => cursor.text.startsWith(name, cursor.at))
+  cursor.at += word?.length ?? 0
+  return word !== undefined
+}
+
+function skipSpace(cursor: JsonCursor): void {
+  for (;;) {
+    const code = cursor.text.charCodeAt(cursor.at)
+    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return
+    cursor.at += 1
+  }
+}
+
+function isDigit(code: number): boolean {
+  return code >= 0x30 && code <= 0x39
+}
+
+/** A literal this short, without exponent, loses nothing. */
+const SAFE_LENGTH = 15
+
+/**
+ * Decides which JSON numbers survive a round trip through a double. Up to 2^53 - 1 every integer does, and a fraction is rounded
+ * to the nearest double as usual. Above that the digits must come back as they were sent: 6.02214076e23 does,
+ * 9007199254740993 would change by one, 1e400 would become null and 1e-400 would become 0. Expects a literal that follows
+ * the JSON grammar.
+ */
+export function isFaithfulNumber(literal: string): boolean {
+  const exponentAt = literal.search(/[eE]/)
+  if (exponentAt === -1 && literal.length <= SAFE_LENGTH) return true
+  const value = Number(literal)
+  if (!Number.isFinite(value)) return false
+  const mantissa = exponentAt === -1 ? literal : literal.slice(0, exponentAt)
+  if (value === 0) return !/[1-9]/.test(mantissa)
+  return Math.abs(value) <= Number.MAX_SAFE_INTEGER || decimalOf(literal) === decimalOf(String(value))
+}
+
+/** Returns one text per decimal value: its significant digits and the power of ten of the last one, without the sign. */
+function decimalOf(literal: string): string {
+  const [mantissa = '', exponent = '0'] = literal.toLowerCase().replace('-', '').split('e')
+  const [whole = '', fraction = ''] = mantissa.split('.')
+  const digits = trimZeros(whole + fraction)
+  return `${digits.text}e${Number(exponent) - fraction.length + digits.droppedAtEnd}`
+}
+
+/** A loop, because /0+$/ takes quadratic time on a million zeros that are followed by another digit. */
+function trimZeros(digits: string): { text: string; droppedAtEnd: number } {
+  let start = 0
+  while (digits[start] === '0') start += 1
+  let end = digits.length
+  while (end > start && digits[end - 1] === '0') end -= 1
+  return { text: digits.slice(start, end), droppedAtEnd: digits.length - end }
 }

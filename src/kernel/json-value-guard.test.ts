@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { parseGuardedJson } from './json-guard.ts'
-import { guardValue } from './json-value-guard.ts'
+import { guardValue, parseGuardedJson } from './json-guard.ts'
 
 const answer = (value: unknown) => {
   const decision = guardValue(value)

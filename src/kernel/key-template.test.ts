@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import type { JsonValue } from './json-value.ts'
-import { agentKey, cronKey, parseKeyTemplate, renderKey, scheduleKey, webhookKey } from './key-template.ts'
+import { agentKey, cronKey, parseKeyTemplate, renderKey, scheduleKey, webhookKey } from './idempotency-key.ts'
 
 function render(template: string, payload: JsonValue): string {
   const parsed = parseKeyTemplate(template)

@@ -1,5 +1,14 @@
-/** Treats a machine as a graph: reachable states, states that cannot end, and its SQL CHECK list. Pure. */
-import { canMove, columnOfState, type Machine, type Move, type RowFacts, statesOf, typeOf } from './machine.ts'
+/** Treats a machine as a graph: reachable states, states that cannot end, and its SQL CHECK list. */
+import {
+  canMove,
+  columnOfState,
+  type Machine,
+  type Move,
+  nextStates,
+  type RowFacts,
+  statesOf,
+  typeOf,
+} from './machine.ts'
 
 export type ReachOptions = {
   /** Whether moves after the end count (a retry is pending, a person may still decide). Default: true. */
@@ -79,4 +88,26 @@ export function differingPairs(
   const pairs = [...states].flatMap((from) => [...states].map((to) => [from, to] as const))
   const differing = pairs.filter(([from, to]) => canMove(machine, from, to) !== (legal[from] ?? []).includes(to))
   return [...strange, ...differing.map(([from, to]) => `${from} → ${to}`)]
+}
+
+export type ReachFacts = {
+  /** A retry of the failed parent has been decided and has not started yet. */
+  readonly isRetryPending: boolean
+}
+
+/**
+ * Decides whether a parent can still reach the status that a dependency requires. The table lets `failed` return to work, but
+ * only by a decision: for a parent that is `failed` now and has no pending retry, the moves from `failed` to a state that waits
+ * for work do not count. A parent on its way to `failed` is not given up before it is there. Its own status counts as reached.
+ */
+export function isStatusReachable(machine: Machine, from: string, required: string, facts: ReachFacts): boolean {
+  const isGivenUp = from === 'failed' && !facts.isRetryPending
+  const reached = new Set([from])
+  for (const state of reached) {
+    for (const next of nextStates(machine, state)) {
+      const isRetry = state === 'failed' && machine.states[next] === 'pending'
+      if (!(isGivenUp && isRetry)) reached.add(next)
+    }
+  }
+  return reached.has(required)
 }

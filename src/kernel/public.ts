@@ -1,6 +1,7 @@
 /** The exports of `concord/kernel`: the contracts as pure functions and tables. */
 
 // Answers
+export * from './actor.ts'
 export * from './clock.ts'
 export * from './errors.ts'
 export * from './refusal.ts'
@@ -12,57 +13,34 @@ export * from './machines/index.ts'
 
 // Task graphs
 export * from './dag/graph.ts'
-export * from './dag/sorter.ts'
-export * from './dag/trigger-rule.ts'
 export * from './dag/readiness.ts'
-export * from './dag/remaining.ts'
-export * from './dag/cascade.ts'
-export * from './dag/outcome.ts'
-export * from './dag/why-blocked.ts'
-export * from './dag/reach.ts'
 
 // Policy
-export * from './policy/rule.ts'
 export * from './policy/policy.ts'
 export * from './policy/evaluate.ts'
 export * from './policy/declared-rule.ts'
-export * from './policy/external-sharing.ts'
-export * from './policy/risk.ts'
 
 // Failures and retries
 export * from './error-classes.ts'
 export * from './retry.ts'
-export * from './retry-backoff.ts'
-export * from './retry-chain.ts'
 export * from './retry-policy.ts'
-export * from './retry-postgres.ts'
-export * from './retry-settings.ts'
 
 // Effects and compensation
-export * from './saga/core.ts'
-export * from './saga/capabilities.ts'
-export * from './saga/manifests.ts'
-export * from './saga/catalog.ts'
 export * from './saga/compensation.ts'
-export * from './saga/drift.ts'
+export * from './saga/catalog.ts'
 
 // Leases and schedules
 export * from './lease.ts'
 export * from './schedule.ts'
-export * from './cron-fields.ts'
-export * from './cron-next.ts'
-export * from './time-zone.ts'
+export * from './cron.ts'
 
 // Values
 export * from './duration.ts'
 export * from './instant.ts'
 export * from './ids.ts'
-export * from './uuid.ts'
 export * from './money.ts'
 export * from './idempotency-key.ts'
-export * from './key-template.ts'
 export * from './json-guard.ts'
-export * from './json-value-guard.ts'
 export * from './json-value.ts'
 export * from './canonical-json.ts'
 export * from './agent-step.ts'

@@ -1,9 +1,8 @@
 /** Retry chains: hops, the last retry allowed, and chains that are broken. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decideRetry } from './retry.ts'
-import { attemptOfHops, countHops, isPermanentFailure, walkRetryChain } from './retry-chain.ts'
-import { schedulerRetry } from './retry-settings.ts'
+import { attemptOfHops, countHops, decideRetry, isPermanentFailure, walkRetryChain } from './retry.ts'
+import { schedulerRetry } from './retry-policy.ts'
 
 const rows: Record<string, string | null> = { a: null, b: 'a', c: 'b', d: 'c', lost: 'gone', x: 'y', y: 'z', z: 'x' }
 const retryOf = (id: string) => rows[id]

@@ -5,14 +5,14 @@ import { retryableErrorClasses } from './error-classes.ts'
 import { decideRetry } from './retry.ts'
 import {
   checkOperations,
+  compensationPolicy,
   compilePolicy,
   decideStepKey,
   defineRetryPolicy,
   parseRetryMetadata,
-  type RetryPolicy,
   registerRetryPolicies,
+  type RetryPolicy,
 } from './retry-policy.ts'
-import { compensationPolicy } from './retry-settings.ts'
 
 const search = defineRetryPolicy({ operation: 'hotel_booking.search', retryable: ['timeout', 'rate_limited'] })
 

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { type FailureClass, failureClasses, finalErrorClasses } from './error-classes.ts'
 import {
+  ASKED_WAIT_MAX_MS,
   attemptsAllowed,
   decideRetry,
   describeFailure,
@@ -11,8 +12,7 @@ import {
   type RetrySettings,
   tightenLimit,
 } from './retry.ts'
-import { ASKED_WAIT_MAX_MS } from './retry-backoff.ts'
-import { flowRetry, missionRetry, missionRetryOf, outboxRetry, schedulerRetry } from './retry-settings.ts'
+import { flowRetry, missionRetry, missionRetryOf, outboxRetry, schedulerRetry } from './retry-policy.ts'
 
 const half = () => 0.5
 

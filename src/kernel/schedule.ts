@@ -3,7 +3,7 @@
  * happens while the previous firing still runs. A due time is decided once; its key is the same for every scheduler.
  */
 import type { Random } from './clock.ts'
-import { scheduleKey } from './key-template.ts'
+import { scheduleKey } from './idempotency-key.ts'
 
 /** For due times that are late because no scheduler ran: none, the latest one, or all of them up to a limit. */
 export const misfirePolicies = ['skip', 'last', 'all'] as const
@@ -36,9 +36,9 @@ export type DueSchedule = {
   readonly jitterMs?: number
 }
 
-export type Firing = { readonly dueAt: Date; readonly startAt: Date; readonly key: string }
+export type DueFiring = { readonly dueAt: Date; readonly startAt: Date; readonly key: string }
 /** Both in order of time; together they contain every due time that has passed, once each. */
-export type FiringPlan = { readonly fire: readonly Firing[]; readonly missed: readonly Firing[] }
+export type FiringPlan = { readonly fire: readonly DueFiring[]; readonly missed: readonly DueFiring[] }
 
 export function planFirings(schedule: DueSchedule): FiringPlan {
   const {
@@ -59,7 +59,7 @@ export function planFirings(schedule: DueSchedule): FiringPlan {
   const onTime = dueMs.slice(late.length)
   const caughtUp = countCatchUps(misfire, catchUpsMax, late.length, onTime.length)
   const missed = late.slice(0, late.length - caughtUp)
-  const firing = (ms: number): Firing => {
+  const firing = (ms: number): DueFiring => {
     const dueAt = new Date(ms)
     return { dueAt, startAt: new Date(ms + jitterMs), key: scheduleKey(name, dueAt) }
   }

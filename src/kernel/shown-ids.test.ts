@@ -1,7 +1,7 @@
 /** Ids inside JSON look as they do everywhere else, and values that are not ids stay unchanged. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { handedOnIds, shownId, withShownIds, withShownTarget } from './shown-ids.ts'
+import { handedOnIds, shownId, withShownIds, withShownTarget } from './ids.ts'
 
 const UUID = '0197f3b2-c4d5-7a8e-9b0c-1d2e3f405170'
 const HEX = UUID.replaceAll('-', '')

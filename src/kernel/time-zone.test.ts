@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { parseTimeZone } from './time-zone.ts'
+import { parseTimeZone } from './cron.ts'
 
 describe('time zone', () => {
   for (const name of [

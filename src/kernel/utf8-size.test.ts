@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { utf8Size } from './utf8-size.ts'
+import { utf8Size } from './json-value.ts'
 
 test('counts the bytes that encoding would make, lone surrogates included', () => {
   fc.assert(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { isUuid, uuidV4, uuidV7, uuidV7Generator } from './uuid.ts'
+import { isUuid, uuidV4, uuidV7, uuidV7Generator } from './ids.ts'
 
 const zeros = (count: number) => new Uint8Array(count)
 const bytes = (count: number) => fc.uint8Array({ minLength: count, maxLength: count })

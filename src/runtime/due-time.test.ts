@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type CronFields, parseCron } from '#kernel/cron-fields'
-import { nextCronTime } from '#kernel/cron-next'
+import { type CronFields, nextCronTime, parseCron } from '#kernel/cron'
 import { dueTimes, nextDueTime } from './due-time.ts'
 
 const BERLIN = 'Europe/Berlin'

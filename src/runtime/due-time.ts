@@ -3,8 +3,7 @@
  * that the clocks skip is due at the jump, and a time that occurs twice is due the first time. An expression that names every hour
  * follows elapsed time instead, so that nothing pauses for an hour in autumn.
  */
-import type { CronFields } from '#kernel/cron-fields'
-import { nextCronTime } from '#kernel/cron-next'
+import { type CronFields, nextCronTime } from '#kernel/cron'
 
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { isUuid } from '#kernel/uuid'
+import { isUuid } from '#kernel/ids'
 import { decideFence, fenceNumber, fenceToken } from './fence.ts'
 
 const numbers = fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER })

@@ -3,8 +3,7 @@
  * before anything runs.
  */
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { type RuntimeCapability, runtimeCapabilities } from '#kernel/saga/capabilities'
-import type { CatalogRuntime } from '#kernel/saga/manifests'
+import { type CatalogRuntime, runtimeCapabilities, type RuntimeCapability } from '#kernel/saga/catalog'
 
 /** Provided by the engine, composed by us on top of it, or missing. */
 export const grades = ['native', 'composed', 'none'] as const

@@ -3,11 +3,10 @@
  * fires, and waits until the next. A firing is a process named after schedule and due time, so one due time has
  * one firing however many workers check it.
  */
-import { parseCron } from '#kernel/cron-fields'
-import { scheduleKey } from '#kernel/key-template'
+import { parseCron, parseTimeZone } from '#kernel/cron'
+import { scheduleKey } from '#kernel/idempotency-key'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { decideOverlap, misfirePolicies, overlapPolicies, planFirings, SCHEDULE_JITTER_MAX_MS } from '#kernel/schedule'
-import { parseTimeZone } from '#kernel/time-zone'
 import { dueTimes, nextDueTime } from './due-time.ts'
 import type { Next, ScheduleSpec } from './port.ts'
 import { isKind, isProcessId } from './process.ts'

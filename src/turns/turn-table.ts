@@ -3,7 +3,7 @@
  * take, renew and release a turn on it. Times come from the database, so a wrong clock gives no worker a second turn.
  */
 import { KernelFault } from '#kernel/errors'
-import { hexOfUuid, uuidOfHex } from '#kernel/uuid'
+import { hexOfUuid, uuidOfHex } from '#kernel/ids'
 import { type Sql, statement, type Statement } from '#store'
 
 /** In-process tokens are above every token of a runtime: no turn of a runtime takes the row while such a turn is alive. */

@@ -1,7 +1,7 @@
 /** Run as a process of its own: submits, dispatches and finishes as fast as it can, and says each thing once it is promised. */
 import { randomBytes } from 'node:crypto'
-import { claimNext, finishRun, openScheduler, recover, submitJob } from '#domains/scheduler'
-import { uuidV7Generator } from '#kernel/uuid'
+import { claimJobs, finishRun, openScheduler, recover, submitJob } from '#domains/scheduler'
+import { uuidV7Generator } from '#kernel/ids'
 
 const [file = '', synchronous = 'full'] = process.argv.slice(2)
 const now = () => new Date()
@@ -20,7 +20,7 @@ say('ready')
 for (let refused = 0; refused < 20; ) {
   const job = submitJob(scheduler, { job_type: 'story', params: { text: 'x'.repeat(100) } })
   if (job.ok) say(`job ${job.value.job_id}`)
-  const claimed = claimNext(scheduler)
+  const claimed = claimJobs(scheduler)
   for (const { runId, job: started } of claimed.ok ? claimed.value.runs : []) {
     say(`executed ${started.job_id} ${runId}`)
     if (finishRun(scheduler, runId, { outcome: 'completed' }).ok) say(`finished ${runId}`)

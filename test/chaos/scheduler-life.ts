@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { setTimeout as timer } from 'node:timers/promises'
 import {
   checkInvariants,
-  claimNext,
+  claimJobs,
   createSchedule,
   createTemplate,
   type Execution,
@@ -30,7 +30,7 @@ import {
   submitJob,
 } from '#domains/scheduler'
 import { accept, type Decision } from '#kernel/refusal'
-import { uuidV7Generator } from '#kernel/uuid'
+import { uuidV7Generator } from '#kernel/ids'
 import { openChance } from '#test/chance'
 import { compareRecovery, readState } from './recovery-matrix.ts'
 
@@ -122,7 +122,7 @@ export async function live(plan: LifePlan): Promise<void> {
     }),
   )
   await recoverAndJudge(scheduler, plan.folder, now)
-  if (must(claimNext(scheduler, 0)).waiting?.reason === 'reserved') clock.jump(RESERVATION_MS)
+  if (must(claimJobs(scheduler, 0)).waiting?.reason === 'reserved') clock.jump(RESERVATION_MS)
   if (!existsSync(join(plan.folder, 'scheduled'))) schedule(scheduler, plan.folder)
   const types = plan.isLittle ? ['flaky', 'deadly'] : ['work', 'flaky', 'work', 'deadly']
   for (const job_type of types) {

@@ -6,7 +6,7 @@
 import { appendFileSync } from 'node:fs'
 import {
   checkInvariants,
-  claimNext,
+  claimJobs,
   claimNotifications,
   type ClaimedRun,
   createSchedule,
@@ -24,7 +24,7 @@ import {
   submitJob,
 } from '#domains/scheduler'
 import type { Decision } from '#kernel/refusal'
-import { uuidV7 } from '#kernel/uuid'
+import { uuidV7 } from '#kernel/ids'
 import { compareRecovery, readState, type State } from './recovery-matrix.ts'
 import { executionsOf, lifePaths } from './scheduler-life.ts'
 
@@ -113,7 +113,7 @@ async function live(scheduler: Scheduler, { folder, take, tick, work }: Hand): P
   take(fireDueSchedules(scheduler))
   for (let index = 0; index < 3; index++) {
     tick()
-    for (const run of take(claimNext(scheduler))?.runs ?? []) await work(run, index !== 1)
+    for (const run of take(claimJobs(scheduler))?.runs ?? []) await work(run, index !== 1)
   }
   tick()
   const reservation = take(reserve(scheduler, { reserved_by: 'story' }))
@@ -146,7 +146,7 @@ async function comeToRest(scheduler: Scheduler, { folder, take, tick, work }: Ha
   tick(120_000)
   for (let turn = 0; turn < TURNS_MAX; turn++) {
     tick()
-    const runs = take(claimNext(scheduler))?.runs ?? []
+    const runs = take(claimJobs(scheduler))?.runs ?? []
     for (const run of runs) await work(run, true)
     if (tellAll(scheduler, take, lifePaths(folder).told) + runs.length === 0) return
   }

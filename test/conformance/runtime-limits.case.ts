@@ -1,8 +1,7 @@
 /** Queues with their limits, names that no engine gets to refuse, and the profile that start-up is checked against. */
 import assert from 'node:assert/strict'
 import { capabilitiesOf, catalogRuntime, decideCapabilities, type Next } from '#runtime'
-import { runtimeCapabilities } from '#kernel/saga/capabilities'
-import { validateCatalog } from '#kernel/saga/catalog'
+import { runtimeCapabilities, validateCatalog } from '#kernel/saga/catalog'
 import { type AddCase, aGate, note } from './runtime-bench.case.ts'
 
 const done: Next = { t: 'done' }

@@ -15,7 +15,7 @@ import {
 import { createApiKey } from '../../src/domains/identity/api-key.ts'
 import { bySystem } from '../../src/domains/identity/deps.ts'
 import type { Decision } from '../../src/kernel/refusal.ts'
-import { uuidV7Generator } from '../../src/kernel/uuid.ts'
+import { uuidV7Generator } from '../../src/kernel/ids.ts'
 import type { Db } from '../../src/store/db.ts'
 
 export const TRACE = 'trace_00000000000000000000000000000001'

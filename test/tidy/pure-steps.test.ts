@@ -28,7 +28,7 @@ describe('pure steps', () => {
 
   test('kernel, types, pure files of other rooms, and every other file are fine', () => {
     const tree = {
-      [path]: `import { isUuid } from '#kernel/uuid'\nimport type { Tx } from '#store'\nimport { sum } from '#domains/orders'`,
+      [path]: `import { isUuid } from '#kernel/ids'\nimport type { Tx } from '#store'\nimport { sum } from '#domains/orders'`,
       'src/domains/orders/index.ts': `export { type Sum, sum } from './sum.ts'\nexport { save } from './save.ts'`,
       'src/domains/orders/sum.ts': 'export const sum = 1',
       'src/domains/flow/drive.ts': `import { statement } from '#store'\nawait run()`,

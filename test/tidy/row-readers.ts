@@ -13,10 +13,9 @@ const eventReaders: Readonly<Record<string, string>> = {
     'finds its own event by id, to know whether a broken connection had committed',
   'src/domains/approvals/sweep-approvals.ts': 'reminds once: a reminder is a fact and no state of the approval',
   'src/domains/approvals/notify-approvers.ts': 'tells each thing once: a notice is a fact and no state of the approval',
-  'src/domains/commands/history/scan-history.ts':
+  'src/domains/commands/history/due-events.ts':
     'finds what is old enough to move into the archive; the rows of commands decide',
-  'src/domains/commands/history/delete-archived.ts': 'deletes what a verified file holds, and nothing else',
-  'src/domains/commands/history/read-history.ts': 'shows history to the operator',
+  'src/domains/commands/history/history-archive.ts': 'shows history to the operator',
   'src/domains/commands/invariants/find-broken-invariants.ts':
     'compares rows with their events, for whoever examines a house; decides nothing',
   'src/domains/commands/invariants/invariants.ts':

@@ -2,7 +2,7 @@
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
-import { type RiskLevel, riskLevels } from '#kernel/policy/risk'
+import { type RiskLevel, riskLevels } from '#kernel/policy/policy'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import {
   type ApprovalRequest,

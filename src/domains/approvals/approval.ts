@@ -1,7 +1,6 @@
 /** An approval: its table, the statements that lock, vote and close it. */
-import type { Actor } from '#kernel/actor'
+import type { Actor, ConcordActor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
-import type { ConcordActor } from '#kernel/machines/actors'
 import { KernelFault } from '#kernel/errors'
 import { approvalMachine } from '#kernel/machines/approval'
 import { defineTable, type Sql, statement, type TransitionResult, type Tx } from '#store'

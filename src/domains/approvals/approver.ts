@@ -1,7 +1,6 @@
 /** Who is asked and who may answer: persons as `user:<uuid>`, org roles as `role:<slug>`. Agents are neither. */
 import type { Names, Principal } from '#domains/identity'
-import { encodeId } from '#kernel/ids'
-import { isUuid } from '#kernel/uuid'
+import { encodeId, isUuid } from '#kernel/ids'
 import type { StoredApproval } from './stored-approval.ts'
 
 /** Who is asked: one in the first place, and whoever else may answer. */

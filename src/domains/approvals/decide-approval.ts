@@ -4,7 +4,7 @@ import { byPrincipal } from '#domains/identity'
 import { canonicalJson } from '#kernel/canonical-json'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
-import { guardValue } from '#kernel/json-value-guard'
+import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { failpoint, together, type Tx } from '#store'
 import {

@@ -2,7 +2,7 @@
 import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import { redactText } from '#kernel/secret-shapes'
-import { isUuid } from '#kernel/uuid'
+import { isUuid } from '#kernel/ids'
 import type { Drive, Next } from '#runtime'
 import type { Tx } from '#store'
 import { actorAs, approvalTable, findApprovalOfTurn, findDatabaseTime } from './approval.ts'

@@ -2,7 +2,7 @@
 import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
-import { higherRisk } from '#kernel/policy/risk'
+import { higherRisk } from '#kernel/policy/policy'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { statement, type Tx } from '#store'
 import { type ApprovalType, contractOf, MINUTES_MAX } from './approval-type.ts'

@@ -17,7 +17,7 @@ import {
 } from './artifact.ts'
 import { type ArtifactDraft, checkDraft, type CheckedDraft, checkSuccession } from './check-draft.ts'
 import type { ArtifactDeps } from './deps.ts'
-import { readText, storeContent } from './blob-store.ts'
+import { readArtifactText, storeContent } from './blob-store.ts'
 import { saveArtifacts, standingWithout } from './save-artifacts.ts'
 
 export type PendingWrite =
@@ -145,7 +145,7 @@ export function openArtifactWriter(deps: ArtifactDeps, owner: WriterOwner): Arti
     },
     async text(artifactId) {
       const found = await find(artifactId)
-      return found.ok ? readText(deps, found.value) : found
+      return found.ok ? readArtifactText(deps, found.value) : found
     },
     async publish(artifactId, destination) {
       const found = await find(artifactId)

@@ -1,13 +1,12 @@
 /** An artifact: its row and what its documents hold, its table, its moves, and who may read it. */
-import type { Actor } from '#kernel/actor'
+import type { Actor, ConcordActor } from '#kernel/actor'
 import type { JsonObject } from '#kernel/json-value'
-import type { ConcordActor } from '#kernel/machines/actors'
 import { artifactMachine, type ArtifactState } from '#kernel/machines/artifact'
 import type { Decision } from '#kernel/refusal'
 import { defineTable, type Once, type Sql, statement, type TransitionResult, type Tx } from '#store'
 import type { RowOf } from '#store/rows'
 import type { ArtifactType, ContentClass, SharingRule } from './artifact-type.ts'
-import type { ArtifactDeps, Reader } from './deps.ts'
+import type { ArtifactDeps, ArtifactReader } from './deps.ts'
 import { type ArtifactEventType, artifactLog } from './events.ts'
 
 /** What something can have been made from. Memories and datasets are rows of other rooms: here they are named, not looked up. */
@@ -55,7 +54,7 @@ export type ArtifactVisibility = (typeof artifactVisibilities)[number]
 type Seen = Pick<StoredArtifact, 'visibility' | 'created_by'>
 
 /** As the rows name people. */
-export function personOf({ userId }: Pick<Reader, 'userId'>): string {
+export function creatorIdOf({ userId }: Pick<ArtifactReader, 'userId'>): string {
   return `user:${userId}`
 }
 
@@ -63,8 +62,8 @@ export function isSeenBy({ visibility, created_by }: Seen, person: string): bool
   return visibility === 'workspace' || created_by === person
 }
 
-export function mayRead(artifact: Seen, reader: Reader): boolean {
-  return reader.role === 'admin' || isSeenBy(artifact, personOf(reader))
+export function mayRead(artifact: Seen, reader: ArtifactReader): boolean {
+  return reader.role === 'admin' || isSeenBy(artifact, creatorIdOf(reader))
 }
 
 /** The stricter of what its type says and what its class of data allows; inside the organisation nothing is asked. */

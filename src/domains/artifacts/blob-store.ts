@@ -92,7 +92,7 @@ function refuseTooLarge(bytesMax: number): Refusal {
   })
 }
 
-export function refuseMissing(sha256: string): Refusal {
+export function refuseMissingBlob(sha256: string): Refusal {
   return refuse('artifacts.content.missing', 'the content of this artifact is not in its store', {
     hint: 'Restore the blob from a backup; its name is its SHA-256.',
     facts: { sha256 },
@@ -232,7 +232,7 @@ export async function openContent(
 }
 
 /** For content that a handler works with: as a whole, as text. */
-export async function readText(
+export async function readArtifactText(
   deps: Pick<ArtifactDeps, 'stores'>,
   artifact: Pick<StoredArtifact, 'location' | 'checksum'>,
 ): Promise<Decision<string>> {

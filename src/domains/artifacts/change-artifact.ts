@@ -10,17 +10,17 @@ import {
   listArtifactsById,
   mayRead,
   moveArtifact,
-  personOf,
+  creatorIdOf,
   type StoredArtifact,
 } from './artifact.ts'
 import { refuseUnavailable, removedLocation, removeUnneeded } from './blob-store.ts'
-import type { ArtifactDeps, Reader } from './deps.ts'
+import type { ArtifactDeps, ArtifactReader } from './deps.ts'
 import { listLineageSql, lockLineageSql } from './read-artifacts.ts'
 
 type ChangeArtifact = {
   readonly workspaceId: string
   readonly artifactId: string
-  readonly reader: Reader
+  readonly reader: ArtifactReader
   readonly reason?: string | undefined
 }
 
@@ -41,7 +41,7 @@ function change(
 function mover(to: ArtifactState, isForCreator: boolean) {
   return (deps: ArtifactDeps, by: Actor, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
     change(deps, asked, async (tx, artifact) => {
-      if (isForCreator && asked.reader.role !== 'admin' && artifact.created_by !== personOf(asked.reader))
+      if (isForCreator && asked.reader.role !== 'admin' && artifact.created_by !== creatorIdOf(asked.reader))
         return refuse('machine.actor.not_allowed', 'Only its creator or an administrator does this.')
       const payload = asked.reason === undefined ? {} : { reason: asked.reason }
       // What is withdrawn is published nowhere; where it had been is in the events.

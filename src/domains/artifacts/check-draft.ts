@@ -1,9 +1,9 @@
 /** Holds a draft against its type before anything is written: content, media type, lineage, names. Pure. */
 import { canonicalJson } from '#kernel/canonical-json'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
-import { guardValue } from '#kernel/json-value-guard'
+import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { isUuid } from '#kernel/uuid'
+import { isUuid } from '#kernel/ids'
 import type { Source } from './artifact.ts'
 import { type ArtifactType, type ContentClass, contentClasses } from './artifact-type.ts'
 import type { BlobContent } from './blob-store.ts'

@@ -1,11 +1,10 @@
 /** The shapes that cross the edge of this room: an artifact, its lineage, and what is said about it. */
 import { z } from 'zod'
 import { idView, orNull, textView, timeView } from '#contract'
-import { encodeId } from '#kernel/ids'
+import { encodeId, isUuid } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { nextStates, statesOf } from '#kernel/machine'
 import { artifactMachine } from '#kernel/machines/artifact'
-import { isUuid } from '#kernel/uuid'
 import { artifactVisibilities, sourceKinds, type StoredArtifact } from './artifact.ts'
 import { contentClasses } from './artifact-type.ts'
 import { nodeKinds } from './read-artifacts.ts'

@@ -15,4 +15,4 @@ export type ArtifactDeps = {
 }
 
 /** Who reads: an administrator sees everything in the workspace, others what is theirs or everybody's. */
-export type Reader = Pick<Principal, 'userId' | 'role'>
+export type ArtifactReader = Pick<Principal, 'userId' | 'role'>

@@ -16,7 +16,7 @@ import {
   Measure,
   type OpenBlob,
   refuseAltered,
-  refuseMissing,
+  refuseMissingBlob,
   refuseUnavailable,
 } from './blob-store.ts'
 
@@ -106,7 +106,7 @@ async function openChecked(file: string, sha256: string): Promise<Decision<OpenB
   try {
     handle = await open(file, 'r')
   } catch (error) {
-    return isAbsent(error) ? refuseMissing(sha256) : refuseUnavailable('disk', error)
+    return isAbsent(error) ? refuseMissingBlob(sha256) : refuseUnavailable('disk', error)
   }
   const found = await hashOf(handle)
   if (found.sha256 !== sha256) {

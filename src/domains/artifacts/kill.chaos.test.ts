@@ -9,7 +9,7 @@ import { nextFence } from '#test/commands'
 import { type FailpointName, faultEnv } from '#test/fault-plan'
 import { accepted } from '#test/tenant'
 import type { StoredArtifact } from './artifact.ts'
-import { readText, sweepBlobs } from './blob-store.ts'
+import { readArtifactText, sweepBlobs } from './blob-store.ts'
 
 const child = fileURLToPath(new URL('../../../test/support/artifact-child.ts', import.meta.url))
 
@@ -52,14 +52,14 @@ describe('a writer of artifacts that is killed', () => {
     const rows = await rowsOf(id)
     assert.equal(rows.length, 1)
     const [row] = rows as [StoredArtifact]
-    assert.match(accepted(await readText(room.world, row)), /^written by attempt 3 /)
+    assert.match(accepted(await readArtifactText(room.world, row)), /^written by attempt 3 /)
     assert.deepEqual(await room.eventsOf(row.artifact_id), ['artifact_created', 'status_changed draft>ready'])
 
     assert.equal((await blobs()).length, 3)
     assert.deepEqual(await sweepBlobs(room.world), { removed: 0, unfinished: 0 }, 'nothing young is swept')
     assert.deepEqual(await sweepLater(), { removed: 2, unfinished: 0 })
     assert.deepEqual(await blobs(), [row.checksum.slice('sha256:'.length)])
-    assert.match(accepted(await readText(room.world, row)), /^written by attempt 3 /)
+    assert.match(accepted(await readArtifactText(room.world, row)), /^written by attempt 3 /)
     assert.deepEqual(await sweepLater(), { removed: 0, unfinished: 0 })
   })
 
@@ -69,7 +69,7 @@ describe('a writer of artifacts that is killed', () => {
     const sweeps = Array.from({ length: 6 }, () => sweepLater())
     await Promise.all([...writers, ...sweeps])
     const rows = await room.db.query<StoredArtifact>(`select * from concord.artifacts where location like 'disk:%'`)
-    for (const row of rows) assert.ok((await readText(room.world, row)).ok, 'a row without its content')
+    for (const row of rows) assert.ok((await readArtifactText(room.world, row)).ok, 'a row without its content')
     // And when the sweeps are over, writing works.
     assert.ok((await room.write({ content })).ok)
   })

@@ -3,8 +3,8 @@ import { encodeId } from '#kernel/ids'
 import type { ArtifactState } from '#kernel/machines/artifact'
 import { accept, type Decision } from '#kernel/refusal'
 import { type Db, scoped, type Sql, statement, type Tx } from '#store'
-import { artifactTable, listArtifactsById, mayRead, personOf, type Source, type StoredArtifact } from './artifact.ts'
-import type { Reader } from './deps.ts'
+import { artifactTable, listArtifactsById, mayRead, creatorIdOf, type Source, type StoredArtifact } from './artifact.ts'
+import type { ArtifactReader } from './deps.ts'
 
 type ListedArtifact = StoredArtifact & { readonly created_text: string }
 
@@ -39,7 +39,7 @@ const listSwarmArtifactsSql = statement<StoredArtifact>(
 
 export async function getArtifact(
   db: Db,
-  reader: Reader,
+  reader: ArtifactReader,
   workspaceId: string,
   artifactId: string,
 ): Promise<Decision<StoredArtifact>> {
@@ -64,12 +64,12 @@ type ArtifactPage = {
   readonly next: readonly string[] | undefined
 }
 
-export async function listArtifacts(db: Db, reader: Reader, query: ListArtifacts): Promise<ArtifactPage> {
+export async function listArtifacts(db: Db, reader: ArtifactReader, query: ListArtifacts): Promise<ArtifactPage> {
   const [createdText = null, artifactId = null] = query.after ?? []
   const rows = await scoped(db, query.workspaceId).read((tx) =>
     tx.run(query.status === 'archived' ? listArchivedSql : listCurrentSql, [
       query.workspaceId,
-      personOf(reader),
+      creatorIdOf(reader),
       reader.role === 'admin',
       query.artifactType ?? null,
       query.status ?? null,
@@ -152,7 +152,7 @@ const STEPS_MAX = 20
 
 export async function readLineage(
   db: Db,
-  reader: Reader,
+  reader: ArtifactReader,
   workspaceId: string,
   artifactId: string,
 ): Promise<Decision<LineageGraph>> {
@@ -211,7 +211,7 @@ const listProducts: Look = async (tx, workspaceId, from) => {
 function drawGraph(
   root: StoredArtifact,
   artifacts: readonly StoredArtifact[],
-  reader: Reader,
+  reader: ArtifactReader,
   isComplete: boolean,
 ): LineageGraph {
   const nodes = new Map<string, LineageNode>()

@@ -13,7 +13,7 @@ import {
   unpublishArtifact,
 } from './change-artifact.ts'
 import { findArtifact, type StoredArtifact } from './artifact.ts'
-import { openContent, readText, sweepBlobs } from './blob-store.ts'
+import { openContent, readArtifactText, sweepBlobs } from './blob-store.ts'
 import { listArtifacts } from './read-artifacts.ts'
 
 describe('retention of artifacts', () => {
@@ -75,7 +75,7 @@ describe('retention of artifacts', () => {
     await over(one)
     assert.equal(await archive(), 1)
     assert.equal((await sweepLater()).removed, 0)
-    assert.equal(accepted(await readText(room.world, await fresh(other))), large('b').text)
+    assert.equal(accepted(await readArtifactText(room.world, await fresh(other))), large('b').text)
     await over(other)
     await archive()
     assert.equal((await sweepLater()).removed, 1)

@@ -13,7 +13,7 @@ import {
   Measure,
   type OpenBlob,
   refuseAltered,
-  refuseMissing,
+  refuseMissingBlob,
   refuseUnavailable,
   sha256Of,
   streamOf,
@@ -168,7 +168,7 @@ export function openS3Store(options: S3StoreOptions): BlobStore {
     const response = await ask({ method: 'GET', key: keyOf(sha256), signal }, 200, 404)
     if (response.status === 404) {
       await response.body?.cancel()
-      return refuseMissing(sha256)
+      return refuseMissingBlob(sha256)
     }
     const announced = Number(response.headers.get('content-length') ?? Number.NaN)
     if (response.body && announced > CHECKED_BYTES_MAX) return accept(passing(response.body, sha256, announced))

@@ -7,7 +7,7 @@ import { collect } from '#test/collect'
 import { aCommand } from '#test/concord-rows'
 import { accepted } from '#test/tenant'
 import type { StoredArtifact } from './artifact.ts'
-import { openContent, readText } from './blob-store.ts'
+import { openContent, readArtifactText } from './blob-store.ts'
 import { writeArtifact, type WriteArtifact } from './artifact-writer.ts'
 
 describe('writing artifacts', () => {
@@ -77,7 +77,7 @@ describe('writing artifacts', () => {
 
     const small = await room.written({ content: { text: 'Grüße, 5 € – \u0000' } })
     assert.match(small.location, /^data:text\/plain;charset=utf-8;base64,/)
-    assert.equal(accepted(await readText(room.world, small)), 'Grüße, 5 € – \u0000')
+    assert.equal(accepted(await readArtifactText(room.world, small)), 'Grüße, 5 € – \u0000')
     const edge = await room.written({ content: { text: 'x'.repeat(4_097) } })
     assert.match(edge.location, /^disk:/)
   })

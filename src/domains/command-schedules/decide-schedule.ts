@@ -1,11 +1,10 @@
 /** What a schedule is judged by before anything is written, when it is due, and what the runtime calls it. Pure. */
 import { checkSecrets, type Catalog, findScheduledTask, validatePayload } from '#domains/commands'
 import type { Principal } from '#domains/identity'
-import { parseCron } from '#kernel/cron-fields'
+import { parseCron, parseTimeZone } from '#kernel/cron'
 import { decodeId, encodeId } from '#kernel/ids'
 import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { parseTimeZone } from '#kernel/time-zone'
 import { nextDueTime, type ScheduleSpec as RuntimeSpec } from '#runtime'
 import type { StoredCommandSchedule } from './command-schedule.ts'
 import { FIRING_KIND } from './deps.ts'

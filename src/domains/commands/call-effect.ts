@@ -9,7 +9,7 @@ import {
   type StoredArtifact,
 } from '#domains/artifacts'
 import { classifyError } from '#kernel/error-classes'
-import { guardValue } from '#kernel/json-value-guard'
+import { guardValue } from '#kernel/json-guard'
 import { type Decision, isUnavailable, type Refusal } from '#kernel/refusal'
 import { kernelRefusals } from '#kernel/refusals'
 import { decideStepKey } from '#kernel/retry-policy'

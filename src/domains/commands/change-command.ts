@@ -2,7 +2,7 @@
 import type { Actor } from '#kernel/actor'
 import { checkSecrets } from '#kernel/data-class'
 import type { JsonObject } from '#kernel/json-value'
-import { guardValue } from '#kernel/json-value-guard'
+import { guardValue } from '#kernel/json-guard'
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'

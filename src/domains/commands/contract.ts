@@ -1,10 +1,9 @@
 /** The shapes that cross the edge of this room: what callers send, and what they get to see. No runtime fields among them. */
 import type { JsonObject } from '#kernel/json-value'
-import { handedOnIds, withShownIds, withShownTarget } from '#kernel/shown-ids'
+import { encodeId, handedOnIds, withShownIds, withShownTarget } from '#kernel/ids'
 import { z } from 'zod'
 import { exampleId, idField, idView, orNull, textView, timeView } from '#contract'
 import type { Names } from '#domains/identity'
-import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { statesOf } from '#kernel/machine'
 import { type CommandState, commandMachine } from '#kernel/machines/command'

@@ -1,7 +1,6 @@
 /** Finds the handler of a row of `domain_effects`: the effect's own, or the undo that its compensation names. Pure. */
 import { KernelFault } from '#kernel/errors'
-import { compilePolicy, type CompiledRetry } from '#kernel/retry-policy'
-import { compensationPolicy } from '#kernel/retry-settings'
+import { compensationPolicy, type CompiledRetry, compilePolicy } from '#kernel/retry-policy'
 import type { EffectCall, EffectClass, Found, UndoCall } from './catalog/effect-definition.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { CommandWithEffects, ReadBack, StoredEffect } from './command-table.ts'

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { encodeId } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import type { Explanation } from './explain-command.ts'
-import type { StoredArchive } from './history/archive-repository.ts'
+import type { StoredArchive } from './history/history-archive.ts'
 import { textView, timeView } from '#contract'
 
 export const archivedView = z

@@ -1,6 +1,6 @@
 /** A due time becomes an ordinary command: its key is the schedule and the time, so any number of schedulers make one. */
 import type { Actor } from '#kernel/actor'
-import { scheduleKey } from '#kernel/key-template'
+import { scheduleKey } from '#kernel/idempotency-key'
 import type { JsonObject } from '#kernel/json-value'
 import { type Decision, quote, refuse } from '#kernel/refusal'
 import type { Process } from '#runtime'

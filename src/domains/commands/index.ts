@@ -76,21 +76,25 @@ export { openDrive, reconcileCommands } from './drive.ts'
 export { actorsOf, explainCommand } from './explain-command.ts'
 export { findScheduledTask, fireSchedule, scheduledTypeOf } from './fire-schedule.ts'
 
+export { type ArchivedHistory, archiveHistory, type ArchiveHistory } from './history/archive-history.ts'
 export {
-  type ArchivedHistory,
-  archiveHistory,
-  type ArchiveHistory,
-} from './history/archive-history.ts'
-export { countArchived, countArchiveFiles, listArchivesOf } from './history/archive-repository.ts'
-export { readHistory } from './history/read-history.ts'
-export { type ArchiveFinding, verifyHistory } from './history/verify-history.ts'
-export type { HistoryDeps } from './history/deps.ts'
-export { decideCandidate } from './memory/decide-candidate.ts'
-export { followCandidates } from './memory/follow-candidates.ts'
+  type ArchiveFinding,
+  countArchived,
+  countArchiveFiles,
+  type HistoryDeps,
+  listArchivesOf,
+  readHistory,
+  verifyHistory,
+} from './history/history-archive.ts'
+export {
+  decideCandidate,
+  followCandidates,
+  type MemoryProposal,
+  proposeMemory,
+  type ProposeMemory,
+} from './memory/candidates.ts'
 export { memoryDefinitions } from './memory/memory-definitions.ts'
 export { memoryFacts } from './memory/memory-policies.ts'
-
-export { type MemoryProposal, proposeMemory, type ProposeMemory } from './memory/propose-memory.ts'
 export { requestForget } from './memory/request-forget.ts'
 export { findBrokenInvariants, invariantCount } from './invariants/find-broken-invariants.ts'
 
@@ -109,7 +113,7 @@ export {
   PUBLISH_ARTIFACT,
   publishArtifactDefinitions,
 } from './publish-artifact.ts'
-export { shippedPolicies } from './policies/shipped.ts'
+export { shippedPolicies } from './catalog/shipped-policies.ts'
 export {
   countCommands,
   listAudit,

@@ -1,8 +1,7 @@
 /** Who sent no key is not told to use another one, but where the key comes from. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decideIdempotencyKey } from '#kernel/idempotency-key'
-import { parseKeyTemplate } from '#kernel/key-template'
+import { decideIdempotencyKey, parseKeyTemplate } from '#kernel/idempotency-key'
 import { refuse } from '#kernel/refusal'
 import { explainLong, explainReused, madeBy } from './submit.ts'
 

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
 import { defineSchedule } from './catalog/definitions.ts'
 import { defineMaintenance, type MaintenanceType, shippedSchedulesFor } from './maintenance.ts'
-import { shippedPolicies } from './policies/shipped.ts'
+import { shippedPolicies } from './catalog/shipped-policies.ts'
 
 const work = (command_type: MaintenanceType) =>
   defineMaintenance({

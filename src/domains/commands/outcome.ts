@@ -2,11 +2,15 @@
 import type { Random } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
 import type { CommandState } from '#kernel/machines/command'
-import { decideRetry, type RetrySettings } from '#kernel/retry'
-import { boundedWait } from '#kernel/retry-backoff'
-import { decideAfterUndoFailure, planCompensation } from '#kernel/saga/compensation'
-import { compensationDrift, decideDrift, hasDrift } from '#kernel/saga/drift'
-import { isUuid } from '#kernel/uuid'
+import { boundedWait, decideRetry, type RetrySettings } from '#kernel/retry'
+import {
+  compensationDrift,
+  decideAfterUndoFailure,
+  decideDrift,
+  hasDrift,
+  planCompensation,
+} from '#kernel/saga/compensation'
+import { isUuid } from '#kernel/ids'
 import { aboutEffect, byWorker, type Change, move, release, set, tell } from './change.ts'
 import { reconcileAsk } from './asks.ts'
 import type { Awaits, EffectClass } from './catalog/effect-definition.ts'

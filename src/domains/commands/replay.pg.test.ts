@@ -15,7 +15,8 @@ import { builtInArtifactTypes, openArtifactTypes, openDiskStore } from '#domains
 import { defineConnector, openConnectors, openSecrets, succeeded } from '#domains/connectors'
 import { grantConsent, type MemoryDeps, openMemory, type ProposedMemory, type RunScope } from '#domains/memory'
 import { errorClasses } from '#kernel/error-classes'
-import { decider, nextFence, openRoomOn, pendingOf, ProcessDied, type TestRoom } from '#test/commands'
+import { decider, nextFence, openRoomOn, pendingOf, type TestRoom } from '#test/commands'
+import { ProcessDied } from '#test/fake-providers'
 import { realSleep } from '#test/connectors'
 import { openTestDb, type TestDb } from '#test/database'
 import { ada, aPreference } from '#test/memory'
@@ -30,11 +31,10 @@ import { anyHost, openCatalog } from './catalog/open-catalog.ts'
 import { defineTask } from './catalog/task-spec.ts'
 import { openDrive } from './drive.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
-import { followCandidates } from './memory/follow-candidates.ts'
 import { memoryDefinitions } from './memory/memory-definitions.ts'
 import { memoryFacts } from './memory/memory-policies.ts'
-import { proposeMemory, type ProposingRun } from './memory/propose-memory.ts'
-import { shippedPolicies } from './policies/shipped.ts'
+import { followCandidates, proposeMemory, type ProposingRun } from './memory/candidates.ts'
+import { shippedPolicies } from './catalog/shipped-policies.ts'
 
 const mortal = openMortal()
 /** Calls and deeds of the provider, by key: it dedupes, as a keyed one does. */

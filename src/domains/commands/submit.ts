@@ -1,10 +1,9 @@
 /** Takes a request in: one statement writes the command and its audit event, and nothing answers "accepted" before it is committed. */
 import type { Actor } from '#kernel/actor'
-import { decideIdempotencyKey, type KeyContract } from '#kernel/idempotency-key'
+import { decideIdempotencyKey, decideKeyOwner, type KeyContract } from '#kernel/idempotency-key'
 import { encodeId } from '#kernel/ids'
-import { decideKeyOwner } from '#kernel/key-template'
 import type { JsonObject } from '#kernel/json-value'
-import { guardValue } from '#kernel/json-value-guard'
+import { guardValue } from '#kernel/json-guard'
 import { hasSecretShape, redactText } from '#kernel/secret-shapes'
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { dataClasses } from '#kernel/data-class'
 import { isJsonObject, type JsonObject, type JsonValue } from '#kernel/json-value'
-import { parseKeyTemplate } from '#kernel/key-template'
+import { parseKeyTemplate } from '#kernel/idempotency-key'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { hasSecretShape } from '#kernel/secret-shapes'
 import type { Connector } from './connector.ts'

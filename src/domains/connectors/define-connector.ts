@@ -4,7 +4,7 @@ import type { Clock } from '#kernel/clock'
 import type { DataClass } from '#kernel/data-class'
 import { type ErrorClass, retryableErrorClasses } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
-import type { RiskLevel } from '#kernel/policy/risk'
+import type { RiskLevel } from '#kernel/policy/policy'
 import type { Decision } from '#kernel/refusal'
 import type { Connector } from './connector.ts'
 

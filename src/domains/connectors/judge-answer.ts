@@ -1,7 +1,7 @@
 /** Ends every call in time, and turns whatever came back into a result that fits its contract and holds no secret. */
 import { classifyError } from '#kernel/error-classes'
 import { redactPayload } from '#kernel/data-class'
-import { guardValue } from '#kernel/json-value-guard'
+import { guardValue } from '#kernel/json-guard'
 import { defaultJsonLimits, type JsonValue } from '#kernel/json-value'
 import { LATE, withDeadline } from '#turns'
 import { type ConnectorError, type ConnectorResult, failed, resultOfThrown } from './connector.ts'

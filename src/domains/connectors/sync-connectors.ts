@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import { canonicalJson } from '#kernel/canonical-json'
 import { defaultJsonLimits, type JsonObject } from '#kernel/json-value'
-import { guardValue } from '#kernel/json-value-guard'
+import { guardValue } from '#kernel/json-guard'
 import { scoped, statement } from '#store'
 import { type Connector, type ConnectorResult, failed, succeeded } from './connector.ts'
 import { toConnectorDetailView } from './contract.ts'

@@ -1,6 +1,6 @@
 /** Every operation of a connector is a tool: the metadata that people, agents and registries go by. Pure. */
 import { z } from 'zod'
-import { riskLevels } from '#kernel/policy/risk'
+import { riskLevels } from '#kernel/policy/policy'
 import type { ConnectorDefinition, ConnectorOperationContract } from './define-connector.ts'
 
 const toolExecutionModes = ['sync', 'async', 'approval_gated_async'] as const

@@ -1,7 +1,6 @@
 /** A person of a workspace as they stand today: role, org roles, and whether they may still enter. */
 import type { Principal } from '#kernel/actor'
-import { decodeId } from '#kernel/ids'
-import { isUuid } from '#kernel/uuid'
+import { decodeId, isUuid } from '#kernel/ids'
 import { type Sql, statement } from '#store'
 import { findOrgBySlug, findWorkspaceBySlug } from './identity-repository.ts'
 import { lowerRole, type PlatformRole } from './principal.ts'

@@ -1,6 +1,6 @@
 /** A memory candidate: what was proposed for memory, until it is written or refused. */
 import type { Actor } from '#kernel/actor'
-import { memoryCandidateMachine, type MemoryCandidateState } from '#kernel/machines/memory-candidate'
+import { memoryCandidateMachine, type MemoryCandidateState } from '#kernel/machines/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { defineTable, eventIdOf, type Sql, statement, type TransitionResult, type Tx } from '#store'
 import { hasConsent, listConsents, viewerOf } from './consent.ts'

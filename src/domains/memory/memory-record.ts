@@ -2,7 +2,7 @@
 import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import type { JsonObject } from '#kernel/json-value'
-import { memoryRecordMachine, type MemoryRecordState } from '#kernel/machines/memory-record'
+import { memoryRecordMachine, type MemoryRecordState } from '#kernel/machines/memory'
 import { defineTable, type Sql, statement, type TransitionResult, type Tx } from '#store'
 import type { RowOf, Rows } from '#store/rows'
 import { memoryLog } from './events.ts'

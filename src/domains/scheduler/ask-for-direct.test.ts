@@ -8,7 +8,7 @@ import { openRaw } from '#test/scheduler/raw-file'
 import { aRealScheduler, aShellType, sleep, wait } from '#test/scheduler/run-until-idle'
 import { until } from '#test/until'
 import { checkInvariants } from './check-invariants.ts'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { askForDirect, followDirect, startAskedDirect } from './direct-job.ts'
 import { finishRun } from './finish-run.ts'
 import { readJob } from './job-views.ts'
@@ -122,7 +122,7 @@ describe('what was asked for and has not started', () => {
     const passing = (ms: number) => Promise.resolve(scheduler.clock.by(ms))
     const alone = await followDirect(scheduler, again, { wait: passing, startByMs: Infinity, isOwned: () => false })
     assert.equal(codeOf(alone), 'scheduler.not_running')
-    assert.deepEqual(must(claimNext(scheduler)).waiting?.reason, 'empty', 'the queue is free again')
+    assert.deepEqual(must(claimJobs(scheduler)).waiting?.reason, 'empty', 'the queue is free again')
   })
 
   test('[SCH-103] is kept alive by who asked, also when it takes longer than the reservation', async () => {

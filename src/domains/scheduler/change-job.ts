@@ -4,10 +4,10 @@ import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { changeJobBody } from './contract.ts'
-import type { Tx } from './database.ts'
+import type { WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { settleGroup, notifyCancelled } from './job-group.ts'
-import { findRetry, requireJob, requireQueued, saveCancelled } from './job-repository.ts'
+import { findRetry, requireJob, requireQueued, saveJobCancelled } from './job-repository.ts'
 import { requireTemplate } from './job-template.ts'
 import {
   endPosition,
@@ -45,7 +45,7 @@ export function changeJob(
   })
 }
 
-function checkForTemplate(tx: Tx, job: StoredJob, params: JsonObject): Decision<JsonObject> {
+function checkForTemplate(tx: WriteTx, job: StoredJob, params: JsonObject): Decision<JsonObject> {
   const template = job.template_id === null ? undefined : requireTemplate(tx, job.template_id)
   // An archived template no longer checks params.
   const checked = template?.ok ? checkParams(template.value, params) : accept(params)
@@ -54,7 +54,7 @@ function checkForTemplate(tx: Tx, job: StoredJob, params: JsonObject): Decision<
   return work.ok ? checked : work
 }
 
-function changePriority(tx: Tx, job: StoredJob, priority: number): StoredJob {
+function changePriority(tx: WriteTx, job: StoredJob, priority: number): StoredJob {
   const position = endPosition(findLastPosition(tx, priority, job.job_id))
   return savePlace(tx, job.job_id, { priority, position }) ?? job
 }
@@ -63,7 +63,7 @@ function changePriority(tx: Tx, job: StoredJob, priority: number): StoredJob {
 export function cancelJob(scheduler: Scheduler, jobId: string): Decision<StoredJob> {
   const now = nowMs(scheduler)
   return scheduler.db.write((tx) => {
-    const cancelled = saveCancelled(tx, jobId, now)
+    const cancelled = saveJobCancelled(tx, jobId, now)
     if (!cancelled) return refused(requireQueued(tx, jobId))
     notifyCancelled(tx, cancelled, 'operator', now)
     settleGroup(scheduler, tx, cancelled, false, now)

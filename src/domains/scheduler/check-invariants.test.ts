@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { checkInvariants, describeSelfCheck } from './check-invariants.ts'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
 import { recover } from './recover.ts'
 import { releaseReservation, reserve } from './reservations.ts'
@@ -116,7 +116,7 @@ describe('a planted violation is found', () => {
 
   test('[SCH-124] S10 and S11, from what the work itself wrote down', () => {
     const scheduler = aBusyFile()
-    const [run] = must(claimNext(scheduler)).runs
+    const [run] = must(claimJobs(scheduler)).runs
     const good = { jobId: run?.job.job_id ?? '', runId: run?.runId ?? '' }
     assert.deepEqual(found(scheduler, [good]), [])
     assert.deepEqual(found(scheduler, [good, { jobId: 'j', runId: 'nobody' }]), ['S10'])
@@ -180,6 +180,6 @@ test('a start on planted rows ends, repairs what the matrix repairs, and reports
     [],
   )
   assert.ok(found(second).includes('S14'))
-  assert.equal(must(claimNext(second)).waiting?.reason, 'reserved')
+  assert.equal(must(claimJobs(second)).waiting?.reason, 'reserved')
   second.close()
 })

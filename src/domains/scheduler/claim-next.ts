@@ -4,8 +4,8 @@
  */
 import { parseGuardedObject } from '#kernel/json-guard'
 import { accept, type Decision } from '#kernel/refusal'
-import { attemptOfHops, countHops } from '#kernel/retry-chain'
-import { statement, type Tx } from './database.ts'
+import { attemptOfHops, countHops } from '#kernel/retry'
+import { query, type WriteTx } from './database.ts'
 import { closeFailed } from './finish-run.ts'
 import { findRetryOf, JOB_COLUMNS, QUEUE_ORDER, saveDelayOver } from './job-repository.ts'
 import { expireStale } from './reservations.ts'
@@ -14,21 +14,19 @@ import type { ClaimedRun } from './runner-settings.ts'
 import { nowMs, requireRecovered, type Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
 
-export const claimNextJob = statement<StoredJob, { now: number }>(
-  'claim_next_job',
-  `update jobs set status = 'RUNNING', started_at = $now
+export const claimNextJob = query<StoredJob, { now: number }>(`update jobs set status = 'RUNNING', started_at = $now
     where rowid = (select rowid from jobs where status = 'QUEUED' and hold is null order by ${QUEUE_ORDER} limit 1)
       and status = 'QUEUED'
-   returning ${JOB_COLUMNS}`,
-)
+   returning ${JOB_COLUMNS}`)
 
 /**
  * The same while some job types are at their limit: takes the first job of each other type, and the first of those. With
  * `jobs_type_queue_ix` (present while any type has a limit) each type costs one lookup, however many jobs precede its first.
  */
-const claimNextAllowedJob = statement<StoredJob, { now: number; saturated: string }>(
-  'claim_next_allowed_job',
-  `update jobs set status = 'RUNNING', started_at = $now
+const claimNextAllowedJob = query<
+  StoredJob,
+  { now: number; saturated: string }
+>(`update jobs set status = 'RUNNING', started_at = $now
     where rowid = (
       select head.rowid
         from job_types allowed
@@ -38,17 +36,13 @@ const claimNextAllowedJob = statement<StoredJob, { now: number; saturated: strin
        where allowed.job_type not in (select value from json_each($saturated))
        order by head.priority desc, head.position, head.created_at, head.job_id limit 1)
       and status = 'QUEUED'
-   returning ${JOB_COLUMNS}`,
-)
+   returning ${JOB_COLUMNS}`)
 
 /** Types that have reached their limit; queried only with more than one worker. */
-const listSaturatedTypes = statement<{ job_type: string }>(
-  'list_saturated_types',
-  `select job_type from job_types
+const listSaturatedTypes = query<{ job_type: string }>(`select job_type from job_types
     where concurrency_limit is not null
       and concurrency_limit <= (select count(*) from jobs
-            where status = 'RUNNING' and finished_at is null and hold is not 'direct' and jobs.job_type = job_types.job_type)`,
-)
+            where status = 'RUNNING' and finished_at is null and hold is not 'direct' and jobs.job_type = job_types.job_type)`)
 
 /** All that a claim reads first, in one query: the reservation, the jobs in flight, and the next delayed job. */
 export type BeforeClaim = {
@@ -60,12 +54,10 @@ export type BeforeClaim = {
 }
 
 /** Names the index: otherwise SQLite reads every held job, and a long sequential group holds thousands. */
-export const lookBeforeClaim = statement<BeforeClaim>(
-  'look_before_claim',
-  `select (select max(expires_at) from direct_reservations where status = 'ACTIVE') as reserved_until,
+export const lookBeforeClaim =
+  query<BeforeClaim>(`select (select max(expires_at) from direct_reservations where status = 'ACTIVE') as reserved_until,
           (select count(*) from jobs where status = 'RUNNING' and finished_at is null and hold is not 'direct') as in_flight,
-          (select min(not_before) from jobs indexed by jobs_delayed_ix where status = 'QUEUED' and hold = 'delay') as delayed_until`,
-)
+          (select min(not_before) from jobs indexed by jobs_delayed_ix where status = 'QUEUED' and hold = 'delay') as delayed_until`)
 
 /** Why no further job was claimed: a reservation is active, all workers are busy, or no job may start now. */
 export type Waiting = {
@@ -77,7 +69,7 @@ export type Waiting = {
 export type Claimed = { readonly runs: readonly ClaimedRun[]; readonly waiting: Waiting | null }
 
 /** Claims up to `max` jobs, limited by the free workers, in one commit. */
-export function claimNext(scheduler: Scheduler, max = 1): Decision<Claimed> {
+export function claimJobs(scheduler: Scheduler, max = 1): Decision<Claimed> {
   const ready = requireRecovered(scheduler)
   if (!ready.ok) return ready
   scheduler.pass('dispatch.before_claim')
@@ -104,7 +96,7 @@ export function claimNext(scheduler: Scheduler, max = 1): Decision<Claimed> {
   return claimed
 }
 
-function claimRuns(scheduler: Scheduler, tx: Tx, free: number, now: number): ClaimedRun[] {
+function claimRuns(scheduler: Scheduler, tx: WriteTx, free: number, now: number): ClaimedRun[] {
   const runs: ClaimedRun[] = []
   while (runs.length < free) {
     const job = claimJob(scheduler, tx, now)
@@ -118,7 +110,7 @@ function claimRuns(scheduler: Scheduler, tx: Tx, free: number, now: number): Cla
 }
 
 /** With one worker no type can be at its limit, so the types are not queried. */
-function claimJob(scheduler: Scheduler, tx: Tx, now: number): StoredJob | undefined {
+function claimJob(scheduler: Scheduler, tx: WriteTx, now: number): StoredJob | undefined {
   const saturated = scheduler.settings.workers === 1 ? [] : tx.all(listSaturatedTypes).map((row) => row.job_type)
   return saturated.length === 0
     ? tx.one(claimNextJob, { now })
@@ -126,7 +118,7 @@ function claimJob(scheduler: Scheduler, tx: Tx, now: number): StoredJob | undefi
 }
 
 /** Returns undefined for a row with unreadable params, which is closed as FAILED here so that the queue continues. */
-export function startRun(scheduler: Scheduler, tx: Tx, job: StoredJob, now: number): ClaimedRun | undefined {
+export function startRun(scheduler: Scheduler, tx: WriteTx, job: StoredJob, now: number): ClaimedRun | undefined {
   const runId = scheduler.deps.newId()
   tx.run(insertRun, { run_id: runId, job_id: job.job_id, template_id: job.template_id, params: job.params, now })
   const params = parseGuardedObject(job.params)

@@ -1,10 +1,9 @@
 /** The request bodies of the scheduler. Services validate raw input against them and refuse what does not match. */
 import { z } from 'zod'
-import { parseCron } from '#kernel/cron-fields'
+import { parseCron, parseTimeZone } from '#kernel/cron'
 import { parseDuration } from '#kernel/duration'
 import { failureClasses } from '#kernel/error-classes'
 import { misfirePolicies } from '#kernel/schedule'
-import { parseTimeZone } from '#kernel/time-zone'
 import { accept } from '#kernel/refusal'
 import { idField, instantField, jsonObjectField, nameField, parsedField } from '#contract'
 import { groupFailureRules, groupModes, scheduleOverlapPolicies } from './stored-rows.ts'

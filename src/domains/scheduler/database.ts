@@ -9,8 +9,7 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 export type SqlValue = string | number | null
 export type SqlParams = Readonly<Record<string, SqlValue>>
 
-export type Statement<Row, Params extends SqlParams> = {
-  readonly name: string
+export type Query<Row, Params extends SqlParams> = {
   readonly text: string
   /** `row` and `params` carry types only and are never set. */
   readonly row?: Row
@@ -19,11 +18,8 @@ export type Statement<Row, Params extends SqlParams> = {
 
 export type NoParams = Readonly<Record<string, never>>
 
-export function statement<Row, Params extends SqlParams = NoParams>(
-  name: string,
-  text: string,
-): Statement<Row, Params> {
-  return { name, text }
+export function query<Row, Params extends SqlParams = NoParams>(text: string): Query<Row, Params> {
+  return { text }
 }
 
 /** Primary result codes; the extended ones carry them in their lowest byte. */
@@ -163,26 +159,26 @@ export function numberParams(text: string): { readonly numbered: string; readonl
 
 export const IN_MEMORY = ':memory:'
 
-/** Runs queries. A service that needs a transaction takes a `Tx`. */
-export type Reader = {
-  one<Row, Params extends SqlParams>(statement: Statement<Row, Params>, ...params: ParamsOf<Params>): Row | undefined
-  all<Row, Params extends SqlParams>(statement: Statement<Row, Params>, ...params: ParamsOf<Params>): Row[]
+/** Runs queries. A service that needs a transaction takes a `WriteTx`. */
+export type SqlReader = {
+  one<Row, Params extends SqlParams>(query: Query<Row, Params>, ...params: ParamsOf<Params>): Row | undefined
+  all<Row, Params extends SqlParams>(query: Query<Row, Params>, ...params: ParamsOf<Params>): Row[]
 }
 type ParamsOf<Params> = Params extends NoParams ? [] : [params: Params]
 
 declare const txBrand: unique symbol
-export type Tx = Reader & {
+export type WriteTx = SqlReader & {
   /** Returns the number of changed rows. */
-  run<Params extends SqlParams>(statement: Statement<unknown, Params>, ...params: ParamsOf<Params>): number
+  run<Params extends SqlParams>(query: Query<unknown, Params>, ...params: ParamsOf<Params>): number
   readonly [txBrand]: true
 }
 
-export type Database = Reader & {
+export type Database = SqlReader & {
   readonly file: string
   /** Commits everything or nothing. Waits for other processes up to the busy timeout. */
-  write<T>(work: (tx: Tx) => Decision<T>): Decision<T>
+  write<T>(work: (tx: WriteTx) => Decision<T>): Decision<T>
   /** Runs several reads on one snapshot. */
-  read<T>(work: (reader: Reader) => T): Decision<T>
+  read<T>(work: (reader: SqlReader) => T): Decision<T>
   /** Returns a text that changes with every committed write of any process. */
   version(): string
   /** Changes the file permanently, so call it only after the file is known to be a scheduler file. */
@@ -217,7 +213,7 @@ export function openDatabase({ file, busyTimeoutMs, isReadOnly = false }: Databa
   return new Connection(connection, file)
 }
 
-class Connection implements Database, Tx {
+class Connection implements Database, WriteTx {
   declare readonly [txBrand]: true
   readonly file: string
   readonly #connection: DatabaseSync
@@ -232,24 +228,21 @@ class Connection implements Database, Tx {
     this.#commit = connection.prepare('commit')
   }
 
-  one<Row, Params extends SqlParams>(
-    statement: Statement<Row, Params>,
-    ...[params]: ParamsOf<Params>
-  ): Row | undefined {
-    // The statement declares the type of its rows.
-    return this.#prepare(statement.text).get(params) as Row | undefined
+  one<Row, Params extends SqlParams>(query: Query<Row, Params>, ...[params]: ParamsOf<Params>): Row | undefined {
+    // The query declares the type of its rows.
+    return this.#prepare(query.text).get(params) as Row | undefined
   }
 
-  all<Row, Params extends SqlParams>(statement: Statement<Row, Params>, ...[params]: ParamsOf<Params>): Row[] {
+  all<Row, Params extends SqlParams>(query: Query<Row, Params>, ...[params]: ParamsOf<Params>): Row[] {
     // As in `one`.
-    return this.#prepare(statement.text).all(params) as Row[]
+    return this.#prepare(query.text).all(params) as Row[]
   }
 
-  run<Params extends SqlParams>(statement: Statement<unknown, Params>, ...[params]: ParamsOf<Params>): number {
-    return this.#prepare(statement.text).run(params)
+  run<Params extends SqlParams>(query: Query<unknown, Params>, ...[params]: ParamsOf<Params>): number {
+    return this.#prepare(query.text).run(params)
   }
 
-  write<T>(work: (tx: Tx) => Decision<T>): Decision<T> {
+  write<T>(work: (tx: WriteTx) => Decision<T>): Decision<T> {
     if (this.#connection.isTransaction)
       throw new KernelFault('scheduler.nested_write', 'A write transaction began inside another.')
     try {
@@ -266,7 +259,7 @@ class Connection implements Database, Tx {
     }
   }
 
-  read<T>(work: (reader: Reader) => T): Decision<T> {
+  read<T>(work: (reader: SqlReader) => T): Decision<T> {
     try {
       this.#connection.exec('begin')
       const value = work(this)

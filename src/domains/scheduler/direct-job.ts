@@ -8,7 +8,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { cancelJob } from './change-job.ts'
 import { startRun } from './claim-next.ts'
 import { directJobBody } from './contract.ts'
-import type { Tx } from './database.ts'
+import type { WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { type FinishedRun, finishRunSurely, type OutcomeAlert } from './finish-run.ts'
 import { listInFlight, listWaitingDirect, saveStarted } from './job-repository.ts'
@@ -59,7 +59,7 @@ export function startDirectJob(
 /** The hold is permanent: the dispatcher never takes the job, only a start under its reservation does. */
 function insertDirect(
   scheduler: Scheduler,
-  tx: Tx,
+  tx: WriteTx,
   reservationId: string,
   wanted: z.output<typeof directJobBody>,
 ): Decision<StoredJob> {
@@ -80,7 +80,7 @@ function insertDirect(
 }
 
 /** Returns undefined for a row with unreadable params, which is closed as FAILED. */
-function startNow(scheduler: Scheduler, tx: Tx, jobId: string, now: number): ClaimedRun | undefined {
+function startNow(scheduler: Scheduler, tx: WriteTx, jobId: string, now: number): ClaimedRun | undefined {
   const started = saveStarted(tx, jobId, now)
   if (!started) throw new KernelFault('scheduler.direct', 'A job that this transaction found QUEUED could not start.')
   scheduler.pass('dispatch.claimed')
@@ -90,7 +90,7 @@ function startNow(scheduler: Scheduler, tx: Tx, jobId: string, now: number): Cla
   return run
 }
 
-function requireActive(tx: Tx, reservationId: string, now: number): Decision<StoredReservation> {
+function requireActive(tx: WriteTx, reservationId: string, now: number): Decision<StoredReservation> {
   const reservation = findReservation(tx, reservationId)
   if (!reservation) return refuse('scheduler.reservation.not_found', `There is no reservation ${quote(reservationId)}.`)
   if (reservation.status === 'ACTIVE' && reservation.expires_at > now) return accept(reservation)
@@ -101,7 +101,7 @@ function requireActive(tx: Tx, reservationId: string, now: number): Decision<Sto
 }
 
 /** Ignores direct jobs of ended reservations: whether they still run is unknown. */
-function requireFreeSlot(tx: Tx, reservationId: string): Decision<undefined> {
+function requireFreeSlot(tx: WriteTx, reservationId: string): Decision<undefined> {
   const others = listInFlight(tx).filter((job) => job.reservation_id === null || job.reservation_id === reservationId)
   if (others.length === 0) return accept(undefined)
   return refuse('scheduler.reservation.slot_taken', `${others.length} job in flight must end first.`, {

@@ -1,7 +1,7 @@
 /** Dispatch: one transaction from QUEUED to RUNNING with its run, for one worker and for several. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
 import { registerJobType } from './job-types.ts'
 import { readJob } from './job-views.ts'
@@ -19,11 +19,11 @@ import {
   START,
   type TestScheduler,
 } from '#test/scheduler/fixture'
-import { statement } from './database.ts'
+import { query } from './database.ts'
 import { submitJob } from './submit-job.ts'
 
 const submit = (scheduler: TestScheduler, job_type = 'story') => must(submitJob(scheduler, { job_type })).job_id
-const claimed = (scheduler: TestScheduler, max = 1) => must(claimNext(scheduler, max)).runs.map((run) => run.job.job_id)
+const claimed = (scheduler: TestScheduler, max = 1) => must(claimJobs(scheduler, max)).runs.map((run) => run.job.job_id)
 
 describe('one worker', () => {
   test('[SCH-064] [SCH-069] [SCH-038] the job is RUNNING with started_at, and its run is open with the params of the job', () => {
@@ -42,13 +42,13 @@ describe('one worker', () => {
     const scheduler = aScheduler()
     const jobs = [submit(scheduler), submit(scheduler), submit(scheduler)]
     for (const job of jobs) {
-      const [run] = must(claimNext(scheduler)).runs
+      const [run] = must(claimJobs(scheduler)).runs
       assert.equal(run?.job.job_id, job)
-      const waiting = must(claimNext(scheduler))
+      const waiting = must(claimJobs(scheduler))
       assert.deepEqual([waiting.runs, waiting.waiting?.reason], [[], 'busy'])
       must(finishRun(scheduler, run?.runId ?? '', { outcome: 'completed' }))
     }
-    assert.equal(must(claimNext(scheduler)).waiting?.reason, 'empty')
+    assert.equal(must(claimJobs(scheduler)).waiting?.reason, 'empty')
   })
 
   test('[SCH-097] [SCH-098] while a reservation is ACTIVE nothing is dispatched; then the job that was first is first', () => {
@@ -56,7 +56,7 @@ describe('one worker', () => {
     const [first, second] = [submit(scheduler), submit(scheduler)]
     const before = rowsOf(scheduler, 'jobs')
     const { reservation_id, expires_at } = must(reserve(scheduler, { reserved_by: 'me' }))
-    const waiting = must(claimNext(scheduler))
+    const waiting = must(claimJobs(scheduler))
     assert.deepEqual([waiting.runs, waiting.waiting], [[], { reason: 'reserved', until: new Date(expires_at) }])
     assert.deepEqual(rowsOf(scheduler, 'jobs'), before)
     must(releaseReservation(scheduler, reservation_id))
@@ -68,9 +68,9 @@ describe('one worker', () => {
     const file = aFile()
     const owner = must(openTest({ file }))
     submit(owner)
-    assert.equal(codeOf(claimNext(owner)), 'scheduler.not_recovered')
+    assert.equal(codeOf(claimJobs(owner)), 'scheduler.not_recovered')
     const guest = aScheduler({ file, role: 'guest' })
-    assert.equal(codeOf(claimNext(guest)), 'scheduler.not_owner')
+    assert.equal(codeOf(claimJobs(guest)), 'scheduler.not_owner')
     guest.close()
     owner.close()
   })
@@ -79,8 +79,7 @@ describe('one worker', () => {
     const scheduler = aScheduler()
     const [bad, good] = [submit(scheduler), submit(scheduler)]
     const deep = `{"a":${'['.repeat(200)}${']'.repeat(200)}}`
-    const plant = statement<never, { job_id: string; params: string }>(
-      'plant',
+    const plant = query<never, { job_id: string; params: string }>(
       `update jobs set params = $params where job_id = $job_id`,
     )
     scheduler.db.write((tx) => ({ ok: true, value: tx.run(plant, { job_id: bad, params: deep }) }))
@@ -101,7 +100,7 @@ describe('delayed jobs', () => {
       submitJob(scheduler, { job_type: 'story', not_before: new Date(START + 5_000).toISOString() }),
     ).job_id
     const [a, b] = [submit(scheduler), submit(scheduler)]
-    const [run] = must(claimNext(scheduler)).runs
+    const [run] = must(claimJobs(scheduler)).runs
     assert.equal(run?.job.job_id, a)
     must(finishRun(scheduler, run?.runId ?? '', { outcome: 'completed' }))
     scheduler.clock.by(5_000)
@@ -112,7 +111,7 @@ describe('delayed jobs', () => {
   test('when only a delayed job is left, the wait says until when', () => {
     const scheduler = aScheduler()
     must(submitJob(scheduler, { job_type: 'story', not_before: new Date(START + 5_000).toISOString() }))
-    assert.deepEqual(must(claimNext(scheduler)).waiting, { reason: 'empty', until: new Date(START + 5_000) })
+    assert.deepEqual(must(claimJobs(scheduler)).waiting, { reason: 'empty', until: new Date(START + 5_000) })
     assert.equal(
       must(submitJob(scheduler, { job_type: 'story', not_before: new Date(START).toISOString() })).hold,
       null,
@@ -125,7 +124,7 @@ describe('several workers', () => {
     const scheduler = aScheduler({ settings: { workers: 3 } })
     const jobs = Array.from({ length: 5 }, () => submit(scheduler))
     assert.deepEqual(claimed(scheduler, 10), jobs.slice(0, 3))
-    assert.equal(must(claimNext(scheduler, 10)).waiting?.reason, 'busy')
+    assert.equal(must(claimJobs(scheduler, 10)).waiting?.reason, 'busy')
   })
 
   test('a type at its limit is passed over, and only as long as it is', () => {
@@ -136,7 +135,7 @@ describe('several workers', () => {
     const [s1, s2, r1, s3, r2] = ['story', 'story', 'research', 'story', 'research'].map((type) =>
       submit(scheduler, type),
     )
-    const first = must(claimNext(scheduler, 4)).runs
+    const first = must(claimJobs(scheduler, 4)).runs
     assert.deepEqual(
       first.map((run) => run.job.job_id),
       [s1, r1, r2],
@@ -151,7 +150,7 @@ describe('several workers', () => {
     const scheduler = aScheduler()
     const has = () =>
       scheduler.db.one(
-        statement<{ n: number }>('has', `select count(*) as n from sqlite_schema where name = 'jobs_type_queue_ix'`),
+        query<{ n: number }>(`select count(*) as n from sqlite_schema where name = 'jobs_type_queue_ix'`),
       )?.n
     assert.equal(has(), 0)
     must(registerJobType(scheduler, { job_type: 'story', concurrency_limit: 2 }))
@@ -171,7 +170,7 @@ describe('a dispatch that is cut', () => {
       const scheduler = aScheduler({ points: { faults: [{ point, hit: 1, act: 'throw' }] } })
       const job = submit(scheduler)
       const before = rowsOf(scheduler, 'jobs')
-      assert.throws(() => claimNext(scheduler), SchedulerFaultInjected)
+      assert.throws(() => claimJobs(scheduler), SchedulerFaultInjected)
       assert.deepEqual(rowsOf(scheduler, 'jobs'), before)
       assert.equal(countOf(scheduler, 'job_runs'), 0)
       assert.deepEqual(claimed(scheduler), [job])

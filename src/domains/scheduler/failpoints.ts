@@ -59,7 +59,7 @@ export class SchedulerFaultInjected extends Error {
 
 export type PassPoint = (point: SchedulerPoint) => void
 
-export function openFailpoints(plan: PointPlan | undefined): PassPoint {
+export function openSchedulerPoints(plan: PointPlan | undefined): PassPoint {
   if (plan === undefined) return () => {}
   const hits = new Map<SchedulerPoint, number>()
   return (point) => {

@@ -7,9 +7,8 @@ import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, type Refusal } from '#kernel/refusal'
 import { isTransient } from './refusals.ts'
-import { delayAfter } from '#kernel/retry-backoff'
-import { attemptOfHops, countHops } from '#kernel/retry-chain'
-import type { Tx } from './database.ts'
+import { attemptOfHops, countHops, delayAfter } from '#kernel/retry'
+import type { WriteTx } from './database.ts'
 import { requireGroup, settleGroup } from './job-group.ts'
 import { findJob, findRetry, findRetryOf, insertRetryJob } from './job-repository.ts'
 import { decideRetryPlan, findRetryPolicy, type RetryPlan } from './job-types.ts'
@@ -93,11 +92,11 @@ export type FailedClosing = {
 }
 
 /** Closes a run that failed without a runner: in recovery, or because its row cannot be read. */
-export function closeFailed(scheduler: Scheduler, tx: Tx, job: StoredJob, closing: FailedClosing): FinishedRun {
+export function closeFailed(scheduler: Scheduler, tx: WriteTx, job: StoredJob, closing: FailedClosing): FinishedRun {
   return closeJob(scheduler, tx, job, { ...closing, status: 'FAILED', exitCode: null, artifacts: [] })
 }
 
-function closeJob(scheduler: Scheduler, tx: Tx, job: StoredJob, closing: Closing): FinishedRun {
+function closeJob(scheduler: Scheduler, tx: WriteTx, job: StoredJob, closing: Closing): FinishedRun {
   const { runId, status, exitCode, error, errorClass, artifacts, now } = closing
   const isFailed = status === 'FAILED'
   const plan = isFailed ? planRetry(scheduler, tx, job, closing) : undefined
@@ -127,7 +126,7 @@ export type JudgedRun = Pick<Closing, 'exitCode' | 'errorClass' | 'ruledOut'>
 /** Decides whether to retry this failure, by the current rules of its job type. */
 export function planRetry(
   scheduler: Scheduler,
-  tx: Tx,
+  tx: WriteTx,
   job: StoredJob,
   { exitCode, errorClass, ruledOut }: JudgedRun,
 ): RetryPlan {
@@ -142,7 +141,7 @@ export function planRetry(
   })
 }
 
-function isGroupHalted(tx: Tx, job: StoredJob): boolean {
+function isGroupHalted(tx: WriteTx, job: StoredJob): boolean {
   const group = job.group_id === null ? undefined : requireGroup(tx, job.group_id)
   return group?.ok === true && group.value.halted_at !== null
 }
@@ -150,7 +149,7 @@ function isGroupHalted(tx: Tx, job: StoredJob): boolean {
 /** Inserts the retry job; returns null without one, or when the job already has a retry. */
 export function applyRetry(
   scheduler: Scheduler,
-  tx: Tx,
+  tx: WriteTx,
   job: StoredJob,
   plan: RetryPlan,
   now: number,
@@ -169,7 +168,7 @@ export function applyRetry(
 }
 
 /** Notifies about the end: `run_failed` when a retry follows a failure, `job_failed` when none does. */
-export function notifyEnd(tx: Tx, job: StoredJob, run: StoredRun, retry: StoredJob | null, now: number): void {
+export function notifyEnd(tx: WriteTx, job: StoredJob, run: StoredRun, retry: StoredJob | null, now: number): void {
   const { job_id } = job
   const hops = countHops(job_id, (id) => findRetryOf(tx, id))
   const payload: JsonObject = {

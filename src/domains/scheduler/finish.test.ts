@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { aFile, aRun, aScheduler, codeOf, countOf, fail, must, rowsOf, START } from '#test/scheduler/fixture'
 import { openRaw } from '#test/scheduler/raw-file'
 import { checkInvariants } from './check-invariants.ts'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { SchedulerFaultInjected } from './failpoints.ts'
 import { finishRun, finishRunSurely, type OutcomeAlert } from './finish-run.ts'
 import { readJob } from './job-views.ts'
@@ -191,7 +191,7 @@ describe('an end that the file will not take', () => {
       [[4, 'database_busy']],
     )
     other.exec('commit')
-    assert.deepEqual(must(claimNext(scheduler)).waiting?.reason, 'busy')
+    assert.deepEqual(must(claimJobs(scheduler)).waiting?.reason, 'busy')
     other.close()
     scheduler.close()
   })

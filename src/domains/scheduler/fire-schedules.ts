@@ -1,10 +1,10 @@
 /** Fires due schedules: each due time becomes one job or one record of why not, never both and never twice. */
-import { type CronFields, parseCron } from '#kernel/cron-fields'
+import { type CronFields, parseCron } from '#kernel/cron'
 import { KernelFault } from '#kernel/errors'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { decideOverlap, DEFAULT_CATCH_UPS_MAX, planFirings } from '#kernel/schedule'
-import type { Tx } from './database.ts'
+import type { WriteTx } from './database.ts'
 import { requireTemplate } from './job-template.ts'
 import { listRecentDueTimes, nextOccurrence } from './next-occurrence.ts'
 import { notify } from './notifications.ts'
@@ -25,7 +25,7 @@ import { addJob, type PreparedJob, prepareFromTemplate } from './submit-job.ts'
 const WAITING_MAX = 2 * DEFAULT_CATCH_UPS_MAX
 
 /** Fires one due time, which must be the next undecided one. Returns the stored decision for an earlier one. */
-export function fireSchedule(scheduler: Scheduler, scheduleId: string, dueAt: Date): Decision<StoredFiring> {
+export function fireScheduleAt(scheduler: Scheduler, scheduleId: string, dueAt: Date): Decision<StoredFiring> {
   const ready = requireRecovered(scheduler)
   if (!ready.ok) return ready
   return scheduler.db.write((tx) => {
@@ -45,7 +45,13 @@ export function fireSchedule(scheduler: Scheduler, scheduleId: string, dueAt: Da
 }
 
 /** Adds the job and records the due time; the caller advances the schedule in the same transaction. */
-function fireDue(scheduler: Scheduler, tx: Tx, schedule: StoredSchedule, dueAt: number, now: number): StoredFiring {
+function fireDue(
+  scheduler: Scheduler,
+  tx: WriteTx,
+  schedule: StoredSchedule,
+  dueAt: number,
+  now: number,
+): StoredFiring {
   const { schedule_id, overlap_policy } = schedule
   const open = countOpenJobs(tx, schedule_id)
   if (decideOverlap(overlap_policy, open.running, open.queued, WAITING_MAX) === 'skip') {
@@ -70,7 +76,7 @@ function fireDue(scheduler: Scheduler, tx: Tx, schedule: StoredSchedule, dueAt: 
 }
 
 /** Applies the overrides to the template's params; both may have changed since the schedule was created. */
-function prepareFiring(tx: Tx, schedule: StoredSchedule): Decision<PreparedJob> {
+function prepareFiring(tx: WriteTx, schedule: StoredSchedule): Decision<PreparedJob> {
   const template = requireTemplate(tx, schedule.template_id)
   if (!template.ok) return template
   const overrides = schedule.param_overrides === null ? accept({}) : parseGuardedObject(schedule.param_overrides)
@@ -81,7 +87,7 @@ function prepareFiring(tx: Tx, schedule: StoredSchedule): Decision<PreparedJob> 
 type Missed = { readonly since: number; readonly until: number; readonly why: string }
 
 /** Writes one row for all missed due times up to `until`. */
-function recordMissed(tx: Tx, schedule: StoredSchedule, { since, until, why }: Missed, now: number): StoredFiring {
+function recordMissed(tx: WriteTx, schedule: StoredSchedule, { since, until, why }: Missed, now: number): StoredFiring {
   const { schedule_id, name } = schedule
   const payload = { schedule_id, name, missed_since: since, missed_until: until, why }
   notify(tx, { kind: 'schedule_missed', about: `${schedule_id}:${until}`, payload }, now)
@@ -90,7 +96,7 @@ function recordMissed(tx: Tx, schedule: StoredSchedule, { since, until, why }: M
 
 /** Sets the next due time: after the newest decided one, or after now if none was decided. */
 function advance(
-  tx: Tx,
+  tx: WriteTx,
   schedule: StoredSchedule,
   fields: CronFields,
   decided: readonly StoredFiring[],
@@ -107,12 +113,12 @@ function advance(
 }
 
 /** Disables a schedule whose row cannot be read, so that the other schedules continue. */
-function setAside(tx: Tx, schedule: StoredSchedule, why: string, now: number): void {
+function setAside(tx: WriteTx, schedule: StoredSchedule, why: string, now: number): void {
   saveWithoutNext(tx, schedule.schedule_id)
   notifyEnded(tx, schedule, why, now)
 }
 
-function notifyEnded(tx: Tx, { schedule_id, name, updated_at }: StoredSchedule, why: string, now: number): void {
+function notifyEnded(tx: WriteTx, { schedule_id, name, updated_at }: StoredSchedule, why: string, now: number): void {
   notify(
     tx,
     { kind: 'schedule_ended', about: `${schedule_id}:${updated_at}`, payload: { schedule_id, name, why } },
@@ -120,7 +126,7 @@ function notifyEnded(tx: Tx, { schedule_id, name, updated_at }: StoredSchedule, 
   )
 }
 
-function record(tx: Tx, firing: Parameters<typeof insertFiring>[1]): StoredFiring {
+function record(tx: WriteTx, firing: Parameters<typeof insertFiring>[1]): StoredFiring {
   const saved = insertFiring(tx, firing)
   if (!saved) throw new KernelFault('scheduler.broken', 'An insert without conditions returned no row.')
   return saved
@@ -153,7 +159,7 @@ export function fireDueSchedules(scheduler: Scheduler): Decision<readonly Stored
 }
 
 /** Reads the schedule again inside the transaction: another process may have disabled it. */
-function decideSchedule(scheduler: Scheduler, tx: Tx, scheduleId: string): readonly StoredFiring[] {
+function decideSchedule(scheduler: Scheduler, tx: WriteTx, scheduleId: string): readonly StoredFiring[] {
   const now = nowMs(scheduler)
   const found = requireSchedule(tx, scheduleId)
   if (!found.ok || found.value.enabled === 0 || (found.value.next_trigger_at ?? Infinity) > now) return []
@@ -165,7 +171,7 @@ function decideSchedule(scheduler: Scheduler, tx: Tx, scheduleId: string): reado
 
 function fireUpTo(
   scheduler: Scheduler,
-  tx: Tx,
+  tx: WriteTx,
   schedule: StoredSchedule,
   fields: CronFields,
   now: number,

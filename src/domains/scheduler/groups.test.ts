@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import { aScheduler, codeOf, countOf, fail, must, rowsOf, START, type TestScheduler } from '#test/scheduler/fixture'
 import { cancelJob } from './change-job.ts'
 import { checkInvariants } from './check-invariants.ts'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
 import { groupStatusOf, readGroup } from './job-group.ts'
 import { listQueue, readJob } from './job-views.ts'
@@ -19,7 +19,7 @@ function aGroup(scheduler: TestScheduler, mode: 'parallel' | 'sequential', on_fa
   return { groupId: group.group_id, ids: jobs.map((job) => job.job_id) }
 }
 const once = { jobTypes: [{ job_type: 'story', retry_policy: { max_retries: 0 } }] }
-const claim = (scheduler: TestScheduler, max = 9) => must(claimNext(scheduler, max)).runs
+const claim = (scheduler: TestScheduler, max = 9) => must(claimJobs(scheduler, max)).runs
 const done = (scheduler: TestScheduler, runId = '') => must(finishRun(scheduler, runId, { outcome: 'completed' }))
 const statusOf = (scheduler: TestScheduler, groupId: string) => must(readGroup(scheduler, groupId)).status
 

@@ -17,7 +17,7 @@ export {
   type SelfCheck,
   type Violation,
 } from './check-invariants.ts'
-export { type Claimed, claimNext, type Waiting } from './claim-next.ts'
+export { type Claimed, claimJobs, type Waiting } from './claim-next.ts'
 export {
   changeJobBody,
   changeScheduleBody,
@@ -37,12 +37,12 @@ export {
 export { changeSchedule, createSchedule, deleteSchedule } from './schedule.ts'
 export {
   firingView,
-  notificationView,
+  jobNotificationView,
   reservationView,
   scheduleView,
   templateView,
   toFiringView,
-  toNotificationView,
+  toJobNotificationView,
   toReservationView,
   toScheduleView,
   toTemplateView,
@@ -58,7 +58,7 @@ export {
   webhookDeliver,
 } from './notifications.ts'
 export { CRASH_ERROR, type EndOrphans, openOrphanEnder, recover, type RecoveryAction } from './recover.ts'
-export { fireDueSchedules, fireSchedule } from './fire-schedules.ts'
+export { fireDueSchedules, fireScheduleAt } from './fire-schedules.ts'
 export {
   type FinishedRun,
   finishRun,
@@ -110,7 +110,7 @@ export {
   type RunScheduler,
   runScheduler,
   type RunSummary,
-  type Wake,
+  type NextWake,
 } from './run-scheduler.ts'
 export { isOwned, type OpenScheduler, openScheduler } from './open-scheduler.ts'
 export {
@@ -141,7 +141,7 @@ export {
   tickReservations,
   waitForReservation,
 } from './reservations.ts'
-export { type StopReason, stopReasons, type Wait } from './run-child.ts'
+export { type RunStopReason, runStopReasons, type Wait } from './run-child.ts'
 export {
   type HandlerContext,
   type HandlerResult,
@@ -173,7 +173,7 @@ export type {
   StoredGroup,
   StoredJob,
   StoredJobType,
-  StoredNotification,
+  StoredJobNotification,
   StoredReservation,
   StoredRun,
   StoredSchedule,

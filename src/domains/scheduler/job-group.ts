@@ -7,8 +7,8 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { groupFailureRules, groupModes, type StoredGroup, type StoredJob } from './stored-rows.ts'
 import type { SubmittedGroup } from './submit-job.ts'
 
-import { type Reader, statement, type Tx } from './database.ts'
-import { JOB_COLUMNS, saveCancelled, saveStarted } from './job-repository.ts'
+import { type SqlReader, query, type WriteTx } from './database.ts'
+import { JOB_COLUMNS, saveJobCancelled, saveStarted } from './job-repository.ts'
 import { checkLimit, jobView, showTime, showTimeOrNull, toJobView } from './job-views.ts'
 import { notify } from './notifications.ts'
 import { closeRun, finishJob, insertRun } from './run-repository.ts'
@@ -25,42 +25,29 @@ type GroupRow = {
 }
 type OfGroup = { readonly group_id: string }
 
-const insertRow = statement<StoredGroup, GroupRow>(
-  'insert_group',
-  `insert into job_groups (group_id, name, mode, on_failure, created_at)
-   values ($group_id, $name, $mode, $on_failure, $now) returning ${COLUMNS}`,
-)
-const selectRow = statement<StoredGroup, OfGroup>(
-  'select_group',
-  `select ${COLUMNS} from job_groups where group_id = $group_id`,
-)
-const selectNewest = statement<StoredGroup, { before: string; limit: number }>(
-  'select_groups',
+const insertRow = query<StoredGroup, GroupRow>(`insert into job_groups (group_id, name, mode, on_failure, created_at)
+   values ($group_id, $name, $mode, $on_failure, $now) returning ${COLUMNS}`)
+const selectRow = query<StoredGroup, OfGroup>(`select ${COLUMNS} from job_groups where group_id = $group_id`)
+const selectNewest = query<StoredGroup, { before: string; limit: number }>(
   `select ${COLUMNS} from job_groups where group_id < $before order by group_id desc limit $limit`,
 )
-const haltRow = statement<never, OfGroup & { now: number }>(
-  'halt_group',
+const haltRow = query<never, OfGroup & { now: number }>(
   `update job_groups set halted_at = $now where group_id = $group_id and halted_at is null`,
 )
-const selectLastOrder = statement<{ last: number | null }, OfGroup>(
-  'select_last_order',
+const selectLastOrder = query<{ last: number | null }, OfGroup>(
   `select max(group_order) as last from jobs where group_id = $group_id`,
 )
 /** Members in flight, in the queue or delayed: while there is one, the next member stays held. */
-const selectCurrent = statement<{ found: number }, OfGroup>(
-  'select_current_member',
-  `select exists (select 1 from jobs where group_id = $group_id
-                     and finished_at is null and cancelled_at is null and hold is not 'group') as found`,
-)
+const selectCurrent = query<{ found: number }, OfGroup>(`select exists (select 1 from jobs where group_id = $group_id
+                     and finished_at is null and cancelled_at is null and hold is not 'group') as found`)
 /** Releases the next member into the queue, or into its own delay. */
-const releaseNext = statement<never, OfGroup & { now: number }>(
-  'release_next_member',
-  `update jobs set hold = case when not_before > $now then 'delay' end
+const releaseNext = query<
+  never,
+  OfGroup & { now: number }
+>(`update jobs set hold = case when not_before > $now then 'delay' end
     where status = 'QUEUED' and job_id = (select job_id from jobs where group_id = $group_id and status = 'QUEUED' and hold = 'group'
-                                           order by group_order, created_at, job_id limit 1)`,
-)
-const selectQueued = statement<StoredJob, OfGroup>(
-  'select_queued_members',
+                                           order by group_order, created_at, job_id limit 1)`)
+const selectQueued = query<StoredJob, OfGroup>(
   `select ${JOB_COLUMNS} from jobs where group_id = $group_id and status = 'QUEUED' order by group_order, created_at, job_id`,
 )
 export type GroupCounts = {
@@ -73,57 +60,54 @@ export type GroupCounts = {
   readonly retried: number
   readonly cancelled: number
 }
-const countMembers = statement<GroupCounts, OfGroup>(
-  'count_members',
-  `select count(*) filter (where j.status = 'QUEUED') as queued,
+const countMembers = query<GroupCounts, OfGroup>(`select count(*) filter (where j.status = 'QUEUED') as queued,
           count(*) filter (where j.status = 'RUNNING' and j.finished_at is null) as in_flight,
           count(*) filter (where r.status = 'COMPLETED') as completed,
           count(*) filter (where r.status = 'SKIPPED') as skipped,
           count(*) filter (where r.status = 'FAILED' and r.retry_decided is not 'retry') as failed,
           count(*) filter (where r.status = 'FAILED' and r.retry_decided is 'retry') as retried,
           count(*) filter (where j.status = 'CANCELLED') as cancelled
-     from jobs j left join job_runs r on r.job_id = j.job_id where j.group_id = $group_id`,
-)
+     from jobs j left join job_runs r on r.job_id = j.job_id where j.group_id = $group_id`)
 
-export function insertGroup(tx: Tx, row: GroupRow): StoredGroup {
+export function insertGroup(tx: WriteTx, row: GroupRow): StoredGroup {
   const saved = tx.one(insertRow, row)
   if (!saved) throw new KernelFault('scheduler.broken', 'An insert without conditions returned no row.')
   return saved
 }
 
 /** Newest first, because ids are ordered by time. */
-function listStoredGroups(reader: Reader, limit: number, before = '~'): StoredGroup[] {
+function listStoredGroups(reader: SqlReader, limit: number, before = '~'): StoredGroup[] {
   return reader.all(selectNewest, { before, limit })
 }
 
-export function requireGroup(reader: Reader, groupId: string): Decision<StoredGroup> {
+export function requireGroup(reader: SqlReader, groupId: string): Decision<StoredGroup> {
   const group = reader.one(selectRow, { group_id: groupId })
   return group
     ? accept(group)
     : refuse('scheduler.group.not_found', `There is no group ${quote(groupId)}.`, { path: 'group_id' })
 }
 
-function saveHalted(tx: Tx, groupId: string, now: number): boolean {
+function saveHalted(tx: WriteTx, groupId: string, now: number): boolean {
   return tx.run(haltRow, { group_id: groupId, now }) === 1
 }
 
-export function nextGroupOrder(reader: Reader, groupId: string): number {
+export function nextGroupOrder(reader: SqlReader, groupId: string): number {
   return (reader.one(selectLastOrder, { group_id: groupId })?.last ?? 0) + 1
 }
 
-function hasCurrentMember(reader: Reader, groupId: string): boolean {
+function hasCurrentMember(reader: SqlReader, groupId: string): boolean {
   return reader.one(selectCurrent, { group_id: groupId })?.found === 1
 }
 
-function saveNextMember(tx: Tx, groupId: string, now: number): void {
+function saveNextMember(tx: WriteTx, groupId: string, now: number): void {
   tx.run(releaseNext, { group_id: groupId, now })
 }
 
-function listQueuedMembers(reader: Reader, groupId: string): StoredJob[] {
+function listQueuedMembers(reader: SqlReader, groupId: string): StoredJob[] {
   return reader.all(selectQueued, { group_id: groupId })
 }
 
-function countGroup(reader: Reader, groupId: string): GroupCounts {
+function countGroup(reader: SqlReader, groupId: string): GroupCounts {
   const none = { queued: 0, in_flight: 0, completed: 0, skipped: 0, failed: 0, retried: 0, cancelled: 0 }
   return reader.one(countMembers, { group_id: groupId }) ?? none
 }
@@ -142,7 +126,7 @@ export function groupStatusOf(counts: GroupCounts): GroupStatus {
 }
 
 /** `isFailure` means failed without a retry. A cancelled or completed member releases the next one. */
-export function settleGroup(scheduler: Scheduler, tx: Tx, job: StoredJob, isFailure: boolean, now: number): void {
+export function settleGroup(scheduler: Scheduler, tx: WriteTx, job: StoredJob, isFailure: boolean, now: number): void {
   if (job.group_id === null) return
   const found = requireGroup(tx, job.group_id)
   if (!found.ok) return
@@ -152,17 +136,17 @@ export function settleGroup(scheduler: Scheduler, tx: Tx, job: StoredJob, isFail
 }
 
 /** `stop` cancels the queued members; `skip` closes each with a SKIPPED run. Members in flight continue in both cases. */
-function haltGroup(scheduler: Scheduler, tx: Tx, group: StoredGroup, now: number): void {
+function haltGroup(scheduler: Scheduler, tx: WriteTx, group: StoredGroup, now: number): void {
   if (!saveHalted(tx, group.group_id, now)) return
   for (const member of listQueuedMembers(tx, group.group_id)) {
     if (group.on_failure === 'skip') skipMember(scheduler, tx, member, now)
-    else if (saveCancelled(tx, member.job_id, now)) notifyCancelled(tx, member, 'group_halted', now)
+    else if (saveJobCancelled(tx, member.job_id, now)) notifyCancelled(tx, member, 'group_halted', now)
   }
 }
 
 const SKIP_REASON = 'a job of the same group failed'
 
-function skipMember(scheduler: Scheduler, tx: Tx, member: StoredJob, now: number): void {
+function skipMember(scheduler: Scheduler, tx: WriteTx, member: StoredJob, now: number): void {
   const started = saveStarted(tx, member.job_id, now)
   if (!started) return
   const run_id = scheduler.deps.newId()
@@ -191,7 +175,7 @@ function skipMember(scheduler: Scheduler, tx: Tx, member: StoredJob, now: number
 }
 
 export function notifyCancelled(
-  tx: Tx,
+  tx: WriteTx,
   job: StoredJob,
   why: 'operator' | 'group_halted' | 'reservation_ended',
   now: number,
@@ -199,7 +183,7 @@ export function notifyCancelled(
   notify(tx, { kind: 'job_cancelled', about: job.job_id, jobId: job.job_id, payload: { job_id: job.job_id, why } }, now)
 }
 
-export function requireOpenGroup(tx: Tx, groupId: string): Decision<StoredGroup> {
+export function requireOpenGroup(tx: WriteTx, groupId: string): Decision<StoredGroup> {
   const group = requireGroup(tx, groupId)
   if (!group.ok || group.value.halted_at === null) return group
   return refuse('scheduler.group.halted', 'The group was halted by a failure and takes no more jobs.', {
@@ -209,7 +193,7 @@ export function requireOpenGroup(tx: Tx, groupId: string): Decision<StoredGroup>
 
 /** Holds a new member of a sequential group while another member is current. */
 export function placeInGroup(
-  tx: Tx,
+  tx: WriteTx,
   group: StoredGroup,
   order: number,
 ): { readonly group_order: number; readonly isHeld: boolean } {

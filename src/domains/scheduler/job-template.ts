@@ -2,7 +2,7 @@
 import type { z } from 'zod'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { changeTemplateBody, templateBody } from './contract.ts'
-import { type Reader, statement, type Tx } from './database.ts'
+import { type SqlReader, query, type WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { checkParamsSchema, requireJobType } from './job-types.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
@@ -20,56 +20,49 @@ type TemplateRow = {
   readonly now: number
 }
 
-const insertRow = statement<StoredTemplate, TemplateRow>(
-  'insert_template',
-  `insert into job_templates (template_id, name, job_type, params, params_schema, priority, created_at, updated_at)
+const insertRow = query<
+  StoredTemplate,
+  TemplateRow
+>(`insert into job_templates (template_id, name, job_type, params, params_schema, priority, created_at, updated_at)
    values ($template_id, $name, $job_type, $params, $params_schema, $priority, $now, $now)
        on conflict (name) where archived_at is null do nothing
-   returning ${COLUMNS}`,
-)
-const updateRow = statement<StoredTemplate, Omit<TemplateRow, 'job_type'>>(
-  'update_template',
-  `update or ignore job_templates
+   returning ${COLUMNS}`)
+const updateRow = query<StoredTemplate, Omit<TemplateRow, 'job_type'>>(`update or ignore job_templates
       set name = $name, params = $params, params_schema = $params_schema, priority = $priority, updated_at = $now
-    where template_id = $template_id and archived_at is null returning ${COLUMNS}`,
-)
-const archiveRow = statement<StoredTemplate, { template_id: string; now: number }>(
-  'archive_template',
-  `update job_templates set archived_at = $now, updated_at = $now
+    where template_id = $template_id and archived_at is null returning ${COLUMNS}`)
+const archiveRow = query<
+  StoredTemplate,
+  { template_id: string; now: number }
+>(`update job_templates set archived_at = $now, updated_at = $now
     where template_id = $template_id and archived_at is null
       and not exists (select 1 from schedules where schedules.template_id = $template_id and deleted_at is null)
-   returning ${COLUMNS}`,
-)
-const selectRow = statement<StoredTemplate, { template_id: string }>(
-  'select_template',
+   returning ${COLUMNS}`)
+const selectRow = query<StoredTemplate, { template_id: string }>(
   `select ${COLUMNS} from job_templates where template_id = $template_id`,
 )
-const selectRows = statement<StoredTemplate>(
-  'select_templates',
-  `select ${COLUMNS} from job_templates where archived_at is null order by name`,
-)
+const selectRows = query<StoredTemplate>(`select ${COLUMNS} from job_templates where archived_at is null order by name`)
 
 /** Returns undefined when another template has the name. */
-function insertTemplate(tx: Tx, row: TemplateRow): StoredTemplate | undefined {
+function insertTemplate(tx: WriteTx, row: TemplateRow): StoredTemplate | undefined {
   return tx.one(insertRow, row)
 }
 
-function saveTemplate(tx: Tx, row: Omit<TemplateRow, 'job_type'>): StoredTemplate | undefined {
+function saveTemplate(tx: WriteTx, row: Omit<TemplateRow, 'job_type'>): StoredTemplate | undefined {
   return tx.one(updateRow, row)
 }
 
 /** Returns undefined while a schedule uses the template. */
-function saveArchived(tx: Tx, templateId: string, now: number): StoredTemplate | undefined {
+function saveArchived(tx: WriteTx, templateId: string, now: number): StoredTemplate | undefined {
   return tx.one(archiveRow, { template_id: templateId, now })
 }
 
-export function requireTemplate(reader: Reader, templateId: string): Decision<StoredTemplate> {
+export function requireTemplate(reader: SqlReader, templateId: string): Decision<StoredTemplate> {
   const found = reader.one(selectRow, { template_id: templateId })
   if (found && found.archived_at === null) return accept(found)
   return refuse('scheduler.template.not_found', `There is no template ${quote(templateId)}.`, { path: 'template_id' })
 }
 
-export function listTemplates(reader: Reader): StoredTemplate[] {
+export function listTemplates(reader: SqlReader): StoredTemplate[] {
   return reader.all(selectRows)
 }
 

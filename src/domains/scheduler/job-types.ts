@@ -5,14 +5,12 @@
 import { z } from 'zod'
 import type { Random } from '#kernel/clock'
 import type { FailureClass } from '#kernel/error-classes'
-import { formatPath, isJsonObject, type JsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
+import { formatPath, isJsonObject, type JsonObject, type JsonStep, type JsonValue, utf8Size } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
-import { decideRetry, type RetrySettings } from '#kernel/retry'
-import { attemptOfHops } from '#kernel/retry-chain'
-import { utf8Size } from '#kernel/utf8-size'
+import { attemptOfHops, decideRetry, type RetrySettings } from '#kernel/retry'
 import { jobTypeBody, type RetryPolicyBody, retryPolicyBody } from './contract.ts'
-import { type Database, type Reader, statement, type Tx } from './database.ts'
+import { type Database, type SqlReader, query, type WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import type { RetryVerdict, StoredJobType } from './stored-rows.ts'
@@ -196,25 +194,20 @@ export const defaultJobTypes: readonly JobTypeBody[] = [{ job_type: 'story' }, {
 
 const COLUMNS = `job_type, retry_policy, concurrency_limit, runner, created_at, updated_at`
 
-const upsertType = statement<
+const upsertType = query<
   StoredJobType,
   { job_type: string; retry_policy: string; concurrency_limit: number | null; runner: string | null; now: number }
->(
-  'upsert_job_type',
-  `insert into job_types (job_type, retry_policy, concurrency_limit, runner, created_at, updated_at)
+>(`insert into job_types (job_type, retry_policy, concurrency_limit, runner, created_at, updated_at)
    values ($job_type, $retry_policy, $concurrency_limit, $runner, $now, $now)
        on conflict (job_type) do update
       set retry_policy = excluded.retry_policy, concurrency_limit = excluded.concurrency_limit, runner = excluded.runner,
           updated_at = excluded.updated_at
-   returning ${COLUMNS}`,
-)
-const selectType = statement<StoredJobType, { job_type: string }>(
-  'select_job_type',
+   returning ${COLUMNS}`)
+const selectType = query<StoredJobType, { job_type: string }>(
   `select ${COLUMNS} from job_types where job_type = $job_type`,
 )
-const selectTypes = statement<StoredJobType>('select_job_types', `select ${COLUMNS} from job_types order by job_type`)
-const countLimits = statement<{ count: number }>(
-  'count_limits',
+const selectTypes = query<StoredJobType>(`select ${COLUMNS} from job_types order by job_type`)
+const countLimits = query<{ count: number }>(
   `select count(*) as count from job_types where concurrency_limit is not null`,
 )
 
@@ -224,7 +217,7 @@ export function registerJobType(scheduler: Scheduler, body: JobTypeBody): Decisi
   return scheduler.db.write((tx) => saveJobType(scheduler.db, tx, body, now))
 }
 
-export function saveJobType(db: Database, tx: Tx, body: JobTypeBody, now: number): Decision<StoredJobType> {
+export function saveJobType(db: Database, tx: WriteTx, body: JobTypeBody, now: number): Decision<StoredJobType> {
   const parsed = parseInput(jobTypeBody, body)
   if (!parsed.ok) return parsed
   const { job_type, retry_policy, concurrency_limit, runner } = parsed.value
@@ -240,11 +233,11 @@ const CREATE_TYPE_INDEX = `
   create index if not exists jobs_type_queue_ix on jobs (job_type, priority desc, position, created_at, job_id)
    where status = 'QUEUED' and hold is null`
 
-export function listJobTypes(reader: Reader): StoredJobType[] {
+export function listJobTypes(reader: SqlReader): StoredJobType[] {
   return reader.all(selectTypes)
 }
 
-export function requireJobType(reader: Reader, jobType: string): Decision<StoredJobType> {
+export function requireJobType(reader: SqlReader, jobType: string): Decision<StoredJobType> {
   const found = reader.one(selectType, { job_type: jobType })
   if (found) return accept(found)
   const known = listJobTypes(reader).map((type) => type.job_type)
@@ -257,6 +250,6 @@ export function requireJobType(reader: Reader, jobType: string): Decision<Stored
 }
 
 /** Reads the current policy of the type; a type that does not exist gets no retries. */
-export function findRetryPolicy(reader: Reader, jobType: string): RetryPolicyBody {
+export function findRetryPolicy(reader: SqlReader, jobType: string): RetryPolicyBody {
   return readRetryPolicy(reader.one(selectType, { job_type: jobType })?.retry_policy ?? '')
 }

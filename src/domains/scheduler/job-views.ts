@@ -6,8 +6,8 @@ import { encodeId, type IdKind } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from '#kernel/page-limit'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { walkRetryChain } from '#kernel/retry-chain'
-import { type Reader, type SqlValue, statement } from './database.ts'
+import { walkRetryChain } from '#kernel/retry'
+import { type SqlReader, type SqlValue, query } from './database.ts'
 import { findJob, findRetry, findRetryOf, JOB_COLUMNS, requireJob } from './job-repository.ts'
 import { countQueued, listQueued } from './queue.ts'
 import { findRunOfJob } from './run-repository.ts'
@@ -204,11 +204,11 @@ export function listJobs(scheduler: Scheduler, filter: JobFilter = {}): Decision
   if (filter.jobType !== undefined) params['job_type'] = filter.jobType
   if (filter.groupId !== undefined) params['group_id'] = filter.groupId
   if (filter.scheduleId !== undefined) params['schedule_id'] = filter.scheduleId
-  const select = statement<ListedJob, Readonly<Record<string, SqlValue>>>(
-    'select_jobs',
-    `select ${JOB_COLUMNS}, (select r.status from job_runs r where r.job_id = jobs.job_id) as outcome
-       from jobs where ${conditions.join(' and ')} order by job_id desc limit $limit`,
-  )
+  const select = query<
+    ListedJob,
+    Readonly<Record<string, SqlValue>>
+  >(`select ${JOB_COLUMNS}, (select r.status from job_runs r where r.job_id = jobs.job_id) as outcome
+       from jobs where ${conditions.join(' and ')} order by job_id desc limit $limit`)
   return scheduler.db.read((reader) => reader.all(select, params))
 }
 
@@ -236,13 +236,13 @@ export function readRetryChain(scheduler: Scheduler, jobId: string): Decision<re
 }
 
 /** Terminates: the walk upwards has ended, so the chain contains no cycle. */
-function walkDown(reader: Reader, jobId: string): string[] {
+function walkDown(reader: SqlReader, jobId: string): string[] {
   const ids: string[] = []
   for (let next = findRetry(reader, jobId); next; next = findRetry(reader, next.job_id)) ids.push(next.job_id)
   return ids
 }
 
-function reportOf(reader: Reader, jobId: string): JobReport[] {
+function reportOf(reader: SqlReader, jobId: string): JobReport[] {
   const job = findJob(reader, jobId)
   return job ? [{ job, run: findRunOfJob(reader, jobId) ?? null }] : []
 }

@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { checkInvariants } from './check-invariants.ts'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import type { CrashPlan } from '#test/scheduler/crash'
 import { listQueue } from './job-views.ts'
 import { schedulerPoints, type SchedulerFault } from './failpoints.ts'
@@ -53,7 +53,7 @@ async function endure(kills: readonly SchedulerFault[]): Promise<{ killed: numbe
     after.filter((job) => queued.includes(job)),
     queued,
   )
-  assert.equal(must(claimNext(scheduler)).runs[0]?.job.job_id, after[0])
+  assert.equal(must(claimJobs(scheduler)).runs[0]?.job.job_id, after[0])
   scheduler.close()
   return { killed, covered: new Set(linesOf(paths.coverFile)) }
 }

@@ -4,49 +4,26 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { KernelFault } from '#kernel/errors'
+import { type MigrationFile, normaliseMigration, splitMigration } from '#kernel/migration-file'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import { type Database, type Reader, statement, type Tx } from './database.ts'
+import { type Database, type SqlReader, query, type WriteTx } from './database.ts'
 
-export type Migration = {
-  readonly number: number
-  /** The file name without its extension. */
-  readonly name: string
-  readonly up: string
-  readonly down: string
-  /** SHA-256 of the text, with line ends and trailing blanks normalised. */
-  readonly checksum: string
-}
+/** `checksum` is the SHA-256 of the normalised text. */
+export type SchedulerMigration = MigrationFile & { readonly checksum: string }
 
 /** Beside this file both in `src` and in the built package. */
 const folder = fileURLToPath(new URL('./migrations/', import.meta.url))
 
-export function loadMigrations(): readonly Migration[] {
-  const names = readdirSync(folder).filter((name) => name.endsWith('.sql'))
-  return names
-    .toSorted()
-    .map((fileName, index) => parseMigration(fileName, readFileSync(join(folder, fileName), 'utf8'), index + 1))
-}
-
 /** Migrations ship with the code, so a malformed one is an internal error. */
-function parseMigration(fileName: string, text: string, number: number): Migration {
-  const plain = normalise(text)
-  const [up, down, ...more] = plain.split(/^-- down$/m)
-  const name = fileName.replace(/\.sql$/, '')
-  if (!up?.trim() || !down?.trim() || more.length > 0 || !name.startsWith(`${String(number).padStart(4, '0')}_`)) {
-    throw new KernelFault(
-      'scheduler.migration',
-      `${fileName} is not migration ${number} with one up and one down part.`,
-    )
-  }
-  return { number, name, up, down, checksum: createHash('sha256').update(plain).digest('hex') }
-}
-
-function normalise(text: string): string {
-  const lines = text.replace(/^\uFEFF/, '').split(/\r\n|\r|\n/)
-  return `${lines
-    .map((line) => line.trimEnd())
-    .join('\n')
-    .trimEnd()}\n`
+export function loadSchedulerMigrations(): readonly SchedulerMigration[] {
+  const fileNames = readdirSync(folder).filter((name) => name.endsWith('.sql'))
+  return fileNames.toSorted().map((fileName, index) => {
+    const text = readFileSync(join(folder, fileName), 'utf8')
+    const file = splitMigration(fileName, text)
+    if (typeof file === 'string' || file.number !== index + 1)
+      throw new KernelFault('scheduler.migration', `${fileName} is not migration ${index + 1}.`, { file })
+    return { ...file, checksum: createHash('sha256').update(normaliseMigration(text)).digest('hex') }
+  })
 }
 
 /** "CNCS", in the header of every scheduler file, to recognise files of other programs. */
@@ -54,24 +31,16 @@ const APPLICATION_ID = 0x434e_4353
 
 type Applied = { readonly number: number; readonly name: string; readonly checksum: string }
 
-const findTable = statement<{ found: number }, { name: string }>(
-  'find_table',
+const findTable = query<{ found: number }, { name: string }>(
   `select count(*) as found from sqlite_schema where type = 'table' and name = $name`,
 )
-const countTables = statement<{ count: number }>('count_tables', `select count(*) as count from sqlite_schema`)
-const readApplicationId = statement<{ application_id: number }>('read_application_id', `pragma application_id`)
-const listApplied = statement<Applied>(
-  'list_applied',
-  `select number, name, checksum from scheduler_migrations order by number`,
-)
-const recordApplied = statement<never, { number: number; name: string; checksum: string; at: number }>(
-  'record_applied',
+const countTables = query<{ count: number }>(`select count(*) as count from sqlite_schema`)
+const readApplicationId = query<{ application_id: number }>(`pragma application_id`)
+const listApplied = query<Applied>(`select number, name, checksum from scheduler_migrations order by number`)
+const recordApplied = query<never, { number: number; name: string; checksum: string; at: number }>(
   `insert into scheduler_migrations (number, name, checksum, applied_at) values ($number, $name, $checksum, $at)`,
 )
-const forgetApplied = statement<never, { number: number }>(
-  'forget_applied',
-  `delete from scheduler_migrations where number = $number`,
-)
+const forgetApplied = query<never, { number: number }>(`delete from scheduler_migrations where number = $number`)
 
 const CREATE = `
   pragma application_id = ${APPLICATION_ID};
@@ -83,25 +52,25 @@ const CREATE = `
     constraint scheduler_migrations_pk primary key (number)
   ) strict`
 
-export type MigrateOptions = {
+type MigrateScheduler = {
   readonly at: number
   /** The newest migration afterwards; the last one by default. */
   readonly to?: number
-  readonly migrations?: readonly Migration[]
+  readonly migrations?: readonly SchedulerMigration[]
 }
 
 /** Returns the number of applied migrations. Refuses a file that is foreign, newer or edited. */
-export function examineFile(db: Database, migrations: readonly Migration[] = loadMigrations()): Decision<number> {
-  const examined = db.read((reader) => decideKnown(db.file, readApplied(reader, db.file), migrations))
+export function examineFile(db: Database): Decision<number> {
+  const examined = db.read((reader) => decideKnown(db.file, readApplied(reader, db.file), loadSchedulerMigrations()))
   return examined.ok ? examined.value : examined
 }
 
-export function isCurrent(applied: number, migrations: readonly Migration[] = loadMigrations()): boolean {
-  return applied === migrations.length
+export function isCurrent(applied: number): boolean {
+  return applied === loadSchedulerMigrations().length
 }
 
-export function migrate(db: Database, options: MigrateOptions): Decision<number> {
-  const migrations = options.migrations ?? loadMigrations()
+export function migrate(db: Database, options: MigrateScheduler): Decision<number> {
+  const migrations = options.migrations ?? loadSchedulerMigrations()
   const to = options.to ?? migrations.length
   return db.write((tx) => {
     const known = decideKnown(db.file, readApplied(tx, db.file), migrations)
@@ -120,7 +89,7 @@ export function migrate(db: Database, options: MigrateOptions): Decision<number>
   })
 }
 
-function readApplied(reader: Reader | Tx, file: string): Decision<readonly Applied[]> {
+function readApplied(reader: SqlReader | WriteTx, file: string): Decision<readonly Applied[]> {
   if (reader.one(findTable, { name: 'scheduler_migrations' })?.found === 1) return accept(reader.all(listApplied))
   const isEmpty = reader.one(countTables)?.count === 0
   const isUnclaimed = reader.one(readApplicationId)?.application_id === 0
@@ -134,7 +103,7 @@ function readApplied(reader: Reader | Tx, file: string): Decision<readonly Appli
 function decideKnown(
   file: string,
   applied: Decision<readonly Applied[]>,
-  migrations: readonly Migration[],
+  migrations: readonly SchedulerMigration[],
 ): Decision<number> {
   if (!applied.ok) return applied
   const newer = applied.value.filter((row) => row.number > migrations.length)

@@ -4,7 +4,7 @@ import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { changeJob } from './change-job.ts'
 import { moveJobBody, placeJobBody } from './contract.ts'
-import type { Tx } from './database.ts'
+import type { WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { requireQueued } from './job-repository.ts'
 import {
@@ -53,7 +53,7 @@ export function placeJob(scheduler: Scheduler, jobId: string, body: z.input<type
 }
 
 /** Returns the job that the move is relative to; undefined for the front and the back. */
-function findAnchor(tx: Tx, job: StoredJob, move: Move): Decision<StoredJob | undefined> {
+function findAnchor(tx: WriteTx, job: StoredJob, move: Move): Decision<StoredJob | undefined> {
   if ('to' in move) return accept(undefined)
   const anchor = requireQueued(tx, 'before' in move ? move.before : move.after)
   if (!anchor.ok || anchor.value.priority === job.priority) return anchor
@@ -68,7 +68,7 @@ function findAnchor(tx: Tx, job: StoredJob, move: Move): Decision<StoredJob | un
 }
 
 /** Renumbers the priority first when the gap is used up, which makes room for 99 jobs. */
-function findRoom(tx: Tx, job: StoredJob, move: Move, anchor: StoredJob | undefined): number {
+function findRoom(tx: WriteTx, job: StoredJob, move: Move, anchor: StoredJob | undefined): number {
   const free = planPosition(findNeighbours(tx, job, move, anchor))
   if (free !== undefined) return free
   renumberPriority(tx, job.priority)
@@ -79,7 +79,7 @@ function findRoom(tx: Tx, job: StoredJob, move: Move, anchor: StoredJob | undefi
 }
 
 function findNeighbours(
-  tx: Tx,
+  tx: WriteTx,
   { job_id, priority }: StoredJob,
   move: Move,
   anchor: StoredJob | undefined,

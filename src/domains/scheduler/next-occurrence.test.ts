@@ -3,8 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Cron } from 'croner'
 import fc from 'fast-check'
-import { parseCron } from '#kernel/cron-fields'
-import { isCronDay } from '#kernel/cron-next'
+import { isCronDay, parseCron } from '#kernel/cron'
 import { codeOf, must } from '#test/scheduler/fixture'
 import {
   firstMomentOf,

@@ -3,10 +3,8 @@
  * passes the given time: once on the night when clocks go forward, once on the night when they go back. A schedule of every
  * hour counts hours instead, so it continues evenly through both nights.
  */
-import { type CronFields, parseCron } from '#kernel/cron-fields'
-import { nextCronTime } from '#kernel/cron-next'
+import { type CronFields, nextCronTime, parseCron, parseTimeZone } from '#kernel/cron'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { parseTimeZone } from '#kernel/time-zone'
 
 const HOUR_MS = 3_600_000
 /** A local time is within a day of the UTC instant with the same digits, and no zone changes its offset twice in three days. */

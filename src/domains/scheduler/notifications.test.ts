@@ -1,7 +1,7 @@
 /** The outbox: at least once, with a stable id, later and later, and in the end given up; and when the loop must wake. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { createSchedule } from './schedule.ts'
 import { createTemplate } from './job-template.ts'
 import { claimNotifications, recordDelivery, recordDeliveryFailure } from './notifications.ts'
@@ -92,7 +92,7 @@ test('the version of the file changes with every write, of this process and of o
   const file = aFile()
   const [one, two] = [aScheduler({ file }), aScheduler({ file, role: 'guest' })]
   const before = [one.db.version(), two.db.version()]
-  must(claimNext(one))
+  must(claimJobs(one))
   must(nextWake(two))
   assert.deepEqual([one.db.version(), two.db.version()], before)
   must(submitJob(two, { job_type: 'story' }))

@@ -3,11 +3,11 @@ import { createHmac } from 'node:crypto'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { decideRetry } from '#kernel/retry'
-import { outboxRetry } from '#kernel/retry-settings'
-import { type Reader, statement, type Tx } from './database.ts'
-import { toNotificationView } from './record-views.ts'
+import { outboxRetry } from '#kernel/retry-policy'
+import { type SqlReader, query, type WriteTx } from './database.ts'
+import { toJobNotificationView } from './record-views.ts'
 import { nowMs, requireOwner, type Scheduler } from './scheduler.ts'
-import type { NotificationKind, StoredNotification } from './stored-rows.ts'
+import type { NotificationKind, StoredJobNotification } from './stored-rows.ts'
 
 const COLUMNS = `seq, notification_id, kind, job_id, payload, status, attempts, next_attempt_at, last_error, created_at, ended_at`
 
@@ -19,38 +19,33 @@ type NewNotification = {
   readonly now: number
 }
 
-const insertNotification = statement<never, NewNotification>(
-  'insert_notification',
-  `insert into notifications (notification_id, kind, job_id, payload, next_attempt_at, created_at)
-   values ($notification_id, $kind, $job_id, $payload, $now, $now) on conflict (notification_id) do nothing`,
-)
-const selectNotification = statement<StoredNotification, { notification_id: string }>(
-  'select_notification',
+const insertNotification = query<
+  never,
+  NewNotification
+>(`insert into notifications (notification_id, kind, job_id, payload, next_attempt_at, created_at)
+   values ($notification_id, $kind, $job_id, $payload, $now, $now) on conflict (notification_id) do nothing`)
+const selectNotification = query<StoredJobNotification, { notification_id: string }>(
   `select ${COLUMNS} from notifications where notification_id = $notification_id`,
 )
 /** Claims due notifications. If the sender dies, they are due again at `again_at`. */
-const claimDue = statement<StoredNotification, { now: number; again_at: number; limit: number }>(
-  'claim_due_notifications',
-  `update notifications set attempts = attempts + 1, next_attempt_at = $again_at
+const claimDue = query<
+  StoredJobNotification,
+  { now: number; again_at: number; limit: number }
+>(`update notifications set attempts = attempts + 1, next_attempt_at = $again_at
     where seq in (select seq from notifications where status = 'PENDING' and next_attempt_at <= $now
                    order by next_attempt_at, seq limit $limit)
-   returning ${COLUMNS}`,
-)
-const endNotification = statement<
+   returning ${COLUMNS}`)
+const endNotification = query<
   never,
   { notification_id: string; status: 'DELIVERED' | 'DEAD'; now: number; last_error: string | null }
->(
-  'end_notification',
-  `update notifications set status = $status, ended_at = $now, last_error = coalesce($last_error, last_error)
-    where notification_id = $notification_id and status = 'PENDING'`,
-)
-const postponeNotification = statement<never, { notification_id: string; next_attempt_at: number; last_error: string }>(
-  'postpone_notification',
-  `update notifications set next_attempt_at = $next_attempt_at, last_error = $last_error
-    where notification_id = $notification_id and status = 'PENDING'`,
-)
-const listNewest = statement<StoredNotification, { before: number; limit: number }>(
-  'list_notifications',
+>(`update notifications set status = $status, ended_at = $now, last_error = coalesce($last_error, last_error)
+    where notification_id = $notification_id and status = 'PENDING'`)
+const postponeNotification = query<
+  never,
+  { notification_id: string; next_attempt_at: number; last_error: string }
+>(`update notifications set next_attempt_at = $next_attempt_at, last_error = $last_error
+    where notification_id = $notification_id and status = 'PENDING'`)
+const listNewest = query<StoredJobNotification, { before: number; limit: number }>(
   `select ${COLUMNS} from notifications where seq < $before order by seq desc limit $limit`,
 )
 
@@ -62,21 +57,21 @@ export type Notice = {
   readonly payload: JsonObject
 }
 
-export function notify(tx: Tx, { kind, about, jobId, payload }: Notice, now: number): void {
+export function notify(tx: WriteTx, { kind, about, jobId, payload }: Notice, now: number): void {
   const notification_id = `${kind}:${about}`
   tx.run(insertNotification, { notification_id, kind, job_id: jobId ?? null, payload: JSON.stringify(payload), now })
 }
 
-function findNotification(reader: Reader, notificationId: string): StoredNotification | undefined {
+function findNotification(reader: SqlReader, notificationId: string): StoredJobNotification | undefined {
   return reader.one(selectNotification, { notification_id: notificationId })
 }
 
-function claimDueNotifications(tx: Tx, now: number, againAt: number, limit: number): StoredNotification[] {
+function claimDueNotifications(tx: WriteTx, now: number, againAt: number, limit: number): StoredJobNotification[] {
   return tx.all(claimDue, { now, again_at: againAt, limit }).toSorted((a, b) => a.seq - b.seq)
 }
 
 function saveNotificationEnd(
-  tx: Tx,
+  tx: WriteTx,
   notificationId: string,
   end: { readonly status: 'DELIVERED' | 'DEAD'; readonly now: number; readonly lastError?: string },
 ): boolean {
@@ -84,23 +79,23 @@ function saveNotificationEnd(
   return tx.run(endNotification, { notification_id: notificationId, status, now, last_error: lastError }) === 1
 }
 
-function saveNotificationDelay(tx: Tx, notificationId: string, nextAttemptAt: number, lastError: string): boolean {
+function saveNotificationDelay(tx: WriteTx, notificationId: string, nextAttemptAt: number, lastError: string): boolean {
   const row = { notification_id: notificationId, next_attempt_at: nextAttemptAt, last_error: lastError }
   return tx.run(postponeNotification, row) === 1
 }
 
 /** Newest first. */
-export function listNotifications(
-  reader: Reader,
+export function listJobNotifications(
+  reader: SqlReader,
   limit: number,
   before = Number.MAX_SAFE_INTEGER,
-): StoredNotification[] {
+): StoredJobNotification[] {
   return reader.all(listNewest, { before, limit })
 }
 
 /** Delivers one notification and accepts once the receiver confirms it. `sentAtMs` is part of the signature. */
 export type Deliver = (
-  notification: StoredNotification,
+  notification: StoredJobNotification,
   sentAtMs: number,
   signal: AbortSignal,
 ) => Promise<Decision<undefined>>
@@ -155,7 +150,7 @@ export function signNotification(secret: string, id: string, timestamp: string, 
 
 export function webhookDeliver({ url, secret, fetch, timeout, timeoutMs = TIMEOUT_MS }: Webhook): Deliver {
   return async (notification, sentAtMs, signal) => {
-    const body = JSON.stringify(toNotificationView(notification))
+    const body = JSON.stringify(toJobNotificationView(notification))
     const id = notification.notification_id
     const timestamp = String(Math.floor(sentAtMs / 1_000))
     try {
@@ -191,7 +186,7 @@ const CLAIM_MS = 60_000
 const ERROR_CHARS_MAX = 500
 
 /** Claims the due notifications, oldest first. Each claim counts as an attempt, even without a reported outcome. */
-export function claimNotifications(scheduler: Scheduler, limit = 20): Decision<readonly StoredNotification[]> {
+export function claimNotifications(scheduler: Scheduler, limit = 20): Decision<readonly StoredJobNotification[]> {
   const owner = requireOwner(scheduler)
   if (!owner.ok) return owner
   const now = nowMs(scheduler)

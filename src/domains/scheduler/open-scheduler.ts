@@ -14,37 +14,14 @@ import { basename, dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { z } from 'zod'
 import { MAX_DURATION_MS, MAX_TIMER_MS } from '#kernel/duration'
+import { networkMountName } from '#kernel/network-mount'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import {
-  type Database,
-  explainSqliteFault,
-  IN_MEMORY,
-  isBusy,
-  malformedFile,
-  openDatabase,
-  statement,
-} from './database.ts'
-import { openFailpoints, type PointPlan } from './failpoints.ts'
+import { type Database, explainSqliteFault, IN_MEMORY, isBusy, malformedFile, openDatabase, query } from './database.ts'
+import { openSchedulerPoints, type PointPlan } from './failpoints.ts'
 import { parseInput } from './parse-input.ts'
 import { defaultJobTypes, type JobTypeBody, saveJobType } from './job-types.ts'
 import { examineFile, isCurrent, migrate } from './migrate.ts'
 import type { Scheduler, SchedulerDeps, SchedulerRole, SchedulerSettings } from './scheduler.ts'
-
-/** File systems whose locks do not hold between machines, by their statfs(2) type. */
-const networkMounts: ReadonlyMap<number, string> = new Map([
-  [0x6969, 'NFS'],
-  [0x517b, 'SMB'],
-  [0xff534d42, 'CIFS'],
-  [0xfe534d42, 'SMB2'],
-  [0x01021997, '9p'],
-  [0x5346414f, 'AFS'],
-  [0x00c36400, 'Ceph'],
-])
-
-export function networkMountName(type: number): string | undefined {
-  // Some kernels return the type as a signed number.
-  return networkMounts.get(type >>> 0)
-}
 
 /** The smallest page size of SQLite; a shorter file that is not empty was truncated. */
 const SMALLEST_BYTES = 512
@@ -171,12 +148,12 @@ const settingsShape = z.strictObject({
 const BUSY_TIMEOUT_MS = 5_000
 
 type OwnerRow = { readonly pid: number; readonly started_at: number }
-const selectOwner = statement<OwnerRow>('select_owner', `select pid, started_at from scheduler_owner`)
-const upsertOwner = statement<never, { pid: number; now: number }>(
-  'upsert_owner',
-  `insert into scheduler_owner (one_row, pid, started_at) values (1, $pid, $now)
-       on conflict (one_row) do update set pid = excluded.pid, started_at = excluded.started_at`,
-)
+const selectOwner = query<OwnerRow>(`select pid, started_at from scheduler_owner`)
+const upsertOwner = query<
+  never,
+  { pid: number; now: number }
+>(`insert into scheduler_owner (one_row, pid, started_at) values (1, $pid, $now)
+       on conflict (one_row) do update set pid = excluded.pid, started_at = excluded.started_at`)
 
 export function openScheduler(options: OpenScheduler): Decision<Scheduler> {
   const settings = parseInput(settingsShape, options.settings ?? {})
@@ -237,7 +214,7 @@ function asScheduler(
     deps,
     settings,
     role,
-    pass: openFailpoints(points),
+    pass: openSchedulerPoints(points),
     recovery: { isDone: false },
     close: () => close(db, lock),
   }

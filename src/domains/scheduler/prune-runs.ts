@@ -5,23 +5,20 @@
 import { opendir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { accept, type Decision } from '#kernel/refusal'
-import { isUuid } from '#kernel/uuid'
+import { isUuid } from '#kernel/ids'
 import type { Wait } from './run-child.ts'
 import { findRun } from './run-repository.ts'
 import type { RunEvent } from './run-scheduler.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
-import { statement } from './database.ts'
+import { query } from './database.ts'
 
 export type Pruned = { readonly logs: number; readonly logBytes: number; readonly notifications: number }
 
 /** Reads only the oldest rows: pending notifications are among the newest. */
 const LOOK_ROWS = 5_000
-const deleteEnded = statement<never, { before: number }>(
-  'delete_ended_notifications',
-  `delete from notifications where seq in (
+const deleteEnded = query<never, { before: number }>(`delete from notifications where seq in (
      select seq from (select seq, status, ended_at from notifications order by seq limit ${LOOK_ROWS})
-      where status <> 'PENDING' and ended_at < $before)`,
-)
+      where status <> 'PENDING' and ended_at < $before)`)
 
 export async function pruneRuns(
   scheduler: Scheduler,

@@ -1,7 +1,7 @@
 /** The cache holds derived values alone: writes empty it, a start begins without it, and without it nothing is different. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { listQueue } from './job-views.ts'
 import { openQueueCache, type QueueCache } from './queue.ts'
 import { aFile, aScheduler, must, openTest } from '#test/scheduler/fixture'
@@ -40,7 +40,7 @@ describe('the cache', () => {
     assert.deepEqual(look(cache), [first])
     const second = must(submitJob(guest, { job_type: 'story' })).job_id
     assert.deepEqual(look(cache), [first, second])
-    must(claimNext(scheduler))
+    must(claimJobs(scheduler))
     assert.deepEqual(look(cache), [second])
     scheduler.close()
     const reopened = must(openTest({ file }))
@@ -69,5 +69,5 @@ describe('the cache', () => {
 })
 
 function dispatchOne(scheduler: ReturnType<typeof aScheduler>): string[] {
-  return must(claimNext(scheduler)).runs.map((run) => run.job.job_id)
+  return must(claimJobs(scheduler)).runs.map((run) => run.job.job_id)
 }

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { cancelJob, changeJob, normalizeQueue } from './change-job.ts'
 import { checkInvariants } from './check-invariants.ts'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
 import { listQueue } from './job-views.ts'
 import { moveJob, swapJobs } from './move-job.ts'
@@ -88,7 +88,7 @@ const steps: readonly ((story: Story, x: number, y: number) => void)[] = [
     must(normalizeQueue(story.scheduler))
   },
   function dispatch(story) {
-    const { runs, waiting } = must(claimNext(story.scheduler))
+    const { runs, waiting } = must(claimJobs(story.scheduler))
     if (story.reservation !== undefined) {
       assert.equal(waiting?.reason, 'reserved')
       return

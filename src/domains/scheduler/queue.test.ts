@@ -3,13 +3,13 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { describe, test } from 'node:test'
 import { cancelJob, changeJob, normalizeQueue } from './change-job.ts'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { finishRun } from './finish-run.ts'
 import { listJobs, listQueue, readJob } from './job-views.ts'
 import { moveJob, swapJobs } from './move-job.ts'
 import { planPosition } from './queue.ts'
 import { aFile, aScheduler, codeOf, must, type TestScheduler } from '#test/scheduler/fixture'
-import { statement } from './database.ts'
+import { query } from './database.ts'
 import { submitJob } from './submit-job.ts'
 
 const submit = (scheduler: TestScheduler, priority = 0) =>
@@ -78,7 +78,7 @@ describe('order', () => {
     const [low, high, highLater] = [submit(scheduler, -1), submit(scheduler, 9), submit(scheduler, 9)]
     assert.deepEqual(order(scheduler), [high, highLater, low])
     // Two jobs in one place cannot come about here; a foreign hand may put them there, and the order is still one.
-    const place = statement<never>('place', `update jobs set priority = 9, position = 100 where status = 'QUEUED'`)
+    const place = query<never>(`update jobs set priority = 9, position = 100 where status = 'QUEUED'`)
     scheduler.db.write((tx) => ({ ok: true, value: tx.run(place) }))
     assert.deepEqual(order(scheduler), [low, high, highLater].toSorted())
   })
@@ -129,7 +129,7 @@ describe('order', () => {
     const [a, b] = [submit(scheduler), submit(scheduler, 1)]
     assert.equal(codeOf(moveJob(scheduler, a, { before: b })), 'scheduler.queue.other_priority')
     assert.equal(must(moveJob(scheduler, a, { before: a })).position, 100)
-    must(claimNext(scheduler))
+    must(claimJobs(scheduler))
     assert.equal(codeOf(moveJob(scheduler, b, { to: 'back' })), 'scheduler.job.not_queued')
     assert.equal(codeOf(moveJob(scheduler, a, { before: b })), 'scheduler.job.not_queued')
     assert.equal(codeOf(moveJob(scheduler, 'nobody', { to: 'back' })), 'scheduler.job.not_found')
@@ -156,7 +156,7 @@ describe('changes', () => {
     const changed = must(changeJob(scheduler, a, { params: { x: 1 }, priority: 4 }))
     assert.deepEqual([changed.params, changed.priority, changed.position], ['{"x":1}', 4, 200])
     assert.deepEqual(order(scheduler), [b, a])
-    must(claimNext(scheduler))
+    must(claimJobs(scheduler))
     for (const body of [{ params: {} }, { priority: 1 }])
       assert.equal(codeOf(changeJob(scheduler, b, body)), 'scheduler.job.not_queued')
   })
@@ -166,7 +166,7 @@ describe('changes', () => {
     const [a, b] = [submit(scheduler), submit(scheduler)]
     assert.equal(must(cancelJob(scheduler, b)).status, 'CANCELLED')
     assert.equal(codeOf(cancelJob(scheduler, b)), 'scheduler.job.not_queued')
-    must(claimNext(scheduler))
+    must(claimJobs(scheduler))
     const refused = cancelJob(scheduler, a)
     assert.equal(codeOf(refused), 'scheduler.job.not_queued')
     assert.match(refused.ok ? '' : (refused.hint ?? ''), /ending its run/)
@@ -197,7 +197,7 @@ describe('lists', () => {
     const scheduler = aScheduler({ settings: { workers: 5 } })
     const jobs = [1, 2, 3, 4].map(() => submit(scheduler))
     must(submitJob(scheduler, { job_type: 'research' }))
-    const [run] = must(claimNext(scheduler, 2)).runs
+    const [run] = must(claimJobs(scheduler, 2)).runs
     must(finishRun(scheduler, run?.runId ?? '', { outcome: 'completed' }))
     must(cancelJob(scheduler, jobs[3] ?? ''))
     const ids = (filter: Parameters<typeof listJobs>[1]) => must(listJobs(scheduler, filter)).map((job) => job.job_id)

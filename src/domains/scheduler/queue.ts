@@ -1,6 +1,6 @@
 /** The queue: reads it in order, finds and assigns positions, and caches reads until the file changes. */
 import { accept, type Decision } from '#kernel/refusal'
-import { type Reader, statement, type Tx } from './database.ts'
+import { type SqlReader, query, type WriteTx } from './database.ts'
 import { GAP_SIZE, JOB_COLUMNS, QUEUE_ORDER } from './job-repository.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
@@ -14,40 +14,26 @@ const bothParts = (pick: 'min' | 'max', rest: string) => `
     select ${pick}(position) from jobs where status = 'QUEUED' and hold is not null and priority = $priority ${rest})`
 
 const OTHERS = 'and job_id <> $job_id'
-const selectFirst = statement<Edge, { priority: number; job_id: string }>(
-  'select_first_position',
-  bothParts('min', OTHERS),
-)
-const selectLast = statement<Edge, { priority: number; job_id: string }>(
-  'select_last_position',
-  bothParts('max', OTHERS),
-)
-const selectAbove = statement<Edge, { priority: number; position: number; job_id: string }>(
-  'select_position_above',
+const selectFirst = query<Edge, { priority: number; job_id: string }>(bothParts('min', OTHERS))
+const selectLast = query<Edge, { priority: number; job_id: string }>(bothParts('max', OTHERS))
+const selectAbove = query<Edge, { priority: number; position: number; job_id: string }>(
   bothParts('max', `and position < $position ${OTHERS}`),
 )
-const selectBelow = statement<Edge, { priority: number; position: number; job_id: string }>(
-  'select_position_below',
+const selectBelow = query<Edge, { priority: number; position: number; job_id: string }>(
   bothParts('min', `and position > $position ${OTHERS}`),
 )
-const updatePlace = statement<StoredJob, { job_id: string; priority: number; position: number }>(
-  'update_place',
+const updatePlace = query<StoredJob, { job_id: string; priority: number; position: number }>(
   `update jobs set priority = $priority, position = $position where job_id = $job_id and status = 'QUEUED' returning ${JOB_COLUMNS}`,
 )
-const updateParams = statement<StoredJob, { job_id: string; params: string }>(
-  'update_params',
+const updateParams = query<StoredJob, { job_id: string; params: string }>(
   `update jobs set params = $params where job_id = $job_id and status = 'QUEUED' returning ${JOB_COLUMNS}`,
 )
-const renumber = statement<never, { priority: number }>(
-  'renumber_priority',
-  `with ranked as (
+const renumber = query<never, { priority: number }>(`with ranked as (
      select job_id as id, row_number() over (order by position, created_at, job_id) * ${GAP_SIZE} as place
        from jobs where status = 'QUEUED' and priority = $priority)
    update jobs set position = ranked.place from ranked
-    where jobs.job_id = ranked.id and jobs.status = 'QUEUED' and jobs.position <> ranked.place`,
-)
-const selectPriorities = statement<{ priority: number }>(
-  'select_priorities',
+    where jobs.job_id = ranked.id and jobs.status = 'QUEUED' and jobs.position <> ranked.place`)
+const selectPriorities = query<{ priority: number }>(
   `select distinct priority from jobs where status = 'QUEUED' order by priority desc`,
 )
 /** Merges two sorted streams. With one condition over both, SQLite would sort the whole queue for every page. */
@@ -56,61 +42,69 @@ const page = (rest: string) => `
   select ${JOB_COLUMNS} from jobs where status = 'QUEUED' and hold is null ${rest} union all
   select ${JOB_COLUMNS} from jobs where status = 'QUEUED' and hold is not null ${rest}
    order by ${QUEUE_ORDER} limit $limit`
-const selectQueue = statement<StoredJob, { limit: number }>('select_queue', page(''))
-const selectQueueAfter = statement<
+const selectQueue = query<StoredJob, { limit: number }>(page(''))
+const selectQueueAfter = query<
   StoredJob,
   { limit: number; priority: number; position: number; created_at: number; job_id: string }
->('select_queue_after', page(`and ${AFTER}`))
-const countQueue = statement<{ ready: number; held: number }>(
-  'count_queue',
-  `select (select count(*) from jobs where status = 'QUEUED' and hold is null) as ready,
-          (select count(*) from jobs where status = 'QUEUED' and hold is not null) as held`,
-)
+>(page(`and ${AFTER}`))
+const countQueue = query<{
+  ready: number
+  held: number
+}>(`select (select count(*) from jobs where status = 'QUEUED' and hold is null) as ready,
+          (select count(*) from jobs where status = 'QUEUED' and hold is not null) as held`)
 
 type Place = { readonly priority: number; readonly position: number }
 
-export function findFirstPosition(reader: Reader, priority: number, except: string): number | undefined {
+export function findFirstPosition(reader: SqlReader, priority: number, except: string): number | undefined {
   return reader.one(selectFirst, { priority, job_id: except })?.position ?? undefined
 }
 
-export function findLastPosition(reader: Reader, priority: number, except: string): number | undefined {
+export function findLastPosition(reader: SqlReader, priority: number, except: string): number | undefined {
   return reader.one(selectLast, { priority, job_id: except })?.position ?? undefined
 }
 
 /** Returns the nearest smaller position of the same priority, ignoring `except`. */
-export function findPositionAbove(reader: Reader, { priority, position }: Place, except: string): number | undefined {
+export function findPositionAbove(
+  reader: SqlReader,
+  { priority, position }: Place,
+  except: string,
+): number | undefined {
   return reader.one(selectAbove, { priority, position, job_id: except })?.position ?? undefined
 }
 
-export function findPositionBelow(reader: Reader, { priority, position }: Place, except: string): number | undefined {
+export function findPositionBelow(
+  reader: SqlReader,
+  { priority, position }: Place,
+  except: string,
+): number | undefined {
   return reader.one(selectBelow, { priority, position, job_id: except })?.position ?? undefined
 }
 
 /** Returns undefined when the job is no longer QUEUED. */
-export function savePlace(tx: Tx, jobId: string, { priority, position }: Place): StoredJob | undefined {
+export function savePlace(tx: WriteTx, jobId: string, { priority, position }: Place): StoredJob | undefined {
   return tx.one(updatePlace, { job_id: jobId, priority, position })
 }
 
-export function saveParams(tx: Tx, jobId: string, params: string): StoredJob | undefined {
+export function saveParams(tx: WriteTx, jobId: string, params: string): StoredJob | undefined {
   return tx.one(updateParams, { job_id: jobId, params })
 }
 
 /** Renumbers to 100, 200, 300 … in the current order; returns the number of changed rows. */
-export function renumberPriority(tx: Tx, priority: number): number {
+export function renumberPriority(tx: WriteTx, priority: number): number {
   return tx.run(renumber, { priority })
 }
 
-export function listQueuedPriorities(reader: Reader): number[] {
+export function listQueuedPriorities(reader: SqlReader): number[] {
   return reader.all(selectPriorities).map((row) => row.priority)
 }
 
-export function listQueued(reader: Reader, limit: number, after?: StoredJob): StoredJob[] {
+export function listQueued(reader: SqlReader, limit: number, after?: StoredJob): StoredJob[] {
   if (!after) return reader.all(selectQueue, { limit })
   const { priority, position, created_at, job_id } = after
   return reader.all(selectQueueAfter, { limit, priority, position, created_at, job_id })
 }
 
-export function countQueued(reader: Reader): { readonly ready: number; readonly held: number } {
+export function countQueued(reader: SqlReader): { readonly ready: number; readonly held: number } {
   return reader.one(countQueue) ?? { ready: 0, held: 0 }
 }
 

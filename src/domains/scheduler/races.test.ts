@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { proofSize } from '#test/proof-size'
 import { checkInvariants } from './check-invariants.ts'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { listQueue } from './job-views.ts'
 import type { RaceTask, ReserveRound } from '#test/scheduler/race'
 import { aFile, aScheduler, countOf, must, rowsOf } from '#test/scheduler/fixture'
@@ -88,7 +88,7 @@ test('[SCH-086] [SCH-033] two callers finish the same runs: one outcome and one 
   const file = aFile()
   const scheduler = aScheduler({ file, settings: { workers: 50 } })
   for (let count = 0; count < 30; count++) must(submitJob(scheduler, { job_type: 'story' }))
-  const runIds = must(claimNext(scheduler, 30)).runs.map((run) => run.runId)
+  const runIds = must(claimJobs(scheduler, 30)).runs.map((run) => run.runId)
   const [one = [], two = []] = await race<boolean[]>(file, [
     { kind: 'finish', rounds: 1, runIds },
     { kind: 'finish', rounds: 1, runIds },

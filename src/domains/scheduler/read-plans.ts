@@ -3,14 +3,14 @@ import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision } from '#kernel/refusal'
 import { listJobTypes, requireJobType } from './job-types.ts'
 import { checkLimit } from './job-views.ts'
-import { listNotifications } from './notifications.ts'
+import { listJobNotifications } from './notifications.ts'
 import { findActiveReservation, listReservations } from './reservations.ts'
 import { listFirings, listSchedules, requireSchedule } from './schedule.ts'
 import type { Scheduler } from './scheduler.ts'
 import type {
   StoredFiring,
   StoredJobType,
-  StoredNotification,
+  StoredJobNotification,
   StoredReservation,
   StoredSchedule,
   StoredTemplate,
@@ -80,6 +80,6 @@ export function readSchedule(
 export function readNotifications(
   scheduler: Scheduler,
   page: { readonly limit?: number; readonly before?: number } = {},
-): Decision<readonly StoredNotification[]> {
-  return scheduler.db.read((reader) => listNotifications(reader, page.limit ?? PAGE_LIMIT_DEFAULT, page.before))
+): Decision<readonly StoredJobNotification[]> {
+  return scheduler.db.read((reader) => listJobNotifications(reader, page.limit ?? PAGE_LIMIT_DEFAULT, page.before))
 }

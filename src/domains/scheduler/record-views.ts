@@ -8,7 +8,7 @@ import {
   notificationKinds,
   type StoredFiring,
   type StoredJobType,
-  type StoredNotification,
+  type StoredJobNotification,
   type StoredReservation,
   type StoredSchedule,
   type StoredTemplate,
@@ -115,7 +115,7 @@ export function toReservationView(row: StoredReservation): z.infer<typeof reserv
   }
 }
 
-export const notificationView = z
+export const jobNotificationView = z
   .object({
     notification_id: z.string().meta({ description: 'Identical for every delivery of the same fact.' }),
     kind: z.enum(notificationKinds),
@@ -123,7 +123,7 @@ export const notificationView = z
     created_at: timeView(),
   })
   .meta({ id: 'SchedulerNotification' })
-export function toNotificationView(row: StoredNotification): z.infer<typeof notificationView> {
+export function toJobNotificationView(row: StoredJobNotification): z.infer<typeof jobNotificationView> {
   return {
     notification_id: row.notification_id,
     kind: row.kind,

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { checkInvariants } from './check-invariants.ts'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { listQueue, readJob } from './job-views.ts'
 import { type SchedulerFault, SchedulerFaultInjected } from './failpoints.ts'
 import { recordProcess } from './run-repository.ts'
@@ -24,13 +24,13 @@ import {
   type TestScheduler,
 } from '#test/scheduler/fixture'
 import { startDirectJob } from './direct-job.ts'
-import { type SqlParams, statement } from './database.ts'
+import { type SqlParams, query } from './database.ts'
 import { submitJob } from './submit-job.ts'
 
 const gone = { endOrphan: async () => 'gone' as const }
 
 function exec(scheduler: TestScheduler, sql: string, params: SqlParams): void {
-  must(scheduler.db.write((tx) => ({ ok: true, value: tx.run(statement<never, SqlParams>(sql, sql), params) })))
+  must(scheduler.db.write((tx) => ({ ok: true, value: tx.run(query<never, SqlParams>(sql), params) })))
 }
 
 const submit = (scheduler: TestScheduler) => must(submitJob(scheduler, { job_type: 'story' })).job_id
@@ -88,7 +88,7 @@ describe('the matrix', () => {
       rowsOf(scheduler, 'notifications').map((row) => row['notification_id']),
       [`run_failed:${runId}`],
     )
-    assert.equal(must(claimNext(scheduler)).runs[0]?.job.job_id, retry?.job_id)
+    assert.equal(must(claimJobs(scheduler)).runs[0]?.job.job_id, retry?.job_id)
   })
 
   test('[SCH-109] [SCH-118] [SCH-119] RUNNING without a run: a FAILED run is made, and a retry', async () => {
@@ -182,9 +182,9 @@ describe('the matrix', () => {
     clock.by(299_999)
     const second = must(openTest({ file, clock }))
     assert.deepEqual(must(await recover(second, gone)), [{ step: 2, about: reservation_id, did: 'reservation_kept' }])
-    assert.equal(must(claimNext(second)).waiting?.reason, 'reserved')
+    assert.equal(must(claimJobs(second)).waiting?.reason, 'reserved')
     clock.by(1)
-    assert.equal(must(claimNext(second)).runs[0]?.job.job_id, job)
+    assert.equal(must(claimJobs(second)).runs[0]?.job.job_id, job)
     second.close()
   })
 })
@@ -314,7 +314,7 @@ describe('recovery that is cut', () => {
         )
         if (start === 0) {
           assert.ok(error instanceof SchedulerFaultInjected)
-          assert.equal(codeOf(claimNext(cut)), 'scheduler.not_recovered')
+          assert.equal(codeOf(claimJobs(cut)), 'scheduler.not_recovered')
         }
         cut.close()
       }

@@ -4,7 +4,7 @@
  * simply runs again.
  */
 import { accept, type Decision } from '#kernel/refusal'
-import type { Database, Tx } from './database.ts'
+import type { Database, WriteTx } from './database.ts'
 import { applyRetry, closeFailed, planRetry, notifyEnd } from './finish-run.ts'
 import { settleGroup } from './job-group.ts'
 import { findJob, findRetry, listInFlight } from './job-repository.ts'
@@ -140,7 +140,7 @@ function recoverJob(scheduler: Scheduler, jobId: string, end: OrphanEnd): Decisi
 }
 
 /** Keeps the outcome; step 3 decides a failure without a verdict. */
-function closeFinished(scheduler: Scheduler, tx: Tx, job: StoredJob, run: StoredRun, now: number): void {
+function closeFinished(scheduler: Scheduler, tx: WriteTx, job: StoredJob, run: StoredRun, now: number): void {
   tx.run(finishJob, { job_id: job.job_id, now: run.finished_at ?? now })
   if (run.status === 'FAILED' && run.retry_decided === null) return
   settleGroup(scheduler, tx, job, run.status === 'FAILED' && run.retry_decided !== 'retry', now)
@@ -149,7 +149,7 @@ function closeFinished(scheduler: Scheduler, tx: Tx, job: StoredJob, run: Stored
 /** A run is never resumed. A child that could not be ended rules out the retry: two copies at once are worse than none. */
 function failInterrupted(
   scheduler: Scheduler,
-  tx: Tx,
+  tx: WriteTx,
   job: StoredJob,
   run: StoredRun | undefined,
   end: OrphanEnd,

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { aRun, aScheduler, codeOf, countOf, fail, must, rowsOf, START } from '#test/scheduler/fixture'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { startDirectJob } from './direct-job.ts'
 import { SchedulerFaultInjected } from './failpoints.ts'
 import { finishRun } from './finish-run.ts'
@@ -45,10 +45,10 @@ describe('the life of a reservation', () => {
     const { reservation_id } = must(reserve(scheduler, { reserved_by: 'x' }))
     must(submitJob(scheduler, { job_type: 'story' }))
     scheduler.clock.by(5 * MINUTE - 1)
-    assert.equal(must(claimNext(scheduler)).waiting?.reason, 'reserved')
+    assert.equal(must(claimJobs(scheduler)).waiting?.reason, 'reserved')
     assert.deepEqual(must(tickReservations(scheduler)), [])
     scheduler.clock.by(1)
-    assert.equal(must(claimNext(scheduler)).runs.length, 1)
+    assert.equal(must(claimJobs(scheduler)).runs.length, 1)
     assert.equal(rowsOf(scheduler, 'direct_reservations')[0]?.['status'], 'EXPIRED')
     assert.deepEqual(
       rowsOf(scheduler, 'notifications').map((row) => row['notification_id']),
@@ -75,7 +75,7 @@ describe('the life of a reservation', () => {
     scheduler.clock.by(30 * MINUTE)
     assert.equal(must(renewReservation(scheduler, reservation_id)).expires_at, START + 36 * MINUTE)
     must(submitJob(scheduler, { job_type: 'story' }))
-    assert.equal(must(claimNext(scheduler)).waiting?.reason, 'reserved')
+    assert.equal(must(claimJobs(scheduler)).waiting?.reason, 'reserved')
   })
 
   test('[SCH-103] without a renewal the queue starts beside the direct execution', () => {
@@ -84,7 +84,7 @@ describe('the life of a reservation', () => {
     const direct = must(startDirectJob(scheduler, reservation_id, { job_type: 'research' }))
     must(submitJob(scheduler, { job_type: 'story' }))
     scheduler.clock.by(5 * MINUTE)
-    assert.equal(must(claimNext(scheduler)).runs[0]?.job.job_type, 'story')
+    assert.equal(must(claimJobs(scheduler)).runs[0]?.job.job_type, 'story')
     assert.equal(must(finishRun(scheduler, direct.runId, { outcome: 'completed' })).run.status, 'COMPLETED')
   })
 
@@ -172,7 +172,7 @@ describe('direct executions', () => {
     assert.equal(codeOf(releaseReservation(scheduler, reservation_id)), 'scheduler.reservation.job_in_flight')
     must(finishRun(scheduler, direct.runId, { outcome: 'completed' }))
     must(releaseReservation(scheduler, reservation_id))
-    assert.equal(must(claimNext(scheduler)).runs[0]?.job.job_id, before[0]?.job_id)
+    assert.equal(must(claimJobs(scheduler)).runs[0]?.job.job_id, before[0]?.job_id)
   })
 
   test('[SCH-101] it starts only when no job is in flight, and nothing starts before it', () => {
@@ -185,7 +185,7 @@ describe('direct executions', () => {
       'scheduler.reservation.slot_taken',
     )
     must(finishRun(scheduler, running.runId, { outcome: 'completed' }))
-    assert.equal(must(claimNext(scheduler)).waiting?.reason, 'reserved')
+    assert.equal(must(claimJobs(scheduler)).waiting?.reason, 'reserved')
     assert.ok(startDirectJob(scheduler, reservation_id, { job_type: 'story' }).ok)
     assert.equal(
       codeOf(startDirectJob(scheduler, reservation_id, { job_type: 'story' })),
@@ -249,7 +249,7 @@ test('[SCH-098] whatever happens with reservations, the jobs come in the order t
         const got: string[] = []
         let held: string | undefined
         const claim = () => {
-          for (const run of must(claimNext(scheduler)).runs) {
+          for (const run of must(claimJobs(scheduler)).runs) {
             got.push(run.job.job_id)
             must(finishRun(scheduler, run.runId, { outcome: 'completed' }))
           }

@@ -3,10 +3,10 @@ import type { z } from 'zod'
 import { clockMovedBackMs } from '#kernel/lease'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { reserveBody } from './contract.ts'
-import { type Reader, statement, type Tx } from './database.ts'
+import { type SqlReader, query, type WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { notifyCancelled } from './job-group.ts'
-import { listWaitingDirect, saveCancelled } from './job-repository.ts'
+import { listWaitingDirect, saveJobCancelled } from './job-repository.ts'
 import { notify } from './notifications.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import type { StoredReservation } from './stored-rows.ts'
@@ -14,78 +14,77 @@ import type { StoredReservation } from './stored-rows.ts'
 const COLUMNS = `reservation_id, reserved_at, reserved_by, status, expires_at, renewed_at, ended_at`
 type ById = { readonly reservation_id: string }
 
-const insertRow = statement<StoredReservation, ById & { reserved_by: string; now: number; expires_at: number }>(
-  'insert_reservation',
-  `insert into direct_reservations (reservation_id, reserved_at, reserved_by, expires_at)
+const insertRow = query<
+  StoredReservation,
+  ById & { reserved_by: string; now: number; expires_at: number }
+>(`insert into direct_reservations (reservation_id, reserved_at, reserved_by, expires_at)
    values ($reservation_id, $now, $reserved_by, $expires_at)
-       on conflict (status) where status = 'ACTIVE' do nothing returning ${COLUMNS}`,
-)
-const renewRow = statement<StoredReservation, ById & { now: number; expires_at: number }>(
-  'renew_reservation',
-  `update direct_reservations set renewed_at = max($now, coalesce(renewed_at, $now)), expires_at = max(expires_at, $expires_at)
-    where reservation_id = $reservation_id and status = 'ACTIVE' returning ${COLUMNS}`,
-)
-const releaseRow = statement<StoredReservation, ById & { now: number }>(
-  'release_reservation',
-  `update direct_reservations set status = 'RELEASED', ended_at = $now
-    where reservation_id = $reservation_id and status = 'ACTIVE' returning ${COLUMNS}`,
-)
-const expireRows = statement<StoredReservation, { now: number }>(
-  'expire_reservations',
-  `update direct_reservations set status = 'EXPIRED', ended_at = $now
-    where status = 'ACTIVE' and expires_at <= $now returning ${COLUMNS}`,
-)
-const selectActive = statement<StoredReservation>(
-  'select_active_reservation',
-  `select ${COLUMNS} from direct_reservations where status = 'ACTIVE'`,
-)
-const selectRow = statement<StoredReservation, ById>(
-  'select_reservation',
+       on conflict (status) where status = 'ACTIVE' do nothing returning ${COLUMNS}`)
+const renewRow = query<
+  StoredReservation,
+  ById & { now: number; expires_at: number }
+>(`update direct_reservations set renewed_at = max($now, coalesce(renewed_at, $now)), expires_at = max(expires_at, $expires_at)
+    where reservation_id = $reservation_id and status = 'ACTIVE' returning ${COLUMNS}`)
+const releaseRow = query<
+  StoredReservation,
+  ById & { now: number }
+>(`update direct_reservations set status = 'RELEASED', ended_at = $now
+    where reservation_id = $reservation_id and status = 'ACTIVE' returning ${COLUMNS}`)
+const expireRows = query<
+  StoredReservation,
+  { now: number }
+>(`update direct_reservations set status = 'EXPIRED', ended_at = $now
+    where status = 'ACTIVE' and expires_at <= $now returning ${COLUMNS}`)
+const selectActive = query<StoredReservation>(`select ${COLUMNS} from direct_reservations where status = 'ACTIVE'`)
+const selectRow = query<StoredReservation, ById>(
   `select ${COLUMNS} from direct_reservations where reservation_id = $reservation_id`,
 )
-const selectNewest = statement<StoredReservation, { before: string; limit: number }>(
-  'select_reservations',
+const selectNewest = query<StoredReservation, { before: string; limit: number }>(
   `select ${COLUMNS} from direct_reservations where reservation_id < $before order by reservation_id desc limit $limit`,
 )
-const selectDirect = statement<{ found: number }, ById>(
-  'select_direct_in_flight',
+const selectDirect = query<{ found: number }, ById>(
   `select exists (select 1 from jobs where status = 'RUNNING' and finished_at is null and reservation_id = $reservation_id) as found`,
 )
 
 /** Returns undefined when another is ACTIVE: the partial unique index decides, not an earlier read. */
 function insertReservation(
-  tx: Tx,
+  tx: WriteTx,
   row: ById & { readonly reserved_by: string; readonly now: number; readonly expires_at: number },
 ): StoredReservation | undefined {
   return tx.one(insertRow, row)
 }
 
-function saveRenewed(tx: Tx, reservationId: string, now: number, expiresAt: number): StoredReservation | undefined {
+function saveRenewed(
+  tx: WriteTx,
+  reservationId: string,
+  now: number,
+  expiresAt: number,
+): StoredReservation | undefined {
   return tx.one(renewRow, { reservation_id: reservationId, now, expires_at: expiresAt })
 }
 
-function saveReleased(tx: Tx, reservationId: string, now: number): StoredReservation | undefined {
+function saveReleased(tx: WriteTx, reservationId: string, now: number): StoredReservation | undefined {
   return tx.one(releaseRow, { reservation_id: reservationId, now })
 }
 
-function saveExpired(tx: Tx, now: number): StoredReservation[] {
+function saveExpired(tx: WriteTx, now: number): StoredReservation[] {
   return tx.all(expireRows, { now })
 }
 
-export function findActiveReservation(reader: Reader): StoredReservation | undefined {
+export function findActiveReservation(reader: SqlReader): StoredReservation | undefined {
   return reader.one(selectActive)
 }
 
 /** Newest first, because ids are ordered by time. */
-export function listReservations(reader: Reader, limit: number, before = '~'): StoredReservation[] {
+export function listReservations(reader: SqlReader, limit: number, before = '~'): StoredReservation[] {
   return reader.all(selectNewest, { before, limit })
 }
 
-export function findReservation(reader: Reader, reservationId: string): StoredReservation | undefined {
+export function findReservation(reader: SqlReader, reservationId: string): StoredReservation | undefined {
   return reader.one(selectRow, { reservation_id: reservationId })
 }
 
-function hasDirectJobInFlight(reader: Reader, reservationId: string): boolean {
+function hasDirectJobInFlight(reader: SqlReader, reservationId: string): boolean {
   return reader.one(selectDirect, { reservation_id: reservationId })?.found === 1
 }
 
@@ -109,7 +108,7 @@ export function reserve(scheduler: Scheduler, body: z.input<typeof reserveBody>)
   })
 }
 
-function refuseBusy(tx: Tx, now: number): Decision<never> {
+function refuseBusy(tx: WriteTx, now: number): Decision<never> {
   const active = findActiveReservation(tx)
   return refuse(
     'scheduler.reservation.busy',
@@ -156,13 +155,13 @@ export function releaseReservation(scheduler: Scheduler, reservationId: string):
 }
 
 /** Cancels jobs that have not started: without the reservation they could never start. */
-function cancelWaiting(tx: Tx, reservationId: string, now: number): void {
+function cancelWaiting(tx: WriteTx, reservationId: string, now: number): void {
   for (const job of listWaitingDirect(tx, reservationId)) {
-    if (saveCancelled(tx, job.job_id, now)) notifyCancelled(tx, job, 'reservation_ended', now)
+    if (saveJobCancelled(tx, job.job_id, now)) notifyCancelled(tx, job, 'reservation_ended', now)
   }
 }
 
-function refuseEnded(tx: Tx, reservationId: string): Decision<never> {
+function refuseEnded(tx: WriteTx, reservationId: string): Decision<never> {
   const reservation = findReservation(tx, reservationId)
   if (!reservation) return refuse('scheduler.reservation.not_found', `There is no reservation ${quote(reservationId)}.`)
   return refuse('scheduler.reservation.ended', `The reservation is ${reservation.status}.`, {
@@ -172,7 +171,7 @@ function refuseEnded(tx: Tx, reservationId: string): Decision<never> {
 }
 
 /** Moves overdue reservations from ACTIVE to EXPIRED; at every tick of the dispatcher and at the start. */
-export function expireStale(scheduler: Scheduler, tx: Tx, now: number): StoredReservation[] {
+export function expireStale(scheduler: Scheduler, tx: WriteTx, now: number): StoredReservation[] {
   const expired = saveExpired(tx, now)
   for (const { reservation_id, reserved_by, expires_at } of expired) {
     scheduler.pass('reservation.expire')
@@ -194,7 +193,7 @@ export function tickReservations(scheduler: Scheduler): Decision<readonly Stored
 }
 
 /** Notifies when the clock was set back: the reservation then ends later by that much, never earlier. */
-function warnOfClock(tx: Tx, now: number): void {
+function warnOfClock(tx: WriteTx, now: number): void {
   const active = findActiveReservation(tx)
   if (!active) return
   const movedBackMs = clockMovedBackMs(

@@ -13,9 +13,9 @@ import {
   START,
   type TestScheduler,
 } from '#test/scheduler/fixture'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import type { RetryPolicyBody } from './contract.ts'
-import { statement } from './database.ts'
+import { query } from './database.ts'
 import { decideRetryPlan, defaultRetryPolicy, type JobTypeBody, readRetryPolicy, registerJobType } from './job-types.ts'
 import { readJob, readRetryChain } from './job-views.ts'
 import { recover } from './recover.ts'
@@ -23,7 +23,7 @@ import { submitJob } from './submit-job.ts'
 
 const withPolicy = (retry_policy: JobTypeBody['retry_policy']) =>
   aScheduler({ jobTypes: [{ job_type: 'story', retry_policy }] })
-const next = (scheduler: TestScheduler) => must(claimNext(scheduler)).runs[0]
+const next = (scheduler: TestScheduler) => must(claimJobs(scheduler)).runs[0]
 
 /** Fails a job and its retries until nothing follows; gives the attempts that ran. */
 function failAll(scheduler: TestScheduler): number[] {
@@ -116,7 +116,7 @@ describe('the chain', () => {
     const scheduler = aScheduler()
     const { runId, job } = aRun(scheduler)
     const other = must(submitJob(scheduler, { job_type: 'story' }))
-    const plant = statement<never, { a: string; b: string }>('plant', `update jobs set retry_of = $b where job_id = $a`)
+    const plant = query<never, { a: string; b: string }>(`update jobs set retry_of = $b where job_id = $a`)
     scheduler.db.write((tx) => {
       scheduler.db.exec('drop trigger jobs_identity_tg')
       tx.run(plant, { a: job.job_id, b: other.job_id })
@@ -205,12 +205,12 @@ test('[SCH-088] a delayed retry waits for its time and does not disturb the othe
     assert.equal(run?.job.job_id, job)
     scheduler.db.write((tx) => ({
       ok: true,
-      value: tx.run(statement<never, { id: string }>('x', `update jobs set finished_at = 1 where job_id = $id`), {
+      value: tx.run(query<never, { id: string }>(`update jobs set finished_at = 1 where job_id = $id`), {
         id: job,
       }),
     }))
   }
-  assert.deepEqual(must(claimNext(scheduler)).waiting, { reason: 'empty', until: new Date(START + 60_000) })
+  assert.deepEqual(must(claimJobs(scheduler)).waiting, { reason: 'empty', until: new Date(START + 60_000) })
   scheduler.clock.by(60_000)
   assert.equal(next(scheduler)?.job.job_id, retry?.job_id)
 })

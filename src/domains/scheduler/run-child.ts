@@ -10,22 +10,22 @@ import type { CommandPlan } from './runner-settings.ts'
 export type Wait = (ms: number, signal: AbortSignal) => Promise<void>
 
 /** Why a run was ended from outside: on request, by its timeout, or with the scheduler. */
-export const stopReasons = ['stopped', 'timeout', 'shutdown'] as const
-export type StopReason = (typeof stopReasons)[number]
+export const runStopReasons = ['stopped', 'timeout', 'shutdown'] as const
+export type RunStopReason = (typeof runStopReasons)[number]
 
 export type ChildEnd = {
   readonly exitCode: number | null
   readonly signal: string | null
   /** The child never started: no such command, no such folder, or no more processes. */
   readonly startError: NodeJS.ErrnoException | null
-  readonly stoppedBy: StopReason | null
+  readonly stoppedBy: RunStopReason | null
 }
 
 export type RunningChild = {
   readonly pid: number | undefined
   readonly ended: Promise<ChildEnd>
   /** Sends SIGTERM, then SIGKILL if the child does not end in time. */
-  end(reason: StopReason): void
+  end(reason: RunStopReason): void
   /** Sends SIGKILL immediately, when the scheduler itself must exit. */
   killNow(): void
 }
@@ -43,7 +43,7 @@ const PIPES_MS = 1_000
 
 export function startChild({ plan, environment, input, log, wait }: ChildInput): RunningChild {
   const over = new AbortController()
-  let stoppedBy: StopReason | null = null
+  let stoppedBy: RunStopReason | null = null
   let child: ChildProcess
   try {
     child = spawn(plan.command, plan.args, {
@@ -62,7 +62,7 @@ export function startChild({ plan, environment, input, log, wait }: ChildInput):
   // A job need not read its params, so a broken pipe is not an error.
   child.stdin?.on('error', () => {}).end(input)
   for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk: Buffer) => log.write(chunk))
-  const end = (reason: StopReason) => {
+  const end = (reason: RunStopReason) => {
     if (stoppedBy !== null || over.signal.aborted) return
     stoppedBy = reason
     signalGroup(child, 'SIGTERM')

@@ -7,10 +7,10 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { RunEnd } from './finish-run.ts'
 import { requireJobType } from './job-types.ts'
 import { type ProcessTable, RUN_VARIABLE } from './process-table.ts'
-import { type ChildEnd, type RunningChild, startChild, type StopReason, type Wait } from './run-child.ts'
+import { type ChildEnd, type RunningChild, startChild, type RunStopReason, type Wait } from './run-child.ts'
 import { openRunLog, type RunLog, runLogPath } from './run-log.ts'
 import { recordLogPath, recordProcess } from './run-repository.ts'
-import { type ClaimedRun, type CommandPlan, planCommand } from './runner-settings.ts'
+import { type ClaimedRun, type CommandPlan, planJobCommand } from './runner-settings.ts'
 import type { Scheduler } from './scheduler.ts'
 
 export type JobDeps = {
@@ -29,7 +29,7 @@ export type JobDeps = {
 export type RunningJob = {
   readonly run: ClaimedRun
   readonly ended: Promise<RunEnd>
-  end(reason: StopReason): void
+  end(reason: RunStopReason): void
   killNow(): void
 }
 
@@ -68,7 +68,7 @@ function planOf(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun): Decision<
   }
   const settings: Decision<JsonObject> = parseGuardedObject(runner)
   if (!settings.ok) return settings
-  const plan = planCommand({ jobType: job.job_type, runner: settings.value, params, environment: deps.environment })
+  const plan = planJobCommand({ jobType: job.job_type, runner: settings.value, params, environment: deps.environment })
   if (!plan.ok) return plan
   return accept({ ...plan.value, cwd: resolve(deps.folder, plan.value.cwd ?? '.') })
 }
@@ -209,8 +209,8 @@ type HandlerInput = {
 function startHandler({ run, handler, log, wait }: HandlerInput) {
   const stop = new AbortController()
   const over = new AbortController()
-  let stoppedBy: StopReason | undefined
-  const end = (reason: StopReason) => {
+  let stoppedBy: RunStopReason | undefined
+  const end = (reason: RunStopReason) => {
     if (stop.signal.aborted || over.signal.aborted) return
     stoppedBy = reason
     stop.abort(reason)
@@ -237,7 +237,7 @@ function startHandler({ run, handler, log, wait }: HandlerInput) {
   return { run, ended: work(), end, killNow() {} }
 }
 
-function failureOf(error: unknown, stoppedBy: StopReason | undefined, timeoutMs: number | undefined): RunEnd {
+function failureOf(error: unknown, stoppedBy: RunStopReason | undefined, timeoutMs: number | undefined): RunEnd {
   const message = error instanceof Error ? error.message : String(error)
   switch (stoppedBy) {
     case 'stopped':

@@ -1,6 +1,6 @@
 /** Reads and writes `job_runs`: starting, extending, closing and judging a run. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { type Reader, statement, type Tx } from './database.ts'
+import { type SqlReader, query, type WriteTx } from './database.ts'
 import type { ProcessIdentity } from './runner-settings.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { RetryVerdict, RunOutcome, StoredJob, StoredRun } from './stored-rows.ts'
@@ -8,48 +8,41 @@ import type { RetryVerdict, RunOutcome, StoredJob, StoredRun } from './stored-ro
 const RUN_COLUMNS = `run_id, job_id, template_id, params_snapshot, status, started_at, finished_at, exit_code, error, artifacts,
   log_path, error_class, retry_decided, process_pid, process_started_at, process_boot_id`
 
-const selectRun = statement<StoredRun, { run_id: string }>(
-  'select_run',
-  `select ${RUN_COLUMNS} from job_runs where run_id = $run_id`,
-)
-const selectRunOfJob = statement<StoredRun, { job_id: string }>(
-  'select_run_of_job',
+const selectRun = query<StoredRun, { run_id: string }>(`select ${RUN_COLUMNS} from job_runs where run_id = $run_id`)
+const selectRunOfJob = query<StoredRun, { job_id: string }>(
   `select ${RUN_COLUMNS} from job_runs where job_id = $job_id`,
 )
-const selectUndecided = statement<StoredRun>(
-  'select_undecided',
+const selectUndecided = query<StoredRun>(
   `select ${RUN_COLUMNS} from job_runs where status = 'FAILED' and retry_decided is null order by started_at, run_id`,
 )
-const setVerdict = statement<never, { run_id: string; verdict: string }>(
-  'set_verdict',
+const setVerdict = query<never, { run_id: string; verdict: string }>(
   `update job_runs set retry_decided = $verdict where run_id = $run_id and status = 'FAILED' and retry_decided is null`,
 )
-const setLogPath = statement<never, { run_id: string; log_path: string }>(
-  'set_log_path',
+const setLogPath = query<never, { run_id: string; log_path: string }>(
   `update job_runs set log_path = $log_path where run_id = $run_id and status is null and log_path is null`,
 )
-const setProcess = statement<never, { run_id: string; pid: number; started_at: string; boot_id: string | null }>(
-  'set_process',
-  `update job_runs set process_pid = $pid, process_started_at = $started_at, process_boot_id = $boot_id
-    where run_id = $run_id and status is null and process_pid is null`,
-)
-const appendArtifacts = statement<never, { run_id: string; artifacts: string }>(
-  'append_artifacts',
-  `update job_runs set artifacts = (select json_group_array(value) from
+const setProcess = query<
+  never,
+  { run_id: string; pid: number; started_at: string; boot_id: string | null }
+>(`update job_runs set process_pid = $pid, process_started_at = $started_at, process_boot_id = $boot_id
+    where run_id = $run_id and status is null and process_pid is null`)
+const appendArtifacts = query<
+  never,
+  { run_id: string; artifacts: string }
+>(`update job_runs set artifacts = (select json_group_array(value) from
       (select value from json_each(job_runs.artifacts) union all select value from json_each($artifacts)))
-    where run_id = $run_id`,
-)
+    where run_id = $run_id`)
 
-export function findRun(reader: Reader, runId: string): StoredRun | undefined {
+export function findRun(reader: SqlReader, runId: string): StoredRun | undefined {
   return reader.one(selectRun, { run_id: runId })
 }
 
-function requireRun(reader: Reader, runId: string): Decision<StoredRun> {
+function requireRun(reader: SqlReader, runId: string): Decision<StoredRun> {
   const run = findRun(reader, runId)
   return run ? accept(run) : refuse('scheduler.run.not_found', `There is no run ${quote(runId)}.`)
 }
 
-export function requireOpenRun(reader: Reader, runId: string): Decision<StoredRun> {
+export function requireOpenRun(reader: SqlReader, runId: string): Decision<StoredRun> {
   const run = requireRun(reader, runId)
   if (!run.ok || run.value.status === null) return run
   return refuse('scheduler.run.finished', `The run has already ended as ${run.value.status}.`, {
@@ -57,26 +50,26 @@ export function requireOpenRun(reader: Reader, runId: string): Decision<StoredRu
   })
 }
 
-export function findRunOfJob(reader: Reader, jobId: string): StoredRun | undefined {
+export function findRunOfJob(reader: SqlReader, jobId: string): StoredRun | undefined {
   return reader.one(selectRunOfJob, { job_id: jobId })
 }
 
 /** Failures without a retry verdict; only an interrupted or foreign write leaves one. */
-export function listUndecided(reader: Reader): StoredRun[] {
+export function listUndecided(reader: SqlReader): StoredRun[] {
   return reader.all(selectUndecided)
 }
 
-export function saveVerdict(tx: Tx, runId: string, verdict: string): boolean {
+export function saveVerdict(tx: WriteTx, runId: string, verdict: string): boolean {
   return tx.run(setVerdict, { run_id: runId, verdict }) === 1
 }
 
 /** Returns false when the run is closed or already has a log. */
-function saveLogPath(tx: Tx, runId: string, logPath: string): boolean {
+function saveLogPath(tx: WriteTx, runId: string, logPath: string): boolean {
   return tx.run(setLogPath, { run_id: runId, log_path: logPath }) === 1
 }
 
 function saveProcess(
-  tx: Tx,
+  tx: WriteTx,
   runId: string,
   process: { readonly pid: number; readonly startedAt: string; readonly bootId: string | null },
 ): boolean {
@@ -85,7 +78,7 @@ function saveProcess(
 }
 
 /** Allowed after the outcome too, because artifacts are only appended. */
-function saveArtifacts(tx: Tx, runId: string, paths: readonly string[]): void {
+function saveArtifacts(tx: WriteTx, runId: string, paths: readonly string[]): void {
   tx.run(appendArtifacts, { run_id: runId, artifacts: JSON.stringify(paths) })
 }
 
@@ -97,11 +90,11 @@ export type NewRunRow = {
   readonly now: number
 }
 
-export const insertRun = statement<never, NewRunRow>(
-  'insert_run',
-  `insert into job_runs (run_id, job_id, template_id, params_snapshot, started_at)
-   values ($run_id, $job_id, $template_id, $params, $now)`,
-)
+export const insertRun = query<
+  never,
+  NewRunRow
+>(`insert into job_runs (run_id, job_id, template_id, params_snapshot, started_at)
+   values ($run_id, $job_id, $template_id, $params, $now)`)
 
 export type RunClosing = {
   readonly run_id: string
@@ -116,20 +109,16 @@ export type RunClosing = {
 }
 
 /** Sets the outcome once; returns no row when the run is already closed. */
-export const closeRun = statement<StoredRun, RunClosing>(
-  'close_run',
-  `update job_runs
+export const closeRun = query<StoredRun, RunClosing>(`update job_runs
       set status = $status, finished_at = $now, exit_code = $exit_code, error = $error, error_class = $error_class,
           retry_decided = $retry_decided,
           artifacts = case when $artifacts = '[]' then artifacts else
             (select json_group_array(value) from
               (select value from json_each(job_runs.artifacts) union all select value from json_each($artifacts))) end
     where run_id = $run_id and status is null
-   returning ${RUN_COLUMNS}`,
-)
+   returning ${RUN_COLUMNS}`)
 
-export const finishJob = statement<never, { job_id: string; now: number }>(
-  'finish_job',
+export const finishJob = query<never, { job_id: string; now: number }>(
   `update jobs set finished_at = $now where job_id = $job_id and status = 'RUNNING' and finished_at is null`,
 )
 
@@ -170,7 +159,7 @@ export function addArtifacts(scheduler: Scheduler, runId: string, paths: readonl
 }
 
 /** Returns the process to end for a job in flight; undefined for a run that already has an outcome. */
-export function identityOf(tx: Pick<Tx, 'one' | 'all'>, job: StoredJob): ProcessIdentity | undefined {
+export function identityOf(tx: Pick<WriteTx, 'one' | 'all'>, job: StoredJob): ProcessIdentity | undefined {
   const run = findRunOfJob(tx, job.job_id)
   if (run?.status !== null) return undefined
   return {

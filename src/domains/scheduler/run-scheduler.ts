@@ -4,7 +4,7 @@
  */
 import { accept, type Decision, type Refusal } from '#kernel/refusal'
 import { isTransient } from './refusals.ts'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { startAskedDirect } from './direct-job.ts'
 import { type FinishedRun, finishRunSurely, type OutcomeAlert, type RunEnd } from './finish-run.ts'
 import { fireDueSchedules } from './fire-schedules.ts'
@@ -14,12 +14,12 @@ import { openProcessTable } from './process-table.ts'
 import { openSweep, type Pruned } from './prune-runs.ts'
 import { openOrphanEnder, recover, type RecoveryAction } from './recover.ts'
 import { tickReservations } from './reservations.ts'
-import type { StopReason, Wait } from './run-child.ts'
+import type { RunStopReason, Wait } from './run-child.ts'
 import { type JobDeps, type JobHandlers, type RunningJob, startJob } from './run-job.ts'
 import { runFolderOf } from './run-log.ts'
 import type { ClaimedRun } from './runner-settings.ts'
 import type { Scheduler } from './scheduler.ts'
-import { statement } from './database.ts'
+import { query } from './database.ts'
 import { takeStopRequest } from './stop-request.ts'
 import type { StoredFiring } from './stored-rows.ts'
 
@@ -81,7 +81,7 @@ function openRunningJobs(scheduler: Scheduler, { deps, onEvent }: RunningInput) 
   }
 }
 
-function endAll(running: ReadonlyMap<string, RunningJob>, reason: StopReason): void {
+function endAll(running: ReadonlyMap<string, RunningJob>, reason: RunStopReason): void {
   for (const job of running.values()) job.end(reason)
 }
 
@@ -107,18 +107,15 @@ type WakeRow = {
   readonly notification: number | null
 }
 
-const selectWake = statement<WakeRow>(
-  'select_wake',
-  `select (select min(next_trigger_at) from schedules where enabled = 1) as schedule,
+const selectWake = query<WakeRow>(`select (select min(next_trigger_at) from schedules where enabled = 1) as schedule,
           (select min(not_before) from jobs indexed by jobs_delayed_ix where status = 'QUEUED' and hold = 'delay') as delayed,
           (select max(expires_at) from direct_reservations where status = 'ACTIVE') as reservation,
-          (select min(next_attempt_at) from notifications where status = 'PENDING') as notification`,
-)
+          (select min(next_attempt_at) from notifications where status = 'PENDING') as notification`)
 
-export type Wake = { readonly at: Date | null; readonly reasons: readonly (keyof WakeRow)[] }
+export type NextWake = { readonly at: Date | null; readonly reasons: readonly (keyof WakeRow)[] }
 
 /** Returns the earliest of the next schedule, delayed job, end of a reservation and notification; null without any. */
-export function nextWake(scheduler: Scheduler): Decision<Wake> {
+export function nextWake(scheduler: Scheduler): Decision<NextWake> {
   return scheduler.db.read((reader) => {
     const row: Partial<WakeRow> = reader.one(selectWake) ?? {}
     const times = Object.entries(row).filter((entry): entry is [keyof WakeRow, number] => entry[1] !== null)
@@ -236,7 +233,7 @@ function takeTurn(
   const direct = startAskedDirect(scheduler)
   if (!direct.ok) return direct
   if (direct.value) start(direct.value)
-  const claimed = claimNext(scheduler, scheduler.settings.workers)
+  const claimed = claimJobs(scheduler, scheduler.settings.workers)
   if (!claimed.ok) return claimed
   for (const run of claimed.value.runs) start(run)
   return accept(undefined)

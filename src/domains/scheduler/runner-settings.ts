@@ -112,7 +112,7 @@ export type CommandSource = {
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
-export function planCommand({ jobType, runner, params, environment }: CommandSource): Decision<CommandPlan> {
+export function planJobCommand({ jobType, runner, params, environment }: CommandSource): Decision<CommandPlan> {
   const settings = parseInput(runnerBody, runner)
   if (!settings.ok) return prefixed(settings, `The runner of job type ${quote(jobType)}`)
   const own = settings.value.from_params ? parseInput(commandParams, params) : accept({})

@@ -3,7 +3,7 @@ import type { z } from 'zod'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { changeScheduleBody, scheduleBody } from './contract.ts'
-import { type Reader, statement, type Tx } from './database.ts'
+import { type SqlReader, query, type WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { requireTemplate } from './job-template.ts'
 import { nextOccurrences } from './next-occurrence.ts'
@@ -31,98 +31,79 @@ type ScheduleRow = {
 }
 type ById = { readonly schedule_id: string }
 
-const insertRow = statement<StoredSchedule, ScheduleRow>(
-  'insert_schedule',
-  `insert into schedules (schedule_id, template_id, name, cron_expression, timezone, enabled, param_overrides, next_trigger_at, created_at,
+const insertRow = query<
+  StoredSchedule,
+  ScheduleRow
+>(`insert into schedules (schedule_id, template_id, name, cron_expression, timezone, enabled, param_overrides, next_trigger_at, created_at,
                           priority, misfire_policy, overlap_policy, updated_at)
    values ($schedule_id, $template_id, $name, $cron_expression, $timezone, $enabled, $param_overrides, $next_trigger_at, $now,
            $priority, $misfire_policy, $overlap_policy, $now)
-       on conflict (name) where deleted_at is null do nothing returning ${COLUMNS}`,
-)
-const updateRow = statement<StoredSchedule, ScheduleRow>(
-  'update_schedule',
-  `update or ignore schedules
+       on conflict (name) where deleted_at is null do nothing returning ${COLUMNS}`)
+const updateRow = query<StoredSchedule, ScheduleRow>(`update or ignore schedules
       set template_id = $template_id, name = $name, cron_expression = $cron_expression, timezone = $timezone, enabled = $enabled,
           param_overrides = $param_overrides, next_trigger_at = $next_trigger_at, priority = $priority,
           misfire_policy = $misfire_policy, overlap_policy = $overlap_policy, updated_at = $now
-    where schedule_id = $schedule_id and deleted_at is null returning ${COLUMNS}`,
-)
-const deleteRow = statement<StoredSchedule, ById & { now: number }>(
-  'delete_schedule',
-  `update schedules set enabled = 0, next_trigger_at = null, deleted_at = $now, updated_at = $now
-    where schedule_id = $schedule_id and deleted_at is null returning ${COLUMNS}`,
-)
-const selectRow = statement<StoredSchedule, ById>(
-  'select_schedule',
+    where schedule_id = $schedule_id and deleted_at is null returning ${COLUMNS}`)
+const deleteRow = query<
+  StoredSchedule,
+  ById & { now: number }
+>(`update schedules set enabled = 0, next_trigger_at = null, deleted_at = $now, updated_at = $now
+    where schedule_id = $schedule_id and deleted_at is null returning ${COLUMNS}`)
+const selectRow = query<StoredSchedule, ById>(
   `select ${COLUMNS} from schedules where schedule_id = $schedule_id and deleted_at is null`,
 )
-const selectRows = statement<StoredSchedule>(
-  'select_schedules',
-  `select ${COLUMNS} from schedules where deleted_at is null order by name`,
-)
-const selectDue = statement<StoredSchedule, { now: number }>(
-  'select_due_schedules',
+const selectRows = query<StoredSchedule>(`select ${COLUMNS} from schedules where deleted_at is null order by name`)
+const selectDue = query<StoredSchedule, { now: number }>(
   `select ${COLUMNS} from schedules where enabled = 1 and next_trigger_at <= $now order by next_trigger_at, schedule_id`,
 )
-const advanceRow = statement<
+const advanceRow = query<
   StoredSchedule,
   ById & { last_due_at: number | null; next_trigger_at: number | null; last_triggered_at: number | null }
->(
-  'advance_schedule',
-  `update schedules set last_due_at = coalesce($last_due_at, last_due_at), next_trigger_at = $next_trigger_at,
+>(`update schedules set last_due_at = coalesce($last_due_at, last_due_at), next_trigger_at = $next_trigger_at,
           last_triggered_at = coalesce($last_triggered_at, last_triggered_at)
-    where schedule_id = $schedule_id returning ${COLUMNS}`,
-)
-const haltRow = statement<never, ById>(
-  'halt_schedule',
-  `update schedules set next_trigger_at = null where schedule_id = $schedule_id`,
-)
-const selectOpenJobs = statement<{ running: number; queued: number }, ById>(
-  'select_open_jobs_of_schedule',
-  `select count(*) filter (where status = 'RUNNING') as running, count(*) filter (where status = 'QUEUED') as queued
-     from jobs where schedule_id = $schedule_id and schedule_id is not null and finished_at is null and cancelled_at is null`,
-)
-const insertFiringRow = statement<
+    where schedule_id = $schedule_id returning ${COLUMNS}`)
+const haltRow = query<never, ById>(`update schedules set next_trigger_at = null where schedule_id = $schedule_id`)
+const selectOpenJobs = query<
+  { running: number; queued: number },
+  ById
+>(`select count(*) filter (where status = 'RUNNING') as running, count(*) filter (where status = 'QUEUED') as queued
+     from jobs where schedule_id = $schedule_id and schedule_id is not null and finished_at is null and cancelled_at is null`)
+const insertFiringRow = query<
   StoredFiring,
   ById & { due_at: number; outcome: string; job_id: string | null; missed_since: number | null; now: number }
->(
-  'insert_firing',
-  `insert into schedule_firings (schedule_id, due_at, outcome, job_id, missed_since, decided_at)
-   values ($schedule_id, $due_at, $outcome, $job_id, $missed_since, $now) returning ${FIRING_COLUMNS}`,
-)
-const selectFiring = statement<StoredFiring, ById & { due_at: number }>(
-  'select_firing',
+>(`insert into schedule_firings (schedule_id, due_at, outcome, job_id, missed_since, decided_at)
+   values ($schedule_id, $due_at, $outcome, $job_id, $missed_since, $now) returning ${FIRING_COLUMNS}`)
+const selectFiring = query<StoredFiring, ById & { due_at: number }>(
   `select ${FIRING_COLUMNS} from schedule_firings where schedule_id = $schedule_id and due_at = $due_at`,
 )
-const selectFirings = statement<StoredFiring, ById & { limit: number }>(
-  'select_firings',
+const selectFirings = query<StoredFiring, ById & { limit: number }>(
   `select ${FIRING_COLUMNS} from schedule_firings where schedule_id = $schedule_id order by due_at desc limit $limit`,
 )
 
 /** Returns undefined when another schedule has the name. */
-function insertSchedule(tx: Tx, row: ScheduleRow): StoredSchedule | undefined {
+function insertSchedule(tx: WriteTx, row: ScheduleRow): StoredSchedule | undefined {
   return tx.one(insertRow, row)
 }
 
-function saveSchedule(tx: Tx, row: ScheduleRow): StoredSchedule | undefined {
+function saveSchedule(tx: WriteTx, row: ScheduleRow): StoredSchedule | undefined {
   return tx.one(updateRow, row)
 }
 
-function saveDeleted(tx: Tx, scheduleId: string, now: number): StoredSchedule | undefined {
+function saveDeleted(tx: WriteTx, scheduleId: string, now: number): StoredSchedule | undefined {
   return tx.one(deleteRow, { schedule_id: scheduleId, now })
 }
 
-export function requireSchedule(reader: Reader, scheduleId: string): Decision<StoredSchedule> {
+export function requireSchedule(reader: SqlReader, scheduleId: string): Decision<StoredSchedule> {
   const found = reader.one(selectRow, { schedule_id: scheduleId })
   return found ? accept(found) : refuse('scheduler.schedule.not_found', `There is no schedule ${quote(scheduleId)}.`)
 }
 
-export function listSchedules(reader: Reader): StoredSchedule[] {
+export function listSchedules(reader: SqlReader): StoredSchedule[] {
   return reader.all(selectRows)
 }
 
 /** Earliest first; equal times by id, so that the order is deterministic. */
-export function listDueSchedules(reader: Reader, now: number): StoredSchedule[] {
+export function listDueSchedules(reader: SqlReader, now: number): StoredSchedule[] {
   return reader.all(selectDue, { now })
 }
 
@@ -132,7 +113,11 @@ export type Advance = {
   readonly triggeredAt: number | null
 }
 
-export function saveAdvanced(tx: Tx, scheduleId: string, { lastDueAt, nextTriggerAt, triggeredAt }: Advance): void {
+export function saveAdvanced(
+  tx: WriteTx,
+  scheduleId: string,
+  { lastDueAt, nextTriggerAt, triggeredAt }: Advance,
+): void {
   tx.one(advanceRow, {
     schedule_id: scheduleId,
     last_due_at: lastDueAt,
@@ -142,32 +127,32 @@ export function saveAdvanced(tx: Tx, scheduleId: string, { lastDueAt, nextTrigge
 }
 
 /** Stops a schedule that cannot be read until it is corrected. */
-export function saveWithoutNext(tx: Tx, scheduleId: string): void {
+export function saveWithoutNext(tx: WriteTx, scheduleId: string): void {
   tx.run(haltRow, { schedule_id: scheduleId })
 }
 
 /** Includes retries: while one is open, the previous firing has not ended. */
 export function countOpenJobs(
-  reader: Reader,
+  reader: SqlReader,
   scheduleId: string,
 ): { readonly running: number; readonly queued: number } {
   return reader.one(selectOpenJobs, { schedule_id: scheduleId }) ?? { running: 0, queued: 0 }
 }
 
 export function insertFiring(
-  tx: Tx,
+  tx: WriteTx,
   firing: Omit<StoredFiring, 'decided_at'> & { readonly now: number },
 ): StoredFiring | undefined {
   const { schedule_id, due_at, outcome, job_id, missed_since, now } = firing
   return tx.one(insertFiringRow, { schedule_id, due_at, outcome, job_id, missed_since, now })
 }
 
-export function findFiring(reader: Reader, scheduleId: string, dueAt: number): StoredFiring | undefined {
+export function findFiring(reader: SqlReader, scheduleId: string, dueAt: number): StoredFiring | undefined {
   return reader.one(selectFiring, { schedule_id: scheduleId, due_at: dueAt })
 }
 
 /** Newest first. */
-export function listFirings(reader: Reader, scheduleId: string, limit: number): StoredFiring[] {
+export function listFirings(reader: SqlReader, scheduleId: string, limit: number): StoredFiring[] {
   return reader.all(selectFirings, { schedule_id: scheduleId, limit })
 }
 
@@ -226,7 +211,7 @@ export function deleteSchedule(scheduler: Scheduler, scheduleId: string): Decisi
 }
 
 /** Returns the first due time; null for a disabled schedule. Refuses a schedule that could never create a job. */
-function checkSchedule(tx: Tx, wanted: Wanted, from: number): Decision<number | null> {
+function checkSchedule(tx: WriteTx, wanted: Wanted, from: number): Decision<number | null> {
   const template = requireTemplate(tx, wanted.template_id)
   if (!template.ok) return template
   const prepared = prepareFromTemplate(template.value, { params: wanted.param_overrides ?? {} })

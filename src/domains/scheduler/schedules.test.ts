@@ -13,11 +13,11 @@ import {
   START,
   type TestScheduler,
 } from '#test/scheduler/fixture'
-import { claimNext } from './claim-next.ts'
-import { type Database, statement } from './database.ts'
+import { claimJobs } from './claim-next.ts'
+import { type Database, query } from './database.ts'
 import { SchedulerFaultInjected } from './failpoints.ts'
 import { finishRun } from './finish-run.ts'
-import { fireDueSchedules, fireSchedule } from './fire-schedules.ts'
+import { fireDueSchedules, fireScheduleAt } from './fire-schedules.ts'
 import { changeTemplate, createTemplate } from './job-template.ts'
 import { listJobs } from './job-views.ts'
 import { changeSchedule, createSchedule, deleteSchedule, listFirings, listSchedules } from './schedule.ts'
@@ -140,7 +140,7 @@ describe('firing', () => {
     assert.equal(must(changeSchedule(scheduler, schedule_id, { enabled: false })).next_trigger_at, null)
     scheduler.clock.ms = at(5.5)
     assert.deepEqual(outcomes(scheduler), [])
-    assert.equal(codeOf(fireSchedule(scheduler, schedule_id, new Date(at(1)))), 'scheduler.schedule.not_due')
+    assert.equal(codeOf(fireScheduleAt(scheduler, schedule_id, new Date(at(1)))), 'scheduler.schedule.not_due')
     assert.equal(must(changeSchedule(scheduler, schedule_id, { enabled: true })).next_trigger_at, at(6))
     assert.equal(countOf(scheduler, 'jobs'), 0)
   })
@@ -149,12 +149,12 @@ describe('firing', () => {
     const scheduler = aScheduler()
     const { schedule_id } = aSchedule(scheduler)
     scheduler.clock.ms = at(1)
-    const first = must(fireSchedule(scheduler, schedule_id, new Date(at(1))))
-    assert.deepEqual(must(fireSchedule(scheduler, schedule_id, new Date(at(1)))), first)
+    const first = must(fireScheduleAt(scheduler, schedule_id, new Date(at(1))))
+    assert.deepEqual(must(fireScheduleAt(scheduler, schedule_id, new Date(at(1)))), first)
     assert.equal(countOf(scheduler, 'jobs'), 1)
     for (const due of [at(2), at(0.5), at(0)])
-      assert.equal(codeOf(fireSchedule(scheduler, schedule_id, new Date(due))), 'scheduler.schedule.not_due')
-    assert.equal(codeOf(fireSchedule(scheduler, 'nobody', new Date(at(1)))), 'scheduler.schedule.not_found')
+      assert.equal(codeOf(fireScheduleAt(scheduler, schedule_id, new Date(due))), 'scheduler.schedule.not_due')
+    assert.equal(codeOf(fireScheduleAt(scheduler, 'nobody', new Date(at(1)))), 'scheduler.schedule.not_found')
   })
 
   test('[SCH-075] a clock that is set back fires nothing again', () => {
@@ -192,7 +192,7 @@ describe('firing', () => {
     ['a tick', (scheduler: TestScheduler) => fireDueSchedules(scheduler)],
     [
       'a due time that is asked for',
-      (scheduler: TestScheduler, id: string) => fireSchedule(scheduler, id, new Date(at(1))),
+      (scheduler: TestScheduler, id: string) => fireScheduleAt(scheduler, id, new Date(at(1))),
     ],
   ] as const) {
     test(`[SCH-075] ${name}, cut after its first commit: the job is there and the schedule has moved on; nothing is left to repair`, () => {
@@ -288,13 +288,13 @@ describe('overlap', () => {
     aSchedule(scheduler, { overlap_policy: 'skip' })
     scheduler.clock.ms = at(1)
     outcomes(scheduler)
-    const [run] = must(claimNext(scheduler)).runs
+    const [run] = must(claimJobs(scheduler)).runs
     scheduler.clock.ms = at(2)
     assert.deepEqual(outcomes(scheduler), [['overlapped', at(2)]])
     const { retry } = fail(scheduler, run?.runId ?? '')
     scheduler.clock.ms = at(3)
     assert.deepEqual(outcomes(scheduler), [['overlapped', at(3)]])
-    const [again] = must(claimNext(scheduler)).runs
+    const [again] = must(claimJobs(scheduler)).runs
     assert.equal(again?.job.job_id, retry?.job_id)
     must(finishRun(scheduler, again?.runId ?? '', { outcome: 'completed' }))
     scheduler.clock.ms = at(4)
@@ -331,10 +331,7 @@ describe('rows that went wrong', () => {
   test('a cron text that cannot be read any more is set aside and told; the others go on', () => {
     const scheduler = aScheduler()
     const [bad, good] = [aSchedule(scheduler), aSchedule(scheduler)]
-    const plant = statement<never, { id: string }>(
-      'plant',
-      `update schedules set cron_expression = 'x' where schedule_id = $id`,
-    )
+    const plant = query<never, { id: string }>(`update schedules set cron_expression = 'x' where schedule_id = $id`)
     scheduler.db.write((tx) => ({ ok: true, value: tx.run(plant, { id: bad.schedule_id }) }))
     scheduler.clock.ms = at(1)
     assert.deepEqual(

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, readFileSync } from 'node:fs'
 import { describe, test } from 'node:test'
-import { claimNext } from './claim-next.ts'
+import { claimJobs } from './claim-next.ts'
 import { cancelJob } from './change-job.ts'
 import { checkPlace } from './open-scheduler.ts'
 import { finishRun } from './finish-run.ts'
@@ -17,8 +17,8 @@ test('[SCH-005] the storage is one file of SQLite, and one worker does one job a
   const scheduler = aScheduler({ file: aFile() })
   for (let n = 0; n < 3; n++) must(submitJob(scheduler, { job_type: 'story' }))
   assert.equal(scheduler.settings.workers, 1)
-  assert.equal(must(claimNext(scheduler, 10)).runs.length, 1)
-  assert.deepEqual(must(claimNext(scheduler, 10)), { runs: [], waiting: { reason: 'busy', until: null } })
+  assert.equal(must(claimJobs(scheduler, 10)).runs.length, 1)
+  assert.deepEqual(must(claimJobs(scheduler, 10)), { runs: [], waiting: { reason: 'busy', until: null } })
   assert.equal(readFileSync(scheduler.db.file).subarray(0, 15).toString(), 'SQLite format 3')
   scheduler.close()
 })
@@ -29,7 +29,7 @@ test('[SCH-126] [SCH-005] no second owner and no shared disk: work is not distri
   const guest = must(openTest({ file: scheduler.db.file, role: 'guest' }))
   guest.recovery.isDone = true
   must(submitJob(guest, { job_type: 'story' }))
-  assert.equal(codeOf(claimNext(guest)), 'scheduler.not_owner')
+  assert.equal(codeOf(claimJobs(guest)), 'scheduler.not_owner')
   const NFS = 0x6969
   assert.equal(codeOf(checkPlace(aFile(), () => NFS)), 'scheduler.file.network_mount')
   guest.close()
@@ -43,7 +43,7 @@ test('[SCH-125] no limit unless a type is given one, and nobody fills worker_id'
     must(submitJob(scheduler, { job_type: 'story' }))
     must(submitJob(scheduler, { job_type: 'narrow' }))
   }
-  const types = must(claimNext(scheduler, 50)).runs.map(({ job }) => job.job_type)
+  const types = must(claimJobs(scheduler, 50)).runs.map(({ job }) => job.job_type)
   assert.equal(types.filter((type) => type === 'story').length, 20)
   assert.equal(types.filter((type) => type === 'narrow').length, 2)
   assert.ok(rowsOf(scheduler, 'jobs').every((row) => row['worker_id'] === null))
@@ -68,7 +68,7 @@ describe('the file is the truth', () => {
     for (const { job_id } of must(listJobs(scheduler))) {
       assert.deepEqual(must(readJob(other, job_id)), must(readJob(scheduler, job_id)))
     }
-    const next = (which: typeof scheduler) => must(claimNext(which)).runs.map(({ job }) => job.job_id)
+    const next = (which: typeof scheduler) => must(claimJobs(which)).runs.map(({ job }) => job.job_id)
     assert.deepEqual(next(other), next(scheduler))
     other.close()
     scheduler.close()
@@ -84,7 +84,7 @@ describe('the file is the truth', () => {
     raw.prepare('update jobs set priority = 9 where job_id = ?').run(ids[1] ?? '')
     raw.close()
     assert.equal(first(), ids[1])
-    assert.equal(must(claimNext(scheduler)).runs[0]?.job.job_id, ids[1])
+    assert.equal(must(claimJobs(scheduler)).runs[0]?.job.job_id, ids[1])
     scheduler.close()
   })
 })

@@ -1,6 +1,6 @@
 /** The row types of the scheduler file. Times are milliseconds since 1970; JSON is text. */
 import type { FailureClass } from '#kernel/error-classes'
-import type { schedulerJobMachine } from '#kernel/machines/scheduler-job'
+import type { schedulerJobMachine } from '#kernel/machines/scheduler'
 import type { MisfirePolicy } from '#kernel/schedule'
 
 type JobStatus = keyof typeof schedulerJobMachine.states
@@ -153,7 +153,7 @@ export const notificationKinds = [
 ] as const
 export type NotificationKind = (typeof notificationKinds)[number]
 
-export type StoredNotification = {
+export type StoredJobNotification = {
   readonly seq: number
   readonly notification_id: string
   readonly kind: NotificationKind

@@ -1,12 +1,11 @@
 /** Submits jobs and groups: validates the work, and adds each job at the end of its priority in one transaction. */
 import { z } from 'zod'
 import { KernelFault } from '#kernel/errors'
-import { parseGuardedObject } from '#kernel/json-guard'
+import { guardValue, parseGuardedObject } from '#kernel/json-guard'
 import type { JsonObject } from '#kernel/json-value'
-import { guardValue } from '#kernel/json-value-guard'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { submitGroupBody, submitJobBody } from './contract.ts'
-import type { Reader, Tx } from './database.ts'
+import type { SqlReader, WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { insertGroup, nextGroupOrder, placeInGroup, requireOpenGroup } from './job-group.ts'
 import { insertJob, type NewJobRow } from './job-repository.ts'
@@ -30,7 +29,7 @@ export type PreparedJob = {
   readonly priority: number
 }
 
-export function prepareJob(reader: Reader, wanted: WantedJob): Decision<PreparedJob> {
+export function prepareJob(reader: SqlReader, wanted: WantedJob): Decision<PreparedJob> {
   if (wanted.template_id !== undefined) {
     const template = requireTemplate(reader, wanted.template_id)
     const prepared = template.ok ? prepareFromTemplate(template.value, wanted) : template
@@ -46,7 +45,7 @@ export function prepareJob(reader: Reader, wanted: WantedJob): Decision<Prepared
 }
 
 /** Refuses a job with an invalid command of its own at submission, instead of letting its run fail. */
-export function checkWork<T extends Pick<PreparedJob, 'job_type' | 'params'>>(reader: Reader, job: T): Decision<T> {
+export function checkWork<T extends Pick<PreparedJob, 'job_type' | 'params'>>(reader: SqlReader, job: T): Decision<T> {
   const type = requireJobType(reader, job.job_type)
   if (!type.ok) return type
   const runner = JSON.parse(type.value.runner ?? '{}') as { readonly from_params?: unknown }
@@ -110,7 +109,7 @@ export type Placing = {
 }
 
 /** Inserts every queued job except retries. */
-export function addJob(scheduler: Scheduler, tx: Tx, prepared: PreparedJob, placing: Placing = {}): StoredJob {
+export function addJob(scheduler: Scheduler, tx: WriteTx, prepared: PreparedJob, placing: Placing = {}): StoredJob {
   const now = nowMs(scheduler)
   const { group, order = 1, scheduleId } = placing
   const notBefore = placing.notBefore?.getTime() ?? null
@@ -131,7 +130,7 @@ export function addJob(scheduler: Scheduler, tx: Tx, prepared: PreparedJob, plac
   return job
 }
 
-export function insertNewJob(tx: Tx, row: NewJobRow): StoredJob {
+export function insertNewJob(tx: WriteTx, row: NewJobRow): StoredJob {
   const job = tx.one(insertJob, row)
   if (!job) throw new KernelFault('scheduler.insert', 'An insert without conditions returned no row.')
   return job

@@ -9,12 +9,12 @@ import { jobReportView, jobView, listJobs, readJob, toJobReportView, toJobView }
 import { readNotifications, readPlans, readSchedule } from './read-plans.ts'
 import {
   firingView,
-  notificationView,
+  jobNotificationView,
   reservationView,
   scheduleView,
   templateView,
   toFiringView,
-  toNotificationView,
+  toJobNotificationView,
   toReservationView,
   toScheduleView,
   toTemplateView,
@@ -82,5 +82,5 @@ test('templates, schedules, firings, reservations and notifications', () => {
   scheduler.clock.by(300_000)
   must(reserve(scheduler, { reserved_by: 'y' }))
   const [told] = must(readNotifications(scheduler))
-  assert.equal(notificationView.parse(toNotificationView(told as never)).kind, 'reservation_expired')
+  assert.equal(jobNotificationView.parse(toJobNotificationView(told as never)).kind, 'reservation_expired')
 })

@@ -3,8 +3,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type GraphNode, validateGraph } from './graph.ts'
-import { decideOutcome, isCompletedOutcome, listEssentialEnds } from './outcome.ts'
-import { endStates, type NodeState, triggerRules } from './trigger-rule.ts'
+import {
+  decideOutcome,
+  endStates,
+  isCompletedOutcome,
+  listEssentialEnds,
+  type NodeState,
+  triggerRules,
+} from './readiness.ts'
 
 /** A task is `name(dependencies):rule=state`; the rule may be left out. */
 function aMission(text: string) {

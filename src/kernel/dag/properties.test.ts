@@ -2,13 +2,27 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { planCascade } from './cascade.ts'
-import { findCycle } from './cycle.ts'
-import { type Graph, type GraphNode, indexGraph, ruleOf, sortNodes, validateGraph } from './graph.ts'
-import { decideReadiness, listReady, listUpstream } from './readiness.ts'
-import { countRemaining } from './remaining.ts'
-import { TopologicalSorter } from './sorter.ts'
-import { endStates, isEndState, type NodeState, triggerRules } from './trigger-rule.ts'
+import {
+  ruleOf,
+  countRemaining,
+  decideReadiness,
+  endStates,
+  isEndState,
+  listReady,
+  listUpstream,
+  type NodeState,
+  planCascade,
+  triggerRules,
+} from './readiness.ts'
+import {
+  findCycle,
+  type Graph,
+  type GraphNode,
+  indexGraph,
+  sortNodes,
+  TopologicalSorter,
+  validateGraph,
+} from './graph.ts'
 
 /** Edges lead from earlier to later places of a hidden order; sequences repeat, so that ties happen. */
 const someNodes: fc.Arbitrary<GraphNode[]> = fc

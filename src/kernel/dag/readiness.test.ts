@@ -2,9 +2,19 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type GraphNode, validateGraph } from './graph.ts'
-import { decideReadiness, isSettled, listReady, type Upstream } from './readiness.ts'
-import { decideCounterStep, remainingOf } from './remaining.ts'
-import { endStates, isTriggerRule, type NodeState, type TriggerRule, triggerRules } from './trigger-rule.ts'
+import {
+  decideCounterStep,
+  decideReadiness,
+  endStates,
+  isSettled,
+  isTriggerRule,
+  listReady,
+  type NodeState,
+  remainingOf,
+  type TriggerRule,
+  triggerRules,
+  type Upstream,
+} from './readiness.ts'
 
 test('[MIS-026] there are four trigger rules, the first is the default', () => {
   assert.deepEqual([...triggerRules], ['all_success', 'all_done', 'none_failed', 'always'])

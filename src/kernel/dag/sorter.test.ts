@@ -1,7 +1,7 @@
 /** The step by step sort: the edge cases of the ledger and the order of calls it insists on. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { TopologicalSorter } from './sorter.ts'
+import { TopologicalSorter } from './graph.ts'
 
 function sorterOf(edges: Record<string, string>): TopologicalSorter {
   const sorter = new TopologicalSorter()

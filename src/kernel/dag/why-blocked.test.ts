@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type GraphNode, validateGraph } from './graph.ts'
-import type { NodeState } from './trigger-rule.ts'
-import { whyBlocked } from './why-blocked.ts'
+import { type NodeState, whyBlocked } from './readiness.ts'
 
 const nodes: GraphNode[] = [
   { id: 't1', name: 'Research', sequence: 1, dependsOn: [] },

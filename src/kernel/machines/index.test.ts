@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { decideMove, isState, type Machine, statesOf, typeOf } from '../machine.ts'
 import { endless, exitsFromTerminal, unreachable } from '../machine-graph.ts'
-import { actorTypes, colonyActors, concordActors, flowActors, schedulerActors } from './actors.ts'
+import { actorTypes, colonyActors, concordActors, flowActors, schedulerActors } from '../actor.ts'
 import { allMachines } from './index.ts'
 
 const SNAKE = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/u

@@ -2,12 +2,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
-import { compileDeclaredRule } from './declared-rule.ts'
-import { compareDecimals, isDecimal } from './decimal.ts'
+import { compareDecimals, compileDeclaredRule, isDecimal } from './declared-rule.ts'
 import { evaluatePolicy } from './evaluate.ts'
-import { externalSharing } from './external-sharing.ts'
-import { compileRules } from './policy.ts'
-import type { Facts, PolicyInput, PolicyRule } from './rule.ts'
+import { compileRules, externalSharing, type Facts, type PolicyInput, type PolicyRule } from './policy.ts'
 
 const limit = {
   name: 'cost_limit',

@@ -3,15 +3,16 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { evaluatePolicy } from './evaluate.ts'
-import { compileRules, selectRules } from './policy.ts'
 import {
+  compileRules,
   type PolicyAnswer,
+  policyCategories,
   type PolicyDecision,
+  policyDecisions,
   type PolicyInput,
   type PolicyRule,
-  policyCategories,
-  policyDecisions,
-} from './rule.ts'
+  selectRules,
+} from './policy.ts'
 
 const question: PolicyInput = { action: 'publish_report', command: {}, task: {}, context: {} }
 

@@ -1,16 +1,20 @@
-/** Evaluates one question against a policy: denied unless a rule allows it, the strongest answer wins, and every answer is recorded. */
+/**
+ * Evaluates one question against a policy: denied unless a rule allows it, the strongest answer wins, and every answer is
+ * recorded.
+ */
 import { quote } from '../refusal.ts'
-import { type Policy, rulesFor } from './policy.ts'
 import {
   type Facts,
   isPolicyDecision,
+  type Policy,
   type PolicyAnswer,
   type PolicyCategory,
   type PolicyDecision,
+  policyDecisions,
   type PolicyInput,
   type PolicyRule,
-  policyDecisions,
-} from './rule.ts'
+  rulesFor,
+} from './policy.ts'
 
 export type PolicyResult = {
   readonly decision: PolicyDecision

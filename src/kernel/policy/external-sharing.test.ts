@@ -2,9 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { evaluatePolicy } from './evaluate.ts'
-import { decideExternalSharing, externalSharing } from './external-sharing.ts'
-import { compileRules } from './policy.ts'
-import { higherRisk, riskLevels } from './risk.ts'
+import { compileRules, decideExternalSharing, externalSharing, higherRisk, riskLevels } from './policy.ts'
 
 const asked = {
   decision: 'require_approval',

@@ -4,7 +4,73 @@
  */
 import { didYouMean } from '../nearest.ts'
 import { accept, type Decision, quote, refuse } from '../refusal.ts'
-import { isPolicyCategory, type PolicyRule } from './rule.ts'
+
+/** From the strongest to the weakest: the first answer in this list is the decision. */
+export const policyDecisions = [
+  'deny',
+  'require_more_input',
+  'escalate',
+  'require_approval',
+  'delay',
+  'route',
+  'allow',
+] as const
+export type PolicyDecision = (typeof policyDecisions)[number]
+
+export const policyCategories = [
+  'permission',
+  'cost',
+  'risk',
+  'data_safety',
+  'approval_requirement',
+  'memory_consent',
+  'data_access',
+  'connector_scope',
+  'external_sharing',
+  'rate_quota',
+  'environment',
+  'agent_spawn',
+] as const
+export type PolicyCategory = (typeof policyCategories)[number]
+
+export type Facts = Readonly<Record<string, unknown>>
+
+/** The whole input of a rule. Times, balances and answers of other engines arrive as facts of the context. */
+export type PolicyInput = {
+  /** The requested action; the index finds rules by it. */
+  readonly action: string
+  readonly command: Facts
+  readonly task: Facts
+  readonly context: Facts
+}
+
+export type PolicyAnswer = {
+  readonly decision: PolicyDecision
+  readonly reasons?: readonly string[]
+  readonly required_approvals?: readonly string[]
+  readonly metadata?: Facts
+}
+
+/** A named pure function: no clock, no randomness, no database, no changes to its input. */
+export type PolicyRule = {
+  readonly name: string
+  readonly category: PolicyCategory
+  /** The actions it has an opinion on, or all of them. */
+  readonly actions: readonly string[] | '*'
+  /** Returns undefined for no opinion. */
+  readonly decide: (input: PolicyInput) => PolicyAnswer | undefined
+}
+
+const knownDecisions: ReadonlySet<unknown> = new Set(policyDecisions)
+const knownCategories: ReadonlySet<unknown> = new Set(policyCategories)
+
+export function isPolicyDecision(decision: unknown): decision is PolicyDecision {
+  return knownDecisions.has(decision)
+}
+
+export function isPolicyCategory(category: unknown): category is PolicyCategory {
+  return knownCategories.has(category)
+}
 
 export type Policy = {
   /** Written into every result, to distinguish decisions under different rules. */
@@ -60,4 +126,54 @@ function findFlaw(rule: PolicyRule): string | undefined {
   if (!isPolicyCategory(rule.category)) return 'has an unknown category'
   if (rule.actions !== '*' && rule.actions.length === 0) return 'names no action, so it would never apply'
   return undefined
+}
+
+export const riskLevels = ['low', 'medium', 'high'] as const
+export type RiskLevel = (typeof riskLevels)[number]
+
+/**
+ * Returns the higher of the two: a declaration, above all of an agent, can only raise the risk. Missing: `low`. Unknown: `high`.
+ */
+export function higherRisk(registered: string | undefined, declared: string | undefined): RiskLevel {
+  return riskLevels[Math.max(levelOf(registered), levelOf(declared))] ?? 'high'
+}
+
+function levelOf(risk: string | undefined): number {
+  if (risk === undefined) return 0
+  const level = riskLevels.findIndex((known) => known === risk)
+  return level === -1 ? riskLevels.length - 1 : level
+}
+
+const ask: PolicyAnswer = {
+  decision: 'require_approval',
+  reasons: ['External sharing requires approval.'],
+  required_approvals: ['data_owner'],
+}
+
+/**
+ * Data that leaves the organisation needs the consent of its owner. Its `allow` counts like any other: list it for actions that
+ * share data, beside rules that decide who may act. A list of destinations is external if one of them is; a value that is neither
+ * text nor such a list cannot be proven internal.
+ */
+export const externalSharing: PolicyRule = {
+  name: 'external_sharing',
+  category: 'external_sharing',
+  actions: '*',
+  decide: decideExternalSharing,
+}
+
+export function decideExternalSharing({ command }: Pick<PolicyInput, 'command'>): PolicyAnswer {
+  const payload = command['payload']
+  const destination = isFacts(payload) ? (payload['destination'] ?? '') : ''
+  const destinations: readonly unknown[] = Array.isArray(destination) ? destination : [destination]
+  return destinations.some(isExternal) ? ask : { decision: 'allow' }
+}
+
+function isExternal(destination: unknown): boolean {
+  if (typeof destination !== 'string') return true
+  return destination.includes('@') || destination.startsWith('external:')
+}
+
+function isFacts(value: unknown): value is Facts {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,9 +1,15 @@
 /** The five reasons for which a catalog does not start, each alone, and all of them together. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { runtimeCapabilities } from './capabilities.ts'
-import { type Finding, validateCatalog } from './catalog.ts'
-import type { Catalog, CatalogRuntime, CompensationManifest, OperationManifest } from './manifests.ts'
+import {
+  type SagaCatalog,
+  type CatalogRuntime,
+  type CompensationManifest,
+  type SagaFinding,
+  type OperationManifest,
+  runtimeCapabilities,
+  validateCatalog,
+} from './catalog.ts'
 
 const plain: CatalogRuntime = {
   name: 'plain',
@@ -24,17 +30,17 @@ const cancelReservation: CompensationManifest = {
   counter_effects: true,
 }
 
-function findingsOf(catalog: Catalog, runtime = plain, limits = {}): readonly Finding[] {
+function findingsOf(catalog: SagaCatalog, runtime = plain, limits = {}): readonly SagaFinding[] {
   const decision = validateCatalog(catalog, runtime, limits)
   if (decision.ok) return []
   assert.equal(decision.code, 'saga.catalog.invalid')
-  return decision.facts?.['findings'] as readonly Finding[]
+  return decision.facts?.['findings'] as readonly SagaFinding[]
 }
 
-const rulesOf = (findings: readonly Finding[]) => findings.map(({ rule, subject }) => `${rule} ${subject}`)
+const rulesOf = (findings: readonly SagaFinding[]) => findings.map(({ rule, subject }) => `${rule} ${subject}`)
 
 /** `start`, then what undoes it, then what undoes that, and so on. */
-function aChain(length: number): Catalog {
+function aChain(length: number): SagaCatalog {
   return {
     operations: [{ operation: 'start', produces: ['e0'], requires_compensation: true }],
     compensations: Array.from({ length }, (_, at) => ({
@@ -184,7 +190,7 @@ test('everything that is wrong is reported at once', () => {
     plain,
   )
   assert.ok(!decision.ok)
-  assert.deepEqual(rulesOf(decision.facts?.['findings'] as readonly Finding[]), [
+  assert.deepEqual(rulesOf(decision.facts?.['findings'] as readonly SagaFinding[]), [
     'missing_compensation send_invoice',
     'chain_too_deep undo3',
     'cycle p',

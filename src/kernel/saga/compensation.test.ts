@@ -3,13 +3,15 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import {
-  type EffectRecord,
+  compensationDrift,
   decideAfterUndoFailure,
+  decideDrift,
+  type EffectRecord,
   effectStatuses,
+  hasDrift,
   planCompensation,
   type UndoStep,
 } from './compensation.ts'
-import { compensationDrift, decideDrift, hasDrift } from './drift.ts'
 
 function anEffect(order: number, more: Partial<EffectRecord> = {}): EffectRecord {
   return {

@@ -1,6 +1,109 @@
-/** Plans the reverse walk: which effects of a command are compensated, in which order, and what happens when a compensation fails. */
+/**
+ * Plans the reverse walk: which effects of a command are compensated, in which order, and what happens when a compensation fails.
+ */
 import type { RetryDecision } from '../retry.ts'
-import { type CompensationDriftEvent, compensationDrift, type Drift } from './drift.ts'
+
+// The immutable result of a pure core function: what happened, which effects to execute, and what was wrong.
+
+type Facts = Readonly<Record<string, unknown>>
+
+export type CoreEvent = { readonly event_type: string; readonly payload: Facts }
+
+export type CoreEffect = {
+  readonly effect_type: string
+  readonly payload: Facts
+  /** Passed to external systems that accept one; distinct from the key of the command. */
+  readonly idempotency_key: string | null
+  /** The name of its compensation. */
+  readonly declared_compensation: string | null
+  /** True when it only undoes an earlier effect and is not new work. */
+  readonly counter_effects: boolean
+}
+
+export type CoreResult = {
+  readonly status: string
+  readonly events: readonly CoreEvent[]
+  readonly effects: readonly CoreEffect[]
+  readonly errors: readonly string[]
+  readonly metadata: Facts
+}
+
+export function coreEvent(event: CoreEvent): CoreEvent {
+  return frozenCopy({ event_type: event.event_type, payload: event.payload })
+}
+
+export function coreEffect(effect: Pick<CoreEffect, 'effect_type' | 'payload'> & Partial<CoreEffect>): CoreEffect {
+  return frozenCopy({
+    effect_type: effect.effect_type,
+    payload: effect.payload,
+    idempotency_key: effect.idempotency_key ?? null,
+    declared_compensation: effect.declared_compensation ?? null,
+    counter_effects: effect.counter_effects ?? false,
+  })
+}
+
+export function coreResult(result: Pick<CoreResult, 'status'> & Partial<CoreResult>): CoreResult {
+  return frozenCopy({
+    status: result.status,
+    events: result.events ?? [],
+    effects: result.effects ?? [],
+    errors: result.errors ?? [],
+    metadata: result.metadata ?? {},
+  })
+}
+
+/** Copies before freezing, since freezing a caller's objects would change the input. */
+export function frozenCopy<T>(value: T): T {
+  // The copy has the shape of the original; the compiler cannot infer that.
+  return freeze(value) as T
+}
+
+function freeze(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (Array.isArray(value)) return Object.freeze(value.map(freeze))
+  if (Object.getPrototypeOf(value) !== Object.prototype && Object.getPrototypeOf(value) !== null) return value
+  return Object.freeze(Object.fromEntries(Object.entries(value).map(([key, part]) => [key, freeze(part)])))
+}
+
+export type Drift = {
+  /** Emitted and not declared, sorted. */
+  readonly drift: readonly string[]
+  /** Declared and not emitted, sorted. */
+  readonly missing: readonly string[]
+}
+
+/** Compares the effects that a compensation declared with those it had. */
+export function decideDrift(declared: readonly string[], emitted: readonly string[]): Drift {
+  return { drift: without(emitted, declared), missing: without(declared, emitted) }
+}
+
+export function hasDrift({ drift, missing }: Drift): boolean {
+  return drift.length > 0 || missing.length > 0
+}
+
+export type CompensationDriftEvent = CoreEvent & {
+  readonly event_type: 'compensation_drift'
+  readonly purpose: 'audit'
+}
+
+/** `more` records how far a halted chain came; `missing` is present only when it is not empty. */
+export function compensationDrift(
+  effectId: string,
+  { drift, missing }: Drift,
+  more: CoreEvent['payload'] = {},
+): CompensationDriftEvent {
+  return {
+    event_type: 'compensation_drift',
+    purpose: 'audit',
+    payload: { effect_id: effectId, drift, ...(missing.length === 0 ? {} : { missing }), ...more },
+  }
+}
+
+function without(names: readonly string[], others: readonly string[]): readonly string[] {
+  const left = new Set(names)
+  for (const name of others) left.delete(name)
+  return [...left].toSorted()
+}
 
 export const effectStatuses = ['planned', 'executing', 'succeeded', 'failed'] as const
 export type EffectStatus = (typeof effectStatuses)[number]
@@ -31,9 +134,9 @@ export type CompensationPlan = {
 }
 
 /**
- * Takes all rows of a command, in any order. Compensates the command's own effects that succeeded and declare a compensation, unless a
- * row records that the compensation succeeded. The same call after a crash therefore plans exactly the rest. Compensation rows are not
- * compensated.
+ * Takes all rows of a command, in any order. Compensates the command's own effects that succeeded and declare a compensation,
+ * unless a row records that the compensation succeeded. The same call after a crash therefore plans exactly the rest.
+ * Compensation rows are not compensated.
  */
 export function planCompensation(effects: readonly EffectRecord[]): CompensationPlan {
   const undos = new Map<string, EffectRecord[]>()

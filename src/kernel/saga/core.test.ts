@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { runtimeCapabilities } from './capabilities.ts'
-import { coreEffect, coreEvent, coreResult, frozenCopy } from './core.ts'
+import { runtimeCapabilities } from './catalog.ts'
+import { coreEffect, coreEvent, coreResult, frozenCopy } from './compensation.ts'
 
 test('[EFF-01] [SUP-10] an effect has five fields with their defaults', () => {
   assert.deepEqual(coreEffect({ effect_type: 'connector.mail.send', payload: { to: 'x' } }), {

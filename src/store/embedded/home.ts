@@ -1,6 +1,7 @@
 /** The home folder of an embedded server: its paths, its small files, and why a folder cannot be used. */
 import { access, chmod, constants, mkdir, open, readdir, readFile, rename, rm, stat, statfs } from 'node:fs/promises'
 import path from 'node:path'
+import { networkMountName } from '#kernel/network-mount'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 
 export type HomePaths = {
@@ -36,22 +37,6 @@ export function homePaths(home: string): HomePaths {
     startFile: inHome('postgres.turn'),
     usersFile: inHome('postgres.users'),
   }
-}
-
-/** File systems whose locks and flushes Postgres cannot rely on, by the number that statfs(2) gives them. */
-const networkMounts: ReadonlyMap<number, string> = new Map([
-  [0x6969, 'NFS'],
-  [0x517b, 'SMB'],
-  [0xff534d42, 'CIFS'],
-  [0xfe534d42, 'SMB2'],
-  [0x01021997, '9p'],
-  [0x5346414f, 'AFS'],
-  [0x00c36400, 'Ceph'],
-])
-
-export function networkMountName(type: number): string | undefined {
-  // Some kernels return a signed number.
-  return networkMounts.get(type >>> 0)
 }
 
 export async function prepareHome({ home }: HomePaths): Promise<Decision<void>> {

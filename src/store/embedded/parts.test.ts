@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { parsePostmaster } from './attach.ts'
 import { sharedBuffersMb, startSettings } from './cluster.ts'
-import { homePaths, networkMountName, quoteForShell } from './home.ts'
+import { homePaths, quoteForShell } from './home.ts'
 import { lockStart, tryExclusive, tryShared } from './locks.ts'
 import { firstCandidate } from './port.ts'
 import { findBinaries, platformPackage, programEnv } from './programs.ts'
@@ -59,15 +59,6 @@ test('the first port of a home is the same every time and never one of the outgo
       assert.ok(port >= 15_432 && port < 32_768)
     }),
   )
-})
-
-test('network mounts by their number, also when it comes with a sign', () => {
-  assert.deepEqual([0x6969, 0xff534d42, 0xff534d42 | 0, 0xef53].map(networkMountName), [
-    'NFS',
-    'CIFS',
-    'CIFS',
-    undefined,
-  ])
 })
 
 test('a quoted path survives the shell', () => {

@@ -3,17 +3,13 @@ import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { type MigrationFile, normaliseMigration, splitMigration } from '#kernel/migration-file'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 
-export type Migration = {
-  readonly number: number
-  /** The file name without its ending: `0002_identity`. */
-  readonly name: string
-  readonly up: string
+export type Migration = MigrationFile & {
   /** Indexes that are built after the commit of `up`, without a lock that stops writers. */
   readonly afterCommit: readonly ConcurrentIndex[]
-  readonly down: string
-  /** SHA-256 over the whole text; line ends and trailing blanks do not count, so a checkout on Windows is the same file. */
+  /** SHA-256 of the normalised text. */
   readonly checksum: string
 }
 
@@ -23,8 +19,6 @@ export type ConcurrentIndex = { readonly schema: string; readonly name: string; 
 /** Beside this folder both in `src` and in the built package. */
 export const migrationsFolder = fileURLToPath(new URL('../migrations/', import.meta.url))
 
-const FILE_NAME = /^(\d{4})_([a-z][a-z0-9_]*)\.sql$/
-const SEPARATOR = /^-- down$/m
 const AFTER_COMMIT = /^-- after commit$/m
 /** Only indexes are allowed there: an index can be looked up, so a rerun knows what is left to do. */
 const CONCURRENT_INDEX = /^create (?:unique )?index concurrently ([a-z0-9_]+)\s+on ([a-z0-9_]+)\.[a-z0-9_]+\s/
@@ -34,28 +28,18 @@ const TRANSACTION_CONTROL = /^\s*((begin|commit|rollback|abort|end)(\s+(transact
 const DOLLAR_QUOTED = /\$(\w*)\$[\s\S]*?\$\1\$/g
 
 export function checksumOf(text: string): string {
-  return createHash('sha256').update(normalise(text)).digest('hex')
-}
-
-function normalise(text: string): string {
-  const lines = text.replace(/^\uFEFF/, '').split(/\r\n|\r|\n/)
-  return `${lines
-    .map((line) => line.trimEnd())
-    .join('\n')
-    .trimEnd()}\n`
+  return createHash('sha256').update(normaliseMigration(text)).digest('hex')
 }
 
 export function parseMigration(fileName: string, text: string): Decision<Migration> {
-  const named = FILE_NAME.exec(fileName)
-  if (!named) return malformed(fileName, 'its name is not NNNN_what_it_adds.sql')
-  const parts = normalise(text).split(SEPARATOR)
-  const [way, down] = parts
-  const [up, after = '', ...more] = way?.split(AFTER_COMMIT) ?? []
+  const file = splitMigration(fileName, text)
+  if (typeof file === 'string') return malformed(fileName, file)
+  const { down } = file
+  const [up = '', after = '', ...more] = file.up.split(AFTER_COMMIT)
   if (more.length > 0) return malformed(fileName, 'it has two lines "-- after commit"')
-  if (parts.length !== 2 || !up?.trim() || !down?.trim())
-    return malformed(fileName, 'it needs one line "-- down" between its two parts')
+  if (!up.trim()) return malformed(fileName, 'it has no statement before its line "-- after commit"')
   if (TRANSACTION_CONTROL.test(`${up}\n${down}`.replace(DOLLAR_QUOTED, '$$')))
-    return malformed(fileName, 'it begins or ends a transaction of its own')
+    return malformed(fileName, 'it begins or ends its own transaction')
   const afterCommit = after
     .split(';')
     .map((each) => each.replaceAll(/^--.*$/gm, '').trim())
@@ -64,15 +48,13 @@ export function parseMigration(fileName: string, text: string): Decision<Migrati
   const other = afterCommit.find(({ index }) => index === null)
   if (other) return malformed(fileName, 'after the commit it may only create index concurrently name on schema.table')
   return accept({
-    number: Number(named[1]),
-    name: fileName.slice(0, -'.sql'.length),
+    ...file,
     up,
     afterCommit: afterCommit.map(({ each, index }) => ({
       schema: index?.[2] ?? '',
       name: index?.[1] ?? '',
       text: each,
     })),
-    down,
     checksum: checksumOf(text),
   })
 }
@@ -88,14 +70,14 @@ export async function loadMigrations(folder: string = migrationsFolder): Promise
   }
   const misplaced = migrations.find((migration, index) => migration.number !== index + 1)
   if (misplaced) {
-    return refuse('store.migration.gap', `${misplaced.name} does not follow on the migration before it`, {
+    return refuse('store.migration.gap', `${misplaced.name} does not have the next number.`, {
       path: folder,
-      hint: 'Number the files 0001, 0002, 0003 without holes and without doubles.',
+      hint: 'Number the files 0001, 0002, 0003 without gaps or duplicates.',
     })
   }
   return accept(migrations)
 }
 
 function malformed(fileName: string, why: string): Decision<never> {
-  return refuse('store.migration.malformed', `${quote(fileName)} is not a migration: ${why}`, { path: fileName })
+  return refuse('store.migration.malformed', `${quote(fileName)} is not a migration: ${why}.`, { path: fileName })
 }

@@ -5,8 +5,8 @@
  */
 import { appendFileSync } from 'node:fs'
 import { randomBytes } from 'node:crypto'
-import { uuidV7Generator } from '#kernel/uuid'
-import { claimNext } from '../../../src/domains/scheduler/claim-next.ts'
+import { uuidV7Generator } from '#kernel/ids'
+import { claimJobs } from '../../../src/domains/scheduler/claim-next.ts'
 import { createSchedule } from '../../../src/domains/scheduler/schedule.ts'
 import { createTemplate } from '../../../src/domains/scheduler/job-template.ts'
 import { fireDueSchedules } from '../../../src/domains/scheduler/fire-schedules.ts'
@@ -61,7 +61,7 @@ for (let round = 0; round < 2; round++) {
   must(fireDueSchedules(scheduler))
   for (let index = 0; index < 3; index++) {
     nowMs += 10
-    for (const run of must(claimNext(scheduler)).runs) work(run, index + round)
+    for (const run of must(claimJobs(scheduler)).runs) work(run, index + round)
   }
   nowMs += 10
   const { reservation_id } = must(reserve(scheduler, { reserved_by: 'crash' }))

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
 import type { Decision } from '#kernel/refusal'
-import { claimNext } from '../../../src/domains/scheduler/claim-next.ts'
-import { IN_MEMORY, statement } from '../../../src/domains/scheduler/database.ts'
+import { claimJobs } from '../../../src/domains/scheduler/claim-next.ts'
+import { IN_MEMORY, query } from '../../../src/domains/scheduler/database.ts'
 import { finishRun, type RunEnd } from '../../../src/domains/scheduler/finish-run.ts'
 import { type OpenScheduler, openScheduler } from '../../../src/domains/scheduler/open-scheduler.ts'
 import type { ClaimedRun } from '../../../src/domains/scheduler/runner-settings.ts'
@@ -75,7 +75,7 @@ type TableName = 'jobs' | 'job_runs' | 'notifications' | 'direct_reservations' |
 /** Every row of a table, for tests that compare whole states. */
 export function rowsOf(scheduler: Scheduler, table: TableName): Record<string, unknown>[] {
   return scheduler.db
-    .all(statement<Record<string, unknown>>(`rows_of_${table}`, `select * from ${table} order by 1`))
+    .all(query<Record<string, unknown>>(`select * from ${table} order by 1`))
     .map((row) => ({ ...row }))
 }
 
@@ -86,7 +86,7 @@ export function countOf(scheduler: Scheduler, table: TableName): number {
 /** Submits, claims and hands out the run. */
 export function aRun(scheduler: Scheduler, body: Partial<SubmitJob> = {}): ClaimedRun {
   must(submitJob(scheduler, { job_type: 'story', ...body }))
-  const [run] = must(claimNext(scheduler)).runs
+  const [run] = must(claimJobs(scheduler)).runs
   assert.ok(run, 'nothing was claimed')
   return run
 }

@@ -1,15 +1,15 @@
 /** Run as a thread by `races.test.ts`: its own connections to one file, in step with the other threads. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { randomBytes } from 'node:crypto'
-import { uuidV7Generator } from '#kernel/uuid'
-import { claimNext } from '../../../src/domains/scheduler/claim-next.ts'
+import { uuidV7Generator } from '#kernel/ids'
+import { claimJobs } from '../../../src/domains/scheduler/claim-next.ts'
 import { finishRun } from '../../../src/domains/scheduler/finish-run.ts'
 import { listQueue } from '../../../src/domains/scheduler/job-views.ts'
 import { openScheduler } from '../../../src/domains/scheduler/open-scheduler.ts'
 import { releaseReservation, reserve } from '../../../src/domains/scheduler/reservations.ts'
 import { must } from './fixture.ts'
 import type { Scheduler } from '../../../src/domains/scheduler/scheduler.ts'
-import { statement } from '../../../src/domains/scheduler/database.ts'
+import { query } from '../../../src/domains/scheduler/database.ts'
 import { submitJob } from '../../../src/domains/scheduler/submit-job.ts'
 
 /** One round, as one thread saw it. */
@@ -53,11 +53,8 @@ function connect(): Scheduler {
   return { ...opened, role: 'owner', recovery: { isDone: true } }
 }
 
-const countRuns = statement<{ n: number }>('count_runs', 'select count(*) as n from job_runs')
-const countActive = statement<{ n: number }>(
-  'count_active',
-  `select count(*) as n from direct_reservations where status = 'ACTIVE'`,
-)
+const countRuns = query<{ n: number }>('select count(*) as n from job_runs')
+const countActive = query<{ n: number }>(`select count(*) as n from direct_reservations where status = 'ACTIVE'`)
 
 /** Every round all reservers try at once; reports who won, how many ACTIVE rows there were, and what a dispatcher got meanwhile. */
 function raceReserve(schedulers: readonly Scheduler[]): unknown {
@@ -70,7 +67,7 @@ function raceReserve(schedulers: readonly Scheduler[]): unknown {
     })
     meet()
     const [first] = schedulers as [Scheduler]
-    const { runs, waiting } = must(claimNext(first))
+    const { runs, waiting } = must(claimJobs(first))
     const queue = must(listQueue(first, { limit: 100 })).jobs.map((job) => job.job_id)
     const active = first.db.one(countActive)?.n ?? -1
     rounds.push({ won: won.length, active, started: runs.length, waits: waiting?.reason ?? 'no', queue: queue.join() })
@@ -101,7 +98,7 @@ function watch(scheduler: Scheduler): unknown {
 function dispatch(scheduler: Scheduler): unknown {
   const got: string[] = []
   for (let round = 0; round < task.rounds; round++) {
-    for (const run of must(claimNext(scheduler)).runs) {
+    for (const run of must(claimJobs(scheduler)).runs) {
       got.push(run.job.job_id)
       must(finishRun(scheduler, run.runId, { outcome: 'completed' }))
     }

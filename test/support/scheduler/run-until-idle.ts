@@ -1,7 +1,7 @@
 /** For tests of the running loop: real clock, real timers, real children, on a file of their own. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as timer } from 'node:timers/promises'
-import { uuidV7Generator } from '#kernel/uuid'
+import { uuidV7Generator } from '#kernel/ids'
 import type { JobTypeBody } from '../../../src/domains/scheduler/job-types.ts'
 import { openScheduler } from '../../../src/domains/scheduler/open-scheduler.ts'
 import type { Wait } from '../../../src/domains/scheduler/run-child.ts'

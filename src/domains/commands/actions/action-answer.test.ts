@@ -1,7 +1,7 @@
 /** The decision that an agent is told, from what stands on record: every case of the table. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { policyDecisions } from '#kernel/policy/rule'
+import { policyDecisions } from '#kernel/policy/policy'
 import { decideAnswer } from './action-answer.ts'
 import { isDecided, type Standing } from './find-decision.ts'
 

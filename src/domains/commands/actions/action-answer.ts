@@ -1,7 +1,7 @@
 /** What an agent is told about its proposal: the decision that stands on record, in the words of policy and in a sentence. Pure. */
 import { showActor } from '#domains/approvals'
 import type { CommandState } from '#kernel/machines/command'
-import type { PolicyDecision } from '#kernel/policy/rule'
+import type { PolicyDecision } from '#kernel/policy/policy'
 import { sayState } from '#kernel/say-state'
 import { isDecided, type Standing } from './find-decision.ts'
 

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { z } from 'zod'
-import { policyDecisions } from '#kernel/policy/rule'
-import { riskLevels } from '#kernel/policy/risk'
+import { policyDecisions, riskLevels } from '#kernel/policy/policy'
 import { accepted } from '#test/tenant'
 import { defineCommandType, defineFunction } from '../catalog/definitions.ts'
 import { defineEffect } from '../catalog/effect-definition.ts'
@@ -13,7 +12,7 @@ import { defineTask } from '../catalog/task-spec.ts'
 import type { StoredCommand } from '../command-table.ts'
 import { compensateDefinitions } from '../compensate-task.ts'
 import { askPolicy } from '../policy.ts'
-import { shippedPolicies } from '../policies/shipped.ts'
+import { shippedPolicies } from '../catalog/shipped-policies.ts'
 
 const rules = [...shippedPolicies.map(({ rule }) => rule.name), 'compensation_scope']
 

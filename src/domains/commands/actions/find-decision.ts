@@ -1,7 +1,7 @@
 /** What the path has decided about a command so far, read from its own record; waited for within bounds, never guessed. */
 import type { CommandState } from '#kernel/machines/command'
 import type { ErrorClass } from '#kernel/error-classes'
-import type { PolicyDecision } from '#kernel/policy/rule'
+import type { PolicyDecision } from '#kernel/policy/policy'
 import { statement } from '#store'
 import type { CommandDeps } from '../deps.ts'
 

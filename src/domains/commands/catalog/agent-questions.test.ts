@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
-import { shippedPolicies } from '../policies/shipped.ts'
+import { shippedPolicies } from './shipped-policies.ts'
 import { agenticQuestions, findAgenticGaps, findSwarmGaps, swarmQuestions } from './agent-questions.ts'
 import { defineCommandType, defineFunction, type Definition } from './definitions.ts'
 import { defineEffect } from './effect-definition.ts'

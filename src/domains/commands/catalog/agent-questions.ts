@@ -2,7 +2,7 @@
  * The questions that an agentic task and a swarm have to answer before they are registered, beside the twelve of every task. The
  * answers stand in the task's metadata, under `agent` or `swarm`; each gap has the question's name. Pure.
  */
-import { joinStrategies } from '#kernel/join-strategy'
+import { joinStrategies } from '#kernel/machines/agent'
 import { quote } from '#kernel/refusal'
 import type { CommandType } from './definitions.ts'
 import { type CatalogFinding, finding } from './finding.ts'

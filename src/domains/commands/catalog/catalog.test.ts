@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { errorClasses } from '#kernel/error-classes'
 import { defineRetryPolicy } from '#kernel/retry-policy'
 import { chooseQueue, queueNames } from './primitives.ts'
-import { shippedPolicies } from '../policies/shipped.ts'
+import { shippedPolicies } from './shipped-policies.ts'
 import {
   defineCommandType,
   defineConnectorOperation,

@@ -2,7 +2,7 @@
 import type { ArtifactDraft, StoredArtifact, WrittenArtifact } from '#domains/artifacts'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
-import type { RuntimeCapability } from '#kernel/saga/capabilities'
+import type { RuntimeCapability } from '#kernel/saga/catalog'
 import type { Process } from '#runtime'
 import type { Reversibility } from './closed-lists.ts'
 

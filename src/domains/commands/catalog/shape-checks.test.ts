@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defineRetryPolicy } from '#kernel/retry-policy'
-import { shippedPolicies } from '../policies/shipped.ts'
+import { shippedPolicies } from './shipped-policies.ts'
 import {
   defineCommandType,
   defineConnectorOperation,

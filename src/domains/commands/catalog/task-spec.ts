@@ -1,6 +1,6 @@
 /** What a task is: the spec that turns a request into a command type and a function. Exact fields, exact defaults. */
 import type { IngressType } from './closed-lists.ts'
-import { type RiskLevel } from '#kernel/policy/risk'
+import { type RiskLevel } from '#kernel/policy/policy'
 
 export type TaskSpec = {
   readonly name: string

@@ -12,9 +12,7 @@ import { listCommandEvents } from '../read-commands.ts'
 import { retryCommand } from '../change-command.ts'
 import { actingFor } from '../deps.ts'
 import { archiveHistory } from './archive-history.ts'
-import { listArchivesOf } from './archive-repository.ts'
-import { readHistory } from './read-history.ts'
-import { verifyHistory } from './verify-history.ts'
+import { listArchivesOf, readHistory, verifyHistory } from './history-archive.ts'
 
 describe('archiving the history', () => {
   let history: HistoryRoom
@@ -101,7 +99,7 @@ describe('archiving the history', () => {
       [...first.map(() => false), ...second.map(() => true)],
     )
     // Rebuilt from the file and the table together, then from two files.
-    const broken = () => findBrokenInvariants(history.room.db, { historyFolder: history.folder })
+    const broken = () => findBrokenInvariants(history.room.db, history.folder)
     assert.deepEqual(await broken(), [])
     await move()
     assert.equal((await listArchivesOf(history.room.db, workspaceId(), id)).length, 2)
@@ -266,8 +264,8 @@ values (gen_random_uuid(), $1, $2, 'report', $3, 'ready', 'user:ada', $4, 'text/
     const lost = { ...history.world, folder: `${history.folder}-gone` }
     assert.deepEqual(new Set((await verifyHistory(lost)).map((found) => found.state)), new Set(['missing']))
     assert.equal(await codeOf(readHistory(lost, id)), 'history.file.missing')
-    const codes = async (historyFolder: string) =>
-      (await findBrokenInvariants(history.room.db, { historyFolder })).map(({ code }) => code)
+    const codes = async (folder: string) =>
+      (await findBrokenInvariants(history.room.db, folder)).map(({ code }) => code)
     assert.deepEqual([await codes(history.folder), await codes(lost.folder)], [[], ['R02']])
     await history.owner.query(`update concord.commands set attempt = attempt + 1 where command_id = $1`, [id])
     assert.deepEqual(await codes(history.folder), ['R01'], 'a row that was changed behind an archived history is found')

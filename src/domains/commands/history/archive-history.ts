@@ -1,72 +1,74 @@
 /**
- * Moves the events of what ended long ago out of the table into files: part by part, each written, flushed and read back before
- * one transaction deletes what it holds. A run that was killed is finished by the next; two runs at once are refused.
+ * Moves the events of what ended long ago into files, part by part. Each part is written, flushed and read back before one transaction
+ * deletes its events. The next run finishes one that was killed; two runs at once are refused.
  */
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { archiveFileOf, type Db, failpoint, sqlStateOf, verifyArchive, writeArchive } from '#store'
-import { finishInterrupted } from './finish-interrupted.ts'
-import { refuseFolder } from './refuse-folder.ts'
-import { deleteArchived, refuseStranger } from './delete-archived.ts'
-import { bytesOf, listWorkspacesWithHistory, type ScannedEvent, scanHistory } from './scan-history.ts'
-import type { HistoryDeps } from './deps.ts'
+import {
+  archiveFileOf,
+  type Db,
+  failpoint,
+  listArchiveFolder,
+  removeLeftovers,
+  sqlStateOf,
+  verifyArchive,
+  writeArchive,
+} from '#store'
+import { deleteArchived, listWorkspacesWithHistory, type ScannedEvent, scanHistory } from './due-events.ts'
+import { type HistoryDeps, listArchives } from './history-archive.ts'
 
 export type ArchiveHistory = {
   readonly endedBefore: Date
   readonly traceId: string
-  /** Counts, and writes and deletes nothing. */
+  /** Only counts. */
   readonly isDryRun?: boolean
   readonly signal?: AbortSignal
   readonly onProgress?: (soFar: ArchivedHistory) => void
-  readonly limits?: Partial<PartLimits>
-  /** How long to wait for a run that is under way: longer than the server needs to notice that a killed one is gone. */
+  readonly limits?: Partial<typeof DEFAULT_LIMITS>
+  /** How long to wait for another run: longer than the server needs to notice that a killed one is gone. */
   readonly waitMs?: number
 }
 
-type PartLimits = { readonly events: number; readonly bytes: number; readonly page: number }
-
-export type ArchivedFile = { readonly workspaceId: string; readonly file: string; readonly events: number }
+type ArchivedFile = { readonly workspaceId: string; readonly file: string; readonly events: number }
 
 export type ArchivedHistory = {
   readonly events: number
   readonly bytes: number
   readonly files: readonly ArchivedFile[]
-  /** Old enough, and kept since a hold names their commands. */
+  /** Old enough, but kept because a hold names their commands. */
   readonly held: number
-  /** Written by a run that was killed before its deletion, and finished by this one. */
+  /** Files of a killed run that this run finished. */
   readonly finished: number
-  /** Their commands came back to life, or somebody else was faster: they stay. */
+  /** Events that stay because their commands changed in the meantime. */
   readonly passedOver: number
 }
 
 /**
- * The transaction of a part holds the feed back for as long as it takes: 0.15 to 0.3 s for 10,000 events, on two busy cores. The
- * bytes bound what a run has in memory, and so does the page, whose events may be large.
+ * The transaction of a part delays the feed: 0.15 to 0.3 s for 10,000 events, on two busy cores. `bytes` and `page` bound the memory of
+ * a run, since single events may be large.
  */
-const DEFAULT_LIMITS: PartLimits = { events: 10_000, bytes: 16 * 1_048_576, page: 500 }
+const DEFAULT_LIMITS = { events: 10_000, bytes: 16 * 1_048_576, page: 500 }
 
-/** "history" in ASCII: any number that nobody else takes. */
+/** "history" in ASCII; any number that no other advisory lock uses. */
 const LOCK = '29389342173524601'
 
 const LOCK_WAIT_MS = 10_000
 const LOCK_NOT_AVAILABLE = '55P03'
 
-const nothing: ArchivedHistory = { events: 0, bytes: 0, files: [], held: 0, finished: 0, passedOver: 0 }
-
 export async function archiveHistory(deps: HistoryDeps, run: ArchiveHistory): Promise<Decision<ArchivedHistory>> {
-  const owner = await isOwner(deps.db)
-  if (!owner) return refuseStranger()
-  // A session of its own: it ends with the process, and the lock with it.
+  if (!(await isOwner(deps.db)))
+    return refuse('history.owner.needed', 'Only the login that owns the tables may delete events.')
+  // A separate session ends with the process, and releases the lock.
   const session = await deps.db.connect('concord history')
   try {
     await session.query(`set lock_timeout = ${Math.ceil(run.waitMs ?? LOCK_WAIT_MS)}`)
     await session.query('select pg_advisory_lock($1)', [LOCK])
-    const moved = await moveAll(deps, run)
+    const archived = await archiveAll(deps, run)
     await session.query('select pg_advisory_unlock($1)', [LOCK])
-    return moved
+    return archived
   } catch (error) {
     if (sqlStateOf(error) !== LOCK_NOT_AVAILABLE) throw error
-    return refuse('history.busy', 'another run is moving the history right now', { hint: 'wait until it is done' })
+    return refuse('history.busy', 'Another run is moving the history right now.')
   } finally {
     await session.end()
   }
@@ -79,49 +81,73 @@ async function isOwner(db: Db): Promise<boolean> {
   return row?.is_owner === true
 }
 
-async function moveAll(deps: HistoryDeps, run: ArchiveHistory): Promise<Decision<ArchivedHistory>> {
-  let total = nothing
-  if (run.isDryRun !== true) {
-    const finished = await finishInterrupted(deps, run.traceId)
-    if (!finished.ok) return finished
-    const files = finished.value
-    total = { ...nothing, finished: files.length, files, events: files.reduce((sum, { events }) => sum + events, 0) }
-  }
+async function archiveAll(deps: HistoryDeps, run: ArchiveHistory): Promise<Decision<ArchivedHistory>> {
+  const finished = run.isDryRun ? accept([]) : await finishInterrupted(deps, run.traceId)
+  if (!finished.ok) return finished
+  const files = finished.value
+  const events = files.reduce((sum, file) => sum + file.events, 0)
+  let total: ArchivedHistory = { events, bytes: 0, files, held: 0, finished: files.length, passedOver: 0 }
   for (const workspaceId of await listWorkspacesWithHistory(deps.db)) {
-    const moved = await moveWorkspace(deps, run, workspaceId, total)
-    if (!moved.ok) return moved
-    total = moved.value
+    const archived = await archiveWorkspace(deps, run, workspaceId, total)
+    if (!archived.ok) return archived
+    total = archived.value
     if (run.signal?.aborted) break
   }
   return accept(total)
 }
 
-async function moveWorkspace(
+/**
+ * Finishes a killed run: deletes the events of every complete file without a row, and removes incomplete files. A complete file that no
+ * longer matches stays: `verifyHistory` lists it, and a person decides.
+ */
+async function finishInterrupted(deps: HistoryDeps, traceId: string): Promise<Decision<readonly ArchivedFile[]>> {
+  let files: readonly string[]
+  try {
+    const found = await listArchiveFolder(deps.folder)
+    await removeLeftovers(deps.folder, found)
+    files = found.files
+  } catch (error) {
+    return refuseFolder(error, deps.folder)
+  }
+  const known = new Set((await listArchives(deps.db)).map(({ file }) => file))
+  const finished: ArchivedFile[] = []
+  for (const file of files) {
+    if (known.has(file)) continue
+    const verified = await verifyArchive(deps.folder, file)
+    if (!verified.ok || !(await deleteArchived(deps, verified.value, traceId))) continue
+    const { workspace_id: workspaceId, event_count: events } = verified.value.manifest
+    finished.push({ workspaceId, file, events })
+  }
+  return accept(finished)
+}
+
+async function archiveWorkspace(
   deps: HistoryDeps,
   run: ArchiveHistory,
   workspaceId: string,
   before: ArchivedHistory,
 ): Promise<Decision<ArchivedHistory>> {
+  const { endedBefore, isDryRun = false } = run
   const limits = { ...DEFAULT_LIMITS, ...run.limits }
-  const withLines = run.isDryRun !== true
   let total = before
   let part: ScannedEvent[] = []
   let bytes = 0
   for (let afterSeq = '0', isLast = false; !isLast && !run.signal?.aborted; ) {
-    const { endedBefore } = run
-    const page = await scanHistory(deps.db, { workspaceId, endedBefore, afterSeq, limit: limits.page, withLines })
+    const scan = { workspaceId, endedBefore, afterSeq, limit: limits.page, withLines: !isDryRun }
+    const page = await scanHistory(deps.db, scan)
     ;({ lastSeq: afterSeq, isLast } = page)
     part.push(...page.due)
-    bytes += page.due.reduce((sum, event) => sum + bytesOf(event), 0)
+    bytes += page.due.reduce((sum, event) => sum + (event.bytes ?? 0), 0)
     total = { ...total, held: total.held + page.held }
     if (part.length === 0 || (!isLast && part.length < limits.events && bytes < limits.bytes)) continue
-    const moved = withLines ? await movePart(deps, run, workspaceId, part) : accept(undefined)
-    if (!moved.ok) return moved
+    const file = isDryRun ? accept(undefined) : await archivePart(deps, run, workspaceId, part)
+    if (!file.ok) return file
+    const events = part.length
     total =
-      moved.value === false
-        ? { ...total, passedOver: total.passedOver + part.length }
-        : { ...total, events: total.events + part.length, bytes: total.bytes + bytes }
-    if (moved.value) total = { ...total, files: [...total.files, moved.value] }
+      file.value === null
+        ? { ...total, passedOver: total.passedOver + events }
+        : { ...total, events: total.events + events, bytes: total.bytes + bytes }
+    if (file.value) total = { ...total, files: [...total.files, { workspaceId, file: file.value, events }] }
     run.onProgress?.(total)
     part = []
     bytes = 0
@@ -129,14 +155,14 @@ async function moveWorkspace(
   return accept(total)
 }
 
-/** False: what was read is no longer so, and nothing was deleted. */
-async function movePart(
+/** Returns the file, or null if the events have changed since they were read. */
+async function archivePart(
   deps: HistoryDeps,
   { endedBefore, traceId }: ArchiveHistory,
   workspaceId: string,
   part: readonly ScannedEvent[],
-): Promise<Decision<ArchivedFile | false>> {
-  const events = part.toSorted(byPlace)
+): Promise<Decision<string | null>> {
+  const events = part.toSorted(byFeedOrder)
   const [first, last] = [events[0], events.at(-1)]
   if (!first || !last) throw new KernelFault('history.part.empty', 'a part has at least one event')
   const id = deps.newId()
@@ -159,14 +185,18 @@ async function movePart(
   const verified = await verifyArchive(deps.folder, file)
   if (!verified.ok) return verified
   await failpoint('history.verified')
-  const deleted = await deleteArchived(deps, verified.value, traceId)
-  if (!deleted.ok) return deleted
-  return accept(deleted.value && { workspaceId, file, events: events.length })
+  return accept((await deleteArchived(deps, verified.value, traceId)) ? file : null)
 }
 
-/** In the order of the feed. */
-function byPlace(a: ScannedEvent, b: ScannedEvent): number {
+function byFeedOrder(a: ScannedEvent, b: ScannedEvent): number {
   const [ax, bx] = [BigInt(a.xid), BigInt(b.xid)]
   if (ax !== bx) return ax < bx ? -1 : 1
   return BigInt(a.seq) < BigInt(b.seq) ? -1 : 1
+}
+
+/** Rethrows anything that is not an error of the file system. */
+function refuseFolder(error: unknown, folder: string) {
+  const { code, message } = error as NodeJS.ErrnoException
+  if (code === undefined) throw error
+  return refuse('history.file.unwritable', `The archive cannot be written: ${message}.`, { path: folder })
 }

@@ -6,7 +6,7 @@ import { after, before, describe, test } from 'node:test'
 import { openChance } from '#test/chance'
 import { compareHistory, type HistoryRoom, openHistoryRoom } from '#test/history'
 import { accepted } from '#test/tenant'
-import { verifyHistory } from './verify-history.ts'
+import { verifyHistory } from './history-archive.ts'
 
 const points = [
   'history.lines_written',

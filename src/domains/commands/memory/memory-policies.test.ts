@@ -4,11 +4,11 @@ import { semanticQueues } from '#runtime'
 import type { Definition } from '../catalog/definitions.ts'
 import { defineEffect } from '../catalog/effect-definition.ts'
 import { anyHost, openCatalog } from '../catalog/open-catalog.ts'
+import { shippedPolicies } from '../catalog/shipped-policies.ts'
 import { shippedSchedulesFor } from '../maintenance.ts'
-import { shippedPolicies } from '../policies/shipped.ts'
+import { decideProposal } from './candidates.ts'
+import { memoryTypeDefinitions } from './memory-definitions.ts'
 import { memoryPolicies } from './memory-policies.ts'
-import { memoryTypeDefinitions, REVIEW_STALE_MEMORY, reviewStaleMemoryTask } from './memory-types.ts'
-import { decideProposal } from './propose-memory.ts'
 
 const answer = (name: string, facts: object) => {
   const rule = memoryPolicies.find((each) => each.rule.name === name)?.rule
@@ -51,10 +51,10 @@ test('[SCD-04] the daily review: memory brings its command, and with it comes th
   const all = [...shippedPolicies, ...memoryPolicies, ...memoryTypeDefinitions, ...effects]
   const opened = openCatalog([...all, ...shippedSchedulesFor(all)], { ...anyHost, queues: Object.keys(semanticQueues) })
   assert.ok(opened.ok, opened.ok ? '' : opened.reason)
-  const review = { name: 'memory_decay_review', command_type: REVIEW_STALE_MEMORY, cron: '0 3 * * *' }
+  const review = { name: 'memory_decay_review', command_type: 'review_stale_memory', cron: '0 3 * * *' }
   assert.deepEqual(opened.value.schedules, [{ ...review, queue: 'scheduled_maintenance' }])
-  const task = opened.value.taskOfType.get(REVIEW_STALE_MEMORY)?.spec
-  assert.ok(task?.name === reviewStaleMemoryTask && task.ingress_types.includes('scheduled_trigger'))
+  const task = opened.value.taskOfType.get('review_stale_memory')?.spec
+  assert.ok(task?.name === 'Review Stale Memory' && task.ingress_types.includes('scheduled_trigger'))
 })
 
 test('[MEM-14] [MEM-16] a run proposes about its own subject, in its own types and schemas', () => {

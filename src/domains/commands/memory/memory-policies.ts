@@ -1,71 +1,53 @@
-/** The rules of memory commands, and the facts they decide on: judgements about the candidate, never what it says. */
+/** The rules of the memory commands and their facts. A fact is an assessment of the candidate and never contains its content. */
 import { assessCandidate, findCandidate, getErasure, hasConsent, type MemoryDeps, previewForget } from '#domains/memory'
-import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/rule'
+import type { Facts, PolicyAnswer, PolicyInput } from '#kernel/policy/policy'
 import { definePolicy, type PolicyDefinition } from '../catalog/definitions.ts'
+import { allow, deny, factsOf, rule } from '../catalog/shipped-policies.ts'
 import type { StoredCommand } from '../command-table.ts'
 import type { FactSources } from '../gather-facts.ts'
 
-const allow: PolicyAnswer = { decision: 'allow' }
-const deny = (...reasons: string[]): PolicyAnswer => ({ decision: 'deny', reasons })
 const ask = (...reasons: string[]): PolicyAnswer => ({
   decision: 'require_approval',
   reasons,
   required_approvals: ['data_owner'],
 })
-
-const factsOf = (value: unknown): Facts =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Facts) : {}
 const factOf = ({ context }: PolicyInput, name: string) => factsOf(context['facts'])[name]
 const reasonsOf = (facts: Facts) => (Array.isArray(facts['reasons']) ? facts['reasons'].map(String) : [])
 
-/** The four write rules, as the memory room judged them. */
-const memoryWrite: PolicyRule = {
-  name: 'memory_write',
-  category: 'approval_requirement',
-  actions: '*',
-  decide: (input) => {
-    const facts = factsOf(factOf(input, 'memory_write'))
-    switch (facts['decision']) {
-      case 'write':
-      case 'known':
-        return allow
-      case 'ask':
-        return ask(...reasonsOf(facts))
-      default:
-        return deny(...reasonsOf(facts), 'This memory is not written.')
-    }
-  },
-}
+/** The assessment of the memory room as the answer of a rule. */
+const memoryWrite = rule('memory_write', 'approval_requirement', (input) => {
+  const facts = factsOf(factOf(input, 'memory_write'))
+  switch (facts['decision']) {
+    case 'write':
+    case 'known':
+      return allow
+    case 'ask':
+      return ask(...reasonsOf(facts))
+    default:
+      return deny(...reasonsOf(facts), 'This memory is not written.')
+  }
+})
 
-/** Before every memory write: the class of what would be kept. */
-const memoryDataSafety: PolicyRule = {
-  name: 'memory_data_safety',
-  category: 'data_safety',
-  actions: '*',
-  decide: (input) => {
-    switch (factsOf(factOf(input, 'memory_write'))['sensitivity']) {
-      case 'public':
-      case 'internal':
-        return allow
-      case 'confidential':
-      case 'pii':
-      case 'payment':
-        return ask('What would be kept is sensitive.')
-      default:
-        return deny('The class of the data is not known.')
-    }
-  },
-}
+/** Checks the data class of the content before every memory write. */
+const memoryDataSafety = rule('memory_data_safety', 'data_safety', (input) => {
+  switch (factsOf(factOf(input, 'memory_write'))['sensitivity']) {
+    case 'public':
+    case 'internal':
+      return allow
+    case 'confidential':
+    case 'pii':
+    case 'payment':
+      return ask('The content of this memory is sensitive.')
+    default:
+      return deny('The class of the data is not known.')
+  }
+})
 
-const memoryForget: PolicyRule = {
-  name: 'memory_forget',
-  category: 'data_safety',
-  actions: '*',
-  decide: (input) => {
-    const holds = factOf(input, 'memory_holds')
-    return holds === 0 ? allow : deny('A hold stands on this subject or on something made from it, or nobody knows.')
-  },
-}
+const memoryForget = rule('memory_forget', 'data_safety', (input) =>
+  factOf(input, 'memory_holds') === 0
+    ? allow
+    : deny('The subject, or something derived from it, is on hold, or its holds are unknown.'),
+)
 
 export const memoryPolicies: readonly PolicyDefinition[] = [
   definePolicy(memoryWrite, { facts: ['memory_write'] }),
@@ -82,7 +64,7 @@ export function memoryFacts(memory: MemoryDeps): FactSources {
   const ownCandidate = async (command: StoredCommand) => {
     const candidateId = idIn(command, 'memory_candidate_id')
     const candidate = await findCandidate(memory.db, command.workspace_id, candidateId)
-    // A command decides its own candidate and nobody else's.
+    // A command may decide only the candidate that it was created with.
     return candidate?.command_id === command.command_id ? candidate : undefined
   }
   return {

@@ -1,4 +1,4 @@
-/** Asks to forget a subject: the request and the command that carries it out after an approval, in one transaction. */
+/** Requests that a subject be forgotten: writes the erasure and the command that performs it after an approval, in one transaction. */
 import type { Actor } from '#kernel/actor'
 import {
   getErasure,
@@ -14,8 +14,8 @@ import { eventIdOf } from '#store'
 import type { StoredCommand } from '../command-table.ts'
 import { submitCommand } from '../submit.ts'
 import type { CommandDeps } from '../deps.ts'
-import { forgetMemoryTask } from './memory-types.ts'
-import { refuseReused } from './propose-memory.ts'
+import { refuseReused } from './candidates.ts'
+import { forgetMemoryTask } from './memory-definitions.ts'
 
 export type RequestForget = {
   readonly workspaceId: string
@@ -37,10 +37,7 @@ export async function requestForget(
   if (!known?.ok) {
     const { items } = await previewForget(memory, workspaceId, subject)
     if (items.length === 0)
-      return refuse('memory.forget.nothing_known', 'Nothing is known about this subject.', {
-        path: 'subject',
-        hint: 'Look at how the subject is written: GET /memory shows it.',
-      })
+      return refuse('memory.forget.nothing_known', 'Nothing is known about this subject.', { path: 'subject' })
   }
   const erasureId = key ?? memory.newId()
   const submitted = await submitCommand(deps, by, {
@@ -57,7 +54,7 @@ export async function requestForget(
   const erasure = await getErasure(memory.db, { workspaceId, erasureId })
   if (!erasure.ok) return erasure
   const { command } = submitted.value
-  // The digest stays when the subject is forgotten, so that a repeat of the same request is known as such even then.
+  // The digest outlives the subject: a repeat of the request is recognised even after the erasure.
   if (erasure.value.subject_digest !== subjectDigest(erasureId, subject)) return refuseReused(command)
   return accept({ erasure: erasure.value, command })
 }

@@ -24,7 +24,7 @@ import { accepted, TRACE } from '#test/tenant'
 import { ada, aPreference, aReader, type MemoryRoom, openMemoryRoom } from '#test/memory'
 import { openProcessStore } from '#test/process-memory-store'
 import { insertRow } from '#test/store-rows'
-import { proposeMemory } from './propose-memory.ts'
+import { proposeMemory } from './candidates.ts'
 
 describe('searchMemory', () => {
   let room: MemoryRoom

@@ -14,7 +14,7 @@ import {
 import { accepted, TRACE } from '#test/tenant'
 import { ada, aPreference, type MemoryRoom, openMemoryRoom } from '#test/memory'
 import { insertRow, rowsOf } from '#test/store-rows'
-import { proposeMemory } from './propose-memory.ts'
+import { proposeMemory } from './candidates.ts'
 
 describe('write_memory', () => {
   let room: MemoryRoom

@@ -11,7 +11,7 @@ import {
   type YAMLError,
 } from 'yaml'
 import type { JsonObject } from '#kernel/json-value'
-import { guardValue } from '#kernel/json-value-guard'
+import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 
 /** The parser calls itself for every level; ten thousand brackets overflow its stack. */

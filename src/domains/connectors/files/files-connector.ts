@@ -1,8 +1,7 @@
 /** The files of one folder as a connector; nothing outside of it can be read, written, listed or deleted. */
 import { isAbsolute } from 'node:path'
 import { z } from 'zod'
-import type { JsonObject } from '#kernel/json-value'
-import { utf8Size } from '#kernel/utf8-size'
+import { type JsonObject, utf8Size } from '#kernel/json-value'
 import { type Connector, type ConnectorCall, type ConnectorResult, succeeded, unsupported } from '../connector.ts'
 import { type ConnectorDefinition, defineConnector } from '../define-connector.ts'
 import { deleteFile, hashOf, holdsText, listFolder, readText, writeText } from './folder.ts'

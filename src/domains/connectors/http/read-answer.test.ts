@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decideRetry, type RetrySettings } from '#kernel/retry'
-import { ASKED_WAIT_MAX_MS } from '#kernel/retry-backoff'
+import { ASKED_WAIT_MAX_MS, decideRetry, type RetrySettings } from '#kernel/retry'
 import { failureOfStatus } from './request.ts'
 
 const settings: RetrySettings = {

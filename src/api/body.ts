@@ -1,0 +1,138 @@
+/** The body of a request: read within limits of size and time, and accepted only as a guarded JSON object in UTF-8. */
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import type { MiddlewareHandler } from 'hono'
+import { parseGuardedObject } from '#kernel/json-guard'
+import { formatPath, type JsonObject } from '#kernel/json-value'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { answerProblem, type ApiContext, type ApiEnv } from './guards.ts'
+
+const JSON_TYPE = /^application\/json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?$/i
+
+function wrongType(): Refusal {
+  return refuse('media_type', 'The body must be application/json in UTF-8.', {
+    path: 'Content-Type',
+    hint: 'Send Content-Type: application/json.',
+    facts: { allowed: ['application/json'] },
+  })
+}
+
+function missing(): Refusal {
+  return refuse('body_missing', 'The body is empty.', { hint: 'Send a JSON object.' })
+}
+
+// A byte order mark is kept, so that the parser refuses it like any other stray character.
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+function decodeText(bytes: Uint8Array): Decision<string> {
+  try {
+    return accept(utf8.decode(bytes))
+  } catch {
+    return refuse('invalid_unicode', 'The body is not valid UTF-8.')
+  }
+}
+
+/** Reads the body as an object; undefined when it is empty and not required. */
+async function readJsonBody(c: ApiContext, limits: BodyLimits): Promise<Decision<JsonObject | undefined>> {
+  const isNeeded = c.get('access')?.body === 'required'
+  const type = c.req.header('content-type')
+  if (type !== undefined && !JSON_TYPE.test(type)) return wrongType()
+  const bytes = await readBody(c.req.raw, limits)
+  if (!bytes.ok) return bytes
+  if (bytes.value.length === 0) return isNeeded ? missing() : accept(undefined)
+  if (type === undefined) return wrongType()
+  const text = decodeText(bytes.value)
+  if (!text.ok) return text
+  const parsed = parseGuardedObject(text.value)
+  if (!parsed.ok || isNeeded) return parsed
+  const [field] = Object.keys(parsed.value)
+  if (field === undefined) return parsed
+  return refuse('unknown_field', 'This route takes no fields.', {
+    path: formatPath([field]),
+    hint: 'Leave the body out.',
+  })
+}
+
+export function bodyGuard(limits: BodyLimits): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    const access = c.get('access')
+    if (!access || access.body === 'raw' || c.req.method === 'GET' || c.req.method === 'HEAD') return next()
+    const body = await readJsonBody(c, limits)
+    if (!body.ok) return answerProblem(c, body)
+    // Validators receive this checked value instead of parsing the body again.
+    const value = body.value
+    if (value) c.req.json = <T>() => Promise.resolve(value as T)
+    await next()
+  }
+}
+
+const unpack = promisify(gunzip)
+
+export type BodyLimits = { readonly bodyBytesMax: number; readonly bodyTimeoutMs: number }
+
+function tooLarge(limit: number, when = ''): Refusal {
+  return refuse('body_too_large', `The body is larger than ${limit} bytes${when}.`, { facts: { limit_bytes: limit } })
+}
+
+const LATE = Symbol('late')
+
+/** Returns the decoded bytes of the body. Stops reading at the limit. */
+export async function readBody(request: Request, limits: BodyLimits): Promise<Decision<Uint8Array>> {
+  const packing = (request.headers.get('content-encoding') ?? 'identity').trim().toLowerCase()
+  if (packing !== 'identity' && packing !== 'gzip' && packing !== '') {
+    return refuse('encoding_unsupported', 'Only plain and gzip bodies are supported.', {
+      path: 'Content-Encoding',
+      hint: 'Send the body without Content-Encoding, or with gzip only.',
+      facts: { allowed: ['identity', 'gzip'] },
+    })
+  }
+  const announced = Number(request.headers.get('content-length') ?? 0)
+  if (announced > limits.bodyBytesMax) return tooLarge(limits.bodyBytesMax)
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<typeof LATE>((resolve) => {
+    timer = setTimeout(resolve, limits.bodyTimeoutMs, LATE)
+  })
+  try {
+    const bytes = await collect(request, limits.bodyBytesMax, late)
+    if (!bytes.ok || packing !== 'gzip' || bytes.value.length === 0) return bytes
+    return await unpackBody(bytes.value, limits.bodyBytesMax)
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+async function collect(request: Request, limit: number, late: Promise<typeof LATE>): Promise<Decision<Uint8Array>> {
+  if (request.body === null) return accept(new Uint8Array())
+  const reader = request.body.getReader()
+  const chunks: Uint8Array[] = []
+  let size = 0
+  try {
+    for (;;) {
+      const read = await Promise.race([reader.read(), late])
+      if (read === LATE) {
+        return refuse('request_timeout', 'The body did not arrive in time.', {
+          hint: 'Send the request again without pauses.',
+        })
+      }
+      if (read.done) return accept(Buffer.concat(chunks, size))
+      size += read.value.byteLength
+      if (size > limit) return tooLarge(limit)
+      chunks.push(read.value)
+    }
+  } catch {
+    // The sender disconnected: the answer is not read, but must not count as a server error.
+    return refuse('api.request.malformed', 'The body ended before it was complete.')
+  } finally {
+    // Not awaited: cancelling may itself wait for a silent sender.
+    void reader.cancel().catch(() => {})
+  }
+}
+
+async function unpackBody(bytes: Uint8Array, limit: number): Promise<Decision<Uint8Array>> {
+  try {
+    return accept(await unpack(bytes, { maxOutputLength: limit }))
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'ERR_BUFFER_TOO_LARGE') return tooLarge(limit, ' after decompression')
+    return refuse('api.request.malformed', 'The body is not valid gzip.', { path: 'Content-Encoding' })
+  }
+}

@@ -1,0 +1,262 @@
+/**
+ * The guards of a request before and after its caller is known: ids, access log, response headers, Host and Origin, and the
+ * route with its access rules. `api.ts` holds their order.
+ */
+import type { HttpBindings } from '@hono/node-server'
+import type { RouteConfig } from '@hono/zod-openapi'
+import type { Context, Hono, MiddlewareHandler } from 'hono'
+import { matchedRoutes } from 'hono/route'
+import type { ContentfulStatusCode } from 'hono/utils/http-status'
+import type { PlatformRole, Principal, Workspace } from '#domains/identity'
+import { KernelFault } from '#kernel/errors'
+import { textId } from '#kernel/ids'
+import { type Refusal, refuse } from '#kernel/refusal'
+import { hasSecretShape } from '#kernel/secret-shapes'
+import type { Answered, ApiLog } from './api-deps.ts'
+import { type ProblemDetail, problemHeaders, type RequestIds, toProblem } from './problem.ts'
+
+export type ApiEnv = {
+  Bindings: Partial<HttpBindings>
+  Variables: {
+    ids: RequestIds
+    principal: Principal | undefined
+    workspace: Workspace | undefined
+    access: RouteAccess | undefined
+  }
+}
+
+export type ApiContext = Context<ApiEnv>
+
+const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/
+const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$/
+
+/** Keeps the caller's request id when it is safe to print, and adopts a W3C trace id, so that one trace spans both systems. */
+export function requestIds(randomBytes: (count: number) => Uint8Array): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    const asked = c.req.header('x-request-id')
+    const requestId =
+      asked !== undefined && REQUEST_ID.test(asked) && !hasSecretShape(asked)
+        ? asked
+        : textId('request', randomBytes(16))
+    const trace = TRACEPARENT.exec(c.req.header('traceparent') ?? '')?.[1]
+    const traceId = trace === undefined ? textId('trace', randomBytes(16)) : `trace_${trace}`
+    c.set('ids', { requestId, traceId })
+    c.header('x-request-id', requestId)
+    c.header('x-trace-id', traceId)
+    await next()
+  }
+}
+
+export function answerProblem(c: ApiContext, refusal: Refusal, errors?: readonly ProblemDetail[]): Response {
+  // Uses the context, so that headers set earlier (ids, rate, CORS) stay on the answer.
+  const problem = toProblem(refusal, c.get('ids'), errors)
+  return c.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, problemHeaders(refusal))
+}
+
+/** Returns the caller. Throws on a route that needs no credential, which is an internal error. */
+export function principalOf(c: ApiContext): Principal {
+  const principal = c.get('principal')
+  if (!principal) throw new KernelFault('api.principal.missing', 'A public route asked for the caller.')
+  return principal
+}
+
+export function workspaceOf(c: ApiContext): Workspace {
+  const workspace = c.get('workspace')
+  if (!workspace) throw new KernelFault('api.workspace.missing', 'The route did not declare that it needs a workspace.')
+  return workspace
+}
+
+/** Logs route, caller and outcome; never a body, a query or a credential. */
+export function accessLog(log: ApiLog, onAnswered: (answered: Answered) => void = () => {}): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    const startMs = performance.now()
+    await next()
+    const { requestId, traceId } = c.get('ids')
+    const durationMs = performance.now() - startMs
+    // The pattern, not the path: keeps ids and mistyped secrets out of the log.
+    const route = matchedRoutes(c).at(-1)?.path
+    onAnswered({ method: c.req.method, route: route ?? 'none', status: c.res.status, durationMs })
+    const principal = c.get('principal')
+    log.info(
+      {
+        method: c.req.method,
+        route,
+        status: c.res.status,
+        duration_ms: Math.round(durationMs * 10) / 10,
+        request_id: requestId,
+        trace_id: traceId,
+        ...(principal && { user_id: principal.userId, org_id: principal.orgId, key_id: principal.keyId }),
+        ...(c.get('workspace') && { workspace_id: c.get('workspace')?.id }),
+      },
+      'request',
+    )
+  }
+}
+
+/** The default headers, unless a route sets its own: no framing, sniffing, caching or referrer. */
+const HEADERS: Readonly<Record<string, string>> = {
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+  'cross-origin-opener-policy': 'same-origin',
+  'cache-control': 'no-store',
+}
+
+/** `version` lets a CLI of another version report the mismatch. */
+export function responseHeaders(version: string): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    await next()
+    for (const [name, value] of Object.entries({ ...HEADERS, 'x-concord-version': version })) {
+      if (!c.res.headers.has(name)) c.res.headers.set(name, value)
+    }
+  }
+}
+
+const LOOPBACK = ['localhost', '127.0.0.1', '[::1]']
+const HOST = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/
+
+export type SameOrigin = { readonly hosts: readonly string[] | 'any'; readonly origins: readonly string[] }
+
+function nameOf(host: string): string | undefined {
+  return HOST.exec(host.toLowerCase())?.[1]
+}
+
+/**
+ * DNS rebinding resolves a foreign name to this machine, but Host still contains the foreign name. A page of another origin
+ * sends that origin; only listed origins receive CORS headers.
+ */
+export function sameOrigin({ hosts, origins }: SameOrigin): MiddlewareHandler<ApiEnv> {
+  const names = hosts === 'any' ? undefined : new Set([...LOOPBACK, ...hosts.map((host) => host.toLowerCase())])
+  return async (c, next) => {
+    const host = c.req.header('host') ?? new URL(c.req.url).host
+    const name = nameOf(host)
+    if (name === undefined || (names && !names.has(name))) {
+      return answerProblem(
+        c,
+        refuse('api.host.not_allowed', 'This server does not serve that host name.', { path: 'Host' }),
+      )
+    }
+    const origin = c.req.header('origin')
+    if (origin === undefined) return next()
+    const listed = origins.includes(origin)
+    if (!listed && !isSame(origin, host)) {
+      return answerProblem(
+        c,
+        refuse('api.origin.not_allowed', 'Pages of this origin may not call the API.', { path: 'Origin' }),
+      )
+    }
+    if (!listed) return next()
+    c.header('access-control-allow-origin', origin)
+    c.header('vary', 'Origin')
+    if (c.req.method !== 'OPTIONS') return next()
+    return c.body(null, 204, {
+      'access-control-allow-methods': 'GET, POST, PUT, PATCH, DELETE',
+      'access-control-allow-headers':
+        'authorization, content-type, idempotency-key, last-event-id, traceparent, x-request-id, x-workspace, x-workspace-id',
+      'access-control-max-age': '600',
+    })
+  }
+}
+
+function isSame(origin: string, host: string): boolean {
+  return origin === `http://${host}` || origin === `https://${host}`
+}
+
+type RouteAccess = {
+  /** Needs no credential. */
+  readonly open: boolean
+  readonly role: PlatformRole
+  readonly workspace: boolean
+  /** `raw` leaves the body to the route; only for routes without a description. */
+  readonly body: 'required' | 'none' | 'raw'
+  readonly config?: RouteConfig
+}
+
+/** Describes the role that a route requires, and whether it is inside a workspace. */
+export function needs(role: PlatformRole, where: 'workspace' | 'org' = 'workspace') {
+  return { security: [{ bearer: [] as string[] }], 'x-role': role, 'x-workspace': where === 'workspace' }
+}
+
+/** Describes an open route. */
+export function needsNothing() {
+  return { security: [] as { bearer: string[] }[], 'x-role': null, 'x-workspace': false }
+}
+
+/** Closed by default: a description without access rules requires an administrator and a workspace. */
+function accessOf(config: RouteConfig): RouteAccess {
+  const declared = config as RouteConfig & { 'x-role'?: PlatformRole | null; 'x-workspace'?: boolean }
+  return {
+    open: config.security?.length === 0,
+    role: declared['x-role'] ?? 'admin',
+    workspace: declared['x-workspace'] ?? true,
+    body: config.request?.body ? 'required' : 'none',
+    config,
+  }
+}
+
+export type AccessTable = {
+  /** By method and path pattern, as the router names them. */
+  find(method: string, pattern: string): RouteAccess
+}
+
+type Definition = { readonly type: string; readonly route?: RouteConfig }
+
+export function openAccessTable(definitions: readonly Definition[], publicPaths: readonly string[]): AccessTable {
+  const table = new Map<string, RouteAccess>()
+  for (const { type, route } of definitions) {
+    if (type !== 'route' || !route) continue
+    const pattern = route.path.replaceAll(/\/{(.+?)}/g, '/:$1')
+    table.set(`${route.method.toUpperCase()} ${pattern}`, accessOf(route))
+  }
+  return {
+    find(method, pattern) {
+      const known = table.get(`${method} ${pattern}`)
+      return known ?? { open: publicPaths.includes(pattern), role: 'admin', workspace: false, body: 'raw' }
+    },
+  }
+}
+
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
+/** The pattern of middleware; everything else is a route. */
+const EVERYWHERE = '/*'
+const PROXY_TRICKS = /\/\/|%2f|%5c|%00|\\/i
+const DOT_SEGMENT = /(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i
+
+type RouterRoute = { readonly method: string; readonly path: string }
+
+const isRoute = (route: RouterRoute) => !(route.method === 'ALL' && route.path === EVERYWHERE)
+
+/** Rejects a path that a proxy could interpret differently. Checks the raw path too, if there is one. */
+function isAmbiguous(c: ApiContext): boolean {
+  const raw = c.env?.incoming?.url?.split('?', 1)[0]
+  return PROXY_TRICKS.test(c.req.path) || (raw !== undefined && (PROXY_TRICKS.test(raw) || DOT_SEGMENT.test(raw)))
+}
+
+export function routeGuard(app: Hono<ApiEnv>, table: () => AccessTable): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    if (isAmbiguous(c)) return answerProblem(c, notFound())
+    const route = matchedRoutes(c).find(isRoute)
+    if (!route) return answerProblem(c, refuseTarget(app, c))
+    c.set('access', table().find(route.method, route.path))
+    await next()
+  }
+}
+
+export function notFound(): Refusal {
+  return refuse('api.route.not_found', 'There is nothing at this address.', {
+    hint: 'GET /openapi.json lists every route.',
+  })
+}
+
+function refuseTarget(app: Hono<ApiEnv>, c: ApiContext): Refusal {
+  const allowed = METHODS.filter((method) =>
+    app.router.match(method, c.req.path)[0].some(([[, route]]) => isRoute(route)),
+  )
+  if (allowed.length === 0) return notFound()
+  return refuse('api.method.not_allowed', 'This address does not support this method.', {
+    hint: `Use ${allowed.join(' or ')}.`,
+    facts: { allowed: allowed.includes('GET') ? ['HEAD', ...allowed] : allowed },
+  })
+}

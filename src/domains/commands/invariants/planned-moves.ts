@@ -1,8 +1,0 @@
-/** The moves that the machines of commands and effects have, as pairs for SQL to compare with. */
-import { commandMachine } from '#kernel/machines/command'
-import { effectMachine } from '#kernel/machines/effect'
-
-export type PlannedMoves = readonly (readonly [from: string, to: string])[]
-
-export const commandMoves: PlannedMoves = commandMachine.moves.map(({ from, to }) => [from, to])
-export const effectMoves: PlannedMoves = effectMachine.moves.map(({ from, to }) => [from, to])
