@@ -219,7 +219,7 @@ describe('forgetting reaches artifacts', () => {
       )
       return row
     }
-    assert.match((await errorOf(second.command.command_id))?.error ?? '', /A hold stands .* something made from it/)
+    assert.match((await errorOf(second.command.command_id))?.error ?? '', /something derived from it, is on hold/)
 
     // Straight into the act, past every rule: the rows themselves say no.
     const ref = { workspaceId, erasureId: first.erasure.memory_erasure_id, commandId: first.command.command_id }
