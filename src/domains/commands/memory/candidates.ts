@@ -18,7 +18,7 @@ import { encodeId } from '#kernel/ids'
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { statement } from '#store'
-import { bySystem } from '../change.ts'
+import { systemActor } from '../change.ts'
 import type { StoredCommand } from '../command-table.ts'
 import { submitCommand } from '../submit.ts'
 import type { CommandDeps } from '../deps.ts'
@@ -162,7 +162,7 @@ export async function followCandidates(
   { traceId }: { readonly traceId: string },
 ): Promise<number> {
   const { db, newId } = memory
-  const actor = { ...bySystem, traceId }
+  const actor = { ...systemActor, traceId }
   const at = memory.now()
   const behind = await db.run(listBehind)
   for (const row of behind) {

@@ -5,7 +5,7 @@ import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import { outcomeOf, sqlStateOf } from '#store'
 import { isPassing } from '../call-effect.ts'
-import { byWorker } from '../change.ts'
+import { workerActor } from '../change.ts'
 import { defineCommandType, defineFunction, type Definition } from '../catalog/definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure } from '../catalog/effect-definition.ts'
 import { defineTask } from '../catalog/task-spec.ts'
@@ -99,7 +99,7 @@ export function memoryDefinitions(memory: MemoryDeps): readonly Definition[] {
 
 /** Each effect is one transaction of the memory room, keyed by its row: a repeat changes nothing. */
 function memoryEffects(memory: MemoryDeps): readonly Definition[] {
-  const workerOf = ({ traceId }: EffectCall) => ({ ...byWorker, traceId })
+  const workerOf = ({ traceId }: EffectCall) => ({ ...workerActor, traceId })
   const candidate = (call: Pick<EffectCall, 'workspaceId' | 'payload'>) => ({
     workspaceId: call.workspaceId,
     candidateId: textOf(call.payload, 'memory_candidate_id'),
