@@ -107,7 +107,6 @@ describe('appendEvents', () => {
     const log = defineEventLog({
       table: 'public.orchestration_events',
       types: ['run_started'],
-      target: { column: 'payload', path: '{target_id}' },
       time: 'created_at',
       columns: [
         { name: 'event_type', type: 'text', valueOf: (event) => event.type },

@@ -4,9 +4,16 @@
  */
 import { hash } from 'node:crypto'
 import { KernelFault } from '#kernel/errors'
-import type { Sql } from './db.ts'
-import { compileAppendMany, compileAppendOne } from './sql/append-events.ts'
-import { type Columns, columnName, type PgType, tableName } from './sql/names.ts'
+import {
+  type Bound,
+  bind,
+  collectParams,
+  type Columns,
+  columnName,
+  type PgType,
+  type Sql,
+  tableName,
+} from './statement.ts'
 
 export type EventDraft<E extends string = string> = {
   readonly eventId: string
@@ -36,8 +43,7 @@ export type EventLog<E extends string = string> = {
   readonly links: Columns
   /** The unique column that holds `eventId`; a log without one cannot detect a replay. */
   readonly id?: string
-  /** The column with the payload, the path of `target_id` in it, and the column of the time. */
-  readonly target: { readonly column: string; readonly path: string }
+  /** The column of the time. */
   readonly time: string
   /** Throws on a payload that does not fit its type. */
   checkPayload?(type: E, payload: Readonly<Record<string, unknown>>): void
@@ -49,6 +55,53 @@ export function defineEventLog<const E extends string>(log: EventLog<E>): EventL
   for (const { name } of log.columns) columnName(name)
   Object.keys(log.links).forEach(columnName)
   return log
+}
+
+type EventPurpose = 'event' | 'audit' | 'agent_step'
+
+/**
+ * An event in `concord.journal`, the one log of the events, the audit and the agent steps of commands and of everything they create. A row
+ * holds the events of one commit about one thing, in order; the view `concord.domain_events` shows them one by one.
+ */
+export type JournalEvent = {
+  readonly type: string
+  /** Left out: `event`. */
+  readonly purpose?: EventPurpose
+  readonly actor: string
+  readonly payload: Readonly<Record<string, unknown>>
+}
+
+/** Returns the log with a closed list of event types. The purpose of a type is declared only here. */
+export function domainEventLog<const E extends string>(purposes: Readonly<Record<E, EventPurpose>>): EventLog<E> {
+  const purposeOf = (type: string): { readonly purpose?: EventPurpose } => {
+    if (!Object.hasOwn(purposes, type))
+      throw new KernelFault('event.type.unknown', `The event type ${type} has no purpose.`)
+    const purpose = purposes[type as E]
+    return purpose === 'event' ? {} : { purpose }
+  }
+  return defineEventLog({
+    table: 'concord.journal',
+    types: Object.keys(purposes) as E[],
+    id: 'entry_id',
+    time: 'created_at',
+    columns: [
+      { name: 'entry_id', type: 'uuid', valueOf: (event) => event.eventId },
+      { name: 'trace_id', type: 'text', valueOf: (event) => event.traceId },
+      { name: 'created_at', type: 'timestamptz', valueOf: (event) => event.at },
+      {
+        name: 'events',
+        type: 'json',
+        valueOf: ({ type, actor, payload }): JournalEvent[] => [{ type, ...purposeOf(type), actor, payload }],
+      },
+    ],
+    links: {
+      workspace_id: 'uuid',
+      command_id: 'uuid',
+      agent_run_id: 'uuid',
+      swarm_run_id: 'uuid',
+      step_index: 'integer',
+    },
+  })
 }
 
 /** Derives the same id from the same parts, so that a replayed step finds its event. */
@@ -68,13 +121,15 @@ export function eventIdOf(...parts: readonly string[]): string {
 /** Throws: an event that the log does not know is a bug in the code that made it, and must roll back its transaction. */
 export function checkEvent(log: EventLog, event: EventDraft): void {
   if (!log.types.includes(event.type)) {
-    throw new KernelFault('event.type.unknown', `${log.table} has no event type ${event.type}`)
+    throw new KernelFault('event.type.unknown', `${log.table} has no event type ${event.type}.`)
   }
   log.checkPayload?.(event.type, event.payload)
-  if (event.actor.trim() === '') throw new KernelFault('event.actor.missing', `${event.type} has no actor`)
-  if (event.traceId.trim() === '') throw new KernelFault('event.trace.missing', `${event.type} has no trace id`)
+  if (event.actor.trim() === '') throw new KernelFault('event.actor.missing', `The event ${event.type} has no actor.`)
+  if (event.traceId.trim() === '')
+    throw new KernelFault('event.trace.missing', `The event ${event.type} has no trace id.`)
   for (const name of Object.keys(event.links ?? {})) {
-    if (!Object.hasOwn(log.links, name)) throw new KernelFault('event.link.unknown', `${log.table} has no link ${name}`)
+    if (!Object.hasOwn(log.links, name))
+      throw new KernelFault('event.link.unknown', `${log.table} has no link ${name}.`)
   }
 }
 
@@ -102,7 +157,8 @@ export async function appendEvents<E extends string>(
   events: readonly EventDraft<E>[],
   { once = false }: { readonly once?: boolean } = {},
 ): Promise<number> {
-  if (once && log.id === undefined) throw new KernelFault('event.log.no_id', `${log.table} cannot tell a replay`)
+  if (once && log.id === undefined)
+    throw new KernelFault('event.log.no_id', `${log.table} has no id by which it could detect a replay.`)
   for (const event of events) checkEvent(log, event)
   const [first] = events
   if (first === undefined) return 0
@@ -112,4 +168,40 @@ export async function appendEvents<E extends string>(
       ? await sql.run(one.statement, one.values(first))
       : await sql.run(many.statement, many.values(events))
   return rows.length
+}
+
+type Appended = { readonly appended: true }
+
+function onceClause(log: EventLog, once: boolean): string {
+  return once ? ` on conflict (${log.id}) do nothing` : ''
+}
+
+function compileAppendOne(log: EventLog, once: boolean): Bound<EventDraft, Appended> {
+  const params = collectParams<EventDraft>()
+  const links = Object.entries(log.links)
+  const places = [
+    ...log.columns.map((column) => params.add(column.type, column.valueOf)),
+    ...links.map(([name, type]) => params.add(type, (event) => event.links?.[name])),
+  ]
+  const names = [...log.columns.map((column) => column.name), ...links.map(([name]) => name)]
+  const text = `insert into ${log.table} (${names.join(', ')})
+values (${places.join(', ')})${onceClause(log, once)}
+returning true as appended`
+  return bind(`append_${log.table}`, text, params)
+}
+
+/** In the order of the list, so that `seq` within one statement follows it. */
+function compileAppendMany(log: EventLog, once: boolean): Bound<readonly EventDraft[], Appended> {
+  const params = collectParams<readonly EventDraft[]>()
+  const links = Object.entries(log.links)
+  const lists = [
+    ...log.columns.map((column) => params.addList(column.type, (events) => events.map(column.valueOf))),
+    ...links.map(([name, type]) => params.addList(type, (events) => events.map((event) => event.links?.[name]))),
+  ]
+  const names = [...log.columns.map((column) => column.name), ...links.map(([name]) => name)].join(', ')
+  const text = `insert into ${log.table} (${names})
+select ${names} from unnest(${lists.join(', ')}) with ordinality as e(${names}, n)
+order by n${onceClause(log, once)}
+returning true as appended`
+  return bind(`append_all_${log.table}`, text, params)
 }

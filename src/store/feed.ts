@@ -1,19 +1,47 @@
 /** Reads an event log completely: every committed event once, in one order, however late it commits. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { Sql } from './db.ts'
-import { cursorOf, type FeedPlace, feedStart, parseCursor } from './feed-cursor.ts'
-import { columnName, statementName, tableName } from './sql/names.ts'
-import { compileIsHidden, compileReadFeed } from './sql/read-feed.ts'
-import { statement } from './statement.ts'
-import type { AnyRow, RowType } from './transition/stored-machine.ts'
+import {
+  type Bound,
+  bind,
+  collectParams,
+  columnName,
+  type Sql,
+  statement,
+  statementName,
+  tableName,
+} from './statement.ts'
+import type { AnyRow, RowType } from './transition.ts'
 
-/** The table has `xid xid8 default pg_current_xact_id()` and `seq bigint`, and an index on both, after the tenant. */
+/** A position in a feed: the transaction and the number within it. */
+export type FeedPosition = { readonly xid: string; readonly seq: string }
+
+const SHAPE = /^(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,18})$/
+const XID_MAX = 2n ** 64n - 1n
+const SEQ_MAX = 2n ** 63n - 1n
+
+/** Before the first event. */
+export const feedStart = '0.0'
+
+export function cursorOf({ xid, seq }: FeedPosition): string {
+  return `${xid}.${seq}`
+}
+
+/** A cursor is a position as text, opaque to callers and validated when it comes back. */
+export function parseCursor(cursor: string): Decision<FeedPosition> {
+  const [, xid, seq] = SHAPE.exec(cursor) ?? []
+  if (xid === undefined || seq === undefined || BigInt(xid) > XID_MAX || BigInt(seq) > SEQ_MAX) {
+    return refuse('cursor_invalid', 'This is not a cursor of this feed.', {
+      hint: 'Start without a cursor, or send one back unchanged.',
+    })
+  }
+  return accept({ xid, seq })
+}
+
+/** The table has the columns of `concord.journal`, and an index on tenant, `xid` and `seq`. */
 export type Feed<Row> = {
   readonly table: string
   readonly tenant: string
   readonly columns: readonly string[]
-  /** A row holds several events, as in the journal. */
-  readonly isPacked?: boolean
   /** The table of archives of this log, with `last_xid`, `last_seq` and the same tenant column. */
   readonly archive?: string
   readonly row?: RowType<Row>
@@ -36,7 +64,7 @@ export type FeedRequest = {
   readonly skipArchived?: boolean
 }
 
-export function defineFeed<Row = AnyRow>(feed: Feed<Row>): Feed<Row> {
+function defineFeed<Row = AnyRow>(feed: Feed<Row>): Feed<Row> {
   tableName(feed.table)
   if (feed.archive !== undefined) tableName(feed.archive)
   for (const name of [feed.tenant, ...feed.columns]) columnName(name)
@@ -105,7 +133,7 @@ where (a.last_xid, a.last_seq) > ($1::xid8, $2::bigint) and a.${tenant} = $3::uu
 async function findArchivedBehind(
   sql: Sql,
   feed: Feed<unknown>,
-  { xid, seq }: FeedPlace,
+  { xid, seq }: FeedPosition,
   workspaceId: string,
 ): Promise<ArchivedBehind | undefined> {
   const { archived } = compiledOf(feed)
@@ -165,7 +193,6 @@ export type DomainFeedRow = {
 
 export const domainFeed: Feed<DomainFeedRow> = defineFeed({
   table: 'concord.journal',
-  isPacked: true,
   tenant: 'workspace_id',
   archive: 'concord.history_archives',
   columns: [
@@ -182,3 +209,59 @@ export const domainFeed: Feed<DomainFeedRow> = defineFeed({
     'created_at',
   ],
 })
+
+type FeedCall = { readonly after: FeedPosition; readonly tenant: string; readonly limit: number }
+type FeedRow = Readonly<Record<string, unknown>> & {
+  readonly feed_horizon: string
+  /** Null on the one row that means an empty result. */
+  readonly feed_xid: string | null
+  readonly feed_seq: string
+}
+
+/** The numbers of two rows of the journal are so far apart. */
+const SEQ_STEP = 1_024
+/** The number of the last event of a row. */
+const LAST_SEQ = 't.seq + json_array_length(t.events) - 1'
+
+/**
+ * Reads a log in the order of its transactions, and only rows that can no longer be overtaken: those of transactions older than
+ * the oldest running one. A reader of `seq > last` misses late commits (measured: 1,119 of 5,186 rows).
+ * The horizon and the rows come from one snapshot; the left join keeps the horizon when there are no rows. A cursor may be in the middle of a
+ * row. The inner limit keeps the planner on the index: every row that it lets through has an event after the cursor.
+ */
+export function compileReadFeed(feed: Feed<unknown>): Bound<FeedCall, FeedRow> {
+  const params = collectParams<FeedCall>()
+  // xid8 has no list of its own among the column types; as text it is exact.
+  const xid = `${params.add('text', ({ after }) => after.xid)}::xid8`
+  const seq = params.add('bigint', ({ after }) => after.seq)
+  const limit = params.add('integer', (call) => call.limit)
+  const tenant = params.add('uuid', (call) => call.tenant)
+  const text = `select h.horizon::text as feed_horizon, e.feed_xid::text, e.feed_seq::text, ${feed.columns.map((name) => `e.${name}`).join(', ')}
+from (select pg_snapshot_xmin(pg_current_snapshot()) as horizon) as h
+left join lateral (
+  select t.xid as feed_xid, t.seq + u.place as feed_seq, ${feed.columns.join(', ')}
+  from (
+    select * from ${feed.table} as t
+    where t.${feed.tenant} = ${tenant} and (t.xid, t.seq) > (${xid}, ${seq} - ${SEQ_STEP}) and (t.xid > ${xid} or ${LAST_SEQ} > ${seq})
+      and t.xid < h.horizon
+    order by t.xid, t.seq limit ${limit}
+  ) as t cross join lateral concord.unpack(t.entry_id, t.events) as u
+  where (t.xid, t.seq + u.place) > (${xid}, ${seq})
+  order by t.xid, t.seq, u.place limit ${limit}
+) as e on true
+order by e.feed_xid, e.feed_seq`
+  return bind(`feed_${feed.table}`, text, params)
+}
+
+/** Returns whether the horizon still hides a commit: then an early second read is worthwhile. */
+function compileIsHidden(feed: Feed<unknown>): Bound<Omit<FeedCall, 'limit'>, { readonly hidden: boolean }> {
+  const params = collectParams<Omit<FeedCall, 'limit'>>()
+  const xid = `${params.add('text', ({ after }) => after.xid)}::xid8`
+  const seq = params.add('bigint', ({ after }) => after.seq)
+  const tenant = params.add('uuid', (call) => call.tenant)
+  const text = `select exists (
+  select from ${feed.table} as t
+  where t.${feed.tenant} = ${tenant} and (t.xid > ${xid} or t.xid = ${xid} and ${LAST_SEQ} > ${seq})
+) as hidden`
+  return bind(`feed_hidden_${feed.table}`, text, params)
+}

@@ -37,6 +37,11 @@ const HAND_ON_MS = 500
 /** The longest delay of a wake; the reconciler handles later times. */
 const DELAY_MS_MAX = 365 * 86_400_000
 
+/** The runtime's turns count from 1. */
+export function inProcessTurnName({ kind, id }: Process): string {
+  return `turn:${kind}:${id}:0`
+}
+
 type UnderWay = { readonly id: string; readonly lost: AbortController; readonly ended: Promise<void> }
 
 export function openInProcessTurns<Row, Found>(
@@ -71,7 +76,8 @@ export function openInProcessTurns<Row, Found>(
   async function run(id: string, token: string, queue: string, found: Found, signal: AbortSignal): Promise<void> {
     try {
       await failpoint('turns.begun')
-      const turn = openTurn({ kind, id }, { token, turn: `turn:${kind}:${id}:0`, signal }, found, deps.now())
+      const name = inProcessTurnName({ kind, id })
+      const turn = openTurn({ kind, id }, { token, turn: name, signal }, found, deps.now())
       const next = await drive(turn)
       // The row may have no other turn: a fact may have taken it without starting one.
       await handOn(id, token, queue, turn.isLost ? { t: 'again' } : next)

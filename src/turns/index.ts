@@ -3,6 +3,7 @@ export { CALL_OVER, type Deadline, LATE, type Sleep, type Watcher, withDeadline 
 export {
   commitAndResume,
   type InProcessTurns,
+  inProcessTurnName,
   openInProcessTurns,
   type Places,
   RENEW_MS,

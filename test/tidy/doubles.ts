@@ -7,9 +7,8 @@ import type { Tree } from './tree.ts'
 /** Those that had several meanings when the check came. Names are taken out, never put in. */
 const allowedDoubles: ReadonlySet<string> = new Set(
   `
-  ContentClass Finding Found Held Lineage Outcome Page RandomBytes RunningServer ScheduleSpec
-  ScheduleView Sleep Sql StoredSchedule Tx addArtifacts changeSchedule changeScheduleBody 
-  contentClasses contractOf createSchedule finding isPassing listSchedules lockSubject nextOccurrences
+  Finding Lineage Outcome Page RandomBytes RunningServer ScheduleSpec ScheduleView StoredSchedule addArtifacts
+  changeSchedule changeScheduleBody contractOf createSchedule finding isPassing listSchedules nextOccurrences
   runProgram scheduleView showText takeTurn toScheduleView
   `
     .trim()

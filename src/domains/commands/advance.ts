@@ -38,7 +38,7 @@ import { inputDeadline } from './asks.ts'
 import type { CommandWithEffects, ParentFact, StoredEffect } from './command-table.ts'
 import { planApproved, decide, validate } from './intake.ts'
 import { judgeOpen, nextEffect, replanCommand } from './plan.ts'
-import { afterFailed, beginEffect, failEffect, recordOutcome, settleDoubt } from './outcome.ts'
+import { beginEffect, failEffect, recordOutcome, settleDoubt } from './outcome.ts'
 import { findHandler, readBackOf, retryOf, taskOf } from './tasks.ts'
 
 /** The end of another command wakes those that wait for it; this is for the wake that was lost with its process. */
@@ -279,14 +279,14 @@ function settleOpen(found: CommandWithEffects, seen: Seen, effect: StoredEffect,
   if (awaited) return settleAwaited(found, seen, awaited, at)
   const handler = findHandler(seen.catalog, found, effect)
   if (!handler) {
-    const error = `nothing here carries out ${effect.effect_type}`
+    const error = `no handler for ${effect.effect_type}`
     return end(set({ error, error_class: 'internal_error' }), move('failed', workerActor, { reason: 'the exit broke' }))
   }
   const { outcome, asked } = readBackOf(effect)
   if (effect.run_after !== null && (outcome === 'not_done' || handler.class === 'read')) {
     const errorClass = classifyError(effect.error_class)
     const failure = { errorClass, message: effect.error ?? 'cancelled', happened: 'no' as const }
-    return { changes: failEffect(found, effect, failure, []), next: afterFailed(found, effect) }
+    return failEffect(found, effect, failure)
   }
   // A person has been asked and has not answered yet.
   return asked ? rest(null) : settleDoubt(found, seen, effect)

@@ -2,13 +2,13 @@
 import { isUuid } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Process } from '#runtime'
-import { onceTable, type Sql, statement, together, type Tx } from '#store'
+import { type Sql, statement, together, type Tx } from '#store'
 import { overdueRows, type TurnRoom, turnTable } from '#turns'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import type { CommandState, EffectState } from '#kernel/machines/command'
 import type { CancellationMode, IngressType, Reversibility } from './catalog/closed-lists.ts'
-import { commandLog } from './events.ts'
+import type { AfterStep } from './change.ts'
 import type { ExecutionPlan } from './plan.ts'
 
 /** Who asked, and under which trace; the credential's facts as they were at submit. */
@@ -161,6 +161,8 @@ export type ReadBackNote = {
 export type HeldCommand = CommandWithEffects & {
   /** It waits, or has waited, for other commands. */
   readonly hasParents: boolean
+  /** The write that took the turn has begun an effect; the turn makes the call. */
+  readonly begun?: AfterStep
 }
 
 export const COMMAND_KIND = 'command'
@@ -303,32 +305,3 @@ export const findAwaited = statement<AwaitedRow>(
   'commands_find_awaited',
   `select status, result, error, error_class, completed_at from concord.commands where command_id = $1 and workspace_id = $2`,
 )
-
-export const newCommands = onceTable<StoredCommand>({
-  table: 'concord.commands',
-  id: 'command_id',
-  columns: {
-    command_id: 'uuid',
-    workspace_id: 'uuid',
-    command_type: 'text',
-    task_name: 'text',
-    requested_by: 'text',
-    ingress: 'text',
-    payload: 'jsonb',
-    payload_hash: 'text',
-    context: 'jsonb',
-    status: 'text',
-    cancellation_mode: 'text',
-    idempotency_key: 'text',
-    request_fingerprint: 'text',
-    created_at: 'timestamptz',
-    updated_at: 'timestamptz',
-    run_after: 'timestamptz',
-    turn_token: 'uuid',
-    turn_until: 'ms_from_now',
-  },
-  key: ['workspace_id', 'idempotency_key'],
-  content: ['request_fingerprint'],
-  returning: commandColumns,
-  log: { log: commandLog, links: { workspace_id: 'workspace_id', command_id: 'command_id' } },
-})

@@ -82,7 +82,7 @@ async function compensate(deps: CommandDeps, call: EffectCall): Promise<JsonObje
     ({ compensation: name }) => !deps.catalog.undos.has(name),
   )
   // Found out before the first deed is undone, not in the middle of the way.
-  if (lost) throw new EffectFailure('validation_error', `nothing here carries out ${quote(lost.compensation)}`, 'no')
+  if (lost) throw new EffectFailure('validation_error', `no handler for ${quote(lost.compensation)}`, 'no')
   const reason = `asked for by ${encodeId('command', call.commandId)}`
   const begun = await compensateCommand(deps, { ...systemActor, traceId }, { workspaceId, commandId, reason })
   if (!begun.ok) throw new EffectFailure('validation_error', begun.reason, 'no')

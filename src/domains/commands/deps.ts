@@ -4,12 +4,13 @@ import type { Clock, NewId, Random } from '#kernel/clock'
 import type { ArtifactDeps } from '#domains/artifacts'
 import type { Principal } from '#domains/identity'
 import type { Runtime } from '#runtime'
-import type { Db, InsertLane } from '#store'
+import type { Db } from '#store'
 import type { ApprovalTypes, Notify } from '#domains/approvals'
 import type { InProcessTurns } from '#turns'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { HeldCommand, StoredCommand } from './command-table.ts'
 import type { ConnectorAccess, FactSources } from './facts.ts'
+import type { CommandInserts } from './insert-command.ts'
 import type { CommandWriter } from './write-command.ts'
 
 export type CommandDeps = {
@@ -22,7 +23,7 @@ export type CommandDeps = {
   readonly approvalTypes: ApprovalTypes
   /** Runs in the transaction that requests an approval. */
   readonly notifyApprovers?: Notify
-  readonly inserts: InsertLane<StoredCommand>
+  readonly inserts: CommandInserts
   readonly writes: CommandWriter
   /** Omitted: every turn is the runtime's. */
   readonly turns?: InProcessTurns<HeldCommand>

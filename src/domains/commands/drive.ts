@@ -9,6 +9,7 @@ import type { Drive, Next } from '#runtime'
 import { appendEvents, constraintOf, failpoint, type FailpointName, statement, type Tx } from '#store'
 import {
   type InProcessTurns,
+  inProcessTurnName,
   openInProcessTurns,
   type Places,
   reconcile,
@@ -86,9 +87,11 @@ export function reconcileCommands(
 
 async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
   const startedMs = deps.now().getTime()
+  const { begun, effects } = turn.found
   let last: LastCall | undefined
   let [isAlone, isKeyTaken] = [false, false]
   try {
+    if (begun) last = await callNext(deps, turn, begun, effects)
     for (let round = 0; !turn.isLost; round++) {
       const isOver =
         turn.signal.aborted || round >= ROUNDS_MAX || (round > 0 && deps.now().getTime() - startedMs >= SLICE_MS)
@@ -252,6 +255,9 @@ const afterWrite: Passed = {
   succeeded: 'commands.finished',
 }
 
+export const passBefore = (write: Write) => passAll(write, beforeWrite)
+export const passAfter = (write: Write) => passAll(write, afterWrite)
+
 async function passAll({ events, to }: Write, points: Passed): Promise<void> {
   for (const { event_type } of events) {
     const name = points[event_type]
@@ -303,6 +309,41 @@ async function callNext(
   // Artifacts of an attempt that failed are not kept.
   const save = result.t === 'done' || result.t === 'found' ? called.save : undefined
   return { effectId, attempt: effect.attempt, ...lookUp, result, save, isUndo: handler?.isUndo ?? false }
+}
+
+/**
+ * Decides about a new command before its first commit, as far as one commit can hold it: until its first effect begins, or to its end where
+ * its effects only read. Undefined: the command is inserted as it was requested, and decided afterwards.
+ */
+export async function decideNew(
+  deps: CommandDeps,
+  command: StoredCommand,
+  token: string | undefined,
+): Promise<Folded | undefined> {
+  const { catalog, random } = deps
+  const { command_id } = command
+  const turn = token === undefined ? null : { token, name: inProcessTurnName(processOf(command_id)) }
+  const seen: Seen = { catalog, random, turn, hasParents: false }
+  let folded = await foldFresh(deps, command, seen)
+  while (!turn && folded.next.t === 'call') {
+    const { now } = folded.draft
+    const { effectId } = folded.next
+    const effect = now.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
+    const handler = effect && findHandler(catalog, now, effect)
+    // A call of a connector has a record of its own, which needs the command.
+    const isFree = handler?.class === 'read' && catalog.effects.get(effect?.effect_type ?? '')?.operation === undefined
+    if (!effect || !handler || !isFree || !isInline(now)) return undefined
+    const result = await callInline(deps, now.command, effect, handler)
+    if (!result) return undefined
+    const outcome = { effectId, attempt: effect.attempt, result }
+    folded = fold(folded.draft, { ...seen, outcome }, deps.now(), deps.newId)
+  }
+  const { now } = folded.draft
+  if (turn && folded.next.t === 'call') return folded
+  if (folded.next.t !== 'end') return undefined
+  const isDone = now.command.status === 'succeeded' && isInline(now)
+  if (isDone) await failpoint('commands.inline_called')
+  return isDone || now.command.error_class === 'malformed_payload' ? folded : undefined
 }
 
 /**

@@ -1,12 +1,11 @@
 /** Opens the room: its lanes, its approval types and its dependencies, and closes the lanes again. */
 import { type ApprovalTypes, openApprovalTypes } from '#domains/approvals'
-import { openInsertLane } from '#store'
 import type { Places } from '#turns'
 import { approvalTypesOf } from './approval-types.ts'
 import { compensationFacts } from './compensate-task.ts'
-import { newCommands } from './command-table.ts'
 import { openCommandTurns } from './drive.ts'
 import type { CommandDeps } from './deps.ts'
+import { openInserts } from './insert-command.ts'
 import { openWriter } from './write-command.ts'
 
 export type CommandOptions = Omit<CommandDeps, 'inserts' | 'writes' | 'approvalTypes' | 'facts' | 'turns'> &
@@ -28,7 +27,7 @@ export type Commands = {
 const DRAIN_MS = 10_000
 
 export function openCommands(options: CommandOptions): Commands {
-  const inserts = openInsertLane(options.db, newCommands)
+  const inserts = openInserts(options)
   const writes = openWriter(options)
   const approvalTypes = options.approvalTypes ?? openApprovalTypes(approvalTypesOf(options.catalog))
   const { offerPlace, ...rest } = options

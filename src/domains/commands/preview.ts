@@ -73,7 +73,7 @@ export async function previewCommand(
   const checked = checkRequest(deps, input)
   if (!checked.ok) return checked
   const { task } = checked.value
-  const command: StoredCommand = { ...columnsSetLater, ...rowOf(deps, by, input, checked.value, deps.now()) }
+  const command = rowOf(deps, by, input, checked.value, deps.now())
   const { catalog, random } = deps
   const turn = { token: '', name: 'preview' }
   const { draft, next } = await foldFresh(deps, command, { catalog, random, turn, hasParents: false })
@@ -105,20 +105,6 @@ export async function previewCommand(
     effects: policy ? previewEffects(deps, task, now.command) : [],
   })
 }
-
-const columnsSetLater = {
-  cancellation_requested: false,
-  runtime_workflow_id: null,
-  plan: null,
-  result: null,
-  error: null,
-  error_class: null,
-  attempt: 1,
-  run_after: null,
-  turn_token: null,
-  turn_until: null,
-  completed_at: null,
-} as const
 
 async function previewApprovals(
   { db, approvalTypes }: CommandDeps,

@@ -10,17 +10,19 @@ import { hasSecretShape, redactText } from '#kernel/secret-shapes'
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import type { Process } from '#runtime'
-import { appendEvents, type EventDraft, failpoint, insertOnce, type Once, refuseInProgress, type Tx } from '#store'
+import { appendEvents, constraintOf, failpoint, type Once, refuseInProgress, type Tx } from '#store'
 import { cancellationModes, type CancellationMode, type IngressType } from './catalog/closed-lists.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
-import { type CommandContext, newCommands, processOf, type StoredCommand } from './command-table.ts'
+import { type CommandContext, processOf, type StoredCommand } from './command-table.ts'
 import { checkSecrets } from '#kernel/data-class'
-import { type CommandEventType, commandLog } from './events.ts'
+import { commandLog } from './events.ts'
 import { type DependsOn, insertDependency, refuseParent } from './add-dependency.ts'
 import { findTask, payloadHash, validatePayload } from './tasks.ts'
-import { composeWrite, fail } from './change.ts'
+import type { Folded } from './advance.ts'
+import { composeWrite, fail, type WriteEvent } from './change.ts'
 import type { CommandDeps } from './deps.ts'
-import { runInline } from './drive.ts'
+import { decideNew, passAfter, passBefore, runInline } from './drive.ts'
+import { KEY_WAIT, type NewCommand } from './insert-command.ts'
 
 export type SubmitCommand = {
   readonly workspaceId: string
@@ -58,32 +60,14 @@ export async function submitCommand(
   const mayInline = task.spec.sync_allowed && !task.spec.async_required && !input.dependsOn?.length
   // A command that waits for others is woken by their ends, through the runtime.
   const turn = mayInline || input.dependsOn?.length ? undefined : deps.turns?.offer(task.queue)
-  const row = {
+  const command: StoredCommand = {
     ...rowOf(deps, by, input, checked.value, at),
     run_after: new Date(at.getTime() + (mayInline ? INLINE_GRACE_MS : 0)),
     turn_token: turn?.token ?? null,
-    turn_until: turn?.leaseMs ?? null,
+    turn_until: turn ? new Date(at.getTime() + turn.leaseMs) : null,
   }
-  const event = {
-    eventId: deps.newId(),
-    type: 'command_created' as const,
-    payload: {
-      command_type: row.command_type,
-      task_name: row.task_name,
-      ingress: row.ingress,
-      idempotency_key: row.idempotency_key,
-      target_type: 'command',
-      target_id: row.command_id,
-    },
-    actor: by.id,
-    actorKind: by.kind,
-    traceId: by.traceId,
-    at,
-  }
-  const opening =
-    input.dependsOn?.length || input.alongside
-      ? insertWithMore(deps, row, event, input)
-      : deps.inserts.insert(row, [event])
+  const bare = { command, turnMs: turn?.leaseMs ?? null, effects: [], events: [createdEvent(command, by)] }
+  const opening = input.dependsOn?.length || input.alongside ? insertWithMore(deps, bare, input) : open(deps, bare)
   const opened = await opening.catch((error: unknown) => {
     turn?.release()
     throw error
@@ -99,19 +83,75 @@ export async function submitCommand(
         )
       : opened
   await failpoint('commands.submitted')
-  const { inserted, row: stored } = opened.value
+  const { inserted, row: stored, decided } = opened.value
   if (!inserted) return accept({ command: stored, isNew: false })
+  if (decided) await passAfter(decided.draft.write)
   // It is committed: what breaks from here on must not make it look refused. The driver meets the same, and records it.
-  const short = mayInline ? runInline(deps, stored) : failMalformed(deps, task, stored)
-  const done = await short.catch(() => undefined)
+  const short = decided ? undefined : mayInline ? runInline(deps, stored) : failMalformed(deps, task, stored)
+  const done = decided?.next.t === 'end' ? stored : await short?.catch(() => undefined)
   if (done) {
     turn?.release()
     return accept({ command: done, isNew: true })
   }
-  if (turn) turn.start(stored.command_id, { command: stored, effects: [], hasParents: false })
+  const begun = decided ? { effects: decided.draft.now.effects, begun: decided.next } : { effects: [] }
+  if (turn) turn.start(stored.command_id, { command: stored, hasParents: false, ...begun })
   else await wakeQuietly(deps, stored.command_id, task.queue)
   return accept({ command: stored, isNew: true })
 }
+
+type Opened = Once<StoredCommand> & {
+  /** What was decided about the command before its first commit, and is part of it. */
+  readonly decided?: Folded | undefined
+}
+
+/** Inserts a command with all that one commit can hold of it; what cannot be part of it is decided afterwards. */
+async function open(deps: CommandDeps, bare: NewCommand): Promise<Decision<Opened>> {
+  const { command } = bare
+  const decided = await decideNew(deps, command, command.turn_token ?? undefined).catch(() => undefined)
+  // The write that ends a command wakes its follower in the same transaction.
+  if (!decided || (decided.next.t === 'end' && command.context.follower)) return deps.inserts.insert(bare)
+  const { now, write } = decided.draft
+  const ended = { turn_token: null, turn_until: null }
+  const whole: NewCommand = {
+    command: { ...now.command, ...(write.releases ? ended : {}) },
+    turnMs: write.releases ? null : bare.turnMs,
+    effects: write.newEffects,
+    events: [...bare.events, ...write.events],
+  }
+  await passBefore(write)
+  const opened = await deps.inserts.insert(whole).catch((error: unknown) => {
+    if (constraintOf(error) === 'idx_domain_effects_idem') return undefined
+    throw error
+  })
+  // Another command has the key of an effect. The driver finds that out too, and records it.
+  if (!opened) return deps.inserts.insert(bare)
+  return opened.ok ? accept({ ...opened.value, decided }) : opened
+}
+
+function createdEvent(command: StoredCommand, by: Actor): WriteEvent {
+  const { command_id, command_type, task_name, ingress, idempotency_key } = command
+  const target = { target_type: 'command', target_id: command_id }
+  return {
+    event_type: 'command_created',
+    payload: { command_type, task_name, ingress, idempotency_key, ...target },
+    actor: by.id,
+  }
+}
+
+/** Columns that later writes fill. */
+const columnsSetLater = {
+  cancellation_requested: false,
+  runtime_workflow_id: null,
+  plan: null,
+  result: null,
+  error: null,
+  error_class: null,
+  attempt: 1,
+  run_after: null,
+  turn_token: null,
+  turn_until: null,
+  completed_at: null,
+} as const
 
 /** What a request writes about itself, before anything is decided. */
 export function rowOf(
@@ -120,9 +160,10 @@ export function rowOf(
   input: SubmitCommand,
   { task, key, mode }: Checked,
   at: Date,
-) {
+): StoredCommand {
   const { name } = task.spec
   return {
+    ...columnsSetLater,
     command_id: newId(),
     workspace_id: input.workspaceId,
     command_type: task.type.name,
@@ -132,7 +173,7 @@ export function rowOf(
     payload: input.payload,
     payload_hash: payloadHash(input.payload),
     context: contextOf(by, input),
-    status: 'created' as const,
+    status: 'created',
     cancellation_mode: mode ?? task.type.cancellation_mode,
     idempotency_key: key ?? null,
     request_fingerprint: fingerprintOf(name, input),
@@ -280,15 +321,15 @@ async function failMalformed(
 
 /** A new command depends on commands that exist, so it cannot close a cycle. */
 async function insertWithMore(
-  deps: Pick<CommandDeps, 'db'>,
-  row: Readonly<Record<string, unknown>> & { readonly command_id: string; readonly workspace_id: string },
-  event: EventDraft<CommandEventType>,
+  deps: Pick<CommandDeps, 'db' | 'inserts'>,
+  bare: NewCommand,
   { dependsOn: parents = [], alongside }: Pick<SubmitCommand, 'dependsOn' | 'alongside'>,
-): Promise<Decision<Once<StoredCommand>>> {
+): Promise<Decision<Opened>> {
+  const { command_id, workspace_id, idempotency_key, created_at } = bare.command
   return deps.db.transaction(async (tx) => {
-    await tx.query("set local lock_timeout = '500ms'")
-    const opened = await insertOnce(tx, newCommands, row, [event]).catch((error: unknown) => {
-      const refusal = row['idempotency_key'] === null ? undefined : refuseInProgress(error)
+    await tx.query(`set local ${KEY_WAIT}`)
+    const opened = await deps.inserts.insertIn(tx, bare).catch((error: unknown) => {
+      const refusal = idempotency_key === null ? undefined : refuseInProgress(error)
       if (refusal) return refusal
       throw error
     })
@@ -296,7 +337,7 @@ async function insertWithMore(
     await tx.query('set local lock_timeout = 0')
     if (!opened.value.inserted) return opened
     for (const { commandId, requiredStatus = 'succeeded', propagateCancellation = true } of parents) {
-      const values = [row.command_id, commandId, row.workspace_id, requiredStatus, propagateCancellation, event.at]
+      const values = [command_id, commandId, workspace_id, requiredStatus, propagateCancellation, created_at]
       const [inserted] = await tx.run(insertDependency, values)
       if (!inserted) return refuseParent(commandId)
     }

@@ -86,18 +86,19 @@ const moved = `, moved as (
   returning w.n, w.status as new_status, ${columnsOf('c')}
 )`
 
-const planned = (effects: string) => `, planned as (
+/** Inserts the effects in the parameter, each for the row `n` of `commands`. */
+export const insertEffects = (effects: string, commands: string) => `
   insert into concord.domain_effects (domain_effect_id, command_id, workspace_id, effect_type, effect_payload, idempotency_key, status, result,
     compensates_effect_id, declared_compensation, declaration_order, attempt, max_attempts, turn_token, reversibility,
     executed_by_runtime_workflow_id, created_at, completed_at)
   select e.domain_effect_id, m.command_id, m.workspace_id, e.effect_type, e.effect_payload, e.idempotency_key, e.status, e.result,
     e.compensates_effect_id, e.declared_compensation, e.declaration_order, e.attempt, e.max_attempts, e.turn_token, e.reversibility,
     e.executed_by_runtime_workflow_id, m.updated_at, e.completed_at
-  from jsonb_to_recordset(${effects}::jsonb) as e(n integer, domain_effect_id uuid, effect_type text, effect_payload jsonb, idempotency_key text,
+  from json_to_recordset(${effects}::json) as e(n integer, domain_effect_id uuid, effect_type text, effect_payload jsonb, idempotency_key text,
     status text, result jsonb, compensates_effect_id uuid, declared_compensation text, declaration_order integer, attempt integer,
     max_attempts integer, turn_token uuid, reversibility text, executed_by_runtime_workflow_id text, completed_at timestamptz)
-  join moved as m on m.n = e.n
-)`
+  join ${commands} as m on m.n = e.n
+`
 
 const touched = (changes: string, ids: string) => `, touched as (
   update concord.domain_effects as d set
@@ -142,7 +143,7 @@ function textOf({ plans, touches, moves }: Parts): string {
       takes_ms double precision, at timestamptz, set jsonb)
 )`,
     moved,
-    plans ? planned('$3') : '',
+    plans ? `, planned as (${insertEffects('$3', 'moved')})` : '',
     touches ? touched(`$${next}`, `$${next + 1}`) : '',
     logged,
     moves ? marked : '',

@@ -2,7 +2,7 @@
 import { listCommandsOfHeldArtifacts } from '#domains/artifacts'
 import { listCommandsOfHeldSubjects } from '#domains/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { appendEvents, failpoint, type FeedPlace, type Sql, statement, type VerifiedArchive } from '#store'
+import { appendEvents, failpoint, type FeedPosition, type Sql, statement, type VerifiedArchive } from '#store'
 import type { Rows } from '#store/rows'
 import { commandLog } from '../events.ts'
 import type { HistoryDeps } from './history-archive.ts'
@@ -54,7 +54,7 @@ type ScannedPage = {
   readonly due: readonly ScannedEvent[]
   /** Old enough, but kept because a hold names their commands. */
   readonly held: number
-  readonly last: FeedPlace
+  readonly last: FeedPosition
   /** No later event is old: times grow with the numbers, up to the difference of clocks. The next run finds the rest. */
   readonly isLast: boolean
 }
@@ -62,7 +62,7 @@ type ScannedPage = {
 type Scan = {
   readonly workspaceId: string
   readonly endedBefore: Date
-  readonly after: FeedPlace
+  readonly after: FeedPosition
   readonly limit: number
   readonly withLines: boolean
 }

@@ -1,0 +1,215 @@
+/**
+ * Inserts a new command with everything that was decided about it before its first commit: its effects and one journal row. One statement, one
+ * commit per batch of the lane. The unique index decides which of two requests with one key is first; the other gets the first command back.
+ *
+ * $1 the commands, each with its events, $2 their effects. There is a text with and without effects.
+ */
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { KernelFault } from '#kernel/errors'
+import { type Once, openLane, refuseInProgress, type Sql, sqlStateOf, statement, type Submitted, type Tx } from '#store'
+import type { NewEffect, WriteEvent } from './change.ts'
+import { columnsOf, type StoredCommand } from './command-table.ts'
+import type { CommandDeps } from './deps.ts'
+import { insertEffects, journalEvents } from './write-command.ts'
+
+export type NewCommand = {
+  readonly command: StoredCommand
+  /** By the clock of the database, since other processes check the lease by it. */
+  readonly turnMs: number | null
+  readonly effects: readonly NewEffect[]
+  readonly events: readonly WriteEvent[]
+}
+
+type Opened = Decision<Once<StoredCommand>>
+
+export type CommandInserts = {
+  /** Settles after the commit. */
+  insert(item: NewCommand): Promise<Opened>
+  /** The same inside the caller's transaction, which sets its own limit for waiting on a key. */
+  insertIn(tx: Tx, item: NewCommand): Promise<Opened>
+  close(): Promise<void>
+}
+
+/** How long a batch waits for another open transaction with one of its keys; the rest of the batch waits with it. */
+export const KEY_WAIT = "lock_timeout = '500ms'"
+const UNIQUE_VIOLATION = '23505'
+/** The first request commits within one statement of ours, so the second look finds it. */
+const LOOKS_MAX = 10
+
+const columns = {
+  command_id: 'uuid',
+  workspace_id: 'uuid',
+  command_type: 'text',
+  task_name: 'text',
+  requested_by: 'text',
+  ingress: 'text',
+  payload: 'jsonb',
+  payload_hash: 'text',
+  context: 'jsonb',
+  status: 'text',
+  cancellation_mode: 'text',
+  idempotency_key: 'text',
+  request_fingerprint: 'text',
+  runtime_workflow_id: 'text',
+  plan: 'jsonb',
+  result: 'jsonb',
+  error: 'text',
+  error_class: 'text',
+  run_after: 'timestamptz',
+  turn_token: 'uuid',
+  created_at: 'timestamptz',
+  updated_at: 'timestamptz',
+  completed_at: 'timestamptz',
+} as const satisfies Partial<Record<keyof StoredCommand, string>>
+const names = Object.keys(columns)
+
+const textOf = (plans: boolean) => `with w as materialized (
+  select * from json_to_recordset($1::json) as w(n integer, entry_id uuid, trace_id text, events json, turn_ms double precision,
+    ${Object.entries(columns)
+      .map(([name, type]) => `${name} ${type}`)
+      .join(', ')})
+), opened as (
+  insert into concord.commands (${names.join(', ')}, turn_until)
+  select ${names.map((name) => `w.${name}`).join(', ')}, statement_timestamp() + make_interval(secs => w.turn_ms / 1000)
+  from w order by w.n
+  on conflict (idempotency_key, workspace_id) where idempotency_key is not null do nothing
+  returning command_id
+), m as (
+  select w.* from w where w.command_id in (select o.command_id from opened as o)
+)${plans ? `, planned as (${insertEffects('$2', 'm')})` : ''}, logged as (
+  insert into concord.journal (entry_id, workspace_id, command_id, trace_id, created_at, events)
+  select m.entry_id, m.workspace_id, m.command_id, m.trace_id, m.created_at, m.events from m order by m.n
+)
+select o.command_id from opened as o`
+
+type Id = { readonly command_id: string }
+const insertBare = statement<Id>('commands_insert', textOf(false))
+const insertPlanned = statement<Id>('commands_insert_plans', textOf(true))
+
+/** $1 commands. */
+const findInserted = statement<Id>(
+  'commands_find_inserted',
+  'select command_id from concord.commands where command_id = any($1::uuid[])',
+)
+/** $1 workspace, $2 key. */
+const findByKey = statement<StoredCommand>(
+  'commands_find_by_key',
+  `select ${columnsOf('c')} from concord.commands as c where c.idempotency_key = $2 and c.workspace_id = $1`,
+)
+
+type Sent = { readonly item: NewCommand; readonly entryId: string }
+
+async function send(sql: Sql, sent: readonly Sent[]): Promise<ReadonlySet<string>> {
+  const docs = sent.map(({ item: { command, turnMs, events }, entryId }, n) => ({
+    ...command,
+    n,
+    entry_id: entryId,
+    trace_id: command.context.trace_id,
+    events: journalEvents(events),
+    turn_ms: turnMs,
+  }))
+  const effects = sent.flatMap(({ item }, n) => item.effects.map((effect) => ({ ...effect, n })))
+  const text = JSON.stringify(docs)
+  const rows =
+    effects.length === 0
+      ? await sql.run(insertBare, [text])
+      : await sql.run(insertPlanned, [text, JSON.stringify(effects)])
+  return new Set(rows.map(({ command_id }) => command_id))
+}
+
+/** The id of the first command is for callers who may read it; `submitCommand` decides that. */
+function refuseReused(first: string): Refusal {
+  return refuse('key_reused', 'This key was used before for another request.', {
+    hint: 'Use a new key for a new request, and the same key only to repeat the same request.',
+    facts: { first },
+  })
+}
+
+const inserted = (item: NewCommand): Opened => accept({ inserted: true, row: item.command })
+
+/** Undefined: the command with this key was committed after the insert began, or was rolled back. */
+async function findFirst(sql: Sql, { command }: NewCommand): Promise<Opened | undefined> {
+  const { workspace_id, idempotency_key, request_fingerprint } = command
+  const [first] = await sql.run(findByKey, [workspace_id, idempotency_key])
+  if (!first) return undefined
+  if (first.request_fingerprint !== request_fingerprint) return refuseReused(first.command_id)
+  return accept({ inserted: false, row: first })
+}
+
+async function insertOne(sql: Sql, sent: Sent): Promise<Opened> {
+  for (let look = 1; look <= LOOKS_MAX; look++) {
+    if ((await send(sql, [sent])).size > 0) return inserted(sent.item)
+    const first = await findFirst(sql, sent.item)
+    if (first) return first
+  }
+  throw new KernelFault('store.once.unsettled', 'The index of keys refuses a key that no command has.')
+}
+
+/** After a lost connection: its statement may have committed, or may commit only now, while ours waits for it. */
+async function insertAgain(sql: Sql, sent: Sent): Promise<Opened> {
+  const { item } = sent
+  const isThere = async () => (await sql.run(findInserted, [[item.command.command_id]])).length > 0
+  if (await isThere()) return inserted(item)
+  const late = await insertOne(sql, sent).catch(async (error: unknown) => {
+    if (sqlStateOf(error) === UNIQUE_VIOLATION && (await isThere())) return inserted(item)
+    throw error
+  })
+  return late.ok && late.value.row.command_id === item.command.command_id ? inserted(item) : late
+}
+
+export function openInserts({ db, newId }: Pick<CommandDeps, 'db' | 'newId'>): CommandInserts {
+  const keyOf = ({ item: { command } }: Sent) =>
+    command.idempotency_key === null ? undefined : `${command.workspace_id} ${command.idempotency_key}`
+  const lane = openLane<Sent, Opened>(db, {
+    name: 'new-commands',
+    batchMax: 16,
+    // Two commands with one key go into two batches: the second must find the first.
+    keyOf,
+    settings: `set ${KEY_WAIT}`,
+    retrySafe: true,
+    flush,
+  })
+
+  async function flush(
+    sql: Sql,
+    items: readonly Submitted<Sent>[],
+    tell: (index: number, answer: Opened) => void,
+  ): Promise<Opened[]> {
+    const all: (Opened | undefined)[] = []
+    const isFresh = items.length > 1 && items.every(({ retried }) => !retried)
+    if (isFresh) {
+      const ids = await send(
+        sql,
+        items.map(({ item }) => item),
+      )
+      for (const [index, { item }] of items.entries()) {
+        if (!ids.has(item.item.command.command_id)) continue
+        all[index] = inserted(item.item)
+        tell(index, inserted(item.item))
+      }
+    }
+    const answers: Opened[] = []
+    for (const [index, { item, retried }] of items.entries()) {
+      // A taken key is rare; its command is looked up one by one.
+      const answer = all[index] ?? (await (retried ? insertAgain : insertOne)(sql, item))
+      tell(index, answer)
+      answers.push(answer)
+    }
+    return answers
+  }
+
+  return {
+    async insert(item) {
+      const sent = { item, entryId: newId() }
+      try {
+        return await lane.submit(sent)
+      } catch (error) {
+        const refusal = keyOf(sent) === undefined ? undefined : refuseInProgress(error)
+        if (refusal) return refusal
+        throw error
+      }
+    },
+    insertIn: (tx, item) => insertOne(tx, { item, entryId: newId() }),
+    close: () => lane.close(),
+  }
+}
