@@ -1,6 +1,7 @@
 /** Alerts: every drift and every failed compensation reaches the operators once, on each channel, whatever fails in between. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { listStatements } from '#store'
 import { listNotifications } from '#domains/connectors'
 import { encodeId } from '#kernel/ids'
 import type { Process } from '#runtime'
@@ -171,9 +172,8 @@ describe('alerts', () => {
   })
 
   test('the look for incidents reads the index of incidents', async () => {
-    const plan = await room.rows<{ 'QUERY PLAN': string }>(
-      `explain select e.event_id from concord.domain_events e where e.event_type = 'compensation_drift' and e.created_at >= now()`,
-    )
-    assert.match(plan.map((row) => row['QUERY PLAN']).join('\n'), /domain_events_incidents_ix/)
+    const look = listStatements().find(({ name }) => name === 'commands_list_unraised_incidents')
+    const plan = await room.rows<{ 'QUERY PLAN': string }>(`explain ${look?.text}`, [new Date(), 10])
+    assert.match(plan.map((row) => row['QUERY PLAN']).join('\n'), /journal_incidents_ix/)
   })
 })

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
 import type { WakeOptions } from '#runtime'
+import { accept } from '#kernel/refusal'
 import type { Db, Tx } from '#store'
 import { decider, nextFence, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
@@ -14,7 +15,7 @@ import { cancelCommand } from './cancel-command.ts'
 import type { HeldCommand } from './command-table.ts'
 import { openCommandTurns, openDrive, reconcileCommands } from './drive.ts'
 import { retryCommand } from './change-command.ts'
-import { submitCommand } from './submit.ts'
+import { type SubmitCommand, submitCommand } from './submit.ts'
 import { actingFor, type CommandDeps } from './deps.ts'
 
 /** The same database, with something that happens right before a statement of that name. */
@@ -56,10 +57,10 @@ describe('gaps around an in-process turn', () => {
     interrupt = async () => {}
   })
 
-  async function submit(payload: Record<string, unknown>): Promise<string> {
+  async function submit(payload: Record<string, unknown>, more: Partial<SubmitCommand> = {}): Promise<string> {
     const asked = { workspaceId: room.tenant.workspace.id, taskName: 'Work', payload: payload as never } as const
     const { command } = accepted(
-      await submitCommand(world, by(), { ...asked, ingress: 'user_request', requestId: 'req_gaps' }),
+      await submitCommand(world, by(), { ...asked, ingress: 'user_request', requestId: 'req_gaps', ...more }),
     )
     return command.command_id
   }
@@ -197,7 +198,9 @@ describe('gaps around an in-process turn', () => {
         return commit(write)
       },
     })
-    const id = await submit({ subject: 's', steps: ['connector.hotel.book_a'] })
+    // With more to write than the command itself, the first step is a commit of its own.
+    const alongside = async () => accept(undefined)
+    const id = await submit({ subject: 's', steps: ['connector.hotel.book_a'] }, { alongside })
     await until(() => free === 1)
     assert.deepEqual(wakes, [{ id, queue: queueOf('Work') }])
     assert.equal(await room.settle(id), 'queued')

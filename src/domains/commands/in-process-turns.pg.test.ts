@@ -174,7 +174,7 @@ describe('in-process turns', () => {
     const breaks = await submit({ subject: 's', steps: ['connector.hotel.book_a'] })
     await until(async () => room.woken.includes(breaks))
     Object.assign(room.world.writes, { commit })
-    assert.deepEqual([await room.statusOf(breaks), (await rowOf(breaks))?.turn_token], ['created', null])
+    assert.deepEqual([await room.statusOf(breaks), (await rowOf(breaks))?.turn_token], ['running', null])
     assert.equal(await room.settle(breaks), 'succeeded')
   })
 

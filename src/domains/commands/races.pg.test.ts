@@ -1,6 +1,7 @@
 /** Several at once: cancels at any moment, two drivers, a decision against a cancel. One wins, nothing is done twice, nothing starts late. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { accept } from '#kernel/refusal'
 import { setImmediate as turnOfLoop } from 'node:timers/promises'
 import { decideApproval } from '#domains/approvals'
 import { decider, historyFaults, nextFence, openRoomOn, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
@@ -180,7 +181,9 @@ describe('races', () => {
       },
     }))
     try {
-      const id = await held.submit({ subject: 's' }, { taskName: 'Echo' })
+      // With more to write than the command itself, its record is a commit of its own.
+      const alongside = async () => accept(undefined)
+      const id = await held.submit({ subject: 's' }, { taskName: 'Echo', alongside })
       assert.equal(await held.settle(id), 'cancelled')
       const effects = await held.rows(
         `select effect_type, status, attempt from concord.domain_effects where command_id = $1`,
