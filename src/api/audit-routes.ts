@@ -11,6 +11,7 @@ import {
 } from '#domains/commands'
 import { accept } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
+import type { Position } from './page-cursor.ts'
 import { cutPage, resource, routes } from './resource.ts'
 
 type Api = Pick<ApiDeps, 'db'> & { readonly commands: Pick<CommandDeps, 'now'> }
@@ -29,6 +30,12 @@ export function auditPageOf(id: string) {
     .meta({ id, description: 'One page, and the number of archive files with more events.' })
 }
 
+type AuditPosition = { readonly xid: string; readonly seq: string }
+export const auditPosition = ({ xid, seq }: AuditPosition): Position => [xid, seq]
+export function beforePosition([xid, seq]: Position = []): AuditPosition | null {
+  return xid === undefined || seq === undefined ? null : { xid, seq }
+}
+
 const counts = z.record(z.string(), z.int())
 
 const DAYS_MS = 30 * 24 * 3_600_000
@@ -45,11 +52,11 @@ export const auditRoutes = routes({
     scope: ({ workspaceId, query: { command_id = null, event_type = null } }) => [workspaceId, command_id, event_type],
     async read({ deps: { db }, workspaceId, query }, from, limit) {
       const { command_id: commandId, event_type: eventType } = query
-      const asked = { commandId, eventType, beforeSeq: from?.[0] ?? null, limit: limit + 1 }
+      const asked = { commandId, eventType, before: beforePosition(from), limit: limit + 1 }
       const rows = await listAudit(db, workspaceId, asked)
       // Counted after the page is read: events archived before the read are included.
       const archived_files = await countArchiveFiles(db, workspaceId, commandId)
-      return accept({ ...cutPage(rows, limit, toEventView, ({ seq }) => seq), archived_files })
+      return accept({ ...cutPage(rows, limit, toEventView, auditPosition), archived_files })
     },
   }),
   countCommands: get('/stats', {

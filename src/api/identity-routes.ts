@@ -49,7 +49,7 @@ import {
 } from '#domains/identity'
 import { accept } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
-import { auditPageOf } from './audit-routes.ts'
+import { auditPageOf, auditPosition, beforePosition } from './audit-routes.ts'
 import type { BadBearers } from './caller.ts'
 import { bodyProblems } from './problem.ts'
 import { cutPage, resource, routes, shown } from './resource.ts'
@@ -273,8 +273,8 @@ export const identityRoutes = routes({
     scope: ({ principal, query }) => [principal.orgId, query.event_type ?? null],
     async read({ deps: { db }, principal, query: { event_type: eventType } }, from, limit) {
       // Events of the organisation are stored under its own id, which no workspace has.
-      const rows = await listAudit(db, principal.orgId, { eventType, beforeSeq: from?.[0] ?? null, limit: limit + 1 })
-      const page = cutPage(rows, limit, toEventView, ({ seq }) => seq)
+      const rows = await listAudit(db, principal.orgId, { eventType, before: beforePosition(from), limit: limit + 1 })
+      const page = cutPage(rows, limit, toEventView, auditPosition)
       return accept({ ...page, archived_files: await countArchiveFiles(db, principal.orgId) })
     },
   }),

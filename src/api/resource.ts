@@ -290,9 +290,9 @@ export function cutPage<Row, V>(
   rows: readonly Row[],
   limit: number,
   view: (row: Row) => V,
-  position: (row: Row) => string,
+  position: (row: Row) => string | Position,
 ): { items: V[]; next: Position | null } {
   const items = rows.slice(0, limit)
   const last = rows.length > limit ? items.at(-1) : undefined
-  return { items: items.map(view), next: last === undefined ? null : [position(last)] }
+  return { items: items.map(view), next: last === undefined ? null : [position(last)].flat() }
 }

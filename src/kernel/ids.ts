@@ -134,6 +134,11 @@ export function uuidV7(timeMs: number, counter: number, random: Uint8Array): str
   return hyphenate(`${time}7${counter.toString(16).padStart(3, '0')}${variant.toString(16)}${tail.slice(1)}`)
 }
 
+/** The lowest id of a row that was created at the time or later. A minute earlier: the clock that makes ids may differ from the one of the row. */
+export function firstIdOf(since: Date): string {
+  return uuidV7(Math.max(0, since.getTime() - 60_000), 0, new Uint8Array(8))
+}
+
 /** Writes sixteen random bytes as a UUID of version 4. */
 export function uuidV4(random: Uint8Array): string {
   const hex = hexOf(random, 16)

@@ -42,11 +42,11 @@ create domain concord.memory_type as text constraint memory_type_ck CHECK ((VALU
 create domain concord.object_json as jsonb constraint object_json_ck CHECK ((jsonb_typeof(VALUE) = 'object'::text));
 create domain concord.reversibility as text constraint reversibility_ck CHECK ((VALUE = ANY (ARRAY['reversible'::text, 'compensatable'::text, 'irreversible'::text])));
 create domain concord.swarm_run_status as text constraint swarm_run_status_ck CHECK ((VALUE = ANY (ARRAY['created'::text, 'running'::text, 'joining'::text, 'succeeded'::text, 'failed'::text, 'cancelled'::text, 'partially_succeeded'::text, 'expired'::text, 'waiting_for_approval'::text, 'cancelling'::text])));
-CREATE OR REPLACE FUNCTION concord.are_events(events json)
+CREATE OR REPLACE FUNCTION concord.are_events(events json, step_index integer)
  RETURNS boolean
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
-RETURN (SELECT (COALESCE(bool_and(((e.type <> ''::text) AND (e.actor <> ''::text) AND (json_typeof(e.payload) = 'object'::text) AND (COALESCE(e.purpose, 'event'::text) = ANY (ARRAY['event'::text, 'audit'::text, 'agent_step'::text])))), false) AND (count(*) <= 1024)) FROM json_to_recordset(are_events.events) e(type text, actor text, payload json, purpose text));
+RETURN (SELECT (COALESCE(bool_and(((btrim(e.type) <> ''::text) AND (btrim(e.actor) <> ''::text) AND (json_typeof(e.payload) = 'object'::text) AND CASE WHEN (e.purpose = 'agent_step'::text) THEN ((are_events.step_index IS NOT NULL) AND (COALESCE(e.latency_ms, 0) >= 0) AND (COALESCE(e.cost_units, (0)::numeric) >= (0)::numeric) AND (COALESCE(e.cost_units, (0)::numeric) < 'Infinity'::numeric)) ELSE ((COALESCE(e.purpose, 'event'::text) = ANY (ARRAY['event'::text, 'audit'::text])) AND (are_events.step_index IS NULL) AND (num_nulls(e.tool_name, e.latency_ms, e.token_usage, e.cost_units) = 4)) END)), false) AND (count(*) <= 1024)) FROM json_to_recordset(are_events.events) e(type text, actor text, payload json, purpose text, tool_name text, latency_ms integer, token_usage json, cost_units numeric));
 CREATE OR REPLACE FUNCTION concord.refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -316,9 +316,9 @@ create table concord.commands (
   constraint commands_turn_ck CHECK (((turn_token IS NULL) = (turn_until IS NULL)))
 ) with (fillfactor=100);
 CREATE INDEX commands_due_ix ON concord.commands USING btree (run_after) WHERE (completed_at IS NULL);
-CREATE INDEX commands_requester_ix ON concord.commands USING btree (workspace_id, requested_by, command_id);
-CREATE INDEX commands_status_ix ON concord.commands USING btree (workspace_id, status, command_id);
-CREATE INDEX commands_task_ix ON concord.commands USING btree (workspace_id, task_name, command_id);
+CREATE INDEX commands_requester_ix ON concord.commands USING btree (requested_by, workspace_id, command_id);
+CREATE INDEX commands_status_ix ON concord.commands USING btree (status, workspace_id, command_id);
+CREATE INDEX commands_task_ix ON concord.commands USING btree (task_name, workspace_id, command_id);
 CREATE UNIQUE INDEX commands_idempotency_key_uq ON concord.commands USING btree (idempotency_key, workspace_id) WHERE (idempotency_key IS NOT NULL);
 alter table concord.commands enable row level security, force row level security;
 create policy commands_app on concord.commands as permissive for all to concord_app using ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid)) with check ((workspace_id = (NULLIF(current_setting('concord.workspace_id'::text, true), ''::text))::uuid));
@@ -521,7 +521,7 @@ create table concord.journal (
   constraint journal_command_fk FOREIGN KEY (workspace_id, command_id) REFERENCES concord.commands(workspace_id, command_id),
   constraint journal_swarm_run_fk FOREIGN KEY (workspace_id, swarm_run_id) REFERENCES concord.swarm_runs(workspace_id, swarm_run_id),
   constraint journal_agent_step_ck CHECK (((step_index IS NULL) OR (agent_run_id IS NOT NULL))),
-  constraint journal_events_ck CHECK (concord.are_events(events))
+  constraint journal_events_ck CHECK (concord.are_events(events, (step_index)::integer))
 ) with (toast_tuple_target=8160);
 CREATE INDEX journal_command_ix ON concord.journal USING btree (command_id, seq);
 CREATE INDEX journal_incidents_ix ON concord.journal USING btree (created_at) WHERE (strpos((events)::text, '"compensation_drift"'::text) > 0);
@@ -533,7 +533,7 @@ create policy journal_app on concord.journal as permissive for all to concord_ap
 create policy journal_engine on concord.journal as permissive for all to concord_engine using (true) with check (true);
 grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, events), select on concord.journal to concord_app;
 grant insert (entry_id, workspace_id, command_id, agent_run_id, swarm_run_id, step_index, trace_id, created_at, events), select on concord.journal to concord_engine;
-comment on table concord.journal is 'Append-only. One row per commit and thing: all its events, in order.';
+comment on table concord.journal is 'Append-only. One row per commit and thing: all its events, in order. Replaces command_events, domain_audit_log and agent_steps.';
 comment on column concord.journal.seq is 'Order within a transaction, and of one command; has gaps, never a cursor on its own.';
 comment on column concord.journal.xid is 'Transaction that wrote the row; below the oldest running one it is final.';
 

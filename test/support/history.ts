@@ -77,7 +77,7 @@ export async function openHistoryRoom(): Promise<HistoryRoom> {
     },
     async inTable() {
       const rows = await owner.query<{ event_id: string; line: string }>(
-        'select e.event_id, to_jsonb(e)::text as line from concord.domain_events as e',
+        `select e.event_id, (to_jsonb(e) - 'entry_id' - 'entry_seq')::text as line from concord.domain_events as e`,
       )
       return new Map(rows.map(({ event_id, line }) => [event_id, line]))
     },

@@ -16,6 +16,11 @@ export async function insertRow<R extends Row>(sql: Asks, table: string, row: R)
   return row
 }
 
+/** The events of a journal row with one event. */
+export function journalOf(event: Row): string {
+  return JSON.stringify([{ type: 'command_created', purpose: 'audit', actor: 'user:ada', payload: {}, ...event }])
+}
+
 const hash32 = (fill: number): Buffer => Buffer.alloc(32, fill)
 
 /** Everything that one workspace can hold, one row each. */
@@ -128,15 +133,12 @@ export const rowsOf = {
     effect_payload: { to: 'finance' },
     declaration_order: 0,
   }),
-  'concord.domain_events': ({ workspace, command }: StoreRows) => ({
-    event_id: randomUUID(),
+  'concord.journal': ({ workspace, command }: StoreRows) => ({
+    entry_id: randomUUID(),
     workspace_id: workspace,
     command_id: command,
-    purpose: 'audit',
-    event_type: 'command_created',
-    payload: {},
-    actor: 'user:ada',
     trace_id: 'trace_1',
+    events: journalOf({}),
   }),
   'concord.domain_event_seals': ({ workspace }: StoreRows) => ({
     workspace_id: workspace,
@@ -315,7 +317,7 @@ export async function insertStoreRows(sql: Asks, world: StoreRows = aStoreRowsOf
   await put('concord.swarm_runs', { swarm_run_id: world.swarm })
   await put('concord.agent_runs', { agent_run_id: world.agent })
   await put('concord.domain_effects', { domain_effect_id: world.effect })
-  await put('concord.domain_events')
+  await put('concord.journal')
   await put('concord.domain_event_seals')
   await put('concord.approvals', { approval_id: world.approval })
   await put('concord.memory_candidates', { memory_candidate_id: world.candidate })

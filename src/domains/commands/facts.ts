@@ -4,6 +4,7 @@
  * `connector_scope`. A connector without a grant is open to everyone who may act; whether it has a credential does not matter.
  */
 import { KernelFault } from '#kernel/errors'
+import { firstIdOf } from '#kernel/ids'
 import { encodeId } from '#kernel/ids'
 import { didYouMean } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
@@ -21,7 +22,7 @@ export type FactSources = Readonly<Record<string, FactSource>>
 const countRecent = statement<{ readonly count: number }>(
   'commands_count_recent',
   `select count(*)::integer as count from concord.commands
-where workspace_id = $1 and requested_by = $2 and command_type = $3 and created_at > $4 and command_id <> $5`,
+where workspace_id = $1 and requested_by = $2 and command_type = $3 and created_at > $4 and command_id <> $5 and command_id >= $6`,
 )
 
 const HOUR_MS = 3_600_000
@@ -29,7 +30,14 @@ const HOUR_MS = 3_600_000
 const builtInFacts: FactSources = {
   commands_last_hour: async ({ db, now }, { workspace_id, requested_by, command_type, command_id }) => {
     const since = new Date(now().getTime() - HOUR_MS)
-    const [row] = await db.run(countRecent, [workspace_id, requested_by, command_type, since, command_id])
+    const [row] = await db.run(countRecent, [
+      workspace_id,
+      requested_by,
+      command_type,
+      since,
+      command_id,
+      firstIdOf(since),
+    ])
     return row?.count ?? 0
   },
   connector_scopes: findConnectorScopes,

@@ -1,5 +1,8 @@
 /** Reads for people: lists, histories and counts of one workspace, each by workspace and behind row security. */
-import { type Db, scoped, type Sql, statement } from '#store'
+import { firstIdOf } from '#kernel/ids'
+import { statesOf } from '#kernel/machine'
+import { commandMachine } from '#kernel/machines/command'
+import { type Db, type FeedPosition, scoped, type Sql, statement } from '#store'
 import { ABORT_TOKEN } from '#turns'
 import { columnsOf, type StoredCommand } from './command-table.ts'
 import type { StoredEvent } from './contract.ts'
@@ -35,29 +38,39 @@ export function listCommandEvents(
   page: { readonly afterSeq: string | null; readonly limit: number },
 ): Promise<readonly PagedEvent[]> {
   const text = `select ${eventColumns} from concord.domain_events as e
-where e.workspace_id = $1 and e.command_id = $2 and ($3::bigint is null or e.seq > $3) order by e.seq limit $4`
+where e.workspace_id = $1 and e.command_id = $2 and ($3::bigint is null or e.entry_seq > $3::bigint - 1024 and e.seq > $3) order by e.entry_seq, e.seq limit $4`
   return scoped(db, workspaceId).read((tx) =>
     tx.query<PagedEvent>(text, [workspaceId, commandId, page.afterSeq, page.limit]),
   )
 }
 
+type AuditEvent = PagedEvent & FeedPosition
+
 export type AuditFilter = {
   readonly commandId?: string | undefined
   readonly eventType?: string | undefined
   readonly actor?: string | undefined
-  readonly beforeSeq: string | null
+  readonly before: FeedPosition | null
   readonly limit: number
 }
 
-/** The audit of a workspace, newest first; rejected requests are in it, without a command. */
-export function listAudit(db: Db, workspaceId: string, filter: AuditFilter): Promise<readonly PagedEvent[]> {
-  const text = `select ${eventColumns} from concord.domain_events as e
-where e.workspace_id = $1 and e.purpose = 'audit' and ($2::bigint is null or e.seq < $2) and ($3::uuid is null or e.command_id = $3)
-  and ($4::text is null or e.event_type = $4) and ($5::text is null or e.actor = $5)
-order by e.seq desc limit $6`
-  const { beforeSeq, commandId = null, eventType = null, actor = null, limit } = filter
+/** The audit of a workspace, the newest commit first; rejected requests are in it, without a command. */
+export function listAudit(db: Db, workspaceId: string, filter: AuditFilter): Promise<readonly AuditEvent[]> {
+  const text = `select ${eventColumns}, e.xid::text as xid from concord.domain_events as e
+where e.workspace_id = $1 and e.purpose = 'audit' and ($2::xid8 is null or (e.xid, e.entry_seq) <= ($2, $3) and (e.xid, e.seq) < ($2, $3))
+  and ($4::uuid is null or e.command_id = $4) and ($5::text is null or e.event_type = $5) and ($6::text is null or e.actor = $6)
+order by e.xid desc, e.entry_seq desc, e.seq desc limit $7`
+  const { before, commandId = null, eventType = null, actor = null, limit } = filter
   return scoped(db, workspaceId).read((tx) =>
-    tx.query<PagedEvent>(text, [workspaceId, beforeSeq, commandId, eventType, actor, limit]),
+    tx.query<AuditEvent>(text, [
+      workspaceId,
+      before?.xid ?? null,
+      before?.seq ?? null,
+      commandId,
+      eventType,
+      actor,
+      limit,
+    ]),
   )
 }
 
@@ -67,21 +80,24 @@ export type WorkspaceStats = {
   readonly effects_open: number
 }
 
+const openStates = statesOf(commandMachine).filter((state) => commandMachine.states[state] !== 'terminal')
+
 /** Counts of the last days, by status and by error class; an index range, not the whole table. */
 export function countCommands(db: Db, workspaceId: string, since: Date): Promise<WorkspaceStats> {
   return scoped(db, workspaceId).read(async (tx) => {
     const byStatus = await tx.query<{ name: string; count: number }>(
-      `select status as name, count(*)::integer as count from concord.commands where workspace_id = $1 and created_at >= $2 group by 1 order by 1`,
-      [workspaceId, since],
+      `select status as name, count(*)::integer as count from concord.commands where workspace_id = $1 and command_id >= $3 and created_at >= $2 group by 1 order by 1`,
+      [workspaceId, since, firstIdOf(since)],
     )
     const byError = await tx.query<{ name: string; count: number }>(
       `select error_class as name, count(*)::integer as count from concord.commands
-       where workspace_id = $1 and created_at >= $2 and error_class is not null group by 1 order by 1`,
-      [workspaceId, since],
+       where workspace_id = $1 and command_id >= $3 and created_at >= $2 and error_class is not null group by 1 order by 1`,
+      [workspaceId, since, firstIdOf(since)],
     )
     const [open] = await tx.query<{ count: number }>(
-      `select count(*)::integer as count from concord.domain_effects where workspace_id = $1 and completed_at is null`,
-      [workspaceId],
+      `select count(*)::integer as count from concord.commands as c join concord.domain_effects as e on e.command_id = c.command_id
+       where c.workspace_id = $1 and c.status = any($2) and e.completed_at is null`,
+      [workspaceId, openStates],
     )
     const table = (rows: readonly { name: string; count: number }[]) =>
       Object.fromEntries(rows.map(({ name, count }) => [name, count]))

@@ -1,16 +1,17 @@
 -- 0018 lean_indexes: an index for every list, and none that no query needs.
 -- Why: a list of commands by status, by task or by requester read the whole table (36,800 blocks at 111,000 commands), and each command paid for
 --   indexes that no query used.
--- Commands. Lists by status, task and requester: each index ends with command_id, which grows with time, so a page is read in order. The
+-- Commands. Lists by status, task and requester: each index ends with command_id, which grows with time, so a page is read in order. None begins
+--   with workspace_id, or the planner could take it for the target of a foreign key. The
 --   fact commands_last_hour counts by requester. Keys: only rows that have one are in the index of the key. runtime_workflow_id follows from the
 --   id, so a check keeps it unique without an index.
 -- Effects. The primary key names the workspace too and is the target of the composite keys; before, a second unique index was. Effects that
 --   are not over are found through their commands. Without an index on a state an update of an effect is HOT.
 -- Fill factor: no update of a command is HOT, since its status and its due time are indexed. The free space was never used.
 -- Locks: commands, domain_effects and the tables that name effects, for as long as the indexes take (1 s for 100,000 commands). Reverse: as it was.
-create index commands_status_ix on concord.commands (workspace_id, status, command_id);
-create index commands_task_ix on concord.commands (workspace_id, task_name, command_id);
-create index commands_requester_ix on concord.commands (workspace_id, requested_by, command_id);
+create index commands_status_ix on concord.commands (status, workspace_id, command_id);
+create index commands_task_ix on concord.commands (task_name, workspace_id, command_id);
+create index commands_requester_ix on concord.commands (requested_by, workspace_id, command_id);
 
 alter table concord.commands drop constraint commands_idempotency_key_uq;
 create unique index commands_idempotency_key_uq on concord.commands (idempotency_key, workspace_id) where idempotency_key is not null;

@@ -10,11 +10,15 @@
 -- Append-only as in 0005: the roles of the service hold insert and select, not on seq and xid; the trigger stops the owner too.
 -- Rows up to 8 KB stay whole in their page: moving 5 KB into a side table costs three more index entries.
 -- Locks: domain_events, until all its rows are copied (about 20 s for a million events). Reverse: the rows are copied back, with their ids.
-create function concord.are_events(events json) returns boolean
+create function concord.are_events(events json, step_index integer) returns boolean
   language sql immutable parallel safe
-  return (select coalesce(bool_and(e.type <> '' and e.actor <> '' and json_typeof(e.payload) = 'object'
-      and coalesce(e.purpose, 'event') in ('event', 'audit', 'agent_step')), false) and count(*) <= 1024
-    from json_to_recordset(events) as e(type text, actor text, payload json, purpose text));
+  return (select coalesce(bool_and(btrim(e.type) <> '' and btrim(e.actor) <> '' and json_typeof(e.payload) = 'object' and case
+      when e.purpose = 'agent_step' then step_index is not null and coalesce(e.latency_ms, 0) >= 0
+        and coalesce(e.cost_units, 0) >= 0 and coalesce(e.cost_units, 0) < 'Infinity'
+      else coalesce(e.purpose, 'event') in ('event', 'audit') and step_index is null
+        and num_nulls(e.tool_name, e.latency_ms, e.token_usage, e.cost_units) = 4 end), false) and count(*) <= 1024
+    from json_to_recordset(events) as e(type text, actor text, payload json, purpose text,
+      tool_name text, latency_ms integer, token_usage json, cost_units numeric));
 
 create table concord.journal (
   entry_id     uuid                not null,
@@ -32,7 +36,7 @@ create table concord.journal (
   constraint journal_command_fk foreign key (workspace_id, command_id) references concord.commands (workspace_id, command_id),
   constraint journal_agent_run_fk foreign key (workspace_id, agent_run_id) references concord.agent_runs (workspace_id, agent_run_id),
   constraint journal_swarm_run_fk foreign key (workspace_id, swarm_run_id) references concord.swarm_runs (workspace_id, swarm_run_id),
-  constraint journal_events_ck check (concord.are_events(events)),
+  constraint journal_events_ck check (concord.are_events(events, step_index)),
   constraint journal_agent_step_ck check (step_index is null or agent_run_id is not null)
 ) with (toast_tuple_target = 8160);
 
@@ -81,7 +85,7 @@ select e.event_id, j.command_id, j.agent_run_id, j.swarm_run_id, e.purpose, e.ev
   j.created_at, j.workspace_id, j.seq + e.place as seq, j.xid, j.entry_id, j.seq as entry_seq
 from concord.journal as j cross join lateral concord.unpack(j.entry_id, j.events) as e;
 
-comment on table concord.journal is 'Append-only. One row per commit and thing: all its events, in order.';
+comment on table concord.journal is 'Append-only. One row per commit and thing: all its events, in order. Replaces command_events, domain_audit_log and agent_steps.';
 comment on column concord.journal.seq is 'Order within a transaction, and of one command; has gaps, never a cursor on its own.';
 comment on column concord.journal.xid is 'Transaction that wrote the row; below the oldest running one it is final.';
 comment on view concord.domain_events is 'The events of the journal, one row each.';
@@ -141,7 +145,7 @@ select setval(pg_get_serial_sequence('concord.domain_events', 'seq'), (select co
 drop view concord.journal_events;
 drop table concord.journal;
 drop function concord.unpack(uuid, json);
-drop function concord.are_events(json);
+drop function concord.are_events(json, integer);
 create index idx_domain_events_command on concord.domain_events (command_id, seq);
 create index idx_domain_events_purpose on concord.domain_events (workspace_id, purpose, seq);
 create unique index idx_domain_events_agent on concord.domain_events (agent_run_id, step_index) where agent_run_id is not null;

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
-import { insertRow, insertStoreRows, rowsOf, type StoreRows } from '#test/store-rows'
+import { insertRow, insertStoreRows, journalOf, rowsOf, type StoreRows } from '#test/store-rows'
 import type { Tx } from '../transaction.ts'
 
-const tables = ['concord.domain_events', 'concord.domain_event_seals', 'concord.history_archives'] as const
+const tables = ['concord.journal', 'concord.domain_event_seals', 'concord.history_archives'] as const
 const roles = ['concord_engine', 'concord_app'] as const
 
 describe('append-only', () => {
@@ -75,25 +75,25 @@ describe('append-only', () => {
 
   test('the setting alone opens nothing: with delete granted by mistake the trigger still asks who it is', async () => {
     const attempt = opened.db.transaction(async (tx) => {
-      await tx.query('grant delete on concord.domain_events to concord_engine')
+      await tx.query('grant delete on concord.journal to concord_engine')
       await tx.query(`set local concord.retention = 'on'`)
       await tx.query('set local role concord_engine')
-      await tx.query('delete from concord.domain_events')
+      await tx.query('delete from concord.journal')
     })
     await assert.rejects(attempt, { code: '42501', message: /append-only/ })
   })
 
   test('a writer cannot choose its place in the feed', async () => {
     for (const role of roles) {
-      const row = rowsOf['concord.domain_events'](world)
-      await as(role, (tx) => insertRow(tx, 'concord.domain_events', row))
-      const later = { ...rowsOf['concord.domain_events'](world), xid: '1' }
+      const row = rowsOf['concord.journal'](world)
+      await as(role, (tx) => insertRow(tx, 'concord.journal', row))
+      const later = { ...rowsOf['concord.journal'](world), xid: '1' }
       await assert.rejects(
-        as(role, (tx) => insertRow(tx, 'concord.domain_events', later)),
+        as(role, (tx) => insertRow(tx, 'concord.journal', later)),
         { code: '42501' },
       )
-      const earlier = `insert into concord.domain_events (event_id, workspace_id, purpose, event_type, payload, actor, trace_id, seq)
-        overriding system value values (gen_random_uuid(), $1, 'event', 'x', '{}', 'a', 't', 1)`
+      const earlier = `insert into concord.journal (entry_id, workspace_id, trace_id, events, seq)
+        overriding system value values (gen_random_uuid(), $1, 't', '[{"type":"x","actor":"a","payload":{}}]', 1)`
       await assert.rejects(
         as(role, (tx) => tx.query(earlier, [world.workspace])),
         { code: '42501' },
@@ -103,13 +103,14 @@ describe('append-only', () => {
 
   test('[EVT-08] steps of a run come back in order, and the database gives place and transaction', async () => {
     for (const index of [2, 0, 1]) {
-      const step = { purpose: 'agent_step', event_type: 'tool_call', agent_run_id: world.agent, step_index: index }
-      await insertRow(opened.db, 'concord.domain_events', { ...rowsOf['concord.domain_events'](world), ...step })
+      const events = journalOf({ purpose: 'agent_step', type: 'tool_call' })
+      const step = { agent_run_id: world.agent, step_index: index, events }
+      await insertRow(opened.db, 'concord.journal', { ...rowsOf['concord.journal'](world), ...step })
     }
     // Other events of the same run have no step and do not get in each other's way.
     for (const _ of [1, 2]) {
-      await insertRow(opened.db, 'concord.domain_events', {
-        ...rowsOf['concord.domain_events'](world),
+      await insertRow(opened.db, 'concord.journal', {
+        ...rowsOf['concord.journal'](world),
         agent_run_id: world.agent,
       })
     }

@@ -26,7 +26,7 @@ test('[PRM-04] [EFF-09] effects, artifacts, events, approvals and runs carry the
          from pg_class c join pg_namespace n on n.oid = c.relnamespace
         where n.nspname = 'concord' and c.relkind in ('r', 'p') order by 1`,
     )
-    for (const name of ['domain_effects', 'domain_events', 'approvals', 'artifacts', 'agent_runs', 'swarm_runs'])
+    for (const name of ['domain_effects', 'journal', 'approvals', 'artifacts', 'agent_runs', 'swarm_runs'])
       assert.ok(
         tables.some((table) => table.name === name && table.linked),
         name,

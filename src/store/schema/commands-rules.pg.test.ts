@@ -16,11 +16,9 @@ breakEveryRule(
       by: { idempotency_key: 'k1', request_fingerprint: 'f' },
     },
     {
-      constraint: 'commands_runtime_workflow_id_uq',
+      constraint: 'commands_runtime_workflow_id_ck',
       table: 'concord.commands',
-
-      given: { runtime_workflow_id: 'command:1' },
-      by: ({ elsewhere }) => ({ runtime_workflow_id: 'command:1', workspace_id: elsewhere.workspace }),
+      by: ({ here }) => ['command:1', 'command', `command:${here.command}`].map((id) => ({ runtime_workflow_id: id })),
     },
     {
       constraint: 'command_status_ck',

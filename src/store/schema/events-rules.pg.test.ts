@@ -1,82 +1,75 @@
 /** Every rule of events, their seals and their archives, broken once. */
 import { breakEveryRule } from '#test/broken-rows'
-import type { Row, StoreRows } from '#test/store-rows'
+import { journalOf, type Row, type StoreRows } from '#test/store-rows'
 
 const forever = { created_at: 'infinity' }
 const empty = ''
 const aStep = ({ agent }: StoreRows, wrong: Row): Row => ({
-  purpose: 'agent_step',
   agent_run_id: agent,
   step_index: 5,
-  ...wrong,
+  events: journalOf({ purpose: 'agent_step', ...wrong }),
 })
 
 breakEveryRule(
-  ['concord.domain_events', 'concord.domain_event_seals', 'concord.history_archives'],
+  ['concord.journal', 'concord.domain_event_seals', 'concord.history_archives'],
   [
     {
-      constraint: 'domain_events_command_fk',
-      table: 'concord.domain_events',
+      constraint: 'journal_command_fk',
+      table: 'concord.journal',
       rows: '[EVT-01]',
       by: ({ elsewhere }) => ({ command_id: elsewhere.command }),
     },
     {
-      constraint: 'domain_events_agent_run_fk',
-      table: 'concord.domain_events',
+      constraint: 'journal_agent_run_fk',
+      table: 'concord.journal',
       rows: '[EVT-01]',
       by: ({ elsewhere }) => ({ agent_run_id: elsewhere.agent }),
     },
     {
-      constraint: 'domain_events_swarm_run_fk',
-      table: 'concord.domain_events',
+      constraint: 'journal_swarm_run_fk',
+      table: 'concord.journal',
       rows: '[EVT-01]',
       by: ({ elsewhere }) => ({ swarm_run_id: elsewhere.swarm }),
     },
     {
-      constraint: 'event_purpose_ck',
-      table: 'concord.domain_events',
-      rows: '[EVT-02]',
-      by: [{ purpose: 'log' }, { purpose: 'Audit' }, { purpose: empty }],
-    },
-    {
-      constraint: 'filled_text_ck',
-      table: 'concord.domain_events',
-      by: [{ actor: empty }, { trace_id: empty }, { event_type: empty }],
-    },
-    { constraint: 'object_json_ck', table: 'concord.domain_events', by: { payload: 'null' } },
-    {
-      constraint: 'domain_events_agent_step_ck',
-      table: 'concord.domain_events',
-      rows: '[EVT-07]',
+      constraint: 'journal_events_ck',
+      table: 'concord.journal',
+      rows: '[EVT-02] [EVT-07] [PER-10]',
       by: ({ here }) => [
-        { step_index: 0 },
-        { tool_name: 'run_sql' },
-        { latency_ms: 1 },
-        { token_usage: {} },
-        { cost_units: 1 },
-        { purpose: 'event', step_index: 0, agent_run_id: here.agent },
-        { purpose: 'agent_step', step_index: 0 },
-        { purpose: 'agent_step', agent_run_id: here.agent },
+        ...['log', 'Audit', empty].map((purpose) => ({ events: journalOf({ purpose }) })),
+        ...[{ actor: empty }, { actor: ' ' }, { type: empty }, { payload: null }, { payload: [] }].map((wrong) => ({
+          events: journalOf(wrong),
+        })),
+        { events: '[]' },
+        ...[{ tool_name: 'run_sql' }, { latency_ms: 1 }, { token_usage: {} }, { cost_units: 1 }].map((wrong) => ({
+          events: journalOf(wrong),
+        })),
+        { step_index: 0, agent_run_id: here.agent },
+        { agent_run_id: here.agent, events: journalOf({ purpose: 'agent_step' }) },
+        ...[{ latency_ms: -1 }, { cost_units: -1 }, { cost_units: 'NaN' }, { cost_units: 'Infinity' }].map((wrong) =>
+          aStep(here, wrong),
+        ),
       ],
+    },
+    { constraint: 'filled_text_ck', table: 'concord.journal', by: { trace_id: empty } },
+    {
+      constraint: 'journal_agent_step_ck',
+      table: 'concord.journal',
+      rows: '[EVT-07]',
+      by: ({ here }) => ({ ...aStep(here, {}), agent_run_id: null }),
     },
     {
       constraint: 'count_from_zero_ck',
-      table: 'concord.domain_events',
-      by: ({ here }) => [{ step_index: -1 }, { latency_ms: -1 }].map((wrong) => aStep(here, wrong)),
+      table: 'concord.journal',
+      by: ({ here }) => ({ ...aStep(here, {}), step_index: -1 }),
     },
+    { constraint: 'finite_time_ck', table: 'concord.journal', by: forever },
     {
-      constraint: 'cost_units_ck',
-      table: 'concord.domain_events',
-      rows: '[PER-10]',
-      by: ({ here }) => [-1, 'NaN', 'Infinity'].map((cost_units) => aStep(here, { cost_units })),
-    },
-    { constraint: 'finite_time_ck', table: 'concord.domain_events', by: forever },
-    {
-      constraint: 'idx_domain_events_agent',
-      table: 'concord.domain_events',
+      constraint: 'journal_agent_ix',
+      table: 'concord.journal',
       rows: '[EVT-08]',
-      given: ({ here }) => ({ purpose: 'agent_step', agent_run_id: here.agent, step_index: 7 }),
-      by: ({ here }) => ({ purpose: 'agent_step', agent_run_id: here.agent, step_index: 7 }),
+      given: ({ here }) => aStep(here, {}),
+      by: ({ here }) => aStep(here, {}),
     },
 
     { constraint: 'domain_event_seals_pk', table: 'concord.domain_event_seals', by: {} },

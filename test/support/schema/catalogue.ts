@@ -58,7 +58,7 @@ const queries = {
       from ${TABLES} join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
       join pg_type y on y.oid = a.atttypid
       left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
-     where c.relkind in ('r', 'p') order by 1, a.attnum`,
+     where c.relkind in ('r', 'p', 'v') order by 1, a.attnum`,
   // 'n' is NOT NULL, which the columns show; servers before 18 do not list it.
   constraints: `
     select ${TABLE} as owner, format('constraint %I %s', k.conname, pg_get_constraintdef(k.oid)) as text

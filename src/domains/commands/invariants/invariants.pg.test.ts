@@ -81,16 +81,16 @@ describe('the invariants of commands', () => {
   })
 
   const move = (from: string, to: string) =>
-    `insert into concord.domain_events (event_id, workspace_id, command_id, purpose, event_type, payload, actor, trace_id)
-     select gen_random_uuid(), c.workspace_id, c.command_id, 'event', 'status_changed',
-       jsonb_build_object('target_type', 'command', 'target_id', c.command_id, 'from', '${from}', 'to', '${to}'), 'worker', 'trace'
+    `insert into concord.journal (entry_id, workspace_id, command_id, trace_id, events)
+     select gen_random_uuid(), c.workspace_id, c.command_id, 'trace', json_build_array(json_build_object('type', 'status_changed', 'actor', 'worker',
+       'payload', json_build_object('target_type', 'command', 'target_id', c.command_id, 'from', '${from}', 'to', '${to}')))
      from concord.commands as c where c.command_id = $done`
 
   /** Names in `$` stand for the command of that name. The first code is the planted one; what else follows from it comes after. */
   const plants: readonly (readonly [codes: readonly string[], ...sql: readonly string[]])[] = [
     [
       ['C03'],
-      'alter table concord.commands drop constraint commands_idempotency_key_uq',
+      'drop index concord.commands_idempotency_key_uq',
       `update concord.commands set idempotency_key = 'twice', request_fingerprint = 'f' where command_id in ($done, $approved)`,
     ],
     [['C04'], `update concord.commands set run_after = now() - interval '1 hour' where command_id = $blocked`],
@@ -128,8 +128,9 @@ describe('the invariants of commands', () => {
     ],
     [
       ['A02', 'A01'],
-      `insert into concord.domain_events (event_id, workspace_id, command_id, purpose, event_type, payload, actor, trace_id)
-       select gen_random_uuid(), workspace_id, command_id, purpose, event_type, payload, actor, trace_id
+      `insert into concord.journal (entry_id, workspace_id, command_id, trace_id, events)
+       select gen_random_uuid(), workspace_id, command_id, trace_id,
+         json_build_array(json_build_object('type', event_type, 'purpose', purpose, 'actor', actor, 'payload', payload))
        from concord.domain_events where command_id = $approved and event_type = 'approval_decided'`,
     ],
     [
@@ -151,8 +152,10 @@ describe('the invariants of commands', () => {
     [['R01'], `update concord.commands set cancellation_requested = true where command_id = $done`],
     [
       ['R01'],
-      'alter table concord.domain_events disable trigger domain_events_append_only',
-      `delete from concord.domain_events where command_id = $done and event_type = 'effect_planned'`,
+      'alter table concord.journal disable trigger journal_append_only',
+      `update concord.journal as j set events = (select json_agg(json_build_object('type', e.event_type, 'purpose', e.purpose, 'actor', e.actor,
+         'payload', e.payload) order by e.seq) from concord.domain_events as e where e.entry_id = j.entry_id and e.event_type <> 'effect_planned')
+       where j.command_id = $done`,
     ],
   ]
   for (const [codes, ...sql] of plants) {
