@@ -3,10 +3,9 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { aWorkspace, by, events, newId } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
-import { flakyDb } from '#test/flaky-db'
 import { until } from '#test/until'
 import type { EventDraft } from './events.ts'
-import { insertOnce, onceTable, openInsertLane } from './once.ts'
+import { insertOnce, onceTable } from './once.ts'
 import type { RowType } from './transition.ts'
 
 const commands = onceTable({
@@ -145,74 +144,5 @@ describe('insertOnce', () => {
 
   test('a column that the table does not list is a fault', async () => {
     await assert.rejects(insertOnce(opened.db, commands, { ...aRow(null), plan: {} }), { code: 'store.column.unknown' })
-  })
-
-  describe('through a lane', () => {
-    test('hundreds of rows, some keys used by twenty callers at once: one row and one event per key', async (t) => {
-      const lane = openInsertLane(opened.db, commands)
-      t.after(() => lane.close())
-      const keys = Array.from({ length: 30 }, (_, index) => `lane-${index}`)
-      const calls = keys.flatMap((key, index) => Array.from({ length: index % 3 === 0 ? 20 : 1 }, () => key))
-      const answers = await Promise.all(calls.map((key) => lane.insert(aRow(key), created())))
-      const inserted = answers.filter((answer) => answer.ok && answer.value.inserted)
-      assert.equal(inserted.length, keys.length)
-      for (const key of keys) assert.deepEqual(await counted(key), { commands: 1, events: 1 })
-      const reused = await lane.insert(aRow('lane-1', 'other'))
-      assert.equal(reused.ok ? 'accepted' : reused.code, 'key_reused')
-    })
-
-    test('a row that the database refuses fails alone', async (t) => {
-      const lane = openInsertLane(opened.db, commands)
-      t.after(() => lane.close())
-      const rows = Array.from({ length: 30 }, (_, index) => ({
-        ...aRow(null),
-        status: index === 11 ? 'made_up' : 'created',
-      }))
-      const answers = await Promise.allSettled(rows.map((row) => lane.insert(row, created())))
-      const refused = answers.flatMap((answer, index) =>
-        answer.status === 'rejected' ? [[index, answer.reason.constraint]] : [],
-      )
-      assert.deepEqual(refused, [[11, 'command_status_ck']])
-    })
-
-    test('a taken key whose row the server does not show takes nothing from the rows that are in', async (t) => {
-      const flaky = flakyDb(opened.db)
-      const lane = openInsertLane(flaky.db, commands)
-      t.after(() => lane.close())
-      await insertOnce(opened.db, commands, aRow('taken-and-hidden'), created())
-      const rows = [aRow(null), aRow('taken-and-hidden'), aRow('fresh-beside-it'), aRow(null)]
-      flaky.refuse('once_', '57014')
-      const answers = await Promise.allSettled(rows.map((row) => lane.insert(row, created())))
-      assert.equal(flaky.refused, 1)
-      assert.deepEqual(
-        answers.map((answer) =>
-          answer.status === 'rejected' ? answer.reason.code : answer.value.ok && answer.value.value.inserted,
-        ),
-        [true, '57014', true, true],
-      )
-    })
-
-    for (const [size, key] of [
-      [1, null],
-      [1, 'broken-one'],
-      [25, null],
-    ] as const) {
-      test(`a batch of ${size} ${key === null ? 'without keys' : 'with a key'} that was committed before its connection broke is there once`, async (t) => {
-        const flaky = flakyDb(opened.db)
-        const lane = openInsertLane(flaky.db, commands)
-        t.after(() => lane.close())
-        const rows = Array.from({ length: size }, () => aRow(key))
-        flaky.breakAfter(size === 1 ? 'once_' : 'insert_all_')
-        const answers = await Promise.all(rows.map((row) => lane.insert(row, created())))
-        assert.equal(flaky.broken, 1)
-        assert.equal(answers.filter((answer) => answer.ok && answer.value.inserted).length, size)
-        const [row] = await opened.db.query<{ commands: number; events: number }>(
-          `select count(distinct c.command_id)::int as commands, count(e.event_id)::int as events
-           from concord.commands c left join concord.domain_events e using (command_id) where c.command_id = any($1::uuid[])`,
-          [rows.map(({ command_id }) => command_id)],
-        )
-        assert.deepEqual(row, { commands: size, events: size })
-      })
-    }
   })
 })

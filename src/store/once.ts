@@ -4,10 +4,8 @@
  */
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
-import type { Db } from './db.ts'
 import { checkEvent, type EventDraft } from './events.ts'
 import { sqlStateOf } from './faults.ts'
-import { openLane, type Submitted } from './lane.ts'
 import {
   type Bound,
   bind,
@@ -15,8 +13,6 @@ import {
   type Columns,
   columnName,
   type Params,
-  type PgType,
-  readAs,
   type Sql,
   tableName,
 } from './statement.ts'
@@ -98,16 +94,7 @@ function checkInsert<Row>(table: OnceTable<Row>, row: AnyRow, events: readonly E
   for (const event of events) if (table.log) checkEvent(table.log.log, event)
 }
 
-export type InsertLane<Row> = {
-  /** The same guarantee as `insertOnce`. */
-  insert(row: AnyRow, events?: readonly EventDraft[]): Promise<Decision<Once<Row>> | Refusal>
-  close(): Promise<void>
-}
-
-const UNIQUE_VIOLATION = '23505'
 const LOCK_NOT_AVAILABLE = '55P03'
-/** How long a batch waits for another open transaction with one of its keys; the rest of the batch waits with it. */
-const KEY_WAIT = "set lock_timeout = '500ms'"
 
 /** The key is being written by another open transaction, so its existence is unknown. */
 export function refuseInProgress(error: unknown): Refusal | undefined {
@@ -117,82 +104,6 @@ export function refuseInProgress(error: unknown): Refusal | undefined {
     hint: 'Send the same request again in a second.',
     facts: { retry_after_s: 1 },
   })
-}
-
-/** Inserts new rows of one table, each with its events, for many callers in one commit. */
-export function openInsertLane<Row>(db: Db, table: OnceTable<Row>): InsertLane<Row> {
-  const batch = compileInsertMany<Row>(table)
-  const findById = compileFindById<Row>(table)
-
-  async function flush(
-    sql: Sql,
-    items: readonly Submitted<OnceCall>[],
-    tell: (index: number, answer: Decision<Once<Row>>) => void,
-  ): Promise<Decision<Once<Row>>[]> {
-    if (items.length === 1) return Promise.all(items.map((submitted) => insertOne(sql, submitted)))
-    const rows = await sql.run(batch.statement, batch.values(onceBatch(items.map(({ item }) => item))))
-    const fresh = new Map(rows.map((row) => [String(row[table.id]), row]))
-    const answers = items.map(({ item }): Decision<Once<Row>> | undefined => {
-      const row = fresh.get(String(item.row[table.id]))
-      return row && { ok: true, value: { inserted: true, row } }
-    })
-    answers.forEach((answer, index) => answer && tell(index, answer))
-    const all: Decision<Once<Row>>[] = []
-    for (const [index, submitted] of items.entries()) {
-      // A taken key is rare; its row is looked up one by one.
-      const answer = answers[index] ?? (await insertOne(sql, submitted))
-      tell(index, answer)
-      all.push(answer)
-    }
-    return all
-  }
-
-  async function insertOne(sql: Sql, { item, retried }: Submitted<OnceCall>): Promise<Decision<Once<Row>>> {
-    const insert = () => insertOnce(sql, table, item.row, item.events)
-    if (!retried) return insert()
-    const own = await findOwn(sql, item.row)
-    if (own !== undefined) return own
-    // The statement of the broken connection may commit only now, while ours waits for it.
-    const late = await insert().catch(async (error: unknown) => {
-      const committed = sqlStateOf(error) === UNIQUE_VIOLATION ? await findOwn(sql, item.row) : undefined
-      if (committed === undefined) throw error
-      return committed
-    })
-    return late.ok && !late.value.inserted ? ((await findOwn(sql, item.row)) ?? late) : late
-  }
-
-  /** The caller creates the ids: a row with our id was inserted by us before the connection broke. */
-  async function findOwn(sql: Sql, row: AnyRow): Promise<Decision<Once<Row>> | undefined> {
-    const [found] = await sql.run(findById.statement, findById.values(row))
-    return found === undefined ? undefined : { ok: true, value: { inserted: true, row: found } }
-  }
-
-  const keyOf = (row: AnyRow) =>
-    table.key.some((name) => row[name] === null || row[name] === undefined)
-      ? undefined
-      : JSON.stringify(table.key.map((name) => row[name]))
-  const lane = openLane<OnceCall, Decision<Once<Row>>>(db, {
-    name: table.table,
-    // Two rows with one key go into two batches: the second must find the first.
-    keyOf: ({ row }) => keyOf(row),
-    settings: KEY_WAIT,
-    flush,
-    retrySafe: true,
-  })
-
-  return {
-    async insert(row, events = []) {
-      checkInsert(table, row, events)
-      try {
-        return await lane.submit({ row, events })
-      } catch (error) {
-        const refusal = keyOf(row) === undefined ? undefined : refuseInProgress(error)
-        if (refusal) return refusal
-        throw error
-      }
-    },
-    close: () => lane.close(),
-  }
 }
 
 type OnceCall = { readonly row: AnyRow; readonly events: readonly EventDraft[] }
@@ -246,61 +157,4 @@ function insertEvents<Row>(table: OnceTable<Row>, count: number, params: Params<
     .map((column) => `, f.${column}`)
     .join('')}
   from fresh as f cross join (values ${rows.map((row) => `(${row.join(', ')})`).join(', ')}) as e(${columns.join(', ')})`
-}
-
-type Batch = {
-  readonly calls: readonly OnceCall[]
-  readonly events: readonly { readonly n: number; readonly event: EventDraft }[]
-}
-
-function onceBatch(calls: readonly OnceCall[]): Batch {
-  return { calls, events: calls.flatMap((call, index) => call.events.map((event) => ({ n: index + 1, event }))) }
-}
-
-/** Returns the new rows; conflicting ones are looked up afterwards, with a snapshot that sees the existing row. */
-function compileInsertMany<Row>(table: OnceTable<Row>): Bound<Batch, Row & AnyRow> {
-  const params = collectParams<Batch>()
-  const columns = Object.entries(table.columns)
-  const names = columns.map(([name]) => name)
-  const perCall = (type: PgType, valueOf: (call: OnceCall) => unknown) =>
-    params.addList(type, ({ calls }) => calls.map(valueOf))
-  const lists = columns.map(([name, type]) => perCall(type, ({ row }) => row[name]))
-  const ids = lists[names.indexOf(table.id)] ?? ''
-  const back = [...new Set([table.id, ...returningOf(table)])]
-  const logged = table.log ? `, logged as (\n  ${insertManyEvents(table, ids, params)}\n)` : ''
-  const text = `with fresh as (
-  insert into ${table.table} (${names.join(', ')})
-  select ${columns.map(([name, type]) => readAs(type, name)).join(', ')} from unnest(${lists.join(', ')}) with ordinality as i(${names.join(', ')}, n)
-  order by n
-  ${conflictOn(table)} do nothing
-  returning *
-)${logged}
-select ${back.map((name) => `f.${name}`).join(', ')} from fresh as f`
-  return bind(`insert_all_${table.table}`, text, params)
-}
-
-function insertManyEvents<Row>(table: OnceTable<Row>, ids: string, params: Params<Batch>): string {
-  const { log, links } = table.log as NonNullable<typeof table.log>
-  const columns = log.columns.map((column) => column.name)
-  const lists = log.columns.map((column) =>
-    params.addList(column.type, ({ events }) => events.map(({ event }) => column.valueOf(event))),
-  )
-  const places = params.addList('integer', ({ events }) => events.map(({ n }) => n))
-  return `insert into ${log.table} (${[...columns, ...Object.keys(links)].join(', ')})
-  select ${columns.map((name) => `e.${name}`).join(', ')}${Object.values(links)
-    .map((column) => `, f.${column}`)
-    .join('')}
-  from unnest(${lists.join(', ')}, ${places}) with ordinality as e(${columns.join(', ')}, call_n, event_n)
-  join unnest(${ids}) with ordinality as i(id, n) on i.n = e.call_n
-  join fresh as f on f.${table.id} = i.id
-  order by e.event_n`
-}
-
-function compileFindById<Row>(table: OnceTable<Row>): Bound<AnyRow, Row> {
-  const params = collectParams<AnyRow>()
-  const id = params.add(table.columns[table.id] ?? 'uuid', (row) => row[table.id])
-  const text = `select ${returningOf(table)
-    .map((name) => `t.${name}`)
-    .join(', ')} from ${table.table} as t where t.${table.id} = ${id}`
-  return bind(`find_${table.table}`, text, params)
 }

@@ -49,32 +49,9 @@ export function sqlOn(queryable: pg.Pool | pg.PoolClient | pg.Client): Sql {
   }
 }
 
-/**
- * The column types that built statements write; an array column needs `jsonb` or a statement of its own. `ms_from_now` is not a type of
- * Postgres: the value is a number of milliseconds, the column a time by the database's clock. Others check a lease by that clock, so no
- * other clock may set it.
- */
-export type PgType =
-  | 'text'
-  | 'uuid'
-  | 'integer'
-  | 'bigint'
-  | 'numeric'
-  | 'boolean'
-  | 'timestamptz'
-  | 'json'
-  | 'jsonb'
-  | 'ms_from_now'
+/** The column types that built statements write; an array column needs `jsonb` or a statement of its own. */
+export type PgType = 'text' | 'uuid' | 'integer' | 'bigint' | 'numeric' | 'boolean' | 'timestamptz' | 'json' | 'jsonb'
 export type Columns = Readonly<Record<string, PgType>>
-
-function castOf(type: PgType): string {
-  return type === 'ms_from_now' ? 'double precision' : type
-}
-
-/** Returns the SQL expression of a column's value from its parameter. */
-export function readAs(type: PgType, sent: string): string {
-  return type === 'ms_from_now' ? `statement_timestamp() + make_interval(secs => ${sent} / 1000)` : sent
-}
 
 const NAME = /^[a-z_][a-z0-9_]{0,62}$/
 
@@ -116,7 +93,7 @@ function encode(type: PgType, value: unknown): unknown {
 export type Params<Call> = {
   /** Registers a value and returns its place in the text, with a cast. */
   add(type: PgType, valueOf: (call: Call) => unknown): string
-  /** The same for a column of values, one per row of a batch; each is read with `readAs`. */
+  /** The same for a column of values, one per row of a batch. */
   addList(type: PgType, valuesOf: (call: Call) => readonly unknown[]): string
   readonly valuesOf: readonly ((call: Call) => unknown)[]
 }
@@ -127,11 +104,11 @@ export function collectParams<Call>(): Params<Call> {
     valuesOf,
     add(type, valueOf) {
       valuesOf.push((call) => encode(type, valueOf(call)))
-      return readAs(type, `$${valuesOf.length}::${castOf(type)}`)
+      return `$${valuesOf.length}::${type}`
     },
     addList(type, listOf) {
       valuesOf.push((call) => listOf(call).map((value) => encode(type, value)))
-      return `$${valuesOf.length}::${castOf(type)}[]`
+      return `$${valuesOf.length}::${type}[]`
     },
   }
 }

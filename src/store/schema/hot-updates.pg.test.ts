@@ -40,12 +40,7 @@ describe('heap-only updates', () => {
   }
 
   test('commands: planning, taking a turn, asking to cancel', async () => {
-    for (const set of [
-      `plan = '{}'`,
-      turn,
-      'cancellation_requested = true',
-      `result = '{}'`,
-    ]) {
+    for (const set of [`plan = '{}'`, turn, 'cancellation_requested = true', `result = '{}'`]) {
       assert.equal(await heapOnly('concord.commands', set, `command_id = '${world.command}'`), true, set)
     }
   })

@@ -1,0 +1,109 @@
+/** New commands for many callers in one commit: one command per key, a bad one fails alone, a lost connection repeats nothing. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { flakyDb } from '#test/flaky-db'
+import { openTestRoom, type TestRoom } from '#test/commands'
+import type { Db } from '#store'
+import type { StoredCommand } from './command-table.ts'
+import { type NewCommand, openInserts } from './insert-command.ts'
+
+describe('inserting commands through the lane', () => {
+  let room: TestRoom
+  let sample: StoredCommand
+
+  before(async () => {
+    room = await openTestRoom()
+    const id = await room.submit({ subject: 's' })
+    const [row] = await room.rows<StoredCommand>('select * from concord.commands where command_id = $1', [id])
+    assert.ok(row)
+    sample = row
+  })
+  after(() => room.close())
+
+  const aCommand = (key: string | null, changes: Partial<StoredCommand> = {}): NewCommand => {
+    const command = {
+      ...sample,
+      command_id: room.clock.newId(),
+      idempotency_key: key,
+      request_fingerprint: key === null ? null : 'f',
+      status: 'created' as const,
+      turn_token: null,
+      turn_until: null,
+      ...changes,
+    }
+    const payload = { target_type: 'command', target_id: command.command_id }
+    const events = [{ event_type: 'command_created' as const, payload, actor: 'user:1' }]
+    return { command, turnMs: null, effects: [], events }
+  }
+  const open = (t: { after(close: () => Promise<void>): void }, db: Db = room.db) => {
+    const inserts = openInserts({ db, newId: room.clock.newId })
+    t.after(() => inserts.close())
+    return inserts
+  }
+  const counted = async (where: string, value: unknown) => {
+    const [row] = await room.rows(
+      `select count(distinct c.command_id)::int as commands, count(e.event_id)::int as events
+       from concord.commands c left join concord.domain_events e using (command_id) where ${where}`,
+      [value],
+    )
+    return row
+  }
+
+  test('hundreds of commands, some keys used by twenty callers at once: one command and one event per key', async (t) => {
+    const inserts = open(t)
+    const keys = Array.from({ length: 30 }, (_, index) => `lane-${index}`)
+    const calls = keys.flatMap((key, index) => Array.from({ length: index % 3 === 0 ? 20 : 1 }, () => key))
+    const answers = await Promise.all(calls.map((key) => inserts.insert(aCommand(key))))
+    assert.equal(answers.filter((answer) => answer.ok && answer.value.inserted).length, keys.length)
+    for (const key of keys) assert.deepEqual(await counted('c.idempotency_key = $1', key), { commands: 1, events: 1 })
+    const reused = await inserts.insert(aCommand('lane-1', { request_fingerprint: 'other' }))
+    assert.equal(reused.ok ? 'accepted' : reused.code, 'key_reused')
+  })
+
+  test('a command that the database refuses fails alone', async (t) => {
+    const inserts = open(t)
+    const items = Array.from({ length: 30 }, (_, index) =>
+      aCommand(null, index === 11 ? { status: 'made_up' as never } : {}),
+    )
+    const answers = await Promise.allSettled(items.map((item) => inserts.insert(item)))
+    const refused = answers.flatMap((answer, index) =>
+      answer.status === 'rejected' ? [[index, answer.reason.constraint]] : [],
+    )
+    assert.deepEqual(refused, [[11, 'command_status_ck']])
+  })
+
+  test('a taken key whose command the server does not show takes nothing from the others', async (t) => {
+    const flaky = flakyDb(room.db)
+    const inserts = open(t, flaky.db)
+    await open(t).insert(aCommand('taken-and-hidden'))
+    const items = [aCommand(null), aCommand('taken-and-hidden'), aCommand('fresh-beside-it'), aCommand(null)]
+    flaky.refuse('commands_find_by_key', '57014')
+    const answers = await Promise.allSettled(items.map((item) => inserts.insert(item)))
+    assert.equal(flaky.refused, 1)
+    assert.deepEqual(
+      answers.map((answer) =>
+        answer.status === 'rejected' ? answer.reason.code : answer.value.ok && answer.value.value.inserted,
+      ),
+      [true, '57014', true, true],
+    )
+  })
+
+  for (const [size, key] of [
+    [1, null],
+    [1, 'broken-one'],
+    [12, null],
+  ] as const) {
+    const what = key === null ? 'without keys' : 'with a key'
+    test(`a batch of ${size} ${what} that was committed before its connection broke is there once`, async (t) => {
+      const flaky = flakyDb(room.db)
+      const inserts = open(t, flaky.db)
+      const items = Array.from({ length: size }, () => aCommand(key))
+      flaky.breakAfter('commands_insert')
+      const answers = await Promise.all(items.map((item) => inserts.insert(item)))
+      assert.equal(flaky.broken, 1)
+      assert.equal(answers.filter((answer) => answer.ok && answer.value.inserted).length, size)
+      const ids = items.map(({ command }) => command.command_id)
+      assert.deepEqual(await counted('c.command_id = any($1::uuid[])', ids), { commands: size, events: size })
+    })
+  }
+})
