@@ -94,7 +94,7 @@ function findFaultPlan({ faults, unsafeTest }: Config): Refusal | undefined {
   } catch {
     // Refused below, like JSON that is not a list.
   }
-  return no('CONCORD_FAULTS is not a JSON list.', 'Use the form [{"point":"outbox.handled","hit":1,"act":"kill"}].')
+  return no('CONCORD_FAULTS is not a JSON list.', 'Use the form [{"point":"lane.committed","hit":1,"act":"kill"}].')
 }
 
 const SECRET_CHARS_MIN = 16

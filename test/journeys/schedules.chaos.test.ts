@@ -22,7 +22,7 @@ describe('schedules on a server', () => {
   let bossKey: string
   const notices: Notice[] = []
   const server = withServer({
-    project: 'schedule-project',
+    project: 'commands',
     async env() {
       // Down at first, as receivers are.
       receiver = createServer((request, response) => {

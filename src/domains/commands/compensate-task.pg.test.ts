@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
 import type { Principal } from '#domains/identity'
 import { encodeId } from '#kernel/ids'
-import { propose } from '#test/agent-tools'
+import { propose } from '#test/agents'
 import { decider, openTestRoom, pendingOf, type TestRoom } from '#test/commands'
 import { accepted, aPerson, TRACE } from '#test/tenant'
 import { type EffectCall, EffectPending } from './catalog/effect-definition.ts'
@@ -114,7 +114,7 @@ describe('compensation that an agent proposes', () => {
       [command.command_id],
     )
     assert.equal(row?.status, 'failed')
-    assert.match(row?.error ?? '', /nothing here carries out "hotel.cancel_a"/)
+    assert.match(row?.error ?? '', /no handler for "hotel.cancel_a"/)
     assert.deepEqual([await room.statusOf(target), undone().length], ['failed', before])
   })
 

@@ -18,7 +18,7 @@ import { defineCommandType, defineFunction, type Definition, definePolicy } from
 import { defineEffect, EffectFailure } from './catalog/effect-definition.ts'
 import { defineTask } from './catalog/task-spec.ts'
 import type { DataClass } from '#kernel/data-class'
-import type { FactSources } from './gather-facts.ts'
+import type { FactSources } from './facts.ts'
 
 export const PUBLISH_ARTIFACT = 'Publish Artifact'
 const EFFECT = 'artifact.publish'

@@ -11,8 +11,8 @@ import { memoryCandidateMachine, memoryRecordMachine } from '#kernel/machines/me
 import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
 import { openTestDb, type TestDb } from '#test/database'
 import { insertStoreRows } from '#test/store-rows'
-import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
-import { closedList as readClosedList } from '../migrate/picture.ts'
+import { type Catalogue, readCatalogue } from '#test/schema/catalogue'
+import { closedList as readClosedList } from '#test/schema/picture'
 
 describe('rules of the whole schema', () => {
   let opened: TestDb

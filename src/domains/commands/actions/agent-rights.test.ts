@@ -11,7 +11,7 @@ import { anyHost, openCatalog } from '../catalog/open-catalog.ts'
 import { defineTask } from '../catalog/task-spec.ts'
 import type { StoredCommand } from '../command-table.ts'
 import { compensateDefinitions } from '../compensate-task.ts'
-import { askPolicy } from '../policy.ts'
+import { askPolicy } from '../intake.ts'
 import { shippedPolicies } from '../catalog/shipped-policies.ts'
 
 const rules = [...shippedPolicies.map(({ rule }) => rule.name), 'compensation_scope']
