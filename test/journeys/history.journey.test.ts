@@ -72,7 +72,7 @@ test('[PER-09] old history is counted, moved, told and verified from the command
   assert.equal(bad.code, 75)
   assert.equal((bad.said['files'] as { state: string }[]).filter(({ state }) => state === 'damaged').length, 1)
   const ill = await concord(['doctor', '--deep'])
-  assert.match(ill.out, /broken {2}R02 what was archived can be read: .*next: `concord history verify`/s)
+  assert.match(ill.out, /broken {2}R02 the archive is readable: .*next: `concord history verify`/s)
   const elsewhere = await concord(['history', 'show', shown], { CONCORD_HISTORY_FOLDER: join(home, 'nowhere') })
   assert.equal(elsewhere.code, 65)
   assert.match(elsewhere.err, /history\.file\.missing/)

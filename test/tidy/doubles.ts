@@ -7,9 +7,9 @@ import type { Tree } from './tree.ts'
 /** Those that had several meanings when the check came. Names are taken out, never put in. */
 const allowedDoubles: ReadonlySet<string> = new Set(
   `
-  ContentClass Finding Found Held Lineage NextMove Outcome Page RandomBytes ReadBack RunningServer ScheduleSpec
+  ContentClass Held Lineage NextMove Outcome Page RandomBytes ReadBack RunningServer ScheduleSpec
   ScheduleView Sleep Sql StoredSchedule Tx addArtifacts bySystem changeSchedule changeScheduleBody checkApproved
-  contentClasses contractOf createSchedule finding isPassing listSchedules lockSubject nextOccurrences
+  contentClasses createSchedule isPassing listSchedules lockSubject nextOccurrences
   runProgram scheduleView showText takeTurn toScheduleView
   `
     .trim()

@@ -1,7 +1,7 @@
 /** Finds the handler of a row of `domain_effects`: the effect's own, or the undo that its compensation names. Pure. */
 import { KernelFault } from '#kernel/errors'
 import { compensationPolicy, type CompiledRetry, compilePolicy } from '#kernel/retry-policy'
-import type { EffectCall, EffectClass, Found, UndoCall } from './catalog/effect-definition.ts'
+import type { EffectCall, EffectClass, LookupResult, UndoCall } from './catalog/effect-definition.ts'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { CommandWithEffects, ReadBack, StoredEffect } from './command-table.ts'
 
@@ -13,7 +13,7 @@ export type EffectHandler = {
   readonly produces: readonly string[]
   readonly isUndo: boolean
   readonly run: (call: EffectCall) => Promise<unknown>
-  readonly find: ((call: EffectCall) => Promise<Found>) | undefined
+  readonly find: ((call: EffectCall) => Promise<LookupResult>) | undefined
 }
 
 export function readBackOf({ read_back }: Pick<StoredEffect, 'read_back'>): ReadBack {

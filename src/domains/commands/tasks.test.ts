@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { FakeProvider, testDefinitions } from '#test/command-catalog'
 import { accepted } from '#test/tenant'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
-import { defineTask } from './catalog/task-spec.ts'
+import { defineTask } from './catalog/definitions.ts'
 import { findTask } from './tasks.ts'
 import { scheduledTypeOf } from './fire-schedule.ts'
 

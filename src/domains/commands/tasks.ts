@@ -5,9 +5,8 @@ import { canonicalJson } from '#kernel/canonical-json'
 import { formatPath, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
-import type { CommandType, EffectDraft } from './catalog/definitions.ts'
+import type { CommandType, EffectDraft, TaskSpec } from './catalog/definitions.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
-import type { TaskSpec } from './catalog/task-spec.ts'
 import type { StoredCommand } from './command-table.ts'
 
 /** By its name, or by its command type where only one task runs it. */
