@@ -83,9 +83,10 @@ function lane(name: string, flushAll: (sql: Sql, ids: string[]) => Promise<void>
             sql,
             items.map(({ item }) => item),
           )
+          // Off the callers' path, as after a commit.
+          if (announces) setImmediate(() => notices.announce('bench'))
           return items.map(() => true)
         },
-        ...(announces ? { onFlushed: () => notices.announce('bench') } : {}),
       })
       const operation = () => opened.submit(newId())
       const sample = await runLoop({

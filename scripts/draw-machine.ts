@@ -62,9 +62,7 @@ function stateRows(machine: Machine): readonly string[] {
 
 function moveRows(machine: Machine): readonly string[] {
   return machine.moves.map((move) => {
-    const when = [...(move.afterEnd ? ['after the end'] : []), ...(move.when === undefined ? [] : [move.when])].join(
-      ': ',
-    )
+    const when = [move.afterEnd ? 'After the end.' : '', move.when ?? ''].join(' ').trim()
     return row(code([move.from]), code([move.to]), move.by.join(', '), code(move.emits), when)
   })
 }
@@ -73,7 +71,7 @@ export function renderPage(machine: Machine): string {
   const { creation } = machine
   return `# ${machine.name}
 
-${DRAWN} from \`src/kernel/machines/${machine.name}.ts\`; change the table there, not this page. -->
+${DRAWN} from \`src/kernel/machines/\`; change the table there, not this page. -->
 
 ${machine.title} ${statesOf(machine).length} states, ${machine.moves.length} moves; two writers are kept apart by ${lockText(machine)}.
 

@@ -19,7 +19,7 @@ const kettle = defineMachine({
     ...moves('cold', ['heating', 'OPEN'], ['cook'], ['kettle_moved']),
     ...moves('heating', 'held', ['cook', 'timer'], ['kettle_moved'], 'lid open | spout shut'),
     ...moves('heating', 'boiled', ['timer'], ['kettle_moved', 'kettle_sang']),
-    ...afterEnd(moves('boiled', 'cold', ['cook'], ['kettle_moved'], 'poured out')),
+    ...afterEnd(moves('boiled', 'cold', ['cook'], ['kettle_moved'], 'It is poured out.')),
   ],
   lock: 'lease',
   stamps: [
@@ -63,7 +63,7 @@ describe('drawing', () => {
       '| `OPEN` (stored as NULL) | pending |  |  |',
       '| (new) | `cold` | cook | `kettle_filled` |  |',
       '| `heating` | `held` | cook, timer | `kettle_moved` | lid open \\| spout shut |',
-      '| `boiled` | `cold` | cook | `kettle_moved` | after the end: poured out |',
+      '| `boiled` | `cold` | cook | `kettle_moved` | After the end. It is poured out. |',
     ]) {
       assert.ok(page.split('\n').includes(line), line)
     }

@@ -7,9 +7,9 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { openDb } from '../src/store/db.ts'
 import { migrateUp } from '../src/store/migrate.ts'
-import { type Catalogue, readCatalogue } from '../src/store/migrate/catalogue.ts'
+import { type Catalogue, readCatalogue } from '../test/support/schema/catalogue.ts'
 import { loadMigrations } from '../src/store/migrate/migration-file.ts'
-import { drawRows, drawSchema, firstDifference } from '../src/store/migrate/picture.ts'
+import { drawRows, drawSchema, firstDifference } from '../test/support/schema/picture.ts'
 import { readFlags } from './read-flags.ts'
 import { inDatabase, onTestServer, testServerUrl } from '../test/support/postgres.ts'
 

@@ -1,17 +1,10 @@
-/** What `import … from 'concord'` gives: the service as a whole. The parts are `concord/kernel` and `concord/store`. */
-export {
-  type Config,
-  defineProject,
-  type Project,
-  type Environment,
-  readConfig,
-  systemDeps,
-  type RunningServer,
-  type StartOptions,
-  startServer,
-  version,
-  type SystemDeps,
-} from '#app'
+/** The exports of the package `concord`: the service as a whole. Its parts are `concord/kernel`, `concord/store` and `concord/scheduler`. */
+export { type Config, type Environment, readConfig } from '#app/config'
+export { defineProject, type Project } from '#app/project'
+export { type RunningServer, startServer } from '#app/start-server'
+export type { StartOptions } from '#app/start-worker'
+export { type SystemDeps, systemDeps } from '#app/system-deps'
+export { version } from '#app/version'
 export type { Decision, Refusal } from '#kernel/refusal'
 export { type ApprovalType, defineApprovalType } from '#domains/approvals'
 export { type ArtifactType, defineArtifactType } from '#domains/artifacts'

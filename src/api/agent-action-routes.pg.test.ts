@@ -1,19 +1,19 @@
-/** Proposals of agents over HTTP: the decision in the answer, each kind of it, and what is refused at the door. */
+/** Proposals of agents over HTTP: the decision in the answer, each kind of it, and what is refused at the agent. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { type AgentDoor, openAgentDoor } from '#test/agent-door'
+import { type AgentApi, openAgentApi } from '#test/agents'
 
 const OUTSIDE = { subject: 'May', destination: 'external:finance@example.com' }
 
 describe('POST /agent-actions', () => {
-  let door: AgentDoor
+  let agent: AgentApi
   before(async () => {
-    door = await openAgentDoor()
+    agent = await openAgentApi()
   })
-  after(() => door.close())
+  after(() => agent.close())
 
   test('[API-04] [POL-07] publishing to external:finance@example.com is answered with require_approval, the command and the approval', async () => {
-    const { status, body } = await door.propose(OUTSIDE)
+    const { status, body } = await agent.propose(OUTSIDE)
     assert.equal(status, 202)
     assert.deepEqual(Object.keys(body), [
       'decision',
@@ -27,11 +27,11 @@ describe('POST /agent-actions', () => {
     ])
     assert.deepEqual([body['decision'], body['status']], ['require_approval', 'waiting_for_approval'])
     assert.ok((body['reasons'] as string[]).includes('External sharing requires approval.'))
-    const approval = await door.get(`/approvals/${String(body['approval_id'])}`)
+    const approval = await agent.get(`/approvals/${String(body['approval_id'])}`)
     assert.deepEqual([approval.status, approval.body['command_id']], [200, body['command_id']])
-    const command = (await door.get(`/commands/${String(body['command_id'])}`)).body
+    const command = (await agent.get(`/commands/${String(body['command_id'])}`)).body
     assert.deepEqual([command['ingress'], command['status']], ['agent_action', 'waiting_for_approval'])
-    const [row] = await door.room.rows<{ metadata: object }>(
+    const [row] = await agent.room.rows<{ metadata: object }>(
       `select context->'metadata' as metadata from concord.commands order by created_at desc, command_id desc limit 1`,
     )
     assert.deepEqual(row?.metadata, {
@@ -46,16 +46,16 @@ describe('POST /agent-actions', () => {
   })
 
   test('[API-04] each decision of the path is the decision of the answer', async () => {
-    const allowed = await door.propose({ subject: 's', destination: 'internal' })
+    const allowed = await agent.propose({ subject: 's', destination: 'internal' })
     assert.deepEqual([allowed.body['decision'], allowed.body['approval_id']], ['allow', null])
-    const denied = await door.propose({ subject: 's' }, { tool_name: 'Forbidden Note' })
+    const denied = await agent.propose({ subject: 's' }, { tool_name: 'Forbidden Note' })
     assert.deepEqual([denied.status, denied.body['decision'], denied.body['status']], [202, 'deny', 'failed'])
     assert.match(String(denied.body['message']), /^Denied\. Nothing is allowed here\./)
-    const malformed = await door.propose({ subject: 7 })
+    const malformed = await agent.propose({ subject: 7 })
     assert.deepEqual([malformed.body['decision'], malformed.body['status']], ['deny', 'failed'])
     assert.match(String(malformed.body['message']), /subject/)
     const books = { tool_name: 'read_books' }
-    const done = await door.propose({ subject: 's' }, books, door.api.ours.people.admin.key)
+    const done = await agent.propose({ subject: 's' }, books, agent.api.ours.people.admin.key)
     assert.deepEqual(
       [done.body['decision'], done.body['status'], done.body['output']],
       ['allow', 'succeeded', { total: '17' }],
@@ -63,13 +63,13 @@ describe('POST /agent-actions', () => {
   })
 
   test('the same key is the same proposal, answered with 200 and the same decision', async () => {
-    const first = await door.propose(OUTSIDE, { idempotency_key: 'step-1' })
-    const again = await door.propose(OUTSIDE, { idempotency_key: 'step-1' })
+    const first = await agent.propose(OUTSIDE, { idempotency_key: 'step-1' })
+    const again = await agent.propose(OUTSIDE, { idempotency_key: 'step-1' })
     assert.deepEqual([first.status, again.status], [202, 200])
     assert.deepEqual(again.body, first.body)
-    const other = await door.propose({ subject: 'other' }, { idempotency_key: 'step-1' })
+    const other = await agent.propose({ subject: 'other' }, { idempotency_key: 'step-1' })
     assert.deepEqual([other.status, other.body['code']], [422, 'key_reused'])
-    const taken = await door.post('/commands', {
+    const taken = await agent.post('/commands', {
       task_name: 'Publish Note',
       payload: {},
       idempotency_key: 'agent:action:x',
@@ -78,18 +78,18 @@ describe('POST /agent-actions', () => {
   })
 
   test('what cannot be proposed is refused with its code and leaves an audit event and no command', async () => {
-    const commands = await door.count('commands')
+    const commands = await agent.count('commands')
     const refused: [object, string][] = [
       [{ tool_name: 'Work' }, '403 commands.tool.forbidden'],
       [{ tool_name: 'work' }, '403 commands.tool.forbidden'],
       [{ tool_name: 'publish_notes' }, '404 commands.tool.unknown'],
     ]
     for (const [more, expected] of refused) {
-      const { status, body } = await door.propose({ subject: 's' }, more)
+      const { status, body } = await agent.propose({ subject: 's' }, more)
       assert.equal(`${status} ${String(body['code'])}`, expected)
       assert.equal(body['path'], 'tool_name')
     }
-    const audit = (await door.get('/audit?event_type=command_rejected')).body as {
+    const audit = (await agent.get('/audit?event_type=command_rejected')).body as {
       items: { command_id: null; payload: Record<string, unknown>; actor: string }[]
     }
     assert.deepEqual(
@@ -105,7 +105,7 @@ describe('POST /agent-actions', () => {
         ])
         .reverse(),
     )
-    assert.equal(await door.count('commands'), commands)
+    assert.equal(await agent.count('commands'), commands)
   })
 
   test('[API-04] a body that makes no sense gets the field and what to do', async () => {
@@ -125,7 +125,7 @@ describe('POST /agent-actions', () => {
       [{ decision: 'allow' }, 'unknown_field decision'],
     ]
     for (const [more, expected] of bad) {
-      const { body } = await door.propose({ subject: 's' }, more)
+      const { body } = await agent.propose({ subject: 's' }, more)
       const [code, path] = expected.split(' ')
       assert.equal(body['code'], code, `${JSON.stringify(more)}: ${JSON.stringify(body)}`)
       if (path !== '') assert.equal(body['path'], path)

@@ -13,7 +13,7 @@ import {
 } from '#domains/artifacts'
 import { decodeId, encodeId } from '#kernel/ids'
 import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
-import { testArtifactTypes } from '#test/artifact-catalog'
+import { testArtifactTypes } from '#test/projects/connectors'
 import { aBlobFolder, byWorker, governedBy } from '#test/artifacts'
 import { openRoomOn, type TestRoom } from '#test/commands'
 import { aCommand } from '#test/concord-rows'

@@ -1,6 +1,6 @@
 /** The public API of `src/api`. */
-export { type Api, createApi, describeAllRoutes } from './api.ts'
-export type { Answered, ApiDeps } from './api-deps.ts'
+export { createApi, describeAllRoutes } from './api.ts'
+export type { Answered } from './api-deps.ts'
 export { openEventFeed } from './domain-event-feed.ts'
 export type { SchedulerApi } from './scheduler-api.ts'
 export { formatApi } from './openapi.ts'

@@ -81,9 +81,8 @@ export const schedulerSlotRoutes = routes({
       const api = requireScheduler(call)
       if (!api.ok) return api
       const stop = leavingOf(call)
-      const sleep = (ms: number) => api.value.wait(ms, stop)
       const done = call.deps.waiters(call.body.wait, (timeoutMs) =>
-        waitForReservation(api.value.scheduler, body, { timeoutMs, sleep, stop }),
+        waitForReservation(api.value.scheduler, body, { timeoutMs, wait: api.value.wait, stop }),
       )
       return shown(done, toReservationView)
     },
@@ -135,9 +134,8 @@ export const schedulerSlotRoutes = routes({
       const stop = leavingOf(call)
       const startByMs = scheduler.deps.now().getTime() + (wanted.wait ?? START_WAIT_MS)
       const reservedBy = `user ${call.principal.userId}`
-      const sleep = (ms: number) => wait(ms, stop)
       const asked = call.deps.waiters(wanted.wait, (timeoutMs) =>
-        askForDirect(scheduler, body, { reservedBy, timeoutMs, sleep, stop }),
+        askForDirect(scheduler, body, { reservedBy, timeoutMs, wait, stop }),
       )
       return shown(asked, (direct) => {
         follow(direct, startByMs)

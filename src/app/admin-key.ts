@@ -1,4 +1,4 @@
-/** Keeps one working administrator key in `CONCORD_HOME/admin.key`, readable by its owner alone. */
+/** Keeps a valid administrator key in `CONCORD_HOME/admin.key`, readable only by its owner. */
 import { chmod, mkdir, open, readFile, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { bootstrapAdmin, type IdentityDeps } from '#domains/identity'
@@ -7,7 +7,7 @@ export function adminKeyFile(home: string): string {
   return join(home, 'admin.key')
 }
 
-/** `orgId`: the organisation that the installation itself belongs to. */
+/** `orgId` is the organisation that owns the installation. */
 export async function ensureAdminKey(
   deps: IdentityDeps,
   home: string,
@@ -21,7 +21,7 @@ export async function ensureAdminKey(
   return { keyFile: file, orgId }
 }
 
-/** Whole or not at all: written beside, synced, then renamed over. */
+/** Writes a draft, syncs it and renames it, so that the file is complete or unchanged. */
 async function writeKey(file: string, key: string): Promise<void> {
   await mkdir(dirname(file), { recursive: true })
   const draft = `${file}.new`

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { after, before, describe, test } from 'node:test'
-import type { Api } from '#api'
+import type { createApi } from '#api'
 import { EffectFailure, signDelivery } from '#domains/commands'
 import { call, openTestApi, type TestApi } from '#test/api'
 import { everyRow } from '#test/login'
@@ -19,7 +19,7 @@ const BOOK = 'connector.hotel.book_a'
 
 describe('canaries', () => {
   let api: TestApi
-  let app: Api
+  let app: ReturnType<typeof createApi>
   let room: TestRoom
   let owner: TestPerson
   const lines: string[] = []

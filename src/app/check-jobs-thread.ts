@@ -1,4 +1,4 @@
-/** The thread that `check-jobs-aside.ts` starts: opens the file as a guest, checks it, answers once. */
+/** The thread that `open-jobs.ts` starts: opens a scheduler file as a guest, checks it and posts one answer. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { checkInvariants } from '#domains/scheduler'
 import { openJobs } from './scheduler.ts'
@@ -12,6 +12,6 @@ function check() {
   return checked
 }
 
-// A port of node's threads, not a window of a browser: it has no origin to name.
+// This is a port of a Node thread, not a browser window, so it has no origin.
 // oxlint-disable-next-line unicorn/require-post-message-target-origin
 parentPort?.postMessage(check())

@@ -62,7 +62,7 @@ describe('settings', () => {
     const other = read({ CONCORD_ZZZZZZZZZZZZ: '1' })
     assert.match(other.ok ? '' : (other.hint ?? ''), /`concord doctor --settings`/)
     const key = read({ CONCORD_API_KEY: 'ck_x' })
-    assert.match(key.ok ? '' : (key.hint ?? ''), /did you mean CONCORD_KEY\?/)
+    assert.match(key.ok ? '' : (key.hint ?? ''), /Did you mean CONCORD_KEY\?/)
   })
 
   test('foreign variables are none of our business', () => {

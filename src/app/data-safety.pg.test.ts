@@ -7,35 +7,35 @@ import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
 import { decodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
-import { type AgentHouse, openAgentHouse } from '#test/agent-house'
+import { type AgentWork, openAgentWork } from '#test/agents'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 
 describe('data safety', () => {
-  let house: AgentHouse
+  let agent: AgentWork
   before(async () => {
-    house = await openAgentHouse()
+    agent = await openAgentWork()
   })
-  after(() => house?.close())
+  after(() => agent?.close())
 
   const outside = { destination: 'external:partner' }
   const personal = { note: 'Hello.', customer: 'Ada Lovelace' }
 
   /** The same four questions for each way out of the organisation; `path` is where its calls arrive. */
   async function checkWayOut(toolName: string, path: string): Promise<void> {
-    const arrived = () => house.api.requests.filter(({ url }) => url === path).length
+    const arrived = () => agent.api.requests.filter(({ url }) => url === path).length
     const before = arrived()
-    const denied = await house.ask(toolName, { ...personal, ...outside })
-    assert.deepEqual([denied.decision, await house.restOf(denied)], ['deny', 'failed'])
+    const denied = await agent.ask(toolName, { ...personal, ...outside })
+    assert.deepEqual([denied.decision, await agent.restOf(denied)], ['deny', 'failed'])
     assert.deepEqual(denied.reasons, ['Data of the class pii does not leave the organisation.'])
-    const asked = await house.ask(toolName, { note: 'Hello.', ...outside })
-    assert.deepEqual([asked.decision, await house.restOf(asked)], ['require_approval', 'waiting_for_approval'])
-    const lied = await house.ask(toolName, { ...personal, destination: 'internal' })
-    assert.deepEqual([lied.decision, await house.restOf(lied)], ['require_approval', 'waiting_for_approval'])
+    const asked = await agent.ask(toolName, { note: 'Hello.', ...outside })
+    assert.deepEqual([asked.decision, await agent.restOf(asked)], ['require_approval', 'waiting_for_approval'])
+    const lied = await agent.ask(toolName, { ...personal, destination: 'internal' })
+    assert.deepEqual([lied.decision, await agent.restOf(lied)], ['require_approval', 'waiting_for_approval'])
     assert.deepEqual(lied.reasons, ['An agent would hand data of the class pii to another system.'])
     assert.equal(arrived(), before, 'nothing has left the organisation')
-    const inside = await house.ask(toolName, { note: 'Hello.', destination: 'internal' })
-    assert.deepEqual([inside.decision, await house.restOf(inside)], ['allow', 'succeeded'])
+    const inside = await agent.ask(toolName, { note: 'Hello.', destination: 'internal' })
+    assert.deepEqual([inside.decision, await agent.restOf(inside)], ['allow', 'succeeded'])
     assert.equal(arrived(), before + 1, 'and the way is open for what may go')
   }
 
@@ -46,25 +46,25 @@ describe('data safety', () => {
   test('[SEC-05] before a connector sync', () => checkWayOut('sync_partner', '/sync'))
 
   test('[SEC-05] before an artifact is published', async () => {
-    const customers = await house.write('customer_list')
-    const denied = await house.ask('publish_artifact', { ...customers, ...outside })
-    assert.deepEqual([denied.decision, await house.restOf(denied)], ['deny', 'failed'])
-    const prices = await house.write('price_list')
-    const asked = await house.ask('publish_artifact', { ...prices, ...outside })
-    assert.deepEqual([asked.decision, await house.restOf(asked)], ['require_approval', 'waiting_for_approval'])
-    assert.equal(await house.publications(), 0)
-    const inside = await house.ask('publish_artifact', { ...prices, destination: 'internal' })
-    assert.deepEqual([inside.decision, await house.restOf(inside)], ['allow', 'succeeded'])
-    assert.equal(await house.publications(), 1)
+    const customers = await agent.write('customer_list')
+    const denied = await agent.ask('publish_artifact', { ...customers, ...outside })
+    assert.deepEqual([denied.decision, await agent.restOf(denied)], ['deny', 'failed'])
+    const prices = await agent.write('price_list')
+    const asked = await agent.ask('publish_artifact', { ...prices, ...outside })
+    assert.deepEqual([asked.decision, await agent.restOf(asked)], ['require_approval', 'waiting_for_approval'])
+    assert.equal(await agent.publications(), 0)
+    const inside = await agent.ask('publish_artifact', { ...prices, destination: 'internal' })
+    assert.deepEqual([inside.decision, await agent.restOf(inside)], ['allow', 'succeeded'])
+    assert.equal(await agent.publications(), 1)
   })
 
   test('[SEC-05] before a memory is written', async () => {
-    const remember = await house.aRememberingRun()
+    const remember = await agent.aRememberingRun()
     const ruled = async (content: JsonObject) => {
       const { command } = accepted(await remember(content))
       let trace: { rule: string; answer: string }[] = []
       await until(async () => {
-        const [row] = await house.db.query<{ trace: typeof trace }>(
+        const [row] = await agent.db.query<{ trace: typeof trace }>(
           `select payload->'trace' as trace from concord.domain_events where command_id = $1 and event_type = 'policy_evaluated'`,
           [command.command_id],
         )
@@ -77,28 +77,28 @@ describe('data safety', () => {
     assert.equal(await ruled({ mail: 'ada@example.com' }), 'require_approval')
     const secret = await remember({ note: 'sk_live_4242424242424242424242' })
     assert.equal(secret.ok ? '' : secret.code, 'memory.content.secret')
-    assert.deepEqual(await house.db.query('select 1 from concord.memory_records'), [])
+    assert.deepEqual(await agent.db.query('select 1 from concord.memory_records'), [])
   })
 
   test('[EXM-04] an agent’s mail to finance@example.com waits for the owner of the data, and is sent once', async () => {
-    const asked = await house.ask('send_notification', { note: 'May is done.', destination: 'finance@example.com' })
-    assert.deepEqual([asked.decision, house.mail.taken.length], ['require_approval', 0])
+    const asked = await agent.ask('send_notification', { note: 'May is done.', destination: 'finance@example.com' })
+    assert.deepEqual([asked.decision, agent.mail.taken.length], ['require_approval', 0])
     assert.match(asked.command_id, /^cmd_/)
     const approvalId = accepted(decodeId('approval', asked.approval_id ?? ''))
-    const { principal: admin } = house.tenant.people.admin
+    const { principal: admin } = agent.tenant.people.admin
     const answer = {
-      workspaceId: house.tenant.workspace.id,
+      workspaceId: agent.tenant.workspace.id,
       approvalId,
       decision: 'approved',
       reason: 'so',
       traceId: TRACE,
     }
-    accepted(await decideApproval(house.work.approvals, { ...admin, orgRoles: ['data-owner'] }, answer))
-    await until(async () => (await house.restOf(asked)) === 'succeeded', 'the mail')
-    assert.equal(house.mail.taken.length, 1)
-    assert.match(house.mail.taken[0] ?? '', /^To: finance@example\.com/im)
-    const twice = await decideApproval(house.work.approvals, { ...admin, orgRoles: ['data-owner'] }, answer)
+    accepted(await decideApproval(agent.work.approvals, { ...admin, orgRoles: ['data-owner'] }, answer))
+    await until(async () => (await agent.restOf(asked)) === 'succeeded', 'the mail')
+    assert.equal(agent.mail.taken.length, 1)
+    assert.match(agent.mail.taken[0] ?? '', /^To: finance@example\.com/im)
+    const twice = await decideApproval(agent.work.approvals, { ...admin, orgRoles: ['data-owner'] }, answer)
     assert.equal(twice.ok, false)
-    assert.equal(house.mail.taken.length, 1)
+    assert.equal(agent.mail.taken.length, 1)
   })
 })

@@ -5,27 +5,27 @@ import { actingFor, submitCommand } from '#domains/commands'
 import { decodeId, encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { compileRules } from '#kernel/policy/policy'
-import { type AgentHouse, openAgentHouse } from '#test/agent-house'
+import { type AgentWork, openAgentWork } from '#test/agents'
 import { accepted, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 
 describe('every way to act', () => {
-  let house: AgentHouse
+  let agent: AgentWork
   before(async () => {
-    house = await openAgentHouse()
+    agent = await openAgentWork()
   })
-  after(() => house?.close())
+  after(() => agent?.close())
 
   test('an agent of somebody without rights is stopped on all of them', async () => {
-    const before = house.api.requests.length
-    const { principal: reader } = house.tenant.people.reader
+    const before = agent.api.requests.length
+    const { principal: reader } = agent.tenant.people.reader
     const note = { note: 'Hello.', destination: 'internal' }
     const artifact = {
-      artifact_id: encodeId('artifact', house.work.commands.newId()),
+      artifact_id: encodeId('artifact', agent.work.commands.newId()),
       checksum: `sha256:${'0'.repeat(64)}`,
     }
-    const candidate = { memory_candidate_id: house.work.commands.newId() }
-    const target = { command_id: encodeId('command', house.work.commands.newId()) }
+    const candidate = { memory_candidate_id: agent.work.commands.newId() }
+    const target = { command_id: encodeId('command', agent.work.commands.newId()) }
     const ways: [string, JsonObject][] = [
       ['call_partner', note],
       ['notify_partner', note],
@@ -35,49 +35,49 @@ describe('every way to act', () => {
       ['compensate_command', target],
     ]
     for (const [toolName, payload] of ways) {
-      const stopped = await house.ask(toolName, payload, reader)
-      assert.deepEqual([stopped.decision, await house.restOf(stopped)], ['deny', 'failed'], toolName)
+      const stopped = await agent.ask(toolName, payload, reader)
+      assert.deepEqual([stopped.decision, await agent.restOf(stopped)], ['deny', 'failed'], toolName)
       assert.ok(stopped.reasons.includes('The requester may not act in this workspace.'), toolName)
-      const rows = await house.db.query(
+      const rows = await agent.db.query(
         `select 1 from concord.domain_events where command_id = $1 and event_type in ('command_created', 'policy_evaluated')`,
         [accepted(decodeId('command', stopped.command_id))],
       )
       assert.equal(rows.length, 2, toolName)
     }
-    assert.equal(house.api.requests.length, before)
+    assert.equal(agent.api.requests.length, before)
   })
 
   test('under a policy that denies all, every way to act is a command that stops there: requests, schedules, tools, sharing, publishing, syncing, remembering, undoing', async () => {
-    const { principal } = house.tenant.people.writer
-    const artifact = await house.write('price_list')
-    const remember = await house.aRememberingRun()
+    const { principal } = agent.tenant.people.writer
+    const artifact = await agent.write('price_list')
+    const remember = await agent.aRememberingRun()
     const counts = async () => [
-      house.api.requests.length,
-      house.mail.taken.length,
-      await house.publications(),
-      (await house.db.query('select 1 from concord.memory_records')).length,
-      (await house.db.query('select 1 from concord.domain_effects')).length,
+      agent.api.requests.length,
+      agent.mail.taken.length,
+      await agent.publications(),
+      (await agent.db.query('select 1 from concord.memory_records')).length,
+      (await agent.db.query('select 1 from concord.domain_effects')).length,
     ]
     const denyAll = accepted(
       compileRules('deny_all', [
         { name: 'deny_all', category: 'environment', actions: '*', decide: () => ({ decision: 'deny' }) },
       ]),
     )
-    for (const task of house.work.commands.catalog.tasks.values()) Object.assign(task, { policy: denyAll })
+    for (const task of agent.work.commands.catalog.tasks.values()) Object.assign(task, { policy: denyAll })
     const before = await counts()
     const submit = async (
       taskName: string,
       ingress: 'user_request' | 'scheduled_trigger',
       payload: JsonObject = {},
     ) => {
-      const base = { workspaceId: house.tenant.workspace.id, requestId: 'r', taskName, ingress, payload }
-      return accepted(await submitCommand(house.work.commands, actingFor(principal, TRACE), base)).command.command_id
+      const base = { workspaceId: agent.tenant.workspace.id, requestId: 'r', taskName, ingress, payload }
+      return accepted(await submitCommand(agent.work.commands, actingFor(principal, TRACE), base)).command.command_id
     }
     const propose = async (toolName: string, payload: JsonObject) =>
-      accepted(decodeId('command', (await house.ask(toolName, payload)).command_id))
+      accepted(decodeId('command', (await agent.ask(toolName, payload)).command_id))
     const inside = { note: 'Hello.', destination: 'internal' }
     const shared = { note: 'Hello.', destination: 'finance@example.com' }
-    const target = { command_id: encodeId('command', house.work.commands.newId()) }
+    const target = { command_id: encodeId('command', agent.work.commands.newId()) }
     const paths = {
       'user request': await submit('Publish Artifact', 'user_request', { ...artifact, destination: 'internal' }),
       schedule: await submit('Sync Connector Metadata', 'scheduled_trigger'),
@@ -90,7 +90,7 @@ describe('every way to act', () => {
     }
     for (const [path, id] of Object.entries(paths)) {
       const read = () =>
-        house.db.query<{ status: string }>(
+        agent.db.query<{ status: string }>(
           `select c.status, c.error_class, e.payload->>'decision' as decision from concord.commands as c
              join concord.domain_events as e on e.command_id = c.command_id and e.event_type = 'policy_evaluated' where c.command_id = $1`,
           [id],

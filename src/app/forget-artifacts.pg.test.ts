@@ -18,7 +18,7 @@ import {
 import { proposeMemory, requestForget } from '#domains/commands'
 import { eraseSubject, getErasure, grantConsent, previewForget, type ProposedMemory } from '#domains/memory'
 import { openDb } from '#store'
-import { testArtifactTypes } from '#test/artifact-catalog'
+import { testArtifactTypes } from '#test/projects/connectors'
 import { aBlobFolder, byWorker, CONTENT_BYTES_MAX } from '#test/artifacts'
 import { openTestDb, type TestDb } from '#test/database'
 import { anAct, aPreference, dumpDatabase } from '#test/memory'

@@ -19,16 +19,16 @@ import { openStore } from './open-store.ts'
 import { every } from './lifecycle.ts'
 import { systemDeps, type SystemDeps } from './system-deps.ts'
 
-/** As the API shows events, and where each of them was found; null: in the database. */
+/** Events as the API shows them, each with its archive file; null for events in the database. */
 export type HistoryView = {
   readonly archived: ReturnType<typeof toArchivedView>
   readonly events: readonly (ReturnType<typeof toEventView> & { readonly file: string | null })[]
 }
 
 const DAY_MS = 86_400_000
-/** The unit is days, so a few hours of delay do not matter. */
+/** Ages are in days, so a few hours of delay do not matter. */
 const SWEEP_MS = 6 * 3_600_000
-/** A part is deleted in well under a second; a database that needs a minute has other troubles. */
+/** Deleting one part takes well under a second. A database that needs a minute has another problem. */
 const STATEMENT_MS = 60_000
 
 export function historyFolderOf({ home, historyFolder }: Pick<Config, 'home' | 'historyFolder'>): string {
@@ -42,11 +42,11 @@ type MoveHistory = {
   readonly onProgress?: (soFar: ArchivedHistory) => void
 }
 
-/** `days` wins over the setting; without both, the move is refused. */
+/** `days` overrides the setting. Refuses if neither is given. */
 export async function moveHistory(config: Config, move: MoveHistory): Promise<Decision<ArchivedHistory>> {
   const days = move.days ?? config.historyDays
   if (days === undefined) {
-    return refuse('history.age.missing', 'no age is set after which events move into the archive', {
+    return refuse('history.age.missing', 'No age is set after which events move into the archive.', {
       path: '--before',
       hint: 'Add --before <days>, or set CONCORD_HISTORY_DAYS.',
     })
@@ -63,9 +63,9 @@ function moveOlder(history: HistoryDeps, deps: SystemDeps, { days, ...run }: Mov
 
 export function showHistory(config: Config, commandId: string): Promise<Decision<HistoryView>> {
   return withHistory(config, 'engine', async (history) => {
-    const told = await readHistory(history, commandId)
-    if (!told.ok) return told
-    const { archives, events } = told.value
+    const found = await readHistory(history, commandId)
+    if (!found.ok) return found
+    const { archives, events } = found.value
     return accept({
       archived: toArchivedView(archives),
       events: events.map((event) => ({ ...toEventView(event), file: event.file })),
@@ -75,7 +75,7 @@ export function showHistory(config: Config, commandId: string): Promise<Decision
 
 type CheckHistory = {
   readonly signal?: AbortSignal
-  readonly onProgress?: (looked: number, of: number) => void
+  readonly onProgress?: (checked: number, total: number) => void
 }
 
 export function checkHistory(config: Config, check: CheckHistory): Promise<Decision<readonly ArchiveFinding[]>> {
@@ -109,12 +109,12 @@ async function checkSchema(url: string): Promise<Decision<undefined>> {
   if (!status.ok) return status
   if (!status.value.verdict.ok) return status.value.verdict
   if (status.value.pending.length === 0) return accept(undefined)
-  return refuse('history.schema.behind', `${status.value.pending.length} migrations are not applied yet`, {
+  return refuse('history.schema.behind', `${status.value.pending.length} migrations are pending.`, {
     hint: '`concord migrate up` applies them.',
   })
 }
 
-/** The login owns the tables; in the role of the engine one sees all rows and changes none of the log. */
+/** The owner may delete events. The role of the engine reads all rows and cannot change an event. */
 function openHistoryDb(url: string, as: 'owner' | 'engine'): Db {
   const limits = { poolMax: 2, statementTimeoutMs: STATEMENT_MS, queryTimeoutMs: STATEMENT_MS + 5_000 }
   const applicationName = 'concord history'

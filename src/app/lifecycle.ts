@@ -1,4 +1,4 @@
-/** Opening, repeating and closing: what was opened is closed in reverse order, also when a later part fails to open. */
+/** Closes what was opened in reverse order, also when a later part fails to open; and repeats work until it is stopped. */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Decision } from '#kernel/refusal'
 import type { Log } from './log.ts'
@@ -37,10 +37,10 @@ export function every(pauseMs: number, work: () => Promise<unknown>, log: Log): 
   const stop = new AbortController()
   const running = (async () => {
     while (!stop.signal.aborted) {
-      const said = await work().catch((error: unknown) =>
-        log.warn({ err: error }, 'a sweep failed and will be tried again'),
+      const result = await work().catch((error: unknown) =>
+        log.warn({ err: error }, 'a sweep failed and will be repeated'),
       )
-      if (said === FINISHED) return
+      if (result === FINISHED) return
       await wait(pauseMs, undefined, { signal: stop.signal }).catch(() => {})
     }
   })()
@@ -50,5 +50,5 @@ export function every(pauseMs: number, work: () => Promise<unknown>, log: Log): 
   }
 }
 
-/** Returned by work that need not run again. */
+/** Returned by work that does not have to run again. */
 export const FINISHED = Symbol('finished')

@@ -18,7 +18,7 @@ const SECRET_PATHS = [
   'database_url',
 ]
 
-/** A person at a terminal wants to see what is wrong; a log collector wants everything. */
+/** The default level on a terminal is `warn`; a log collector gets `info`. */
 export function openLog(level: string | undefined, destination?: DestinationStream): Log {
   const paths = SECRET_PATHS.flatMap((path) => [path, `*.${path}`, `*.*.${path}`, `headers["${path}"]`])
   return pino(
@@ -30,7 +30,7 @@ export function openLog(level: string | undefined, destination?: DestinationStre
       serializers: { err: errorFacts },
       redact: { paths, censor: '[redacted]' },
       hooks: {
-        // By shape: a key or a password inside a message or an error text, wherever it came from.
+        // Removes keys and passwords by their shape, also inside messages and error texts.
         streamWrite: (line) => redactText(line),
       },
     },
@@ -38,13 +38,13 @@ export function openLog(level: string | undefined, destination?: DestinationStre
   )
 }
 
-/** What a line says about an error. What the database adds (detail, where, the statement) quotes rows and inputs: it stays out. */
+/** Returns the loggable facts of an error. Leaves out the detail, context and statement of the database, because they quote rows and inputs. */
 function errorFacts(error: unknown): Record<string, unknown> {
   if (!(error instanceof Error)) return { message: String(error).slice(0, 200) }
   const { code, constraint, routine } = error as Error & { code?: unknown; constraint?: unknown; routine?: unknown }
-  // Class 22 of SQLSTATE is about data and repeats it in the message.
+  // The messages of SQLSTATE class 22 repeat the data.
   const message =
-    typeof code === 'string' && /^22...$/.test(code) ? `data that Postgres refuses (${code})` : error.message
+    typeof code === 'string' && /^22...$/.test(code) ? `Postgres refused a value (${code}).` : error.message
   const stack = error.stack
     ?.split('\n')
     .filter((line) => line.startsWith('    at '))

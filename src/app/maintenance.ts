@@ -32,7 +32,7 @@ function syncOf(connectors: Connectors): readonly Definition[] {
   })
 }
 
-/** Backs up the turns of the approvals, which do the same on time: finds approvals from before there were turns, and those an operator put back. */
+/** A fallback for the turns of the approvals, which do the same on time. Also covers approvals that have no turn. */
 async function sweepApprovals(deps: ApprovalDeps, traceId: string, signal: AbortSignal) {
   const notify = deps.notify ?? (() => Promise.resolve())
   let expired = 0
@@ -41,7 +41,7 @@ async function sweepApprovals(deps: ApprovalDeps, traceId: string, signal: Abort
     const swept = await expireApprovals(deps, { traceId })
     expired += swept.expired
     failed += swept.failed.length
-    // A full batch of nothing but failures would be the same batch again.
+    // A batch in which everything failed would be selected again.
     more = swept.more && swept.expired > 0
   }
   const escalated = await escalateApprovals(deps, notify, { traceId })
@@ -52,20 +52,21 @@ async function sweepApprovals(deps: ApprovalDeps, traceId: string, signal: Abort
 
 const HOMELESS_MS = 2_000
 
-/** Syncs the runtime with the schedules at the start, and again until every schedule of the catalog has its workspace. */
+/** Syncs the runtime with the schedules at the start, and repeats it until every schedule of the catalog has a workspace. */
 export async function keepSchedules(deps: CommandScheduleDeps, log: Log): Promise<() => Promise<void>> {
-  let told = ''
+  let reported = ''
   const sync = async () => {
     const { arranged, removed, homeless, problems } = await syncCommandSchedules(deps)
     const waiting = homeless.join(', ')
-    if (waiting !== '' && waiting !== told)
-      log.warn({ homeless }, `no workspace yet for ${waiting}; they fire as soon as there is one`)
-    told = waiting
+    if (waiting !== '' && waiting !== reported)
+      log.warn({ homeless }, `no workspace yet for ${waiting}; they fire once there is one`)
+    reported = waiting
     for (const problem of problems) log.warn({}, problem)
-    if (removed.length > 0) log.info({ removed }, `no longer in the catalog, and ended: ${removed.join(', ')}`)
-    log.debug({ arranged }, 'the schedules are kept')
+    if (removed.length > 0)
+      log.info({ removed }, `removed schedules that are no longer in the catalog: ${removed.join(', ')}`)
+    log.debug({ arranged }, 'the schedules are in sync')
     return waiting === '' ? FINISHED : undefined
   }
-  // The first sync is part of the start: a database that fails it would fail everything else.
+  // The first sync is part of the start. A database that fails it would fail everything else.
   return (await sync()) === FINISHED ? () => Promise.resolve() : every(HOMELESS_MS, sync, log)
 }

@@ -1,4 +1,4 @@
-/** Moves the schema of this installation, or only looks at it; opens the database for just that long. */
+/** Migrates the schema of this installation, or only reads its status. Opens the database for each call. */
 import { accept, type Decision } from '#kernel/refusal'
 import { migrateDown, migrateUp, migrationStatus } from '#store'
 import type { Config } from './config.ts'

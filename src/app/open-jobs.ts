@@ -1,5 +1,7 @@
-/** The scheduler inside `concord up`: owns its file, does its jobs beside the API, and stops with the server. */
+/** The scheduler inside `concord up`: owns its file, runs its jobs next to the API and stops with the server. */
 import { readFileSync } from 'node:fs'
+import { extname } from 'node:path'
+import { Worker } from 'node:worker_threads'
 import type { SchedulerApi } from '#api'
 import {
   type AskedDirect,
@@ -10,11 +12,11 @@ import {
   type RunEvent,
   runScheduler,
   type Scheduler,
+  type SelfCheck,
   webhookDeliver,
 } from '#domains/scheduler'
 import { parseGuardedObject } from '#kernel/json-guard'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { checkJobsAside } from './check-jobs-aside.ts'
 import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
 import { killAtExit, openJobs, realWait, realWebhook } from './scheduler.ts'
@@ -25,12 +27,12 @@ type OpenServerJobs = {
   readonly folder: string
   readonly log: Log
   readonly orgId: string
-  /** No new jobs from here on. */
+  /** Aborted when no new job may start. */
   readonly stop: AbortSignal
 }
 
 type OpenedJobs = {
-  readonly face: SchedulerApi
+  readonly api: SchedulerApi
   /** Recovers, then runs jobs; called after every other part of the server is open. */
   begin(): void
   close(): Promise<void>
@@ -67,7 +69,7 @@ export function openServerJobs(options: OpenServerJobs): Decision<OpenedJobs | u
     scheduler.close()
     return registered
   }
-  log.info({ file: scheduler.db.file, workers: config.schedulerWorkers }, 'the scheduler has its file')
+  log.info({ file: scheduler.db.file, workers: config.schedulerWorkers }, 'the scheduler opened its file')
   const over = new AbortController()
   const ending = new AbortController()
   const stop = AbortSignal.any([options.stop, ending.signal])
@@ -80,11 +82,11 @@ export function openServerJobs(options: OpenServerJobs): Decision<OpenedJobs | u
     followed.add(following)
   }
   return accept({
-    face: {
+    api: {
       scheduler,
       orgId,
       wait: realWait,
-      stopped: () => (loop ? loop.stopped() : 'it has not begun'),
+      stopped: () => (loop ? loop.stopped() : 'The scheduler has not started.'),
       check: () => checkJobsAside(scheduler.db.file),
       follow,
     },
@@ -117,11 +119,11 @@ function run(scheduler: Scheduler, options: OpenServerJobs, deliver: Deliver | u
     onEvent: (event) => note(log, event),
   })
     .then((done) => {
-      stopped = done.ok ? 'it was stopped' : done.reason
+      stopped = done.ok ? 'The scheduler was stopped.' : done.reason
       if (!done.ok) log.error({ code: done.code, reason: done.reason }, 'the scheduler stopped')
     })
     .catch((error: unknown) => {
-      stopped = 'internal error; the log of the server says which'
+      stopped = 'The scheduler failed with an internal error. The server log has the details.'
       log.error({ err: error }, 'the scheduler stopped')
     })
   return { ended, stopped: () => stopped }
@@ -138,15 +140,15 @@ function note(log: Log, event: RunEvent): void {
     case 'waiting':
       return log.warn({ code: event.refusal.code, reason: event.refusal.reason }, 'the scheduler waits')
     case 'undelivered':
-      return log.warn({ notification_id: event.notificationId, error: event.error }, 'a notification was not taken')
+      return log.warn({ notification_id: event.notificationId, error: event.error }, 'a notification was not delivered')
     case 'recovered':
-      return log.info({ actions: event.actions }, 'the scheduler has recovered')
+      return log.info({ actions: event.actions }, 'the scheduler recovered')
     case 'fired':
       return log.info({ schedule_id: event.firing.schedule_id, outcome: event.firing.outcome }, 'a schedule came due')
     case 'pruned':
-      return log.info({ ...event.pruned }, 'old logs and notifications are gone')
+      return log.info({ ...event.pruned }, 'deleted old logs and notifications')
     case 'stopping':
-      return log.info({ running: event.running }, 'the scheduler stops')
+      return log.info({ running: event.running }, 'the scheduler is stopping')
   }
 }
 
@@ -160,7 +162,7 @@ function readTypes(file: string | undefined): Decision<readonly JobTypeBody[]> {
   if (Array.isArray(list)) return accept(list as unknown as JobTypeBody[])
   return invalid(
     'CONCORD_SCHEDULER_TYPES',
-    parsed.ok ? `${file} holds no list \`job_types\`` : `${file}: ${parsed.reason}`,
+    parsed.ok ? `${file} has no list \`job_types\`.` : `${file}: ${parsed.reason}`,
   )
 }
 
@@ -169,14 +171,14 @@ function readWebhook({ schedulerWebhook: url, schedulerWebhookSecret: file }: Co
   const secret = readText('CONCORD_SCHEDULER_WEBHOOK_SECRET', file)
   if (!secret.ok) return secret
   if (secret.value.trim() !== '') return accept(webhookDeliver(realWebhook(url, secret.value.trim())))
-  return invalid('CONCORD_SCHEDULER_WEBHOOK_SECRET', `${file} is empty`)
+  return invalid('CONCORD_SCHEDULER_WEBHOOK_SECRET', `${file} is empty.`)
 }
 
 function readText(variable: string, file: string): Decision<string> {
   try {
     return accept(readFileSync(file, 'utf8'))
   } catch (error) {
-    return invalid(variable, `${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)})`)
+    return invalid(variable, `${file} cannot be read (${(error as NodeJS.ErrnoException).code ?? String(error)}).`)
   }
 }
 
@@ -184,5 +186,28 @@ function invalid(variable: string, reason: string): Decision<never> {
   return refuse('app.setting.invalid', reason, {
     path: variable,
     hint: `Set ${variable} to an existing, valid file.`,
+  })
+}
+
+/** The file of the thread is next to this one, with the same extension in the source and in the build. */
+const thread = new URL(`./check-jobs-thread${extname(import.meta.filename)}`, import.meta.url)
+
+const underWay = new Map<string, Promise<Decision<SelfCheck>>>()
+
+/** Checks a scheduler file in a thread, because the check reads every row. Concurrent calls for one file share one thread. */
+export function checkJobsAside(file: string): Promise<Decision<SelfCheck>> {
+  const known = underWay.get(file)
+  if (known) return known
+  const checking = startThread(file).finally(() => underWay.delete(file))
+  underWay.set(file, checking)
+  return checking
+}
+
+function startThread(file: string): Promise<Decision<SelfCheck>> {
+  return new Promise((resolve, reject) => {
+    const worker = new Worker(thread, { workerData: { file } })
+    worker.once('message', (checked: Decision<SelfCheck>) => resolve(checked))
+    worker.once('error', reject)
+    worker.once('exit', () => reject(new Error('The thread of the self-check ended without an answer.')))
   })
 }

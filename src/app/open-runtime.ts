@@ -1,4 +1,4 @@
-/** The runtime on the engine that the setting names. A new engine is a carrier, and one line here. */
+/** Creates the runtime with the engine of the setting. A new engine is a carrier and one line here. */
 import { inEnvironment, type Runtime } from '#runtime'
 import { type BookOptions, type Carrier, createRuntime } from '#runtime/book'
 import { createDbosCarrier } from '#runtime/dbos'

@@ -5,9 +5,9 @@ import type { Config } from './config.ts'
 import type { Log } from './log.ts'
 
 export type OpenedStore = {
-  /** With the password: for pools, never for messages. */
+  /** Contains the password. Only for pools, never for messages. */
   readonly url: string
-  /** Without the password: what people may read. */
+  /** Without the password, for messages. */
   readonly label: string
   close(): Promise<void>
 }
@@ -39,9 +39,9 @@ function keepRunning(first: EmbeddedPostgres, open: () => Promise<Decision<Embed
     const current = handles.at(-1) ?? first
     if (isAlive(current.pid)) return
     const again = await open()
-    if (!again.ok) return log.error({ code: again.code }, `Postgres ended and does not start: ${again.reason}`)
+    if (!again.ok) return log.error({ code: again.code }, `Postgres ended and does not restart: ${again.reason}`)
     handles.push(again.value)
-    log.warn({ pid: again.value.pid }, 'Postgres ended and was started again')
+    log.warn({ pid: again.value.pid }, 'Postgres ended and was restarted')
   }
   const timer = setInterval(() => {
     looking ??= look()

@@ -1,4 +1,5 @@
-/** The governed path of one process: runtime, catalog, commands, approvals and schedules, opened together and closed in reverse. */
+/** Opens the governed path of one process: runtime, catalog, commands, approvals, schedules, memory and connectors. */
+import { join } from 'node:path'
 import {
   APPROVAL_KIND,
   APPROVAL_QUEUE,
@@ -9,7 +10,17 @@ import {
   openApprovalDrive,
   openApprovalTypes,
 } from '#domains/approvals'
-import { archiveArtifacts, type ArtifactDeps, forgetArtifacts, sweepBlobs } from '#domains/artifacts'
+import {
+  archiveArtifacts,
+  type ArtifactDeps,
+  type BlobStore,
+  builtInArtifactTypes,
+  forgetArtifacts,
+  openArtifactTypes,
+  openDiskStore,
+  openS3Store,
+  sweepBlobs,
+} from '#domains/artifacts'
 import {
   ALERT_FAILURES_MAX,
   ALERT_KIND,
@@ -46,7 +57,7 @@ import { SCHEDULES_MAX } from '#kernel/schedule'
 import { capabilitiesOf, queuesIn, type Runtime, semanticQueues } from '#runtime'
 import type { Db } from '#store'
 import { RENEW_MS } from '#turns'
-import type { Environment } from './config.ts'
+import type { Config, Environment } from './config.ts'
 import type { Log } from './log.ts'
 import { keepSchedules, openMaintenance } from './maintenance.ts'
 import { createEngineRuntime, type EngineName } from './open-runtime.ts'
@@ -63,30 +74,30 @@ export type OpenedWork = {
   readonly artifacts: ArtifactDeps
   readonly connectors: Connectors
   readonly schedules: CommandScheduleDeps
-  /** From here on the schedules of the catalog and of people are kept. */
+  /** Starts to sync the schedules with the runtime. */
   startSchedules(): Promise<void>
   close(): Promise<void>
 }
 
 export type WorkOptions = {
   readonly artifacts: ArtifactDeps
-  /** False: this process takes requests and leaves all turns to others. */
+  /** False if this process only takes requests and leaves all turns to workers. */
   readonly works?: boolean
-  /** What carries turns to workers; dbos. */
+  /** The engine that carries turns to workers; dbos by default. */
   readonly engine?: EngineName
-  /** Where `env://` references of connectors lead. */
+  /** Resolves the `env://` references of connectors. */
   readonly environment?: Environment
-  /** Id or short name of the workspace in which schedules of the catalog run. */
+  /** The id or short name of the workspace in which schedules of the catalog run. */
   readonly defaultWorkspace: string
   /** The environment of the project; a prefix of the queue names in the engine. */
   readonly environmentName?: string | undefined
-  /** JSON, over the queues of the project. */
+  /** Queue limits as JSON; they override those of the project. */
   readonly queues?: string | undefined
-  /** How many schedules people may keep in one workspace; 1,000. */
+  /** The maximum number of schedules in one workspace; 1,000 by default. */
   readonly schedulesMax?: number
-  /** Beside the inbox. */
+  /** In addition to the inbox. */
   readonly channels?: readonly NoticeChannel[]
-  /** Beside the inbox of the administrators. */
+  /** In addition to the inbox of the administrators. */
   readonly alertChannels?: readonly AlertChannel[]
   /** How far the clock of the schedules is ahead, for tests. */
   readonly scheduleAheadMs?: () => number
@@ -94,14 +105,14 @@ export type WorkOptions = {
 
 /** A committed command is started within 5 s even if the process died between the commit and the wake. */
 const RECONCILE_MS = 1_000
-/** A candidate shows what became of its command this long after it. */
+/** The longest delay until a candidate shows the outcome of its command. */
 const FOLLOW_MS = 1_000
-/** Retention counts in days, and a blob without a row waits an hour anyway. */
+/** Retention is in days, and a blob without a row is kept for an hour. */
 const RETAIN_MS = 60_000
 const SWEEP_MS = 600_000
-/** Operators hear of an incident this long after it at the latest. */
+/** The longest delay until operators are alerted to an incident. */
 const ALERT_MS = 1_000
-/** A call whose process died counts as under way for a minute after its time limit at least. */
+/** A call whose process died stays open for at least a minute after its time limit. */
 const ABANDONED_MS = 60_000
 
 export async function openWork(
@@ -229,7 +240,7 @@ export async function openWork(
     },
     async close() {
       await Promise.all(stops.map((stop) => stop()))
-      // Turns that are still under way must not look dead to others.
+      // Renewing continues until the last turn has ended, so that no other process takes one over.
       await commands.drain()
       await stopRenewing()
       await runtime.close()
@@ -237,4 +248,23 @@ export async function openWork(
       await connectors.value.close()
     },
   })
+}
+
+/** How much of one artifact a process holds in memory on its way to a bucket. */
+const CONTENT_BYTES_MAX = 64 * 1_048_576
+
+export function openArtifacts(db: Db, deps: SystemDeps, config: Config, project: Project): Decision<ArtifactDeps> {
+  const types = openArtifactTypes([...builtInArtifactTypes, ...(project.artifactTypes ?? [])])
+  if (!types.ok) return types
+  const { now, newId } = deps
+  const contentBytesMax = CONTENT_BYTES_MAX
+  const disk = openDiskStore({ folder: join(config.home, 'artifacts'), newId, contentBytesMax })
+  const bucket = openBucket(config, deps)
+  return accept({ db, now, newId, types: types.value, stores: bucket ? [bucket, disk] : [disk] })
+}
+
+function openBucket(config: Config, { now }: SystemDeps): BlobStore | undefined {
+  const { s3Url: url, s3Bucket: bucket, s3Region: region, s3AccessKey: accessKey, s3SecretKey: secretKey } = config
+  if (url === undefined || bucket === undefined || accessKey === undefined || secretKey === undefined) return undefined
+  return openS3Store({ url, bucket, region, accessKey, secretKey, now, contentBytesMax: CONTENT_BYTES_MAX })
 }

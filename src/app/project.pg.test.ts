@@ -115,7 +115,7 @@ describe('definitions in YAML', () => {
       'commands.definition.invalid',
       /^concord\/a\.yaml:1: the task "In code" is defined in concord\.config\.mjs too$/,
     ],
-    ['a pattern without a file', {}, 'app.project.invalid', /no file matches the definitions '\.\/concord\/\*\.yaml'$/],
+    ['a pattern without a file', {}, 'app.project.invalid', /No file matches the pattern '\.\/concord\/\*\.yaml'\.$/],
   ] as const) {
     test(`[YML-10] ${title} is refused with its place`, async () => {
       const loaded = await aProject(files)

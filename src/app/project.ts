@@ -19,28 +19,28 @@ import type { EnvironmentTerms, QueueLimits } from './queue-limits.ts'
 
 export type Project = {
   readonly catalog: readonly Definition[]
-  /** Patterns of YAML files with more definitions, from the folder of this file: `'./concord/*.yaml'`. */
+  /** Patterns of YAML files with more definitions, relative to the folder of this file: `'./concord/*.yaml'`. */
   readonly definitions?: string | readonly string[]
-  /** Beside the built-in ones; one that a command type names takes the place of its terms. */
+  /** In addition to the built-in types. A type that a command type names replaces the terms of that command type. */
   readonly approvalTypes?: readonly ApprovalType[]
   readonly webhooks?: readonly WebhookSource[]
-  /** Memory schemas, an embedder, another store, and what else knows a subject. */
+  /** Memory schemas, an embedder, another store, and further stores that can forget a subject. */
   readonly memory?: Pick<MemoryOptions, 'schemas' | 'embedder' | 'store' | 'forgettables'>
-  /** Beside the built-in ones; one of the same name takes its place. */
+  /** In addition to the built-in types. A type of the same name replaces the built-in one. */
   readonly artifactTypes?: readonly ArtifactType[]
-  /** Limits of the queues, over their defaults. */
+  /** Limits of the queues. They override the defaults. */
   readonly queues?: QueueLimits
-  /** What is different in each environment, by its name in `CONCORD_ENVIRONMENT`; names of queues are the same in all. */
+  /** The differences of each environment, by its name in `CONCORD_ENVIRONMENT`. Queues have the same names in all of them. */
   readonly environments?: Readonly<Record<string, EnvironmentTerms>>
-  /** Doors to other systems; each of their operations is an effect that the catalog may name. */
+  /** Connections to other systems. Each operation of a connector is an effect that the catalog may name. */
   readonly connectors?: readonly ConnectorDefinition[]
-  /** Connectors that are not for everybody, by name: for members of org roles, in workspaces, or both. Their tasks ask `connector_scope`. */
+  /** Connectors with restricted access, by name: to org roles, to workspaces, or both. Their tasks need the policy `connector_scope`. */
   readonly connectorAccess?: ConnectorAccess
-  /** Where `vault://` and `keyring://` references lead; `env://` and `file://` are there already. */
+  /** Sources for `vault://` and `keyring://` references. `env://` and `file://` are built in. */
   readonly secrets?: SecretSources
 }
 
-/** Gives the types to `export default defineProject({ … })`. */
+/** Types the default export of `concord.config.ts`. */
 export function defineProject(project: Project): Project {
   return project
 }
@@ -60,14 +60,14 @@ async function readProject(file: string): Promise<Decision<Project & { readonly 
   const no = (reason: string) =>
     refuse('app.project.invalid', `${file}: ${reason}`, {
       path: file,
-      hint: 'export default defineProject({ catalog: [ … ] })',
+      hint: 'Write: export default defineProject({ catalog: [ … ] }).',
     })
   try {
     const loaded = (await import(pathToFileURL(file).href)) as { default?: Partial<Project> }
     const project = loaded.default
-    if (project === undefined) return no('has no default export')
-    if (!Array.isArray(project.catalog)) return no('its default export has no catalog')
-    if (!Array.isArray(project.connectors ?? [])) return no('its connectors are not a list')
+    if (project === undefined) return no('The file has no default export.')
+    if (!Array.isArray(project.catalog)) return no('The default export has no catalog.')
+    if (!Array.isArray(project.connectors ?? [])) return no('`connectors` is not a list.')
     return await withFiles({ ...project, catalog: project.catalog, file })
   } catch (error) {
     return no(error instanceof Error ? error.message : String(error))
@@ -76,7 +76,7 @@ async function readProject(file: string): Promise<Decision<Project & { readonly 
 
 type LoadedProject = Project & { readonly file: string }
 
-/** Adds what the YAML files define; each is read once, in the order of the patterns and of their paths. Folders are skipped. */
+/** Adds the definitions of the YAML files. Reads each file once, in the order of the patterns and of the paths. Skips folders. */
 async function withFiles(project: LoadedProject): Promise<Decision<LoadedProject>> {
   const { definitions = [], catalog, connectors = [], approvalTypes = [], file } = project
   const files: PlacedDefinition[] = []
@@ -86,9 +86,9 @@ async function withFiles(project: LoadedProject): Promise<Decision<LoadedProject
     for await (const name of glob(pattern, { cwd: dirname(file) }))
       if ((await stat(resolve(dirname(file), name))).isFile()) found.push(name)
     if (found.length === 0)
-      return refuse('app.project.invalid', `${file}: no file matches the definitions '${pattern}'`, {
+      return refuse('app.project.invalid', `${file}: No file matches the pattern '${pattern}'.`, {
         path: 'definitions',
-        hint: 'Write the pattern from the folder of this file, or take it out.',
+        hint: 'Write the pattern relative to the folder of this file, or remove it.',
       })
     for (const name of found.toSorted()) {
       const path = resolve(dirname(file), name)

@@ -34,13 +34,13 @@ describe('limits of queues', () => {
       'a queue that there is not',
       { conector_calls: {} },
       undefined,
-      /^"app\.project\.invalid: .*did you mean connector_calls\?/,
+      /^"app\.project\.invalid: .*Did you mean connector_calls\?/,
     ],
     [
       'a limit that there is not',
       { agent_runs: { perworker: 1 } },
       undefined,
-      /^"app\.project\.invalid: .*\\"perworker\\".*did you mean perWorker/,
+      /^"app\.project\.invalid: .*\\"perworker\\".*Did you mean perWorker/,
     ],
     [
       'a partition, which nobody names',
@@ -51,8 +51,8 @@ describe('limits of queues', () => {
     ['no JSON', {}, 'connector_calls=2', /^"app\.setting\.invalid: CONCORD_QUEUES is not JSON/],
     ['a list', {}, '[]', /must be an object/],
     ['a number as limits', { agent_runs: 4 }, undefined, /must be an object/],
-    ['text as a number', {}, '{"agent_runs":{"concurrency":"4"}}', /are numbers/],
-    ['half a rate', {}, '{"agent_runs":{"rate":{"turns":4}}}', /a rate has turns and perMs/],
+    ['text as a number', {}, '{"agent_runs":{"concurrency":"4"}}', /must be numbers/],
+    ['half a rate', {}, '{"agent_runs":{"rate":{"turns":4}}}', /a rate must have turns and perMs/],
     [
       'zero',
       {},
@@ -102,7 +102,7 @@ describe('limits of queues', () => {
     [
       'an environment that the project does not know',
       { environmentName: 'stagin' },
-      /^"app\.setting\.invalid: .*did you mean staging\?/,
+      /^"app\.setting\.invalid: .*Did you mean staging\?/,
     ],
     [
       'an environment of a project that declares none',
@@ -112,7 +112,7 @@ describe('limits of queues', () => {
     [
       'a mistake in another environment',
       { environments: { ...environments, far: { queues: { agent_run: {} } } } },
-      /^"app\.project\.invalid: .*environment far .*did you mean agent_runs\?/,
+      /^"app\.project\.invalid: .*environments\.far\.queues: .*Did you mean agent_runs\?/,
     ],
     [
       'a name that is none',
@@ -122,7 +122,7 @@ describe('limits of queues', () => {
     [
       'terms that there are not',
       { environments: { staging: { workers: 3 } } },
-      /^"app\.project\.invalid: .*no \\"workers\\"/,
+      /^"app\.project\.invalid: .*no field \\"workers\\"/,
     ],
     ['no terms at all', { environments: { staging: 3 } }, /^"app\.project\.invalid: .*must be an object/],
     ['a list of environments', { environments: [] }, /^"app\.project\.invalid: environments must be an object/],

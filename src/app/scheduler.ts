@@ -1,4 +1,4 @@
-/** The scheduler with the real clock, chance, timers and network: what the command line and a program of one's own start from. */
+/** The scheduler with the real clock, random numbers, timers and network, for the command line and the server. */
 import { dirname } from 'node:path'
 import process from 'node:process'
 import { setTimeout as timer } from 'node:timers/promises'
@@ -27,12 +27,12 @@ export * from '#domains/scheduler'
 
 export const realWait: Wait = (ms, signal) =>
   timer(nextTimerMs(ms), undefined, { signal }).catch((error: unknown) => {
-    if (!signal.aborted) throw error
+    if (!signal?.aborted) throw error
   })
 
 type OpenJobs = Pick<OpenScheduler, 'file' | 'role' | 'settings' | 'busyTimeoutMs'>
 
-/** Knows `story`, `research` and `command` from the start; types that were changed since keep their change. */
+/** Registers the job types `story`, `research` and `command` unless the file has them. Changed types stay as they are. */
 export function openJobs(options: OpenJobs): Decision<Scheduler> {
   const opened = openScheduler({ ...options, deps: systemDeps(), jobTypes: [] })
   if (!opened.ok) return opened
@@ -46,7 +46,7 @@ function addMissingTypes(scheduler: Scheduler): Decision<undefined> {
   const plans = readPlans(scheduler)
   if (!plans.ok) return plans
   const known = new Set(plans.value.jobTypes.map((type) => type.job_type))
-  // A command that a person typed fails once, without retries.
+  // A command from the command line is not retried.
   const command: JobTypeBody = {
     job_type: COMMAND_TYPE,
     runner: { ...commandRunner },
@@ -69,7 +69,7 @@ export function realWebhook(url: string, secret: string): Webhook {
   return { url, secret, fetch, timeout: (ms) => AbortSignal.timeout(ms) }
 }
 
-/** Kills the children of a scheduler that exits at once; the next start decides about their jobs. */
+/** Kills the children when the process exits. The next start recovers their jobs. */
 export function killAtExit(killNow: () => void): void {
   process.once('exit', killNow)
 }

@@ -1,5 +1,5 @@
-/** Every environment variable Concord reads, in one table: name, meaning, default, how it is parsed. */
-import { parseDuration } from '#kernel/duration'
+/** Every environment variable that Concord reads: its name, meaning, default and parser. */
+import { type DurationMs, formatDuration, parseDuration } from '#kernel/duration'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { SCHEDULES_MAX } from '#kernel/schedule'
 import { decideEnvironment } from '#runtime'
@@ -11,76 +11,72 @@ type Setting<T> = {
   readonly parse: (text: string | undefined) => Decision<T>
 }
 
-function bad(variable: string, reason: string, hint: string) {
+/** A variable that is missing or empty has the value `fallback`. `parse` reads every other text. */
+function setting<T, F>(
+  [variable, meaning, example]: readonly [variable: string, meaning: string, example: string],
+  fallback: F,
+  parse: (given: string) => Decision<T>,
+): Setting<T | F> {
+  return {
+    variable,
+    meaning,
+    example,
+    parse: (given) => (given === undefined || given === '' ? accept<T | F>(fallback) : parse(given)),
+  }
+}
+
+function invalid(variable: string, reason: string, hint: string) {
   return refuse('app.setting.invalid', reason, { path: variable, hint })
 }
 
 function text(variable: string, meaning: string, example: string, fallback: string): Setting<string> {
-  return {
-    variable,
-    meaning,
-    example,
-    parse: (given) => accept(given === undefined || given === '' ? fallback : given),
-  }
+  return setting([variable, meaning, example], fallback, accept)
 }
 
 function optional(variable: string, meaning: string, example: string): Setting<string | undefined> {
-  return { variable, meaning, example, parse: (given) => accept(given === '' ? undefined : given) }
+  return setting([variable, meaning, example], undefined, accept)
 }
 
 function address(variable: string, meaning: string, example: string): Setting<string | undefined> {
-  return {
-    variable,
-    meaning,
-    example,
-    parse(given) {
-      if (given === undefined || given === '') return accept(undefined)
-      if (URL.canParse(given) && /^https?:$/.test(new URL(given).protocol)) return accept(given)
-      return bad(variable, `${variable} is ${quote(given)}, not an address`, `it looks like ${example}`)
-    },
+  return setting([variable, meaning, example], undefined, (given) =>
+    URL.canParse(given) && /^https?:$/.test(new URL(given).protocol)
+      ? accept(given)
+      : invalid(variable, `${variable} is ${quote(given)}, which is not an HTTP address.`, `Use the form ${example}.`),
+  )
+}
+
+/** Plain decimal only: `Number` would also accept 0x1F90, 1e3 and blanks. */
+function parseInteger(variable: string, [min, max]: readonly [number, number], example: string) {
+  return (given: string): Decision<number> => {
+    const value = /^\d{1,9}$/.test(given) ? Number(given) : Number.NaN
+    if (value >= min && value <= max) return accept(value)
+    const reason = `${variable} is ${quote(given)}, which is not a number from ${min} to ${max}.`
+    return invalid(variable, reason, `Set ${variable}=${example}, or unset it.`)
   }
 }
 
-/** Plain decimal only: `Number` would also take 0x1F90, 1e3 and blanks. */
 function integer(
   variable: string,
   meaning: string,
   range: readonly [number, number],
   fallback: number,
 ): Setting<number> {
-  return {
-    variable,
-    meaning,
-    example: String(fallback),
-    parse(given) {
-      if (given === undefined || given === '') return accept(fallback)
-      const value = /^\d{1,9}$/.test(given) ? Number(given) : Number.NaN
-      if (value >= range[0] && value <= range[1]) return accept(value)
-      return bad(
-        variable,
-        `${variable} is ${quote(given)}, not a number from ${range[0]} to ${range[1]}`,
-        `set ${variable}=${fallback} or unset it`,
-      )
-    },
-  }
+  const example = String(fallback)
+  return setting([variable, meaning, example], fallback, parseInteger(variable, range, example))
 }
 
-/** Without a value: never. */
-function age(variable: string, meaning: string, example: string): Setting<number | undefined> {
-  const days = integer(variable, meaning, [1, 36_500], Number(example))
-  return { ...days, parse: (given) => (given === undefined || given === '' ? accept(undefined) : days.parse(given)) }
+function days(variable: string, meaning: string, example: string): Setting<number | undefined> {
+  return setting([variable, meaning, example], undefined, parseInteger(variable, [1, 36_500], example))
 }
 
-function duration(variable: string, meaning: string, fallback: string): Setting<number> {
-  return {
-    variable,
-    meaning,
-    example: fallback,
-    parse(given) {
-      const parsed = parseDuration(given === undefined || given === '' ? fallback : given)
-      return parsed.ok ? parsed : bad(variable, `${variable}: ${parsed.reason}`, `it looks like ${fallback}`)
-    },
-  }
+/** Keeps the reason of another parser. */
+function named<T>(variable: string, example: string, parsed: Decision<T>): Decision<T> {
+  return parsed.ok ? parsed : invalid(variable, `${variable}: ${parsed.reason}`, `Use the form ${example}.`)
+}
+
+function duration(variable: string, meaning: string, fallbackMs: number): Setting<number> {
+  const example = formatDuration(fallbackMs as DurationMs)
+  return setting([variable, meaning, example], fallbackMs, (given) => named(variable, example, parseDuration(given)))
 }
 
 function choice<const C extends string, const F extends C | undefined>(
@@ -89,30 +85,11 @@ function choice<const C extends string, const F extends C | undefined>(
   allowed: readonly C[],
   fallback: F,
 ): Setting<C | F> {
-  return {
-    variable,
-    meaning,
-    example: fallback ?? allowed.join('|'),
-    parse(given) {
-      if (given === undefined || given === '') return accept<C | F>(fallback)
-      const found = allowed.find((value) => value === given)
-      if (found !== undefined) return accept(found)
-      return bad(variable, `${variable} is ${quote(given)}`, `use one of: ${allowed.join(', ')}`)
-    },
-  }
-}
-
-function environmentName(variable: string, meaning: string, example: string): Setting<string | undefined> {
-  return {
-    variable,
-    meaning,
-    example,
-    parse(given) {
-      if (given === undefined || given === '') return accept(undefined)
-      const decided = decideEnvironment(given)
-      return decided.ok ? decided : bad(variable, `${variable}: ${decided.reason}`, `it looks like ${example}`)
-    },
-  }
+  return setting([variable, meaning, fallback ?? allowed.join('|')], fallback, (given) => {
+    const found = allowed.find((value) => value === given)
+    if (found !== undefined) return accept(found)
+    return invalid(variable, `${variable} cannot be ${quote(given)}.`, `Use one of: ${allowed.join(', ')}.`)
+  })
 }
 
 export const settings = {
@@ -124,11 +101,7 @@ export const settings = {
     'concord.example.com',
   ),
   port: integer('CONCORD_PORT', 'port the server listens on', [1, 65_535], 7420),
-  databaseUrl: optional(
-    'DATABASE_URL',
-    'a Postgres of your own instead of the embedded one',
-    'postgres://user@host/db',
-  ),
+  databaseUrl: optional('DATABASE_URL', 'a Postgres to use instead of the embedded one', 'postgres://user@host/db'),
   poolMax: integer('CONCORD_POOL_MAX', 'database connections of one process', [2, 200], 10),
   engine: choice('CONCORD_ENGINE', 'the engine that carries turns to workers', ['dbos'], 'dbos'),
   works: choice(
@@ -144,9 +117,9 @@ export const settings = {
     undefined,
   ),
   rateLimit: integer('CONCORD_RATE_LIMIT', 'requests a minute for one key', [1, 10_000_000], 6_000),
-  jwtIssuer: optional('CONCORD_JWT_ISSUER', 'issuer of an outside identity provider', 'https://id.example.com/'),
-  jwtAudience: optional('CONCORD_JWT_AUDIENCE', 'audience its tokens must carry', 'concord'),
-  jwtJwksUrl: address('CONCORD_JWT_JWKS_URL', 'where its signing keys are', 'https://id.example.com/jwks.json'),
+  jwtIssuer: optional('CONCORD_JWT_ISSUER', 'issuer of an external identity provider', 'https://id.example.com/'),
+  jwtAudience: optional('CONCORD_JWT_AUDIENCE', 'audience that its tokens must name', 'concord'),
+  jwtJwksUrl: address('CONCORD_JWT_JWKS_URL', 'address of its signing keys', 'https://id.example.com/jwks.json'),
   schedulerFile: optional(
     'CONCORD_SCHEDULER_FILE',
     'file whose jobs `concord up` runs; without it the scheduler is off',
@@ -154,8 +127,12 @@ export const settings = {
   ),
   schedulerWorkers: integer('CONCORD_SCHEDULER_WORKERS', 'how many of its jobs run at once', [1, 1_000], 1),
   schedulerTypes: optional('CONCORD_SCHEDULER_TYPES', 'JSON file with the job types it registers', 'job-types.json'),
-  schedulerGrace: duration('CONCORD_SCHEDULER_GRACE', 'how long its running jobs may continue after a stop', '30s'),
-  schedulerKeep: duration('CONCORD_SCHEDULER_KEEP', 'how long its logs and sent notifications are kept', '30d'),
+  schedulerGrace: duration('CONCORD_SCHEDULER_GRACE', 'how long its running jobs may continue after a stop', 30_000),
+  schedulerKeep: duration(
+    'CONCORD_SCHEDULER_KEEP',
+    'how long its logs and sent notifications are kept',
+    30 * 86_400_000,
+  ),
   schedulerLogMib: integer(
     'CONCORD_SCHEDULER_LOG_MIB',
     'how much space its old logs may use, in MiB',
@@ -181,7 +158,7 @@ export const settings = {
   s3Region: text('CONCORD_S3_REGION', 'its region', 'eu-central-1', 'us-east-1'),
   s3AccessKey: optional('CONCORD_S3_ACCESS_KEY', 'access key id for it', 'AKIA…'),
   s3SecretKey: optional('CONCORD_S3_SECRET_KEY', 'secret access key for it', '…'),
-  historyDays: age(
+  historyDays: days(
     'CONCORD_HISTORY_DAYS',
     'days after which events of ended work move into the archive (default: never)',
     '365',
@@ -191,10 +168,14 @@ export const settings = {
     'folder of the archive (default: CONCORD_HOME/history)',
     '/var/lib/concord/history',
   ),
-  environmentName: environmentName(
-    'CONCORD_ENVIRONMENT',
-    'environment of the project: selects its queue limits and prefixes queue names in the engine',
-    'staging',
+  environmentName: setting(
+    [
+      'CONCORD_ENVIRONMENT',
+      'environment of the project: selects its queue limits and prefixes queue names in the engine',
+      'staging',
+    ],
+    undefined,
+    (given) => named('CONCORD_ENVIRONMENT', 'staging', decideEnvironment(given)),
   ),
   queues: optional(
     'CONCORD_QUEUES',
@@ -218,7 +199,7 @@ export const settings = {
   faults: optional('CONCORD_FAULTS', 'planned crashes, for tests only', '[]'),
   unsafeTest: choice('CONCORD_UNSAFE_TEST', 'accept a database that may lose commits, for tests only', ['0', '1'], '0'),
   cliWorkspace: optional('CONCORD_WORKSPACE', 'workspace the command line works in (its slug)', 'finance'),
-  workspace: optional('WORKSPACE_ID', 'workspace of requests that name none', 'default'),
+  workspace: optional('WORKSPACE_ID', 'workspace of requests that do not name one', 'default'),
   defaultWorkspace: text('DEFAULT_WORKSPACE_ID', 'the same, read after WORKSPACE_ID', 'default', 'default'),
 } as const
 

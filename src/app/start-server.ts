@@ -9,10 +9,10 @@ import { ensureAdminKey } from './admin-key.ts'
 import { openClosers, openOrClose } from './lifecycle.ts'
 import type { Config } from './config.ts'
 import { keepHistory } from './history.ts'
-import { openHttpMetrics } from './metrics.ts'
+import { openHttpMetrics } from './telemetry.ts'
 import { openLog } from './log.ts'
 import { openServerJobs } from './open-jobs.ts'
-import { type Base, openBase, type StartOptions } from './open-base.ts'
+import { type Base, openBase, type StartOptions } from './start-worker.ts'
 import { version } from './version.ts'
 import { type SystemDeps, systemDeps } from './system-deps.ts'
 
@@ -22,16 +22,16 @@ export type RunningServer = {
   readonly database: string
   readonly keyFile: string
   readonly schemaVersion: number
-  /** What can be submitted to it. */
+  /** The tasks that can be submitted. */
   readonly taskNames: readonly string[]
-  /** The file whose jobs it does, if any. */
+  /** The file of its scheduler, if it runs one. */
   readonly schedulerFile: string | undefined
-  /** The environment whose turns alone it takes, if it was named. */
+  /** The environment whose turns it takes; undefined for all. */
   readonly environmentName: string | undefined
   close(): Promise<void>
 }
 
-/** Where writers announce that there are new events. */
+/** The channel on which writers announce new events. */
 const EVENTS_CHANNEL = 'concord_events'
 
 export async function startServer(options: StartOptions): Promise<Decision<RunningServer>> {
@@ -54,7 +54,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
     const onError = (error: unknown) => log.warn({ err: error }, 'the event feed was interrupted')
     const notices = openNotices(db, { onError })
     closers.add(() => notices.close())
-    // Streams never end by themselves: they are aborted first, then the server waits for the rest.
+    // Streams never end by themselves. They are aborted first, then the server waits for the other requests.
     const closing = new AbortController()
     const jobs = openServerJobs({ ...options, log, orgId, stop: closing.signal })
     if (!jobs.ok) return jobs
@@ -66,13 +66,13 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       version,
       feed: openEventFeed({ db, notices, channel: EVENTS_CHANNEL, onError }),
       closing: closing.signal,
-      ...(jobs.value && { scheduler: jobs.value.face }),
+      ...(jobs.value && { scheduler: jobs.value.api }),
       authenticate: authenticator.authenticate,
     })
     const announcing = {
       async fetch(request: Request, env: object) {
         const response = await api.fetch(request, env)
-        // Off the commit path and coalesced: a notice inside every commit would make writers wait for each other.
+        // Sent after the commit and coalesced: a notice inside every commit would make writers wait for each other.
         if (request.method !== 'GET' && response.ok) notices.announce(EVENTS_CHANNEL)
         return response
       },
@@ -87,7 +87,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
     const stopHistory = keepHistory(config, base.value.url, deps, log)
     if (stopHistory) closers.add(stopHistory)
     const close = () => closers.closeAll()
-    const schedulerFile = jobs.value?.face.scheduler.db.file
+    const schedulerFile = jobs.value?.api.scheduler.db.file
     return accept({
       address: server.value.url,
       home: config.home,
@@ -137,7 +137,7 @@ function servedBy(config: Config, { db, url, schemaVersion, project, telemetry, 
   }
 }
 
-/** Protects loopback against DNS rebinding by a browser page; a server for others names its hosts. */
+/** Protects a loopback server against DNS rebinding by a web page. A public server lists its hosts. */
 function hostsOf({ host, hosts }: Config): readonly string[] | 'any' {
   if (hosts === '*') return 'any'
   if (hosts !== undefined) return hosts.split(',').map((name) => name.trim())
@@ -149,12 +149,12 @@ function providerOf({ jwtIssuer, jwtAudience, jwtJwksUrl }: Config) {
   return { issuer: jwtIssuer, audience: jwtAudience, jwks: { url: jwtJwksUrl } }
 }
 
-/** Page cursors are sealed so that an edited one is noticed; every process on one database must read the others' cursors. */
+/** Derived from the database, because every process on one database must open the cursors of the others. */
 function cursorKeyOf(url: string): Uint8Array {
   return createHash('sha256').update('concord page cursor\n').update(url).digest()
 }
 
-/** Listens for requests, or names the process that holds the port. */
+/** Listens for requests. If the port is taken, the refusal names the process that holds it. */
 async function listen(
   api: Parameters<typeof serve>[0],
   { host, port }: Pick<Config, 'host' | 'port'>,
@@ -167,13 +167,13 @@ async function listen(
     if (code === 'EADDRINUSE') {
       const holder = await findPortHolder(port)
       const by = holder ? ` by process ${holder.pid} (${holder.command.slice(0, 64)})` : ''
-      return refuse('app.port.taken', `port ${port} on ${host} is taken${by}`, {
+      return refuse('app.port.taken', `Port ${port} on ${host} is taken${by}.`, {
         path: 'CONCORD_PORT',
         hint: 'Stop that program, or set CONCORD_PORT to another port.',
       })
     }
     if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EACCES') {
-      return refuse('app.setting.invalid', `this machine cannot listen on ${host}:${port} (${code})`, {
+      return refuse('app.setting.invalid', `This machine cannot listen on ${host}:${port} (${code}).`, {
         path: 'CONCORD_HOST',
         hint: 'Set CONCORD_HOST=127.0.0.1, and a CONCORD_PORT above 1023.',
       })

@@ -1,6 +1,6 @@
 /**
- * For operators: what gets no more turns by itself, another chance for it, and the order to stop. Opens the database for just that long.
- * Every act is recorded in the transaction that makes it.
+ * Lists, resumes and aborts work that gets no more turns, for operators. Opens the database for each call.
+ * The transaction of an action also records it.
  */
 import { APPROVAL_KIND, recordResumedApproval } from '#domains/approvals'
 import { abortCommand, COMMAND_KIND, listParked, type Operating, resumeCommand } from '#domains/commands'
@@ -17,7 +17,7 @@ import { systemDeps } from './system-deps.ts'
 
 export type StuckWork = {
   readonly kind: string
-  /** As people write it: a command by its `cmd_…`. */
+  /** The public id: `cmd_…` for a command. */
   readonly id: string
   readonly why: string
   readonly detail: string
@@ -30,10 +30,10 @@ export function listStuckWork(config: Config): Promise<Decision<readonly StuckWo
   return withRuntime(config, async (runtime, db) => accept((await listAll(runtime, db)).map(({ work }) => work)))
 }
 
-/** The actor on record: `operator:` and the login on this machine. */
+/** `actor` is `operator:` and the login on this machine. */
 type ByOperator = { readonly actor: string; readonly reason: string }
 
-/** All of them, or the one with this id; what was given another chance comes back. */
+/** Resumes all stuck work, or the one with this id, and returns what it resumed. */
 export function resumeWork(
   config: Config,
   id: string | undefined,
@@ -43,7 +43,7 @@ export function resumeWork(
     const all = await listAll(runtime, db)
     const chosen = all.filter(({ work, process }) => id === undefined || work.id === id || process.id === id)
     if (id !== undefined && chosen.length === 0) {
-      return refuse('runtime.process.not_stuck', `nothing with the id ${id.slice(0, 80)} is stuck`, {
+      return refuse('runtime.process.not_stuck', `Nothing with the id ${id.slice(0, 80)} is stuck.`, {
         path: 'id',
         hint: '`concord stuck` lists what is stuck.',
       })
@@ -61,7 +61,7 @@ function operatingOn(runtime: Runtime): OperatingHere {
   return { runtime, now, newId, traceId: textId('trace', randomBytes(16)) }
 }
 
-/** Somebody else may have been faster: then it is not stuck any more, which is all that was asked for. */
+/** Does nothing if another operator has resumed the work in the meantime. */
 async function resumeOne(
   operating: OperatingHere,
   tx: Tx,
@@ -74,14 +74,13 @@ async function resumeOne(
     const act = { commandId: process.id, actor, traceId, reason, why, isParked }
     if (await resumeCommand(operating, tx, act)) return
   }
-  // Without its owner there is no record to write to.
   if (!(await runtime.resume(process, { tx })).ok) return
   if (process.kind === APPROVAL_KIND) await recordResumedApproval(tx, newId, by, { id: process.id, why, reason })
   if (process.kind === FIRING_KIND || process.kind === SCHEDULE_KIND)
     await recordResumedSchedule(tx, operating, by, { process, why, reason })
 }
 
-/** No process runs the command any more. Effects that ran stay; nothing is undone. */
+/** Ends the command without running it again. Completed effects stay; nothing is undone. */
 export function abortWork(config: Config, id: string, { actor, reason }: ByOperator): Promise<Decision<StuckWork>> {
   return withRuntime(config, async (runtime, db) => {
     const commandId = isUuid(id) ? accept(id) : decodeId('command', id)
@@ -98,7 +97,7 @@ export function abortWork(config: Config, id: string, { actor, reason }: ByOpera
 
 type Found = { readonly work: StuckWork; readonly process: Process; readonly isParked: boolean }
 
-/** Processes that the runtime gave up, and commands whose task is missing. */
+/** Lists processes that the runtime gave up, and commands whose task is not in the catalog. */
 async function listAll(runtime: Runtime, db: Db): Promise<readonly Found[]> {
   const stuck = await runtime.stuck({ limit: LIMIT })
   const parked = await listParked(db, LIMIT)

@@ -1,4 +1,4 @@
-/** The real clock, random numbers, ids and timer; everything else gets them as arguments. */
+/** The real clock, random numbers, ids and timer. All other code receives them as arguments. */
 import { randomBytes } from 'node:crypto'
 import type { Clock, NewId, Random } from '#kernel/clock'
 import { uuidV7Generator } from '#kernel/ids'
@@ -20,7 +20,7 @@ export function systemDeps(): SystemDeps {
   }
 }
 
-/** Ten bytes at a time cost 4 µs, mostly for the system call; a command takes fifteen ids. Never used for keys and secrets. */
+/** Drawing ten bytes takes 4 µs, mostly for the system call, and a command needs fifteen ids. Not used for keys and secrets. */
 const AHEAD_BYTES = 4_096
 
 function drawnAhead(): (count: number) => Uint8Array {
@@ -33,8 +33,8 @@ function drawnAhead(): (count: number) => Uint8Array {
 }
 
 /**
- * Waits, and resolves early when the signal aborts. The timer of Node rejects with a new error for every wait that ends early,
- * as nearly all of ours do: they are limits that were not reached (18 µs each, 1.5 here).
+ * Waits, and resolves early when the signal aborts. Nearly all waits end early, because they are time limits. Node's own timer
+ * then rejects with a new error, which takes 18 µs; this takes 1.5 µs.
  */
 export function sleep(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

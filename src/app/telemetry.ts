@@ -1,13 +1,14 @@
 /**
- * Traces and metrics leave the process only when the standard OpenTelemetry variables ask for it
- * (OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_TRACES_EXPORTER / OTEL_METRICS_EXPORTER = otlp); nothing is sent by default.
+ * Traces and metrics. The process serves its metrics as Prometheus text at /metrics. It sends traces and metrics only when the
+ * standard OpenTelemetry variables ask for it: OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER = otlp.
  */
-import { context, propagation, trace } from '@opentelemetry/api'
+import { context, type Meter, metrics, propagation, trace } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
-import { defaultResource, resourceFromAttributes } from '@opentelemetry/resources'
-import type { MetricReader } from '@opentelemetry/sdk-metrics'
+import { PrometheusExporter, PrometheusSerializer } from '@opentelemetry/exporter-prometheus'
+import { defaultResource, type Resource, resourceFromAttributes } from '@opentelemetry/resources'
+import { MeterProvider, type MetricReader } from '@opentelemetry/sdk-metrics'
+import type { Answered } from '#api'
 import type { Environment } from './config.ts'
-import { type Metrics, openMetrics } from './metrics.ts'
 
 export type Telemetry = {
   readonly metrics: Metrics
@@ -17,7 +18,6 @@ export type Telemetry = {
 
 type TelemetryPlan = { readonly traces: boolean; readonly metrics: boolean }
 
-/** What the standard variables ask for. */
 export function planTelemetry(environment: Environment): TelemetryPlan {
   if (environment['OTEL_SDK_DISABLED']?.toLowerCase() === 'true') return { traces: false, metrics: false }
   const endpoint = environment['OTEL_EXPORTER_OTLP_ENDPOINT']
@@ -37,8 +37,8 @@ export async function openTelemetry(environment: Environment, version: string): 
       'service.version': version,
     }),
   )
-  const metrics = openMetrics(resource, plan.metrics ? [await otlpMetricReader()] : [])
-  if (!plan.traces) return { metrics, tracing: false, close: () => metrics.close() }
+  const opened = openMetrics(resource, plan.metrics ? [await otlpMetricReader()] : [])
+  if (!plan.traces) return { metrics: opened, tracing: false, close: () => opened.close() }
 
   const { BatchSpanProcessor, TracerProvider } = await import('@opentelemetry/sdk-trace')
   const { OTLPTraceExporter } = await import('@opentelemetry/exporter-trace-otlp-http')
@@ -49,11 +49,11 @@ export async function openTelemetry(environment: Environment, version: string): 
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
   trace.setGlobalTracerProvider(provider)
   return {
-    metrics,
+    metrics: opened,
     tracing: true,
     async close() {
       await provider.shutdown()
-      await metrics.close()
+      await opened.close()
       trace.disable()
       context.disable()
       propagation.disable()
@@ -65,4 +65,57 @@ async function otlpMetricReader(): Promise<MetricReader> {
   const { PeriodicExportingMetricReader } = await import('@opentelemetry/sdk-metrics')
   const { OTLPMetricExporter } = await import('@opentelemetry/exporter-metrics-otlp-http')
   return new PeriodicExportingMetricReader({ exporter: new OTLPMetricExporter() })
+}
+
+type Metrics = {
+  readonly meter: Meter
+  /** Returns everything measured so far as Prometheus text. */
+  render(): Promise<string>
+  close(): Promise<void>
+}
+
+function openMetrics(resource: Resource, moreReaders: readonly MetricReader[]): Metrics {
+  const exporter = new PrometheusExporter({ preventServerStart: true })
+  const provider = new MeterProvider({ resource, readers: [exporter, ...moreReaders] })
+  metrics.setGlobalMeterProvider(provider)
+  const meter = provider.getMeter('concord')
+  observeProcess(meter)
+  const serializer = new PrometheusSerializer()
+  return {
+    meter,
+    async render() {
+      const { resourceMetrics } = await exporter.collect()
+      return serializer.serialize(resourceMetrics)
+    },
+    async close() {
+      await provider.shutdown()
+      metrics.disable()
+    },
+  }
+}
+
+function observeProcess(meter: Meter): void {
+  meter
+    .createObservableGauge('concord_process_resident_memory_bytes', { description: 'Resident memory of this process' })
+    .addCallback((result) => result.observe(process.memoryUsage.rss()))
+  meter
+    .createObservableCounter('concord_process_cpu_seconds', { description: 'User and system CPU time of this process' })
+    .addCallback((result) => {
+      const { user, system } = process.cpuUsage()
+      result.observe((user + system) / 1e6)
+    })
+}
+
+/** Counts and times the answers of the API by route and status, never by address: the number of series is bounded. */
+export function openHttpMetrics(meter: Meter): (answered: Answered) => void {
+  const requests = meter.createCounter('concord_http_requests', { description: 'Answers of the API' })
+  const duration = meter.createHistogram('concord_http_request_duration_seconds', {
+    description: 'Time until an answer of the API began',
+    unit: 's',
+    advice: { explicitBucketBoundaries: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] },
+  })
+  return ({ method, route, status, durationMs }) => {
+    requests.add(1, { method, route, status })
+    duration.record(durationMs / 1_000, { method, route })
+  }
 }

@@ -102,8 +102,7 @@ async function runHere(
 ): Promise<Decision<JobReport>> {
   try {
     const { environment, folder, stop, err } = cli.terminal
-    const sleep = (ms: number) => jobs.realWait(ms, new AbortController().signal)
-    const recovered = await jobs.recover(scheduler, jobs.openOrphanEnder({ sleep }))
+    const recovered = await jobs.recover(scheduler, jobs.openOrphanEnder({ wait: jobs.realWait }))
     if (!recovered.ok) return recovered
     const done = await jobs.runDirect(scheduler, body, {
       deps: jobs.realJobDeps(scheduler, environment, folder),
@@ -131,12 +130,11 @@ async function askOwner(
   const scheduler = opened.value
   try {
     const { stop } = cli.terminal
-    const sleep = (ms: number) => jobs.realWait(ms, stop)
     const startByMs = scheduler.deps.now().getTime() + leftMs
     const asked = await jobs.askForDirect(scheduler, body, {
       reservedBy: `run-direct of process ${process.pid}`,
       timeoutMs: Math.min(leftMs, ASK_MS),
-      sleep,
+      wait: jobs.realWait,
       stop,
     })
     if (!asked.ok) return asked

@@ -1,6 +1,7 @@
 /** The exports of `concord/kernel`: the contracts as pure functions and tables. */
 
 // Answers
+export * from './actor.ts'
 export * from './clock.ts'
 export * from './errors.ts'
 export * from './refusal.ts'

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { createServer, connect as connectTo, type AddressInfo } from 'node:net'
 import { after, before, describe, test, type TestContext } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
-import { openCheckedDb } from './checked-db.ts'
+import { openCheckedDb } from './check-server.ts'
 import { type Db, openDb } from './db.ts'
-import { openSession } from './migrate/session.ts'
+import { openSession } from './migrate.ts'
 
 const settings = `select current_user as role, current_setting('statement_timeout') as statement,
   current_setting('idle_in_transaction_session_timeout') as idle, current_setting('TimeZone') as zone,

@@ -2,15 +2,13 @@
  * The only access to Postgres: a pool whose connections always have error listeners, timeouts and keep-alive,
  * named statements for hot paths, plain ones for cold paths, and transactions that retry what Postgres asks to retry.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { callbackify } from 'node:util'
 import pg from 'pg'
-import { checkRole, clientConfigFor } from './client-config.ts'
-import { connectPatiently, PatientPool } from './patient-pool.ts'
-import { type Sql, sqlOn } from './sql-on.ts'
-import { together } from './together.ts'
-import { inTransaction, type Tx } from './transaction.ts'
-
-export type { Sql, Tx }
+import { KernelFault } from '#kernel/errors'
+import { sqlStateOf } from './faults.ts'
+import { type Sql, sqlOn } from './statement.ts'
+import { inTransaction, together, type Tx } from './transaction.ts'
 
 export type DbConfig = {
   readonly url: string
@@ -112,4 +110,107 @@ async function connectOnce(config: pg.ClientConfig, onError: (error: Error) => v
   client.on('error', onError)
   await client.connect()
   return client
+}
+
+/** The parameters that select the server and how to reach it; all others (limits, names, driver modes) are ours and are dropped. */
+const kept = new Set([
+  'host',
+  'port',
+  'user',
+  'password',
+  'ssl',
+  'sslmode',
+  'sslcert',
+  'sslkey',
+  'sslrootcert',
+  'sslnegotiation',
+  'uselibpqcompat',
+])
+
+type OwnSettings = Omit<pg.ClientConfig, 'connectionString' | 'options'> & {
+  /** Session settings by name; the URL may set others through its own `options`. */
+  readonly session: Readonly<Record<string, string | number>>
+}
+
+/**
+ * Joins a URL with the settings of every connection. In the driver, parameters of the URL override its configuration, so `?options=` would
+ * remove the role and all limits: here our settings come last and win.
+ */
+export function clientConfigFor(address: string, { session, ...own }: OwnSettings): pg.ClientConfig {
+  const ours = Object.entries(session).map(([name, value]) => `-c ${name}=${value}`)
+  const { connectionString, options } = takeOptions(address)
+  // Of two values for one setting Postgres uses the last.
+  return { ...own, connectionString, options: [...options, ...ours].join(' ') }
+}
+
+function takeOptions(address: string): { connectionString: string; options: string[] } {
+  // The driver itself refuses a text that is not a URL.
+  if (!URL.canParse(address)) return { connectionString: address, options: [] }
+  const url = new URL(address)
+  const options = url.searchParams.getAll('options')
+  const strange = [...url.searchParams.keys()].filter((name) => !kept.has(name))
+  // A URL that needs no change is passed on unchanged.
+  if (strange.length === 0) return { connectionString: address, options }
+  for (const name of strange) url.searchParams.delete(name)
+  return { connectionString: url.href, options }
+}
+
+/** Some poolers silently drop the options. The connection would then act as the login, which has all rights. */
+async function checkRole(client: pg.ClientBase, role: string | undefined): Promise<void> {
+  // `none` is Postgres's word for the login itself.
+  if (role === undefined || role === 'none') return
+  const { rows } = await client.query<{ role: string }>('select current_user as role')
+  const found = rows[0]?.role
+  if (found === role) return
+  throw new KernelFault('store.connection.role', `The connection acts as ${found} instead of ${role}.`)
+}
+
+/** `too_many_connections`: of the server, of the database or of the role. Nothing was sent yet, so a retry is harmless. */
+const FULL = '53300'
+export function isFull(error: unknown): boolean {
+  return sqlStateOf(error) === FULL
+}
+
+const PAUSE_MS = 25
+const PAUSE_MS_MAX = 400
+
+/**
+ * Waits for a server without a free connection, as a pool waits for its own: other processes return theirs. If it failed at once, every turn
+ * of a surplus worker would fail and back off, with its own pool half idle (measured: the last of 400 commands 35 s late). After the time
+ * limit it throws the server's last error.
+ */
+async function connectPatiently<T>(connect: () => Promise<T>, withinMs: number): Promise<T> {
+  let waitedMs = 0
+  for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(PAUSE_MS_MAX, pauseMs * 2)) {
+    try {
+      return await connect()
+    } catch (error) {
+      if (!isFull(error) || waitedMs >= withinMs) throw error
+      await sleep(pauseMs)
+      waitedMs += pauseMs
+    }
+  }
+}
+
+type Connected = (error: Error | undefined, client: pg.PoolClient | undefined, done: pg.PoolClient['release']) => void
+
+class PatientPool extends pg.Pool {
+  readonly #withinMs: number
+
+  constructor(config: pg.PoolConfig) {
+    super(config)
+    this.#withinMs = config.connectionTimeoutMillis ?? 0
+  }
+
+  /** Both forms: the pool's own `query` uses the one with a callback. */
+  override connect(): Promise<pg.PoolClient>
+  override connect(callback: Connected): void
+  override connect(callback?: Connected): Promise<pg.PoolClient> | void {
+    const connect = () => connectPatiently(() => super.connect(), this.#withinMs)
+    if (!callback) return connect()
+    callbackify(connect)((error, client) => {
+      const failed = error ?? undefined
+      callback(failed, failed ? undefined : client, failed ? () => {} : client.release)
+    })
+  }
 }

@@ -4,9 +4,16 @@
  */
 import { hash } from 'node:crypto'
 import { KernelFault } from '#kernel/errors'
-import type { Sql } from './db.ts'
-import { compileAppendMany, compileAppendOne } from './sql/append-events.ts'
-import { type Columns, columnName, type PgType, tableName } from './sql/names.ts'
+import {
+  type Bound,
+  bind,
+  collectParams,
+  type Columns,
+  columnName,
+  type PgType,
+  type Sql,
+  tableName,
+} from './statement.ts'
 
 export type EventDraft<E extends string = string> = {
   readonly eventId: string
@@ -51,6 +58,45 @@ export function defineEventLog<const E extends string>(log: EventLog<E>): EventL
   return log
 }
 
+/** `concord.domain_events` is one log for the events, the audit and the agent steps of commands and of everything they create. */
+type EventPurpose = 'event' | 'audit' | 'agent_step'
+
+/** Returns the log with a closed list of event types. The purpose of a type is declared only here. */
+export function domainEventLog<const E extends string>(purposes: Readonly<Record<E, EventPurpose>>): EventLog<E> {
+  const purposeOf = (type: string): EventPurpose => {
+    if (!Object.hasOwn(purposes, type))
+      throw new KernelFault('event.type.unknown', `The event type ${type} has no purpose.`)
+    return purposes[type as E]
+  }
+  return defineEventLog({
+    table: 'concord.domain_events',
+    types: Object.keys(purposes) as E[],
+    id: 'event_id',
+    payload: 'payload',
+    time: 'created_at',
+    columns: [
+      { name: 'event_id', type: 'uuid', valueOf: (event) => event.eventId },
+      { name: 'purpose', type: 'text', valueOf: (event) => purposeOf(event.type) },
+      { name: 'event_type', type: 'text', valueOf: (event) => event.type },
+      { name: 'payload', type: 'jsonb', valueOf: (event) => event.payload },
+      { name: 'actor', type: 'text', valueOf: (event) => event.actor },
+      { name: 'trace_id', type: 'text', valueOf: (event) => event.traceId },
+      { name: 'created_at', type: 'timestamptz', valueOf: (event) => event.at },
+    ],
+    links: {
+      workspace_id: 'uuid',
+      command_id: 'uuid',
+      agent_run_id: 'uuid',
+      swarm_run_id: 'uuid',
+      step_index: 'integer',
+      tool_name: 'text',
+      latency_ms: 'integer',
+      token_usage: 'jsonb',
+      cost_units: 'numeric',
+    },
+  })
+}
+
 /** Derives the same id from the same parts, so that a replayed step finds its event. */
 export function eventIdOf(...parts: readonly string[]): string {
   const digits = hash('sha256', JSON.stringify(parts)).slice(0, 32)
@@ -68,13 +114,15 @@ export function eventIdOf(...parts: readonly string[]): string {
 /** Throws: an event that the log does not know is a bug in the code that made it, and must roll back its transaction. */
 export function checkEvent(log: EventLog, event: EventDraft): void {
   if (!log.types.includes(event.type)) {
-    throw new KernelFault('event.type.unknown', `${log.table} has no event type ${event.type}`)
+    throw new KernelFault('event.type.unknown', `${log.table} has no event type ${event.type}.`)
   }
   log.checkPayload?.(event.type, event.payload)
-  if (event.actor.trim() === '') throw new KernelFault('event.actor.missing', `${event.type} has no actor`)
-  if (event.traceId.trim() === '') throw new KernelFault('event.trace.missing', `${event.type} has no trace id`)
+  if (event.actor.trim() === '') throw new KernelFault('event.actor.missing', `The event ${event.type} has no actor.`)
+  if (event.traceId.trim() === '')
+    throw new KernelFault('event.trace.missing', `The event ${event.type} has no trace id.`)
   for (const name of Object.keys(event.links ?? {})) {
-    if (!Object.hasOwn(log.links, name)) throw new KernelFault('event.link.unknown', `${log.table} has no link ${name}`)
+    if (!Object.hasOwn(log.links, name))
+      throw new KernelFault('event.link.unknown', `${log.table} has no link ${name}.`)
   }
 }
 
@@ -102,7 +150,8 @@ export async function appendEvents<E extends string>(
   events: readonly EventDraft<E>[],
   { once = false }: { readonly once?: boolean } = {},
 ): Promise<number> {
-  if (once && log.id === undefined) throw new KernelFault('event.log.no_id', `${log.table} cannot tell a replay`)
+  if (once && log.id === undefined)
+    throw new KernelFault('event.log.no_id', `${log.table} has no id by which it could detect a replay.`)
   for (const event of events) checkEvent(log, event)
   const [first] = events
   if (first === undefined) return 0
@@ -112,4 +161,40 @@ export async function appendEvents<E extends string>(
       ? await sql.run(one.statement, one.values(first))
       : await sql.run(many.statement, many.values(events))
   return rows.length
+}
+
+type Appended = { readonly appended: true }
+
+function onceClause(log: EventLog, once: boolean): string {
+  return once ? ` on conflict (${log.id}) do nothing` : ''
+}
+
+function compileAppendOne(log: EventLog, once: boolean): Bound<EventDraft, Appended> {
+  const params = collectParams<EventDraft>()
+  const links = Object.entries(log.links)
+  const places = [
+    ...log.columns.map((column) => params.add(column.type, column.valueOf)),
+    ...links.map(([name, type]) => params.add(type, (event) => event.links?.[name])),
+  ]
+  const names = [...log.columns.map((column) => column.name), ...links.map(([name]) => name)]
+  const text = `insert into ${log.table} (${names.join(', ')})
+values (${places.join(', ')})${onceClause(log, once)}
+returning true as appended`
+  return bind(`append_${log.table}`, text, params)
+}
+
+/** In the order of the list, so that `seq` within one statement follows it. */
+function compileAppendMany(log: EventLog, once: boolean): Bound<readonly EventDraft[], Appended> {
+  const params = collectParams<readonly EventDraft[]>()
+  const links = Object.entries(log.links)
+  const lists = [
+    ...log.columns.map((column) => params.addList(column.type, (events) => events.map(column.valueOf))),
+    ...links.map(([name, type]) => params.addList(type, (events) => events.map((event) => event.links?.[name]))),
+  ]
+  const names = [...log.columns.map((column) => column.name), ...links.map(([name]) => name)].join(', ')
+  const text = `insert into ${log.table} (${names})
+select ${names} from unnest(${lists.join(', ')}) with ordinality as e(${names}, n)
+order by n${onceClause(log, once)}
+returning true as appended`
+  return bind(`append_all_${log.table}`, text, params)
 }

@@ -13,18 +13,18 @@ test('without a plan a point is nothing at all', () => {
 })
 
 test('a fault fires at its passage and at no other', async () => {
-  const pass = openFailpoints([{ point: 'outbox.handled', hit: 2, act: 'throw' }])
-  await pass('outbox.handled')
-  await pass('outbox.claimed')
-  await assert.rejects(pass('outbox.handled'), InjectedFault)
-  await pass('outbox.handled')
+  const pass = openFailpoints([{ point: 'lane.committed', hit: 2, act: 'throw' }])
+  await pass('lane.committed')
+  await pass('lane.batch_taken')
+  await assert.rejects(pass('lane.committed'), InjectedFault)
+  await pass('lane.committed')
 })
 
 test('a plan with an unknown point, act or hit is refused', () => {
-  const good = { point: 'claim.taken', hit: 1, act: 'kill' }
+  const good = { point: 'lane.committed', hit: 1, act: 'kill' }
   assert.equal(parsePlan(JSON.stringify([good])).length, 1)
   for (const wrong of [
-    { ...good, point: 'claim.take' },
+    { ...good, point: 'lane.commit' },
     { ...good, act: 'explode' },
     { ...good, hit: 0 },
     { ...good, hit: 1.5 },
@@ -39,18 +39,18 @@ test('a kill takes the process at that point, and the passage is on file', () =>
   const folder = mkdtempSync(path.join(tmpdir(), 'concord-points-'))
   const cover = path.join(folder, 'cover')
   const module = fileURLToPath(new URL('./failpoints.ts', import.meta.url))
-  const program = `const { failpoint } = await import(${JSON.stringify(module)}); await failpoint('claim.taken'); await failpoint('claim.taken'); console.log('alive')`
+  const program = `const { failpoint } = await import(${JSON.stringify(module)}); await failpoint('lane.committed'); await failpoint('lane.committed'); console.log('alive')`
   const { signal, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
     encoding: 'utf8',
     env: {
       ...process.env,
-      CONCORD_FAULTS: JSON.stringify([{ point: 'claim.taken', hit: 2, act: 'kill' }]),
+      CONCORD_FAULTS: JSON.stringify([{ point: 'lane.committed', hit: 2, act: 'kill' }]),
       CONCORD_FAULTS_COVER: cover,
     },
   })
   assert.equal(signal, 'SIGKILL')
   assert.equal(stdout, '')
-  assert.equal(readFileSync(cover, 'utf8'), 'claim.taken\nclaim.taken\n')
+  assert.equal(readFileSync(cover, 'utf8'), 'lane.committed\nlane.committed\n')
   rmSync(folder, { recursive: true })
 })
 
@@ -59,7 +59,7 @@ test('a kill of several together holds each where it is until all are there, and
   const cover = path.join(folder, 'cover')
   const module = fileURLToPath(new URL('./failpoints.ts', import.meta.url))
   const program = `const { failpoint } = await import(${JSON.stringify(module)})
-    const pass = async (n) => { await failpoint('claim.taken'); console.log('passed', n) }
+    const pass = async (n) => { await failpoint('lane.committed'); console.log('passed', n) }
     for (let n = 1; n <= 4; n++) void pass(n)
     await new Promise((resolve) => setTimeout(resolve, 200))
     void pass(5)
@@ -68,12 +68,12 @@ test('a kill of several together holds each where it is until all are there, and
     encoding: 'utf8',
     env: {
       ...process.env,
-      CONCORD_FAULTS: JSON.stringify([{ point: 'claim.taken', hit: 3, act: 'kill', together: 3 }]),
+      CONCORD_FAULTS: JSON.stringify([{ point: 'lane.committed', hit: 3, act: 'kill', together: 3 }]),
       CONCORD_FAULTS_COVER: cover,
     },
   })
   assert.equal(signal, 'SIGKILL')
   assert.equal(stdout, 'passed 1\npassed 2\n')
-  assert.equal(readFileSync(cover, 'utf8').split('\n').at(-2), 'claim.taken cut 3')
+  assert.equal(readFileSync(cover, 'utf8').split('\n').at(-2), 'lane.committed cut 3')
   rmSync(folder, { recursive: true })
 })

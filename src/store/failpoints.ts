@@ -1,6 +1,6 @@
 /**
  * Named points where a test may kill, freeze, delay or break the process. Off, and one comparison each, unless
- * `CONCORD_FAULTS` holds a plan: `[{ "point": "outbox.handled", "hit": 3, "act": "kill" }]`.
+ * `CONCORD_FAULTS` holds a plan: `[{ "point": "lane.committed", "hit": 3, "act": "kill" }]`.
  */
 import { appendFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -11,9 +11,6 @@ export const failpointNames = [
   'transition.written',
   'lane.batch_taken',
   'lane.committed',
-  'claim.taken',
-  'outbox.claimed',
-  'outbox.handled',
   'feed.page_read',
   // commands, in a request: between a write and its answer, or before its commit
   'commands.submitted',
@@ -89,19 +86,19 @@ export type PlannedFault = {
 
 export class InjectedFault extends Error {
   constructor(name: FailpointName) {
-    super(`a fault was injected at ${name}`)
+    super(`A fault was injected at ${name}.`)
     this.name = 'InjectedFault'
   }
 }
 
 export function parsePlan(text: string): readonly PlannedFault[] {
   const plan: unknown = JSON.parse(text)
-  if (!Array.isArray(plan)) throw new KernelFault('faults.plan', 'CONCORD_FAULTS holds a JSON list')
+  if (!Array.isArray(plan)) throw new KernelFault('faults.plan', 'CONCORD_FAULTS must be a JSON list.')
   return plan.map((entry: PlannedFault) => {
     const known = failpointNames.includes(entry.point) && acts.includes(entry.act)
     const isCount = (value: number) => Number.isInteger(value) && value >= 1
     if (!known || !isCount(entry.hit) || !isCount(entry.together ?? 1)) {
-      throw new KernelFault('faults.plan', 'CONCORD_FAULTS names an unknown point, act or hit', { entry })
+      throw new KernelFault('faults.plan', 'CONCORD_FAULTS names an unknown point, act or hit.', { entry })
     }
     return entry
   })

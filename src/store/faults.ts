@@ -4,7 +4,7 @@
  */
 import { type Refusal, type RefusalCode, refuse } from '#kernel/refusal'
 
-export type Outcome =
+export type WriteOutcome =
   /** The server answered with an error: the transaction is rolled back. */
   | 'not_done'
   /** Rolled back, and Postgres asks for a retry. */
@@ -44,7 +44,7 @@ export function constraintOf(error: unknown): string | undefined {
 }
 
 /** For an exception of a statement that the driver had received. */
-export function outcomeOf(error: unknown): Outcome {
+export function outcomeOf(error: unknown): WriteOutcome {
   const state = sqlStateOf(error)
   if (state === undefined || ENDING.test(state)) return 'unknown'
   return AGAIN.has(state) ? 'again' : 'not_done'
@@ -70,7 +70,7 @@ export class UnknownOutcome extends Error {
   readonly code = 'unknown_outcome'
 
   constructor(what: string, cause: unknown) {
-    super(`the outcome of ${what} is unknown: the connection broke before the answer`, { cause })
+    super(`The outcome of ${what} is unknown: the connection broke before the answer.`, { cause })
     this.name = 'UnknownOutcome'
   }
 }

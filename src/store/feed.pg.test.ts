@@ -6,12 +6,12 @@ import { aCommand, aWorkspace, by, type CommandRow, events, newId } from '#test/
 import { openTestDb, type TestDb } from '#test/database'
 import { proofSize } from '#test/proof-size'
 import { until } from '#test/until'
-import { openDb, type Sql } from './db.ts'
+import { openDb } from './db.ts'
 import { appendEvents } from './events.ts'
-import { domainFeed, findFeedEnd, readFeed } from './feed.ts'
+import { compileReadFeed, domainFeed, findFeedEnd, readFeed } from './feed.ts'
 import { followFeed } from './feed-follow.ts'
 import { openNotices } from './notices.ts'
-import { compileReadFeed } from './sql/read-feed.ts'
+import type { Sql } from './statement.ts'
 
 const EVENTS = proofSize(8_000, 50_000)
 const WRITERS = 8

@@ -1,12 +1,41 @@
 /** Reads an event log completely: every committed event once, in one order, however late it commits. */
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { Sql } from './db.ts'
-import { cursorOf, type FeedPlace, feedStart, parseCursor } from './feed-cursor.ts'
-import { columnName, statementName, tableName } from './sql/names.ts'
-import type { Bound } from './sql/params.ts'
-import { compileIsHidden, compileReadFeed, type FeedCall } from './sql/read-feed.ts'
-import { statement } from './statement.ts'
-import type { AnyRow, RowType } from './transition/stored-machine.ts'
+import {
+  type Bound,
+  bind,
+  collectParams,
+  columnName,
+  type Sql,
+  statement,
+  statementName,
+  tableName,
+} from './statement.ts'
+import type { AnyRow, RowType } from './transition.ts'
+
+/** A position in a feed: the transaction and the number within it. */
+type FeedPosition = { readonly xid: string; readonly seq: string }
+
+const SHAPE = /^(0|[1-9][0-9]{0,19})\.(0|[1-9][0-9]{0,18})$/
+const XID_MAX = 2n ** 64n - 1n
+const SEQ_MAX = 2n ** 63n - 1n
+
+/** Before the first event. */
+export const feedStart = '0.0'
+
+export function cursorOf({ xid, seq }: FeedPosition): string {
+  return `${xid}.${seq}`
+}
+
+/** A cursor is a position as text, opaque to callers and validated when it comes back. */
+export function parseCursor(cursor: string): Decision<FeedPosition> {
+  const [, xid, seq] = SHAPE.exec(cursor) ?? []
+  if (xid === undefined || seq === undefined || BigInt(xid) > XID_MAX || BigInt(seq) > SEQ_MAX) {
+    return refuse('cursor_invalid', 'This is not a cursor of this feed.', {
+      hint: 'Start without a cursor, or send one back unchanged.',
+    })
+  }
+  return accept({ xid, seq })
+}
 
 /** The table has `xid xid8 default pg_current_xact_id()` and `seq bigint`, and an index on both. */
 export type Feed<Row> = {
@@ -35,7 +64,7 @@ export type FeedRequest = {
   readonly skipArchived?: boolean
 }
 
-export function defineFeed<Row = AnyRow>(feed: Feed<Row>): Feed<Row> {
+function defineFeed<Row = AnyRow>(feed: Feed<Row>): Feed<Row> {
   tableName(feed.table)
   if (feed.archive !== undefined) tableName(feed.archive)
   for (const name of [feed.tenant, ...feed.columns]) columnName(name)
@@ -108,7 +137,7 @@ where (a.last_xid, a.last_seq) > ($1::xid8, $2::bigint) and ($3::uuid is null or
 async function findArchivedBehind(
   sql: Sql,
   feed: Feed<unknown>,
-  { xid, seq }: FeedPlace,
+  { xid, seq }: FeedPosition,
   workspaceId: string | undefined,
 ): Promise<ArchivedBehind | undefined> {
   const { archived } = compiledOf(feed)
@@ -189,3 +218,52 @@ export const domainFeed: Feed<DomainFeedRow> = defineFeed({
     'created_at',
   ],
 })
+
+type FeedCall = { readonly after: FeedPosition; readonly tenant: string | null; readonly limit: number }
+type FeedRow = Readonly<Record<string, unknown>> & {
+  readonly feed_horizon: string
+  /** Null on the one row that means an empty result. */
+  readonly feed_xid: string | null
+  readonly feed_seq: string
+}
+
+/**
+ * Reads a log in the order of its transactions, and only rows that can no longer be overtaken: those of transactions older than
+ * the oldest running one. A reader of `seq > last` misses late commits (measured: 1,119 of 5,186 rows).
+ * The horizon and the rows come from one snapshot; the left join keeps the horizon when there are no rows.
+ */
+export function compileReadFeed(feed: Feed<unknown>, isScoped: boolean): Bound<FeedCall, FeedRow> {
+  const params = collectParams<FeedCall>()
+  // xid8 has no list of its own among the column types; as text it is exact.
+  const xid = `${params.add('text', ({ after }) => after.xid)}::xid8`
+  const seq = params.add('bigint', ({ after }) => after.seq)
+  const limit = params.add('integer', (call) => call.limit)
+  // `is true` keeps the planner on the index of the feed: through one of the tenant it would fetch the tenant's whole past
+  // for every page.
+  const tenant = isScoped ? `and (t.${feed.tenant} = ${params.add('uuid', (call) => call.tenant)}) is true` : ''
+  const columns = (alias: string) => feed.columns.map((name) => `${alias}.${name}`).join(', ')
+  const text = `select h.horizon::text as feed_horizon, e.feed_xid::text, e.feed_seq::text, ${columns('e')}
+from (select pg_snapshot_xmin(pg_current_snapshot()) as horizon) as h
+left join lateral (
+  select t.xid as feed_xid, t.seq as feed_seq, ${columns('t')}
+  from ${feed.table} as t
+  where (t.xid, t.seq) > (${xid}, ${seq}) and t.xid < h.horizon ${tenant}
+  order by t.xid, t.seq
+  limit ${limit}
+) as e on true
+order by e.feed_xid, e.feed_seq`
+  return bind(`feed_${feed.table}`, text, params)
+}
+
+/** Returns whether the horizon still hides a commit: then an early second read is worthwhile. */
+function compileIsHidden(feed: Feed<unknown>): Bound<Omit<FeedCall, 'limit'>, { readonly hidden: boolean }> {
+  const params = collectParams<Omit<FeedCall, 'limit'>>()
+  const xid = `${params.add('text', ({ after }) => after.xid)}::xid8`
+  const seq = params.add('bigint', ({ after }) => after.seq)
+  const tenant = params.add('uuid', (call) => call.tenant)
+  const text = `select exists (
+  select from ${feed.table} as t
+  where (t.xid, t.seq) > (${xid}, ${seq}) and (${tenant} is null or (t.${feed.tenant} = ${tenant}) is true)
+) as hidden`
+  return bind(`feed_hidden_${feed.table}`, text, params)
+}

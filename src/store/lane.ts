@@ -2,13 +2,14 @@
  * Group commit for one process: writes that arrive during a flush go into the next one, as one statement on one of two
  * connections, and each caller is answered only after its own commit. A failing row fails alone.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type pg from 'pg'
 import { KernelFault } from '#kernel/errors'
 import { type Refusal, refuse } from '#kernel/refusal'
-import type { Db, Sql } from './db.ts'
-import { outcomeOf, sqlStateOf, UnknownOutcome } from './faults.ts'
-import { laneConnection, type LaneConnection, laneSettings } from './lane-connection.ts'
-import { keyedQueue } from './lane-queue.ts'
+import { type Db, isFull } from './db.ts'
 import { failpoint } from './failpoints.ts'
+import { outcomeOf, sqlStateOf, UnknownOutcome } from './faults.ts'
+import { type Sql, sqlOn } from './statement.ts'
 
 /** A queued item; `retried` means that an earlier flush may have committed it. */
 export type Submitted<Item> = { readonly item: Item; readonly retried: boolean }
@@ -36,14 +37,10 @@ export type LaneConfig<Item, Answer> = {
   ) => Promise<readonly (Answer | Error)[]>
   /** `flush` recognises what it has already written, so a flush of unknown outcome may be retried. */
   readonly retrySafe?: boolean
-  /** Runs after each commit, off the callers' path; an exception becomes a process warning. */
-  readonly onFlushed?: (items: readonly Item[]) => void
 }
 
 export type Lane<Item, Answer> = {
   submit(item: Item): Promise<Answer | Refusal>
-  /** Queued and in flight. */
-  readonly depth: number
   /** Accepts nothing more, writes the rest, and ends its connections. */
   close(): Promise<void>
 }
@@ -73,7 +70,7 @@ function isAboutRow(error: unknown): boolean {
 
 export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>): Lane<Item, Answer> {
   const settings = config.settings === undefined ? laneSettings : `${laneSettings}; ${config.settings}`
-  const { name, connections = 2, batchMax = 256, queuedMax = 10_000, keyOf, retrySafe = false, onFlushed } = config
+  const { name, connections = 2, batchMax = 256, queuedMax = 10_000, keyOf, retrySafe = false } = config
   type E = Entry<Item, Answer>
   const all = Array.from({ length: connections }, () => laneConnection(db, `concord-lane-${name}`, settings))
   const idle = [...all]
@@ -147,27 +144,14 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
       await failpoint('lane.batch_taken')
       const answers = await config.flush(sql, batch, tell)
       await failpoint('lane.committed')
-      batch.forEach((entry, index) => entry.settle(answers[index] ?? new Error(`the lane ${name} gave no answer`)))
+      batch.forEach((entry, index) => entry.settle(answers[index] ?? new Error(`The lane ${name} returned no answer.`)))
     } catch (error) {
       for (const [entry, answer] of known) entry.settle(answer)
-      tellFlushed([...known.keys()])
       await recover(
         connection,
         batch.filter((entry) => !known.has(entry)),
         error,
       )
-      return
-    }
-    tellFlushed(batch)
-  }
-
-  /** The callers have their answers: a failing listener does not affect them. */
-  function tellFlushed(batch: readonly E[]): void {
-    if (batch.length === 0) return
-    try {
-      onFlushed?.(batch.map((entry) => entry.item))
-    } catch (error) {
-      process.emitWarning(error instanceof Error ? error : String(error))
     }
   }
 
@@ -205,9 +189,6 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
   }
 
   return {
-    get depth() {
-      return queue.size
-    },
     submit(item) {
       if (closing) return Promise.resolve(refuse('store.lane.closed', `The lane ${name} is closed.`))
       if (queue.size >= queuedMax) {
@@ -229,6 +210,119 @@ export function openLane<Item, Answer>(db: Db, config: LaneConfig<Item, Answer>)
     close() {
       closing ??= end()
       return closing
+    },
+  }
+}
+
+/** A queue that releases entries with the same key one after the other: the next only when the previous one has left. */
+type Keyed = { readonly key: string | undefined }
+
+type KeyedQueue<Entry extends Keyed> = {
+  push(entry: Entry): void
+  /** The next entries, each key at most once. */
+  take(max: number): Entry[]
+  /** Puts entries back to the front that were taken and not begun. */
+  putBack(entries: readonly Entry[]): void
+  /** Marks the entry as done; the next one of its key becomes available. */
+  leave(entry: Entry): void
+  /** Entries that may be taken now. */
+  readonly ready: number
+  /** All entries that have not left: ready, waiting behind a key, and taken. */
+  readonly size: number
+}
+
+function keyedQueue<Entry extends Keyed>(): KeyedQueue<Entry> {
+  const ready: Entry[] = []
+  /** Keys that are ready or taken, each with what waits behind it. */
+  const behind = new Map<string, Entry[]>()
+  let size = 0
+  return {
+    push(entry) {
+      size += 1
+      const waiting = entry.key === undefined ? undefined : behind.get(entry.key)
+      if (waiting !== undefined) {
+        waiting.push(entry)
+        return
+      }
+      if (entry.key !== undefined) behind.set(entry.key, [])
+      ready.push(entry)
+    },
+    take: (max) => ready.splice(0, max),
+    putBack: (entries) => void ready.unshift(...entries),
+    leave({ key }) {
+      size -= 1
+      if (key === undefined) return
+      const next = behind.get(key)?.shift()
+      if (next === undefined) behind.delete(key)
+      else ready.push(next)
+    },
+    get ready() {
+      return ready.length
+    },
+    get size() {
+      return size
+    },
+  }
+}
+
+/**
+ * A batch of 1 and a batch of 500 share one prepared statement, and its plan must not depend on how full the table was
+ * when it was made: a plan from an empty table reads the whole table later (measured: 10 times slower at 8,000 rows).
+ */
+const laneSettings = 'set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set enable_nestloop = off'
+
+/** A restarting server is back within 0.4 s; after this time waiting callers get an error. */
+const CONNECT_WITHIN_MS = 1_000
+const CONNECT_PAUSE_MS = 50
+
+type LaneConnection = {
+  /** Connects if necessary; rejects when the server cannot be reached in that time, by default a second. */
+  open(withinMs?: number): Promise<Sql>
+  readonly isOpen: boolean
+  /** Forgets the connection: its state is unknown. */
+  drop(): void
+  close(): Promise<void>
+}
+
+export function laneConnection(db: Db, name: string, settings = laneSettings): LaneConnection {
+  let current: { readonly client: pg.Client; readonly sql: Sql } | undefined
+
+  async function connect(patienceMs: number | undefined): Promise<{ client: pg.Client; sql: Sql }> {
+    const client = await db.connect(name, patienceMs)
+    // The server may end an idle connection; the next batch then opens a new one.
+    const forget = () => {
+      if (current?.client === client) current = undefined
+    }
+    client.on('error', forget)
+    client.on('end', forget)
+    await client.query(settings)
+    return { client, sql: sqlOn(client) }
+  }
+
+  return {
+    async open(withinMs = CONNECT_WITHIN_MS) {
+      for (let waitedMs = 0; current === undefined; waitedMs += CONNECT_PAUSE_MS) {
+        try {
+          current = await connect(withinMs === 0 ? 0 : undefined)
+        } catch (error) {
+          // By then it has waited for a full server as long as every other connection does.
+          if (waitedMs >= withinMs || isFull(error)) throw error
+          await sleep(CONNECT_PAUSE_MS)
+        }
+      }
+      return current.sql
+    },
+    get isOpen() {
+      return current !== undefined
+    },
+    drop() {
+      current?.client.end().catch(() => {})
+      current = undefined
+    },
+    async close() {
+      const client = current?.client
+      current = undefined
+      await client?.end()
     },
   }
 }

@@ -6,8 +6,8 @@ import { describe, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { KernelFault } from '#kernel/errors'
 import { freshDatabase } from '#test/database'
-import { aMigrationFolder, copyOfMigrations, migrationFileNames, pictureOf } from '#test/migrations'
-import { migrateDown, migrateUp, migrationStatus, schemaVersion } from './migrate.ts'
+import { aMigrationFolder, copyOfMigrations, migrationFileNames, pictureOf, versionOf } from '#test/migrations'
+import { migrateDown, migrateUp, migrationStatus } from './migrate.ts'
 import { migrationsFolder } from './migrate/migration-file.ts'
 
 const one = { '0001_one.sql': 'create table one ();\n-- down\ndrop table one;\n' }
@@ -17,12 +17,12 @@ describe('migrate', { concurrency: 4 }, () => {
   test('[PER-07] from an empty database, and a second time changes nothing', async (t) => {
     const { db, url } = await freshDatabase(t, { migrated: false })
     const names = (await migrationFileNames()).map((name) => name.replace(/\.sql$/, ''))
-    assert.equal(await schemaVersion(url), 0)
+    assert.equal(await versionOf(url), 0)
     assert.deepEqual(await migrateUp(url), { ok: true, value: { steps: names, version: names.length } })
     const picture = await pictureOf(db)
     assert.deepEqual(await migrateUp(db), { ok: true, value: { steps: [], version: names.length } })
     assert.equal(await pictureOf(db), picture)
-    assert.equal(await schemaVersion(db), names.length)
+    assert.equal(await versionOf(db), names.length)
     // Only the tables that are there can be pointed at: commands and runs come before the events.
     assert.match(picture, /domain_events_agent_run_fk FOREIGN KEY .* REFERENCES concord\.agent_runs/)
   })
@@ -99,7 +99,7 @@ describe('migrate', { concurrency: 4 }, () => {
     await rename(path.join(folder, '0002_two.sql'), path.join(folder, '0003_two.sql'))
     const hole = await migrateUp(url, { folder })
     assert.equal(!hole.ok && hole.code, 'store.migration.gap')
-    assert.equal(await schemaVersion(url), 0)
+    assert.equal(await versionOf(url), 0)
   })
 
   test('status says what is applied and what is pending, and the engine may read it', async (t) => {
@@ -160,7 +160,7 @@ drop table two; drop function last_words();
     await assert.rejects(migrateUp(url, { folder }), (error: unknown) => {
       assert.ok(error instanceof KernelFault)
       assert.equal(error.code, 'store.migration.unsettled')
-      assert.match(error.message, /may or may not have been applied; run it again/)
+      assert.match(error.message, /may or may not have been applied\. Run it again/)
       return true
     })
     const whole = await aMigrationFolder(t, { ...one, '0002_two.sql': commitsOnce('perform 1') })

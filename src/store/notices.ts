@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Db } from './db.ts'
-import { columnName } from './sql/names.ts'
+import { columnName } from './statement.ts'
 
 export type Notices = {
   /** Calls `wake` for every notice, and after a reconnect, when some may have been missed. Returns a function that stops it. */

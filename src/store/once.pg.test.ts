@@ -6,9 +6,8 @@ import { openTestDb, type TestDb } from '#test/database'
 import { flakyDb } from '#test/flaky-db'
 import { until } from '#test/until'
 import type { EventDraft } from './events.ts'
-import { openInsertLane } from './lane-inserts.ts'
-import { insertOnce, onceTable } from './once.ts'
-import { rowType } from './transition/stored-machine.ts'
+import { insertOnce, onceTable, openInsertLane } from './once.ts'
+import type { RowType } from './transition.ts'
 
 const commands = onceTable({
   table: 'concord.commands',
@@ -30,7 +29,7 @@ const commands = onceTable({
   content: ['request_fingerprint'],
   returning: ['command_id', 'status', 'payload'],
   log: { log: events, links: { workspace_id: 'workspace_id', command_id: 'command_id' } },
-  row: rowType<{ command_id: string; status: string; payload: unknown }>(),
+  row: {} as RowType<{ command_id: string; status: string; payload: unknown }>,
 })
 
 describe('insertOnce', () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
 import { type Db, openDb } from './db.ts'
-import { laneConnection } from './lane-connection.ts'
+import { laneConnection } from './lane.ts'
 import { statement } from './statement.ts'
 
 /** Also the time limit of one connection attempt: 50 ms were too short for a busy machine, whose answer was then a timeout of the driver. */

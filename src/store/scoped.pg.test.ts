@@ -4,7 +4,7 @@ import { after, before, describe, test } from 'node:test'
 import { aCommand, aWorkspace, by, type CommandRow, someCommands, storedCommand } from '#test/concord-rows'
 import { openTestDb, type TestDb } from '#test/database'
 import { scoped } from './scoped.ts'
-import { transition } from './transition/transition.ts'
+import { transition } from './transition.ts'
 
 type Session = {
   readonly role: string

@@ -4,7 +4,8 @@
  */
 import { KernelFault } from '#kernel/errors'
 import { isUuid } from '#kernel/ids'
-import type { Db, Tx } from './db.ts'
+import type { Db } from './db.ts'
+import type { Tx } from './transaction.ts'
 
 type Scope = {
   /** One read-only transaction. */
@@ -14,7 +15,7 @@ type Scope = {
 
 export function scoped(db: Db, workspaceId: string): Scope {
   // The id becomes part of the text, since several statements in one round trip take no parameters.
-  if (!isUuid(workspaceId)) throw new KernelFault('store.scope.invalid', 'a scope needs the id of a workspace')
+  if (!isUuid(workspaceId)) throw new KernelFault('store.scope.invalid', 'A scope needs the id of a workspace.')
   // `true` means "until the end of the transaction": nothing is left for the next user of the connection.
   const enter = `select set_config('role', 'concord_app', true), set_config('concord.workspace_id', '${workspaceId}', true)`
   return {

@@ -51,7 +51,7 @@ describe('defineTable', () => {
       assert.equal(await approvals.find(opened.db, tenant, id), undefined)
       assert.deepEqual(await approvals.get(opened.db, tenant, id), approvals.missing())
     }
-    assert.equal(approvals.missing().reason, 'there is no such approval')
+    assert.equal(approvals.missing().reason, 'There is no such approval.')
   })
 
   test('a fact of one round is told once, and a move carries what every event says', async () => {
@@ -79,6 +79,7 @@ describe('defineTable', () => {
   })
 
   test('what a table does not have is a fault of the code that asks for it', () => {
-    assert.throws(() => approvals.once, { code: 'store.table.binding' })
+    const none = {} as never
+    assert.throws(() => void approvals.insertOnce(opened.db, none, none, none), { code: 'store.table.binding' })
   })
 })

@@ -1,31 +1,29 @@
 /**
  * One descriptor per table: its name, its id and tenant, the machine of its state, what makes an insert a repeat, and the log of its events.
- * `find`, `get`, `insertOnce`, `transition` and `append` come with it. A lease (`claim.ts`) and an outbox (`outbox.ts`) are described
- * beside it, since they add columns and rules that most tables do not have.
+ * `find`, `get`, `insertOnce`, `transition` and `append` come with it.
  */
 import { type Actor, eventBy } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
-import type { Machine } from '#kernel/machine'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { isUuid } from '#kernel/ids'
-import type { Db, Sql, Tx } from './db.ts'
 import { appendEvents, type EventDraft, eventIdOf, type EventLog } from './events.ts'
 import { insertOnce, type Once, type OnceTable, onceTable } from './once.ts'
-import { columnName, statementName, tableName } from './sql/names.ts'
-import { statement } from './statement.ts'
-import { type AnyRow, type StoredMachine, storedMachine } from './transition/stored-machine.ts'
-import type { MoveContext } from './transition/plan-move.ts'
-import { transition, type TransitionResult } from './transition/transition.ts'
+import { columnName, type Sql, statement, statementName, tableName } from './statement.ts'
+import {
+  type AnyRow,
+  type MoveContext,
+  type StoredMachine,
+  storedMachine,
+  transition,
+  type TransitionResult,
+} from './transition.ts'
 
 type Payload = Readonly<Record<string, unknown>>
 
-type Machinery<S extends string, A extends string, E extends string, Row> = Pick<
-  StoredMachine<S, A, E, Row>,
-  'stateType' | 'touched' | 'lock' | 'fences' | 'settable' | 'guards' | 'returning' | 'projections'
-> & { readonly machine: Machine<S, A, E>; readonly state: string }
-
-export type TableSpec<Row, S extends string, A extends string, E extends string> = Partial<Machinery<S, A, E, Row>> & {
+type TableSpec<Row, S extends string, A extends string, E extends string> = Partial<
+  Pick<StoredMachine<S, A, E, Row>, 'machine' | 'state' | 'touched' | 'settable' | 'guards' | 'returning'>
+> & {
   readonly name: string
   /** What a person calls a row; also the `target_type` of its events. */
   readonly noun: string
@@ -39,30 +37,21 @@ export type TableSpec<Row, S extends string, A extends string, E extends string>
   readonly about?: (row: Row) => Payload
 }
 
-/** When something happened, and the ids of what it writes. */
-type When = { readonly at: Date; readonly newId: NewId }
-
-type Moving<A extends string, E extends string> = When &
-  Omit<MoveContext<A, E>, 'actor' | 'actorKind' | 'traceId' | 'at' | 'newId'>
+type Moving<A extends string, E extends string> = Omit<MoveContext<A, E>, 'actor' | 'actorKind' | 'traceId'>
 
 /** `round` makes the same fact about the same row the same event, however often it is written. */
-export type TableFact<E extends string> = { readonly type: E; readonly at: Date; readonly payload?: Payload } & (
+type TableFact<E extends string> = { readonly type: E; readonly at: Date; readonly payload?: Payload } & (
   | { readonly newId: NewId; readonly round?: undefined }
   | { readonly round: string }
 )
 
 export type Table<Row, S extends string, A extends string, E extends string> = {
-  readonly spec: TableSpec<Row, S, A, E>
-  /** For a lease over this table. Throws where it has no machine. */
-  readonly stored: StoredMachine<S, A, E, Row>
-  /** For a lane of inserts. Throws where it has no key. */
-  readonly once: OnceTable<Row>
   find(sql: Sql, tenant: string, id: string): Promise<Row | undefined>
   /** The same, with the one refusal for a row that is not there, or not of this tenant. */
   get(sql: Sql, tenant: string, id: string): Promise<Decision<Row>>
   missing(): Refusal
   insertOnce(sql: Sql, row: Row, actor: Actor<A>, created: TableFact<E>): Promise<Decision<Once<Row>>>
-  transition(sql: Db | Tx, row: Row, to: S, actor: Actor<A>, moving: Moving<A, E>): Promise<TransitionResult<Row>>
+  transition(sql: Sql, row: Row, to: S, actor: Actor<A>, moving: Moving<A, E>): Promise<TransitionResult<Row>>
   /** True when the fact is new. */
   append(sql: Sql, row: Row, actor: Actor<string>, fact: TableFact<E>): Promise<boolean>
 }
@@ -77,11 +66,11 @@ export function defineTable<Row extends object>() {
     const once = onceOf(spec, links)
     const text = `select * from ${tableName(spec.name)} where ${columnName(spec.id)} = $1 and ${columnName(spec.tenant)} = $2`
     const lookup = statement<Row>(statementName(`lookup_${spec.name}`, text), text)
-    const missing = () => refuse('row.not_found', `there is no such ${spec.noun}`)
+    const missing = () => refuse('row.not_found', `There is no such ${spec.noun}.`)
     const aboutOf = (row: Row) => spec.about?.(row) ?? {}
 
     async function find(sql: Sql, tenant: string, id: string): Promise<Row | undefined> {
-      // Not an id at all: asking Postgres would be an error, and the answer is known.
+      // Postgres fails on a text that is not a UUID, and no row can have it.
       if (!isUuid(id)) return undefined
       const [row] = await sql.run(lookup, [id, tenant])
       return row
@@ -100,13 +89,6 @@ export function defineTable<Row extends object>() {
     }
 
     return {
-      spec,
-      get stored() {
-        return stored ?? absent(spec.name, 'machine')
-      },
-      get once() {
-        return once ?? absent(spec.name, 'key')
-      },
       find,
       async get(sql, tenant, id) {
         const row = await find(sql, tenant, id)
@@ -120,9 +102,7 @@ export function defineTable<Row extends object>() {
         const about = aboutOf(row)
         return transition(sql, stored ?? absent(spec.name, 'machine'), row as AnyRow, to, {
           ...moving,
-          actor: actor.id,
-          actorKind: actor.kind,
-          traceId: actor.traceId,
+          ...eventBy(actor),
           payload: (type: E) => ({ ...about, ...(typeof payload === 'function' ? payload(type) : payload) }),
         })
       },
@@ -137,7 +117,7 @@ export function defineTable<Row extends object>() {
 }
 
 function absent(table: string, part: string): never {
-  throw new KernelFault('store.table.binding', `${table} has no ${part}`)
+  throw new KernelFault('store.table.binding', `The table ${table} has no ${part}.`)
 }
 
 function storedOf<Row, S extends string, A extends string, E extends string>(

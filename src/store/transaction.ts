@@ -6,7 +6,7 @@ import type pg from 'pg'
 import { KernelFault } from '#kernel/errors'
 import { isRefusal, type Refusal } from '#kernel/refusal'
 import { isSilence, outcomeOf, sqlStateOf } from './faults.ts'
-import { type Sql, sqlOn } from './sql-on.ts'
+import { type Sql, sqlOn } from './statement.ts'
 
 /** A transaction in progress. Functions that take a `Tx` never begin or end one. */
 export interface Tx extends Sql {
@@ -17,11 +17,17 @@ export interface Tx extends Sql {
   afterRollback(work: () => void): void
   /** Marks a refusal that is itself recorded: returned from the transaction, it commits what was written. */
   commitRefusal<R extends Refusal>(refusal: R): R
-  /**
-   * Runs a part that can fail on its own: when it throws or returns a refusal, what it wrote is rolled back and the transaction goes on.
-   * Send nothing else on this transaction while it runs.
-   */
-  savepoint<T>(work: (tx: Tx) => Promise<T>): Promise<T>
+}
+
+/**
+ * Sends statements of one transaction without waiting in between. Waits for all of them before it reports the first failure:
+ * otherwise a later one could be sent after the rollback, on a connection that another caller uses by then.
+ */
+export async function together<T extends readonly unknown[]>(
+  works: T,
+): Promise<{ -readonly [K in keyof T]: Awaited<T[K]> }> {
+  await Promise.allSettled(works)
+  return Promise.all(works)
 }
 
 const TRANSACTION_ATTEMPTS = 5
@@ -47,7 +53,8 @@ export async function inTransaction<T>(pool: pg.Pool, run: (client: pg.PoolClien
       }
       const { command } = await client.query('commit')
       // A transaction with a failed statement answers COMMIT with ROLLBACK, and without an error.
-      if (command !== 'COMMIT') throw new KernelFault('store.transaction.rolled_back', 'a failed statement was ignored')
+      if (command !== 'COMMIT')
+        throw new KernelFault('store.transaction.rolled_back', 'A failed statement was ignored.')
       callEach(hooks.committed)
       return value
     } catch (caught) {
@@ -69,12 +76,12 @@ type Life = { isOver: boolean; firstFault: unknown; committed?: Refusal }
 type Hooks = { readonly committed: (() => void)[]; readonly undone: (() => void)[] }
 
 /**
- * The connection until the end of the transaction. Of several statements that were sent together one fails, and whoever goes on in another
- * branch comes after the rollback: there it would write without any transaction, or into the next one of this connection.
+ * Returns the connection until the end of the transaction. When one of several statements that were sent together fails, code in another
+ * branch may continue after the rollback. It would write outside of any transaction, or into the next one of this connection.
  */
 function whileOpen(client: pg.PoolClient, life: Life): pg.PoolClient {
   const query = async (...args: readonly unknown[]): Promise<unknown> => {
-    if (life.isOver) throw new KernelFault('store.transaction.over', 'the transaction of this statement has ended')
+    if (life.isOver) throw new KernelFault('store.transaction.over', 'The transaction of this statement has ended.')
     try {
       return await Reflect.apply(client.query, client, args)
     } catch (error) {
@@ -87,14 +94,14 @@ function whileOpen(client: pg.PoolClient, life: Life): pg.PoolClient {
   })
 }
 
-/** `in_failed_sql_transaction`: refused because another one had failed, which may be heard of later. */
+/** `in_failed_sql_transaction`: refused because another statement had failed, whose own error may arrive later. */
 const AFTER_FAULT = '25P02'
 
 function causeOf(error: unknown, { firstFault }: Life): unknown {
   return sqlStateOf(error) === AFTER_FAULT ? (firstFault ?? error) : error
 }
 
-function txOn(client: pg.PoolClient, life: Life, hooks: Hooks, depth = 0): Tx {
+function txOn(client: pg.PoolClient, life: Life, hooks: Hooks): Tx {
   return Object.assign(sqlOn(client), {
     inTransaction: true as const,
     afterCommit: (work: () => void) => void hooks.committed.push(work),
@@ -103,51 +110,10 @@ function txOn(client: pg.PoolClient, life: Life, hooks: Hooks, depth = 0): Tx {
       life.committed = refusal
       return refusal
     },
-    savepoint: <T>(work: (tx: Tx) => Promise<T>) => inSavepoint(client, { life, hooks }, depth + 1, work),
   })
 }
 
-async function inSavepoint<T>(
-  client: pg.PoolClient,
-  outer: { readonly life: Life; readonly hooks: Hooks },
-  depth: number,
-  work: (tx: Tx) => Promise<T>,
-): Promise<T> {
-  const name = `concord_${depth}`
-  const life: Life = { isOver: false, firstFault: undefined }
-  const hooks: Hooks = { committed: [], undone: [] }
-  const rollback = async () => {
-    await client.query(`rollback to savepoint ${name}; release savepoint ${name}`)
-    // The transaction is sound again: a later fault has its own cause.
-    outer.life.firstFault = undefined
-    callEach(hooks.undone)
-  }
-  await client.query(`savepoint ${name}`)
-  let value: T
-  try {
-    value = await work(txOn(whileOpen(client, life), life, hooks, depth))
-  } catch (caught) {
-    life.isOver = true
-    const error = causeOf(caught, life)
-    const isForWhole = isSilence(error) || outcomeOf(error) === 'again'
-    // Postgres asks for the whole transaction again, or the connection is gone: the savepoint cannot help.
-    if (isForWhole || !(await rollback().then(always, never))) outer.hooks.undone.push(...hooks.undone)
-    throw error
-  }
-  life.isOver = true
-  if (isRefusal(value) && value !== life.committed) await rollback()
-  else {
-    await client.query(`release savepoint ${name}`)
-    outer.hooks.committed.push(...hooks.committed)
-    outer.hooks.undone.push(...hooks.undone)
-  }
-  return value
-}
-
-const always = () => true
-const never = () => false
-
-/** The end stands, whatever these do: what they would have hurried along happens a little later without them. */
+/** A hook that throws changes nothing: it only speeds up work that happens a little later without it. */
 function callEach(works: readonly (() => void)[]): void {
   for (const work of works) {
     try {

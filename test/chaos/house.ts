@@ -6,7 +6,14 @@ import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Db, migrateUp, openDb, openEmbeddedPostgres } from '#store'
-import { type ConcordProcess, freePort, type Served, serveConcord, spawnConcord } from '#test/concord-process'
+import {
+  type ConcordProcess,
+  freePort,
+  type Served,
+  serveConcord,
+  spawnConcord,
+  writeProject,
+} from '#test/concord-process'
 import { faultEnv, type PlannedFault } from '#test/fault-plan'
 import { accepted, anOrgRole, aPerson, aWorld } from '#test/tenant'
 import { type Provider, startProvider } from './provider-process.ts'
@@ -43,8 +50,7 @@ export async function openHouse({ seed, latencyMs = 0, embedded = false }: House
   const postgres = accepted(await openEmbeddedPostgres({ home }))
   accepted(await migrateUp(postgres.url))
   const provider = await startProvider(join(folder, 'book'), seed, latencyMs)
-  const project = new URL('./path-project.ts', import.meta.url).href
-  await writeFile(join(folder, 'concord.config.mjs'), `export { default } from ${JSON.stringify(project)}\n`)
+  await writeProject(folder, 'payments')
   const coverFile = join(folder, 'cover')
   await writeFile(coverFile, '')
   const port = await freePort()
@@ -56,7 +62,7 @@ export async function openHouse({ seed, latencyMs = 0, embedded = false }: House
     CONCORD_POOL_MAX: '20',
     // Dozens of starts: what the first one compiled is read by the others.
     NODE_COMPILE_CACHE: join(folder, 'compiled'),
-    CHARGE_PROVIDER_URL: provider.url,
+    OUTSIDE_URL: provider.url,
     ...(embedded ? {} : { DATABASE_URL: postgres.url }),
   }
   const db = openDb({ url: inConcord(postgres.superuserUrl), poolMax: 2, applicationName: 'concord-judge' })

@@ -2,13 +2,12 @@
  * Kills the server and a worker beside it with -9 while commands pay through a provider that misbehaves, starts them again, lets
  * everything come to rest, and compares the provider's book with what was acknowledged.
  */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath, pathToFileURL } from 'node:url'
 import { openChance } from '#test/chance'
-import { freePort, type Served, serveConcord, spawnConcord } from '#test/concord-process'
+import { freePort, type Served, serveConcord, spawnConcord, writeProject } from '#test/concord-process'
 import { startProvider } from './provider-process.ts'
 
 export type WorkReport = {
@@ -39,16 +38,13 @@ export async function killWork({
   const chance = openChance(seed)
   const folder = await mkdtemp(join(tmpdir(), 'concord-work-'))
   const provider = await startProvider(join(folder, 'book'), seed)
-  await writeFile(
-    join(folder, 'concord.config.mjs'),
-    `export { default } from ${JSON.stringify(pathToFileURL(fileURLToPath(new URL('./charge-project.ts', import.meta.url))).href)}\n`,
-  )
+  await writeProject(folder, 'payments')
   const env = {
     CONCORD_HOME: join(folder, 'home'),
     CONCORD_PORT: await freePort(),
     CONCORD_LOG_LEVEL: 'error',
     CONCORD_RATE_LIMIT: '1000000',
-    CHARGE_PROVIDER_URL: provider.url,
+    OUTSIDE_URL: provider.url,
   }
   const options = { env, cwd: folder }
   const known = new Map<string, string>()
@@ -104,7 +100,7 @@ async function submit(server: Served, round: string, known: Map<string, string>)
         method: 'POST',
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
         body: JSON.stringify({
-          task_name: n % 2 === 0 ? 'Charge keyed' : 'Charge queryable',
+          task_name: n % 2 === 0 ? 'Pay keyed' : 'Pay queryable',
           payload: { note: `${round}-${n}` },
           idempotency_key: `${round}-${n}`,
         }),

@@ -1,9 +1,9 @@
-/** From the terminal: a task writes artifacts into a bucket; they are listed, fetched, drawn, published, and their loss is told. */
+/** Artifacts from the terminal: a task writes them into a bucket; they are listed, fetched, drawn and published, and a lost one is reported. */
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
-import { table } from '#test/export-project'
+import { exportedTable } from '#test/projects/connectors'
 import { type S3Server, startS3Server } from '#test/s3-server'
 import { withServer } from '#test/with-server'
 
@@ -14,7 +14,7 @@ type Listed = {
 describe('artifacts from the terminal', () => {
   let bucket: S3Server
   const server = withServer({
-    project: 'export-project',
+    project: 'connectors',
     async env() {
       bucket = await startS3Server()
       return {
@@ -36,7 +36,7 @@ describe('artifacts from the terminal', () => {
     return item
   }
 
-  test('[ART-04] [ART-09] what a task produced is listed, fetched whole, drawn, published; a lost blob is told', async () => {
+  test('[ART-04] [ART-09] the artifacts of a task are listed, fetched, drawn and published; a lost blob is reported', async () => {
     const done = await concord('submit', 'Export', '--payload', '{}', '--wait', '--timeout', '60s')
     assert.equal(done.code, 0, done.err)
     const { artifact_id: id } = await listed('csv_export')
@@ -45,7 +45,7 @@ describe('artifacts from the terminal', () => {
 
     const fetched = await concord('artifacts', 'get', id)
     assert.equal(fetched.code, 0, fetched.err)
-    assert.equal(await readFile(join(server.folder, 'squares.csv'), 'utf8'), table)
+    assert.equal(await readFile(join(server.folder, 'squares.csv'), 'utf8'), exportedTable)
     assert.match((await concord('artifacts', 'show', id)).out, /Squares {2}art_.*\n +status +ready/)
 
     const drawn = await concord('artifacts', 'lineage', id)

@@ -1,4 +1,4 @@
-/** A refund from the terminal: asked for by one person, agreed to by another, explained, repeated, refused, cancelled. */
+/** A refund from the terminal: one person requests it, another approves it; it is explained, repeated, denied and cancelled. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { withServer } from '#test/with-server'
@@ -6,7 +6,7 @@ import { withServer } from '#test/with-server'
 describe('commands from the terminal', () => {
   let financeKey: string
   const { concord, as } = withServer({
-    project: 'refund-project',
+    project: 'commands',
     async ready() {
       const invited = await concord('people', 'invite', 'finance', '--role', 'writer')
       assert.equal(invited.code, 0, invited.err)
@@ -20,7 +20,7 @@ describe('commands from the terminal', () => {
   const refund = (key: string, ...more: string[]) =>
     concord('submit', 'Refund Order', '--payload', '{"order":"17","amount":"80.00"}', '--key', key, ...more)
 
-  /** Submits until somebody is to be asked, and gives the command and what finance sees of it. */
+  /** Submits a refund, waits for its approval request, and returns both ids. */
   async function ask(key: string) {
     const asked = await refund(key, '--wait', '--timeout', '60s')
     assert.equal(asked.code, 75, asked.err)
@@ -32,14 +32,14 @@ describe('commands from the terminal', () => {
     return { commandId, approvalId }
   }
 
-  test('[APR-20] what one person asks for, another finds in the inbox and approves; why tells the chain', async () => {
+  test('[APR-20] one person requests, another finds the request in the inbox and approves it; why explains the chain', async () => {
     const tasks = await concord('task-types')
     assert.match(tasks.out, /Refund Order +low +by policy +- +\{"order":"<order>","amount":"<amount>"\}/)
     const { commandId, approvalId } = await ask('first')
     const inbox = await asFinance('inbox')
     assert.match(inbox.out, /"amount":"80\.00"/)
     assert.match(inbox.out, new RegExp(`concord approve ${approvalId}`))
-    assert.equal((await concord('inbox')).out, '', 'it does not wait for the one who asked')
+    assert.equal((await concord('inbox')).out, '', 'the requester has nothing to decide')
     assert.equal((await concord('approve', approvalId)).code, 77)
 
     const shown = await concord('commands', 'show', commandId)
@@ -59,10 +59,10 @@ describe('commands from the terminal', () => {
       /trigger[\s\S]*policy[\s\S]*finance_agrees[\s\S]*Money leaves the organisation[\s\S]*approval[\s\S]*within the budget[\s\S]*effect[\s\S]*refund\.pay was done[\s\S]*outcome/,
     )
     assert.match((await concord('commands', 'show', commandId)).out, /refund\.pay +succeeded +1 of/)
-    assert.equal((await asFinance('approve', approvalId)).code, 75, 'it is decided once')
+    assert.equal((await asFinance('approve', approvalId)).code, 75, 'an approval is decided once')
   })
 
-  test('a no ends it, with the reason, and the waiting one exits 65', async () => {
+  test('a denial ends the command with its reason, and a waiting submit exits 65', async () => {
     const { commandId, approvalId } = await ask('second')
     assert.equal((await asFinance('deny', approvalId, '--reason', 'twice in a month')).code, 0)
     const ended = await refund('second', '--wait', '--timeout', '60s')
@@ -70,7 +70,7 @@ describe('commands from the terminal', () => {
     assert.match((await concord('why', commandId)).out, /twice in a month/)
   })
 
-  test('a cancel stops it; a second one changes nothing; what did not fail is not run again', async () => {
+  test('a cancellation stops the command; a second one changes nothing; only a failed command can be retried', async () => {
     const { commandId } = await ask('third')
     const cancelled = await concord('cancel', commandId, '--reason', 'wrong order')
     assert.equal(cancelled.code, 0, cancelled.err)

@@ -1,4 +1,4 @@
-/** Two hundred secrets go out to a provider that sends all of them back: afterwards none is in the database, the log or any answer. */
+/** Concord sends two hundred secrets to a provider that returns all of them. None is in the database, the log or an answer afterwards. */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -28,10 +28,10 @@ describe('secrets of connectors', () => {
   let key: string
   let secrets: string
   const server = withServer({
-    project: 'canary-project',
+    project: 'connectors',
     async env() {
       api = await openMisbehavingApi()
-      // Not in the folder of the server: a reference to a secret has no blank in its path.
+      // Outside the folder of the server, whose name has a space: a reference to a secret has none.
       secrets = await mkdtemp(join(tmpdir(), 'concord-secrets-'))
       for (const [at, canary] of canaries.entries()) await writeFile(join(secrets, String(at)), `${canary}\n`)
       return {
@@ -59,7 +59,7 @@ describe('secrets of connectors', () => {
     return { status: response.status, text: await response.text() }
   }
 
-  /** The part of each canary that nothing else contains, as it is and as it hides in base64 and hex. */
+  /** Looks for the common part of all canaries, in plain text, in hex and in base64. */
   function findCanaries(text: string): readonly string[] {
     const marks = [
       `canary-${seed}`,
@@ -73,21 +73,21 @@ describe('secrets of connectors', () => {
     return marks.filter((mark) => text.includes(mark))
   }
 
-  test('[CON-09] [SEC-06] 200 secrets, sent back in bodies, headers, errors and redirects: none is found at rest or in any answer', async () => {
+  test('[CON-09] [SEC-06] 200 secrets, returned in bodies, headers, errors and redirects: none is stored, and none is in an answer', async () => {
     const answers: string[] = []
     const ids: string[] = []
     for (let at = 0; at < COUNT; at += 1) {
-      const payload = { door: at, as: ways[at % ways.length] ?? 'echo', note: `call ${at}` }
+      const payload = { canary: at, as: ways[at % ways.length] ?? 'echo', note: `call ${at}` }
       const { status, text } = await ask('POST', '/commands', { task_name: 'Tell', payload })
       assert.equal(status, 202, text)
       answers.push(text)
       ids.push((JSON.parse(text) as { command_id: string }).command_id)
     }
-    // Secrets in a payload are refused, and what was refused leaves nothing behind.
+    // A secret in a payload is refused, and the refusal stores nothing.
     for (let at = 0; at < 20; at += 1) {
       const { status, text } = await ask('POST', '/commands', {
         task_name: 'Tell',
-        payload: { door: at, as: 'echo', pin: canaries[at] },
+        payload: { canary: at, as: 'echo', pin: canaries[at] },
       })
       assert.equal(status, 422, text)
       answers.push(text)
@@ -104,15 +104,15 @@ describe('secrets of connectors', () => {
       )
       return (row?.count ?? 0) === COUNT
     }, 'all commands')
-    // Control: the provider really got every one of them.
+    // Control: the provider has received the secrets.
     const sent = JSON.stringify(api.requests)
     assert.ok(findCanaries(sent).length > 0)
     for (const id of ids)
       answers.push((await ask('GET', `/commands/${id}`)).text, (await ask('GET', `/commands/${id}/effects`)).text)
     for (let at = 0; at < COUNT; at += 10) {
       answers.push(
-        (await ask('GET', `/connectors/door_${at}`)).text,
-        (await ask('GET', `/connectors/door_${at}/invocations`)).text,
+        (await ask('GET', `/connectors/canary_${at}`)).text,
+        (await ask('GET', `/connectors/canary_${at}/invocations`)).text,
       )
     }
     answers.push((await ask('GET', '/audit?limit=100')).text, (await ask('GET', '/connectors')).text)
@@ -131,16 +131,16 @@ describe('secrets of connectors', () => {
 
   test('[CON-08] the terminal lists connectors, shows one with its contracts, and its calls', async () => {
     const { concord } = server
-    assert.match((await concord('connectors', 'list')).out, /door_0 +http +low +none +tell/)
-    const shown = await concord('connectors', 'show', 'door_1')
+    assert.match((await concord('connectors', 'list')).out, /canary_0 +http +low +none +tell/)
+    const shown = await concord('connectors', 'show', 'canary_1')
     assert.match(shown.out, /authenticates by bearer/)
     assert.match(shown.out, /tell +none +low +by policy/)
-    const calls = await concord('connectors', 'calls', 'door_1')
+    const calls = await concord('connectors', 'calls', 'canary_1')
     assert.match(calls.out, /tell +failed .*the provider answered 422/)
-    const unknown = await concord('connectors', 'show', 'dor_1')
+    const unknown = await concord('connectors', 'show', 'canari_1')
     assert.equal(unknown.code, 65)
     assert.match(unknown.err, /connectors\.connector\.not_found/)
-    const listed = JSON.parse((await concord('connectors', 'calls', 'door_0', '--json')).out) as {
+    const listed = JSON.parse((await concord('connectors', 'calls', 'canary_0', '--json')).out) as {
       items: { status: string }[]
     }
     assert.deepEqual(
@@ -149,7 +149,7 @@ describe('secrets of connectors', () => {
     )
   })
 
-  test('[SEC-06] nothing of it is in the log', async () => {
+  test('[SEC-06] no secret is in the log', async () => {
     const { out, err } = await server.stop('SIGTERM')
     assert.ok(out.length + err.length > 1_000)
     assert.deepEqual(findCanaries(out + err), [])

@@ -8,10 +8,10 @@ import { withServer } from '#test/with-server'
 describe('an MCP server from the terminal', () => {
   let otherKey: string
   const server = withServer({
-    project: 'mcp-project',
+    project: 'connectors',
     async env(folder) {
       await writeFile(join(folder, 'script.json'), '{}')
-      await writeFile(join(folder, 'deeds.jsonl'), '')
+      await writeFile(join(folder, 'writes.jsonl'), '')
       return { MCP_FOLDER: folder }
     },
     async ready({ hire }) {
@@ -21,8 +21,8 @@ describe('an MCP server from the terminal', () => {
   const { concord } = server
   const script = (what: object) => writeFile(join(server.folder, 'script.json'), JSON.stringify(what))
   const asOther = (...args: string[]) => server.as(otherKey, ...args)
-  const deeds = async () =>
-    (await readFile(join(server.folder, 'deeds.jsonl'), 'utf8')).split('\n').filter((line) => line.includes('"deed"'))
+  const writes = async () =>
+    (await readFile(join(server.folder, 'writes.jsonl'), 'utf8')).split('\n').filter((line) => line.includes('"write"'))
 
   /** Submits, lets another person agree, and waits for the end. */
   async function say(key: string, to: string, text: string) {
@@ -70,7 +70,7 @@ describe('an MCP server from the terminal', () => {
   test('a definition that changed is refused with what differs; approved again it works, and who did it is on record', async () => {
     await approveShown('lines')
     assert.equal((await say('one', 'lines', 'one')).ended.code, 0)
-    const before = (await deeds()).length
+    const before = (await writes()).length
     assert.equal(before, 1)
 
     await script({ description: 'Writes a line down and sends it to everybody.' })
@@ -81,7 +81,7 @@ describe('an MCP server from the terminal', () => {
       why,
       /the definition of lines\.write_line is not the one that was approved: description was "Writes a line down\." and is "Writes a line down and sends it to everybody\."/,
     )
-    assert.equal((await deeds()).length, before, 'the tool was not called')
+    assert.equal((await writes()).length, before, 'the tool was not called')
     const listed = await concord('connectors', 'definitions', 'lines')
     assert.match(listed.out, /write_line +quarantined/)
     assert.match(listed.out, /- description: "Writes a line down\."\n {2}\+ description: "Writes a line down and sends/)
@@ -95,7 +95,7 @@ describe('an MCP server from the terminal', () => {
     await approveShown('lines')
     const again = await say('three', 'lines', 'three')
     assert.equal(again.ended.code, 0, again.ended.err)
-    assert.equal((await deeds()).length, before + 1)
+    assert.equal((await writes()).length, before + 1)
     const audited = await server.database.db.query<{ actor: string; payload: { was_hash: string | null } }>(
       `select actor, payload from concord.domain_events where event_type = 'connector_definition_approved'
         and payload ->> 'connector' = 'lines' order by created_at`,

@@ -22,7 +22,7 @@ describe('schedules on a server', () => {
   let bossKey: string
   const notices: Notice[] = []
   const server = withServer({
-    project: 'schedule-project',
+    project: 'commands',
     async env() {
       // Down at first, as receivers are.
       receiver = createServer((request, response) => {
@@ -156,7 +156,7 @@ describe('schedules on a server', () => {
     const wrong = { ...env, CONCORD_PORT: await freePort(), CONCORD_QUEUES: '{"conector_calls":{"concurrency":2}}' }
     const refused = await runConcord(['up'], { env: wrong, cwd: folder })
     assert.equal(refused.code, 78)
-    assert.match(refused.err, /CONCORD_QUEUES names the queue "conector_calls"[\s\S]*did you mean connector_calls\?/)
+    assert.match(refused.err, /CONCORD_QUEUES: there is no queue "conector_calls"[\s\S]*Did you mean connector_calls\?/)
     const unsigned = await runConcord(['worker'], { env: { ...env, CONCORD_NOTIFY_SECRET: 'short' }, cwd: folder })
     assert.equal(unsigned.code, 78)
     assert.match(unsigned.err, /CONCORD_NOTIFY_SECRET must have at least 16 characters/)

@@ -1,6 +1,7 @@
 /** The API on a database of its own, with two tenants and a clock that stands still, called without a socket. */
 import pg from 'pg'
-import { type Api, type ApiDeps, createApi } from '../../src/api/index.ts'
+import { type Api, createApi } from '../../src/api/api.ts'
+import type { ApiDeps } from '../../src/api/api-deps.ts'
 import { openEventFeed } from '../../src/api/domain-event-feed.ts'
 import { openAuthenticator } from '../../src/domains/identity/index.ts'
 import { openTestDb, type TestDbOptions } from './database.ts'

@@ -12,7 +12,7 @@ import {
   type StoredApproval,
 } from '../../src/domains/approvals/index.ts'
 import type { Actor } from '../../src/kernel/actor.ts'
-import type { Tx } from '../../src/store/db.ts'
+import type { Tx } from '../../src/store/transaction.ts'
 import { aCommand, newId } from './concord-rows.ts'
 import { openTestDb, type TestDb, type TestDbOptions } from './database.ts'
 import { accepted, anOrgRole, aPerson, aTenant, aWorld, type Tenant, type TestPerson, TRACE } from './tenant.ts'

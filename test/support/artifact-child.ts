@@ -4,7 +4,7 @@ import { openDiskStore } from '../../src/domains/artifacts/index.ts'
 import { openCommands, openDrive } from '../../src/domains/commands/index.ts'
 import { uuidV7Generator } from '../../src/kernel/ids.ts'
 import { openDb } from '../../src/store/db.ts'
-import { testArtifactTypes } from './artifact-catalog.ts'
+import { testArtifactTypes } from './projects/connectors.ts'
 import { CONTENT_BYTES_MAX, governedBy } from './artifacts.ts'
 
 export type ChildTask = {

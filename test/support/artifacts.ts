@@ -14,7 +14,7 @@ import {
 import { openApprovalTypes } from '../../src/domains/approvals/index.ts'
 import { anyHost, approvalTypesOf, artifactFacts, openCatalog } from '../../src/domains/commands/index.ts'
 import type { Db } from '../../src/store/db.ts'
-import { artifactDefinitions, testArtifactTypes } from './artifact-catalog.ts'
+import { artifactDefinitions, testArtifactTypes } from './projects/connectors.ts'
 import { openRoomOn, type TestRoom } from './commands.ts'
 import { aCommand } from './concord-rows.ts'
 import { openTestDb } from './database.ts'

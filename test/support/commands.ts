@@ -17,11 +17,10 @@ import {
 } from '../../src/domains/commands/index.ts'
 import { fenceToken, type Next } from '../../src/runtime/index.ts'
 import type { Db } from '../../src/store/db.ts'
-import { type ChildStarter, FakeProvider, testDefinitions } from './command-catalog.ts'
+import { FakeProvider } from './fake-providers.ts'
+import { type ChildStarter, testDefinitions } from './projects/commands.ts'
 import { openTestDb } from './database.ts'
 import { accepted, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from './tenant.ts'
-
-export { FakeProvider, ProcessDied, type ProviderMode } from './command-catalog.ts'
 
 export type TestRoom = {
   readonly db: Db

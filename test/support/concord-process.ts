@@ -1,7 +1,9 @@
-/** Runs the real `concord` program in a process of its own, with a home of its own, and can kill it at any moment. */
+/** Runs the real `concord` program as a child process with its own home, so that a test can kill it. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomInt } from 'node:crypto'
+import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
@@ -26,16 +28,16 @@ export type ConcordOptions = {
   readonly uid?: number
 }
 
-/** Whatever a failing test leaves running goes with its process. */
+/** The children that a failed test leaves behind end with the test process. */
 const children = new Set<ChildProcess>()
 process.on('exit', () => {
   for (const child of children) child.kill('SIGKILL')
 })
 
 export function spawnConcord(args: readonly string[], { env, cwd, uid }: ConcordOptions): ConcordProcess {
-  // The home is `.concord` in the current folder, the port 7420, unless a test says otherwise: neither is a test's business.
+  // The defaults are the home `.concord` in the current folder and the port 7420. A test uses neither.
   if (env['CONCORD_HOME'] === undefined && cwd === undefined)
-    throw new Error('a test runs Concord in a home of its own')
+    throw new Error('A test must give Concord a home of its own.')
   const inherited = Object.entries(process.env).filter(
     ([name]) => !name.startsWith('CONCORD_') && name !== 'DATABASE_URL',
   )
@@ -88,7 +90,7 @@ export type Served = ConcordProcess & {
   readonly environment: string | null
 }
 
-/** `concord up --json` until it says that it is ready. */
+/** Starts `concord up --json` and waits until it is ready. */
 export async function serveConcord(options: ConcordOptions): Promise<Served> {
   const started = spawnConcord(['--json', 'up'], options)
   const ready = JSON.parse(await started.line((text) => text.includes('"ready":true'))) as {
@@ -100,8 +102,8 @@ export async function serveConcord(options: ConcordOptions): Promise<Served> {
 }
 
 /**
- * A port that nobody listens on, below those that the system gives to connections: a server that comes late, or is killed and comes
- * back, finds it as free as before.
+ * A free port below the ephemeral range. The system gives no such port to a connection, so it is still free when a server starts
+ * late or restarts.
  */
 export async function freePort(): Promise<string> {
   for (;;) {
@@ -115,5 +117,11 @@ export async function freePort(): Promise<string> {
   }
 }
 
-/** For a program that was given none. */
+/** Makes a file of `test/support/projects` the project of a folder. */
+export async function writeProject(folder: string, project: string): Promise<void> {
+  const file = new URL(`./projects/${project}.ts`, import.meta.url).href
+  await writeFile(join(folder, 'concord.config.mjs'), `export { default } from ${JSON.stringify(file)}\n`)
+}
+
+/** The port of a program to which a test gives none. */
 const ownPort = await freePort()

@@ -2,10 +2,9 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { approvalMachine, commandMachine } from '../../src/kernel/machines/index.ts'
 import { uuidV7Generator } from '../../src/kernel/ids.ts'
-import { leasedTable } from '../../src/store/claim.ts'
-import type { Sql } from '../../src/store/db.ts'
-import { domainEventLog } from '../../src/store/events-domain.ts'
-import { rowType, storedMachine } from '../../src/store/transition/stored-machine.ts'
+import { domainEventLog } from '../../src/store/events.ts'
+import type { Sql } from '../../src/store/statement.ts'
+import { type RowType, storedMachine } from '../../src/store/transition.ts'
 
 export const newId = uuidV7Generator(
   () => new Date(),
@@ -61,7 +60,6 @@ export const storedCommand = storedMachine({
   tenant: 'workspace_id',
   state: 'status',
   touched: 'updated_at',
-  fences: { turn_token: 'uuid' },
   settable: {
     result: 'jsonb',
     error: 'text',
@@ -71,7 +69,7 @@ export const storedCommand = storedMachine({
   },
   returning: ['command_id', 'workspace_id', 'status', 'turn_token', 'completed_at', 'cancellation_requested', 'result'],
   log: { log: events, target: 'command', links: { workspace_id: 'workspace_id', command_id: 'command_id' } },
-  row: rowType<CommandRow>(),
+  row: {} as RowType<CommandRow>,
 })
 
 export const storedApproval = storedMachine({
@@ -83,23 +81,13 @@ export const storedApproval = storedMachine({
   guards: { unexpired: 't.expires_at is null or t.expires_at > statement_timestamp()' },
   settable: { decided_by: 'text', decision_reason: 'text' },
   log: { log: events, target: 'approval', links: { workspace_id: 'workspace_id', command_id: 'command_id' } },
-  row: rowType<{
+  row: {} as RowType<{
     approval_id: string
     workspace_id: string
     command_id: string
     status: string
     decided_by: string | null
-  }>(),
-})
-
-/** A driver's turn on a running command: a lease without a move. */
-export const leasedCommand = leasedTable({
-  stored: storedCommand,
-  token: 'turn_token',
-  until: 'turn_until',
-  heldIn: ['running'],
-  claimable: 't.completed_at is null and t.run_after <= statement_timestamp()',
-  order: 't.run_after, t.command_id',
+  }>,
 })
 
 /** An org with one workspace; gives the workspace's id. */

@@ -2,11 +2,11 @@
 import { mcpConnector } from '../../src/domains/connectors/index.ts'
 import { mcpServerFile } from './mcp-mount.ts'
 
-const [scriptFile = '', deedsFile = ''] = process.argv.slice(2)
+const [scriptFile = '', writesFile = ''] = process.argv.slice(2)
 const connector = mcpConnector({
   name: 'lines',
   description: 'Writes lines.',
-  server: { stdio: { command: process.execPath, args: [mcpServerFile, scriptFile, deedsFile] } },
+  server: { stdio: { command: process.execPath, args: [mcpServerFile, scriptFile, writesFile] } },
   tools: { write_line: { tool: 'write-line' } },
 }).open({ now: () => new Date(), sleep: () => new Promise(() => {}) })
 await connector.call({

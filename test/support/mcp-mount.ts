@@ -1,4 +1,4 @@
-/** A mount of the MCP server that misbehaves, with its script and its deeds; and a person who approves what it says about itself. */
+/** A mount of the MCP server that misbehaves, with its script and its writes; and a person who approves what it says about itself. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ export type McpMount = {
   readonly folder: string
   script(script: McpScript): void
   /** Everything of a kind that the servers have noted, over all starts. */
-  noted(kind: 'started' | 'asked' | 'deed'): readonly unknown[]
+  noted(kind: 'started' | 'asked' | 'write'): readonly unknown[]
   declare(name: string, terms?: McpToolTerms): ConnectorDefinition
   /** True when none of the processes that were ever started is there any more. */
   isGone(): boolean
@@ -28,14 +28,14 @@ export type McpMount = {
 
 export function openMcpMount(): McpMount {
   const folder = mkdtempSync(join(tmpdir(), 'concord-mcp-'))
-  const [scriptFile, deedsFile] = [join(folder, 'script.json'), join(folder, 'deeds.jsonl')]
+  const [scriptFile, writesFile] = [join(folder, 'script.json'), join(folder, 'writes.jsonl')]
   writeFileSync(scriptFile, '{}')
-  writeFileSync(deedsFile, '')
+  writeFileSync(writesFile, '')
   const mount: McpMount = {
     folder,
     script: (script) => writeFileSync(scriptFile, JSON.stringify(script)),
     noted: (kind) =>
-      readFileSync(deedsFile, 'utf8')
+      readFileSync(writesFile, 'utf8')
         .split('\n')
         .filter(Boolean)
         .map((line) => JSON.parse(line) as { kind: string; value: unknown })
@@ -47,7 +47,7 @@ export function openMcpMount(): McpMount {
         server: {
           stdio: {
             command: process.execPath,
-            args: [mcpServerFile, scriptFile, deedsFile],
+            args: [mcpServerFile, scriptFile, writesFile],
             env: { LINES_PLAIN: 'plain' },
             secret_env: { LINES_CANARY: 'vault://lines' },
           },

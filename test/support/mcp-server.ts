@@ -26,11 +26,11 @@ export type McpScript = {
   readonly required?: readonly string[]
 }
 
-const [scriptFile = '', deedsFile = ''] = process.argv.slice(2)
+const [scriptFile = '', writesFile = ''] = process.argv.slice(2)
 const script = JSON.parse(readFileSync(scriptFile, 'utf8')) as McpScript
 const { mode = 'honest', description = 'Writes a line down.', isGone = false, required = ['line'] } = script
 
-const note = (kind: string, value: unknown) => appendFileSync(deedsFile, `${JSON.stringify({ kind, value })}\n`)
+const note = (kind: string, value: unknown) => appendFileSync(writesFile, `${JSON.stringify({ kind, value })}\n`)
 const send = (message: object) => process.stdout.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
 
 note('started', process.pid)
@@ -67,8 +67,9 @@ function callTool({ id, params }: Request): void {
   const key = params?._meta?.['concord/idempotency-key'] ?? line
   const good = { content: [{ type: 'text', text: `wrote ${line}` }], structuredContent: { written: line } }
   const isKnown =
-    existsSync(deedsFile) && readFileSync(deedsFile, 'utf8').includes(`{"kind":"deed","value":${JSON.stringify(key)}}`)
-  if (!isKnown && mode !== 'hang') note('deed', key)
+    existsSync(writesFile) &&
+    readFileSync(writesFile, 'utf8').includes(`{"kind":"write","value":${JSON.stringify(key)}}`)
+  if (!isKnown && mode !== 'hang') note('write', key)
   switch (mode) {
     case 'slow':
       return void setTimeout(() => send({ id, result: good }), 2_000)

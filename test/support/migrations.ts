@@ -5,9 +5,10 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { TestContext } from 'node:test'
 import type { Db } from '../../src/store/db.ts'
-import { readCatalogue } from '../../src/store/migrate/catalogue.ts'
+import { migrationStatus } from '../../src/store/migrate.ts'
 import { migrationsFolder } from '../../src/store/migrate/migration-file.ts'
-import { drawSchema } from '../../src/store/migrate/picture.ts'
+import { readCatalogue } from './schema/catalogue.ts'
+import { drawSchema } from './schema/picture.ts'
 
 /** A folder with these files, gone after the test. */
 export async function aMigrationFolder(t: TestContext, files: Readonly<Record<string, string>> = {}): Promise<string> {
@@ -40,6 +41,12 @@ export async function withOwnRoles(t: TestContext, prefix: string): Promise<stri
   return copyOfMigrations(t, (text) =>
     text.replaceAll('concord_engine', `${prefix}_engine`).replaceAll('concord_app', `${prefix}_app`),
   )
+}
+
+/** The number of the newest applied migration; 0 for a database that Concord has never seen. */
+export async function versionOf(target: Parameters<typeof migrationStatus>[0]): Promise<number> {
+  const status = await migrationStatus(target)
+  return status.ok ? status.value.version : Number.NaN
 }
 
 export async function pictureOf(db: Db): Promise<string> {

@@ -1,6 +1,6 @@
 /** A database whose client can be made to die before or after each of its writes: what was committed stays, what comes after never happens. */
 import type { Db } from '../../src/store/db.ts'
-import { ProcessDied } from './command-catalog.ts'
+import { ProcessDied } from './fake-providers.ts'
 
 export type Mortal = {
   /** Passages so far: one before and one after everything that is written. */

@@ -1,6 +1,6 @@
 /** Memories in one process: the smallest store that keeps every promise of the port, for tests of what stands on it. */
 import { decideMove } from '#kernel/machine'
-import { memoryRecordMachine, type MemoryRecordState } from '#kernel/machines/memory-record'
+import { memoryRecordMachine, type MemoryRecordState } from '#kernel/machines/memory'
 import { accept, type Decision } from '#kernel/refusal'
 import type { Act } from '../../src/domains/memory/events.ts'
 import { isSameContent } from '../../src/domains/memory/memory-content.ts'

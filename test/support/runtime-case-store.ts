@@ -1,5 +1,6 @@
 /** Rows for the cases of the runtime suite, in a table of the test database, with the fence of a turn on each. */
-import type { Db, Tx } from '../../src/store/db.ts'
+import type { Db } from '../../src/store/db.ts'
+import type { Tx } from '../../src/store/transaction.ts'
 import { decideFence } from '../../src/runtime/fence.ts'
 import type { TestDb } from './database.ts'
 

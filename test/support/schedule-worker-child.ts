@@ -9,7 +9,7 @@ import { systemDeps } from '../../src/app/system-deps.ts'
 import { defineSchedule } from '../../src/domains/commands/index.ts'
 import { openDb } from '../../src/store/db.ts'
 import { noArtifacts } from './no-artifacts.ts'
-import { everyMinute, tickDefinitions } from './schedule-project.ts'
+import { everyMinute, tickDefinitions } from './projects/commands.ts'
 
 const [, , url = '', defaultWorkspace = '', startMs = '0'] = process.argv
 let aheadMs = Number(startMs)

@@ -10,7 +10,7 @@ import {
   runScheduler,
   type Scheduler,
 } from '../../src/domains/scheduler/index.ts'
-import { checkJobsAside } from '../../src/app/check-jobs-aside.ts'
+import { checkJobsAside } from '../../src/app/open-jobs.ts'
 import { openJobs, realWait } from '../../src/app/scheduler.ts'
 import type { SchedulerApi } from '../../src/api/index.ts'
 import { accepted } from './tenant.ts'

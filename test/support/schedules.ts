@@ -6,7 +6,7 @@ import { type Definition, shippedSchedules } from '../../src/domains/commands/in
 import type { Project } from '../../src/app/project.ts'
 import { openTestDb, type TestDb } from './database.ts'
 import { noArtifacts } from './no-artifacts.ts'
-import { tickDefinitions } from './schedule-project.ts'
+import { tickDefinitions } from './projects/commands.ts'
 import { accepted, aTenant, aWorld, type Tenant, type TestWorld } from './tenant.ts'
 import { until } from './until.ts'
 

@@ -3,7 +3,7 @@
  * that nothing else is wrong with the row.
  */
 import { randomUUID } from 'node:crypto'
-import type { Sql } from '../../src/store/db.ts'
+import type { Sql } from '../../src/store/statement.ts'
 
 export type Row = Readonly<Record<string, unknown>>
 type Asks = Pick<Sql, 'query'>

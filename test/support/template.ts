@@ -20,7 +20,7 @@ const KEPT = 5
 
 async function migrationsHash(): Promise<string> {
   // The runner's own table comes from this file.
-  const hash = createHash('sha256').update(await readFile(path.join(folder, '../migrate/applied.ts')))
+  const hash = createHash('sha256').update(await readFile(path.join(folder, '../migrate.ts')))
   for (const name of (await readdir(folder, { recursive: true })).sort()) {
     if (name.endsWith('.sql'))
       hash

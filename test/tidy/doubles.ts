@@ -7,10 +7,10 @@ import type { Tree } from './tree.ts'
 /** Those that had several meanings when the check came. Names are taken out, never put in. */
 const allowedDoubles: ReadonlySet<string> = new Set(
   `
-  ContentClass Held Lineage NextMove Outcome Page RandomBytes ReadBack RunningServer ScheduleSpec
-  ScheduleView Sleep Sql StoredSchedule Tx addArtifacts bySystem changeSchedule changeScheduleBody checkApproved
-  contentClasses createSchedule isPassing listSchedules lockSubject nextOccurrences
-  runProgram scheduleView showText takeTurn toScheduleView
+  ContentClass Lineage NextMove Outcome Page RandomBytes ReadBack RunningServer ScheduleSpec ScheduleView
+  StoredSchedule addArtifacts bySystem changeSchedule changeScheduleBody checkApproved contentClasses
+  createSchedule isPassing listSchedules lockSubject nextOccurrences runProgram scheduleView showText takeTurn
+  toScheduleView
   `
     .trim()
     .split(/\s+/),

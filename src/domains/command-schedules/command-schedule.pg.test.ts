@@ -145,7 +145,7 @@ describe('making, changing and ending schedules', () => {
     ['an unknown type', { command_type: 'tik' }, 'schedules.command_type.unknown command_type'],
     [
       'a type that no clock may start',
-      { command_type: 'by_hand' },
+      { command_type: 'unscheduled_tick' },
       'schedules.command_type.not_scheduled command_type',
     ],
     ['a payload that does not fit', { payload: { note: 7 } }, 'schedules.payload.invalid payload'],

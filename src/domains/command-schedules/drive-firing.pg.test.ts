@@ -3,7 +3,7 @@ import { after, afterEach, before, beforeEach, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
 import { type Definition, defineSchedule, shippedSchedules } from '#domains/commands'
 import { openScheduleBench, type ScheduleBench } from '#test/schedules'
-import { everyMinute, tickDefinitions } from '#test/schedule-project'
+import { everyMinute, tickDefinitions } from '#test/projects/commands'
 import { accepted, anOrgRole, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 import {

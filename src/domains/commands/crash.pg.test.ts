@@ -3,16 +3,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
 import { type Db, openDb } from '#store'
-import {
-  decider,
-  type FakeProvider,
-  historyFaults,
-  nextFence,
-  openTestRoom,
-  ProcessDied,
-  type ProviderMode,
-  type TestRoom,
-} from '#test/commands'
+import { decider, historyFaults, nextFence, openTestRoom, type TestRoom } from '#test/commands'
+import { type FakeProvider, ProcessDied, type ProviderMode } from '#test/fake-providers'
 import { TRACE } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
 import { openDrive } from './drive.ts'

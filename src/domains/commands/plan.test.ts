@@ -1,7 +1,8 @@
 /** Plans: the same input gives the same plan, with its gate, its order and its queue; what the contract does not name is refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FakeProvider, testDefinitions } from '#test/command-catalog'
+import { FakeProvider } from '#test/fake-providers'
+import { testDefinitions } from '#test/projects/commands'
 import { accepted } from '#test/tenant'
 import { defineTask, type EffectDraft } from './catalog/definitions.ts'
 import { defineEffect } from './catalog/effect-definition.ts'

@@ -1,7 +1,8 @@
 /** A task is found by its name, or by its command type where that can only mean one. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FakeProvider, testDefinitions } from '#test/command-catalog'
+import { FakeProvider } from '#test/fake-providers'
+import { testDefinitions } from '#test/projects/commands'
 import { accepted } from '#test/tenant'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
 import { defineTask } from './catalog/definitions.ts'

@@ -1,6 +1,6 @@
 /** What may be proposed at all: checked and filled in before anything is stored. Pure. */
 import type { JsonObject } from '#kernel/json-value'
-import type { MemoryCandidateState } from '#kernel/machines/memory-candidate'
+import type { MemoryCandidateState } from '#kernel/machines/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { eventIdOf, type Sql, statement, type Tx } from '#store'
 import { type CandidateRef, refuseNoCandidate } from './assess-candidate.ts'

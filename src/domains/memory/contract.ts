@@ -4,8 +4,7 @@ import { exampleId, idField, idView, instantField, orNull, parsedField, textView
 import { encodeId, type IdKind } from '#kernel/ids'
 import { formatInstant } from '#kernel/instant'
 import { statesOf } from '#kernel/machine'
-import { memoryCandidateMachine } from '#kernel/machines/memory-candidate'
-import { memoryRecordMachine } from '#kernel/machines/memory-record'
+import { memoryCandidateMachine, memoryRecordMachine } from '#kernel/machines/memory'
 import { parseFactKey, parseSubject, showSubject } from './memory-content.ts'
 import {
   type MemoryContent,

@@ -1,8 +1,12 @@
 /** Reads and moves of records and candidates; every look-up is by id and workspace, every status changes through its machine. */
 import type { NewId } from '#kernel/clock'
 import type { JsonObject } from '#kernel/json-value'
-import { memoryCandidateMachine, type MemoryCandidateState } from '#kernel/machines/memory-candidate'
-import { memoryRecordMachine, type MemoryRecordState } from '#kernel/machines/memory-record'
+import {
+  memoryCandidateMachine,
+  type MemoryCandidateState,
+  memoryRecordMachine,
+  type MemoryRecordState,
+} from '#kernel/machines/memory'
 import { defineTable, type Sql, statement, type TransitionResult, type Tx } from '#store'
 import type { RowOf, Rows } from '#store/rows'
 import { type Act, memoryLog } from './events.ts'

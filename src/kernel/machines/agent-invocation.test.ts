@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { differingPairs } from '../machine-graph.ts'
-import { agentInvocationMachine as invocation } from './agent-invocation.ts'
+import { agentInvocationMachine as invocation } from './agent.ts'
 
 test('agent invocation: created by default, six statuses, all 6 × 6 pairs', () => {
   const legal = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { statesOf, typeOf } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { agentRunMachine as run } from './agent-run.ts'
+import { agentRunMachine as run } from './agent.ts'
 
 test('[ST-22] agent run: twelve states, all 12 × 12 pairs, 35 of them legal', () => {
   const legal = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { canMove, statesOf } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { colonyMissionMachine as mission } from './colony-mission.ts'
+import { colonyMissionMachine as mission } from './colony.ts'
 
 const exits = (from: string) => statesOf(mission).filter((to) => canMove(mission, from, to))
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decideMove, statesOf } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { colonyProposalMachine as proposal } from './colony-proposal.ts'
+import { colonyProposalMachine as proposal } from './colony.ts'
 
 test('[COL-086] colony proposal: five states, all 5 × 5 pairs, 4 of them legal, all four ends final', () => {
   const legal = {

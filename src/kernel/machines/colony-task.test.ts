@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { differingPairs } from '../machine-graph.ts'
-import { colonyTaskMachine as task } from './colony-task.ts'
+import { colonyTaskMachine as task } from './colony.ts'
 
 test('[COL-027] colony task: six states, all 6 × 6 pairs, 8 of them legal', () => {
   const legal = {

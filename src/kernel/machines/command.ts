@@ -5,8 +5,8 @@
  * its three exits are decisions after the end. `compensated` ends a compensation that followed a failure. When a
  * cancellation was requested, the last move to `cancelled` is still due, so there the column decides.
  */
-import { afterEnd, defineMachine, moves } from '../machine.ts'
 import type { ConcordActor } from '../actor.ts'
+import { afterEnd, defineMachine, moves } from '../machine.ts'
 
 const cancellers = ['user', 'operator', 'system'] as const satisfies readonly ConcordActor[]
 const changed = ['status_changed'] as const
@@ -42,46 +42,46 @@ export const commandMachine = defineMachine({
       'running',
       ['system', 'worker'],
       changed,
-      'the plan is fast, low in risk and bounded: it runs inline',
+      'The plan is fast, low in risk and bounded, so it runs inline.',
     ),
     ...moves(
       'waiting_for_input',
       'validated',
       ['user', 'operator'],
       changed,
-      'the missing input was supplied; policy runs again',
+      'The missing input was supplied. The policy is evaluated again.',
     ),
     ...moves(
       'waiting_for_approval',
       'approved',
       ['approver', 'system'],
       changed,
-      'every required approval row says approved, for this very payload',
+      'Every required approval is approved for exactly this payload.',
     ),
-    ...moves('waiting_for_approval', 'failed', ['approver', 'system'], changed, 'one required approval was rejected'),
+    ...moves('waiting_for_approval', 'failed', ['approver', 'system'], changed, 'A required approval was rejected.'),
     ...moves(
       'waiting_for_approval',
       'waiting_for_input',
       ['approver', 'system'],
       changed,
-      'an approver asked for changes',
+      'An approver asked for changes.',
     ),
     ...moves(
       ['waiting_for_input', 'waiting_for_approval'],
       'expired',
       ['system'],
       changed,
-      'the waiting time is over; the expiry schedule decides',
+      'The waiting time is over. The expiry schedule decides.',
     ),
     ...moves('approved', 'queued', ['system'], changed),
     ...moves('approved', 'running', ['system', 'worker'], changed),
-    ...moves('queued', 'running', ['worker'], changed, 'every parent command has its required status'),
+    ...moves('queued', 'running', ['worker'], changed, 'Every parent command has its required status.'),
     ...moves(
       'queued',
       'failed',
       ['system', 'worker'],
       changed,
-      'it could not be started, or a parent can no longer reach its required status',
+      'It could not start, or a parent can no longer reach its required status.',
     ),
     ...moves(
       ['created', 'validated', 'waiting_for_input', 'waiting_for_approval', 'approved'],
@@ -94,46 +94,46 @@ export const commandMachine = defineMachine({
       'cancelled',
       cancellers,
       cancelRequested,
-      'no effect has run yet; one that was queued again after effects succeeded runs first, then goes through cancelling',
+      'No effect has run yet. A command that was queued again after effects succeeded moves to running first, then to cancelling.',
     ),
     ...moves('running', 'succeeded', ['worker'], changed),
     ...moves('running', 'failed', ['worker', 'system'], changed),
-    ...moves('running', 'blocked', ['worker', 'system'], changed, 'a child command must end first'),
+    ...moves('running', 'blocked', ['worker', 'system'], changed, 'A child command must end first.'),
     ...moves('running', 'cancelling', cancellers, cancelRequested),
     ...moves(
       'running',
       'cancelled',
       ['operator'],
       cancelRequested,
-      'its workflow no longer answers; ordinary cancelling goes through cancelling',
+      'Its workflow no longer responds. An ordinary cancellation passes through cancelling.',
     ),
     ...moves('blocked', 'queued', ['system'], changed),
     ...moves('blocked', ['running', 'failed'], ['worker', 'system'], changed),
-    ...moves('blocked', 'cancelled', cancellers, cancelRequested, 'no effect has run yet'),
-    ...moves('blocked', 'cancelling', cancellers, cancelRequested, 'effects have already run'),
-    ...moves('cancelling', 'cancelled', ['worker', 'system'], changed, 'the mode is graceful'),
+    ...moves('blocked', 'cancelled', cancellers, cancelRequested, 'No effect has run yet.'),
+    ...moves('blocked', 'cancelling', cancellers, cancelRequested, 'Effects have already run.'),
+    ...moves('cancelling', 'cancelled', ['worker', 'system'], changed, 'The mode is graceful.'),
     ...moves(
       'cancelling',
       'compensating',
       ['worker', 'system'],
       ['status_changed', 'compensation_started'],
-      'the mode is compensate_then_stop',
+      'The mode is compensate_then_stop.',
     ),
-    ...moves('cancelling', 'failed', ['worker', 'system'], changed, 'the exit itself broke'),
+    ...moves('cancelling', 'failed', ['worker', 'system'], changed, 'The cancellation itself failed.'),
     ...moves('compensating', 'compensated', ['worker'], ['status_changed', 'compensation_completed']),
     ...moves(
       'compensating',
       'failed',
       ['worker', 'system'],
       ['status_changed', 'compensation_drift'],
-      'one compensation failed after its retries; the chain halts and the drift row says how far it came',
+      'A compensation failed after its retries. The chain halts, and the drift event records how far it came.',
     ),
     ...moves(
       'compensated',
       'cancelled',
       ['worker', 'system'],
       changed,
-      'a cancellation was requested; compensation after a failure ends in compensated',
+      'A cancellation was requested. A compensation after a failure ends in compensated.',
     ),
     ...afterEnd([
       ...moves(
@@ -141,16 +141,16 @@ export const commandMachine = defineMachine({
         'queued',
         ['operator', 'user', 'system'],
         changed,
-        'a person or a policy decided on another run; succeeded effects are kept',
+        'A person or a policy decided to run it again. Succeeded effects are kept.',
       ),
       ...moves(
         'failed',
         'compensating',
         ['operator', 'system'],
         ['status_changed', 'compensation_started'],
-        'a policy or an operator decided to undo what succeeded',
+        'A policy or an operator decided to undo the succeeded effects.',
       ),
-      ...moves('failed', 'cancelled', cancellers, cancelRequested, 'nobody will try it again'),
+      ...moves('failed', 'cancelled', cancellers, cancelRequested, 'It will not be retried.'),
     ]),
   ],
   lock: 'from-state',
@@ -160,3 +160,36 @@ export const commandMachine = defineMachine({
 })
 
 export type CommandState = keyof typeof commandMachine.states
+
+/**
+ * The states of an effect. A compensation is a row of its own, so a succeeded effect keeps its status. An effect that a cancel
+ * skips stays `planned`. An effect with an unknown outcome stays `executing` until a person has checked it.
+ */
+export const effectMachine = defineMachine({
+  name: 'effect',
+  title: 'One planned action on the outside world, recorded before it happens.',
+  states: { planned: 'pending', executing: 'running', succeeded: 'terminal', failed: 'terminal' },
+  initial: 'planned',
+  creation: { by: ['system', 'worker'], emits: ['effect_planned'] },
+  moves: [
+    ...moves('planned', 'executing', ['worker'], ['status_changed']),
+    ...moves(
+      'executing',
+      'succeeded',
+      ['worker', 'operator'],
+      ['effect_executed'],
+      'The step saw the outcome. An operator needs a decided reconcile_effect approval.',
+    ),
+    ...moves(
+      'executing',
+      'failed',
+      ['worker', 'operator'],
+      ['effect_failed'],
+      'No retry is left, or the error is not retryable. An operator needs a decided reconcile_effect approval.',
+    ),
+  ],
+  lock: 'from-state',
+  stamps: [{ column: 'completed_at', on: ['succeeded', 'failed'] }],
+})
+
+export type EffectState = keyof typeof effectMachine.states

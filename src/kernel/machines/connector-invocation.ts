@@ -14,7 +14,7 @@ export const connectorInvocationMachine = defineMachine({
       'failed',
       ['worker', 'system'],
       ['connector_called'],
-      'by the system: its time is over and its process is gone',
+      'The system makes this move when the time limit has passed and the process is gone.',
     ),
   ],
   lock: 'from-state',

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { findMove } from '../machine.ts'
 import { differingPairs, sqlCheckList } from '../machine-graph.ts'
-import { effectMachine as effect } from './effect.ts'
+import { effectMachine as effect } from './command.ts'
 
 test('[EFF-03] effect: planned, executing, then succeeded or failed; all 4 × 4 pairs, no other value', () => {
   const legal = { planned: ['executing'], executing: ['succeeded', 'failed'], succeeded: [], failed: [] }

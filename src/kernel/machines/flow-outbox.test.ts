@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decideMove } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { flowOutboxMachine as outbox } from './flow-outbox.ts'
+import { flowOutboxMachine as outbox } from './flow.ts'
 
 test('flow outbox: four states, all 4 × 4 pairs; a failure or a dead drainer gives the row back', () => {
   const legal = { Pending: ['Processing'], Processing: ['Done', 'Pending', 'Failed'], Done: [], Failed: [] }

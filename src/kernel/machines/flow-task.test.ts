@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { decideMove, findMove, statesOf, typeOf } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { flowTaskMachine as task } from './flow-task.ts'
+import { flowTaskMachine as task } from './flow.ts'
 
 const due = { next_retry_at: new Date(0) }
 const final = { next_retry_at: null }

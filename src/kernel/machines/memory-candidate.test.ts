@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decideMove } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { memoryCandidateMachine as candidate } from './memory-candidate.ts'
+import { memoryCandidateMachine as candidate } from './memory.ts'
 
 test('memory candidate: five statuses, all 5 × 5 pairs', () => {
   const legal = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decideMove } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { memoryRecordMachine as memory } from './memory-record.ts'
+import { memoryRecordMachine as memory } from './memory.ts'
 
 test('memory record: four statuses, all 4 × 4 pairs', () => {
   const legal = {

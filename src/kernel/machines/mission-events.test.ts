@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { findMove, type Move } from '../machine.ts'
 import { actorTypes } from '../actor.ts'
-import { missionRunMachine as run } from './mission-run.ts'
-import { missionTaskMachine as task } from './mission-task.ts'
+import { missionRunMachine as run, missionTaskMachine as task } from './mission.ts'
 
 // The taxonomy by hand; the five that change no state are missing on purpose, run_started goes with a task's first start.
 const taxonomy = `

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { decideMove, findMove, stateTypes, statesOf } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { missionRunMachine as run } from './mission-run.ts'
+import { missionRunMachine as run } from './mission.ts'
 
 describe('mission run', () => {
   test('the values of row MIS-018: there are exactly four state types, in lower case', () => {

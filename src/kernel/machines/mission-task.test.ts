@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { findMove, statesOf } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { missionTaskMachine as task } from './mission-task.ts'
+import { missionTaskMachine as task } from './mission.ts'
 
 const of = (from: string, to: string) => [findMove(task, from, to)?.by, findMove(task, from, to)?.emits]
 

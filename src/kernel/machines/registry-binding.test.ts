@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { findMove } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { registryBindingMachine as binding } from './registry-binding.ts'
-import { registryEntityMachine as entity } from './registry-entity.ts'
+import { registryBindingMachine as binding, registryEntityMachine as entity } from './registry.ts'
 
 test('[REG-28] entities begin active and may be archived; bindings begin active and may be disabled or superseded', () => {
   assert.equal(entity.initial, 'active')

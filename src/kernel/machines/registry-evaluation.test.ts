@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { differingPairs } from '../machine-graph.ts'
-import { registryEvaluationMachine as evaluation } from './registry-evaluation.ts'
+import { registryEvaluationMachine as evaluation } from './registry.ts'
 
 test('registry evaluation: five statuses, all 5 × 5 pairs', () => {
   const legal = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { findMove, typeOf } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { registryVersionMachine as version } from './registry-version.ts'
+import { registryVersionMachine as version } from './registry.ts'
 
 test('[REG-24] registry version: eight statuses, all 8 × 8 pairs, 12 of them legal; retired and rejected are final', () => {
   const legal = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { columnOfState, stateOfColumn, statesOf } from '../machine.ts'
 import { differingPairs, sqlCheckList } from '../machine-graph.ts'
-import { openJobRun, schedulerJobRunMachine as run } from './scheduler-job-run.ts'
+import { openJobRun, schedulerJobRunMachine as run } from './scheduler.ts'
 
 test('scheduler job run: open, then one of three outcomes, once; all 4 × 4 pairs', () => {
   const legal = { OPEN: ['COMPLETED', 'FAILED', 'SKIPPED'], COMPLETED: [], FAILED: [], SKIPPED: [] }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decideMove, typeOf } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { schedulerJobMachine as job } from './scheduler-job.ts'
+import { schedulerJobMachine as job } from './scheduler.ts'
 
 test('[SCH-067] scheduler job: all 3 × 3 pairs, 2 legal; no way back to QUEUED, no exit from CANCELLED', () => {
   assert.deepEqual(differingPairs(job, { QUEUED: ['RUNNING', 'CANCELLED'], RUNNING: [], CANCELLED: [] }), [])

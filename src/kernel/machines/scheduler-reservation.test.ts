@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { decideMove, findMove } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { schedulerReservationMachine as reservation } from './scheduler-reservation.ts'
+import { schedulerReservationMachine as reservation } from './scheduler.ts'
 
 test('[SCH-080] reservation: all 3 × 3 pairs, 2 legal; RELEASED and EXPIRED are final', () => {
   assert.deepEqual(differingPairs(reservation, { ACTIVE: ['RELEASED', 'EXPIRED'], RELEASED: [], EXPIRED: [] }), [])

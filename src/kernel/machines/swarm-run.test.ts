@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { statesOf, typeOf } from '../machine.ts'
 import { differingPairs } from '../machine-graph.ts'
-import { swarmRunMachine as swarm } from './swarm-run.ts'
+import { swarmRunMachine as swarm } from './agent.ts'
 
 test('[ST-21] swarm run: ten states, all 10 × 10 pairs, 21 of them legal', () => {
   const legal = {

@@ -27,8 +27,8 @@ export function decideKnown(
     (file, index) => index < applied.length && !applied.some((row) => row.number === file.number),
   )
   if (missing) {
-    return refuse('store.migration.gap', `the database has later migrations but not ${missing.name}`, {
-      hint: 'Restore the database from a backup, or apply the missing file by hand and record it.',
+    return refuse('store.migration.gap', `The database has later migrations but not ${missing.name}.`, {
+      hint: 'Restore the database from a backup, or apply the missing file yourself and record it.',
       facts: { missing: missing.name, applied: applied.map((row) => row.name) },
     })
   }
@@ -64,7 +64,7 @@ export function planDown(
   const count = known.value.length
   const to = 'to' in target ? target.to : count - target.steps
   if (!Number.isInteger(to) || to < 0 || to > count) {
-    return refuse('store.migration.target', `the database is at ${count} and cannot go down to ${to}`, {
+    return refuse('store.migration.target', `The database is at ${count} and cannot be reverted to ${to}.`, {
       facts: { version: count, to },
     })
   }
@@ -73,17 +73,17 @@ export function planDown(
 
 function newer(unknown: readonly AppliedMigration[], newest: number): Refusal {
   const names = unknown.map((row) => row.name)
-  return refuse('store.schema.newer', `the database was migrated by a newer Concord: ${names.join(', ')}`, {
+  return refuse('store.schema.newer', `A newer Concord has migrated the database: ${names.join(', ')}.`, {
     path: 'DATABASE_URL',
-    hint: 'Start the newer Concord, or take its migrations back with it first.',
+    hint: 'Start the newer Concord, or use it to revert its migrations first.',
     facts: { known: newest, unknown: names },
   })
 }
 
 function changed(row: AppliedMigration, file: Migration | undefined): Refusal {
-  return refuse('store.migration.changed', `${row.name} was applied with another content than the file has now`, {
+  return refuse('store.migration.changed', `${row.name} has changed since it was applied.`, {
     path: `${row.name}.sql`,
-    hint: 'Restore the file as it was and put the change into a new migration.',
+    hint: 'Restore the file, and put the change into a new migration.',
     facts: { applied: row.checksum, file: file?.checksum ?? null, fileName: file?.name ?? null },
   })
 }

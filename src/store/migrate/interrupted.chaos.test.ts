@@ -5,9 +5,16 @@ import { createInterface } from 'node:readline'
 import { describe, test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { freshDatabase } from '#test/database'
-import { aMigrationFolder, copyOfMigrations, migrationFileNames, pictureOf, spawnRunner } from '#test/migrations'
+import {
+  aMigrationFolder,
+  copyOfMigrations,
+  migrationFileNames,
+  pictureOf,
+  spawnRunner,
+  versionOf,
+} from '#test/migrations'
 import type { Db } from '../db.ts'
-import { migrateUp, migrationStatus, schemaVersion } from '../migrate.ts'
+import { migrateUp, migrationStatus } from '../migrate.ts'
 
 /** Until a runner of this database stands in the middle of its migration, waiting for our lock. */
 async function runnerIsHalfway(db: Db): Promise<void> {
@@ -72,7 +79,7 @@ describe('an interrupted runner', { concurrency: 2 }, () => {
       const resumed = await migrateUp(url)
       assert.deepEqual(resumed.ok && resumed.value.steps.at(-1), last?.replace('.sql', ''))
       assert.equal(await pictureOf(db), await pictureOf(reference))
-      assert.equal(await schemaVersion(url), await schemaVersion(reference))
+      assert.equal(await versionOf(url), await versionOf(reference))
     })
   }
 })

@@ -39,7 +39,7 @@ export function parseMigration(fileName: string, text: string): Decision<Migrati
   if (more.length > 0) return malformed(fileName, 'it has two lines "-- after commit"')
   if (!up.trim()) return malformed(fileName, 'it has no statement before its line "-- after commit"')
   if (TRANSACTION_CONTROL.test(`${up}\n${down}`.replace(DOLLAR_QUOTED, '$$')))
-    return malformed(fileName, 'it begins or ends a transaction of its own')
+    return malformed(fileName, 'it begins or ends its own transaction')
   const afterCommit = after
     .split(';')
     .map((each) => each.replaceAll(/^--.*$/gm, '').trim())
@@ -70,14 +70,14 @@ export async function loadMigrations(folder: string = migrationsFolder): Promise
   }
   const misplaced = migrations.find((migration, index) => migration.number !== index + 1)
   if (misplaced) {
-    return refuse('store.migration.gap', `${misplaced.name} does not follow on the migration before it`, {
+    return refuse('store.migration.gap', `${misplaced.name} does not have the next number.`, {
       path: folder,
-      hint: 'Number the files 0001, 0002, 0003 without holes and without doubles.',
+      hint: 'Number the files 0001, 0002, 0003 without gaps or duplicates.',
     })
   }
   return accept(migrations)
 }
 
 function malformed(fileName: string, why: string): Decision<never> {
-  return refuse('store.migration.malformed', `${quote(fileName)} is not a migration: ${why}`, { path: fileName })
+  return refuse('store.migration.malformed', `${quote(fileName)} is not a migration: ${why}.`, { path: fileName })
 }

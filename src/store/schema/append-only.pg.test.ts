@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
 import { insertRow, insertStoreRows, rowsOf, type StoreRows } from '#test/store-rows'
-import type { Tx } from '../db.ts'
+import type { Tx } from '../transaction.ts'
 
 const tables = ['concord.domain_events', 'concord.domain_event_seals', 'concord.history_archives'] as const
 const roles = ['concord_engine', 'concord_app'] as const

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
-import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
-import { drawRows, drawSchema, firstDifference } from '../migrate/picture.ts'
+import { type Catalogue, readCatalogue } from '#test/schema/catalogue'
+import { drawRows, drawSchema, firstDifference } from '#test/schema/picture'
 
 const here = new URL('./', import.meta.url)
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
-import { type Catalogue, readCatalogue } from '../migrate/catalogue.ts'
+import { type Catalogue, readCatalogue } from '#test/schema/catalogue'
 
 type Printed = {
   readonly rows: string

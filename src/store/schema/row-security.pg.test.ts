@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openTestDb, type TestDb } from '#test/database'
 import { insertRow, insertStoreRows, rowsOf, tableNames, type StoreRows } from '#test/store-rows'
-import type { Tx } from '../db.ts'
+import type { Tx } from '../transaction.ts'
 
 const workspaceTables = tableNames.filter((table) => table.startsWith('concord.'))
 /** Read by both roles, written by the login alone. */

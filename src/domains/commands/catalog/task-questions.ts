@@ -4,7 +4,7 @@
  */
 import { canMove } from '#kernel/machine'
 import { commandMachine } from '#kernel/machines/command'
-import { joinStrategies } from '#kernel/machines/swarm-run'
+import { joinStrategies } from '#kernel/machines/agent'
 import { quote } from '#kernel/refusal'
 import type { CommandType, TaskSpec } from './definitions.ts'
 import {

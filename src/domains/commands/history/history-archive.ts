@@ -6,7 +6,7 @@ import {
   type Db,
   listArchiveFolder,
   readArchive,
-  refuseFile,
+  refuseArchiveFile,
   type Sql,
   scoped,
   statement,
@@ -97,7 +97,7 @@ export async function readHistory({ db, folder }: ReadDeps, commandId: string): 
         if (event.command_id === commandId) archived.push({ ...event, created_at: new Date(event.created_at), file })
       }
     } catch (error) {
-      return refuseFile(error, folder, file)
+      return refuseArchiveFile(error, folder, file)
     }
   }
   // Events that were archived between the two reads come from both; each is listed once.

@@ -3,8 +3,7 @@
  * so they can be checked on a running system.
  */
 import type { Machine } from '#kernel/machine'
-import { commandMachine } from '#kernel/machines/command'
-import { effectMachine } from '#kernel/machines/effect'
+import { commandMachine, effectMachine } from '#kernel/machines/command'
 
 export type Invariant = {
   readonly code: string

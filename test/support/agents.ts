@@ -1,0 +1,230 @@
+/** Agents in tests: proposals in a room of commands, over HTTP, and through the work of a process with real servers on the other side. */
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { readConfig } from '../../src/app/config.ts'
+import { openLog } from '../../src/app/log.ts'
+import { openArtifacts, openWork } from '../../src/app/open-work.ts'
+import { writeArtifact } from '../../src/domains/artifacts/index.ts'
+import {
+  actingFor,
+  type ActionView,
+  agentGateway,
+  proposeAction,
+  type ProposeAction,
+  type ProposedAction,
+  proposeMemory,
+} from '../../src/domains/commands/index.ts'
+import type { Principal } from '../../src/domains/identity/index.ts'
+import type { RunScope } from '../../src/domains/memory/index.ts'
+import { decodeId, encodeId } from '../../src/kernel/ids.ts'
+import type { JsonObject } from '../../src/kernel/json-value.ts'
+import type { Decision } from '../../src/kernel/refusal.ts'
+import { call, openTestApi, type TestApi } from './api.ts'
+import { openRoomOn, type TestRoom } from './commands.ts'
+import { aCommand } from './concord-rows.ts'
+import { openTestDb } from './database.ts'
+import { openMisbehavingApi } from './misbehaving-api.ts'
+import { openMisbehavingMail } from './misbehaving-mail.ts'
+import { agentTools } from './projects/commands.ts'
+import { mailLogin, partnerProject } from './projects/connectors.ts'
+import { insertRow } from './store-rows.ts'
+import { accepted, aTenant, aWorld, TRACE } from './tenant.ts'
+import { until } from './until.ts'
+
+/** Runs the turns of the room, as a worker would, until the answer is there. */
+async function driveUntil<Answer>(room: TestRoom, asked: Promise<Answer>): Promise<Answer> {
+  let isAnswered = false
+  const answer = asked.finally(() => {
+    isAnswered = true
+  })
+  while (!isAnswered) {
+    await room.settleWoken()
+    await pause(2)
+  }
+  return answer
+}
+
+export type Proposal = Partial<ProposeAction> & Pick<ProposeAction, 'toolName'>
+
+export function propose(room: TestRoom, principal: Principal, action: Proposal): Promise<Decision<ProposedAction>> {
+  const proposed = proposeAction(
+    room.world,
+    { ...actingFor(principal, TRACE), principal },
+    {
+      workspaceId: room.tenant.workspace.id,
+      payload: { subject: 's' },
+      reason: 'The user asked for it.',
+      requestId: 'req_test',
+      ...action,
+    },
+  )
+  return driveUntil(room, proposed)
+}
+
+type Answer = { readonly status: number; readonly body: Record<string, unknown> }
+
+export type AgentApi = {
+  readonly api: TestApi
+  readonly room: TestRoom
+  /** Uses the key of our writer unless another one is given; an empty key sends none. */
+  post(path: string, body: unknown, key?: string): Promise<Answer>
+  get(path: string, key?: string): Promise<Answer>
+  /** Proposes to publish a note; `more` replaces fields of the body. */
+  propose(payload: object, more?: object, key?: string): Promise<Answer>
+  count(table: 'commands' | 'domain_events' | 'approvals'): Promise<number>
+  close(): Promise<void>
+}
+
+/** The API with the tools of agents. Turns run while a request waits for its answer. */
+export async function openAgentApi(): Promise<AgentApi> {
+  const api = await openTestApi()
+  const room = openRoomOn(api.world, api.ours, undefined, agentTools)
+  const app = api.with({ work: { commands: room.world, approvals: room.approvals, webhooks: [] } })
+  const writer = api.ours.people.writer.key
+  const ask = async (path: string, method: string, body: unknown, key: string): Promise<Answer> => {
+    const asked = call(app, path, {
+      method,
+      ...(key === '' ? {} : { key }),
+      ...(body === undefined ? {} : { body }),
+      headers: { 'x-workspace': 'main' },
+    })
+    const answer = await driveUntil(room, asked)
+    return { status: answer.status, body: (await answer.json()) as Record<string, unknown> }
+  }
+  const post = (path: string, body: unknown, key = writer) => ask(path, 'POST', body, key)
+  return {
+    api,
+    room,
+    post,
+    get: (path, key = writer) => ask(path, 'GET', undefined, key),
+    propose: (payload, more = {}, key = writer) =>
+      post('/agent-actions', { tool_name: 'publish_note', payload, reason: 'The user asked for it.', ...more }, key),
+    async count(table) {
+      const [row] = await room.rows<{ count: number }>(`select count(*)::integer as count from concord.${table}`)
+      return row?.count ?? 0
+    },
+    async close() {
+      await room.close()
+      await api.close()
+    },
+  }
+}
+
+export type AgentWork = Awaited<ReturnType<typeof openAgentWork>>
+
+/** The work of a process, with an agent, an artifact store, and a partner and a mail server that count what reaches them. */
+export async function openAgentWork() {
+  const opened = await openTestDb({ role: 'concord_engine', poolMax: 6 })
+  const { db } = opened
+  const home = await mkdtemp(join(tmpdir(), 'concord-agents-'))
+  const api = await openMisbehavingApi()
+  const mail = await openMisbehavingMail(mailLogin)
+  const identity = { ...aWorld(db), now: () => new Date() }
+  const tenant = await aTenant(identity)
+  const project = partnerProject(api.url, mail.port)
+  const world = { ...identity, random: Math.random, randomBytes: (count: number) => randomBytes(count) }
+  const config = accepted(readConfig({ CONCORD_HOME: home }, home))
+  const artifacts = accepted(openArtifacts(db, world, config, project))
+  const options = { artifacts, defaultWorkspace: tenant.workspace.id }
+  const work = accepted(await openWork(db, world, project, openLog('silent'), options))
+
+  const { principal } = tenant.people.writer
+  const ask = async (toolName: string, payload: JsonObject, by = principal): Promise<ActionView> => {
+    const within = { workspaceId: tenant.workspace.id, requestId: 'r', waitMs: 90_000 }
+    const gateway = agentGateway(work.commands, { ...actingFor(by, TRACE), principal: by }, within)
+    const answer = await gateway.propose({ toolName, payload, reason: 'The user asked for it.' })
+    assert.ok('decision' in answer, JSON.stringify(answer))
+    return answer
+  }
+  const restOf = async (answer: ActionView): Promise<string> => {
+    const id = accepted(decodeId('command', answer.command_id))
+    let status = ''
+    await until(async () => {
+      const [row] = await db.query<{ status: string }>('select status from concord.commands where command_id = $1', [
+        id,
+      ])
+      status = row?.status ?? ''
+      return ['succeeded', 'failed', 'waiting_for_approval'].includes(status)
+    }, 'rest')
+    return status
+  }
+
+  const write = async (type: string) => {
+    const { command_id: commandId } = await aCommand(db, tenant.workspace.id)
+    const createdBy = `user:${principal.userId}`
+    const draft = {
+      type,
+      content: { text: type },
+      createdBy,
+      step: type,
+      workspaceId: tenant.workspace.id,
+      commandId,
+    }
+    const { artifact_id, checksum } = accepted(
+      await writeArtifact(work.artifacts, { id: 'worker', kind: 'worker', traceId: TRACE }, draft),
+    )
+    return { artifact_id: encodeId('artifact', artifact_id), checksum }
+  }
+  const publications = async () => {
+    const rows = await db.query(`select 1 from concord.domain_events where event_type = 'artifact_published'`)
+    return rows.length
+  }
+  /** A run of an agent; returns the function with which the run proposes memory. */
+  const aRememberingRun = async () => {
+    const { command_id } = await aCommand(db, tenant.workspace.id)
+    const scope = {
+      subject_type: 'customer',
+      subject_id: 'c1',
+      allowed_memory_types: ['preference'],
+      read: [],
+      write: [],
+    } as unknown as RunScope
+    const agentRunId = work.commands.newId()
+    await insertRow(db, 'concord.agent_runs', {
+      agent_run_id: agentRunId,
+      workspace_id: tenant.workspace.id,
+      command_id,
+      agent_name: 'Ada',
+      agent_role: 'analyst',
+      status: 'running',
+      goal: 'find out',
+      memory_scope: scope,
+    })
+    return async (content: JsonObject) => {
+      const memory = {
+        subject_type: 'customer',
+        subject_id: 'c1',
+        scope: 'user',
+        memory_type: 'preference',
+        content,
+      } as const
+      const by = { ...actingFor(principal, TRACE), principal: principal }
+      const ids = { workspaceId: tenant.workspace.id, requestId: 'r' }
+      return proposeMemory(work.commands, work.memory, by, { ...ids, memory, run: { agentRunId, scope } })
+    }
+  }
+
+  return {
+    db,
+    tenant,
+    work,
+    api,
+    mail,
+    ask,
+    restOf,
+    write,
+    publications,
+    aRememberingRun,
+    async close() {
+      await work.close()
+      await api.close()
+      await mail.close()
+      await opened.close()
+      await rm(home, { recursive: true, force: true })
+    },
+  }
+}
