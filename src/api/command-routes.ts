@@ -45,7 +45,6 @@ import {
   toEffectView,
   toEventView,
   toExplanationView,
-  toPreviewView,
   toTaskTypeView,
 } from '#domains/commands'
 import { listNames } from '#domains/identity'
@@ -132,16 +131,13 @@ export const commandRoutes = routes({
     answers: { 200: ['The preview.', previewView] },
     problems: [404],
     handle: (call) =>
-      shown(
-        previewCommand(call.deps.commands, acting(call), {
-          workspaceId: call.workspaceId,
-          taskName: call.body.task_name,
-          payload: call.body.payload,
-          ingress: 'user_request',
-          requestId: call.requestId,
-        }),
-        toPreviewView,
-      ),
+      previewCommand(call.deps.commands, acting(call), {
+        workspaceId: call.workspaceId,
+        taskName: call.body.task_name,
+        payload: call.body.payload,
+        ingress: 'user_request',
+        requestId: call.requestId,
+      }),
   }),
   listCommands: list('/commands', {
     summary: 'List the commands of the workspace, newest first',

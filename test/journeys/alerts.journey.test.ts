@@ -109,7 +109,7 @@ test('[EFF-20] [OPS-03] a drift reaches on-call through three kills, and through
   const { items } = await ask('/notifications')
   assert.deepEqual(
     items.map(({ subject }) => subject),
-    ['Work: undoing did not go as declared'],
+    ['Work: compensation did not go as declared'],
   )
   assert.ok(items[0]?.text.includes(heard[0]?.body.next ?? 'nothing'))
   const { chain } = await ask(`/commands/cmd_${id.replaceAll('-', '')}/explanation`)

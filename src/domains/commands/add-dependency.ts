@@ -5,10 +5,9 @@ import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { statement } from '#store'
-import { composeWrite, release, tell } from './change.ts'
-import { isAllowed } from './actors.ts'
+import { composeWrite, releaseTurn, tell } from './change.ts'
 import { lockCommand, refuseMissing, type StoredCommand } from './command-table.ts'
-import type { CommandDeps } from './deps.ts'
+import { type CommandDeps, isAllowed } from './deps.ts'
 
 export type AddDependency = {
   readonly workspaceId: string
@@ -114,7 +113,7 @@ export async function addDependency(
       required_status: requiredStatus,
       propagate_cancellation: propagateCancellation,
     }
-    const changes = [release(child.command.run_after), tell('dependency_added', by, told)]
+    const changes = [releaseTurn(child.command.run_after), tell('dependency_added', by, told)]
     const written = await deps.writes.commitIn(tx, composeWrite(child, 'any', changes, at, deps.newId))
     return written.ok ? accept(written.value.command) : written
   })

@@ -16,12 +16,11 @@ import { decideStepKey } from '#kernel/retry-policy'
 import { redactText, redactValue } from '#kernel/secret-shapes'
 import { failpoint, storeRefusals, type Tx } from '#store'
 import { isStillHeld, keepHeld, LATE, type Turn, withDeadline } from '#turns'
-import { byWorker } from './change.ts'
+import { workerActor } from './change.ts'
 import { type EffectArtifacts, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
 import { commandTurns, type HeldCommand, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
-import type { EffectHandler } from './effect-handler.ts'
-import type { AttemptFailure, CallResult } from './step.ts'
+import type { AttemptFailure, CallResult, EffectHandler } from './tasks.ts'
 
 /** Undefined: the turn was lost; a later turn finds out what the call did. */
 export type Called =
@@ -244,6 +243,6 @@ function saverOf(
   command: StoredCommand,
 ): ((tx: Tx) => Promise<void>) | undefined {
   if (!deps || !writer || writer.writes.length === 0) return undefined
-  const by = { ...byWorker, traceId: command.context.trace_id }
+  const by = { ...workerActor, traceId: command.context.trace_id }
   return (tx) => saveArtifacts(tx, deps, by, command.workspace_id, writer.writes)
 }

@@ -4,7 +4,7 @@
  */
 import { checkApproved, requestApproval, supersedeApprovals } from '#domains/approvals'
 import { KernelFault } from '#kernel/errors'
-import type { Decision } from '#kernel/refusal'
+import { accept, type Decision } from '#kernel/refusal'
 import type { Drive, Next } from '#runtime'
 import { appendEvents, constraintOf, failpoint, type FailpointName, statement, type Tx } from '#store'
 import {
@@ -16,7 +16,20 @@ import {
   takeTurn,
   type Turn,
 } from '#turns'
-import { applyWrite, bySystem, byWorker, composeWrite, isEmpty, openDraft, plan, stay, type Write } from './change.ts'
+import {
+  type AfterStep,
+  applyWrite,
+  type CallOutcome,
+  systemActor,
+  workerActor,
+  type Seen,
+  composeWrite,
+  isEmpty,
+  openDraft,
+  planEffect,
+  stay,
+  type Write,
+} from './change.ts'
 import { type Folded, fold } from './advance.ts'
 import { type Called, callEffect, callInline, lookUpEffect } from './call-effect.ts'
 import {
@@ -32,13 +45,11 @@ import {
   type StoredCommand,
   type StoredEffect,
 } from './command-table.ts'
-import { askingOf, type CommandDeps } from './deps.ts'
-import { findHandler } from './effect-handler.ts'
+import { approvalDeps, type CommandDeps } from './deps.ts'
 import { commandLog, type CommandEventType } from './events.ts'
-import { gatherFacts } from './gather-facts.ts'
-import { wakeDependents } from './resume.ts'
-import type { CallOutcome, Seen, AfterStep } from './step.ts'
-import { queueOf, taskOf } from './tasks.ts'
+import { gatherFacts } from './facts.ts'
+import { wakeDependents } from './write-command.ts'
+import { findHandler, taskOf, wakeOptionsOf } from './tasks.ts'
 import type { WriteResult } from './write-command.ts'
 
 /** A turn ends after so many rounds or so long, and goes on in another: no command holds a worker for ever. */
@@ -66,9 +77,9 @@ export function reconcileCommands(
   deps: Pick<CommandDeps, 'db' | 'now' | 'wake' | 'catalog'>,
   graceMs?: number,
 ): Promise<number> {
-  const wakeOf = async (row: Parameters<typeof queueOf>[1] & { readonly command_id: string }) => {
+  const wakeOf = async (row: Parameters<typeof wakeOptionsOf>[1] & { readonly command_id: string }) => {
     await failpoint('commands.reconciling')
-    return { process: processOf(row.command_id), options: queueOf(deps.catalog, row) }
+    return { process: processOf(row.command_id), options: wakeOptionsOf(deps.catalog, row) }
   }
   return reconcile(deps, overdueCommands, wakeOf, graceMs)
 }
@@ -111,17 +122,14 @@ async function decideNext(
   isKeyTaken: boolean,
   isOutcomeOnly: boolean,
 ): Promise<Folded> {
+  const { catalog, random } = deps
   const { token, name, leaseMs, found } = turn
   const at = deps.now()
-  const seen: Seen = { ...seenBy(deps), turn: { token, name }, hasParents: found.hasParents, isKeyTaken }
+  const seen: Seen = { catalog, random, turn: { token, name }, hasParents: found.hasParents, isKeyTaken }
   const stepsMax = isOutcomeOnly ? 1 : undefined
   const draft = openDraft(found, { held: token, leaseMs }, at)
   const first = fold(draft, outcome ? { ...seen, outcome } : seen, at, deps.newId, stepsMax)
   return loadAndFold(deps, first, seen, stepsMax, () => failpoint('commands.classified'))
-}
-
-function seenBy({ catalog, random }: CommandDeps): Pick<Seen, 'catalog' | 'random'> {
-  return { catalog, random }
 }
 
 /** Loads what the fold needs to see, and goes on with it. */
@@ -182,17 +190,7 @@ async function commitTurn(
     if (!isPlanned || constraintOf(error) !== 'idx_domain_effects_idem') throw error
     return 'key_taken'
   }
-  const { found } = turn
-  const after = result.ok
-    ? {
-        ok: true as const,
-        value: {
-          ...found,
-          command: result.value.command,
-          effects: applyWrite(found.effects, write, result.value.touched),
-        },
-      }
-    : result
+  const after = result.ok ? accept(heldAfter(turn.found, write, result.value)) : result
   const isWritten = await settleTurn(deps, commandTurns, turn, write.at, after)
   if (!isWritten || !result.ok) return 'moved'
   if (result.value.dependents.length > 0) await failpoint('commands.dependents_marked')
@@ -200,6 +198,10 @@ async function commitTurn(
   if (write.newEffects.some((effect) => effect.compensates_effect_id !== null)) await failpoint('commands.undo_planned')
   await passAll(write, last?.isUndo ? { ...afterWrite, effect_executed: 'commands.undo_recorded' } : afterWrite)
   return 'written'
+}
+
+function heldAfter(found: HeldCommand, write: Write, { command, touched }: WriteResult): HeldCommand {
+  return { ...found, command, effects: applyWrite(found.effects, write, touched) }
 }
 
 function commitWith(deps: CommandDeps, write: Write, works: readonly ((tx: Tx) => Promise<void>)[]) {
@@ -216,15 +218,15 @@ function workOf(deps: CommandDeps, { command, at }: Write, next: AfterStep): ((t
     return async (tx) => void (await tx.run(insertWait, [commandId, next.commandId, workspaceId, at]))
   if (next.t !== 'ask') return undefined
   const { what, requests } = next
-  const by = { ...(what === 'gates' ? bySystem : byWorker), traceId: command.context.trace_id }
+  const by = { ...(what === 'gates' ? systemActor : workerActor), traceId: command.context.trace_id }
   return async (tx) => {
     if (what === 'gates') {
       // All gates at once: one that an earlier round asked for and this one does not must not stand in the way.
       checkAsked(
-        await supersedeApprovals(tx, askingOf(deps), by, { workspaceId, commandId, why: 'asked_again', requests }),
+        await supersedeApprovals(tx, approvalDeps(deps), by, { workspaceId, commandId, why: 'asked_again', requests }),
       )
       await failpoint('commands.approval_written')
-    } else for (const request of requests) checkAsked(await requestApproval(tx, askingOf(deps), by, request))
+    } else for (const request of requests) checkAsked(await requestApproval(tx, approvalDeps(deps), by, request))
   }
 }
 
@@ -308,22 +310,19 @@ async function callNext(
  * Undefined: not done here; the command is as it was and the driver takes it.
  */
 export async function runInline(deps: CommandDeps, stored: StoredCommand): Promise<StoredCommand | undefined> {
-  const seen: Seen = { ...seenBy(deps), turn: null, hasParents: false }
+  const { catalog, random } = deps
+  const seen: Seen = { catalog, random, turn: null, hasParents: false }
   let folded = await foldFresh(deps, stored, seen)
   while (folded.next.t === 'call') {
     const { now } = folded.draft
     const { effectId } = folded.next
     const effect = now.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
-    const handler = effect && findHandler(deps.catalog, now, effect)
+    const handler = effect && findHandler(catalog, now, effect)
     if (!handler || !isInline(now)) return undefined
     const result = await callInline(deps, now.command, effect, handler)
     if (!result) return undefined
-    folded = fold(
-      folded.draft,
-      { ...seen, outcome: { effectId, attempt: effect.attempt, result } },
-      deps.now(),
-      deps.newId,
-    )
+    const outcome = { effectId, attempt: effect.attempt, result }
+    folded = fold(folded.draft, { ...seen, outcome }, deps.now(), deps.newId)
   }
   const { now, write } = folded.draft
   const isDone = now.command.status === 'succeeded' && isInline(now)
@@ -353,7 +352,7 @@ async function recordUnderCancelled(
 ): Promise<void> {
   const found = await findCommand(deps.db, workspace_id, command_id)
   if (found?.command.status !== 'cancelled' || found.effects.length > 0 || newEffects.length === 0) return
-  const planned = newEffects.map((effect) => plan(effect, byWorker))
+  const planned = newEffects.map((effect) => planEffect(effect, workerActor))
   const alone = composeWrite(found, 'any', [stay, ...planned], deps.now(), deps.newId)
   const told = events.filter(
     ({ event_type, payload }) => payload['target_type'] === 'effect' && event_type !== 'effect_planned',
@@ -382,8 +381,8 @@ async function quarantine(deps: CommandDeps, { found: { command }, token }: Comm
       eventId: deps.newId(),
       type: 'command_quarantined' as const,
       payload: { reason: error.message, status: command.status, target_type: 'command', target_id: command.command_id },
-      actor: bySystem.id,
-      actorKind: bySystem.kind,
+      actor: systemActor.id,
+      actorKind: systemActor.kind,
       traceId: command.context.trace_id,
       at: deps.now(),
     }

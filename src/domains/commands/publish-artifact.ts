@@ -17,7 +17,7 @@ import { decideExternalSharing, type PolicyAnswer, type PolicyInput } from '#ker
 import { defineCommandType, defineFunction, definePolicy, defineTask, type Definition } from './catalog/definitions.ts'
 import { defineEffect, EffectFailure } from './catalog/effect-definition.ts'
 import type { DataClass } from '#kernel/data-class'
-import type { FactSources } from './gather-facts.ts'
+import type { FactSources } from './facts.ts'
 
 export const PUBLISH_ARTIFACT = 'Publish Artifact'
 const EFFECT = 'artifact.publish'

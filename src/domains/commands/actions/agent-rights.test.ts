@@ -10,7 +10,7 @@ import { defineEffect } from '../catalog/effect-definition.ts'
 import { anyHost, openCatalog } from '../catalog/open-catalog.ts'
 import type { StoredCommand } from '../command-table.ts'
 import { compensateDefinitions } from '../compensate-task.ts'
-import { askPolicy } from '../policy.ts'
+import { askPolicy } from '../intake.ts'
 import { shippedPolicies } from '../catalog/shipped-policies.ts'
 
 const rules = [...shippedPolicies.map(({ rule }) => rule.name), 'compensation_scope']

@@ -12,7 +12,7 @@ import type { Facts, PolicyAnswer, PolicyInput } from '#kernel/policy/policy'
 import { definePolicy, type PolicyDefinition } from '../catalog/definitions.ts'
 import { allow, deny, factsOf, rule } from '../catalog/shipped-policies.ts'
 import type { StoredCommand } from '../command-table.ts'
-import type { FactSources } from '../gather-facts.ts'
+import type { FactSources } from '../facts.ts'
 
 const ask = (...reasons: string[]): PolicyAnswer => ({
   decision: 'require_approval',
