@@ -19,7 +19,7 @@ import { decider, nextFence, openRoomOn, pendingOf, type TestRoom } from '#test/
 import { ProcessDied } from '#test/fake-providers'
 import { realSleep } from '#test/connectors'
 import { openTestDb, type TestDb } from '#test/database'
-import { aPreference, anAct } from '#test/memory'
+import { ada, aPreference } from '#test/memory'
 import { openMortal } from '#test/mortal-db'
 import { insertRow } from '#test/store-rows'
 import { accepted, aTenant, aWorld, TRACE } from '#test/tenant'
@@ -279,7 +279,7 @@ describe('a turn that is given again', () => {
       const preference = aPreference()
       const { subject_type, subject_id, memory_type, scope } = preference
       const to = { workspaceId, subject_type, subject_id, memory_type, scope }
-      accepted(await grantConsent({ ...memory, db: room.db }, anAct(room.clock.now()), to))
+      accepted(await grantConsent({ ...memory, db: room.db }, ada, to))
       return { name, memory: preference }
     }
     const first = await consented('remember calmly')
