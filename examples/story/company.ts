@@ -10,7 +10,7 @@ import {
   type Principal,
 } from '#domains/identity'
 import type { Decision } from '#kernel/refusal'
-import { systemActor } from '#kernel/actor'
+import { bySystem } from '#kernel/actor'
 
 /** Name, platform role, and the org role that rules name. */
 const staff = [
@@ -36,7 +36,7 @@ function made<T>(decision: Decision<T>): T {
 }
 
 export async function openCompany(world: IdentityDeps): Promise<Company> {
-  const by = systemActor(TRACE)
+  const by = bySystem(TRACE)
   const org = made(await createOrg(world, by, { slug: 'acme', name: 'Acme' }))
   const people: Partial<Record<PersonName, Principal>> = {}
   for (const [name, role, orgRole] of staff) {

@@ -46,7 +46,7 @@ import {
   toWorkspaceView,
   workspaceView,
 } from '#domains/identity'
-import { personActor } from '#kernel/actor'
+import { byPerson } from '#kernel/actor'
 import { accept } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
 import { auditPageOf } from './audit-routes.ts'
@@ -98,7 +98,7 @@ export const identityRoutes = routes({
     problems: [404, 409],
     handle({ deps, principal, traceId, body: { slug, name, access_role: accessRole } }) {
       const input = { orgId: principal.orgId, ownerUserId: principal.userId, slug, name, accessRole }
-      return shown(createWorkspace(deps, personActor(principal, traceId), input), toWorkspaceView)
+      return shown(createWorkspace(deps, byPerson(principal, traceId), input), toWorkspaceView)
     },
   }),
   listApiKeys: list('/keys', {
@@ -120,7 +120,7 @@ export const identityRoutes = routes({
     handle({ deps, principal, traceId, body }) {
       const { name, role, workspace_id: workspaceId, expires_at: expiresAt } = body
       return shown(
-        createApiKey(deps, personActor(principal, traceId), { name, role, workspaceId, expiresAt }),
+        createApiKey(deps, byPerson(principal, traceId), { name, role, workspaceId, expiresAt }),
         showCreated,
       )
     },
@@ -132,7 +132,7 @@ export const identityRoutes = routes({
     answers: { 200: ['The revoked key.', apiKeyView] },
     problems: [404, ...bodyProblems],
     handle: ({ deps, principal, traceId, params }) =>
-      shown(revokeApiKey(deps, personActor(principal, traceId), params.key_id), toApiKeyView),
+      shown(revokeApiKey(deps, byPerson(principal, traceId), params.key_id), toApiKeyView),
   }),
   listPeople: list('/people', {
     summary: 'List the people of your organisation, newest first',
@@ -152,7 +152,7 @@ export const identityRoutes = routes({
     answers: { 201: ['The new person.', invitedPersonView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, body: { external_id: externalId, email, role } }) =>
-      shown(invitePerson(deps, personActor(principal, traceId), { externalId, email, role }), toInvitedPersonView),
+      shown(invitePerson(deps, byPerson(principal, traceId), { externalId, email, role }), toInvitedPersonView),
   }),
   setPlatformRole: post('/people/{user_id}/role', {
     summary: 'Change the role of a person',
@@ -162,7 +162,7 @@ export const identityRoutes = routes({
     answers: { 200: ['The changed person.', personView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params: { user_id: userId }, body: { role } }) =>
-      shown(setPlatformRole(deps, personActor(principal, traceId), { userId, role }), toPersonView),
+      shown(setPlatformRole(deps, byPerson(principal, traceId), { userId, role }), toPersonView),
   }),
   giveOrgRole: post('/people/{user_id}/org-roles', {
     summary: 'Grant an org role to a person',
@@ -172,7 +172,7 @@ export const identityRoutes = routes({
     answers: { 200: ['Whether the person did not have it before.', changedView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params: { user_id: userId }, body: { org_role: role } }) =>
-      grantOrgRole(deps, personActor(principal, traceId), { orgId: principal.orgId, userId, role }),
+      grantOrgRole(deps, byPerson(principal, traceId), { orgId: principal.orgId, userId, role }),
   }),
   takeOrgRole: remove('/people/{user_id}/org-roles/{org_role}', {
     summary: 'Revoke an org role from a person',
@@ -181,7 +181,7 @@ export const identityRoutes = routes({
     answers: { 200: ['Whether the person had it.', changedView] },
     problems: [404, ...bodyProblems],
     handle: ({ deps, principal, traceId, params: { user_id: userId, org_role: role } }) =>
-      revokeOrgRole(deps, personActor(principal, traceId), { orgId: principal.orgId, userId, role }),
+      revokeOrgRole(deps, byPerson(principal, traceId), { orgId: principal.orgId, userId, role }),
   }),
   deactivatePerson: post('/people/{user_id}/deactivate', {
     summary: 'Deactivate a person and revoke all their credentials',
@@ -191,7 +191,7 @@ export const identityRoutes = routes({
     answers: { 200: ['The changed person.', personView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params: { user_id: userId }, body: { reason } }) =>
-      shown(deactivatePerson(deps, personActor(principal, traceId), { userId, reason }), toPersonView),
+      shown(deactivatePerson(deps, byPerson(principal, traceId), { userId, reason }), toPersonView),
   }),
   reactivatePerson: post('/people/{user_id}/reactivate', {
     summary: 'Reactivate a person with a new invitation',
@@ -201,7 +201,7 @@ export const identityRoutes = routes({
     answers: { 200: ['The changed person.', invitedPersonView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params }) =>
-      shown(reactivatePerson(deps, personActor(principal, traceId), params.user_id), toInvitedPersonView),
+      shown(reactivatePerson(deps, byPerson(principal, traceId), params.user_id), toInvitedPersonView),
   }),
   inviteAgain: post('/people/{user_id}/invite', {
     summary: 'Issue a new invitation for a person and revoke all their keys',
@@ -211,7 +211,7 @@ export const identityRoutes = routes({
     answers: { 200: ['The changed person.', invitedPersonView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params }) =>
-      shown(inviteAgain(deps, personActor(principal, traceId), params.user_id), toInvitedPersonView),
+      shown(inviteAgain(deps, byPerson(principal, traceId), params.user_id), toInvitedPersonView),
   }),
   listOrgRoles: list('/org-roles', {
     summary: 'List the org roles of your organisation, by short name',
@@ -232,7 +232,7 @@ export const identityRoutes = routes({
     problems: [404, 409],
     handle({ deps, principal, traceId, body }) {
       const input = { orgId: principal.orgId, ...body }
-      return shown(createOrgRole(deps, personActor(principal, traceId), input), toOrgRoleView)
+      return shown(createOrgRole(deps, byPerson(principal, traceId), input), toOrgRoleView)
     },
   }),
   redeemInvitation: post('/invitations/redeem', {
@@ -256,7 +256,7 @@ export const identityRoutes = routes({
     answers: { 200: ['Whether the person was not a member before.', changedView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params: { workspace: workspaceId }, body: { user_id: userId } }) =>
-      addMember(deps, personActor(principal, traceId), { workspaceId, userId }),
+      addMember(deps, byPerson(principal, traceId), { workspaceId, userId }),
   }),
   removeMember: remove('/workspaces/{workspace}/members/{user_id}', {
     summary: 'Remove a member from a workspace by revoking its access role',
@@ -265,7 +265,7 @@ export const identityRoutes = routes({
     answers: { 200: ['Whether the person was a member.', changedView] },
     problems: [404, 409, ...bodyProblems],
     handle: ({ deps, principal, traceId, params: { workspace: workspaceId, user_id: userId } }) =>
-      removeMember(deps, personActor(principal, traceId), { workspaceId, userId }),
+      removeMember(deps, byPerson(principal, traceId), { workspaceId, userId }),
   }),
   listOrgAudit: resource<Api>('audit', 'org').list('/org/audit', {
     summary: 'List changes to people, roles and unbound keys of your organisation, newest first',

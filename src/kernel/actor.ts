@@ -30,12 +30,12 @@ export type Actor<Kind extends string = ConcordActor> = {
 /** A person who was authenticated. */
 export type PersonActor = Actor<'user'> & { readonly principal: Principal }
 
-export function personActor(principal: Principal, traceId: string): PersonActor {
+export function byPerson(principal: Principal, traceId: string): PersonActor {
   return { id: `user:${principal.userId}`, kind: 'user', traceId, principal }
 }
 
 /** Concord itself: installation, timers, and the command line of the operator. */
-export function systemActor(traceId: string): Actor<'system'> {
+export function bySystem(traceId: string): Actor<'system'> {
   return { id: 'system', kind: 'system', traceId }
 }
 

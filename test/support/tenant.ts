@@ -16,7 +16,7 @@ import { createApiKey } from '../../src/domains/identity/api-key.ts'
 import type { Decision } from '../../src/kernel/refusal.ts'
 import { uuidV7Generator } from '../../src/kernel/ids.ts'
 import type { Db } from '../../src/store/db.ts'
-import { personActor, systemActor } from '#kernel/actor'
+import { byPerson, bySystem } from '#kernel/actor'
 
 export const TRACE = 'trace_00000000000000000000000000000001'
 
@@ -59,7 +59,7 @@ export type Tenant = {
 let count = 0
 
 export async function aTenant(world: IdentityDeps, slug = `org-${++count}`): Promise<Tenant> {
-  const by = systemActor(TRACE)
+  const by = bySystem(TRACE)
   const org = accepted(await createOrg(world, by, { slug, name: `Organisation ${slug}` }))
   const people: Partial<Record<PlatformRole, TestPerson>> = {}
   for (const role of platformRoles) people[role] = await aPerson(world, { orgId: org.id, slug }, role)
@@ -83,7 +83,7 @@ export async function aPerson(
   name = `${role}-${++count}`,
 ): Promise<TestPerson> {
   const externalId = `local:${org.slug}-${name}`
-  const user = accepted(await createUser(world, systemActor(TRACE), { orgId: org.orgId, externalId, role }))
+  const user = accepted(await createUser(world, bySystem(TRACE), { orgId: org.orgId, externalId, role }))
   const principal: Principal = {
     credential: 'api_key',
     userId: user.id,
@@ -96,7 +96,7 @@ export async function aPerson(
     keyId: null,
     workspaceId: null,
   }
-  const { stored, key } = accepted(await createApiKey(world, personActor(principal, TRACE), { name, role }))
+  const { stored, key } = accepted(await createApiKey(world, byPerson(principal, TRACE), { name, role }))
   return { principal: { ...principal, keyId: stored.id }, key, keyId: stored.id }
 }
 
@@ -107,8 +107,8 @@ export async function anOrgRole(
   slug: string,
   members: readonly TestPerson[] = [],
 ): Promise<void> {
-  accepted(await createOrgRole(world, systemActor(TRACE), { orgId, slug, name: slug }))
+  accepted(await createOrgRole(world, bySystem(TRACE), { orgId, slug, name: slug }))
   for (const { principal } of members) {
-    accepted(await grantOrgRole(world, systemActor(TRACE), { orgId, userId: principal.userId, role: slug }))
+    accepted(await grantOrgRole(world, bySystem(TRACE), { orgId, userId: principal.userId, role: slug }))
   }
 }

@@ -1,6 +1,6 @@
 /** Whether enough persons can decide about an open approval today, and if not, why and what to do. */
 import { type ActivePerson, listActive } from '#domains/identity'
-import { systemActor } from '#kernel/actor'
+import { bySystem } from '#kernel/actor'
 import { accept, type Decision } from '#kernel/refusal'
 import type { Sql } from '#store'
 import { actorAs, approvalTable, findDatabaseTime } from './approval.ts'
@@ -183,5 +183,5 @@ async function record(
   const at = await findDatabaseTime(db)
   const payload = { code, reason, possible, required, admins }
   const fact = { type: 'approval_blocked', at, payload, round: code } as const
-  await approvalTable.append(db, approval, actorAs(systemActor(traceId), 'system'), fact)
+  await approvalTable.append(db, approval, actorAs(bySystem(traceId), 'system'), fact)
 }

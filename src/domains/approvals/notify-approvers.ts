@@ -1,6 +1,6 @@
 /** Tells people what waits for them: which notices are due on which channel, and one attempt of each. */
 import { createHmac } from 'node:crypto'
-import { systemActor } from '#kernel/actor'
+import { bySystem } from '#kernel/actor'
 import type { Clock, Random } from '#kernel/clock'
 import { encodeId } from '#kernel/ids'
 import { decideRetry } from '#kernel/retry'
@@ -145,7 +145,7 @@ async function recordFailure(
     retry_at: retryAt?.toISOString() ?? null,
   }
   const fact = { type: 'approval_notice_failed', at, payload, round: `${channel}:${notice}:${attempt}` } as const
-  await approvalTable.append(db, approval, actorAs(systemActor(traceId), 'system'), fact)
+  await approvalTable.append(db, approval, actorAs(bySystem(traceId), 'system'), fact)
 }
 
 /** The inbox reads the approval itself and the event feed carries the record of the notice: there is nothing more to send. */

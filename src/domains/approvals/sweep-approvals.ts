@@ -1,5 +1,5 @@
 /** The sweeps over open approvals: reminders, the next role, expiry. Driven by each approval's own turns and by a schedule; any number of sweepers at once do each thing once. */
-import { systemActor } from '#kernel/actor'
+import { bySystem } from '#kernel/actor'
 import { type Sql, statement, type Tx } from '#store'
 import { actorAs, approvalTable, findDatabaseTime, saveExpired } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
@@ -76,7 +76,7 @@ export async function recordNotified(
   const at = await findDatabaseTime(tx)
   const payload = { channel, notice, approver: approval.approver }
   const fact = { type: 'approval_notified', at, payload, round: `${channel}:${notice}` } as const
-  return approvalTable.append(tx, approval, actorAs(systemActor(traceId), 'system'), fact)
+  return approvalTable.append(tx, approval, actorAs(bySystem(traceId), 'system'), fact)
 }
 
 export function listDueReminders(
@@ -100,7 +100,7 @@ export async function remindApprovers(
     const at = await findDatabaseTime(tx)
     const payload = { reminder, approver: approval.approver }
     const fact = { type: 'approval_reminded', at, payload, round: String(reminder) } as const
-    if (!(await approvalTable.append(tx, approval, actorAs(systemActor(traceId), 'system'), fact))) return undefined
+    if (!(await approvalTable.append(tx, approval, actorAs(bySystem(traceId), 'system'), fact))) return undefined
     await notify(tx, { approval, why: 'reminder' })
     return approval
   })
@@ -120,7 +120,7 @@ export async function escalateApprovals(
     const { role, ...approval } = row
     const at = await findDatabaseTime(tx)
     const fact = { type: 'approval_escalated', at, newId: deps.newId, payload: { role } } as const
-    await approvalTable.append(tx, approval, actorAs(systemActor(traceId), 'system'), fact)
+    await approvalTable.append(tx, approval, actorAs(bySystem(traceId), 'system'), fact)
     await notify(tx, { approval, why: 'escalation' })
     return approval
   })
@@ -192,7 +192,7 @@ export async function expireApprovals(
 }
 
 function expireOne(deps: ApprovalDeps, { approval_id, workspace_id }: OverdueRow, traceId: string): Promise<boolean> {
-  const by = systemActor(traceId)
+  const by = bySystem(traceId)
   return deps.db.transaction(async (tx) => {
     const known = await approvalTable.find(tx, workspace_id, approval_id)
     if (known?.status !== 'pending') return false

@@ -1,5 +1,5 @@
 /** Makes an empty installation usable: one org, one workspace, one administrator and the first key. Every further call changes nothing. */
-import { type Actor, systemActor } from '#kernel/actor'
+import { type Actor, bySystem } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import type { Tx } from '#store'
 import { hasKeys, issueKey } from './api-key.ts'
@@ -42,7 +42,7 @@ export type KeyPlace = {
  * the first key is created once and returned to the caller.
  */
 export function bootstrapAdmin(deps: IdentityDeps, traceId: string, place?: KeyPlace): Promise<Bootstrapped> {
-  const actor = systemActor(traceId)
+  const actor = bySystem(traceId)
   return deps.db.transaction(async (tx) => {
     await tx.query("select pg_advisory_xact_lock(hashtextextended('concord.identity.bootstrap', 0))")
     const orgId = await ensureOrg(tx, deps, actor)

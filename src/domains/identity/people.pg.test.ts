@@ -8,9 +8,9 @@ import { createOrg } from './identity-repository.ts'
 import { createWorkspace } from './workspace.ts'
 import { createOrgRole, grantOrgRole } from './org-role.ts'
 import { createUser } from './person.ts'
-import { systemActor } from '#kernel/actor'
+import { bySystem } from '#kernel/actor'
 
-const by = systemActor(TRACE)
+const by = bySystem(TRACE)
 const code = (decision: Decision<unknown>) => (decision.ok ? 'accepted' : decision.code)
 
 describe('organisations and their people', () => {

@@ -14,7 +14,7 @@ import {
 } from '#test/tenant'
 import { revokeOrgRole } from './org-role.ts'
 import { createWorkspace, listWorkspaces, resolveWorkspace } from './workspace.ts'
-import { systemActor } from '#kernel/actor'
+import { bySystem } from '#kernel/actor'
 
 describe('entering a workspace', () => {
   let opened: TestDb
@@ -40,7 +40,7 @@ describe('entering a workspace', () => {
       ownerUserId: owner.principal.userId,
       accessRole: 'finance',
     }
-    closedId = accepted(await createWorkspace(world, systemActor(TRACE), closed)).id
+    closedId = accepted(await createWorkspace(world, bySystem(TRACE), closed)).id
   })
   after(() => opened.close())
 
@@ -97,17 +97,17 @@ describe('entering a workspace', () => {
     const leaver = await aPerson(world, ours, 'reader', 'leaver')
     await anOrgRole(world, ours.orgId, 'legal', [leaver])
     const legal = { orgId: ours.orgId, slug: 'legal', name: 'Legal', ownerUserId: null, accessRole: 'legal' }
-    const { id } = accepted(await createWorkspace(world, systemActor(TRACE), legal))
+    const { id } = accepted(await createWorkspace(world, bySystem(TRACE), legal))
     assert.equal((await enter(leaver, id)).ok, true)
     const grant = { orgId: ours.orgId, userId: leaver.principal.userId, role: 'legal' }
-    assert.deepEqual(accepted(await revokeOrgRole(world, systemActor(TRACE), grant)), { changed: true })
+    assert.deepEqual(accepted(await revokeOrgRole(world, bySystem(TRACE), grant)), { changed: true })
     assert.equal((await enter(leaver, id)).ok, false)
-    assert.deepEqual(accepted(await revokeOrgRole(world, systemActor(TRACE), grant)), { changed: false })
+    assert.deepEqual(accepted(await revokeOrgRole(world, bySystem(TRACE), grant)), { changed: false })
   })
 
   test('a bound key opens its workspace alone, and an archived workspace opens to nobody', async () => {
     const other = { orgId: ours.orgId, slug: 'other', name: 'Other', ownerUserId: null }
-    const { id } = accepted(await createWorkspace(world, systemActor(TRACE), other))
+    const { id } = accepted(await createWorkspace(world, bySystem(TRACE), other))
     const bound = { ...ours.people.writer.principal, workspaceId: ours.workspace.id }
     assert.equal((await resolveWorkspace(world, bound, { idHeader: id })).ok, false)
     assert.equal(accepted(await resolveWorkspace(world, bound, {})).id, ours.workspace.id)

@@ -7,7 +7,7 @@ import { openTestDb, type TestDb } from '#test/database'
 import { accepted, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from '#test/tenant'
 import { type IdentityProvider, openAuthenticator } from './authenticate.ts'
 import { createUser } from './person.ts'
-import { systemActor } from '#kernel/actor'
+import { bySystem } from '#kernel/actor'
 
 type SigningKey = { readonly kid: string; readonly privateKey: CryptoKey; readonly publicJwk: JWK }
 
@@ -32,7 +32,7 @@ describe('authenticating with a token of an outside identity provider', () => {
     world = aWorld(opened.db)
     tenant = await aTenant(world)
     accepted(
-      await createUser(world, systemActor(TRACE), {
+      await createUser(world, bySystem(TRACE), {
         orgId: tenant.orgId,
         externalId: 'auth0|ada',
         email: 'ada@example.com',
