@@ -125,7 +125,7 @@ type ForgottenLineage = {
 
 type KnownArtifact = { readonly kind: 'artifact'; readonly id: string; readonly isHeld: boolean }
 
-type Forgetting = { readonly actor: string; readonly traceId: string; readonly erasureId: string }
+type Forgetting = { readonly actor: Pick<Actor, 'id' | 'traceId'>; readonly erasureId: string }
 
 /** The way into the archive from each state, along the machine. */
 const wayOut: Readonly<Record<ArtifactState, readonly ArtifactState[]>> = {
@@ -191,7 +191,7 @@ function refuseHeld(held: readonly StoredArtifact[]): Decision<never> {
 }
 
 async function archive(tx: Tx, deps: ArtifactDeps, row: StoredArtifact, by: Forgetting): Promise<void> {
-  const acting = { id: by.actor, kind: 'system' as const, traceId: by.traceId }
+  const acting = { id: by.actor.id, kind: 'system' as const, traceId: by.actor.traceId }
   let now = row
   for (const to of wayOut[row.status]) {
     const set = to === 'archived' ? { set: { location: removedLocation(row) } } : {}
