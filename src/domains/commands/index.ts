@@ -38,7 +38,7 @@ export {
 export { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
 export { checkShapes } from './catalog/shape-checks.ts'
 export { mapTaskToPrimitives } from './catalog/primitives.ts'
-export { defineTask } from './catalog/task-spec.ts'
+export { defineTask } from './catalog/definitions.ts'
 
 export {
   COMMAND_KIND,
