@@ -83,7 +83,6 @@ export const identityRoutes = routes({
     summary: 'List the workspaces that you can access, by short name',
     role: 'reader',
     page: [pageView(workspaceView, 'WorkspacePage'), 'A page of workspaces.'],
-    problems: [400],
     scope: ({ principal }) => [principal.orgId, principal.userId],
     async read({ deps, principal }, from, limit) {
       const rows = await listWorkspaces(deps, principal, { afterSlug: from?.[0] ?? null, limit: limit + 1 })
@@ -106,7 +105,6 @@ export const identityRoutes = routes({
     summary: 'List the API keys of your organisation, newest first, without their secrets',
     role: 'admin',
     page: [pageView(apiKeyView, 'ApiKeyPage'), 'A page of keys.'],
-    problems: [400],
     scope: ({ principal }) => [principal.orgId, principal.workspaceId],
     async read({ deps, principal }, from, limit) {
       const rows = await listApiKeys(deps, principal, { beforeId: from?.[0] ?? null, limit: limit + 1 })
@@ -138,7 +136,6 @@ export const identityRoutes = routes({
     role: 'admin',
     allow: ({ principal }) => decideUnbound(principal),
     page: [pageView(personView, 'PersonPage'), 'A page of people.'],
-    problems: [400],
     scope: ({ principal }) => [principal.orgId],
     async read({ deps, principal }, from, limit) {
       const rows = await listPeople(deps, principal.orgId, { beforeId: from?.[0] ?? null, limit: limit + 1 })
@@ -217,7 +214,6 @@ export const identityRoutes = routes({
     summary: 'List the org roles of your organisation, by short name',
     role: 'reader',
     page: [pageView(orgRoleView, 'OrgRolePage'), 'A page of roles.'],
-    problems: [400],
     scope: ({ principal }) => [principal.orgId],
     async read({ deps, principal }, from, limit) {
       const rows = await listOrgRoles(deps, principal.orgId, { afterSlug: from?.[0] ?? null, limit: limit + 1 })
@@ -274,7 +270,6 @@ export const identityRoutes = routes({
     allow: ({ principal }) => decideUnbound(principal),
     query: { event_type: z.string().max(100).optional().meta({ example: 'api_key_created' }) },
     page: [auditPageOf('OrgAuditPage'), 'A page of the audit.'],
-    problems: [400],
     scope: ({ principal, query }) => [principal.orgId, query.event_type ?? null],
     async read({ deps: { db }, principal, query: { event_type: eventType } }, from, limit) {
       // Events of the organisation are stored under its own id, which no workspace has.

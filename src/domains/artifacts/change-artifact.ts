@@ -126,7 +126,7 @@ type ForgottenLineage = {
 
 type KnownArtifact = { readonly kind: 'artifact'; readonly id: string; readonly isHeld: boolean }
 
-type Forgetting = { readonly actor: string; readonly traceId: string; readonly erasureId: string }
+type Forgetting = { readonly actor: Pick<Actor, 'id' | 'traceId'>; readonly erasureId: string }
 
 /** The path of the machine from each status to `archived`. */
 const pathToArchive: Readonly<Record<ArtifactState, readonly ArtifactState[]>> = {
@@ -192,7 +192,7 @@ function refuseHeld(held: readonly StoredArtifact[]): Decision<never> {
 }
 
 async function archive(tx: Tx, deps: ArtifactDeps, row: StoredArtifact, by: Forgetting): Promise<void> {
-  const acting = { id: by.actor, kind: 'system' as const, traceId: by.traceId }
+  const acting = { id: by.actor.id, kind: 'system' as const, traceId: by.actor.traceId }
   let now = row
   for (const to of pathToArchive[row.status]) {
     const set = to === 'archived' ? { set: { location: removedLocation(row) } } : {}
