@@ -8,7 +8,7 @@ import { encodeId } from '#kernel/ids'
 import { addDependency } from '../../../src/domains/commands/add-dependency.ts'
 import { cancelCommand } from '../../../src/domains/commands/cancel-command.ts'
 import { findCommand } from '../../../src/domains/commands/command-table.ts'
-import { bySystem, workerActor, composeWrite, move } from '../../../src/domains/commands/change.ts'
+import { systemActor, workerActor, composeWrite, move } from '../../../src/domains/commands/change.ts'
 import { openDrive } from '../../../src/domains/commands/drive.ts'
 import { BOOK_A, room, user, operator, workspaceId, pathOf, rowOf, effectsOf, decide, cancel } from './bench.case.ts'
 
@@ -201,7 +201,7 @@ export function waitingStories(): void {
     const found = await findCommand(room.db, workspaceId, id)
     assert.ok(found)
     const moves = states.map((state) =>
-      move(state, state === 'running' || state === 'blocked' ? workerActor : bySystem),
+      move(state, state === 'running' || state === 'blocked' ? workerActor : systemActor),
     )
     const write = composeWrite(found, 'any', moves, room.clock.now(), room.clock.newId)
     accepted(await room.world.writes.commit(write))
