@@ -117,6 +117,31 @@ export function waitingStories(): void {
     assert.equal(added.ok, true)
   })
 
+  test('[DEP-03] the search for the path ends on a graph that already has a cycle', async () => {
+    const [child, parent, x, y] = [
+      await room.submit({ subject: 'child' }),
+      await room.submit({ subject: 'parent' }),
+      await room.submit({ subject: 'x' }),
+      await room.submit({ subject: 'y' }),
+    ]
+    // Written past the service: parent → x → child, and x ⇄ y.
+    for (const [from, to] of [
+      [parent, x],
+      [x, y],
+      [y, x],
+      [x, child],
+    ])
+      await room.rows(
+        `insert into concord.command_dependencies (child_command_id, parent_command_id, workspace_id) values ($1, $2, $3)`,
+        [from, to, workspaceId],
+      )
+    const closed = await addDependency(room.world, user, { workspaceId, childId: child, parentId: parent })
+    assert.deepEqual(
+      closed.ok ? [] : closed.facts?.['path'],
+      [child, parent, x, child].map((id) => encodeId('command', id)),
+    )
+  })
+
   test('a command that set another one going is blocked until that one ends, and takes its result or its failure', async () => {
     const id = await room.submit({ subject: 'parent', steps: ['command.run'] })
     room.woken.length = 0
