@@ -10,7 +10,7 @@ import { appendEvents, constraintOf, failpoint, type FailpointName, statement, t
 import {
   type InProcessTurns,
   openInProcessTurns,
-  type Places,
+  type ReserveSlot,
   reconcile,
   settleTurn,
   takeTurn,
@@ -57,8 +57,8 @@ export function openDrive(deps: CommandDeps): Drive {
   }
 }
 
-export function openCommandTurns(deps: CommandDeps, offerPlace: Places): InProcessTurns<HeldCommand> {
-  return openInProcessTurns(deps, commandTurns, (turn) => driveTurn(deps, turn), offerPlace)
+export function openCommandTurns(deps: CommandDeps, reserveSlot: ReserveSlot): InProcessTurns<HeldCommand> {
+  return openInProcessTurns(deps, commandTurns, (turn) => driveTurn(deps, turn), reserveSlot)
 }
 
 /** How many were woken; a full batch says that there may be more. */
