@@ -1,6 +1,6 @@
 /** Stores and reads the travel preferences of a person in a story. */
 import { actingFor, type CommandDeps, type MemoryProposal, proposeMemory } from '#domains/commands'
-import { decideConsent, grantConsent, type MemoryDeps, searchMemory, type StoredConsent } from '#domains/memory'
+import { grantConsent, type MemoryDeps, searchMemory, type StoredConsent } from '#domains/memory'
 import type { Principal } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision } from '#kernel/refusal'
@@ -38,19 +38,11 @@ export function openNotebook(commands: CommandDeps, memory: MemoryDeps, workspac
           connector: 'hotel_booking',
         },
       }),
-    async consent(who) {
-      const subject = about(who)
-      const allowed = decideConsent(who, subject)
-      if (!allowed.ok) return allowed
-      const act = { actor: `user:${who.userId}`, actorKind: 'user', traceId: TRACE, at: memory.now() } as const
-      return grantConsent(memory, act, { workspaceId, ...subject, ...kept })
-    },
+    consent: (who) => grantConsent(memory, actingFor(who, TRACE), { workspaceId, ...about(who), ...kept }),
     async recall(who) {
-      const reader = { kind: 'person', actor: `user:${who.userId}`, userId: who.userId, seesAll: false } as const
       const asked = { workspaceId, subject: about(who), taskType: 'rank_hotels', limit: MEMORIES_MAX }
-      const found = await searchMemory(memory, { ...reader, traceId: TRACE }, asked)
-      if (!found.ok) return found
-      return accept(hotelPreferences.parse(Object.assign({}, ...found.value.map(({ content }) => content))))
+      const found = await searchMemory(memory, actingFor(who, TRACE), asked)
+      return accept(hotelPreferences.parse(Object.assign({}, ...found.map(({ content }) => content))))
     },
   }
 }

@@ -45,7 +45,6 @@ import {
   toEffectView,
   toEventView,
   toExplanationView,
-  toPreviewView,
   toTaskTypeView,
 } from '#domains/commands'
 import { listNames } from '#domains/identity'
@@ -132,23 +131,19 @@ export const commandRoutes = routes({
     answers: { 200: ['The preview.', previewView] },
     problems: [404],
     handle: (call) =>
-      shown(
-        previewCommand(call.deps.commands, acting(call), {
-          workspaceId: call.workspaceId,
-          taskName: call.body.task_name,
-          payload: call.body.payload,
-          ingress: 'user_request',
-          requestId: call.requestId,
-        }),
-        toPreviewView,
-      ),
+      previewCommand(call.deps.commands, acting(call), {
+        workspaceId: call.workspaceId,
+        taskName: call.body.task_name,
+        payload: call.body.payload,
+        ingress: 'user_request',
+        requestId: call.requestId,
+      }),
   }),
   listCommands: list('/commands', {
     summary: 'List the commands of the workspace, newest first',
     role: 'reader',
     query: { status: commandStatus.optional(), task_name: z.string().max(200).optional() },
     page: [pageView(commandView, 'CommandPage'), 'A page of commands.'],
-    problems: [400],
     scope: ({ workspaceId, query: { status = null, task_name = null } }) => [workspaceId, status, task_name],
     async read(call, from, limit) {
       const { status, task_name: taskName } = call.query
@@ -241,7 +236,7 @@ export const commandRoutes = routes({
       }),
       'A page of events.',
     ],
-    problems: [400, 404],
+    problems: [404],
     scope: ({ workspaceId, params: { command_id } }) => [workspaceId, command_id],
     async read(call, from, limit) {
       const { db } = call.deps

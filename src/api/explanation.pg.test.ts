@@ -63,10 +63,10 @@ describe('the explanation', () => {
     assert.equal(await room.settle(id), 'waiting_for_approval')
     assert.match(
       (await storyOf(id)).summary,
-      /waiting for approval\. Nobody can decide it now: Nobody who may decide here has the role owner\. To do: give somebody the role: concord people grant/,
+      /waiting for approval\. It cannot be decided now: Nobody who may decide here has the role owner\. To do: give somebody the role: concord people grant/,
     )
     await anOrgRole(api.world, api.ours.orgId, 'owner', [api.ours.people.admin])
-    assert.doesNotMatch((await storyOf(id)).summary, /Nobody can decide/)
+    assert.doesNotMatch((await storyOf(id)).summary, /cannot be decided/)
   })
 
   test('[APR-15] an edit of the approver is told: who, which field, from what to what; a secret only by its class', async () => {
@@ -115,10 +115,13 @@ describe('the explanation', () => {
     await room.settle(id)
     const { chain } = await storyOf(id)
     const retry = chain.find(({ kind }) => kind === 'retry')
-    assert.match(retry?.text ?? '', /at attempt 1 \(transient_connector_error: connection refused\); again after/)
+    assert.match(
+      retry?.text ?? '',
+      /at attempt 1 \(transient_connector_error: connection refused\); the next attempt is due at/,
+    )
   })
 
-  test('an approved command whose task left the catalog says so everywhere, and goes on when the task is back', async () => {
+  test('an approved command whose task left the catalog says so everywhere, and continues when the task is back', async () => {
     const id = await room.submit({ subject: 's', decide: 'require_approval', steps: [BOOK_A] })
     await room.settle(id)
     await approve(id)
@@ -129,7 +132,7 @@ describe('the explanation', () => {
     assert.ok(next.t === 'wait' && next.until !== null)
     assert.deepEqual(told, [{ command_id: id, task_name: 'Work' }])
     assert.equal(await room.statusOf(id), 'approved')
-    const reason = /its task .?Work.? is not in the catalog; it goes on when the task is back/
+    const reason = /its task .?Work.? is not in the catalog; it continues when the task is back/
     assert.match((await storyOf(id)).summary, reason)
     const [parked, ...others] = await listParked(room.db, 10)
     assert.deepEqual([parked?.command_id, others.length], [id, 0])

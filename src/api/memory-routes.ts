@@ -7,19 +7,16 @@ import { idField, pageFields, pageView } from '#contract'
 import type { ApprovalDeps } from '#domains/approvals'
 import { actingFor, type CommandDeps, decideCandidate, proposeMemory, requestForget } from '#domains/commands'
 import {
-  type Act,
   candidateDetailView,
   candidateStatus,
   candidateView,
   consentListView,
   consentView,
   decideCandidateBody,
-  decideConsent,
   erasureView,
   forgetBody,
   forgetPreviewView,
   getCandidate,
-  getConsent,
   getErasure,
   grantConsent,
   grantConsentBody,
@@ -32,7 +29,6 @@ import {
   memoryListView,
   memoryType,
   memoryView,
-  type PersonReading,
   placeHold,
   placeHoldBody,
   previewForget,
@@ -50,6 +46,7 @@ import {
   toForgetPreviewView,
   toHoldView,
   toMemoryView,
+  viewerOf,
 } from '#domains/memory'
 import type { JsonObject } from '#kernel/json-value'
 import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
@@ -66,25 +63,11 @@ const candidate = { memory_candidate_id: idField('memory_candidate') }
 
 type Asked = Pick<Call<Api>, 'deps' | 'principal' | 'workspaceId' | 'traceId'>
 
-/** Administrators and data owners see the memory of all users. */
-function readerOf({ principal: { userId, role, orgRoles }, traceId }: Asked): PersonReading {
-  const seesAll = role === 'admin' || orgRoles.includes('data-owner')
-  return { kind: 'person', actor: `user:${userId}`, userId, seesAll, traceId }
-}
-
-/** Undefined sees everything. */
-function viewerOf(call: Asked): string | undefined {
-  const { seesAll, userId } = readerOf(call)
-  return seesAll ? undefined : userId
-}
-
-function actOf({ deps, principal: { userId, role }, traceId }: Asked): Act {
-  return { actor: `user:${userId}`, actorKind: role === 'admin' ? 'operator' : 'user', traceId, at: deps.memory.now() }
-}
+const actorOf = ({ principal, traceId }: Asked) => actingFor(principal, traceId)
 
 function showCandidate(call: Asked, candidateId: string) {
-  const ref = { workspaceId: call.workspaceId, candidateId, viewer: viewerOf(call) }
-  return shown(getCandidate(call.deps.memory.db, ref), (found) => ({
+  const ref = { workspaceId: call.workspaceId, candidateId }
+  return shown(getCandidate(call.deps.memory, actorOf(call), ref), (found) => ({
     ...toCandidateView(found.candidate),
     consents: found.consents.map(toConsentView),
   }))
@@ -125,13 +108,12 @@ export const memoryRoutes = routes({
     },
     answers: { 200: ['The memories found.', memoryListView] },
     problems: [400, 404],
-    handle(call) {
+    async handle(call) {
       const { subject, memory_type, task_type: taskType, connector, q: text, limit = PAGE_LIMIT_DEFAULT } = call.query
       const memoryTypes = memory_type === undefined ? undefined : [memory_type]
       const asked = { workspaceId: call.workspaceId, subject, memoryTypes, taskType, connector, text, limit }
-      return shown(searchMemory(call.deps.memory, readerOf(call), asked), (items) => ({
-        items: items.map(toMemoryView),
-      }))
+      const items = await searchMemory(call.deps.memory, actorOf(call), asked)
+      return accept({ items: items.map(toMemoryView) })
     },
   }),
   readMemory: get('/memory/records/{memory_id}', {
@@ -142,7 +124,7 @@ export const memoryRoutes = routes({
     problems: [400, 404],
     handle: (call) =>
       shown(
-        readMemory(call.deps.memory, readerOf(call), {
+        readMemory(call.deps.memory, actorOf(call), {
           workspaceId: call.workspaceId,
           memoryId: call.params.memory_id,
         }),
@@ -169,12 +151,11 @@ export const memoryRoutes = routes({
     role: 'reader',
     query: { status: candidateStatus.optional() },
     page: [pageView(candidateView, 'MemoryCandidatePage'), 'A page.'],
-    problems: [400, 404],
+    problems: [404],
     scope: (call) => [call.workspaceId, viewerOf(call) ?? null, call.query.status ?? null],
     async read(call, after, limit) {
-      const status = call.query.status === undefined ? undefined : [call.query.status]
-      const asked = { workspaceId: call.workspaceId, status, viewer: viewerOf(call), after, limit }
-      const { items, next } = await listCandidates(call.deps.memory.db, asked)
+      const asked = { workspaceId: call.workspaceId, status: call.query.status, after, limit }
+      const { items, next } = await listCandidates(call.deps.memory, actorOf(call), asked)
       return accept({ items: items.map(toCandidateView), next })
     },
   }),
@@ -208,10 +189,8 @@ export const memoryRoutes = routes({
     problems: [404, 409],
     handle(call) {
       const { subject, ...to } = call.body
-      const allowed = decideConsent(call.principal, subject)
-      if (!allowed.ok) return allowed
       const input = { workspaceId: call.workspaceId, ...subject, ...to }
-      return shown(grantConsent(call.deps.memory, actOf(call), input), toConsentView)
+      return shown(grantConsent(call.deps.memory, actorOf(call), input), toConsentView)
     },
   }),
   revokeMemoryConsent: post('/memory/consents/{memory_consent_id}/revoke', {
@@ -220,14 +199,9 @@ export const memoryRoutes = routes({
     params: { memory_consent_id: idField('memory_consent') },
     answers: { 200: ['The consent.', consentView] },
     problems: [400, 404, 409],
-    async handle(call) {
-      const { workspaceId } = call
-      const consentId = call.params.memory_consent_id
-      const known = await getConsent(call.deps.memory.db, workspaceId, consentId)
-      if (!known.ok) return known
-      const allowed = decideConsent(call.principal, known.value)
-      if (!allowed.ok) return allowed
-      return shown(revokeConsent(call.deps.memory, actOf(call), { workspaceId, consentId }), toConsentView)
+    handle(call) {
+      const ref = { workspaceId: call.workspaceId, consentId: call.params.memory_consent_id }
+      return shown(revokeConsent(call.deps.memory, actorOf(call), ref), toConsentView)
     },
   }),
   previewForget: post('/memory/forget/preview', {
@@ -277,7 +251,7 @@ export const memoryRoutes = routes({
     answers: { 201: ['The hold.', holdView] },
     problems: [404],
     handle: (call) =>
-      shown(placeHold(call.deps.memory, actOf(call), { workspaceId: call.workspaceId, ...call.body }), toHoldView),
+      shown(placeHold(call.deps.memory, actorOf(call), { workspaceId: call.workspaceId, ...call.body }), toHoldView),
   }),
   releaseMemoryHold: post('/memory/holds/{memory_hold_id}/release', {
     summary: 'Release a hold',
@@ -287,7 +261,7 @@ export const memoryRoutes = routes({
     problems: [400, 404],
     handle: (call) =>
       shown(
-        releaseHold(call.deps.memory, actOf(call), {
+        releaseHold(call.deps.memory, actorOf(call), {
           workspaceId: call.workspaceId,
           holdId: call.params.memory_hold_id,
         }),

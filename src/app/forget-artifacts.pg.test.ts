@@ -21,7 +21,7 @@ import { openDb } from '#store'
 import { testArtifactTypes } from '#test/projects/connectors'
 import { aBlobFolder, byWorker, CONTENT_BYTES_MAX } from '#test/artifacts'
 import { openTestDb, type TestDb } from '#test/database'
-import { anAct, aPreference, dumpDatabase } from '#test/memory'
+import { ada, aPreference, dumpDatabase } from '#test/memory'
 import { accepted, aTenant, aWorld, type Tenant, TRACE } from '#test/tenant'
 import { until } from '#test/until'
 import { openLog } from './log.ts'
@@ -52,7 +52,6 @@ describe('forgetting reaches artifacts', () => {
     await rm(folder, { recursive: true, force: true })
   })
 
-  const act = () => anAct(new Date())
   /** As the owner of the database, who may look into the tables of the runtime too. */
   async function dump(): Promise<string> {
     const owner = openDb({ url: opened.url })
@@ -77,7 +76,7 @@ describe('forgetting reaches artifacts', () => {
     until(async () => (await statusOf(commandId)) === status, `${status} of ${commandId}`)
   /** A memory of somebody, and the command that wrote it. */
   async function remember(preference: ProposedMemory) {
-    accepted(await grantConsent(work.memory, act(), { workspaceId, ...preference }))
+    accepted(await grantConsent(work.memory, ada, { workspaceId, ...preference }))
     const { candidate, command } = accepted(
       await proposeMemory(work.commands, work.memory, writer(), { workspaceId, memory: preference, requestId: 'r' }),
     )
@@ -156,7 +155,7 @@ describe('forgetting reaches artifacts', () => {
       preview.items.filter(({ kind }) => kind === 'artifact').map(({ id }) => id),
       gone.map(({ artifact_id }) => artifact_id).toSorted(),
     )
-    assert.equal(preview.may_erase, true)
+    assert.equal(preview.hold_count, 0)
     const { erasure, command } = await ask(preference)
     assert.match(await dump(), /zztitlezz/)
     await approve(command.command_id)
@@ -206,7 +205,7 @@ describe('forgetting reaches artifacts', () => {
 
     accepted(await holdArtifact(artifacts, operator, hold(kept, 'an audit')))
     const preview = await previewForget(work.memory, workspaceId, preference)
-    assert.equal(preview.may_erase, false)
+    assert.notEqual(preview.hold_count, 0)
     assert.deepEqual(
       preview.items.filter(({ isHeld }) => isHeld).map(({ id }) => id),
       [kept.artifact_id],
@@ -220,11 +219,11 @@ describe('forgetting reaches artifacts', () => {
       )
       return row
     }
-    assert.match((await errorOf(second.command.command_id))?.error ?? '', /A hold stands .* something made from it/)
+    assert.match((await errorOf(second.command.command_id))?.error ?? '', /something derived from it, is on hold/)
 
     // Straight into the act, past every rule: the rows themselves say no.
     const ref = { workspaceId, erasureId: first.erasure.memory_erasure_id, commandId: first.command.command_id }
-    const stopped = await eraseSubject(work.memory, act(), ref)
+    const stopped = await eraseSubject(work.memory, ada, ref)
     assert.deepEqual([stopped.ok, stopped.ok ? '' : stopped.code], [false, 'artifacts.artifact.held'])
     await approve(first.command.command_id)
     await reach(first.command.command_id, 'failed')
@@ -252,9 +251,9 @@ describe('forgetting reaches artifacts', () => {
       ...room,
       settle: () => Promise.reject(new Error('the process ends')),
     }))
-    await assert.rejects(eraseSubject({ ...work.memory, forgettables: dying }, act(), ref), /the process ends/)
+    await assert.rejects(eraseSubject({ ...work.memory, forgettables: dying }, ada, ref), /the process ends/)
     assert.equal(await blobsWith('zzleftzz'), 1)
-    const again = accepted(await eraseSubject(work.memory, act(), ref))
+    const again = accepted(await eraseSubject(work.memory, ada, ref))
     assert.equal(again.outcome, 'erased')
     assert.equal(await blobsWith('zzleftzz'), 0)
   })

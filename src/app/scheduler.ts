@@ -27,7 +27,7 @@ export * from '#domains/scheduler'
 
 export const realWait: Wait = (ms, signal) =>
   timer(nextTimerMs(ms), undefined, { signal }).catch((error: unknown) => {
-    if (!signal.aborted) throw error
+    if (!signal?.aborted) throw error
   })
 
 type OpenJobs = Pick<OpenScheduler, 'file' | 'role' | 'settings' | 'busyTimeoutMs'>

@@ -6,7 +6,7 @@ import { mapAnswer, noun, parseTime, parseWhole, table } from './noun.ts'
 
 type ReservationView = ReturnType<Jobs['toReservationView']>
 
-export const reservations = noun('keep the local queue from starting jobs for a while', (cli) => ({
+export const reservations = noun('reserve the slot of the local queue, so that it starts no job', (cli) => ({
   reserve: fileVerb({
     description: 'reserve the slot: running jobs continue, no job starts until it is released or expires',
     options: [
@@ -21,8 +21,7 @@ export const reservations = noun('keep the local queue from starting jobs for a 
         reserved_by: flags.by ?? `process ${process.pid}`,
         ...(flags.for === undefined ? {} : { expires_in: formatDuration(flags.for as DurationMs) }),
       }
-      const sleep = (ms: number) => jobs.realWait(ms, stop)
-      const made = await jobs.waitForReservation(scheduler, body, { timeoutMs: flags.wait, sleep, stop })
+      const made = await jobs.waitForReservation(scheduler, body, { timeoutMs: flags.wait, wait: jobs.realWait, stop })
       return mapAnswer(made, jobs.toReservationView)
     },
     say: ({ reservation_id: id, expires_at }) => [

@@ -98,7 +98,7 @@ function openClock({ folder, startMs }: LifePlan): LifeClock {
   }
 }
 
-const wait = (ms: number, signal: AbortSignal) =>
+const wait = (ms: number, signal?: AbortSignal) =>
   timer(Math.min(ms, 2 ** 31 - 1), undefined, { signal }).catch(() => {})
 
 function must<T>(decision: Decision<T>): T {
@@ -148,8 +148,7 @@ async function recoverAndJudge(scheduler: Scheduler, folder: string, now: () => 
   const paths = lifePaths(folder)
   const before = readState(paths.file)
   const beganMs = now().getTime()
-  const sleep = (ms: number) => wait(ms, new AbortController().signal)
-  must(await recover(scheduler, openOrphanEnder({ sleep, table: openProcessTable() })))
+  must(await recover(scheduler, openOrphanEnder({ wait, table: openProcessTable() })))
   const between = { fromMs: beganMs, toMs: now().getTime() }
   const problems = compareRecovery(before, readState(paths.file), between)
   const check = must(checkInvariants(scheduler, executionsOf(folder)))

@@ -69,7 +69,7 @@ export async function tellStory({ folder, startMs, chapter, isLast = false }: St
       appendFileSync(paths.executed, `${JSON.stringify({ jobId: run.job.job_id, runId: run.runId })}\n`)
       tick()
       const end = isGood ? ({ outcome: 'completed' } as const) : ({ outcome: 'failed', error: 'no' } as const)
-      const surely = { sleep: async () => {}, alert: () => {}, attemptsMax: 3 }
+      const surely = { wait: async () => {}, alert: () => {}, attemptsMax: 3 }
       take(await finishRunSurely(scheduler, run.runId, end, surely))
     }
     const hand = { folder, take, tick, work }

@@ -13,13 +13,8 @@ export type OpenedStore = {
 }
 
 const start = new Date('2026-05-01T10:00:00.000Z')
-const act = (minutes = 0) =>
-  ({
-    actor: 'user:ada',
-    actorKind: 'operator',
-    traceId: 'trace_1',
-    at: new Date(start.getTime() + minutes * 60_000),
-  }) as const
+const actor = { id: 'user:ada', kind: 'operator', traceId: 'trace_1' } as const
+const minute = (minutes = 0) => new Date(start.getTime() + minutes * 60_000)
 
 export function memoryStoreCases(name: string, open: () => Promise<OpenedStore>): void {
   describe(`memory store: ${name}`, () => {
@@ -52,13 +47,13 @@ export function memoryStoreCases(name: string, open: () => Promise<OpenedStore>)
       ...more,
     })
     const put = async (more: Partial<NewMemory> = {}, minutes = 0) => {
-      const inserted = await opened.store.insert(aMemory(more), act(minutes))
+      const inserted = await opened.store.insert(aMemory(more), actor, minute(minutes))
       assert.ok(inserted.ok, JSON.stringify(inserted))
       return inserted.value
     }
     const scope = (more: Partial<SearchScope> = {}): SearchScope => ({
       workspaceId: opened.workspaceId,
-      at: act(60).at,
+      at: minute(60),
       ...more,
     })
     const find = async (more: Partial<SearchScope>, text?: string, limit = 50) => {
@@ -70,8 +65,8 @@ export function memoryStoreCases(name: string, open: () => Promise<OpenedStore>)
     })
 
     test('[MEM-09] what is inserted is there, exactly, and active', async () => {
-      const memory = aMemory({ expires_at: act(100).at })
-      assert.ok((await opened.store.insert(memory, act())).ok)
+      const memory = aMemory({ expires_at: minute(100) })
+      assert.ok((await opened.store.insert(memory, actor, minute())).ok)
       const got = await opened.store.get({ workspaceId: memory.workspace_id, memoryId: memory.memory_id })
       const { derived_from: _d, supersedes: _s, embedding: _e, ...kept } = memory
       assert.deepEqual(got, { ...kept, status: 'active', superseded_by: null, created_at: start, updated_at: start })
@@ -80,16 +75,19 @@ export function memoryStoreCases(name: string, open: () => Promise<OpenedStore>)
 
     test('[MEM-09] the same memory again changes nothing; the same id with another content is refused', async () => {
       const memory = aMemory()
-      const [one, other] = [await opened.store.insert(memory, act()), await opened.store.insert(memory, act(1))]
+      const [one, other] = [
+        await opened.store.insert(memory, actor, minute()),
+        await opened.store.insert(memory, actor, minute(1)),
+      ]
       assert.deepEqual(one, other)
-      const changed = await opened.store.insert({ ...memory, content: { seat: 'window' } }, act(2))
+      const changed = await opened.store.insert({ ...memory, content: { seat: 'window' } }, actor, minute(2))
       assert.ok(!changed.ok && changed.code === 'memory.fact.conflict')
     })
 
     test('[MEM-06] a second active record of one fact is refused and names the first; another scope or subject is another fact', async () => {
       const first = await put()
       const { subject_id } = first
-      const second = await opened.store.insert(aMemory({ subject_id, content: { seat: 'window' } }), act())
+      const second = await opened.store.insert(aMemory({ subject_id, content: { seat: 'window' } }), actor, minute())
       assert.ok(!second.ok && second.code === 'memory.fact.conflict')
       assert.equal(second.facts?.['memory_id'], first.memory_id)
       await put({ subject_id, scope: 'project' })
@@ -100,7 +98,7 @@ export function memoryStoreCases(name: string, open: () => Promise<OpenedStore>)
     test('[MEM-06] of many contradicting writers at once one is active', async () => {
       const subject_id = randomUUID()
       const writes = Array.from({ length: 50 }, (_, seat) =>
-        opened.store.insert(aMemory({ subject_id, content: { seat } }), act()),
+        opened.store.insert(aMemory({ subject_id, content: { seat } }), actor, minute()),
       )
       const results = await Promise.all(writes)
       assert.equal(results.filter(({ ok }) => ok).length, 1)
@@ -119,24 +117,27 @@ export function memoryStoreCases(name: string, open: () => Promise<OpenedStore>)
     test('[MEM-09] [MEM-17] supersede marks and links, once; what is not there is said so', async () => {
       const [old, heir] = [await put(), await put()]
       const ref = { workspaceId: old.workspace_id, memoryId: old.memory_id }
-      const superseded = await opened.store.supersede(ref, heir.memory_id, act(1))
+      const superseded = await opened.store.supersede(ref, heir.memory_id, actor, minute(1))
       assert.ok(superseded.ok && superseded.value.superseded_by === heir.memory_id)
-      assert.equal((await opened.store.supersede(ref, heir.memory_id, act(2))).ok, false)
-      const nobody = await opened.store.supersede({ ...ref, memoryId: randomUUID() }, heir.memory_id, act())
+      assert.equal((await opened.store.supersede(ref, heir.memory_id, actor, minute(2))).ok, false)
+      const nobody = await opened.store.supersede({ ...ref, memoryId: randomUUID() }, heir.memory_id, actor, minute())
       assert.ok(!nobody.ok && nobody.code === 'memory.record.not_found')
-      assert.equal((await opened.store.supersede({ ...ref, memoryId: heir.memory_id }, randomUUID(), act())).ok, false)
+      assert.equal(
+        (await opened.store.supersede({ ...ref, memoryId: heir.memory_id }, randomUUID(), actor, minute())).ok,
+        false,
+      )
     })
 
     test('[MEM-09] delete leaves the row without its content, from every state, once', async () => {
       const memory = await put({ fact_key: 'says:zzgonezz' })
       const ref = { workspaceId: memory.workspace_id, memoryId: memory.memory_id }
-      const gone = await opened.store.delete(ref, act(1))
+      const gone = await opened.store.delete(ref, actor, minute(1))
       assert.ok(gone.ok)
       assert.deepEqual([gone.value.status, gone.value.content], ['deleted', {}])
       assert.ok(!JSON.stringify(await opened.store.get(ref)).includes('zzgonezz'))
       assert.deepEqual(await find(subjectOf(memory)), [])
-      assert.equal((await opened.store.delete(ref, act(2))).ok, false)
-      const nobody = await opened.store.delete({ ...ref, memoryId: randomUUID() }, act())
+      assert.equal((await opened.store.delete(ref, actor, minute(2))).ok, false)
+      const nobody = await opened.store.delete({ ...ref, memoryId: randomUUID() }, actor, minute())
       assert.ok(!nobody.ok && nobody.code === 'memory.record.not_found')
     })
 
@@ -181,9 +182,9 @@ export function memoryStoreCases(name: string, open: () => Promise<OpenedStore>)
     })
 
     test('[MEM-07] what has ended is not found, and does not keep its place', async () => {
-      const memory = await put({ expires_at: act(30).at })
-      assert.deepEqual(await find({ ...subjectOf(memory), at: act(29).at }), [memory.memory_id])
-      assert.deepEqual(await find({ ...subjectOf(memory), at: act(30).at }), [])
+      const memory = await put({ expires_at: minute(30) })
+      assert.deepEqual(await find({ ...subjectOf(memory), at: minute(29) }), [memory.memory_id])
+      assert.deepEqual(await find({ ...subjectOf(memory), at: minute(30) }), [])
       const next = await put({ subject_id: memory.subject_id, content: { seat: 'window' } }, 31)
       assert.deepEqual(await find(subjectOf(memory)), [next.memory_id])
       const kept = await opened.store.get({ workspaceId: memory.workspace_id, memoryId: memory.memory_id })
@@ -218,8 +219,8 @@ export function memoryStoreCases(name: string, open: () => Promise<OpenedStore>)
       const memory = await put()
       const foreign = { workspaceId: opened.otherWorkspaceId, memoryId: memory.memory_id }
       assert.equal(await opened.store.get(foreign), undefined)
-      assert.equal((await opened.store.delete(foreign, act())).ok, false)
-      assert.equal((await opened.store.supersede(foreign, memory.memory_id, act())).ok, false)
+      assert.equal((await opened.store.delete(foreign, actor, minute())).ok, false)
+      assert.equal((await opened.store.supersede(foreign, memory.memory_id, actor, minute())).ok, false)
       assert.deepEqual(await find({ ...subjectOf(memory), workspaceId: opened.otherWorkspaceId }), [])
       assert.deepEqual(await find(subjectOf(memory)), [memory.memory_id])
     })

@@ -2,7 +2,6 @@
 import pg from 'pg'
 import { type Api, createApi } from '../../src/api/api.ts'
 import type { ApiDeps } from '../../src/api/api-deps.ts'
-import { openEventFeed } from '../../src/api/domain-event-feed.ts'
 import { openAuthenticator } from '../../src/domains/identity/index.ts'
 import { openTestDb, type TestDbOptions } from './database.ts'
 import { aTenant, aWorld, type Tenant, type TestWorld } from './tenant.ts'
@@ -42,7 +41,7 @@ export async function openTestApi(overrides: Partial<ApiDeps> = {}, options: Tes
     version: '0.0.0-test',
     log: { info: write('info'), warn: write('warn'), error: write('error') },
     authenticate: authenticator.authenticate,
-    feed: openEventFeed({ db: opened.db, pollMs: 20 }),
+    feed: { pollMs: 20 },
     schemaVersions: () => Promise.resolve({ expected: 1, actual: 1 }),
     cursorKey: new Uint8Array(32).fill(7),
     // A test sends more than a person would, and a busy machine is not a sick one.

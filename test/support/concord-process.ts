@@ -79,6 +79,11 @@ export function spawnConcord(args: readonly string[], { env, cwd, uid }: Concord
   return { child, ended, line }
 }
 
+export async function endProcess(running: ConcordProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+  running.child.kill(signal)
+  await running.ended
+}
+
 /** Runs a command to its end. */
 export function runConcord(args: readonly string[], options: ConcordOptions): Promise<Ended> {
   return spawnConcord(args, options).ended

@@ -21,9 +21,9 @@ import {
   type MemoryOptions,
   type MemoryDeps,
   openMemory,
-  type PersonReading,
   type ProposedMemory,
 } from '../../src/domains/memory/index.ts'
+import type { Actor, Principal } from '../../src/kernel/actor.ts'
 import type { Decision } from '../../src/kernel/refusal.ts'
 import type { Db } from '../../src/store/db.ts'
 import { nextFence } from './commands.ts'
@@ -49,7 +49,7 @@ export type MemoryRoom = {
   close(): Promise<void>
 }
 
-export const anAct = (at: Date) => ({ actor: 'user:ada', actorKind: 'user', traceId: TRACE, at }) as const
+export const ada = { id: 'user:ada', kind: 'user', traceId: TRACE } as const
 
 let subjects = 0
 
@@ -68,8 +68,23 @@ export function aPreference(more: Partial<ProposedMemory> = {}): ProposedMemory 
   }
 }
 
-export function aReader(more: Partial<PersonReading> = {}): PersonReading {
-  return { kind: 'person', actor: 'user:ada', userId: 'ada', seesAll: true, traceId: TRACE, ...more }
+/** A user who sees no private memory of others. */
+export function aReader(userId: string): Actor {
+  const principal = { ...aPrincipal, userId, externalId: userId }
+  return { id: `user:${userId}`, kind: 'user', traceId: TRACE, principal }
+}
+
+const aPrincipal: Principal = {
+  credential: 'api_key',
+  userId: '',
+  orgId: '',
+  orgSlug: '',
+  externalId: '',
+  email: null,
+  role: 'reader',
+  orgRoles: [],
+  keyId: null,
+  workspaceId: null,
 }
 
 const sleep = (ms: number, signal: AbortSignal) =>
@@ -149,7 +164,7 @@ export async function openMemoryRoom(deps: Partial<MemoryOptions> = {}): Promise
     },
     follow: () => followCandidates(memory, { traceId: TRACE }),
     async consent(to) {
-      const given = accepted(await grantConsent(memory, anAct(clock.now()), { workspaceId, ...to }))
+      const given = accepted(await grantConsent(memory, ada, { workspaceId, ...to }))
       return given.memory_consent_id
     },
     rows: (text, values) => db.query(text, values),

@@ -2,12 +2,10 @@
 import { decideMove } from '#kernel/machine'
 import { memoryRecordMachine, type MemoryRecordState } from '#kernel/machines/memory'
 import { accept, type Decision } from '#kernel/refusal'
-import type { Act } from '../../src/domains/memory/events.ts'
 import { isSameContent } from '../../src/domains/memory/memory-content.ts'
-import type { StoredMemory } from '../../src/domains/memory/memory-repository.ts'
+import type { FactPlace, StoredMemory } from '../../src/domains/memory/memory-record.ts'
 import {
   type Embedding,
-  type FactPlace,
   type FoundMemory,
   type MemoryQuery,
   type MemoryRef,
@@ -25,29 +23,34 @@ export function openProcessStore(): MemoryStore {
     const found = kept.get(memoryId)
     return found?.record.workspace_id === workspaceId ? found : undefined
   }
-  const move = (at: Kept, to: MemoryRecordState, act: Act, set: Partial<StoredMemory> = {}): Decision<StoredMemory> => {
-    const decision = decideMove(memoryRecordMachine, at.record.status, to, to === 'expired' ? 'system' : 'operator')
+  const move = (
+    from: Kept,
+    to: MemoryRecordState,
+    at: Date,
+    set: Partial<StoredMemory> = {},
+  ): Decision<StoredMemory> => {
+    const decision = decideMove(memoryRecordMachine, from.record.status, to, to === 'expired' ? 'system' : 'operator')
     if (!decision.ok) return decision
-    at.record = { ...at.record, ...set, status: to, updated_at: act.at }
-    return accept(at.record)
+    from.record = { ...from.record, ...set, status: to, updated_at: at }
+    return accept(from.record)
   }
   const rivalOf = (memory: FactPlace) => [...kept.values()].find(({ record }) => isRival(record, memory))
   return {
     name: 'process',
-    async insert(given, act) {
+    async insert(given, _actor, at) {
       const { embedding, supersedes, derived_from: sources, ...memory } = given
       const own = kept.get(memory.memory_id)?.record
       if (own) return isSameContent(own.content, memory.content) ? accept(own) : refuseConflict(own.memory_id)
       const rival = rivalOf(given)
-      if (rival?.record.expires_at && rival.record.expires_at <= act.at) move(rival, 'expired', act)
+      if (rival?.record.expires_at && rival.record.expires_at <= at) move(rival, 'expired', at)
       else if (rival && rival.record.memory_id !== supersedes) return refuseConflict(rival.record.memory_id)
-      else if (rival) move(rival, 'superseded', act, { superseded_by: memory.memory_id })
+      else if (rival) move(rival, 'superseded', at, { superseded_by: memory.memory_id })
       const record: StoredMemory = {
         ...memory,
         status: 'active',
         superseded_by: null,
-        created_at: act.at,
-        updated_at: act.at,
+        created_at: at,
+        updated_at: at,
       }
       kept.set(memory.memory_id, { record, embedding, sources })
       return accept(record)
@@ -69,15 +72,15 @@ export function openProcessStore(): MemoryStore {
         )
         .slice(0, limit)
     },
-    async supersede(old, newId, act) {
+    async supersede(old, newId, _actor, at) {
       const [record, heir] = [find(old), find({ ...old, memoryId: newId })]
-      return record && heir ? move(record, 'superseded', act, { superseded_by: newId }) : refuseAbsent()
+      return record && heir ? move(record, 'superseded', at, { superseded_by: newId }) : refuseAbsent()
     },
-    async delete(ref, act) {
+    async delete(ref, _actor, at) {
       const found = find(ref)
       if (!found) return refuseAbsent()
       found.embedding = undefined
-      return move(found, 'deleted', act, { content: {}, fact_key: `erased:${ref.memoryId}` })
+      return move(found, 'deleted', at, { content: {}, fact_key: `erased:${ref.memoryId}` })
     },
   }
 }

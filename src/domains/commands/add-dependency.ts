@@ -5,10 +5,9 @@ import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { statement } from '#store'
-import { composeWrite, release, tell } from './change.ts'
-import { isAllowed } from './actors.ts'
+import { composeWrite, releaseTurn, tell } from './change.ts'
 import { lockCommand, refuseMissing, type StoredCommand } from './command-table.ts'
-import type { CommandDeps } from './deps.ts'
+import { type CommandDeps, isAllowed } from './deps.ts'
 
 export type AddDependency = {
   readonly workspaceId: string
@@ -50,9 +49,16 @@ const listAncestry = statement<{ readonly id: string; readonly via: string | nul
 select id, via from walk where exists (select from walk where id = $2::uuid)`,
 )
 
-/** The way from the parent back to the child; of several, any. */
-function pathOf(edges: readonly { readonly id: string; readonly via: string | null }[], childId: string): string[] {
-  const viaOf = new Map(edges.map(({ id, via }) => [id, via]))
+/** The shortest path from the parent to the child. It visits each command once, so it ends on a graph with a cycle too. */
+function pathOf(
+  edges: readonly { readonly id: string; readonly via: string | null }[],
+  parentId: string,
+  childId: string,
+): string[] {
+  const edgesFrom = Map.groupBy(edges, ({ via }) => via)
+  const viaOf = new Map<string, string | null>([[parentId, null]])
+  // The iteration includes the keys that it adds.
+  for (const at of viaOf.keys()) for (const { id } of edgesFrom.get(at) ?? []) if (!viaOf.has(id)) viaOf.set(id, at)
   const path: string[] = []
   for (let at: string | null = childId; at !== null; at = viaOf.get(at) ?? null) path.unshift(at)
   return path
@@ -92,7 +98,7 @@ export async function addDependency(
     }
     const edges = await tx.run(listAncestry, [parentId, childId])
     if (edges.length > 0) {
-      const names = [childId, ...pathOf(edges, childId)].map((id) => encodeId('command', id))
+      const names = [childId, ...pathOf(edges, parentId, childId)].map((id) => encodeId('command', id))
       return refuse('dag_cycle', `That would close a circle: ${names.join(' → ')}`, {
         path: 'command_id',
         facts: { path: names },
@@ -114,7 +120,7 @@ export async function addDependency(
       required_status: requiredStatus,
       propagate_cancellation: propagateCancellation,
     }
-    const changes = [release(child.command.run_after), tell('dependency_added', by, told)]
+    const changes = [releaseTurn(child.command.run_after), tell('dependency_added', by, told)]
     const written = await deps.writes.commitIn(tx, composeWrite(child, 'any', changes, at, deps.newId))
     return written.ok ? accept(written.value.command) : written
   })

@@ -9,9 +9,9 @@ import { testDefinitions } from '#test/projects/commands'
 import { accepted } from '#test/tenant'
 import { advance, fold } from './advance.ts'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
-import { openDraft } from './change.ts'
+import { openDraft, type Seen } from './change.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
-import type { CallResult, Seen } from './step.ts'
+import type { CallResult } from './tasks.ts'
 
 const AT = new Date('2026-05-01T10:00:00.000Z')
 const catalog = accepted(
@@ -151,7 +151,7 @@ describe('a step of a command', () => {
       assert.deepEqual(outcome(structuredClone(found), known), step, name)
       if (typeof step !== 'string') seenSteps.add(step.next.t)
     }
-    assert.deepEqual([...seenSteps].toSorted(), ['again', 'ask', 'call', 'end', 'follow', 'look_up', 'need', 'wait'])
+    assert.deepEqual([...seenSteps].toSorted(), ['ask', 'call', 'end', 'follow', 'look_up', 'need', 'proceed', 'wait'])
   })
 
   test('[DET-01] a fold from the same rows, with the same ids, is the same write', () => {
@@ -206,7 +206,7 @@ describe('a step of a command', () => {
     const torn = { command: found.command, effects: found.effects.slice(0, 1) }
     const outcome = { effectId: firstId(), attempt: 1, result: { t: 'done', result: {}, emitted: [] } } as const
     const { draft, next } = fold(openDraft(torn, 'any', AT), { ...seen, outcome }, AT, ids())
-    assert.deepEqual([next, draft.now.effects[0]?.status], [{ t: 'again' }, 'succeeded'])
+    assert.deepEqual([next, draft.now.effects[0]?.status], [{ t: 'proceed' }, 'succeeded'])
     assert.throws(() => fold(openDraft(draft.now, 'any', AT), seen, AT, ids()), { code: 'commands.plan.torn' })
   })
 })

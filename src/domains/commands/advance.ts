@@ -14,26 +14,32 @@ import { planCompensation, type UndoStep } from '#kernel/saga/compensation'
 import { sayState } from '#kernel/say-state'
 import {
   aboutEffect,
+  type AfterStep,
   applyChanges,
-  bySystem,
-  byWorker,
+  systemActor,
+  workerActor,
   type Change,
   type Draft,
+  fail,
   move,
+  need,
+  newEffect,
   type NewEffect,
-  plan,
-  release,
+  proceed,
+  planEffect,
+  releaseTurn,
+  rest,
+  type Seen,
   set,
+  type Step,
   tell,
 } from './change.ts'
 import { inputDeadline } from './asks.ts'
 import type { CommandWithEffects, ParentFact, StoredEffect } from './command-table.ts'
-import { findHandler, readBackOf, retryOf } from './effect-handler.ts'
-import { checkApproved, decide, validate } from './intake.ts'
+import { planApproved, decide, validate } from './intake.ts'
 import { judgeOpen, nextEffect, replanCommand } from './plan.ts'
-import { afterFailed, beginEffect, failEffect, recordOutcome, settleDoubt } from './outcome.ts'
-import { again, fail, need, rest, type Seen, type Step, type AfterStep } from './step.ts'
-import { taskOf } from './tasks.ts'
+import { beginEffect, failEffect, recordOutcome, settleDoubt } from './outcome.ts'
+import { findHandler, readBackOf, retryOf, taskOf } from './tasks.ts'
 
 /** The end of another command wakes those that wait for it; this is for the wake that was lost with its process. */
 const LOOK_AGAIN_MS = 60_000
@@ -42,21 +48,32 @@ const STEPS_MAX = 40
 
 export type Folded = { readonly draft: Draft; readonly next: AfterStep }
 
-export function fold(draft: Draft, { outcome, ...seen }: Seen, at: Date, newId: NewId, stepsMax = STEPS_MAX): Folded {
+/** How far a fold goes: to its end, only to the next call, which then does not begin, or only over the outcome of the last call. */
+export type FoldLimit = 'none' | 'no_call' | 'outcome'
+
+export function fold(
+  draft: Draft,
+  { outcome, ...seen }: Seen,
+  at: Date,
+  newId: NewId,
+  limit: FoldLimit = 'none',
+): Folded {
   let now = draft
-  for (let steps = 0; steps < stepsMax; steps++) {
+  for (let steps = 0; steps < (limit === 'outcome' ? 1 : STEPS_MAX); steps++) {
     const isOutcome = outcome !== undefined && steps === 0
     try {
       const step = advance(now.now, isOutcome ? { ...seen, outcome } : seen, at, newId)
+      const isCall = step.next.t === 'call' || step.next.t === 'look_up'
+      if (isCall && limit === 'no_call') return { draft: now, next: proceed }
       now = applyChanges(now, step.changes, at, newId)
-      if (step.next.t !== 'again') return { draft: now, next: step.next }
+      if (step.next.t !== 'proceed') return { draft: now, next: step.next }
     } catch (error) {
-      // What a call came to is written whatever is wrong with the steps after it: they fail again with the row as it is then.
+      // The outcome of the call is written even if a step after it fails. That step fails again in the next fold.
       if (outcome === undefined || isOutcome) throw error
-      return { draft: now, next: again }
+      return { draft: now, next: proceed }
     }
   }
-  return { draft: now, next: again }
+  return { draft: now, next: proceed }
 }
 
 /** The same rows, the same `seen`, time and ids give the same step. */
@@ -71,7 +88,7 @@ export function advance(found: CommandWithEffects, seen: Seen, at: Date, newId: 
     case 'waiting_for_input': {
       const deadline = inputDeadline(found.effects)
       if (deadline === null || deadline > at) return rest(deadline)
-      return end(move('expired', bySystem, { reason: 'no input arrived in time' }))
+      return end(move('expired', systemActor, { reason: 'no input arrived in time' }))
     }
     case 'waiting_for_approval':
       return rest(null)
@@ -81,7 +98,7 @@ export function advance(found: CommandWithEffects, seen: Seen, at: Date, newId: 
       return awaited ? settleAwaited(found, seen, awaited, at) : rest(null)
     }
     case 'approved':
-      return checkApproved(found, seen, at, newId)
+      return planApproved(found, seen, at, newId)
     case 'queued':
       return start(found, seen, at, newId)
     case 'running':
@@ -91,7 +108,7 @@ export function advance(found: CommandWithEffects, seen: Seen, at: Date, newId: 
     case 'compensating':
       return compensate(found, seen, at, newId)
     case 'compensated':
-      return command.cancellation_requested ? end(move('cancelled', byWorker)) : ended
+      return command.cancellation_requested ? end(move('cancelled', workerActor)) : ended
     case 'succeeded':
     case 'failed':
     case 'cancelled':
@@ -103,7 +120,7 @@ export function advance(found: CommandWithEffects, seen: Seen, at: Date, newId: 
 }
 
 const ended: Step = { changes: [], next: { t: 'end' } }
-const end = (...changes: readonly Change[]): Step => ({ changes: [...changes, release(null)], next: { t: 'end' } })
+const end = (...changes: readonly Change[]): Step => ({ changes: [...changes, releaseTurn(null)], next: { t: 'end' } })
 
 function unreadable(what: string, facts: Readonly<Record<string, unknown>>): KernelFault {
   return new KernelFault('commands.row.unreadable', what, facts)
@@ -142,7 +159,7 @@ function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): S
     if (!propagate_cancellation) return fail('validation_error', reason)
     return end(
       set({ cancellation_requested: true, error: reason }),
-      move('cancelled', bySystem, {
+      move('cancelled', systemActor, {
         reason,
         parent_command_id,
         parent_status: status,
@@ -155,15 +172,15 @@ function start(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): S
   }
   const replanned = command.attempt > 1 ? replanCommand(seen.catalog, found, newId) : undefined
   if (replanned && !replanned.ok) return fail('validation_error', replanned.reason)
-  const satisfied = parents.length > 0 ? [tell('dependency_satisfied', bySystem, { parents: parents.length })] : []
+  const satisfied = parents.length > 0 ? [tell('dependency_satisfied', systemActor, { parents: parents.length })] : []
   // Queued again after effects had succeeded, then cancelled: it leaves the way that undoes them.
-  const cancelled = move('cancelling', bySystem, {
+  const cancelled = move('cancelling', systemActor, {
     cancel_reason: 'requested while queued',
     cancelled_by: 'system',
     cancellation_mode: command.cancellation_mode,
   })
   const exit = command.cancellation_requested ? [cancelled] : []
-  return { changes: [...satisfied, ...(replanned?.value ?? []), move('running', byWorker), ...exit], next: again }
+  return { changes: [...satisfied, ...(replanned?.value ?? []), move('running', workerActor), ...exit], next: proceed }
 }
 
 function run(found: CommandWithEffects, seen: Seen, at: Date): Step {
@@ -181,7 +198,7 @@ function run(found: CommandWithEffects, seen: Seen, at: Date): Step {
     case 'wait':
       return rest(next.until)
     case 'begin':
-    case 'again':
+    case 'retry':
       return beginEffect(found, seen, next.effect, 'running')
     case 'in_doubt':
       return settleDoubt(found, seen, next.effect)
@@ -193,7 +210,7 @@ function finish({ command }: CommandWithEffects, seen: Seen, results: readonly u
   const task = taskOf(seen.catalog, command)
   try {
     const result = task?.fn.result ? task.fn.result(results) : (results.at(-1) ?? {})
-    return end(set({ result, error: null, error_class: null }), move('succeeded', byWorker))
+    return end(set({ result, error: null, error_class: null }), move('succeeded', workerActor))
   } catch (error) {
     const why = error instanceof Error ? error.message : 'unknown'
     return fail('internal_error', `the function ${task?.fn.name ?? ''} could not give its result: ${why}`)
@@ -218,7 +235,7 @@ function settleAwaited({ command }: CommandWithEffects, seen: Seen, { effect, co
   const isBlocked = command.status === 'blocked'
   const wanted = readBackOf(effect).wanted ?? 'succeeded'
   const told = { child_command_id: commandId }
-  const settle = { t: 'effect', id: effect.domain_effect_id, by: byWorker } as const
+  const settle = { t: 'effect', id: effect.domain_effect_id, by: workerActor } as const
   if (child?.status === wanted) {
     const result =
       wanted === 'succeeded'
@@ -226,24 +243,24 @@ function settleAwaited({ command }: CommandWithEffects, seen: Seen, { effect, co
         : { command_id: encodeId('command', commandId), status: child.status }
     const read_back = { outcome: 'done', command_id: commandId }
     const done: Change = { ...settle, to: 'succeeded', set: { result, read_back }, payload: told }
-    return { changes: isBlocked ? [done, move('running', byWorker, told)] : [done], next: again }
+    return { changes: isBlocked ? [done, move('running', workerActor, told)] : [done], next: proceed }
   }
   const error_class = child?.error_class ?? 'internal_error'
   const error = `the command it waited for ${sayState(child?.status ?? 'gone')}: ${child?.error ?? ''}`
   const failed: Change = { ...settle, to: 'failed', set: { error, error_class }, payload: { ...told, error_class } }
-  if (!isBlocked) return { changes: [failed], next: again }
+  if (!isBlocked) return { changes: [failed], next: proceed }
   const why = set({ error, error_class })
   const step = command.plan?.steps.find(({ metadata }) => metadata['domain_effect_id'] === effect.domain_effect_id)
   if (step?.metadata['terminal_on_child_failure'] !== true)
-    return end(failed, why, move('failed', byWorker, { error_class, ...told }))
+    return end(failed, why, move('failed', workerActor, { error_class, ...told }))
   // The bad end of the child cancels this command: it leaves in its own mode, and what it had done is not forgotten.
-  const cancelled = move('cancelling', bySystem, {
+  const cancelled = move('cancelling', systemActor, {
     cancellation_mode: command.cancellation_mode,
     cancel_reason: error,
-    cancelled_by: bySystem.id,
+    cancelled_by: systemActor.id,
     ...told,
   })
-  return { changes: [failed, why, set({ cancellation_requested: true }), cancelled], next: again }
+  return { changes: [failed, why, set({ cancellation_requested: true }), cancelled], next: proceed }
 }
 
 /** Cancelling: what had begun is brought to an end first, and nothing new begins. */
@@ -255,11 +272,16 @@ function leave(found: CommandWithEffects, seen: Seen, at: Date): Step {
   const skipped = found.effects
     .filter(({ status }) => status === 'planned')
     .map((effect) =>
-      tell('effect_skipped', byWorker, { effect_type: effect.effect_type, reason: 'cancelled' }, aboutEffect(effect)),
+      tell(
+        'effect_skipped',
+        workerActor,
+        { effect_type: effect.effect_type, reason: 'cancelled' },
+        aboutEffect(effect),
+      ),
     )
   if (found.command.cancellation_mode === 'compensate_then_stop')
-    return { changes: [...skipped, move('compensating', byWorker)], next: again }
-  return end(...skipped, move('cancelled', byWorker))
+    return { changes: [...skipped, move('compensating', workerActor)], next: proceed }
+  return end(...skipped, move('cancelled', workerActor))
 }
 
 /** A failed attempt that waited for its retry is not repeated any more, unless its outcome is unknown. */
@@ -268,14 +290,14 @@ function settleOpen(found: CommandWithEffects, seen: Seen, effect: StoredEffect,
   if (awaited) return settleAwaited(found, seen, awaited, at)
   const handler = findHandler(seen.catalog, found, effect)
   if (!handler) {
-    const error = `nothing here carries out ${effect.effect_type}`
-    return end(set({ error, error_class: 'internal_error' }), move('failed', byWorker, { reason: 'the exit broke' }))
+    const error = `no handler for ${effect.effect_type}`
+    return end(set({ error, error_class: 'internal_error' }), move('failed', workerActor, { reason: 'the exit broke' }))
   }
   const { outcome, asked } = readBackOf(effect)
   if (effect.run_after !== null && (outcome === 'not_done' || handler.class === 'read')) {
     const errorClass = classifyError(effect.error_class)
     const failure = { errorClass, message: effect.error ?? 'cancelled', happened: 'no' as const }
-    return { changes: failEffect(found, effect, failure, []), next: afterFailed(found, effect) }
+    return failEffect(found, effect, failure)
   }
   // A person has been asked and has not answered yet.
   return asked ? rest(null) : settleDoubt(found, seen, effect)
@@ -290,15 +312,18 @@ function compensate(found: CommandWithEffects, seen: Seen, at: Date, newId: NewI
   const [step] = steps
   // A cancelled command ends cancelled; one that was undone after a failure ends compensated.
   if (!step)
-    return end(move('compensated', byWorker), ...(command.cancellation_requested ? [move('cancelled', byWorker)] : []))
+    return end(
+      move('compensated', workerActor),
+      ...(command.cancellation_requested ? [move('cancelled', workerActor)] : []),
+    )
   const begun = effects.find(({ domain_effect_id }) => domain_effect_id === step.begun_as)
-  if (!begun) return { changes: [plan(undoEffect(found, seen, step, newId), byWorker)], next: again }
+  if (!begun) return { changes: [planEffect(undoEffect(found, seen, step, newId), workerActor)], next: proceed }
   const next = judgeOpen(begun, at)
   switch (next.t) {
     case 'wait':
       return rest(next.until)
     case 'begin':
-    case 'again':
+    case 'retry':
       return beginEffect(found, seen, begun, 'compensating')
     case 'in_doubt':
       return readBackOf(begun).asked ? rest(null) : settleDoubt(found, seen, begun)
@@ -308,23 +333,15 @@ function compensate(found: CommandWithEffects, seen: Seen, at: Date, newId: NewI
 function undoEffect({ effects }: CommandWithEffects, seen: Seen, step: UndoStep, newId: NewId): NewEffect {
   const before = effects.filter(({ compensates_effect_id }) => compensates_effect_id === step.effect_id).length
   const undone = effects.find(({ domain_effect_id }) => domain_effect_id === step.effect_id)
-  return {
+  return newEffect({
     domain_effect_id: newId(),
     effect_type: `compensation.${step.compensation}`,
     effect_payload: { effect_id: step.effect_id, compensation: step.compensation, of: undone?.effect_type ?? null },
-    // An undo that is known to have failed is another effect than the one that is tried now.
+    // The provider must not take this attempt for an earlier undo that is known to have failed.
     idempotency_key: before === 0 ? `undo:${step.effect_id}` : `undo:${step.effect_id}:${before + 1}`,
-    status: 'planned',
-    executed_by_runtime_workflow_id: null,
-    result: null,
     compensates_effect_id: step.effect_id,
-    declared_compensation: null,
     declaration_order: effects.length,
-    attempt: 0,
-    // As the undo itself is tried: a catalog may bring its own policy for compensation.
+    // The catalog may replace the retry policy of compensation.
     max_attempts: attemptsAllowed(retryOf(seen.catalog, compensationPolicy.operation).limit),
-    turn_token: null,
-    reversibility: 'irreversible',
-    completed_at: null,
-  }
+  })
 }

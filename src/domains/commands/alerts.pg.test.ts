@@ -6,9 +6,8 @@ import { encodeId } from '#kernel/ids'
 import type { Process } from '#runtime'
 import { dateAlerts, nextFence, openTestRoom, type TestRoom } from '#test/commands'
 import { accepted, aPerson, TRACE } from '#test/tenant'
-import { type Alert, ALERT_KIND, type AlertChannel, openAlertSweep } from './alerts.ts'
+import { type Alert, ALERT_KIND, type AlertChannel, openAlertDrive, openAlertSweep } from './alerts.ts'
 import { actingFor } from './deps.ts'
-import { openAlertDrive } from './drive-alert.ts'
 import { compensateCommand } from './change-command.ts'
 
 const BOOK_A = 'connector.hotel.book_a'
@@ -97,8 +96,8 @@ describe('alerts', () => {
     assert.deepEqual(await turn(event.event_id), { t: 'done' })
     const shown = encodeId('command', id)
     const requester = encodeId('user', room.tenant.people.writer.principal.userId)
-    const what = `Undoing Work (${shown}, asked for by ${requester}) did other things than it declared: done and not declared: work.something_else; declared and not done: work.undrift.`
-    const next = `Look with \`concord why ${shown}\` and put right by hand what was left or done in excess.`
+    const what = `The compensation of Work (${shown}, requested by ${requester}) differs from its declaration. Done but not declared: work.something_else. Declared but not done: work.undrift.`
+    const next = `Run \`concord why ${shown}\` and correct the difference manually.`
     assert.equal(heard.length, 1)
     assert.equal(heard[0]?.id, encodeId('event', event.event_id))
     const { type, status, command_id, admins, ...alert } = heard[0].alert
@@ -108,7 +107,7 @@ describe('alerts', () => {
     )
     assert.deepEqual(admins, [encodeId('user', room.tenant.people.admin.principal.userId)])
     assert.deepEqual(await inboxOf('admin'), [
-      { command_id: id, subject: 'Work: undoing did not go as declared', text: `${what} ${next}` },
+      { command_id: id, subject: 'Work: compensation did not go as declared', text: `${what} ${next}` },
     ])
     assert.deepEqual(await inboxOf('writer'), [])
     assert.deepEqual(await records(id), ['alert_raised', 'alert_delivered app', 'alert_delivered pager'])
@@ -127,10 +126,7 @@ describe('alerts', () => {
     assert.deepEqual(await turn(incident), { t: 'done' })
     assert.equal(heard.length, 1)
     assert.equal(heard[0]?.alert.type, 'compensation.failed')
-    assert.match(
-      heard[0]?.alert.what ?? '',
-      /failed: undoing failed: the provider says no\. Effects that were not undone after it: 1\.$/,
-    )
+    assert.match(heard[0]?.alert.what ?? '', /stopped: undo failed: the provider says no\. Effects left to undo: 1\.$/)
     assert.match(
       heard[0]?.alert.next ?? '',
       /`concord submit "Compensate Command" --payload '\{"command_id":"cmd_[0-9a-f]{32}"\}'`/,

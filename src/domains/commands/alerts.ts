@@ -1,22 +1,22 @@
 /**
- * Alerts operators of every compensation that drifted or failed: once for each incident, on every channel. The incident is the event that
- * is committed with its cause. A sweep hands it to the runtime in the transaction that records so, and a turn delivers it, so no crash in
- * between loses it; only an outside channel may hear of one twice, under the same id.
+ * Alerts operators of every compensation that drifted or failed: once per incident, on every channel. The incident is the event that is
+ * committed with its cause. A sweep records the alert and wakes its process in one transaction, and a turn delivers it, so a crash loses no
+ * alert. An external channel may receive one twice, with the same id.
  */
 import { showActor } from '#domains/approvals'
 import { postNotification } from '#domains/connectors'
 import { listActive } from '#domains/identity'
 import type { Clock, NewId } from '#kernel/clock'
 import { encodeId } from '#kernel/ids'
-import type { Runtime } from '#runtime'
+import type { Drive, Runtime } from '#runtime'
 import { appendEvents, type Db, eventIdOf, failpoint, type Sql, statement } from '#store'
 import { COMPENSATE_COMMAND } from './compensate-task.ts'
-import { bySystem } from './change.ts'
+import { systemActor } from './change.ts'
 import { type CommandEventType, commandLog } from './events.ts'
 
 export const ALERT_KIND = 'alert'
 export const ALERT_QUEUE = 'notifications'
-/** A receiver that does not answer is asked for about eight hours, at least once a minute; then the alert is stuck, where operators see it. */
+/** A receiver that does not answer is retried at least once a minute for about eight hours. Then the alert is listed as stuck. */
 export const ALERT_FAILURES_MAX = 500
 
 export type Alert = {
@@ -27,24 +27,24 @@ export type Alert = {
   readonly task: string
   readonly status: string
   readonly requested_by: string
-  /** What happened, and what a person does next: one sentence each. */
+  /** What happened, and what a person should do next. */
   readonly what: string
   readonly next: string
   readonly details: Readonly<Record<string, unknown>>
-  /** The administrators of the workspace, who are told in the app. */
+  /** The administrators of the workspace, who are notified in the app. */
   readonly admins: readonly string[]
   readonly occurred_at: string
   readonly trace_id: string
 }
 
-/** A way to reach operators outside of the app. It throws when they could not be told, and is asked again. */
+/** A way to reach operators outside the app. `deliver` throws when it fails, and is retried. */
 export type AlertChannel = {
   readonly name: string
-  /** `id` is the same for every attempt: a receiver knows a repeat by it. */
+  /** `id` is the same for every attempt, so a receiver can detect a repeat. */
   readonly deliver: (id: string, alert: Alert, signal: AbortSignal) => Promise<void>
 }
 
-export type AlertDeps = {
+type AlertDeps = {
   readonly db: Db
   readonly now: Clock
   readonly newId: NewId
@@ -71,8 +71,8 @@ const INCIDENT = `select e.event_id, e.workspace_id, e.command_id, e.trace_id, e
   join concord.commands c on c.workspace_id = e.workspace_id and c.command_id = e.command_id`
 
 /**
- * $1 not older than this or null, $2 limit. Null reads from one day before this database learned of alerts (migration 17): an upgrade raises no
- * alert for old history.
+ * $1 the oldest time or null, $2 limit. Null reads from one day before this database got alerts (migration 17), so an upgrade raises no alert
+ * for old history.
  */
 const listUnraised = statement<Incident>(
   'commands_list_unraised_incidents',
@@ -96,10 +96,10 @@ const listDelivered = statement<{ readonly channel: string }>(
 )
 
 const BATCH = 100
-/** A sweep reads everything since alerts exist when a process starts and once an hour; in between the last two hours are enough. */
+/** A sweep reads everything at the start of a process and once an hour. In between it reads the last two hours. */
 const RECENT_MS = 3_600_000
 
-/** A sweep that hands every new incident to the runtime, once, whichever process comes first. Gives back how many. */
+/** Returns a sweep that raises an alert for every new incident, once across all processes, and returns their number. */
 export function openAlertSweep(deps: AlertDeps): () => Promise<number> {
   let wholeAt = Number.NEGATIVE_INFINITY
   return async () => {
@@ -124,25 +124,37 @@ async function raise(deps: AlertDeps, incident: Incident): Promise<boolean> {
   return isOurs
 }
 
-export type OpenIncident = { readonly incident: Incident; readonly alert: Alert; readonly told: readonly string[] }
+/** Notifies the administrators in the app, then delivers on every channel. The runtime retries a failed turn. */
+export function openAlertDrive(deps: AlertDeps): Drive {
+  return async (eventId, { signal }) => {
+    const open = await findOpenIncident(deps, eventId)
+    if (!open) return { t: 'done' }
+    await notifyAdmins(deps, open)
+    const failure = await deliverOutside(deps, open, signal)
+    if (failure) throw failure
+    return { t: 'done' }
+  }
+}
 
-/** With what was told of it so far; undefined: there is no such incident any more. */
-export async function findOpenIncident({ db }: AlertDeps, eventId: string): Promise<OpenIncident | undefined> {
+type OpenIncident = { readonly incident: Incident; readonly alert: Alert; readonly delivered: readonly string[] }
+
+/** Includes the channels that have delivered it. Undefined: the incident is gone. */
+async function findOpenIncident({ db }: AlertDeps, eventId: string): Promise<OpenIncident | undefined> {
   const [incident] = await db.run(findIncident, [eventId])
   if (!incident) return undefined
   const delivered = await db.run(listDelivered, [incident.command_id, eventId])
   const alert = describeIncident(incident, await listAdmins(db, incident))
-  return { incident, alert, told: delivered.map(({ channel }) => channel) }
+  return { incident, alert, delivered: delivered.map(({ channel }) => channel) }
 }
 
-/** Every channel that has not been told is. One that fails does not hold up the others; the first failure is given back. */
-export async function tellChannels(
+/** Delivers on every channel that has not delivered yet. A failing channel does not delay the others; the first failure is returned. */
+async function deliverOutside(
   deps: AlertDeps,
-  { incident, alert, told }: OpenIncident,
+  { incident, alert, delivered }: OpenIncident,
   signal: AbortSignal,
 ): Promise<Error | undefined> {
   const failures: Error[] = []
-  for (const channel of deps.channels.filter(({ name }) => !told.includes(name))) {
+  for (const channel of deps.channels.filter(({ name }) => !delivered.includes(name))) {
     try {
       await channel.deliver(alert.incident_id, alert, signal)
     } catch (error) {
@@ -160,9 +172,9 @@ async function listAdmins(db: Db, { workspace_id: workspaceId }: Incident): Prom
   return active.filter(({ role }) => role === 'admin').map(({ userId }) => `user:${userId}`)
 }
 
-/** One message in the inbox of each administrator, and the record of it, in one transaction. */
-export async function tellAdmins(deps: AlertDeps, { incident, alert, told }: OpenIncident): Promise<void> {
-  if (told.includes('app')) return
+/** Writes a message to the inbox of each administrator, and the record of it, in one transaction. */
+async function notifyAdmins(deps: AlertDeps, { incident, alert, delivered }: OpenIncident): Promise<void> {
+  if (delivered.includes('app')) return
   const { admins } = alert
   const { workspace_id, command_id, trace_id, event_id } = incident
   await deps.db.transaction(async (tx) => {
@@ -175,7 +187,7 @@ export async function tellAdmins(deps: AlertDeps, { incident, alert, told }: Ope
         traceId: trace_id,
         key: `alert:${event_id}:${recipient}`,
         recipient,
-        subject: `${alert.task}: ${alert.type === 'compensation.failed' ? 'undoing failed' : 'undoing did not go as declared'}`,
+        subject: `${alert.task}: ${alert.type === 'compensation.failed' ? 'compensation failed' : 'compensation did not go as declared'}`,
         text: `${alert.what} ${alert.next}`,
         at: deps.now(),
       })
@@ -183,7 +195,7 @@ export async function tellAdmins(deps: AlertDeps, { incident, alert, told }: Ope
   })
 }
 
-/** True where the record is new. */
+/** Returns true when the record is new. */
 async function record(
   sql: Sql,
   { now }: Pick<AlertDeps, 'now'>,
@@ -195,8 +207,8 @@ async function record(
     eventId: eventIdOf(type, event_id, more.channel ?? ''),
     type,
     payload: { incident_id: event_id, ...more, target_type: 'command', target_id: command_id },
-    actor: bySystem.id,
-    actorKind: bySystem.kind,
+    actor: systemActor.id,
+    actorKind: systemActor.kind,
     traceId: trace_id,
     at: now(),
     links: { workspace_id, command_id },
@@ -212,11 +224,11 @@ function describeIncident(incident: Incident, admins: readonly string[]): Alert 
   const names = (value: unknown) => (Array.isArray(value) && value.length > 0 ? value.join(', ') : 'nothing')
   const left = Array.isArray(payload['remaining']) ? payload['remaining'].length : 0
   const what = hasFailed
-    ? `Undoing ${task} (${id}, asked for by ${requester}) failed: ${error ?? 'the undo was refused'}. Effects that were not undone after it: ${left}.`
-    : `Undoing ${task} (${id}, asked for by ${requester}) did other things than it declared: done and not declared: ${names(payload['drift'])}; declared and not done: ${names(payload['missing'])}.`
+    ? `The compensation of ${task} (${id}, requested by ${requester}) stopped: ${error ?? 'an undo was refused'}. Effects left to undo: ${left}.`
+    : `The compensation of ${task} (${id}, requested by ${requester}) differs from its declaration. Done but not declared: ${names(payload['drift'])}. Declared but not done: ${names(payload['missing'])}.`
   const next = hasFailed
-    ? `Look with \`concord why ${id}\`, remove the cause, then undo the rest with \`concord submit "${COMPENSATE_COMMAND}" --payload '{"command_id":"${id}"}'\` or by hand.`
-    : `Look with \`concord why ${id}\` and put right by hand what was left or done in excess.`
+    ? `Run \`concord why ${id}\`, remove the cause, then undo the rest manually or with \`concord submit "${COMPENSATE_COMMAND}" --payload '{"command_id":"${id}"}'\`.`
+    : `Run \`concord why ${id}\` and correct the difference manually.`
   return {
     type: hasFailed ? 'compensation.failed' : 'compensation.drift',
     incident_id: encodeId('event', event_id),

@@ -1,18 +1,24 @@
-/** What this room does about an answered approval, in the transaction of the answer: the command moves and is resumed, or neither. */
-import type { ApprovalOwner, ApprovalRequest, Resolution, StoredApproval } from '#domains/approvals'
+/** Applies an answered approval to its command, in the transaction of the answer: the command moves and is resumed, or neither happens. */
+import {
+  approvalHash,
+  type ApprovalOwner,
+  type ApprovalRequest,
+  type Resolution,
+  type StoredApproval,
+} from '#domains/approvals'
 import { checkSecrets } from '#kernel/data-class'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Tx } from '#store'
-import { aboutEffect, bySystem, type Change, composeWrite, move, set, stay, tell, type Who } from './change.ts'
+import { aboutEffect, systemActor, type Change, composeWrite, move, set, stay, tell, type Who } from './change.ts'
 import { planAsks, requestInput } from './asks.ts'
 import { type CommandWithEffects, type HeldCommand, lockCommand, refuseMissing } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
-import { gatherFacts } from './gather-facts.ts'
-import { askPolicy, decidePolicyOutcome } from './policy.ts'
-import { resumeCommandWith } from './resume.ts'
-import { contentHash, contentOf, draftEffects, refuseTaskGone, taskOf, validatePayload } from './tasks.ts'
+import { gatherFacts } from './facts.ts'
+import { askPolicy, decidePolicyOutcome } from './intake.ts'
+import { resumeCommandWith } from './change-command.ts'
+import { contentOf, draftEffects, refuseTaskGone, taskOf, validatePayload } from './tasks.ts'
 
 export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
   return {
@@ -20,7 +26,7 @@ export function openApprovalOwner(deps: CommandDeps): ApprovalOwner {
       const held = await lockCommand(tx, workspace_id, command_id)
       return held && { payloadHash: held.command.payload_hash, held }
     },
-    // What `lockCommand` has given.
+    // `held` is what `lockCommand` returned.
     onResolved: (tx, resolution, locked) => onResolved(deps, tx, resolution, locked?.held as HeldCommand | undefined),
     revise: (tx, approval, edited) => revise(deps, tx, approval, edited),
   }
@@ -43,7 +49,7 @@ async function onResolved(
       : settleEffect(found, approval, next, by.id)
   if (changes.length === 0) return
   const written = await resumeCommandWith(deps, tx, found, changes)
-  // The row is locked: it cannot have moved, so this is a fault and takes the decision along.
+  // The row is locked and cannot have moved, so this is a fault. It rolls back the decision as well.
   if (!written.ok) throw new KernelFault('commands.approval.lost', written.reason)
 }
 
@@ -75,7 +81,7 @@ function moveAtGate(
       return requestInput(found, { fields: [], expiresInMinutes, id: deps.newId(), at }, who, why).changes
     }
     case 'expire_command':
-      return [move('expired', bySystem, why), set({ run_after: null })]
+      return [move('expired', systemActor, why), set({ run_after: null })]
     case 'wait':
     case 'ask_again':
     case 'effect_happened':
@@ -84,7 +90,7 @@ function moveAtGate(
   }
 }
 
-/** A person has looked: the effect happened, or it did not. The command goes back to its queue and on from there. */
+/** A person has found out whether the effect happened. The command goes back to its queue and continues from there. */
 function settleEffect(
   { command, effects }: CommandWithEffects,
   approval: StoredApproval,
@@ -101,12 +107,12 @@ function settleEffect(
     next === 'effect_happened'
       ? { ...settled, to: 'succeeded', set: { result: { reconciled: true }, read_back: { outcome: 'done' } } }
       : { ...settled, to: 'failed', set: { read_back: { outcome: 'not_done' } } },
-    ...(command.status === 'blocked' ? [move('queued', bySystem, { reason: 'reconciled' })] : []),
+    ...(command.status === 'blocked' ? [move('queued', systemActor, { reason: 'reconciled' })] : []),
     set({ run_after: approval.decided_at ?? command.updated_at }),
   ]
 }
 
-/** The approver's own version: validated, planned and put to policy again; those who must consent to it now are asked. */
+/** The approver's edited payload is validated, planned and put to policy again. Returns the requests to those who must consent now. */
 async function revise(
   deps: CommandDeps,
   tx: Tx,
@@ -122,7 +128,7 @@ async function revise(
   const verdict = validatePayload(task.type, task.spec, edited)
   if (verdict.t !== 'fits') {
     const what = verdict.t === 'missing' ? `missing: ${verdict.fields.join(', ')}` : verdict.errors.join('; ')
-    return refuse('commands.payload.malformed', `the edited payload does not fit: ${what}`, { path: 'edits' })
+    return refuse('commands.payload.malformed', `The edited payload does not fit: ${what}.`, { path: 'edits' })
   }
   const command = { ...found.command, payload: verdict.payload }
   const drafts = draftEffects(task, command)
@@ -130,17 +136,17 @@ async function revise(
   const content = contentOf(task, verdict.payload, drafts.value)
   const question = askPolicy(task, command, await gatherFacts(deps, command, task.factNames))
   const at = deps.now()
-  const outcome = decidePolicyOutcome(task, question.result, { byOperation: true }, at)
+  const outcome = decidePolicyOutcome(task, question.result, true, at)
   if (outcome.t !== 'approval')
     return refuse(
       'commands.payload.malformed',
-      `policy does not let the edited command through: ${question.result.decision}`,
+      `Policy does not allow the edited command: ${question.result.decision}.`,
       { path: 'edits' },
     )
   const changes = [
     stay,
-    set({ payload: verdict.payload, payload_hash: contentHash(content) }),
-    tell('policy_evaluated', bySystem, question.record),
+    set({ payload: verdict.payload, payload_hash: approvalHash(content) }),
+    tell('policy_evaluated', systemActor, question.record),
   ]
   const written = await deps.writes.commitIn(tx, composeWrite(found, 'any', changes, at, deps.newId))
   if (!written.ok) return written

@@ -3,11 +3,32 @@ import type { ApprovalRequest, ApprovedContent } from '#domains/approvals'
 import type { JsonObject } from '#kernel/json-value'
 import { showQuoted } from '#kernel/visible-text'
 import type { CompiledTask } from './catalog/open-catalog.ts'
-import { bySystem, type Change, move, type NewEffect, plan, release, tell, type Who } from './change.ts'
+import {
+  type Change,
+  move,
+  newEffect,
+  type NewEffect,
+  planEffect,
+  releaseTurn,
+  systemActor,
+  tell,
+  type Who,
+} from './change.ts'
 import type { CommandWithEffects, StoredCommand, StoredEffect } from './command-table.ts'
-import type { PolicyOutcome } from './policy.ts'
 
-export type AskInput = {
+export type PolicyOutcome =
+  | { readonly t: 'deny'; readonly reason: string }
+  | { readonly t: 'input'; readonly fields: readonly string[] }
+  | {
+      readonly t: 'approval'
+      readonly approvers: readonly string[]
+      readonly approvalType: string
+      readonly reason: string
+    }
+  | { readonly t: 'delay'; readonly until: Date }
+  | { readonly t: 'go' }
+
+type AskInput = {
   readonly task: CompiledTask
   readonly command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'context'>
   readonly outcome: Extract<PolicyOutcome, { t: 'approval' }>
@@ -123,9 +144,9 @@ export function requestInput(
   const payload = { missing_fields: fields, expires_at: expiresAt.toISOString() }
   const changes = [
     move('waiting_for_input', by, why),
-    plan(doneEffect({ id, type: REQUEST_INPUT, payload, key, order: effects.length, at }), bySystem),
-    tell('input_requested', bySystem, payload),
-    release(expiresAt),
+    planEffect(doneEffect({ id, type: REQUEST_INPUT, payload, key, order: effects.length, at }), systemActor),
+    tell('input_requested', systemActor, payload),
+    releaseTurn(expiresAt),
   ]
   return { changes, expiresAt }
 }
@@ -169,23 +190,16 @@ type DoneEffect = {
   readonly at: Date
 }
 
-/** An effect that is done by the very transaction that records it. */
+/** An effect that is done by the transaction that records it. */
 function doneEffect({ id, type, payload, key, order, at }: DoneEffect): NewEffect {
-  return {
+  return newEffect({
     domain_effect_id: id,
     effect_type: type,
     effect_payload: payload,
     idempotency_key: key,
-    status: 'succeeded',
-    executed_by_runtime_workflow_id: null,
-    result: null,
-    compensates_effect_id: null,
-    declared_compensation: null,
     declaration_order: order,
+    status: 'succeeded',
     attempt: 1,
-    max_attempts: 1,
-    turn_token: null,
-    reversibility: 'irreversible',
     completed_at: at,
-  }
+  })
 }

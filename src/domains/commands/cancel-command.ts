@@ -7,13 +7,12 @@ import { failpoint } from '#store'
 import { redactText } from '#kernel/secret-shapes'
 import { awaitedOf } from './advance.ts'
 import { REQUEST_APPROVAL, REQUEST_INPUT } from './asks.ts'
-import { isAllowed } from './actors.ts'
 import { type Change, composeWrite, move, set, tell } from './change.ts'
 import { type CommandWithEffects, lockCommand, processOf, refuseMissing, type StoredCommand } from './command-table.ts'
-import type { CommandDeps } from './deps.ts'
-import { wakeDependents } from './resume.ts'
+import { type CommandDeps, isAllowed } from './deps.ts'
+import { wakeDependents } from './write-command.ts'
 import { decideCancellationMode } from './submit.ts'
-import { queueOf, taskOf } from './tasks.ts'
+import { wakeOptionsOf, taskOf } from './tasks.ts'
 
 export type CancelCommand = {
   readonly workspaceId: string
@@ -62,7 +61,8 @@ export async function cancelCommand(deps: CommandDeps, by: Actor, input: CancelC
       }
       await cancelApprovals(tx, deps.newId, by, closed)
     }
-    if (way.t !== 'nothing') await deps.wake(processOf(command.command_id), { tx, ...queueOf(deps.catalog, command) })
+    if (way.t !== 'nothing')
+      await deps.wake(processOf(command.command_id), { tx, ...wakeOptionsOf(deps.catalog, command) })
     await failpoint('commands.cancel_written')
     return accept({
       written: written.value,

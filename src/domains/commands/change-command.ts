@@ -6,16 +6,22 @@ import { guardValue } from '#kernel/json-guard'
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
-import { appendEvents, failpoint, type Sql } from '#store'
+import { appendEvents, failpoint, type Sql, type Tx } from '#store'
+import { commitAndResume } from '#turns'
 import { inputDeadline } from './asks.ts'
-import { isAllowed } from './actors.ts'
 import { reasonOf } from './cancel-command.ts'
-import { type Change, move, set, tell, type Who } from './change.ts'
-import { type CommandWithEffects, lockCommand, refuseMissing, type StoredCommand } from './command-table.ts'
-import type { CommandDeps } from './deps.ts'
+import { applyChanges, applyWrite, type Change, move, openDraft, set, tell, type Who } from './change.ts'
+import {
+  type CommandWithEffects,
+  type HeldCommand,
+  lockCommand,
+  processOf,
+  refuseMissing,
+  type StoredCommand,
+} from './command-table.ts'
+import { type CommandDeps, isAllowed } from './deps.ts'
 import { commandLog } from './events.ts'
-import { resumeCommandWith } from './resume.ts'
-import { payloadHash, refuseTaskGone, taskOf, validatePayload } from './tasks.ts'
+import { payloadHash, refuseTaskGone, taskOf, validatePayload, wakeOptionsOf } from './tasks.ts'
 
 export type SupplyInput = { readonly workspaceId: string; readonly commandId: string; readonly input: JsonObject }
 
@@ -169,6 +175,29 @@ async function afterFailure(
     if (written.ok) await failpoint('commands.retry_written')
     return written
   })
+}
+
+/** Commits the changes of a person's decision and lets the command continue, in the transaction that has locked `found`. */
+export async function resumeCommandWith(
+  deps: CommandDeps,
+  tx: Tx,
+  found: HeldCommand,
+  changes: readonly Change[],
+): Promise<Decision<StoredCommand>> {
+  const at = deps.now()
+  const { now, write } = applyChanges(openDraft(found, 'any', at), changes, at, deps.newId)
+  // A command that the decision has ended, or for which it asks for more input, does not continue.
+  const goesOn = now.command.status !== found.command.status && !(write.set.completed_at instanceof Date)
+  const process = processOf(found.command.command_id)
+  const { queue } = wakeOptionsOf(deps.catalog, found.command)
+  const resumed = await commitAndResume(deps, tx, { process, queue, goesOn }, async (takes) => {
+    const written = await deps.writes.commitIn(tx, write, takes)
+    if (!written.ok) return written
+    const { command, touched } = written.value
+    const effects = applyWrite(found.effects, write, touched)
+    return accept({ turnToken: command.turn_token, found: { ...found, command, effects } })
+  })
+  return resumed.ok ? accept(resumed.value.found.command) : resumed
 }
 
 /** Records that a move was asked for which the state does not allow; the row itself is not touched. */

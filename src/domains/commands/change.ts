@@ -1,18 +1,34 @@
-/** What is decided about a command, as data: a list of changes, and the one write that they make together. Pure. */
+/**
+ * One step of a command as data: what the step knows (`Seen`), the changes it makes, and what follows (`AfterStep`). The changes of
+ * successive steps add up to one `Write`. Pure.
+ */
+import type { ApprovalRequest } from '#domains/approvals'
 import type { Actor } from '#kernel/actor'
-import type { NewId } from '#kernel/clock'
+import type { NewId, Random } from '#kernel/clock'
+import type { ErrorClass } from '#kernel/error-classes'
 import { KernelFault } from '#kernel/errors'
 import { decideMove } from '#kernel/machine'
 import { commandMachine, type CommandState, effectMachine, type EffectState } from '#kernel/machines/command'
-import type { CommandPatch, CommandWithEffects, EffectPatch, StoredCommand, StoredEffect } from './command-table.ts'
+import type { Decision } from '#kernel/refusal'
+import type { Catalog } from './catalog/open-catalog.ts'
+import type {
+  AwaitedRow,
+  CommandPatch,
+  CommandWithEffects,
+  EffectPatch,
+  ParentFact,
+  StoredCommand,
+  StoredEffect,
+} from './command-table.ts'
 import type { CommandEventType } from './events.ts'
+import type { AttemptFailure, CallResult } from './tasks.ts'
 
-export type Payload = Readonly<Record<string, unknown>>
+type Payload = Readonly<Record<string, unknown>>
 export type Who = Pick<Actor, 'id' | 'kind'>
 
-/** The actors of decisions that no person makes. */
-export const bySystem = { id: 'system', kind: 'system' } as const
-export const byWorker = { id: 'worker', kind: 'worker' } as const
+/** The actors of decisions that Concord makes itself. */
+export const systemActor = { id: 'system', kind: 'system' } as const
+export const workerActor = { id: 'worker', kind: 'worker' } as const
 
 export type NewEffect = Omit<StoredEffect, 'error' | 'error_class' | 'run_after' | 'read_back' | 'created_at'>
 type Target = { readonly type: string; readonly id: string }
@@ -23,7 +39,7 @@ export type Change =
       readonly to: CommandState
       readonly by: Who
       readonly payload: Payload
-      /** Payloads of single events that the move tells, by type; the others bear `payload`. */
+      /** Payloads of single events that the move emits, by type. The others get `payload`. */
       readonly payloads: Readonly<Partial<Record<string, Payload>>>
     }
   | { readonly t: 'set'; readonly patch: CommandPatch }
@@ -43,13 +59,13 @@ export type Change =
       readonly by: Who
       readonly set: EffectPatch
       readonly payload?: Payload
-      /** The change and its event depend on the command's status at the very moment of the write. */
+      /** The change and its event are written only if the command has this status at the moment of the write. */
       readonly requires?: CommandState
     }
-  /** No move, but the row must still be in the state in which it was read. */
+  /** No move, but the row must still have the status in which it was read. */
   | { readonly t: 'stay' }
-  /** The turn ends with this write; the command is due again at the time. */
-  | { readonly t: 'release'; readonly until: Date | null }
+  /** The turn ends with this write. The command is due again at the time. */
+  | { readonly t: 'release_turn'; readonly until: Date | null }
 
 export const move = (to: CommandState, by: Who, payload: Payload = {}, payloads = {}): Change => ({
   t: 'move',
@@ -61,19 +77,35 @@ export const move = (to: CommandState, by: Who, payload: Payload = {}, payloads 
 export const set = (patch: CommandPatch): Change => ({ t: 'set', patch })
 export const tell = (type: CommandEventType, by: Who, payload: Payload, about?: Target): Change =>
   about ? { t: 'tell', type, by, payload, about } : { t: 'tell', type, by, payload }
-export const plan = (effect: NewEffect, by: Who): Change => ({ t: 'plan', effect, by })
+export const planEffect = (effect: NewEffect, by: Who): Change => ({ t: 'plan', effect, by })
 export const stay: Change = { t: 'stay' }
-export const release = (until: Date | null): Change => ({ t: 'release', until })
+export const releaseTurn = (until: Date | null): Change => ({ t: 'release_turn', until })
 export const aboutEffect = ({ domain_effect_id }: Pick<StoredEffect, 'domain_effect_id'>): Target => ({
   type: 'effect',
   id: domain_effect_id,
 })
 
-/**
- * Held: the turn's token must stand on the row, and this write renews the lease. Free: no turn may stand on the row. Any: the status alone
- * decides.
- */
-export type Hold = { readonly held: string; readonly leaseMs?: number } | 'free' | 'any'
+type EffectFields = 'domain_effect_id' | 'effect_type' | 'effect_payload' | 'idempotency_key' | 'declaration_order'
+
+/** Fields that are not given have the value of a planned effect that has no undo and is tried once. */
+export function newEffect(given: Pick<NewEffect, EffectFields> & Partial<NewEffect>): NewEffect {
+  return {
+    status: 'planned',
+    executed_by_runtime_workflow_id: null,
+    result: null,
+    compensates_effect_id: null,
+    declared_compensation: null,
+    attempt: 0,
+    max_attempts: 1,
+    turn_token: null,
+    reversibility: 'irreversible',
+    completed_at: null,
+    ...given,
+  }
+}
+
+/** Held: the row must have the turn's token, and the write renews the lease. Free: the row must have no turn. Any: only the status is checked. */
+type Hold = { readonly held: string; readonly leaseMs?: number } | 'free' | 'any'
 
 type WriteEvent = {
   readonly event_id: string
@@ -106,7 +138,7 @@ export type Write = {
   readonly events: readonly WriteEvent[]
 }
 
-/** A write in the making: the rows as they will be, and what is written to make them so. */
+/** An unfinished write: the rows as they will be, and the write that makes them so. */
 export type Draft = { readonly now: CommandWithEffects; readonly write: Write }
 
 export function openDraft({ command, effects }: CommandWithEffects, hold: Hold, at: Date): Draft {
@@ -130,7 +162,7 @@ export function isEmpty({ from, set: patch, newEffects, effectMoves, events }: W
   return isUntouched && Object.keys(patch).length === 0
 }
 
-/** For a single decision: the write of these changes. */
+/** The write of a single decision. */
 export function composeWrite(
   found: CommandWithEffects,
   hold: Hold,
@@ -141,7 +173,7 @@ export function composeWrite(
   return applyChanges(openDraft(found, hold, at), changes, at, newId).write
 }
 
-/** An illegal move is a fault of the code that asked for it. */
+/** Throws on an illegal move: it is a fault of the code that decided it. */
 export function applyChanges(draft: Draft, changes: readonly Change[], at: Date, newId: NewId): Draft {
   if (changes.length === 0) return draft
   const { command: read } = draft.write
@@ -200,11 +232,11 @@ export function applyChanges(draft: Draft, changes: readonly Change[], at: Date,
         if (!effect) throw new KernelFault('commands.effect.unknown', 'a change names an effect that is not there')
         const moved = moveEffect(effect, change, at)
         effects = effects.map((each) => (each === effect ? { ...effect, ...moved.set, status: moved.status } : each))
-        const place = newEffects.findIndex(({ domain_effect_id }) => domain_effect_id === change.id)
-        const known = newEffects[place]
-        // An effect that this very write plans is one new row; the row of the command answers for `requires`.
+        const index = newEffects.findIndex(({ domain_effect_id }) => domain_effect_id === change.id)
+        const known = newEffects[index]
+        // An effect that this write also plans is one new row. The condition on the command's row then stands for `requires`.
         if (known) {
-          newEffects[place] = { ...known, ...asNew(moved.set), status: moved.status }
+          newEffects[index] = { ...known, ...asNew(moved.set), status: moved.status }
           if (change.requires !== undefined) from = read.status
         } else addMove(effectMoves, moved)
         const told = { ...change.payload, effect_type: effect.effect_type, from: effect.status, to: moved.status }
@@ -215,7 +247,7 @@ export function applyChanges(draft: Draft, changes: readonly Change[], at: Date,
       case 'stay':
         from = read.status
         break
-      case 'release':
+      case 'release_turn':
         from = read.status
         releases = true
         put({ run_after: change.until })
@@ -258,15 +290,15 @@ function moveEffect(
   }
 }
 
-/** Two changes of one effect are one change of its row. */
+/** Merges two changes of one effect into one change of its row. */
 function addMove(moves: EffectMove[], { emits: _emits, ...moved }: ReturnType<typeof moveEffect>): void {
-  const place = moves.findIndex(({ domain_effect_id }) => domain_effect_id === moved.domain_effect_id)
-  const first = moves[place]
-  if (first) moves[place] = { ...first, status: moved.status, set: { ...first.set, ...moved.set } }
+  const index = moves.findIndex(({ domain_effect_id }) => domain_effect_id === moved.domain_effect_id)
+  const first = moves[index]
+  if (first) moves[index] = { ...first, status: moved.status, set: { ...first.set, ...moved.set } }
   else moves.push(moved)
 }
 
-/** A new row has no columns for what only a failed or a doubtful attempt leaves. */
+/** The insert has no columns for what only a failed or an unsettled attempt leaves. */
 function asNew({ error, error_class, run_after, read_back, ...rest }: EffectMove['set']): Partial<NewEffect> {
   if ([error, error_class, run_after, read_back].some((value) => value !== undefined && value !== null))
     throw new KernelFault('commands.effect.unknown', 'an effect that is being planned has no failed attempt')
@@ -277,7 +309,7 @@ function asStored(effect: NewEffect, at: Date): StoredEffect {
   return { ...effect, error: null, error_class: null, run_after: null, read_back: null, created_at: at }
 }
 
-/** The effects after the write, without reading them again; one whose condition did not hold is as it was. */
+/** The effects after the write, without reading them again. An effect whose condition did not hold is unchanged. */
 export function applyWrite(
   effects: readonly StoredEffect[],
   { effectMoves, newEffects, at }: Write,
@@ -288,4 +320,66 @@ export function applyWrite(
     return moved && touched.has(effect.domain_effect_id) ? { ...effect, ...moved.set, status: moved.status } : effect
   })
   return [...changed, ...newEffects.map((effect) => asStored(effect, at))]
+}
+
+/** Why an effect is looked up at its provider: an attempt failed, its driver died, or the process it waits for may have ended. */
+export type LookUp = { readonly why: 'failed' | 'cut' | 'process'; readonly cause: AttemptFailure }
+
+/** The outcome of the call or look-up that this turn has just made. */
+export type CallOutcome = {
+  readonly effectId: string
+  /** The attempt that made the call. A later one may have replaced it. */
+  readonly attempt: number
+  readonly lookUp?: LookUp
+  readonly result: CallResult
+}
+
+/** Everything that a step knows in addition to the rows of the command. */
+export type Seen = {
+  readonly catalog: Catalog
+  readonly random: Random
+  /** The turn that drives the step. Null: the request itself does. */
+  readonly turn: { readonly token: string; readonly name: string } | null
+  readonly hasParents: boolean
+  readonly outcome?: CallOutcome
+  /** Another command has an effect with the same idempotency key. */
+  readonly isKeyTaken?: boolean
+  readonly facts?: Readonly<Record<string, unknown>>
+  readonly parents?: readonly ParentFact[]
+  readonly approved?: Decision<unknown>
+  readonly awaited?: { readonly commandId: string; readonly row: AwaitedRow | undefined }
+}
+
+type Need = 'facts' | 'parents' | 'approved'
+
+export type AfterStep =
+  /** Take the next step at once, in memory. */
+  | { readonly t: 'proceed' }
+  /** The step needs this first and changes nothing before. */
+  | { readonly t: 'need'; readonly what: Need }
+  | { readonly t: 'need'; readonly what: 'awaited'; readonly commandId: string }
+  | { readonly t: 'call'; readonly effectId: string }
+  | { readonly t: 'look_up'; readonly effectId: string; readonly lookUp: LookUp }
+  /** `gates` replace earlier requests; `outcome` adds one. */
+  | { readonly t: 'ask'; readonly what: 'gates' | 'outcome'; readonly requests: readonly ApprovalRequest[] }
+  /** Records the wait for another command. That command may already have ended, so it is read after the commit. */
+  | { readonly t: 'follow'; readonly commandId: string }
+  | { readonly t: 'wait'; readonly until: Date | null; readonly isTaskGone?: true }
+  | { readonly t: 'end' }
+
+export type Step = { readonly changes: readonly Change[]; readonly next: AfterStep }
+
+export const proceed: AfterStep = { t: 'proceed' }
+
+export const need = (what: Need): Step => ({ changes: [], next: { t: 'need', what } })
+
+/** Waits until the time, or until a wake. */
+export const rest = (until: Date | null, ...changes: readonly Change[]): Step => ({
+  changes: [...changes, releaseTurn(until)],
+  next: { t: 'wait', until },
+})
+
+export function fail(errorClass: ErrorClass, error: string, ...before: readonly Change[]): Step {
+  const why = { error_class: errorClass, error }
+  return { changes: [...before, set(why), move('failed', systemActor, why), releaseTurn(null)], next: { t: 'end' } }
 }

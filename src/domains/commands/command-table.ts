@@ -7,7 +7,8 @@ import { overdueRows, type TurnRoom, turnTable } from '#turns'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import type { CommandState, EffectState } from '#kernel/machines/command'
-import type { CancellationMode, IngressType, Reversibility } from './catalog/closed-lists.ts'
+import type { CancellationMode, IngressType } from './catalog/definitions.ts'
+import type { Reversibility } from './catalog/effect-definition.ts'
 import { commandLog } from './events.ts'
 import type { ExecutionPlan } from './plan.ts'
 
@@ -145,7 +146,7 @@ export function columnsOf(alias: string): string {
 }
 
 /** What is noted on an effect about an outcome that was not plain. */
-export type ReadBack = {
+export type ReadBackNote = {
   readonly outcome?: 'done' | 'not_done' | 'unknown' | 'waiting'
   /** A person has been asked. */
   readonly asked?: boolean
@@ -287,12 +288,6 @@ export const listParents = statement<ParentFact>(
   `select d.parent_command_id, p.status, d.required_status, d.propagate_cancellation
 from concord.command_dependencies as d join concord.commands as p on p.command_id = d.parent_command_id
 where d.child_command_id = $1::uuid order by d.parent_command_id`,
-)
-
-/** $1 commands. */
-export const listTasksOf = statement<Pick<StoredCommand, 'command_id' | 'task_name' | 'command_type'>>(
-  'commands_list_tasks_of',
-  `select command_id, task_name, command_type from concord.commands where command_id = any($1::uuid[])`,
 )
 
 /** $1 the waiting command, $2 the awaited one, $3 workspace, $4 now. Written twice it is one wait. */

@@ -114,7 +114,7 @@ describe('compensation that an agent proposes', () => {
       [command.command_id],
     )
     assert.equal(row?.status, 'failed')
-    assert.match(row?.error ?? '', /nothing here carries out "hotel.cancel_a"/)
+    assert.match(row?.error ?? '', /no handler for "hotel.cancel_a"/)
     assert.deepEqual([await room.statusOf(target), undone().length], ['failed', before])
   })
 

@@ -9,12 +9,11 @@ import type { JsonObject } from '#kernel/json-value'
 import type { Facts, PolicyAnswer, PolicyInput, PolicyRule } from '#kernel/policy/policy'
 import { quote } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
-import { defineCommandType, defineFunction, type Definition, definePolicy } from './catalog/definitions.ts'
+import { defineCommandType, defineFunction, definePolicy, defineTask, type Definition } from './catalog/definitions.ts'
 import { defineEffect, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
-import { defineTask } from './catalog/task-spec.ts'
 import { findCommand } from './command-table.ts'
-import type { FactSources } from './gather-facts.ts'
-import { bySystem } from './change.ts'
+import type { FactSources } from './facts.ts'
+import { systemActor } from './change.ts'
 import { compensateCommand } from './change-command.ts'
 import type { CommandDeps } from './deps.ts'
 
@@ -82,9 +81,9 @@ async function compensate(deps: CommandDeps, call: EffectCall): Promise<JsonObje
     ({ compensation: name }) => !deps.catalog.undos.has(name),
   )
   // Found out before the first deed is undone, not in the middle of the way.
-  if (lost) throw new EffectFailure('validation_error', `nothing here carries out ${quote(lost.compensation)}`, 'no')
+  if (lost) throw new EffectFailure('validation_error', `no handler for ${quote(lost.compensation)}`, 'no')
   const reason = `asked for by ${encodeId('command', call.commandId)}`
-  const begun = await compensateCommand(deps, { ...bySystem, traceId }, { workspaceId, commandId, reason })
+  const begun = await compensateCommand(deps, { ...systemActor, traceId }, { workspaceId, commandId, reason })
   if (!begun.ok) throw new EffectFailure('validation_error', begun.reason, 'no')
   throw new EffectPending(commandId, 'compensated')
 }

@@ -8,13 +8,11 @@ import { formatInstant } from '#kernel/instant'
 import { statesOf } from '#kernel/machine'
 import { type CommandState, commandMachine } from '#kernel/machines/command'
 import { nameOfActor, showActor } from '#domains/approvals'
-import type { Catalog } from './catalog/open-catalog.ts'
+import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
 import type { CommandWithEffects, StoredEffect } from './command-table.ts'
 import { redactPayload } from '#kernel/data-class'
 import type { HistoryEvent } from './explain-command.ts'
-import { nextMoves } from './next-moves.ts'
-import type { CommandPreview } from './preview.ts'
-import { describeProgress } from './progress.ts'
+import { describeProgress, nextMoves } from './progress.ts'
 import { taskOf } from './tasks.ts'
 
 // The machine's own list, in its order; zod wants to see that it is not empty.
@@ -67,50 +65,6 @@ export const submittedView = z
     id: 'SubmittedCommand',
     description: 'The command that was recorded, or the one that the key had made before.',
   })
-
-export const previewCommandBody = submitCommandBody
-  .pick({ task_name: true, payload: true })
-  .meta({ id: 'PreviewCommand', description: 'A request to be decided about without being recorded.' })
-
-export const previewView = z
-  .object({
-    task_name: z.string(),
-    command_type: z.string(),
-    status: commandStatus.meta({ description: 'Where the command would be when it first calls, asks or waits.' }),
-    error: z.string().nullable(),
-    error_class: z.string().nullable(),
-    waits_until: timeView('Until when it would wait.').nullable(),
-    missing_fields: z.array(z.string()),
-    policy: z
-      .object({
-        decision: z.string().meta({ example: 'require_approval' }),
-        reasons: z.array(z.string()),
-        policy_version: z.string(),
-        trace: z.array(z.object({ rule: z.string(), category: z.string(), answer: z.string() })),
-      })
-      .nullable()
-      .meta({ description: 'What each rule says; null where the payload does not get that far.' }),
-    approvals: z.array(
-      z.object({
-        approver: z.string().meta({ example: 'role:owner' }),
-        approval_type: z.string(),
-        why: z.string(),
-        blocked_by: z
-          .object({ code: z.string(), reason: z.string(), hint: z.string() })
-          .nullable()
-          .meta({ description: 'Why nobody could decide today; null: somebody can.' }),
-      }),
-    ),
-    effects: z.array(
-      z.object({
-        effect_type: z.string(),
-        effect_class: z.string().meta({ example: 'keyed' }),
-        reversibility: z.string().nullable(),
-        undone_by: z.string().nullable(),
-      }),
-    ),
-  })
-  .meta({ id: 'CommandPreview', description: 'What would become of a request; nothing is recorded.' })
 
 const nextMoveView = z
   .object({ action: z.string().meta({ example: 'cancel' }), by: z.array(z.string()), what: z.string() })
@@ -253,27 +207,6 @@ export function toCommandView(
   }
 }
 
-export function toPreviewView(preview: CommandPreview): z.infer<typeof previewView> {
-  const { policy, approvals, waits_until, missing_fields, effects } = preview
-  return {
-    ...preview,
-    waits_until: orNull(waits_until, formatInstant),
-    missing_fields: [...missing_fields],
-    policy: policy && {
-      decision: policy.decision,
-      reasons: [...policy.reasons],
-      policy_version: policy.policy_version,
-      trace: policy.trace.map(({ rule, category, answer }) => ({ rule, category, answer })),
-    },
-    approvals: approvals.map(({ blocked_by, ...approval }) => ({
-      ...approval,
-      approver: showActor(approval.approver),
-      blocked_by: blocked_by && { code: blocked_by.code, reason: blocked_by.reason, hint: blocked_by.hint },
-    })),
-    effects: effects.map((effect) => ({ ...effect })),
-  }
-}
-
 export function toEffectView(effect: StoredEffect): z.infer<typeof effectView> {
   const of = effect.compensates_effect_id
   return {
@@ -304,5 +237,46 @@ export function toEventView(event: StoredEvent): z.infer<typeof eventView> {
     trace_id: event.trace_id,
     payload: withShownTarget(event.payload),
     created_at: formatInstant(event.created_at),
+  }
+}
+
+export const taskTypeView = z
+  .object({
+    task_name: z.string(),
+    description: z.string(),
+    command_type: z.string(),
+    version: z.string(),
+    risk_level: z.string(),
+    ingress_types: z.array(z.string()),
+    required_inputs: z.array(z.string()),
+    policy_checks: z.array(z.string()),
+    approval_required: z.boolean(),
+    idempotency_required: z.boolean(),
+    side_effects: z.array(z.string()),
+    cancellable_by: z.array(z.string()),
+    primitives: z.array(z.string()),
+    payload_schema: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: 'TaskType', description: 'Something that can be asked for, with its contract.' })
+
+export function toTaskTypeView(
+  { spec, type, policyNames }: CompiledTask,
+  primitives: readonly string[],
+): z.infer<typeof taskTypeView> {
+  return {
+    task_name: spec.name,
+    description: spec.description,
+    command_type: type.name,
+    version: type.version,
+    risk_level: spec.risk_level,
+    ingress_types: [...spec.ingress_types],
+    required_inputs: [...spec.required_inputs],
+    policy_checks: [...policyNames],
+    approval_required: spec.approval_required || type.approval.required,
+    idempotency_required: type.idempotency.required,
+    side_effects: [...type.side_effects],
+    cancellable_by: [...type.cancellable_by],
+    primitives: [...primitives],
+    payload_schema: z.toJSONSchema(type.payload, { io: 'input', unrepresentable: 'any' }),
   }
 }

@@ -19,7 +19,7 @@ import { checkSecrets, dataClasses, decideDataSafety, highestClass, redactPayloa
 import { decideCancel } from './cancel-command.ts'
 import { decideAfterFailure, decideInDoubt } from './outcome.ts'
 import { judgeDependencies } from './advance.ts'
-import { nextMoves } from './next-moves.ts'
+import { nextMoves } from './progress.ts'
 import { shippedPolicies } from './catalog/shipped-policies.ts'
 import { validatePayload } from './tasks.ts'
 

@@ -1,4 +1,4 @@
-/** What the services of this room need from outside, and on whose behalf they act. */
+/** The dependencies of this room's services, and who may act on a command. */
 import type { Actor } from '#kernel/actor'
 import type { Clock, NewId, Random } from '#kernel/clock'
 import type { ArtifactDeps } from '#domains/artifacts'
@@ -9,8 +9,7 @@ import type { ApprovalTypes, Notify } from '#domains/approvals'
 import type { InProcessTurns } from '#turns'
 import type { Catalog } from './catalog/open-catalog.ts'
 import type { HeldCommand, StoredCommand } from './command-table.ts'
-import type { ConnectorAccess } from './connector-access.ts'
-import type { FactSources } from './gather-facts.ts'
+import type { ConnectorAccess, FactSources } from './facts.ts'
 import type { CommandWriter } from './write-command.ts'
 
 export type CommandDeps = {
@@ -21,24 +20,24 @@ export type CommandDeps = {
   readonly catalog: Catalog
   readonly wake: Runtime['wake']
   readonly approvalTypes: ApprovalTypes
-  /** Told in the transaction that asks a person. */
+  /** Runs in the transaction that requests an approval. */
   readonly notifyApprovers?: Notify
   readonly inserts: InsertLane<StoredCommand>
   readonly writes: CommandWriter
-  /** Left out: every turn is the runtime's. */
+  /** Omitted: every turn is the runtime's. */
   readonly turns?: InProcessTurns<HeldCommand>
   readonly facts: FactSources
-  /** Which connectors are not for everybody; left out: none is. */
+  /** Grants of restricted connectors. Omitted: no connector is restricted. */
   readonly connectorAccess?: ConnectorAccess | undefined
-  /** Left out: effects of this process cannot write artifacts. */
+  /** Omitted: effects of this process cannot write artifacts. */
   readonly artifacts?: ArtifactDeps
-  /** Told whenever a turn finds that its command cannot go on, since its task is not in the catalog. */
+  /** Called when a turn cannot continue because the task of its command is not in the catalog. */
   readonly onTaskGone?: (gone: { readonly command_id: string; readonly task_name: string }) => void
-  /** Settles after the time, or at once when the signal is aborted: call limits and heartbeats are made of it. */
+  /** Settles after the time, or at once when the signal is aborted. Used for call timeouts and heartbeats. */
   readonly sleep: (ms: number, signal: AbortSignal) => Promise<void>
 }
 
-/** An administrator acts as operator: may retry, undo and end what others asked for. */
+/** An administrator acts as an operator, who may retry, compensate and end the commands of others. */
 export function actingFor(principal: Principal, traceId: string): Actor & { readonly principal: Principal } {
   return {
     id: `user:${principal.userId}`,
@@ -48,7 +47,21 @@ export function actingFor(principal: Principal, traceId: string): Actor & { read
   }
 }
 
-/** What asking a person needs of this room. */
-export function askingOf({ newId, approvalTypes, notifyApprovers }: CommandDeps) {
+/** The requester and administrators by default; a contract can name others for cancelling. Concord itself always may. */
+export function isAllowed(
+  { id, kind, principal }: Actor,
+  { requested_by }: Pick<StoredCommand, 'requested_by'>,
+  allowed: readonly ('requester' | 'writer' | 'admin')[] = ['requester', 'admin'],
+): boolean {
+  if (!principal || kind === 'system') return true
+  const { role } = principal
+  return (
+    (allowed.includes('requester') && requested_by === id) ||
+    (allowed.includes('admin') && role === 'admin') ||
+    (allowed.includes('writer') && (role === 'writer' || role === 'admin'))
+  )
+}
+
+export function approvalDeps({ newId, approvalTypes, notifyApprovers }: CommandDeps) {
   return { newId, types: approvalTypes, ...(notifyApprovers ? { notify: notifyApprovers } : {}) }
 }

@@ -1,11 +1,16 @@
-/** Why a command is where it is, as a chain in plain words: who asked, which rule decided, who approved, what was done, how it ended. Pure. */
-import { ABORT_TOKEN } from '#turns'
+/** Explains a command as a chain of sentences: who asked, which rule decided, who approved, what was done, how it ended. Pure. */
+import { z } from 'zod'
+import { textView, timeView } from '#contract'
 import { type ApprovalEdit, type Blocked, nameOfActor, personIdsOf, showActor } from '#domains/approvals'
 import type { Names } from '#domains/identity'
-import type { FieldClasses } from '#kernel/data-class'
+import { type FieldClasses, redactPayload } from '#kernel/data-class'
+import { encodeId } from '#kernel/ids'
+import { formatInstant } from '#kernel/instant'
+import type { JsonObject } from '#kernel/json-value'
 import { sayState } from '#kernel/say-state'
+import { ABORT_TOKEN } from '#turns'
 import type { CommandWithEffects } from './command-table.ts'
-import { sayEdit } from './explain-edits.ts'
+import type { StoredArchive } from './history/history-archive.ts'
 import { sayTaskGone } from './tasks.ts'
 
 export type HistoryEvent = {
@@ -37,16 +42,16 @@ type ExplainedStep = {
   readonly event_id: string
 }
 
-export type Explanation = { readonly summary: string; readonly chain: readonly ExplainedStep[] }
+type Explanation = { readonly summary: string; readonly chain: readonly ExplainedStep[] }
 
-/** What the story needs beside the events. */
-export type StoryFacts = {
+/** What the explanation needs in addition to the events. */
+type ExplanationFacts = {
   readonly names?: Names
   readonly edits?: readonly ApprovalEdit[]
-  /** The classes of the payload's fields; undefined when its task is not in the catalog. */
+  /** The data classes of the payload's fields. Undefined when the task is not in the catalog. */
   readonly fields?: FieldClasses | undefined
   readonly isTaskGone?: boolean
-  /** Why nobody can decide an approval that it waits for, and what to do. */
+  /** Why an approval that it waits for cannot be decided, and what to do about it. */
   readonly blocked?: readonly Pick<Blocked, 'reason' | 'hint'>[]
 }
 
@@ -59,7 +64,7 @@ type Say = (
 const text = (value: unknown) =>
   typeof value === 'string' ? value : value === undefined || value === null ? '' : JSON.stringify(value)
 const list = (value: unknown) => (Array.isArray(value) ? value.map(text) : [])
-/** Without its full stop: the sentence around it has one. */
+/** Drops the full stop: the sentence around it has one. */
 const because = (value: unknown) => (text(value) === '' ? '' : `, because: ${text(value).replace(/\.$/, '')}`)
 
 const says: Readonly<Record<string, Say>> = {
@@ -90,9 +95,9 @@ const says: Readonly<Record<string, Say>> = {
   }),
   approval_blocked: ({ payload }) => ({
     kind: 'approval',
-    text: `Nobody could decide then${because(payload['reason'])}; the administrators were told.`,
+    text: `The approval could not be decided${because(payload['reason'])}; the administrators were notified.`,
   }),
-  approval_expired: () => ({ kind: 'approval', text: 'Nobody answered in time.' }),
+  approval_expired: () => ({ kind: 'approval', text: 'The approval expired without an answer.' }),
   plan_created: ({ payload }) => ({
     kind: 'plan',
     text: `It was planned in ${text(payload['steps'])} ${payload['steps'] === 1 ? 'step' : 'steps'}, ${text(payload['execution_mode']).replaceAll('_', ' ')}.`,
@@ -105,10 +110,10 @@ const says: Readonly<Record<string, Say>> = {
     kind: isUndo(payload) ? 'compensation' : 'effect',
     text: `${text(payload['effect_type'])} failed${because(payload['last_error'] ?? payload['error_class'])}.`,
   }),
-  effect_skipped: ({ payload }) => ({ kind: 'effect', text: `${text(payload['effect_type'])} was left out.` }),
+  effect_skipped: ({ payload }) => ({ kind: 'effect', text: `${text(payload['effect_type'])} was skipped.` }),
   effect_outcome_unknown: ({ payload }) => ({
     kind: 'effect',
-    text: `Nobody can tell whether ${text(payload['effect_type'])} was done; a person was asked.`,
+    text: `It is unknown whether ${text(payload['effect_type'])} was done; a person was asked.`,
   }),
   effect_reconciled: ({ payload }) => ({
     kind: 'effect',
@@ -119,11 +124,11 @@ const says: Readonly<Record<string, Say>> = {
   }),
   retry_scheduled: ({ payload }) => ({
     kind: 'retry',
-    text: `${text(payload['effect_type'])} did not succeed at attempt ${text(payload['attempt'])} (${sayError(payload)}); again after ${text(payload['run_after'])}.`,
+    text: `${text(payload['effect_type'])} did not succeed at attempt ${text(payload['attempt'])} (${sayError(payload)}); the next attempt is due at ${text(payload['run_after'])}.`,
   }),
   retry_requested: ({ payload }) => ({
     kind: 'retry',
-    text: `Run ${text(payload['attempt'])} was decided${because(payload['reason'])}.`,
+    text: `Run ${text(payload['attempt'])} was requested${because(payload['reason'])}.`,
   }),
   cancellation_requested: ({ payload }) => ({
     kind: 'cancellation',
@@ -131,13 +136,13 @@ const says: Readonly<Record<string, Say>> = {
   }),
   cancellation_ignored: ({ payload }) => ({
     kind: 'cancellation',
-    text: `A cancel came when it was ${text(payload['status']).replaceAll('_', ' ')} and changed nothing.`,
+    text: `A cancel request arrived when it was ${text(payload['status']).replaceAll('_', ' ')} and changed nothing.`,
   }),
-  compensation_started: () => ({ kind: 'compensation', text: 'Undoing began, last deed first.' }),
+  compensation_started: () => ({ kind: 'compensation', text: 'Compensation began, last effect first.' }),
   compensation_completed: () => ({ kind: 'compensation', text: 'Everything that could be undone is undone.' }),
   compensation_drift: ({ payload }) => ({
     kind: 'compensation',
-    text: `Undoing did not go as declared: ${text(payload['halted'] ?? payload['drift'])}.`,
+    text: `Compensation did not go as declared: ${text(payload['halted'] ?? payload['drift'])}.`,
   }),
   alert_delivered: ({ payload }) => ({
     kind: 'compensation',
@@ -145,7 +150,7 @@ const says: Readonly<Record<string, Say>> = {
   }),
   command_quarantined: ({ payload }) => ({
     kind: 'outcome',
-    text: `It was put aside, since its row makes no sense: ${text(payload['reason'])}.`,
+    text: `It was quarantined because its row is unreadable: ${text(payload['reason'])}.`,
   }),
   command_aborted: ({ payload }) => ({
     kind: 'abort',
@@ -153,7 +158,7 @@ const says: Readonly<Record<string, Say>> = {
   }),
   command_resumed: ({ payload }) => ({
     kind: 'abort',
-    text: `An operator let it go on${because(payload['reason'])}.`,
+    text: `An operator resumed it${because(payload['reason'])}.`,
   }),
   status_changed: ({ payload }) => sayEnd(payload),
 }
@@ -167,7 +172,7 @@ function isUndo(payload: HistoryEvent['payload']): boolean {
   return text(payload['effect_type']).startsWith('compensation.')
 }
 
-/** The rules that decided, by name: those whose answer is the decision. */
+/** Names the deciding rules: those whose answer is the decision. */
 function sayPolicy(payload: HistoryEvent['payload']): string {
   const decision = text(payload['decision'])
   const trace = Array.isArray(payload['trace'])
@@ -190,16 +195,16 @@ function sayEnd(payload: HistoryEvent['payload']): ReturnType<Say> {
 
 function sayAborted({ turn_token, completed_at }: CommandWithEffects['command']): string {
   if (turn_token !== ABORT_TOKEN || completed_at !== null) return ''
-  return ', and an operator has stopped it (`concord stuck resume` lets it go on)'
+  return ', and an operator has stopped it (`concord stuck resume` resumes it)'
 }
 
-function sayBlocked(blocked: NonNullable<StoryFacts['blocked']>): string {
+function sayBlocked(blocked: NonNullable<ExplanationFacts['blocked']>): string {
   return blocked
-    .map(({ reason, hint }) => `. Nobody can decide it now: ${reason} To do: ${hint.replace(/\.$/, '')}`)
+    .map(({ reason, hint }) => `. It cannot be decided now: ${reason} To do: ${hint.replace(/\.$/, '')}`)
     .join('')
 }
 
-/** Everybody whom the story names, to look their names up once. */
+/** The people whom the explanation names, so that their names are looked up once. */
 export function actorsOf(
   { command }: CommandWithEffects,
   events: readonly HistoryEvent[],
@@ -219,7 +224,7 @@ export function actorsOf(
 export function explainCommand(
   found: CommandWithEffects,
   events: readonly HistoryEvent[],
-  { names = new Map(), edits = [], fields, isTaskGone = false, blocked = [] }: StoryFacts = {},
+  { names = new Map(), edits = [], fields, isTaskGone = false, blocked = [] }: ExplanationFacts = {},
 ): Explanation {
   const who = (actor: unknown) => nameOfActor(text(actor), names) ?? showActor(text(actor))
   const stepOf = (event: HistoryEvent, actor: string, said: NonNullable<ReturnType<Say>>): ExplainedStep => ({
@@ -244,11 +249,87 @@ export function explainCommand(
   const { command } = found
   const gone = isTaskGone && command.status === 'approved' ? sayTaskGone(command) : null
   const error = command.error ?? gone
-  // A cancel after a failure closes the case and changes nothing of what went wrong.
+  // A cancel after a failure closes the command and keeps the error.
   const had = command.status === 'cancelled' ? ', after it had failed: ' : ': '
   const why = error === null ? '' : `${had}${error}`
   return {
     summary: `${command.task_name ?? command.command_type} ${sayState(command.status)}${why}${sayAborted(command)}${sayBlocked(blocked)}.`,
     chain,
   }
+}
+
+const CHARS_MAX = 200
+
+/** What an approver changed before approving. Without `classes` the sensitivity of a field is unknown, so only its name is shown. */
+function sayEdit({ fields, before, after }: ApprovalEdit, classes: FieldClasses | undefined): string {
+  if (!classes) return `changed ${fields.join(', ')}`
+  // Redacted like the command itself: no card data and no secrets.
+  const [from, to] = [redactPayload(before, classes, 'pii'), redactPayload(after, classes, 'pii')]
+  const changes = fields.map((field) => `${field} from ${show(from, field)} to ${show(to, field)}`)
+  return `changed ${changes.join(', ')}`
+}
+
+function show(values: JsonObject, field: string): string {
+  if (!Object.hasOwn(values, field)) return 'nothing'
+  const shown = JSON.stringify(values[field])
+  return shown.length > CHARS_MAX ? `${shown.slice(0, CHARS_MAX - 1)}…` : shown
+}
+
+export const archivedView = z
+  .array(
+    z.object({
+      file: z.string().meta({ description: 'Below the folder of the archive.' }),
+      sha256: z.string().meta({ description: 'Of its lines, before compression.' }),
+      archived_at: timeView('When its events left the database.'),
+    }),
+  )
+  .meta({
+    id: 'ArchivedHistory',
+    description:
+      'Files with events of this command that are no longer in the database; empty: all of them are. `concord history show` reads both.',
+  })
+
+export const explanationView = z
+  .object({
+    summary: z.string(),
+    archived: archivedView,
+    archived_note: z
+      .string()
+      .nullable()
+      .meta({ description: 'Where the rest of the story is, and what to do to read it.' }),
+    chain: z.array(
+      z.object({
+        kind: z.string(),
+        at: timeView('When.'),
+        by: z.string(),
+        by_name: textView('local:dora', 'What people call them.').nullable(),
+        text: z.string(),
+        event_id: z.string(),
+      }),
+    ),
+  })
+  .meta({ id: 'Explanation', description: 'Why it is where it is, in plain words.' })
+
+export function toArchivedView(archives: readonly StoredArchive[]): z.infer<typeof archivedView> {
+  return archives.map(({ file, sha256, archived_at }) => ({ file, sha256, archived_at: formatInstant(archived_at) }))
+}
+
+/** The chain covers the events in the database. The note says where the archived ones are. */
+export function toExplanationView(
+  commandId: string,
+  { summary, chain }: Explanation,
+  archives: readonly StoredArchive[],
+): z.infer<typeof explanationView> {
+  return {
+    summary,
+    archived: toArchivedView(archives),
+    archived_note: archives.length === 0 ? null : sayArchived(commandId, archives),
+    chain: chain.map((step) => ({ ...step, at: formatInstant(step.at), event_id: encodeId('event', step.event_id) })),
+  }
+}
+
+function sayArchived(commandId: string, archives: readonly StoredArchive[]): string {
+  const files = archives.length === 1 ? 'a file' : `${archives.length} files`
+  const shown = encodeId('command', commandId)
+  return `Its history was moved into ${files} of the archive; run \`concord history show ${shown}\` where the files are.`
 }

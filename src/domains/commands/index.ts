@@ -1,8 +1,7 @@
 /** The door of the commands room: the catalog, the governed path from request to outcome, and its explanation. */
 export { actionView, type ActionView, proposeActionBody, toActionView } from './actions/action-contract.ts'
-export { agentGateway } from './actions/agent-gateway.ts'
 
-export { proposeAction, type ProposeAction, type ProposedAction } from './actions/propose-action.ts'
+export { agentGateway, proposeAction, type ProposeAction, type ProposedAction } from './actions/propose-action.ts'
 export { addDependency } from './add-dependency.ts'
 export { openApprovalOwner } from './answer-approval.ts'
 export { approvalTypesOf } from './approval-types.ts'
@@ -12,9 +11,9 @@ export {
   ALERT_KIND,
   ALERT_QUEUE,
   type AlertChannel,
+  openAlertDrive,
   openAlertSweep,
 } from './alerts.ts'
-export { openAlertDrive } from './drive-alert.ts'
 export { connectorDefinitions } from './catalog/connector-effects.ts'
 export {
   defineCommandType,
@@ -38,7 +37,7 @@ export {
 export { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
 export { checkShapes } from './catalog/shape-checks.ts'
 export { mapTaskToPrimitives } from './catalog/primitives.ts'
-export { defineTask } from './catalog/task-spec.ts'
+export { defineTask } from './catalog/definitions.ts'
 
 export {
   COMMAND_KIND,
@@ -59,21 +58,25 @@ export {
   effectView,
   eventView,
   inputBody,
-  previewCommandBody,
-  previewView,
   retryBody,
   submitCommandBody,
   submittedView,
+  taskTypeView,
   toCommandView,
   toEffectView,
   toEventView,
-  toPreviewView,
+  toTaskTypeView,
 } from './contract.ts'
-export { archivedView, explanationView, toArchivedView, toExplanationView } from './explanation-view.ts'
-export { taskTypeView, toTaskTypeView } from './task-type-view.ts'
 export { openDrive, reconcileCommands } from './drive.ts'
 
-export { actorsOf, explainCommand } from './explain-command.ts'
+export {
+  actorsOf,
+  archivedView,
+  explainCommand,
+  explanationView,
+  toArchivedView,
+  toExplanationView,
+} from './explain-command.ts'
 export { findScheduledTask, fireSchedule, scheduledTypeOf } from './fire-schedule.ts'
 
 export { type ArchivedHistory, archiveHistory, type ArchiveHistory } from './history/archive-history.ts'
@@ -106,7 +109,7 @@ export {
 
 export { compensateDefinitions } from './compensate-task.ts'
 export { type Commands, openCommands } from './open-commands.ts'
-export { previewCommand } from './preview.ts'
+export { previewCommand, previewCommandBody, previewView } from './preview.ts'
 
 export {
   artifactFacts,
@@ -132,7 +135,7 @@ export { submitCommand, type SubmitCommand, type SubmittedCommand } from './subm
 export { actingFor, type CommandDeps } from './deps.ts'
 export { taskOf, validatePayload } from './tasks.ts'
 export { abortCommand, type Operating, resumeCommand } from './abort-command.ts'
-export { checkConnectorAccess, type ConnectorAccess } from './connector-access.ts'
+export { checkConnectorAccess, type ConnectorAccess } from './facts.ts'
 export {
   loadConnector,
   loadDefinitions,

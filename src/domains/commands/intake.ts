@@ -1,29 +1,49 @@
-/** From the record of a request to its plan: validate, ask policy, then wait for people, refuse, or plan. Pure. */
+/** The first part of a command's life: validate the payload, ask policy, then refuse, wait for people, or plan. Pure. */
+import { hash } from 'node:crypto'
+import { approvalHash } from '#domains/approvals'
+import { canonicalJson } from '#kernel/canonical-json'
 import type { NewId } from '#kernel/clock'
-import { bySystem, byWorker, type Change, move, plan, release, set, tell } from './change.ts'
-import { planAsks, requestEffects, requestInput } from './asks.ts'
+import { highestClass } from '#kernel/data-class'
+import type { JsonValue } from '#kernel/json-value'
+import { evaluatePolicy, type PolicyResult } from '#kernel/policy/evaluate'
+import { higherRisk, type PolicyInput } from '#kernel/policy/policy'
+import { planAsks, type PolicyOutcome, requestEffects, requestInput } from './asks.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { isSyncTask } from './catalog/primitives.ts'
-import type { CommandWithEffects } from './command-table.ts'
+import {
+  type Change,
+  fail,
+  move,
+  need,
+  proceed,
+  planEffect,
+  releaseTurn,
+  rest,
+  type Seen,
+  set,
+  type Step,
+  systemActor,
+  tell,
+  workerActor,
+} from './change.ts'
+import type { CommandWithEffects, StoredCommand } from './command-table.ts'
 import { decideMode, planCommand, type PlanTerms } from './plan.ts'
-import { askPolicy, decidePolicyOutcome } from './policy.ts'
-import { again, fail, need, rest, type Seen, type Step } from './step.ts'
-import { contentHash, contentOf, draftEffects, sayTaskGone, taskOf, validatePayload } from './tasks.ts'
+import { contentOf, draftEffects, sayTaskGone, taskOf, validatePayload } from './tasks.ts'
 
-/** A worker with another catalog may start at any time, and nothing reports that the task is back. */
+/** Polling interval: a worker with another catalog may start at any time, and no event reports that the task is back. */
 const TASK_AGAIN_MS = 30_000
 
 export function validate(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
   const task = taskOf(seen.catalog, found.command)
-  if (!task) return fail('internal_error', 'the task of this command is no longer registered')
+  if (!task) return fail('internal_error', 'The task of this command is no longer registered.')
   const verdict = validatePayload(task.type, task.spec, found.command.payload)
   switch (verdict.t) {
     case 'malformed':
       return fail('malformed_payload', verdict.errors.join('; '))
     case 'missing':
-      return askInput(found, task, verdict.fields, at, newId, [move('validated', bySystem)])
+      return askInput(found, task, verdict.fields, at, newId, [move('validated', systemActor)])
     case 'fits':
-      return { changes: [set({ payload: verdict.payload }), move('validated', bySystem)], next: again }
+      return { changes: [set({ payload: verdict.payload }), move('validated', systemActor)], next: proceed }
   }
 }
 
@@ -36,28 +56,28 @@ function askInput(
   before: readonly Change[],
 ): Step {
   const request = { fields, expiresInMinutes: type.input_expires_in_minutes, id: newId(), at }
-  const { changes, expiresAt } = requestInput(found, request, bySystem, { missing_fields: fields })
+  const { changes, expiresAt } = requestInput(found, request, systemActor, { missing_fields: fields })
   return { changes: [...before, ...changes], next: { t: 'wait', until: expiresAt } }
 }
 
-/** `validated`: policy decides to refuse, wait, ask people, or plan. */
+/** `validated`: policy decides whether to refuse, wait, ask people, or plan. */
 export function decide(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
   const task = taskOf(seen.catalog, found.command)
-  if (!task) return fail('internal_error', 'the task of this command is no longer registered')
+  if (!task) return fail('internal_error', 'The task of this command is no longer registered.')
   if (!seen.facts) return need('facts')
   const drafts = draftEffects(task, found.command)
   const effects = drafts.ok ? drafts.value : []
   const content = contentOf(task, found.command.payload, effects)
-  const command = { ...found.command, payload_hash: contentHash(content) }
+  const command = { ...found.command, payload_hash: approvalHash(content) }
   const question = askPolicy(task, command, seen.facts)
   const asked = [
     set({ payload: command.payload, payload_hash: command.payload_hash }),
-    tell('policy_evaluated', bySystem, question.record),
+    tell('policy_evaluated', systemActor, question.record),
   ]
-  const byOperation = effects.some(
+  const isOperationGated = effects.some(
     ({ effect_type }) => seen.catalog.effects.get(effect_type)?.operation?.approval_required,
   )
-  const outcome = decidePolicyOutcome(task, question.result, { byOperation }, at)
+  const outcome = decidePolicyOutcome(task, question.result, isOperationGated, at)
   switch (outcome.t) {
     case 'deny':
       return fail('policy_denied', outcome.reason, ...asked)
@@ -71,9 +91,9 @@ export function decide(found: CommandWithEffects, seen: Seen, at: Date, newId: N
       const { approvers, reason } = outcome
       const changes = [
         ...asked,
-        move('waiting_for_approval', bySystem, { approvers, reason }),
-        ...requestEffects(requests, found.effects, at, newId).map((effect) => plan(effect, bySystem)),
-        release(null),
+        move('waiting_for_approval', systemActor, { approvers, reason }),
+        ...requestEffects(requests, found.effects, at, newId).map((effect) => planEffect(effect, systemActor)),
+        releaseTurn(null),
       ]
       return { changes, next: { t: 'ask', what: 'gates', requests } }
     }
@@ -89,8 +109,8 @@ export function decide(found: CommandWithEffects, seen: Seen, at: Date, newId: N
   }
 }
 
-/** What was approved must be what runs: the rows answer for the hash, and the hash for what the plan would do today. */
-export function checkApproved(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
+/** `approved`: runs exactly what was approved. The approvals must have the hash of the command, and so must the effects as drafted now. */
+export function planApproved(found: CommandWithEffects, seen: Seen, at: Date, newId: NewId): Step {
   const { command } = found
   const task = taskOf(seen.catalog, command)
   if (!task) {
@@ -100,13 +120,13 @@ export function checkApproved(found: CommandWithEffects, seen: Seen, at: Date, n
   }
   if (!seen.approved) return need('approved')
   const drafts = draftEffects(task, command)
-  const isSame = drafts.ok && contentHash(contentOf(task, command.payload, drafts.value)) === command.payload_hash
+  const isSame = drafts.ok && approvalHash(contentOf(task, command.payload, drafts.value)) === command.payload_hash
   if (!seen.approved.ok || !isSame) {
-    const reason = seen.approved.ok ? 'what was approved is not what would run' : seen.approved.reason
-    return fail('validation_error', reason, move('queued', bySystem))
+    const reason = seen.approved.ok ? 'The approved content is not what would run now.' : seen.approved.reason
+    return fail('validation_error', reason, move('queued', systemActor))
   }
   const terms = { policy: { decision: 'allow' as const, metadata: {} }, isApproved: true }
-  // It may have waited for its task: that is over.
+  // Clears the error of a command that had to wait for its task.
   return planAndQueue(found, seen, task, terms, newId, command.error === null ? [] : [set({ error: null })])
 }
 
@@ -120,29 +140,147 @@ function planAndQueue(
 ): Step {
   const { command } = found
   const planned = planCommand(seen.catalog, task, found, terms, newId)
-  // Nothing of the plan is kept. `approved` has no way to `failed` but through the queue.
+  // Nothing of the plan is kept. The machine allows `failed` after `approved` only through `queued`.
   const failed = (reason: string) =>
-    fail('validation_error', reason, ...(terms.isApproved ? [move('queued', bySystem)] : []))
+    fail('validation_error', reason, ...(terms.isApproved ? [move('queued', systemActor)] : []))
   if (!planned.ok) return failed(planned.reason)
   if (seen.isKeyTaken) return failed('Another command already owns this idempotency key.')
   const { changes, effects } = planned.value
-  // In the request itself: nothing is queued, and no runtime is involved. A policy can route a command to `sync`, but only an effect that
-  // is bounded and safe to repeat is called before its row is written.
+  // In the request itself nothing is queued and no runtime is involved. A policy can route a command to `sync`, but only a bounded effect
+  // that is safe to repeat may be called before its row is written.
   const drafts = effects.map(({ effect_type, effect_payload }) => ({ effect_type, payload: effect_payload }))
   const isInline =
     planned.value.plan.execution_mode === 'sync' && decideMode(task, terms.isApproved, drafts, seen.catalog) === 'sync'
   if (!seen.turn && isInline) {
-    const rows = effects.map((effect) => plan(effect, byWorker))
-    const inline = [...before, ...changes, set({ runtime_workflow_id: null }), move('running', byWorker), ...rows]
-    return { changes: inline, next: again }
+    const rows = effects.map((effect) => planEffect(effect, workerActor))
+    const inline = [...before, ...changes, set({ runtime_workflow_id: null }), move('running', workerActor), ...rows]
+    return { changes: inline, next: proceed }
   }
   const isFree = !seen.hasParents && !command.cancellation_requested && command.attempt === 1
-  // Approved, quick and waiting for nothing: there is no reason to queue.
+  // An approved, quick command without dependencies need not be queued.
   const isQuick =
     terms.isApproved &&
     isFree &&
     isSyncTask(task.spec) &&
     effects.every(({ effect_type }) => seen.catalog.effects.get(effect_type)?.definition.bounded)
-  const rows = effects.map((effect) => plan(effect, bySystem))
-  return { changes: [...before, ...changes, ...rows, move(isQuick ? 'running' : 'queued', bySystem)], next: again }
+  const rows = effects.map((effect) => planEffect(effect, systemActor))
+  return {
+    changes: [...before, ...changes, ...rows, move(isQuick ? 'running' : 'queued', systemActor)],
+    next: proceed,
+  }
+}
+
+type PolicyQuestion = {
+  readonly input: PolicyInput
+  readonly result: PolicyResult
+  /** The payload of the event. It holds the exact question, so the decision can be reproduced. */
+  readonly record: Readonly<Record<string, unknown>>
+}
+
+export function askPolicy(
+  task: CompiledTask,
+  command: StoredCommand,
+  facts: Readonly<Record<string, unknown>>,
+): PolicyQuestion {
+  const { spec, type } = task
+  const { follower: _follower, ...context } = command.context
+  const declared = command.context.metadata['risk_level']
+  const risk = higherRisk(
+    higherRisk(spec.risk_level, type.risk_level),
+    typeof declared === 'string' ? declared : undefined,
+  )
+  const input: PolicyInput = {
+    action: type.name,
+    command: {
+      command_id: command.command_id,
+      command_type: command.command_type,
+      requested_by: command.requested_by,
+      ingress: command.ingress,
+      payload: command.payload,
+      data_class: highestClass(command.payload, type.fields),
+    },
+    task: {
+      name: spec.name,
+      risk_level: risk,
+      connector_requirements: spec.connector_requirements,
+      notification_required: spec.notification_required,
+      approval_required: spec.approval_required || type.approval.required,
+      required_inputs: spec.required_inputs,
+      metadata: spec.metadata,
+    },
+    context: { ...context, facts },
+  }
+  const result = evaluatePolicy(task.policy, input)
+  // Everything in it comes from jsonb or from the catalog, so it is JSON.
+  const text = canonicalJson(input as unknown as JsonValue)
+  const { decision, reasons, required_approvals, metadata, trace, policy_version } = result
+  return {
+    input,
+    result,
+    record: {
+      decision,
+      reasons,
+      required_approvals,
+      metadata,
+      trace,
+      policy_version,
+      policies: task.policyNames,
+      input,
+      input_hash: hash('sha256', text),
+    },
+  }
+}
+
+const DELAY_MS = 60_000
+
+export function decidePolicyOutcome(
+  task: CompiledTask,
+  result: PolicyResult,
+  isOperationGated: boolean,
+  now: Date,
+): PolicyOutcome {
+  const { approval } = task.type
+  const reason = result.reasons.join(' ') || 'The contract requires an approval.'
+  switch (result.decision) {
+    case 'deny':
+      return { t: 'deny', reason }
+    case 'require_more_input':
+      return { t: 'input', fields: fieldsOf(result) }
+    case 'escalate':
+    case 'require_approval': {
+      const approvalType = result.decision === 'escalate' ? 'escalation' : approval.approval_type
+      return { t: 'approval', approvers: approversOf(result, approval.approver), approvalType, reason }
+    }
+    case 'delay':
+      return { t: 'delay', until: new Date(now.getTime() + delayOf(result)) }
+    case 'route':
+    case 'allow': {
+      const isGated = approval.required || task.spec.approval_required || isOperationGated
+      if (!isGated) return { t: 'go' }
+      return { t: 'approval', approvers: [approval.approver], approvalType: approval.approval_type, reason }
+    }
+  }
+}
+
+/** A name without a prefix is an org role: `data_owner` means `role:data_owner`. */
+function approversOf({ required_approvals }: PolicyResult, fallback: string): readonly string[] {
+  if (required_approvals.length === 0) return [fallback]
+  return required_approvals.map((name) => (name.includes(':') ? name : `role:${name}`))
+}
+
+function metadataOf({ metadata }: PolicyResult, field: string): readonly unknown[] {
+  return Object.values(metadata).map((each) => (each as Record<string, unknown> | null)?.[field])
+}
+
+function fieldsOf(result: PolicyResult): readonly string[] {
+  const fields = metadataOf(result, 'missing_fields').flatMap((list) => (Array.isArray(list) ? list.map(String) : []))
+  return [...new Set(fields)].toSorted()
+}
+
+/** The longest delay that any rule sets. */
+function delayOf(result: PolicyResult): number {
+  const asked = metadataOf(result, 'delay_ms').filter(
+    (ms): ms is number => typeof ms === 'number' && Number.isSafeInteger(ms) && ms > 0,
+  )
+  return asked.length > 0 ? Math.max(...asked) : DELAY_MS
 }

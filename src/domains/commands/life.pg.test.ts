@@ -17,7 +17,7 @@ describe('the life of a command', () => {
 
   test('[ST-16] every status is the last event, no history has a hole, and all 42 edges have been walked', async () => {
     const open = await room.rows(
-      `select e.domain_effect_id from concord.domain_effects e join concord.commands c using (command_id) where e.status = 'executing' and c.completed_at is not null and c.error not like 'nothing here%'`,
+      `select e.domain_effect_id from concord.domain_effects e join concord.commands c using (command_id) where e.status = 'executing' and c.completed_at is not null and c.error not like 'no handler for %'`,
     )
     assert.deepEqual(open, [])
     const faults = (await historyFaults(room)) as readonly { fault: string }[]

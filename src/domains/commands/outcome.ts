@@ -1,4 +1,6 @@
-/** What follows from an attempt at an effect, by what can be known about it: done, again later, failed, a look-up, or a question for a person. Pure. */
+/**
+ * Decides what follows an attempt at an effect, from what is known about it: record it, retry later, fail, look it up, or ask a person. Pure.
+ */
 import type { Random } from '#kernel/clock'
 import { KernelFault } from '#kernel/errors'
 import type { CommandState } from '#kernel/machines/command'
@@ -11,15 +13,27 @@ import {
   planCompensation,
 } from '#kernel/saga/compensation'
 import { isUuid } from '#kernel/ids'
-import { aboutEffect, byWorker, type Change, move, release, set, tell } from './change.ts'
+import {
+  aboutEffect,
+  type CallOutcome,
+  type Change,
+  type LookUp,
+  move,
+  proceed,
+  releaseTurn,
+  rest,
+  type Seen,
+  set,
+  type Step,
+  tell,
+  workerActor,
+} from './change.ts'
 import { reconcileAsk } from './asks.ts'
 import type { Awaits, EffectClass } from './catalog/effect-definition.ts'
 import type { CommandWithEffects, StoredEffect } from './command-table.ts'
-import { type EffectHandler, findHandler, readBackOf } from './effect-handler.ts'
-import { again, type AttemptFailure, type CallOutcome, type LookUp, rest, type Seen, type Step } from './step.ts'
-import { contentOf, taskOf } from './tasks.ts'
+import { type AttemptFailure, contentOf, type EffectHandler, findHandler, readBackOf, taskOf } from './tasks.ts'
 
-export type AfterAttempt =
+type AfterAttempt =
   | { readonly t: 'retry'; readonly delayMs: number }
   /** Known not to have happened. */
   | { readonly t: 'fail' }
@@ -34,12 +48,13 @@ export function decideAfterFailure(
   { attempt, random }: { readonly attempt: number; readonly random: Random },
 ): AfterAttempt {
   const retry = decideRetry(settings, { attempt, errorClass, random, askedToWaitMs: retryAfterMs })
-  if (happened === 'no' || effectClass === 'read')
-    return retry.retry ? { t: 'retry', delayMs: retry.delayMs } : { t: 'fail' }
+  const retryOr = (otherwise: AfterAttempt): AfterAttempt =>
+    retry.retry ? { t: 'retry', delayMs: retry.delayMs } : otherwise
+  if (happened === 'no' || effectClass === 'read') return retryOr({ t: 'fail' })
   switch (effectClass) {
     case 'keyed':
-      // The provider knows our key: the same call again does nothing twice, and tells what became of the first.
-      return retry.retry ? { t: 'retry', delayMs: retry.delayMs } : { t: 'ask_person' }
+      // The provider knows our key: the same call again does nothing twice and reports the outcome of the first.
+      return retryOr({ t: 'ask_person' })
     case 'queryable':
       return { t: 'look_up' }
     case 'opaque':
@@ -47,9 +62,9 @@ export function decideAfterFailure(
   }
 }
 
-export type InDoubt = 'repeat' | 'look_up' | 'fail' | 'ask_person'
+type InDoubt = 'repeat' | 'look_up' | 'fail' | 'ask_person'
 
-/** An effect found `executing` that nobody is executing: its driver ended between the call and the record. */
+/** For an `executing` effect that no turn executes: its driver ended between the call and the record. */
 export function decideInDoubt(effectClass: EffectClass, attempt: number, maxAttempts: number): InDoubt {
   const isLeft = attempt < maxAttempts
   switch (effectClass) {
@@ -64,26 +79,26 @@ export function decideInDoubt(effectClass: EffectClass, attempt: number, maxAtte
   }
 }
 
-/** A provider that cannot be asked right now is asked again after this. */
+/** How soon a provider that could not be reached is asked again. */
 const LOOK_AGAIN_MS = 30_000
-/** The end of a process wakes the command; this is for the wake that was lost with its worker. */
+/** The end of a process wakes the command. This poll covers a wake that was lost with its worker. */
 const PROCESS_AGAIN_MS = 60_000
 
-/** An attempt begins only if the command is still in the state that allows it; the statement that begins it checks that. */
+/** Begins an attempt. The statement that writes it checks that the command is still in the state `requires`. */
 export function beginEffect(
   { command }: CommandWithEffects,
   { turn }: Seen,
   effect: StoredEffect,
   requires: CommandState,
 ): Step {
-  // Found executing with no retry due: an earlier attempt may have done it, and stays in doubt until the provider can tell.
+  // Executing with no retry due: an earlier attempt may have done it. That stays in doubt until the provider can tell.
   const isCut = effect.status === 'executing' && effect.run_after === null
   const attempt = effect.attempt + 1
   const change: Change = {
     t: 'effect',
     id: effect.domain_effect_id,
     ...(effect.status === 'planned' ? { to: 'executing' as const } : {}),
-    by: byWorker,
+    by: workerActor,
     set: {
       ...(isCut ? { read_back: { outcome: 'unknown' } } : {}),
       attempt,
@@ -97,64 +112,68 @@ export function beginEffect(
   return { changes: [change], next: { t: 'call', effectId: effect.domain_effect_id } }
 }
 
-/** An effect is executing and this turn does not execute it: what became of it is found out first. */
+/** An effect whose outcome is being decided, with everything that decides it. */
+type Attempted = {
+  readonly found: CommandWithEffects
+  readonly seen: Seen
+  readonly effect: StoredEffect
+  readonly handler: EffectHandler
+  readonly at: Date
+}
+
+/** Finds out what happened to an effect that is executing while no turn executes it. */
 export function settleDoubt(found: CommandWithEffects, seen: Seen, effect: StoredEffect): Step {
   const handler = findHandler(seen.catalog, found, effect)
   if (!handler) return askOutcome(found, seen, effect, unhandled(effect))
-  const cause = {
-    errorClass: 'internal_error' as const,
-    message: 'the driver ended during the call',
-    happened: 'unknown' as const,
-  }
-  if (readBackOf(effect).process) return lookUp(found, seen, effect, handler, { why: 'process', cause })
+  const attempted = { found, seen, effect, handler }
+  const message = 'the driver ended during the call'
+  const cause: AttemptFailure = { errorClass: 'internal_error', message, happened: 'unknown' }
+  if (readBackOf(effect).process) return lookUp(attempted, { why: 'process', cause })
   switch (decideInDoubt(handler.class, effect.attempt, effect.max_attempts)) {
     case 'repeat':
-      // In whatever state the command is: this effect had begun, and its outcome must be known.
+      // In any state of the command: this effect had begun, and its outcome must be known.
       return beginEffect(found, seen, effect, found.command.status)
     case 'look_up':
-      return lookUp(found, seen, effect, handler, {
-        why: 'cut',
-        cause: { ...cause, errorClass: 'transient_connector_error' },
-      })
+      return lookUp(attempted, { why: 'cut', cause: { ...cause, errorClass: 'transient_connector_error' } })
     case 'fail':
-      return { changes: failEffect(found, effect, cause, []), next: afterFailed(found, effect) }
+      return failEffect(found, effect, cause)
     case 'ask_person':
       return askOutcome(found, seen, effect, cause)
   }
 }
 
-/** The first step after a call or a look-up: its outcome is recorded before anything else is decided. */
+/** The first step after a call or a look-up: records its outcome before anything else is decided. */
 export function recordOutcome(found: CommandWithEffects, seen: Seen, outcome: CallOutcome, at: Date): Step {
   const effect = found.effects.find(({ domain_effect_id }) => domain_effect_id === outcome.effectId)
-  if (effect?.status !== 'executing') return { changes: [], next: again }
+  if (effect?.status !== 'executing') return { changes: [], next: proceed }
   const handler = findHandler(seen.catalog, found, effect)
   if (!handler) return askOutcome(found, seen, effect, unhandled(effect))
+  const attempted = { found, seen, effect, handler, at }
   const { result, lookUp: asked } = outcome
-  // A turn that lost the row in between: only what is known to have happened still counts, since a failure or a wait of an earlier attempt
-  // would overwrite the state of the current one.
-  const isStale = effect.attempt !== outcome.attempt || effect.run_after !== null
-  if (isStale && result.t !== 'done' && result.t !== 'found') return { changes: [], next: again }
+  // A turn that lost the row meanwhile: only a success still counts. A failure or a wait of an earlier attempt would overwrite the state of
+  // the current one.
+  const isStale = effect.attempt !== outcome.attempt || effect.run_after !== null || readBackOf(effect).asked === true
+  if (isStale && result.t !== 'done' && result.t !== 'found') return { changes: [], next: proceed }
   switch (result.t) {
     case 'done':
-      return recordDone(effect, handler, result.result, result.emitted, undefined)
+      return recordDone(attempted, result.result, result.emitted, undefined)
     case 'found':
-      return recordDone(effect, handler, result.result, handler.produces, { outcome: 'done', result: result.result })
+      return recordDone(attempted, result.result, handler.produces, { outcome: 'done', result: result.result })
     case 'pending':
       if ('process' in result.awaits && !handler.find)
         throw new KernelFault('commands.effect.pending', 'an effect that waits for a process needs `find`')
       return asked?.why === 'process' ? awaitProcess(at) : recordPending(found, effect, result.awaits)
     case 'missing':
-      return afterMissing(found, seen, effect, handler, asked, at)
+      return afterMissing(attempted, asked)
     case 'failed':
       return asked
-        ? afterSilence(found, seen, effect, handler, asked, result.failure, at)
-        : afterFailure(found, seen, effect, handler, result.failure, result.emitted, at)
+        ? afterSilence(attempted, asked, result.failure)
+        : afterFailure(attempted, result.failure, result.emitted)
   }
 }
 
 function recordDone(
-  effect: StoredEffect,
-  handler: EffectHandler,
+  { found, effect, handler }: Attempted,
   result: unknown,
   emitted: readonly string[],
   readBack: unknown,
@@ -164,7 +183,7 @@ function recordDone(
     t: 'effect',
     id: effect.domain_effect_id,
     to: 'succeeded',
-    by: byWorker,
+    by: workerActor,
     set: {
       result,
       error: null,
@@ -174,26 +193,28 @@ function recordDone(
     },
     payload: { attempt, max_attempts, idempotency_key, result },
   }
+  // A person was asked meanwhile. The outcome is known now, so the command continues; the drive closes the question.
+  const isBlocked = found.command.status === 'blocked' && readBackOf(effect).asked === true
+  const unblocked = isBlocked ? [move('running', workerActor, { reason: 'outcome_known' })] : []
   const drift = handler.isUndo ? decideDrift(handler.produces, emitted) : undefined
-  if (!drift || !hasDrift(drift)) return { changes: [done], next: again }
-  const told = compensationDrift(effect.compensates_effect_id ?? effect.domain_effect_id, drift)
-  return { changes: [done, tell('compensation_drift', byWorker, told.payload)], next: again }
+  if (!drift || !hasDrift(drift)) return { changes: [done, ...unblocked], next: proceed }
+  const { payload } = compensationDrift(effect.compensates_effect_id ?? effect.domain_effect_id, drift)
+  return { changes: [done, tell('compensation_drift', workerActor, payload)], next: proceed }
 }
 
-/** The wait for a command is a dependency like any other: the end of the awaited command marks and wakes this one. */
+/** A wait for a command is a dependency like any other: the end of the awaited command marks and wakes this one. */
 function recordPending({ command }: CommandWithEffects, effect: StoredEffect, awaits: Awaits): Step {
   const wait = (read_back: object): Change => ({
     t: 'effect',
     id: effect.domain_effect_id,
-    by: byWorker,
+    by: workerActor,
     set: { read_back },
   })
-  if ('process' in awaits) return { changes: [wait({ outcome: 'waiting', process: awaits.process })], next: again }
+  if ('process' in awaits) return { changes: [wait({ outcome: 'waiting', process: awaits.process })], next: proceed }
   const { commandId, wanted } = awaits
-  if (!isUuid(commandId))
-    throw new KernelFault('commands.effect.pending', 'an effect waits for something that is no command')
+  if (!isUuid(commandId)) throw new KernelFault('commands.effect.pending', 'the effect waits for an id of no command')
   const waits = wait({ outcome: 'waiting', command_id: commandId, ...(wanted === 'succeeded' ? {} : { wanted }) })
-  const blocked = move('blocked', byWorker, { reason: 'child_command', child_command_id: commandId })
+  const blocked = move('blocked', workerActor, { reason: 'child_command', child_command_id: commandId })
   const changes = command.status === 'running' ? [waits, blocked] : [waits]
   return { changes, next: { t: 'follow', commandId } }
 }
@@ -203,83 +224,56 @@ function awaitProcess(at: Date): Step {
 }
 
 function afterFailure(
-  found: CommandWithEffects,
-  seen: Seen,
-  effect: StoredEffect,
-  handler: EffectHandler,
-  told: AttemptFailure,
-  emitted: readonly string[],
-  at: Date,
+  attempted: Attempted,
+  reported: AttemptFailure,
+  emitted: readonly string[] = [],
   isSettled = false,
 ): Step {
-  // "Not done" is said about this attempt; one before it that was cut may have done it all the same.
+  const { found, seen, effect, handler, at } = attempted
+  // "Not done" is about this attempt. An earlier one that was cut may have done it.
   const isDoubtful = !isSettled && readBackOf(effect).outcome === 'unknown'
-  const failure = isDoubtful ? { ...told, happened: 'unknown' as const } : told
+  const failure = isDoubtful ? { ...reported, happened: 'unknown' as const } : reported
   const { attempt } = effect
   const next = decideAfterFailure(handler.class, handler.retry, failure, { attempt, random: seen.random })
   switch (next.t) {
     case 'look_up':
-      return lookUp(found, seen, effect, handler, { why: 'failed', cause: failure })
+      return lookUp(attempted, { why: 'failed', cause: failure })
     case 'ask_person':
       return askOutcome(found, seen, effect, failure)
     case 'fail':
-      return { changes: failEffect(found, effect, failure, emitted), next: afterFailed(found, effect) }
+      return failEffect(found, effect, failure, emitted)
     case 'retry':
       return retryLater(effect, failure, new Date(at.getTime() + next.delayMs))
   }
 }
 
 /** The provider does not know the effect. */
-function afterMissing(
-  found: CommandWithEffects,
-  seen: Seen,
-  effect: StoredEffect,
-  handler: EffectHandler,
-  asked: LookUp | undefined,
-  at: Date,
-): Step {
+function afterMissing(attempted: Attempted, asked: LookUp | undefined): Step {
+  const { found, seen, effect, handler, at } = attempted
   if (!asked || asked.why === 'process') return awaitProcess(at)
   const { status } = found.command
   const missing = { ...asked.cause, happened: 'no' as const }
-  if (status !== (handler.isUndo ? 'compensating' : 'running'))
-    return { changes: failEffect(found, effect, missing, []), next: afterFailed(found, effect) }
-  // Its driver died and nothing was done: there is no provider to be patient with.
+  if (status !== (handler.isUndo ? 'compensating' : 'running')) return failEffect(found, effect, missing)
+  // Its driver died and nothing was done, so the provider needs no delay.
   if (asked.why === 'cut' && effect.attempt < effect.max_attempts) return beginEffect(found, seen, effect, status)
-  return afterFailure(found, seen, effect, handler, missing, [], at, true)
+  return afterFailure(attempted, missing, [], true)
 }
 
-/** The provider could not be asked. No answer is no knowledge: it is asked again later, or a person is. */
-function afterSilence(
-  found: CommandWithEffects,
-  seen: Seen,
-  effect: StoredEffect,
-  handler: EffectHandler,
-  { why }: LookUp,
-  failure: AttemptFailure,
-  at: Date,
-): Step {
-  if (why === 'process') {
-    if (failure.happened === 'unknown') return awaitProcess(at)
-    return { changes: failEffect(found, effect, failure, []), next: afterFailed(found, effect) }
-  }
+/** The look-up failed and proves nothing: it is repeated later, or a person is asked. */
+function afterSilence({ found, seen, effect, handler, at }: Attempted, { why }: LookUp, failure: AttemptFailure): Step {
+  if (why === 'process') return failure.happened === 'unknown' ? awaitProcess(at) : failEffect(found, effect, failure)
   if (effect.attempt >= effect.max_attempts) return askOutcome(found, seen, effect, failure)
   const delayMs = Math.max(LOOK_AGAIN_MS, boundedWait(handler.retry.backoff, failure.retryAfterMs))
   return retryLater(effect, { ...failure, happened: 'unknown' }, new Date(at.getTime() + delayMs))
 }
 
-function lookUp(
-  found: CommandWithEffects,
-  seen: Seen,
-  effect: StoredEffect,
-  handler: EffectHandler,
-  asked: LookUp,
-): Step {
+function lookUp({ found, seen, effect, handler }: Omit<Attempted, 'at'>, asked: LookUp): Step {
   if (!handler.find) return askOutcome(found, seen, effect, asked.cause)
   return { changes: [], next: { t: 'look_up', effectId: effect.domain_effect_id, lookUp: asked } }
 }
 
 function unhandled({ effect_type }: StoredEffect): AttemptFailure {
-  return { errorClass: 'internal_error', message: `nothing here carries out ${effect_type}`, happened: 'unknown' }
+  return { errorClass: 'internal_error', message: `no handler for ${effect_type}`, happened: 'unknown' }
 }
 
 function retryLater(effect: StoredEffect, failure: AttemptFailure, until: Date): Step {
@@ -290,14 +284,14 @@ function retryLater(effect: StoredEffect, failure: AttemptFailure, until: Date):
     {
       t: 'effect',
       id: effect.domain_effect_id,
-      by: byWorker,
+      by: workerActor,
       set: { error, error_class, run_after: until, read_back },
     },
-    tell('retry_scheduled', byWorker, attemptOf(effect, failure, until), aboutEffect(effect)),
+    tell('retry_scheduled', workerActor, attemptOf(effect, failure, until), aboutEffect(effect)),
   )
 }
 
-/** What travels with every failed attempt, and how long the provider asked to wait. */
+/** The payload of every failed attempt. */
 function attemptOf(effect: StoredEffect, failure: AttemptFailure, runAfter: Date | null) {
   return {
     effect_type: effect.effect_type,
@@ -311,34 +305,28 @@ function attemptOf(effect: StoredEffect, failure: AttemptFailure, runAfter: Date
   }
 }
 
-/** The effect is known not to have happened. A failed undo ends the walk back in the same commit. */
+/** The effect is known not to have happened. A failed undo stops the compensation in the same commit. */
 export function failEffect(
   found: CommandWithEffects,
   effect: StoredEffect,
   failure: AttemptFailure,
-  emitted: readonly string[],
-): readonly Change[] {
+  emitted: readonly string[] = [],
+): Step {
   const { message: error, errorClass: error_class } = failure
   const failed: Change = {
     t: 'effect',
     id: effect.domain_effect_id,
     to: 'failed',
-    by: byWorker,
+    by: workerActor,
     set: { error, error_class, run_after: null },
     payload: { ...attemptOf(effect, failure, null), emitted },
   }
-  return isHalt(found, effect) ? [failed, ...haltCompensation(found, effect, failure)] : [failed]
+  const isHalt = found.command.status === 'compensating' && effect.compensates_effect_id !== null
+  if (!isHalt) return { changes: [failed], next: proceed }
+  return { changes: [failed, ...haltCompensation(found, effect, failure)], next: { t: 'end' } }
 }
 
-export function afterFailed(found: CommandWithEffects, effect: StoredEffect): Step['next'] {
-  return isHalt(found, effect) ? { t: 'end' } : again
-}
-
-function isHalt({ command }: CommandWithEffects, { compensates_effect_id }: StoredEffect): boolean {
-  return command.status === 'compensating' && compensates_effect_id !== null
-}
-
-/** Nothing further is undone, and the drift event says how far the walk back came. */
+/** Undoes nothing further. The drift event says how far the compensation came. */
 function haltCompensation(
   { effects }: CommandWithEffects,
   effect: StoredEffect,
@@ -362,11 +350,11 @@ function haltCompensation(
       drift: { drift: [], missing: [] },
     })
   const halted = after?.next === 'halt' ? after.event.payload : {}
-  const why = { error: `undoing failed: ${failure.message}`, error_class: failure.errorClass }
-  return [set(why), move('failed', byWorker, why, { compensation_drift: halted }), release(null)]
+  const why = { error: `undo failed: ${failure.message}`, error_class: failure.errorClass }
+  return [set(why), move('failed', workerActor, why, { compensation_drift: halted }), releaseTurn(null)]
 }
 
-/** The effect stays `executing` and a person is asked what became of it; it is never repeated on a guess. */
+/** The effect stays `executing` and a person is asked for its outcome. It is never repeated on a guess. */
 function askOutcome(found: CommandWithEffects, seen: Seen, effect: StoredEffect, failure: AttemptFailure): Step {
   const { command } = found
   const { message: error, errorClass: error_class } = failure
@@ -379,12 +367,12 @@ function askOutcome(found: CommandWithEffects, seen: Seen, effect: StoredEffect,
     {
       t: 'effect',
       id: effect.domain_effect_id,
-      by: byWorker,
+      by: workerActor,
       set: { error, error_class, run_after: null, read_back: { outcome: 'unknown', asked: true } },
     },
-    tell('effect_outcome_unknown', byWorker, { effect_type, attempt, error, error_class }, aboutEffect(effect)),
-    ...(command.status === 'running' ? [move('blocked', byWorker, { reason: 'outcome_unknown' })] : []),
-    release(null),
+    tell('effect_outcome_unknown', workerActor, { effect_type, attempt, error, error_class }, aboutEffect(effect)),
+    ...(command.status === 'running' ? [move('blocked', workerActor, { reason: 'outcome_unknown' })] : []),
+    releaseTurn(null),
   ]
   return { changes, next: { t: 'ask', what: 'outcome', requests: [reconcileAsk(command, effect, content, failure)] } }
 }

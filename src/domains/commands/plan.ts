@@ -9,7 +9,7 @@ import { chooseQueue, isSyncTask, mapTaskToPrimitives, type Primitive, primitive
 import { renderKey } from '#kernel/idempotency-key'
 import { attemptsAllowed } from '#kernel/retry'
 import { compilePolicy } from '#kernel/retry-policy'
-import { bySystem, type Change, type NewEffect, plan as planEffect, set, tell } from './change.ts'
+import { type Change, newEffect, type NewEffect, planEffect, set, systemActor, tell } from './change.ts'
 import type { CommandWithEffects, StoredEffect } from './command-table.ts'
 import { draftEffects } from './tasks.ts'
 
@@ -202,7 +202,7 @@ export function planCommand(
   const { plan, effects: steps } = planned.value
   const rows: NewEffect[] = []
   for (const [index, { effect, effectId }] of steps.entries()) {
-    const row = newEffect(catalog, command, { effect, effectId, order: effects.length + index })
+    const row = effectOf(catalog, command, effect, effectId, effects.length + index)
     if (!row.ok) return row
     rows.push(row.value)
   }
@@ -210,7 +210,7 @@ export function planCommand(
   const told = { plan_id, execution_mode, queue, steps: plan.steps.length }
   const changes = [
     set({ plan, runtime_workflow_id: `command:${command.command_id}` }),
-    tell('plan_created', bySystem, told),
+    tell('plan_created', systemActor, told),
   ]
   return accept({ plan, changes, effects: rows })
 }
@@ -234,52 +234,47 @@ export function replanCommand(
       continue
     }
     const effect = { effect_type: old.effect_type, payload: old.effect_payload }
-    const row = newEffect(catalog, command, { effect, effectId: newId(), order: effects.length + rows.length })
+    const row = effectOf(catalog, command, effect, newId(), effects.length + rows.length)
     if (!row.ok) return row
-    rows.push(planEffect(row.value, bySystem))
+    rows.push(planEffect(row.value, systemActor))
     steps.push({ ...step, metadata: { ...step.metadata, domain_effect_id: row.value.domain_effect_id } })
   }
   return accept(rows.length > 0 ? [...rows, set({ plan: { ...command.plan, steps } })] : [])
 }
 
-type Place = { readonly effect: EffectDraft; readonly effectId: string; readonly order: number }
-
-function newEffect(
+function effectOf(
   catalog: Catalog,
-  command: CommandWithEffects['command'],
-  { effect, effectId, order }: Place,
+  { command_id, attempt }: CommandWithEffects['command'],
+  { effect_type, payload }: EffectDraft,
+  effectId: string,
+  order: number,
 ): Decision<NewEffect> {
-  const compiled = catalog.effects.get(effect.effect_type)
-  if (!compiled) return refuse('commands.plan.invalid', `no effect is called ${effect.effect_type}`)
+  const compiled = catalog.effects.get(effect_type)
+  if (!compiled) return refuse('commands.plan.invalid', `No effect is called ${effect_type}.`)
   const { definition, keyTemplate, operation } = compiled
-  const made = keyTemplate && renderKey(keyTemplate, effect.payload)
+  const made = keyTemplate && renderKey(keyTemplate, payload)
   if (made && !made.ok && operation?.idempotency_required) return made
   const retry = compilePolicy(definition.operation, catalog.retries)
   if (!retry.ok) return retry
-  const base = made?.ok ? made.value : `effect:${command.command_id}:${order}`
-  return accept({
-    domain_effect_id: effectId,
-    effect_type: effect.effect_type,
-    effect_payload: effect.payload,
-    // Another run is another effect: its provider must not take it for the one that is known to have failed.
-    idempotency_key: command.attempt === 1 ? base : `${base}:r${command.attempt}`,
-    status: 'planned',
-    executed_by_runtime_workflow_id: null,
-    result: null,
-    compensates_effect_id: null,
-    declared_compensation: definition.undo?.name ?? null,
-    declaration_order: order,
-    attempt: 0,
-    max_attempts: attemptsAllowed(retry.value.limit),
-    turn_token: null,
-    reversibility: definition.reversibility,
-    completed_at: null,
-  })
+  const base = made?.ok ? made.value : `effect:${command_id}:${order}`
+  return accept(
+    newEffect({
+      domain_effect_id: effectId,
+      effect_type,
+      effect_payload: payload,
+      // Another run is another effect: the provider must not take it for the one that is known to have failed.
+      idempotency_key: attempt === 1 ? base : `${base}:r${attempt}`,
+      declared_compensation: definition.undo?.name ?? null,
+      declaration_order: order,
+      max_attempts: attemptsAllowed(retry.value.limit),
+      reversibility: definition.reversibility,
+    }),
+  )
 }
 
 export type NextEffect =
   | { readonly t: 'begin'; readonly effect: StoredEffect }
-  | { readonly t: 'again'; readonly effect: StoredEffect }
+  | { readonly t: 'retry'; readonly effect: StoredEffect }
   | { readonly t: 'wait'; readonly effect: StoredEffect; readonly until: Date }
   | { readonly t: 'in_doubt'; readonly effect: StoredEffect }
   | { readonly t: 'failed'; readonly effect: StoredEffect }
@@ -316,7 +311,7 @@ function unsettledSteps(plan: ExecutionPlan, effects: readonly StoredEffect[]): 
 export function judgeOpen(effect: StoredEffect, now: Date): Exclude<NextEffect, { t: 'failed' | 'finished' | 'torn' }> {
   if (effect.status === 'planned') return { t: 'begin', effect }
   if (effect.run_after === null) return { t: 'in_doubt', effect }
-  return effect.run_after > now ? { t: 'wait', effect, until: effect.run_after } : { t: 'again', effect }
+  return effect.run_after > now ? { t: 'wait', effect, until: effect.run_after } : { t: 'retry', effect }
 }
 
 /** One that is under way goes before one that is not; otherwise the first whose predecessors have succeeded. */

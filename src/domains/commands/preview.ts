@@ -1,48 +1,69 @@
-/** Decides about a request without recording it: what policy says, who would be asked and can be reached, and what would be done. Writes nothing. */
+/** Decides about a request without recording it: the policy decision, the approvers and whether they can decide, and the effects. */
+import { z } from 'zod'
+import { timeView } from '#contract'
+import { type ApprovalRequest, findRequestBlocked, showActor } from '#domains/approvals'
 import type { Actor } from '#kernel/actor'
-import { type ApprovalRequest, findRequestBlocked } from '#domains/approvals'
-import type { CommandState } from '#kernel/machines/command'
+import { formatInstant } from '#kernel/instant'
 import type { PolicyResult } from '#kernel/policy/evaluate'
 import { accept, type Decision } from '#kernel/refusal'
-import type { EffectClass } from './catalog/effect-definition.ts'
-import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
+import type { CompiledTask } from './catalog/open-catalog.ts'
 import type { StoredCommand } from './command-table.ts'
+import { commandStatus, submitCommandBody } from './contract.ts'
 import type { CommandDeps } from './deps.ts'
 import { foldFresh } from './drive.ts'
 import { planCommand } from './plan.ts'
 import { checkRequest, rowOf, type SubmitCommand } from './submit.ts'
 
-type PreviewedApproval = {
-  readonly approver: string
-  readonly approval_type: string
-  readonly why: string
-  /** Why nobody could decide today; null: somebody can. */
-  readonly blocked_by: { readonly code: string; readonly reason: string; readonly hint: string } | null
-}
+export const previewCommandBody = submitCommandBody
+  .pick({ task_name: true, payload: true })
+  .meta({ id: 'PreviewCommand', description: 'A request to be decided about without being recorded.' })
 
-type PreviewedEffect = {
-  readonly effect_type: string
-  readonly effect_class: EffectClass
-  readonly reversibility: string | null
-  /** The compensation that would undo it. */
-  readonly undone_by: string | null
-}
+export const previewView = z
+  .object({
+    task_name: z.string(),
+    command_type: z.string(),
+    status: commandStatus.meta({ description: 'Where the command would be when it first calls, asks or waits.' }),
+    error: z.string().nullable(),
+    error_class: z.string().nullable(),
+    idempotency_key: z
+      .string()
+      .nullable()
+      .meta({ description: 'The key that the contract of the task would give it.' }),
+    cancellation_mode: z.string().meta({ example: 'graceful' }),
+    waits_until: timeView('Until when it would wait.').nullable(),
+    missing_fields: z.array(z.string()),
+    policy: z
+      .object({
+        decision: z.string().meta({ example: 'require_approval' }),
+        reasons: z.array(z.string()),
+        policy_version: z.string(),
+        trace: z.array(z.object({ rule: z.string(), category: z.string(), answer: z.string() })),
+      })
+      .nullable()
+      .meta({ description: 'What each rule says; null where the payload does not get that far.' }),
+    approvals: z.array(
+      z.object({
+        approver: z.string().meta({ example: 'role:owner' }),
+        approval_type: z.string(),
+        why: z.string(),
+        blocked_by: z
+          .object({ code: z.string(), reason: z.string(), hint: z.string() })
+          .nullable()
+          .meta({ description: 'Why nobody could decide today; null: somebody can.' }),
+      }),
+    ),
+    effects: z.array(
+      z.object({
+        effect_type: z.string(),
+        effect_class: z.string().meta({ example: 'keyed' }),
+        reversibility: z.string().nullable(),
+        undone_by: z.string().nullable(),
+      }),
+    ),
+  })
+  .meta({ id: 'CommandPreview', description: 'What would become of a request; nothing is recorded.' })
 
-export type CommandPreview = {
-  readonly task_name: string
-  readonly command_type: string
-  /** Where the command would be when it first calls, asks or waits. */
-  readonly status: CommandState
-  readonly error: string | null
-  readonly error_class: string | null
-  /** Until when it would wait for input, or because a rule delays it. */
-  readonly waits_until: Date | null
-  readonly missing_fields: readonly string[]
-  /** Null where the payload does not get that far. */
-  readonly policy: Pick<PolicyResult, 'decision' | 'reasons' | 'trace' | 'policy_version'> | null
-  readonly approvals: readonly PreviewedApproval[]
-  readonly effects: readonly PreviewedEffect[]
-}
+type CommandPreview = z.infer<typeof previewView>
 
 export async function previewCommand(
   deps: CommandDeps,
@@ -51,32 +72,41 @@ export async function previewCommand(
 ): Promise<Decision<CommandPreview>> {
   const checked = checkRequest(deps, input)
   if (!checked.ok) return checked
-  const command: StoredCommand = { ...unborn, ...rowOf(deps, by, input, checked.value, deps.now()) }
-  const turn = { token: '', name: 'preview' }
+  const { task } = checked.value
+  const command: StoredCommand = { ...columnsSetLater, ...rowOf(deps, by, input, checked.value, deps.now()) }
   const { catalog, random } = deps
+  const turn = { token: '', name: 'preview' }
   const { draft, next } = await foldFresh(deps, command, { catalog, random, turn, hasParents: false })
   const { now, write } = draft
-  const told = (type: string) => write.events.find(({ event_type }) => event_type === type)?.payload
-  // Recorded as it is by the fold of this very call.
-  const policy = told('policy_evaluated') as CommandPreview['policy'] | undefined
+  const payloadOf = (type: string) => write.events.find(({ event_type }) => event_type === type)?.payload
+  // Written by the fold above.
+  const policy = payloadOf('policy_evaluated') as PolicyResult | undefined
   const approvals = next.t === 'ask' ? await previewApprovals(deps, next.requests) : accept([])
   if (!approvals.ok) return approvals
   return accept({
-    task_name: checked.value.task.spec.name,
+    task_name: task.spec.name,
     command_type: command.command_type,
     status: now.command.status,
     error: now.command.error,
     error_class: now.command.error_class,
-    waits_until: next.t === 'wait' ? next.until : null,
-    missing_fields: (told('input_requested')?.['missing_fields'] as readonly string[] | undefined) ?? [],
-    policy: policy ?? null,
+    idempotency_key: command.idempotency_key,
+    cancellation_mode: command.cancellation_mode,
+    waits_until: next.t === 'wait' && next.until ? formatInstant(next.until) : null,
+    missing_fields: (payloadOf('input_requested')?.['missing_fields'] as string[] | undefined) ?? [],
+    policy: policy
+      ? {
+          decision: policy.decision,
+          reasons: [...policy.reasons],
+          policy_version: policy.policy_version,
+          trace: policy.trace.map(({ rule, category, answer }) => ({ rule, category, answer })),
+        }
+      : null,
     approvals: approvals.value,
-    effects: policy ? previewEffects(deps, checked.value.task, now.command) : [],
+    effects: policy ? previewEffects(deps, task, now.command) : [],
   })
 }
 
-/** The columns that a command gets only later. */
-const unborn = {
+const columnsSetLater = {
   cancellation_requested: false,
   runtime_workflow_id: null,
   plan: null,
@@ -93,23 +123,28 @@ const unborn = {
 async function previewApprovals(
   { db, approvalTypes }: CommandDeps,
   requests: readonly ApprovalRequest[],
-): Promise<Decision<readonly PreviewedApproval[]>> {
-  const approvals: PreviewedApproval[] = []
+): Promise<Decision<CommandPreview['approvals']>> {
+  const approvals: CommandPreview['approvals'] = []
   for (const request of requests) {
     const blocked = await findRequestBlocked(db, approvalTypes, request)
     if (!blocked.ok) return blocked
     const { approver = '', approvalType, packet } = request
-    approvals.push({ approver, approval_type: approvalType, why: packet.why, blocked_by: blocked.value })
+    const blocked_by = blocked.value && {
+      code: blocked.value.code,
+      reason: blocked.value.reason,
+      hint: blocked.value.hint,
+    }
+    approvals.push({ approver: showActor(approver), approval_type: approvalType, why: packet.why, blocked_by })
   }
   return accept(approvals)
 }
 
-/** What the plan would do; a plan that cannot be made does nothing, and the preview says why. */
+/** The effects of the plan. Empty when no plan can be made; the preview's error says why. */
 function previewEffects(
-  { catalog, newId }: Pick<CommandDeps, 'newId'> & { readonly catalog: Catalog },
+  { catalog, newId }: CommandDeps,
   task: CompiledTask,
   command: StoredCommand,
-): readonly PreviewedEffect[] {
+): CommandPreview['effects'] {
   const terms = { policy: { decision: 'allow' as const, metadata: {} }, isApproved: false }
   const planned = planCommand(catalog, task, { command, effects: [] }, terms, newId)
   if (!planned.ok) return []

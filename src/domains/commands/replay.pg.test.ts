@@ -19,16 +19,15 @@ import { decider, nextFence, openRoomOn, pendingOf, type TestRoom } from '#test/
 import { ProcessDied } from '#test/fake-providers'
 import { realSleep } from '#test/connectors'
 import { openTestDb, type TestDb } from '#test/database'
-import { aPreference, anAct } from '#test/memory'
+import { ada, aPreference } from '#test/memory'
 import { openMortal } from '#test/mortal-db'
 import { insertRow } from '#test/store-rows'
 import { accepted, aTenant, aWorld, TRACE } from '#test/tenant'
 import { approvalTypesOf } from './approval-types.ts'
 import { connectorDefinitions } from './catalog/connector-effects.ts'
-import { defineCommandType, defineFunction } from './catalog/definitions.ts'
+import { defineCommandType, defineFunction, defineTask } from './catalog/definitions.ts'
 import { defineEffect } from './catalog/effect-definition.ts'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
-import { defineTask } from './catalog/task-spec.ts'
 import { openDrive } from './drive.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 import { memoryDefinitions } from './memory/memory-definitions.ts'
@@ -280,7 +279,7 @@ describe('a turn that is given again', () => {
       const preference = aPreference()
       const { subject_type, subject_id, memory_type, scope } = preference
       const to = { workspaceId, subject_type, subject_id, memory_type, scope }
-      accepted(await grantConsent({ ...memory, db: room.db }, anAct(room.clock.now()), to))
+      accepted(await grantConsent({ ...memory, db: room.db }, ada, to))
       return { name, memory: preference }
     }
     const first = await consented('remember calmly')

@@ -1,5 +1,7 @@
 /** Takes a request in: one statement writes the command and its audit event, and nothing answers "accepted" before it is committed. */
+import { hash } from 'node:crypto'
 import type { Actor } from '#kernel/actor'
+import { canonicalJson } from '#kernel/canonical-json'
 import { decideIdempotencyKey, decideKeyOwner, type KeyContract } from '#kernel/idempotency-key'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
@@ -9,17 +11,16 @@ import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import type { Process } from '#runtime'
 import { appendEvents, type EventDraft, failpoint, insertOnce, type Once, refuseInProgress, type Tx } from '#store'
-import { cancellationModes, type CancellationMode, type IngressType } from './catalog/closed-lists.ts'
+import { cancellationModes, type CancellationMode, type IngressType } from './catalog/definitions.ts'
 import type { CompiledTask } from './catalog/open-catalog.ts'
 import { type CommandContext, newCommands, processOf, type StoredCommand } from './command-table.ts'
 import { checkSecrets } from '#kernel/data-class'
 import { type CommandEventType, commandLog } from './events.ts'
 import { type DependsOn, insertDependency, refuseParent } from './add-dependency.ts'
-import { findTask, payloadHash, requestFingerprint, validatePayload } from './tasks.ts'
-import { composeWrite } from './change.ts'
+import { findTask, payloadHash, validatePayload } from './tasks.ts'
+import { composeWrite, fail } from './change.ts'
 import type { CommandDeps } from './deps.ts'
 import { runInline } from './drive.ts'
-import { fail } from './step.ts'
 
 export type SubmitCommand = {
   readonly workspaceId: string
@@ -134,7 +135,7 @@ export function rowOf(
     status: 'created' as const,
     cancellation_mode: mode ?? task.type.cancellation_mode,
     idempotency_key: key ?? null,
-    request_fingerprint: requestFingerprint({ task_name: name, payload: input.payload, more: fingerprintOf(input) }),
+    request_fingerprint: fingerprintOf(name, input),
     created_at: at,
     updated_at: at,
   }
@@ -217,13 +218,14 @@ function contextOf(by: Actor, input: SubmitCommand): CommandContext {
   }
 }
 
-function fingerprintOf({ dependsOn, cancellationMode }: SubmitCommand) {
+function fingerprintOf(taskName: string, { payload, dependsOn, cancellationMode }: SubmitCommand): string {
   const parents = (dependsOn ?? []).map(({ commandId, requiredStatus, propagateCancellation }) => [
     commandId,
     requiredStatus ?? 'succeeded',
     propagateCancellation ?? true,
   ])
-  return { cancellation_mode: cancellationMode ?? null, depends_on: parents }
+  const terms = { cancellation_mode: cancellationMode ?? null, depends_on: parents }
+  return hash('sha256', canonicalJson([taskName, payload, terms]))
 }
 
 /** No command, but a record: who asked for what, and why it was turned away. Never the payload. */

@@ -1,16 +1,22 @@
-/** The task that a command runs as, whether a payload fits it, the effects that its function drafts, and the hashes over what it stands for. Pure. */
+/**
+ * Looks up what a stored command refers to in the catalog of this process: its task, the queue of its wakes, the effects that its function
+ * drafts, and their handlers. Also validates payloads and computes the hashes. Pure.
+ */
 import { hash } from 'node:crypto'
-import { type ApprovedContent, approvalHash } from '#domains/approvals'
+import type { ApprovedContent } from '#domains/approvals'
 import { canonicalJson } from '#kernel/canonical-json'
+import { KernelFault } from '#kernel/errors'
+import type { ErrorClass } from '#kernel/error-classes'
 import { formatPath, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
-import type { CommandType, EffectDraft } from './catalog/definitions.ts'
+import { compensationPolicy, type CompiledRetry, compilePolicy } from '#kernel/retry-policy'
+import type { CommandType, EffectDraft, TaskSpec } from './catalog/definitions.ts'
+import type { Awaits, EffectCall, EffectClass, LookupResult, UndoCall } from './catalog/effect-definition.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
-import type { TaskSpec } from './catalog/task-spec.ts'
-import type { StoredCommand } from './command-table.ts'
+import type { CommandWithEffects, ReadBackNote, StoredCommand, StoredEffect } from './command-table.ts'
 
-/** By its name, or by its command type where only one task runs it. */
+/** By its name, or by its command type if only one task has that type. */
 export function findTask({ tasks }: Pick<Catalog, 'tasks'>, named: string): CompiledTask | undefined {
   const own = tasks.get(named)
   if (own) return own
@@ -20,7 +26,7 @@ export function findTask({ tasks }: Pick<Catalog, 'tasks'>, named: string): Comp
 
 type TaskRow = Pick<StoredCommand, 'task_name' | 'command_type'>
 
-/** The task of a stored command; undefined after a deploy that removed it. */
+/** The task of a stored command. Undefined after a deploy that removed it. */
 export function taskOf(
   { tasks, taskOfType }: Pick<Catalog, 'tasks' | 'taskOfType'>,
   { task_name, command_type }: TaskRow,
@@ -29,26 +35,29 @@ export function taskOf(
 }
 
 /**
- * Where a wake goes. The runtime forgets a process that waits for a wake and never hears of in-process turns: without the queue such a wake
- * would lead past its limits.
+ * The queue of a wake. The runtime forgets a process that waits for a wake and never sees in-process turns, so a wake without the queue
+ * would bypass the queue's limits.
  */
-export function queueOf(catalog: Pick<Catalog, 'tasks' | 'taskOfType'>, row: TaskRow): { readonly queue?: string } {
+export function wakeOptionsOf(
+  catalog: Pick<Catalog, 'tasks' | 'taskOfType'>,
+  row: TaskRow,
+): { readonly queue?: string } {
   const queue = taskOf(catalog, row)?.queue
   return queue === undefined ? {} : { queue }
 }
 
 export function sayTaskGone({ task_name, command_type }: TaskRow): string {
-  return `its task ${quote(task_name ?? command_type)} is not in the catalog; it goes on when the task is back`
+  return `its task ${quote(task_name ?? command_type)} is not in the catalog; it continues when the task is back`
 }
 
-/** For changes of what a command is asked to do: only its task knows what fits. */
+/** For a change to the request itself: only the task knows what is valid. */
 export function refuseTaskGone({ task_name, command_type }: TaskRow): Refusal {
   return refuse('task_unknown', `The task ${quote(task_name ?? command_type)} of this command is not in the catalog.`, {
     hint: 'Try again when the task is back, or cancel the command.',
   })
 }
 
-/** The effects a command's function asks for; a function that throws is a fault of that function alone. */
+/** The effects that a command's function drafts. A function that throws fails its own command only. */
 export function draftEffects(
   task: CompiledTask,
   command: Pick<StoredCommand, 'command_id' | 'workspace_id' | 'requested_by' | 'context' | 'payload'>,
@@ -59,12 +68,12 @@ export function draftEffects(
   } catch (error) {
     return refuse(
       'commands.plan.invalid',
-      `the function ${task.fn.name} could not plan: ${error instanceof Error ? error.message : 'unknown'}`,
+      `The function ${task.fn.name} could not plan: ${error instanceof Error ? error.message : 'unknown'}`,
     )
   }
 }
 
-/** What a person would say yes to: change any part of it and it is another question. */
+/** What an approver consents to. Changing any part of it makes it another request. */
 export function contentOf(
   task: Pick<CompiledTask, 'policy' | 'type'>,
   payload: JsonObject,
@@ -78,31 +87,19 @@ export function contentOf(
   }
 }
 
-export function contentHash(content: ApprovedContent): string {
-  return approvalHash(content)
-}
-
 /** Before anything is planned: the arguments alone. */
 export function payloadHash(payload: JsonObject): string {
   return hash('sha256', canonicalJson(payload))
 }
 
-export function requestFingerprint(request: {
-  readonly task_name: string
-  readonly payload: JsonObject
-  readonly more: JsonValue
-}): string {
-  return hash('sha256', canonicalJson([request.task_name, request.payload, request.more]))
-}
-
-export type PayloadVerdict =
+type PayloadVerdict =
   | { readonly t: 'fits'; readonly payload: JsonObject }
   | { readonly t: 'missing'; readonly fields: readonly string[] }
   | { readonly t: 'malformed'; readonly errors: readonly string[] }
 
 const ERRORS_MAX = 10
 
-/** Judges a payload against its contract: it fits, something that can be asked for is absent, or it is malformed. */
+/** Checks a payload against its contract: it fits, a field is missing that can still be supplied, or it is malformed. */
 export function validatePayload(
   type: CommandType,
   spec: Pick<TaskSpec, 'required_inputs'>,
@@ -117,7 +114,7 @@ export function validatePayload(
     const steps = issue.path.map((step) => (typeof step === 'number' ? step : String(step)))
     const path = formatPath(steps)
     if (issue.code !== 'unrecognized_keys' && steps.length > 0 && isAbsent(payload, steps)) missing.add(path)
-    // The message is zod's own and names types and limits, never the value that was sent.
+    // Zod's message names types and limits, never the value that was sent.
     else errors.push(`${path === '' ? 'payload' : path}: ${issue.message}`)
   }
   if (errors.length > 0) return { t: 'malformed', errors: errors.slice(0, ERRORS_MAX) }
@@ -125,13 +122,13 @@ export function validatePayload(
   return asJson(parsed.success ? parsed.data : payload)
 }
 
-/** Defaults and trimmed texts are part of what was validated; a schema that makes something else of it cannot be stored. */
+/** Stores the parsed value, with its defaults and trimmed texts. A schema that transforms the payload into something else cannot be stored. */
 function asJson(value: unknown): PayloadVerdict {
   const guarded = guardValue(value)
   const isObject =
     guarded.ok && typeof guarded.value === 'object' && guarded.value !== null && !Array.isArray(guarded.value)
   if (isObject) return { t: 'fits', payload: guarded.value as JsonObject }
-  return { t: 'malformed', errors: ['payload: the schema of this type does not give a JSON object'] }
+  return { t: 'malformed', errors: ['payload: the schema of this type does not produce a JSON object'] }
 }
 
 function isAbsent(payload: JsonObject, steps: readonly (string | number)[]): boolean {
@@ -141,4 +138,89 @@ function isAbsent(payload: JsonObject, steps: readonly (string | number)[]): boo
     value = (value as Readonly<Record<string | number, JsonValue>>)[step]
   }
   return value === undefined || value === null
+}
+
+export type EffectHandler = {
+  readonly class: EffectClass
+  readonly timeoutMs: number
+  readonly retry: CompiledRetry
+  /** The names that an undo must emit, and no others. */
+  readonly produces: readonly string[]
+  readonly isUndo: boolean
+  readonly run: (call: EffectCall) => Promise<unknown>
+  readonly find: ((call: EffectCall) => Promise<LookupResult>) | undefined
+}
+
+export type AttemptFailure = {
+  readonly errorClass: ErrorClass
+  readonly message: string
+  /** `no` only if it is certain that nothing was done. */
+  readonly happened: 'no' | 'unknown'
+  /** How long the provider asked to wait. */
+  readonly retryAfterMs?: number | undefined
+}
+
+export type CallResult =
+  | { readonly t: 'done'; readonly result: unknown; readonly emitted: readonly string[] }
+  | { readonly t: 'failed'; readonly failure: AttemptFailure; readonly emitted: readonly string[] }
+  | { readonly t: 'pending'; readonly awaits: Awaits }
+  /** Answers to a look-up. */
+  | { readonly t: 'found'; readonly result: unknown }
+  | { readonly t: 'missing' }
+
+export function readBackOf({ read_back }: Pick<StoredEffect, 'read_back'>): ReadBackNote {
+  // Only this room writes the column.
+  return (read_back as ReadBackNote | null) ?? {}
+}
+
+/** The effect's own handler, or the undo that its compensation names. Undefined: the catalog of this process does not have it. */
+export function findHandler(
+  catalog: Catalog,
+  { effects }: Pick<CommandWithEffects, 'effects'>,
+  effect: StoredEffect,
+): EffectHandler | undefined {
+  if (effect.compensates_effect_id !== null) return findUndo(catalog, effects, effect)
+  const definition = catalog.effects.get(effect.effect_type)?.definition
+  return (
+    definition && {
+      class: definition.class,
+      timeoutMs: definition.timeout_ms,
+      retry: retryOf(catalog, definition.operation),
+      produces: definition.produces,
+      isUndo: false,
+      run: definition.do,
+      find: definition.find,
+    }
+  )
+}
+
+function findUndo(catalog: Catalog, effects: readonly StoredEffect[], effect: StoredEffect): EffectHandler | undefined {
+  const undone = effects.find(({ domain_effect_id }) => domain_effect_id === effect.compensates_effect_id)
+  const undo = catalog.undos.get(undone?.declared_compensation ?? '')?.undo
+  if (!undo || !undone) return undefined
+  const asUndo = (call: EffectCall): UndoCall => ({
+    ...call,
+    undone: {
+      effectId: undone.domain_effect_id,
+      idempotencyKey: undone.idempotency_key ?? undone.domain_effect_id,
+      payload: undone.effect_payload,
+      result: undone.result,
+    },
+  })
+  const { find } = undo
+  return {
+    class: undo.class,
+    timeoutMs: undo.timeout_ms,
+    retry: retryOf(catalog, compensationPolicy.operation),
+    produces: undo.produces,
+    isUndo: true,
+    run: (call) => undo.do(asUndo(call)),
+    find: find && ((call) => find(asUndo(call))),
+  }
+}
+
+export function retryOf({ retries }: Catalog, operation: string): CompiledRetry {
+  const compiled = compilePolicy(operation, retries)
+  if (!compiled.ok) throw new KernelFault('commands.retry.missing', compiled.reason)
+  return compiled.value
 }

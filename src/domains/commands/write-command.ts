@@ -12,9 +12,11 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import type { Runtime } from '#runtime'
 import { type Db, openLane, type Sql, statement, type Statement, type Tx } from '#store'
 import { ABORT_TOKEN, type Taking } from '#turns'
+import type { Catalog } from './catalog/open-catalog.ts'
 import type { Write } from './change.ts'
-import { columnsOf, type StoredCommand } from './command-table.ts'
+import { columnsOf, processOf, type StoredCommand } from './command-table.ts'
 import { commandEventPurposes } from './events.ts'
+import { wakeOptionsOf } from './tasks.ts'
 
 const patched = {
   payload: `w.set->'payload'`,
@@ -305,4 +307,19 @@ async function markTogether(sql: Sql, writes: readonly Write[], rows: ReadonlyMa
   const here = new Set(writes.map(({ command }) => command.command_id))
   const both = [...rows.values()].flatMap(({ dependents }) => dependents.filter((id) => here.has(id)))
   if (both.length > 0) await sql.run(markDue, [both, writes[0]?.at ?? null])
+}
+
+/** $1 commands. */
+const listTasksOf = statement<Pick<StoredCommand, 'command_id' | 'task_name' | 'command_type'>>(
+  'commands_list_tasks_of',
+  `select command_id, task_name, command_type from concord.commands where command_id = any($1::uuid[])`,
+)
+
+/** Wakes the commands that a write has marked as due. A separate read: most commands have no dependents. */
+export async function wakeDependents(
+  { db, catalog, wake }: { readonly db: Db; readonly catalog: Catalog; readonly wake: Runtime['wake'] },
+  ids: readonly string[],
+): Promise<void> {
+  if (ids.length === 0) return
+  for (const row of await db.run(listTasksOf, [ids])) await wake(processOf(row.command_id), wakeOptionsOf(catalog, row))
 }

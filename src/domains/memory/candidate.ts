@@ -1,69 +1,118 @@
-/** What may be proposed at all: checked and filled in before anything is stored. Pure. */
-import type { JsonObject } from '#kernel/json-value'
-import type { MemoryCandidateState } from '#kernel/machines/memory'
+/** A memory candidate: what was proposed for memory, until it is written or refused. */
+import type { Actor } from '#kernel/actor'
+import { memoryCandidateMachine, type MemoryCandidateState } from '#kernel/machines/memory'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { eventIdOf, type Sql, statement, type Tx } from '#store'
-import { type CandidateRef, refuseNoCandidate } from './assess-candidate.ts'
-import { hasConsent, listConsents } from './consent.ts'
+import { defineTable, eventIdOf, type Sql, statement, type TransitionResult, type Tx } from '#store'
+import { hasConsent, listConsents, viewerOf } from './consent.ts'
+import type { ProposedMemory } from './contract.ts'
 import { lacksConsent, sayConsentMissing } from './decide-memory-write.ts'
 import type { MemoryDeps } from './deps.ts'
-import { type Act, type MemoryFact, tellMemory } from './events.ts'
-import { shareSubjects, subjectsOf } from './hold.ts'
-import { classifyContent, type ContentClass, factKeyOf, isSameContent } from './memory-content.ts'
-import {
-  candidateColumns,
-  findCandidate,
-  type MemoryContent,
-  type MemoryScope,
-  type MemorySensitivity,
-  type MemoryType,
-  type StoredCandidate,
-  type StoredConsent,
-  type Subject,
-} from './memory-repository.ts'
+import { appendMemoryEvent, memoryLog } from './events.ts'
+import { shareSubjects } from './hold.ts'
+import { classifyContent, factKeyOf, isSameContent } from './memory-content.ts'
+import { exact, type Moving, type StoredCandidate, type StoredConsent } from './memory-record.ts'
 import type { MemorySchema, MemorySchemas } from './memory-schema.ts'
 
-export type ProposedMemory = Subject & {
-  readonly scope: MemoryScope
-  readonly memory_type: MemoryType
-  readonly content: JsonObject
-  readonly confidence?: number | undefined
-  readonly expires_at?: Date | undefined
-  readonly temporary?: boolean | undefined
-  readonly fact_key?: string | undefined
-  readonly sensitivity?: MemorySensitivity | undefined
-  readonly schema_name?: string | undefined
-  readonly task_type?: string | undefined
-  readonly connector?: string | undefined
-  readonly derived_from?: readonly string[] | undefined
-  readonly supersedes?: string | undefined
+export const candidateColumns = `memory_candidate_id, workspace_id, command_id, agent_run_id, subject_type, subject_id, scope, memory_type,
+  content, confidence::float8 as confidence, expires_at, created_by, sensitivity, status, approval_id, memory_id, created_at, decided_at,
+  fact_key, schema_name, task_type, connector, derived_from, supersedes, erased_at`
+
+const candidates = defineTable<StoredCandidate>()({
+  name: 'concord.memory_candidates',
+  noun: 'memory_candidate',
+  machine: memoryCandidateMachine,
+  id: 'memory_candidate_id',
+  tenant: 'workspace_id',
+  state: 'status',
+  settable: {
+    approval_id: 'uuid',
+    memory_id: 'uuid',
+    supersedes: 'uuid',
+    content: 'jsonb',
+    fact_key: 'text',
+    subject_id: 'text',
+    erased_at: 'timestamptz',
+  },
+  log: memoryLog,
+  links: ['workspace_id', 'command_id', 'agent_run_id'],
+})
+
+export type CandidateRef = { readonly workspaceId: string; readonly candidateId: string }
+
+export const refuseNoCandidate = () => refuse('memory.candidate.not_found', 'There is no such candidate.')
+
+const findSql = `select ${candidateColumns} from concord.memory_candidates where memory_candidate_id = $1 and workspace_id = $2`
+const findCandidateSql = statement<StoredCandidate>('memory_find_candidate', findSql)
+const lockCandidateSql = statement<StoredCandidate>('memory_lock_candidate', `${findSql} for update`)
+
+export async function findCandidate(
+  sql: Sql,
+  workspaceId: string,
+  candidateId: string,
+): Promise<StoredCandidate | undefined> {
+  const [row] = await sql.run(findCandidateSql, [candidateId, workspaceId])
+  return row
 }
 
-/** A proposal that may be stored, with everything that was left open filled in. */
-export type CheckedMemory = Omit<MemoryContent, 'created_by'> & Pick<StoredCandidate, 'derived_from' | 'supersedes'>
+export async function lockCandidate(tx: Tx, ref: CandidateRef): Promise<StoredCandidate | undefined> {
+  const [row] = await tx.run(lockCandidateSql, [ref.candidateId, ref.workspaceId])
+  return row
+}
+
+/** Only Concord itself moves a candidate: by policy, by the effect, or when its command ends. */
+export async function saveCandidate(
+  tx: Tx,
+  candidate: StoredCandidate,
+  to: MemoryCandidateState,
+  { id, traceId }: Actor,
+  { at, newId, set = {}, payload = {} }: Moving,
+): Promise<TransitionResult<StoredCandidate>> {
+  const actor = { id, kind: 'system', traceId } as const
+  return exact(await candidates.transition(tx, candidate, to, actor, { at, newId, set, payload }))
+}
+
+/** A proposal that may be stored, with every omitted field filled in. */
+export type CheckedMemory = Omit<
+  StoredCandidate,
+  | 'memory_candidate_id'
+  | 'workspace_id'
+  | 'command_id'
+  | 'agent_run_id'
+  | 'created_by'
+  | 'created_at'
+  | 'status'
+  | 'approval_id'
+  | 'memory_id'
+  | 'decided_at'
+  | 'erased_at'
+>
 
 const DAY_MS = 86_400_000
 
+/** Checks a proposal and fills it in before anything is stored. Pure. */
 export function checkProposal(schemas: MemorySchemas, proposed: ProposedMemory, at: Date): Decision<CheckedMemory> {
   const { content, schema_name: name, expires_at: asked, temporary } = proposed
   if (Object.keys(content).length === 0)
-    return refuse('memory.content.empty', 'There is nothing to remember.', { path: 'content' })
+    return refuse('memory.content.empty', 'The content is empty.', { path: 'content' })
   const schema = name === undefined ? undefined : schemas.find(name)
   if (name !== undefined && !schema) {
-    const hint = schemas.names.length > 0 ? `There are ${schemas.names.join(', ')}.` : 'This installation has none.'
+    const hint =
+      schemas.names.length > 0
+        ? `The schemas are ${schemas.names.join(', ')}.`
+        : 'This installation declares no memory schema.'
     return refuse('memory.schema.unknown', 'There is no such memory schema.', { path: 'schema_name', hint })
   }
   const expiresAt = endOf(schema, asked, at)
   if (temporary === true && expiresAt === null)
-    return refuse('memory.expiry.missing', 'A temporary memory needs an end.', { path: 'expires_at' })
+    return refuse('memory.expiry.missing', 'A temporary memory needs an expiry time.', { path: 'expires_at' })
   if (expiresAt !== null && expiresAt <= at)
-    return refuse('memory.expiry.past', 'It would have ended already.', { path: 'expires_at' })
+    return refuse('memory.expiry.past', 'The expiry time has already passed.', { path: 'expires_at' })
   const found = classifyContent(content, proposed.sensitivity ?? schema?.sensitivity)
-  if (isSecret(found.class)) {
+  if (found.class === 'secret') {
     const secret = found.findings.find((each) => each.class === 'secret')
-    return refuse('memory.content.secret', 'A secret is not remembered.', {
+    return refuse('memory.content.secret', 'A secret cannot be stored as a memory.', {
       path: `content.${secret?.path ?? ''}`,
-      hint: 'Remember where it is kept, such as vault://team/name.',
+      hint: 'Store its location instead, such as vault://team/name.',
     })
   }
   return accept({
@@ -84,9 +133,7 @@ export function checkProposal(schemas: MemorySchemas, proposed: ProposedMemory, 
   })
 }
 
-const isSecret = (found: ContentClass): found is 'secret' => found === 'secret'
-
-/** The earlier of what was asked and what the schema allows at most. */
+/** Returns the earlier of the requested time and the latest time that the schema allows. */
 function endOf(schema: MemorySchema | undefined, asked: Date | undefined, at: Date): Date | null {
   const days = schema?.expiration.after_days ?? null
   const latest = days === null ? undefined : new Date(at.getTime() + days * DAY_MS)
@@ -94,7 +141,7 @@ function endOf(schema: MemorySchema | undefined, asked: Date | undefined, at: Da
   return asked ?? latest ?? null
 }
 
-/** A repeated key with another content is another request. */
+/** The same idempotency key with other content is another request. */
 export function isSameProposal(stored: StoredCandidate, memory: CheckedMemory): boolean {
   const parts = [
     'subject_type',
@@ -109,105 +156,108 @@ export function isSameProposal(stored: StoredCandidate, memory: CheckedMemory): 
   return parts.every((part) => stored[part] === memory[part]) && isSameContent(stored.content, memory.content)
 }
 
-/** The same key gives the same candidate, so that a repeated request meets its own. */
+/** Derives the id from the idempotency key, so that a repeated request finds its own candidate. */
 export function candidateIdOf(workspaceId: string, key: string): string {
   return eventIdOf('memory_candidate', workspaceId, key)
 }
 
-export type NewCandidate = {
-  readonly workspaceId: string
-  readonly candidateId: string
+export type NewCandidate = CandidateRef & {
   readonly commandId: string
   readonly memory: CheckedMemory
   readonly agent?: { readonly agentRunId: string; readonly stepIndex?: number | undefined } | undefined
 }
 
+/** $1 the row as JSON. */
 const insertSql = statement<StoredCandidate>(
   'memory_insert_candidate',
-  `insert into concord.memory_candidates (memory_candidate_id, workspace_id, command_id, agent_run_id, subject_type, subject_id, scope,
-  memory_type, content, confidence, expires_at, created_by, sensitivity, status, created_at, fact_key, schema_name, task_type, connector,
-  derived_from, supersedes)
-values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'proposed', $14, $15, $16, $17, $18, $19, $20)
+  `insert into concord.memory_candidates select * from jsonb_populate_record(null::concord.memory_candidates, $1::jsonb)
 returning ${candidateColumns}`,
 )
 
+/** Runs in the transaction that opens the command of the candidate. */
 export async function insertCandidate(
   tx: Tx,
-  { newId, store, schemas }: Pick<MemoryDeps, 'newId' | 'store' | 'schemas'>,
-  act: Act,
+  { now, newId, store, schemas }: Pick<MemoryDeps, 'now' | 'newId' | 'store' | 'schemas'>,
+  actor: Actor,
   { workspaceId, candidateId, commandId, memory, agent }: NewCandidate,
 ): Promise<Decision<StoredCandidate>> {
-  // In this order: an erasure of the subject, or of a source, has finished or waits for this write.
-  await shareSubjects(tx, workspaceId, [
-    memory,
-    ...(await subjectsOf(store.within?.(tx) ?? store, workspaceId, memory)),
-  ])
-  const named = [...new Set([...memory.derived_from, ...(memory.supersedes === null ? [] : [memory.supersedes])])]
-  const kept = store.within?.(tx) ?? store
-  const found = await Promise.all(named.map((memoryId) => kept.get({ workspaceId, memoryId })))
+  const at = now()
+  const local = store.within?.(tx) ?? store
+  // First the locks, then the check: an erasure of the subject or of a source has finished, or waits for this write.
+  await shareSubjects(tx, local, workspaceId, memory)
+  const named = new Set([...memory.derived_from, ...(memory.supersedes === null ? [] : [memory.supersedes])])
+  const found = await Promise.all([...named].map((memoryId) => local.get({ workspaceId, memoryId })))
   if (found.some((source) => source === undefined || source.status === 'deleted'))
-    return refuse('memory.source.not_found', 'A memory that it names is not there.', { path: 'derived_from' })
-  const m = memory
-  const schema = m.schema_name === null ? null : (schemas.find(m.schema_name) ?? null)
-  // At the door: what may not be kept is not stored as a candidate either.
-  if (schema && lacksConsent({ schema, has_consent: await hasConsent(tx, workspaceId, m, act.at) }))
+    return refuse('memory.source.not_found', 'A memory that the proposal names does not exist.', {
+      path: 'derived_from',
+    })
+  const { memory_type, scope, sensitivity } = memory
+  const schema = memory.schema_name === null ? null : (schemas.find(memory.schema_name) ?? null)
+  // What may not be kept is not stored as a candidate either.
+  if (schema && lacksConsent({ schema, has_consent: await hasConsent(tx, workspaceId, memory, at) }))
     return refuse('memory.consent.missing', sayConsentMissing(schema), {
       path: 'schema_name',
-      hint: `Have it recorded first: concord memory consent grant --subject <kind:id> --type ${m.memory_type} --scope ${m.scope}`,
+      hint: `Record the consent first: concord memory consent grant --subject <kind:id> --type ${memory_type} --scope ${scope}`,
     })
-  const who = [workspaceId, commandId, agent?.agentRunId ?? null, m.subject_type, m.subject_id, m.scope, m.memory_type]
-  const what = [m.content, m.confidence, m.expires_at, act.actor, m.sensitivity, act.at, m.fact_key]
-  const ways = [m.schema_name, m.task_type, m.connector, m.derived_from, m.supersedes]
-  const [row] = await tx.run(insertSql, [candidateId, ...who, ...what, ...ways])
-  if (!row) return refuse('memory.candidate.not_found', 'The candidate could not be stored.')
-  const links = { command_id: commandId, ...(agent ? { agent_run_id: agent.agentRunId } : {}) }
-  const about = { workspaceId, target: 'memory_candidate', targetId: candidateId }
-  const payload = { memory_type: m.memory_type, scope: m.scope, sensitivity: m.sensitivity }
-  const facts: MemoryFact[] = [{ ...about, type: 'memory_candidate_created', payload, links }]
-  if (agent?.stepIndex !== undefined)
-    facts.push({
-      ...about,
+  const agentRunId = agent?.agentRunId ?? null
+  const values = {
+    ...memory,
+    memory_candidate_id: candidateId,
+    workspace_id: workspaceId,
+    command_id: commandId,
+    agent_run_id: agentRunId,
+    created_by: actor.id,
+    created_at: at,
+    status: 'proposed',
+  }
+  const [row] = await tx.run(insertSql, [values])
+  if (!row) return refuse('memory.candidate.not_found', 'The candidate was not stored.')
+  const payload = { memory_type, scope, sensitivity }
+  await candidates.append(tx, row, actor, { type: 'memory_candidate_created', at, newId, payload })
+  if (agent?.stepIndex !== undefined) {
+    const about = { target_type: 'memory_candidate', target_id: candidateId }
+    await appendMemoryEvent(tx, newId, actor, at, {
       type: 'propose_memory',
-      payload: { action_type: 'propose_memory', created_command_id: commandId },
-      links: { ...links, step_index: agent.stepIndex },
+      payload: { ...about, action_type: 'propose_memory', created_command_id: commandId },
+      links: {
+        workspace_id: workspaceId,
+        command_id: commandId,
+        agent_run_id: agentRunId,
+        step_index: agent.stepIndex,
+      },
     })
-  await tellMemory(tx, newId, act, facts)
+  }
   return accept(row)
 }
 
-/** What was proposed for memory, and one proposal with the consents that stand for it. */
 export type CandidatePage = { readonly items: readonly StoredCandidate[]; readonly next: readonly string[] | undefined }
 
 const listSql = statement<StoredCandidate>(
   'memory_list_candidates',
   `select ${candidateColumns} from concord.memory_candidates
-where workspace_id = $1 and ($2::text[] is null or status = any ($2))
+where workspace_id = $1 and ($2::text is null or status = $2)
   and ($6::text is null or scope <> 'user' or subject_type <> 'user' or subject_id = $6 or created_by = 'user:' || $6) and ($3::timestamptz is null or (created_at, memory_candidate_id) < ($3, $4))
 order by created_at desc, memory_candidate_id desc limit $5`,
 )
 
+export type ListCandidates = {
+  readonly workspaceId: string
+  readonly status?: MemoryCandidateState | undefined
+  readonly after?: readonly string[] | undefined
+  readonly limit: number
+}
+
+/** Of the private candidates about other users, a user sees only those that they proposed. */
 export async function listCandidates(
-  sql: Sql,
-  input: {
-    readonly workspaceId: string
-    readonly status?: readonly MemoryCandidateState[] | undefined
-    readonly after?: readonly string[] | undefined
-    /** A user who sees of others' own matters only what that user proposed. */
-    readonly viewer?: string | undefined
-    readonly limit: number
-  },
+  { db }: Pick<MemoryDeps, 'db'>,
+  actor: Actor,
+  { workspaceId, status, after = [], limit }: ListCandidates,
 ): Promise<CandidatePage> {
-  const [at = null, id = null] = input.after ?? []
-  const rows = await sql.run(listSql, [
-    input.workspaceId,
-    input.status ?? null,
-    at,
-    id,
-    input.limit + 1,
-    input.viewer ?? null,
-  ])
-  const items = rows.slice(0, input.limit)
-  const last = rows.length > input.limit ? items.at(-1) : undefined
+  const [at = null, id = null] = after
+  const viewer = viewerOf(actor) ?? null
+  const rows = await db.run(listSql, [workspaceId, status ?? null, at, id, limit + 1, viewer])
+  const items = rows.slice(0, limit)
+  const last = rows.length > limit ? items.at(-1) : undefined
   return { items, next: last && [last.created_at.toISOString(), last.memory_candidate_id] }
 }
 
@@ -215,15 +265,16 @@ export type ShownCandidate = { readonly candidate: StoredCandidate; readonly con
 
 const CONSENTS_MAX = 50
 
-/** A candidate is shown together with what its subject agreed to, standing or taken back. */
+/** Returns a candidate with the consents of its subject for its type and scope, active or revoked. */
 export async function getCandidate(
-  sql: Sql,
-  { workspaceId, candidateId, viewer }: CandidateRef & { readonly viewer?: string | undefined },
+  { db }: Pick<MemoryDeps, 'db'>,
+  actor: Actor,
+  { workspaceId, candidateId }: CandidateRef,
 ): Promise<Decision<ShownCandidate>> {
-  const candidate = await findCandidate(sql, workspaceId, candidateId)
-  if (!candidate || !isShown(candidate, viewer)) return refuseNoCandidate()
-  const consents = await listConsents(sql, { workspaceId, subject: candidate, viewer: undefined, limit: CONSENTS_MAX })
+  const candidate = await findCandidate(db, workspaceId, candidateId)
+  if (!candidate || !isShown(candidate, viewerOf(actor))) return refuseNoCandidate()
   const { memory_type, scope } = candidate
+  const consents = await listConsents(db, { workspaceId, subject: candidate, viewer: undefined, limit: CONSENTS_MAX })
   return accept({
     candidate,
     consents: consents.filter((each) => each.memory_type === memory_type && each.scope === scope),

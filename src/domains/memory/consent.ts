@@ -1,14 +1,29 @@
-/** Consents: who agreed that what kind of memory is kept about whom, until revoked. Kept here and shown to no store (M8). */
-import type { Principal } from '#domains/identity'
+/** Consents: what a subject has agreed to have remembered, until it is revoked. No store sees them (M8). */
+import type { Actor, Principal } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { refuseConstraint, type Sql, statement } from '#store'
+import { defineTable, refuseConstraint, type Sql, statement } from '#store'
 import type { MemoryDeps } from './deps.ts'
-import { type Act, tellMemory } from './events.ts'
-import type { MemoryScope, MemoryType, StoredConsent, Subject } from './memory-repository.ts'
+import { memoryLog } from './events.ts'
+import type { StoredConsent, Subject } from './memory-record.ts'
 
-export type ConsentTo = Subject & { readonly memory_type: MemoryType; readonly scope: MemoryScope }
+export type ConsentTo = Pick<StoredConsent, keyof Subject | 'memory_type' | 'scope'>
 
-const findStanding = statement<{ readonly memory_consent_id: string }>(
+const consents = defineTable<StoredConsent>()({
+  name: 'concord.memory_consents',
+  noun: 'memory_consent',
+  id: 'memory_consent_id',
+  tenant: 'workspace_id',
+  log: memoryLog,
+  links: ['workspace_id'],
+})
+
+/** The user who sees no private memory of others. Undefined for administrators, data owners and Concord itself, who see everything. */
+export function viewerOf({ principal }: Pick<Actor, 'principal'>): string | undefined {
+  if (!principal || principal.role === 'admin' || principal.orgRoles.includes('data-owner')) return undefined
+  return principal.userId
+}
+
+const findActive = statement<{ readonly memory_consent_id: string }>(
   'memory_find_consent',
   `select memory_consent_id from concord.memory_consents
 where workspace_id = $1 and subject_type = $2 and subject_id = $3 and memory_type = $4 and scope = $5
@@ -16,16 +31,16 @@ where workspace_id = $1 and subject_type = $2 and subject_id = $3 and memory_typ
 )
 
 export async function hasConsent(sql: Sql, workspaceId: string, to: ConsentTo, at: Date): Promise<boolean> {
-  const rows = await sql.run(findStanding, [workspaceId, to.subject_type, to.subject_id, to.memory_type, to.scope, at])
+  const rows = await sql.run(findActive, [workspaceId, to.subject_type, to.subject_id, to.memory_type, to.scope, at])
   return rows.length > 0
 }
 
-/** A user's consent is the user's to give; an administrator may record it, and so may anybody who writes for other subjects. */
-export function decideConsent(principal: Pick<Principal, 'userId' | 'role'>, subject: Subject): Decision<null> {
-  const isOwn = subject.subject_type === 'user' && subject.subject_id === principal.userId
-  if (isOwn || subject.subject_type !== 'user' || principal.role === 'admin') return accept(null)
-  return refuse('memory.consent.not_yours', 'The consent of a user is given or taken back by that user.', {
-    hint: 'Ask them, or an administrator who has it in writing.',
+/** Only the user or an administrator gives the consent of a user. Every writer records the consent of other subjects. */
+function decideConsent(principal: Principal | undefined, { subject_type, subject_id }: Subject): Decision<null> {
+  const isOther = subject_type === 'user' && subject_id !== principal?.userId
+  if (!isOther || !principal || principal.role === 'admin') return accept(null)
+  return refuse('memory.consent.not_yours', 'Only that user can grant or revoke this consent.', {
+    hint: 'Ask them, or an administrator who has their consent in writing.',
   })
 }
 
@@ -35,57 +50,43 @@ const insertConsent = statement<StoredConsent>(
 values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning *`,
 )
 
-/** One whose time is over makes room for the next. */
+/** An expired consent must not block a new one. */
 const retireConsent = statement<never>(
   'memory_retire_consent',
   `update concord.memory_consents set revoked_at = $6, revoked_by = 'system'
 where workspace_id = $1 and subject_type = $2 and subject_id = $3 and memory_type = $4 and scope = $5 and revoked_at is null and expires_at <= $6`,
 )
 
+export type GrantConsent = ConsentTo & { readonly workspaceId: string; readonly expires_at?: Date | undefined }
+
 export async function grantConsent(
-  deps: Pick<MemoryDeps, 'db' | 'newId'>,
-  act: Act,
-  input: ConsentTo & { readonly workspaceId: string; readonly expires_at?: Date | undefined },
+  { db, now, newId }: Pick<MemoryDeps, 'db' | 'now' | 'newId'>,
+  actor: Actor,
+  { workspaceId, subject_type, subject_id, memory_type, scope, expires_at }: GrantConsent,
 ): Promise<Decision<StoredConsent>> {
-  const { workspaceId, subject_type, subject_id, memory_type, scope, expires_at } = input
-  if (expires_at && expires_at <= act.at) return refuse('memory.expiry.past', 'It would have ended already.')
+  const allowed = decideConsent(actor.principal, { subject_type, subject_id })
+  if (!allowed.ok) return allowed
+  const at = now()
+  if (expires_at && expires_at <= at) return refuse('memory.expiry.past', 'The expiry time has already passed.')
+  const to = [workspaceId, subject_type, subject_id, memory_type, scope]
   try {
-    return await deps.db.transaction(async (tx) => {
-      await tx.run(retireConsent, [workspaceId, subject_type, subject_id, memory_type, scope, act.at])
-      const id = deps.newId()
-      const end = expires_at ?? null
-      const values = [id, workspaceId, subject_type, subject_id, memory_type, scope, act.actor, act.at, end]
-      const [row] = await tx.run(insertConsent, values)
-      await tellMemory(tx, deps.newId, act, [
-        {
-          type: 'memory_consent_granted',
-          workspaceId,
-          target: 'memory_consent',
-          targetId: id,
-          payload: { memory_type, scope },
-        },
-      ])
-      return row ? accept(row) : refuseAbsent()
+    return await db.transaction(async (tx) => {
+      await tx.run(retireConsent, [...to, at])
+      const [row] = await tx.run(insertConsent, [newId(), ...to, actor.id, at, expires_at ?? null])
+      if (!row) return refuseAbsent()
+      const payload = { memory_type, scope }
+      await consents.append(tx, row, actor, { type: 'memory_consent_granted', at, newId, payload })
+      return accept(row)
     })
   } catch (error) {
-    const reason = 'This consent stands already.'
+    const reason = 'This consent is already active.'
     const known = refuseConstraint(error, { memory_consents_standing_uq: { code: 'row.conflict', reason } })
     if (known) return known
     throw error
   }
 }
 
-const refuseAbsent = () => refuse('memory.consent.not_found', 'There is no such consent, or it was taken back before.')
-
-const findConsentSql = statement<StoredConsent>(
-  'memory_get_consent',
-  `select * from concord.memory_consents where memory_consent_id = $1 and workspace_id = $2`,
-)
-
-export async function getConsent(sql: Sql, workspaceId: string, id: string): Promise<Decision<StoredConsent>> {
-  const [row] = await sql.run(findConsentSql, [id, workspaceId])
-  return row ? accept(row) : refuseAbsent()
-}
+const refuseAbsent = () => refuse('memory.consent.not_found', 'There is no such consent, or it is already revoked.')
 
 const revokeConsentSql = statement<StoredConsent>(
   'memory_revoke_consent',
@@ -94,16 +95,19 @@ where memory_consent_id = $1 and workspace_id = $2 and revoked_at is null return
 )
 
 export function revokeConsent(
-  deps: Pick<MemoryDeps, 'db' | 'newId'>,
-  act: Act,
+  { db, now, newId }: Pick<MemoryDeps, 'db' | 'now' | 'newId'>,
+  actor: Actor,
   { workspaceId, consentId }: { readonly workspaceId: string; readonly consentId: string },
 ): Promise<Decision<StoredConsent>> {
-  return deps.db.transaction(async (tx) => {
-    const [row] = await tx.run(revokeConsentSql, [consentId, workspaceId, act.at, act.actor])
+  return db.transaction(async (tx) => {
+    const known = await consents.find(tx, workspaceId, consentId)
+    if (!known) return refuseAbsent()
+    const allowed = decideConsent(actor.principal, known)
+    if (!allowed.ok) return allowed
+    const at = now()
+    const [row] = await tx.run(revokeConsentSql, [consentId, workspaceId, at, actor.id])
     if (!row) return refuseAbsent()
-    await tellMemory(tx, deps.newId, act, [
-      { type: 'memory_consent_revoked', workspaceId, target: 'memory_consent', targetId: consentId },
-    ])
+    await consents.append(tx, row, actor, { type: 'memory_consent_revoked', at, newId })
     return accept(row)
   })
 }
@@ -116,20 +120,17 @@ where workspace_id = $1 and ($2::text is null or (subject_type = $2 and subject_
 order by granted_at desc, memory_consent_id limit $4`,
 )
 
+export type ListConsents = {
+  readonly workspaceId: string
+  readonly subject?: Subject | undefined
+  /** This user does not see the consents of other users (M6). */
+  readonly viewer: string | undefined
+  readonly limit: number
+}
+
 export function listConsents(
   sql: Sql,
-  {
-    workspaceId,
-    subject,
-    viewer,
-    limit,
-  }: {
-    readonly workspaceId: string
-    readonly subject?: Subject | undefined
-    /** Who looks, unless they look after everybody's memory: of another user's consents they learn nothing (M6). */
-    readonly viewer: string | undefined
-    readonly limit: number
-  },
+  { workspaceId, subject, viewer, limit }: ListConsents,
 ): Promise<readonly StoredConsent[]> {
   const [type, id] = [subject?.subject_type ?? null, subject?.subject_id ?? null]
   return sql.run(listConsentsSql, [workspaceId, type, id, limit, viewer ?? null])

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { dataClasses } from '#kernel/data-class'
 import { checkProposal } from './candidate.ts'
-import { classifyContent, contentClasses, parseFactKey, parseSubject, showSubject } from './memory-content.ts'
-import { memoryTypes } from './memory-repository.ts'
+import { classifyContent, parseFactKey, parseSubject, showSubject } from './memory-content.ts'
+import { memoryTypes } from './memory-record.ts'
 import { openMemorySchemas } from './memory-schema.ts'
 
 const cases: readonly (readonly [object, string, string | undefined])[] = [
@@ -38,9 +39,8 @@ test('[MEM-19] what an author declares is never lowered, and more content never 
       text,
       fc.constantFrom('public', 'internal', 'confidential', 'pii', 'payment'),
       (one, other, declared) => {
-        const rank = (content: Record<string, string>) =>
-          contentClasses.indexOf(classifyContent(content, declared).class)
-        assert.ok(rank({ one }) >= contentClasses.indexOf(declared))
+        const rank = (content: Record<string, string>) => dataClasses.indexOf(classifyContent(content, declared).class)
+        assert.ok(rank({ one }) >= dataClasses.indexOf(declared))
         assert.ok(rank({ one, other }) >= Math.max(rank({ one }), rank({ other })))
       },
     ),

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { memoryScopes, memoryTypes } from './memory-repository.ts'
-import { contentClasses } from './memory-content.ts'
+import { dataClasses } from '#kernel/data-class'
+import { memoryScopes, memoryTypes } from './memory-record.ts'
 import { decideMemoryWrite, type MemoryWriteFacts } from './decide-memory-write.ts'
 import { memorySchema, openMemorySchemas } from './memory-schema.ts'
 
@@ -15,7 +15,6 @@ const sure: MemoryWriteFacts = {
   sensitivity: 'internal',
   confidence: 0.9,
   expires_at: null,
-  is_temporary: false,
   by_agent: false,
   has_consent: true,
   conflict: null,
@@ -62,8 +61,7 @@ const table: readonly (readonly [string, Partial<MemoryWriteFacts>, string])[] =
     'ask',
   ],
   ['[MEM-06] is known already', { conflict: { ...rival, is_same: true }, has_consent: false }, 'known'],
-  ['[MEM-07] temporary without an end', { is_temporary: true }, 'reject'],
-  ['[MEM-07] temporary with an end', { is_temporary: true, expires_at: later }, 'write'],
+  ['[MEM-07] with an end', { expires_at: later }, 'write'],
   ['[MEM-07] over already', { expires_at: at }, 'reject'],
   ['[MEM-19] a secret', { sensitivity: 'secret' }, 'reject'],
   ['[MEM-21] fits its schema', { schema }, 'write'],
@@ -91,7 +89,7 @@ for (const [title, change, expected] of table) {
 test('[MEM-06] a contradiction is told by the id of what it contradicts, without its content', () => {
   assert.deepEqual(decideMemoryWrite({ ...sure, conflict: rival }), {
     t: 'ask',
-    reasons: ['It contradicts what is known: mem_0197f3b2c4d57a8e9b0c1d2e3f405161.'],
+    reasons: ['It contradicts the memory mem_0197f3b2c4d57a8e9b0c1d2e3f405161.'],
   })
 })
 
@@ -104,7 +102,7 @@ const anyFacts: fc.Arbitrary<MemoryWriteFacts> = fc.record({
   memory_type: fc.constantFrom(...memoryTypes),
   scope: fc.constantFrom(...memoryScopes),
   subject_type: fc.constantFrom('customer', 'user', 'team'),
-  sensitivity: fc.constantFrom(...contentClasses),
+  sensitivity: fc.constantFrom(...dataClasses),
   confidence: fc.option(fc.double({ min: 0, max: 1, noNaN: true })),
   expires_at: fc.option(fc.date({ noInvalidDate: true })),
   is_temporary: fc.boolean(),

@@ -1,14 +1,14 @@
-/** Whether a candidate is written at once, put to a person, or turned away. Pure: the four write rules and what stands around them. */
+/** Decides whether a candidate is written at once, put to a person, or refused. Pure. */
+import type { DataClass } from '#kernel/data-class'
 import { encodeId } from '#kernel/ids'
 import type { RefusalCode } from '#kernel/refusal'
-import type { MemoryScope, MemoryType } from './memory-repository.ts'
-import type { ContentClass } from './memory-content.ts'
+import type { MemoryScope, MemoryType } from './memory-record.ts'
 import type { MemorySchema } from './memory-schema.ts'
 
-/** Below this nobody is sure enough to skip the question. */
+/** A lower confidence needs an approval. */
 const HIGH_CONFIDENCE = 0.8
 const lowRiskTypes: readonly MemoryType[] = ['preference', 'workflow_preference']
-/** Everything else reaches people beside the subject. */
+/** Every other scope reaches people beside the subject. */
 const narrowScopes: readonly MemoryScope[] = ['user', 'project']
 
 /** An active record with the same key. */
@@ -22,15 +22,14 @@ export type MemoryWriteFacts = {
   readonly memory_type: MemoryType
   readonly scope: MemoryScope
   readonly subject_type: string
-  readonly sensitivity: ContentClass
+  readonly sensitivity: DataClass
   readonly confidence: number | null
   readonly expires_at: Date | null
-  readonly is_temporary: boolean
   readonly by_agent: boolean
-  /** A consent of the subject stands, for this type and scope. */
+  /** The subject has consented to this type and scope. */
   readonly has_consent: boolean
   readonly conflict: Conflict | null
-  /** The record that the author means to replace. */
+  /** The record that the author wants to replace. */
   readonly supersedes: string | null
   readonly schema: MemorySchema | null
   readonly at: Date
@@ -52,53 +51,53 @@ export function decideMemoryWrite(facts: MemoryWriteFacts): MemoryWriteDecision 
 }
 
 function findRefusal(facts: MemoryWriteFacts): Extract<MemoryWriteDecision, { t: 'reject' }> | undefined {
-  const { sensitivity, expires_at, is_temporary, schema, at } = facts
+  const { sensitivity, expires_at, schema, at } = facts
   const no = (code: RefusalCode, reason: string) => ({ t: 'reject', code, reason }) as const
-  if (sensitivity === 'secret') return no('memory.content.secret', 'A secret is not remembered.')
-  if (is_temporary && expires_at === null) return no('memory.expiry.missing', 'A temporary memory needs an end.')
-  if (expires_at !== null && expires_at <= at) return no('memory.expiry.past', 'It would have ended already.')
+  if (sensitivity === 'secret') return no('memory.content.secret', 'A secret cannot be stored as a memory.')
+  if (expires_at !== null && expires_at <= at) return no('memory.expiry.past', 'The expiry time has already passed.')
   if (!schema) return undefined
-  if (schema.write_policy === 'forbidden') return no('memory.schema.mismatch', `${schema.name} takes no new memories.`)
+  if (schema.write_policy === 'forbidden')
+    return no('memory.schema.mismatch', `The schema ${schema.name} accepts no new memories.`)
   const fits =
     schema.subject_type === facts.subject_type &&
     schema.memory_types.includes(facts.memory_type) &&
     schema.visibility.includes(facts.scope)
-  if (!fits) return no('memory.schema.mismatch', `Subject, type or scope do not fit ${schema.name}.`)
+  if (!fits) return no('memory.schema.mismatch', `The subject, type or scope does not match the schema ${schema.name}.`)
   return lacksConsent(facts) ? no('memory.consent.missing', sayConsentMissing(schema)) : undefined
 }
 
-/** Where the schema requires it, nobody's yes stands in for the subject's own. */
+/** Where the schema requires consent, no approval replaces it. */
 export function lacksConsent({ schema, has_consent }: Pick<MemoryWriteFacts, 'schema' | 'has_consent'>): boolean {
   return schema?.consent.required === true && !has_consent
 }
 
 export function sayConsentMissing({ name }: Pick<MemorySchema, 'name'>): string {
-  return `${name} is kept by consent only, and none of its subject stands.`
+  return `The schema ${name} requires the consent of the subject, and there is none.`
 }
 
-/** All of them, so that a person sees the whole case. */
+/** Returns all reasons, so that the approver sees the whole case. */
 function reasonsToAsk(facts: MemoryWriteFacts): readonly string[] {
   const { confidence, conflict, supersedes, schema } = facts
-  const surest = Math.max(HIGH_CONFIDENCE, schema?.confidence.direct_from ?? 0)
+  const required = Math.max(HIGH_CONFIDENCE, schema?.confidence.direct_from ?? 0)
   const asks: readonly (readonly [boolean, string])[] = [
     [facts.by_agent, 'It was proposed by an agent.'],
     [!lowRiskTypes.includes(facts.memory_type), `A ${facts.memory_type} changes how work is done.`],
-    [!narrowScopes.includes(facts.scope), `The scope ${facts.scope} reaches others.`],
+    [!narrowScopes.includes(facts.scope), `The scope ${facts.scope} reaches other people.`],
     [!['public', 'internal'].includes(facts.sensitivity), `Its data is ${facts.sensitivity}.`],
-    [confidence === null || confidence < surest, `It is not sure enough (from ${surest}).`],
-    [!facts.has_consent, 'No consent of its subject stands.'],
-    [schema?.write_policy === 'approval', `${schema?.name ?? ''} asks for an approval.`],
+    [confidence === null || confidence < required, `Its confidence is below ${required}.`],
+    [!facts.has_consent, 'Its subject has not consented.'],
+    [schema?.write_policy === 'approval', `The schema ${schema?.name ?? ''} requires an approval.`],
     [conflict !== null && !mayReplace(conflict, supersedes, confidence, schema), sayContradicted(conflict)],
   ]
   return asks.flatMap(([isSo, reason]) => (isSo ? [reason] : []))
 }
 
-/** By its id and never its content: who reads the reason may not be allowed to read the memory. */
+/** Names the record by id and never shows its content: the reader of the reason may not be allowed to read the memory. */
 export function sayContradicted(conflict: Conflict | null): string {
-  return conflict === null ? '' : `It contradicts what is known: ${encodeId('memory', conflict.memory_id)}.`
+  return conflict === null ? '' : `It contradicts the memory ${encodeId('memory', conflict.memory_id)}.`
 }
 
-/** Only what its author saw and named, and only by something at least as sure. */
+/** Only a record that the author named may be replaced, and only with at least its confidence. */
 function mayReplace(
   conflict: Conflict,
   supersedes: string | null,

@@ -1,11 +1,11 @@
-/** What the services of this room need from outside; `openMemory` finds out what the database can do and fills in the defaults. */
+/** What the services of this room need from outside, and the port through which every room lists and erases what it knows about a subject. */
+import type { Actor } from '#kernel/actor'
 import type { Clock, NewId } from '#kernel/clock'
-import { accept, type Decision } from '#kernel/refusal'
-import type { Db } from '#store'
-import { forgetMemories, forgetStored, type Forgettable } from './forgettable.ts'
-import { type MemorySchemas, openMemorySchemas } from './memory-schema.ts'
+import type { Decision } from '#kernel/refusal'
+import type { Db, Sql, Tx } from '#store'
+import type { StoredConsent, StoredHold, Subject } from './memory-record.ts'
+import type { MemorySchemas } from './memory-schema.ts'
 import type { Embedder, MemoryStore } from './memory-store.ts'
-import { detectVectorSupport, openPostgresStore, type VectorSupport } from './postgres-store.ts'
 
 export type MemoryDeps = {
   readonly db: Db
@@ -14,33 +14,40 @@ export type MemoryDeps = {
   readonly store: MemoryStore
   readonly schemas: MemorySchemas
   readonly embedder: Embedder | null
-  /** Memory itself first; then what other rooms brought. */
+  /** Memory itself comes first, then the other rooms. */
   readonly forgettables: readonly Forgettable[]
-  readonly vectors: VectorSupport
 }
 
-export type MemoryOptions = Pick<MemoryDeps, 'db' | 'now' | 'newId'> & {
-  readonly store?: MemoryStore
-  readonly schemas?: readonly unknown[]
-  readonly embedder?: Embedder | null
-  readonly forgettables?: readonly Forgettable[]
+/** One thing that knows the subject: its kind and id, never its content. */
+export type KnownItem = { readonly kind: string; readonly id: string; readonly isHeld?: boolean }
+
+/** A subject, the memories about it or derived from it, and the commands that wrote them. */
+export type SubjectLineage = {
+  readonly workspaceId: string
+  readonly subject: Subject
+  readonly memoryIds: readonly string[]
+  readonly commandIds: readonly string[]
+  /** The subject, and the subjects of the derived memories, which may be others. */
+  readonly subjects: readonly Subject[]
 }
 
-export async function openMemory(options: MemoryOptions): Promise<Decision<MemoryDeps>> {
-  const { db, now, newId, embedder = null } = options
-  const schemas = openMemorySchemas(options.schemas ?? [])
-  if (!schemas.ok) return schemas
-  const vectors = await detectVectorSupport(db)
-  const store = options.store ?? openPostgresStore({ db, newId, vectors })
-  const elsewhere = store.within ? [] : [forgetStored(store)]
-  return accept({
-    db,
-    now,
-    newId,
-    embedder,
-    vectors,
-    store,
-    schemas: schemas.value,
-    forgettables: [forgetMemories(newId), ...elsewhere, ...(options.forgettables ?? [])],
-  })
+export type ErasureContext = { readonly erasureId: string; readonly actor: Actor; readonly at: Date }
+
+export type Forgettable = {
+  /** The kind of its items: `memory`, `artifact`. */
+  readonly kind: string
+  /** Lists everything about the subject or derived from its lineage, without content, and what is on hold. */
+  list(sql: Sql, lineage: SubjectLineage): Promise<readonly KnownItem[]>
+  /** Erases it in the transaction of the erasure and returns at least the items of `list`. A refusal rolls back the erasure of every room. */
+  erase(tx: Tx, lineage: SubjectLineage, context: ErasureContext): Promise<Decision<readonly KnownItem[]>>
+  /** Runs after the commit with the erased ids of its kind, for what is outside the database. Runs again when the erasure is repeated. */
+  settle?(workspaceId: string, ids: readonly string[]): Promise<Decision<null>>
+}
+
+export type ForgetPreview = {
+  readonly items: readonly KnownItem[]
+  readonly consents: readonly StoredConsent[]
+  readonly holds: readonly StoredHold[]
+  /** How many active holds there are, on the subject or on things that know it. An erasure needs zero. */
+  readonly hold_count: number
 }

@@ -1,6 +1,7 @@
-/** The closed list of what this room records. Events name rows by id; content and subject never stand in one. */
+/** The closed list of the events of this room. An event names rows by id; it never holds content or a subject. */
+import { type Actor, eventBy } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
-import { appendEvents, domainEventLog, type EventDraft, type Sql } from '#store'
+import { appendEvents, domainEventLog, type Sql } from '#store'
 
 const memoryEventTypes = {
   memory_candidate_created: 'audit',
@@ -17,41 +18,22 @@ const memoryEventTypes = {
   read_memory: 'agent_step',
   propose_memory: 'agent_step',
 } as const
-type MemoryEventType = keyof typeof memoryEventTypes
 
 export const memoryLog = domainEventLog(memoryEventTypes)
 
-/** Who does something, as what, under which trace, and when. */
-export type Act = {
-  readonly actor: string
-  readonly actorKind: 'system' | 'user' | 'operator' | 'approver' | 'worker'
-  readonly traceId: string
-  readonly at: Date
+export type MemoryEvent = {
+  readonly type: keyof typeof memoryEventTypes
+  readonly payload: Readonly<Record<string, unknown>>
+  readonly links: Readonly<Record<string, unknown>>
 }
 
-export type MemoryFact = {
-  readonly type: MemoryEventType
-  readonly workspaceId: string
-  /** What it is about: `memory`, `memory_candidate`, `memory_consent` … */
-  readonly target: string
-  readonly targetId: string
-  readonly payload?: Readonly<Record<string, unknown>>
-  readonly links?: Readonly<Record<string, unknown>>
-}
-
-/** In the transaction of the fact itself. */
-export async function tellMemory(sql: Sql, newId: NewId, act: Act, facts: readonly MemoryFact[]): Promise<void> {
-  await appendEvents(
-    sql,
-    memoryLog,
-    facts.map(
-      (fact): EventDraft<MemoryEventType> => ({
-        ...act,
-        eventId: newId(),
-        type: fact.type,
-        payload: { ...fact.payload, target_type: fact.target, target_id: fact.targetId },
-        links: { workspace_id: fact.workspaceId, ...fact.links },
-      }),
-    ),
-  )
+/** For events that are not about one row of a table descriptor: reads, steps of an agent run, reviews. */
+export async function appendMemoryEvent(
+  sql: Sql,
+  newId: NewId,
+  actor: Actor,
+  at: Date,
+  event: MemoryEvent,
+): Promise<void> {
+  await appendEvents(sql, memoryLog, [{ ...event, ...eventBy(actor), eventId: newId(), at }])
 }

@@ -1,12 +1,21 @@
-/** Holds: what must be kept about a subject, whoever asks to forget it. Holds, writers and an erasure of one subject take turns (M9, M10). */
+/** Holds: what must be kept about a subject, whoever asks for its erasure. Holds, writers and an erasure of one subject exclude each other (M9, M10). */
 import { hash } from 'node:crypto'
+import type { Actor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { type Sql, statement, type Tx } from '#store'
+import { defineTable, type Sql, statement, type Tx } from '#store'
 import type { MemoryDeps } from './deps.ts'
-import { type Act, tellMemory } from './events.ts'
-import type { Lineage } from './forgettable.ts'
-import type { StoredHold, Subject } from './memory-repository.ts'
+import { memoryLog } from './events.ts'
+import type { StoredHold, Subject } from './memory-record.ts'
 import type { MemoryStore } from './memory-store.ts'
+
+const holds = defineTable<StoredHold>()({
+  name: 'concord.memory_holds',
+  noun: 'memory_hold',
+  id: 'memory_hold_id',
+  tenant: 'workspace_id',
+  log: memoryLog,
+  links: ['workspace_id'],
+})
 
 const lockSubjectSql = statement<never>('memory_lock_subject', `select pg_advisory_xact_lock($1::bigint)`)
 
@@ -17,26 +26,26 @@ function lockKeyOf(workspaceId: string, { subject_type, subject_id }: Subject): 
   return digest.readBigInt64BE(0).toString()
 }
 
-/** Until the transaction ends, nobody else writes about this subject, places a hold on it or erases it. */
-export async function lockSubject(tx: Tx, workspaceId: string, subject: Subject): Promise<void> {
+/** Until the transaction ends, no other writes about this subject, places a hold on it or erases it. */
+export async function excludeWriters(tx: Tx, workspaceId: string, subject: Subject): Promise<void> {
   await tx.run(lockSubjectSql, [lockKeyOf(workspaceId, subject)])
 }
 
-/** For writers, of which there may be many at once: until the transaction ends nobody erases these subjects, or it was done before. */
-export async function shareSubjects(tx: Tx, workspaceId: string, subjects: readonly Subject[]): Promise<void> {
-  const keys = new Set(subjects.map((subject) => lockKeyOf(workspaceId, subject)))
-  // All in one order: two writers never wait for each other in a ring.
-  for (const key of [...keys].toSorted()) await tx.run(shareSubjectSql, [key])
-}
-
-/** Whom the memories are about from which something is made. */
-export async function subjectsOf(
+/**
+ * For a writer: until the transaction ends, no other erases the subject of the memory, or the subjects of the memories that it is
+ * derived from. Writers do not exclude each other.
+ */
+export async function shareSubjects(
+  tx: Tx,
   store: Pick<MemoryStore, 'get'>,
   workspaceId: string,
-  { derived_from }: { readonly derived_from: readonly string[] },
-): Promise<readonly Subject[]> {
-  const sources = await Promise.all(derived_from.map((memoryId) => store.get({ workspaceId, memoryId })))
-  return sources.flatMap((source) => source ?? [])
+  memory: Subject & { readonly derived_from: readonly string[] },
+): Promise<void> {
+  const sources = await Promise.all(memory.derived_from.map((memoryId) => store.get({ workspaceId, memoryId })))
+  const subjects: readonly Subject[] = [memory, ...sources.flatMap((source) => source ?? [])]
+  const keys = new Set(subjects.map((subject) => lockKeyOf(workspaceId, subject)))
+  // Every writer locks in the same order, so that two never wait for each other.
+  for (const key of [...keys].toSorted()) await tx.run(shareSubjectSql, [key])
 }
 
 const insertHold = statement<StoredHold>(
@@ -45,28 +54,25 @@ const insertHold = statement<StoredHold>(
 values ($1, $2, $3, $4, $5, $6, $7) returning *`,
 )
 
+export type PlaceHold = { readonly workspaceId: string; readonly subject: Subject; readonly reason: string }
+
 export function placeHold(
-  deps: Pick<MemoryDeps, 'db' | 'newId'>,
-  act: Act,
-  {
-    workspaceId,
-    subject,
-    reason,
-  }: { readonly workspaceId: string; readonly subject: Subject; readonly reason: string },
+  { db, now, newId }: Pick<MemoryDeps, 'db' | 'now' | 'newId'>,
+  actor: Actor,
+  { workspaceId, subject, reason }: PlaceHold,
 ): Promise<Decision<StoredHold>> {
-  return deps.db.transaction(async (tx) => {
-    await lockSubject(tx, workspaceId, subject)
-    const id = deps.newId()
-    const values = [id, workspaceId, subject.subject_type, subject.subject_id, reason, act.actor, act.at]
-    const [row] = await tx.run(insertHold, values)
-    await tellMemory(tx, deps.newId, act, [
-      { type: 'memory_hold_placed', workspaceId, target: 'memory_hold', targetId: id },
-    ])
-    return row ? accept(row) : refuseAbsent()
+  return db.transaction(async (tx) => {
+    await excludeWriters(tx, workspaceId, subject)
+    const at = now()
+    const { subject_type, subject_id } = subject
+    const [row] = await tx.run(insertHold, [newId(), workspaceId, subject_type, subject_id, reason, actor.id, at])
+    if (!row) return refuseAbsent()
+    await holds.append(tx, row, actor, { type: 'memory_hold_placed', at, newId })
+    return accept(row)
   })
 }
 
-const refuseAbsent = () => refuse('memory.hold.not_found', 'There is no such hold, or it was released before.')
+const refuseAbsent = () => refuse('memory.hold.not_found', 'There is no such hold, or it is already released.')
 
 const releaseHoldSql = statement<StoredHold>(
   'memory_release_hold',
@@ -75,16 +81,15 @@ where memory_hold_id = $1 and workspace_id = $2 and released_at is null returnin
 )
 
 export function releaseHold(
-  deps: Pick<MemoryDeps, 'db' | 'newId'>,
-  act: Act,
+  { db, now, newId }: Pick<MemoryDeps, 'db' | 'now' | 'newId'>,
+  actor: Actor,
   { workspaceId, holdId }: { readonly workspaceId: string; readonly holdId: string },
 ): Promise<Decision<StoredHold>> {
-  return deps.db.transaction(async (tx) => {
-    const [row] = await tx.run(releaseHoldSql, [holdId, workspaceId, act.at, act.actor])
+  return db.transaction(async (tx) => {
+    const at = now()
+    const [row] = await tx.run(releaseHoldSql, [holdId, workspaceId, at, actor.id])
     if (!row) return refuseAbsent()
-    await tellMemory(tx, deps.newId, act, [
-      { type: 'memory_hold_released', workspaceId, target: 'memory_hold', targetId: holdId },
-    ])
+    await holds.append(tx, row, actor, { type: 'memory_hold_released', at, newId })
     return accept(row)
   })
 }
@@ -95,28 +100,27 @@ const listHoldsSql = statement<StoredHold>(
 order by released_at is not null, placed_at desc, memory_hold_id limit 500`,
 )
 
-/** Standing ones first: no number of released ones hides them. Then newest first. */
+/** Active holds come first, so that no number of released ones hides them; then the newest. */
 export function listHolds(sql: Sql, workspaceId: string, subject: Subject): Promise<readonly StoredHold[]> {
   return sql.run(listHoldsSql, [workspaceId, subject.subject_type, subject.subject_id])
 }
 
-const listStandingSql = statement<StoredHold>(
+const listActiveSql = statement<StoredHold>(
   'memory_list_standing_holds',
   `select h.* from concord.memory_holds as h join unnest($2::text[], $3::text[]) as s (subject_type, subject_id)
   on s.subject_type = h.subject_type and s.subject_id = h.subject_id
 where h.workspace_id = $1 and h.released_at is null order by h.placed_at desc, h.memory_hold_id limit 500`,
 )
 
-/** What stands on any of them. */
-export function listStandingHolds(
+export function listActiveHolds(
   sql: Sql,
-  { workspaceId, subjects }: Pick<Lineage, 'workspaceId' | 'subjects'>,
+  workspaceId: string,
+  subjects: readonly Subject[],
 ): Promise<readonly StoredHold[]> {
   const [types, ids] = [subjects.map(({ subject_type }) => subject_type), subjects.map(({ subject_id }) => subject_id)]
-  return sql.run(listStandingSql, [workspaceId, types, ids])
+  return sql.run(listActiveSql, [workspaceId, types, ids])
 }
 
-/** Commands that proposed, wrote or erased a memory of somebody on whom a hold stands: their history stays where it is. */
 const listHeldSql = statement<{ command_id: string }>(
   'memory_list_held_commands',
   `select distinct m.command_id from concord.memory_holds as h
@@ -133,7 +137,7 @@ join lateral (
 where h.workspace_id = $1 and h.released_at is null`,
 )
 
-/** Those of the given commands that a standing hold names through their memories. */
+/** Returns those of the given commands that proposed, wrote or erased a memory of a subject on hold: their history is not archived. */
 export async function listCommandsOfHeldSubjects(
   sql: Sql,
   workspaceId: string,

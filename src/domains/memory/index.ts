@@ -1,47 +1,19 @@
-/** The door of the memory room: candidates, records, consents, holds, retrieval and forgetting. */
-export { assessCandidate } from './assess-candidate.ts'
+/** The exports of the memory room: candidates, records, consents, holds, retrieval and erasure. */
 export {
   candidateIdOf,
   checkProposal,
+  findCandidate,
   getCandidate,
   insertCandidate,
   isSameProposal,
   listCandidates,
-  type ProposedMemory,
+  saveCandidate,
 } from './candidate.ts'
-export {
-  decideConsent,
-  getConsent,
-  grantConsent,
-  hasConsent,
-  listConsents,
-  revokeConsent,
-} from './consent.ts'
-export { contentClasses, parseSubject, subjectDigest } from './memory-content.ts'
-export {
-  candidateStatus,
-  candidateView,
-  memoryListView,
-  memoryType,
-  memoryView,
-  proposedView,
-  proposeMemoryBody,
-  subjectField,
-  toCandidateView,
-  toMemoryView,
-} from './contract.ts'
-export { countHolds, type Forgettable } from './forgettable.ts'
-export { type Act } from './events.ts'
-export {
-  dropErasure,
-  eraseSubject,
-  getErasure,
-  insertErasure,
-  previewForget,
-} from './forget-subject.ts'
-export { listCommandsOfHeldSubjects, listHolds, placeHold, releaseHold } from './hold.ts'
+export { grantConsent, hasConsent, listConsents, revokeConsent, viewerOf } from './consent.ts'
 export {
   candidateDetailView,
+  candidateStatus,
+  candidateView,
   consentListView,
   consentView,
   decideCandidateBody,
@@ -51,36 +23,38 @@ export {
   grantConsentBody,
   holdListView,
   holdView,
+  memoryListView,
+  memoryType,
+  memoryView,
   placeHoldBody,
   previewForgetBody,
+  type ProposedMemory,
+  proposedView,
+  proposeMemoryBody,
+  subjectField,
+  toCandidateView,
   toConsentView,
   toErasureView,
   toForgetPreviewView,
   toHoldView,
-} from './keeping-contract.ts'
-export {
-  findCandidate,
-  saveCandidate,
-  type StoredCandidate,
-  type StoredConsent,
-  type StoredErasure,
-  type Subject,
-} from './memory-repository.ts'
+  toMemoryView,
+} from './contract.ts'
+export type { Forgettable, MemoryDeps } from './deps.ts'
+export { dropErasure, eraseSubject, getErasure, insertErasure, previewForget } from './forget-subject.ts'
+export { listCommandsOfHeldSubjects, listHolds, placeHold, releaseHold } from './hold.ts'
+export { parseSubject, subjectDigest } from './memory-content.ts'
+export type { StoredCandidate, StoredConsent, StoredErasure, Subject } from './memory-record.ts'
 export { type MemorySchema, openMemorySchemas } from './memory-schema.ts'
-export type {
-  MemoryStore,
-  NewMemory,
-  SearchScope,
-} from './memory-store.ts'
+export type { MemoryStore, NewMemory, SearchScope } from './memory-store.ts'
+export { type MemoryOptions, openMemory } from './open-memory.ts'
 export { detectVectorSupport, openPostgresStore } from './postgres-store.ts'
 export { reviewStaleMemory } from './review-stale-memory.ts'
 export {
-  type PersonReading,
   readMemory,
-  type RunReading,
+  type ReadingRun,
   type RunScope,
   type SearchMemory,
   searchMemory,
+  searchMemoryForRun,
 } from './search-memory.ts'
-export { type MemoryOptions, type MemoryDeps, openMemory } from './deps.ts'
-export { unwriteMemory, writeMemory } from './write-memory.ts'
+export { assessCandidate, unwriteMemory, writeMemory } from './write-memory.ts'

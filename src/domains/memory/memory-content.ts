@@ -1,24 +1,25 @@
-/** Whom a memory is about, as people write it: `user:user_0197…`, `customer:4711`, `team:finance`. Pure. */
+/** Parses subjects (`user:user_0197…`, `customer:4711`, `team:finance`) and fact keys, and classifies content. Pure. */
 import { hash } from 'node:crypto'
 import { canonicalJson } from '#kernel/canonical-json'
+import { type DataClass, dataClasses } from '#kernel/data-class'
 import { decodeId, encodeId } from '#kernel/ids'
 import { formatPath, type JsonObject, type JsonStep, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { hasSecretShape } from '#kernel/secret-shapes'
 import { showLine } from '#kernel/visible-text'
-import { memorySensitivities, type MemorySensitivity, type Subject } from './memory-repository.ts'
+import type { MemorySensitivity, Subject } from './memory-record.ts'
 
 const KIND = /^[a-z][a-z0-9_]{0,49}$/
 const ID_CHARS_MAX = 200
 
-/** A user of this installation is kept by its UUID, however the id was written, so that one person is one subject. */
+/** Stores a user of this installation by UUID, in whatever form the id was written, so that one person is one subject. */
 export function parseSubject(text: string): Decision<Subject> {
   const [kind = '', ...rest] = text.split(':')
   const id = rest.join(':').normalize('NFC')
   const isUsable = KIND.test(kind) && id !== '' && id.length <= ID_CHARS_MAX && id === id.trim() && showLine(id) === id
-  // Behind this prefix stands what remains of an erased subject.
+  // The id of an erased subject starts with this prefix.
   if (!isUsable || id.startsWith('erased:')) {
-    return refuse('memory.subject.invalid', `${quote(text)} does not say whom it is about`, {
+    return refuse('memory.subject.invalid', `${quote(text)} is not a subject.`, {
       path: 'subject',
       hint: 'Write kind:id, such as user:user_0197… or customer:4711.',
     })
@@ -32,19 +33,18 @@ export function showSubject({ subject_type, subject_id }: Subject): string {
   return `${subject_type}:${isUser ? encodeId('user', subject_id) : subject_id}`
 }
 
-/** When two memories speak of the same thing: by the key their author gave, otherwise only when they say the same. Pure. */
 const KEY = /^[a-z0-9][a-z0-9_.:-]{0,199}$/
-/** Behind this prefix stands what a memory says, not what it is about. */
+/** The prefix of keys that are made from the content because the author gave no key. */
 const SAID = 'says:'
 
 export function parseFactKey(text: string): Decision<string> {
   if (KEY.test(text) && !text.startsWith(SAID)) return accept(text)
-  return refuse('api.field.value', `${quote(text)} cannot be used as the key of a fact`, {
-    hint: 'Use 1 to 200 lower-case letters, digits and . _ : - such as travel.seat, and do not begin with says:',
+  return refuse('api.field.value', `${quote(text)} cannot be used as the key of a fact.`, {
+    hint: 'Use 1 to 200 lower-case letters, digits and . _ : - such as travel.seat, and do not start with says:',
   })
 }
 
-/** Without a key nobody can tell a contradiction; the same words twice are still one fact. */
+/** Two memories with one key state the same fact. Without a key, only identical content is the same fact. */
 export function factKeyOf(key: string | undefined, content: JsonObject): string {
   return key ?? SAID + hash('sha256', canonicalJson(content))
 }
@@ -53,43 +53,38 @@ export function isSameContent(one: JsonObject, other: JsonObject): boolean {
   return canonicalJson(one) === canonicalJson(other)
 }
 
-/** Checks whether a certificate is about a given subject; the certificate's id is the salt. */
+/** Proves that a certificate is about a given subject; the id of the erasure is the salt. */
 export function subjectDigest(erasureId: string, { subject_type, subject_id }: Subject): string {
   return hash('sha256', canonicalJson([erasureId, subject_type, subject_id]))
 }
 
-/** How sensitive a content is, whatever its author says: secrets, payment data and personal data are recognised by their form. Pure. */
-export type ContentClass = MemorySensitivity | 'secret'
-
-/** The classes of data from the freest to the strictest, as the commands room has them. */
-export const contentClasses: readonly ContentClass[] = [...memorySensitivities, 'secret']
-
-export type Finding = { readonly class: ContentClass; readonly path: string }
+/** Classifies content by its form, whatever its author declares: secrets, payment data and personal data. Pure. */
+type Finding = { readonly class: DataClass; readonly path: string }
 
 const SECRET_NAME =
   /^(password|passwd|passphrase|secret|api[_-]?key|access[_-]?token|refresh[_-]?token|private[_-]?key|client[_-]?secret|pin)$/i
-/** Beside what has the shape of a credential: a key that was cut, and passwords as people say them. */
+/** Finds what does not have the shape of a credential: a truncated key, and passwords in plain sentences. */
 const SAID_SECRET = /-----BEGIN [A-Z ]*PRIVATE KEY-----|\b(?:password|passwd|passphrase|api key)\s*(?:is|[:=])\s*\S+/i
-/** One character before the sign is enough, and what follows is bounded: a long word without one must not be searched from each of its characters. */
+/** Matches one character before the @ and a bounded text after it, so that a long word without an @ is not searched from each of its characters. */
 const EMAIL = /[^\s@]@[^\s@]{1,255}\.[a-z]{2,}/i
 const PHONE = /(?<![\w.])\+\d[\d ()/-]{7,18}\d/
 const IBAN = /\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){3,7}(?: ?[A-Z0-9]{1,3})?\b/
 const CARD = /(?<!\d)(?:\d[ -]?){12,18}\d(?!\d)/g
-/** `vault://team/stripe`: where a secret is kept is no secret. */
+/** `vault://team/stripe`: the location of a secret is not a secret. */
 const REFERENCE = /^[a-z][a-z0-9+.-]{1,31}:\/\/[\w./:@-]{1,400}$/
 
-/** The strictest class found, at least what the author declared, with the place of each find; never the value. */
+/** Returns the strictest class found, at least the declared one, and the path of each finding; never a value. */
 export function classifyContent(
   content: JsonObject,
   declared: MemorySensitivity = 'internal',
-): { readonly class: ContentClass; readonly findings: readonly Finding[] } {
+): { readonly class: DataClass; readonly findings: readonly Finding[] } {
   const findings = [...findingsIn(content, [])]
-  const strictest = findings.reduce<ContentClass>((highest, found) => stricter(highest, found.class), declared)
+  const strictest = findings.reduce<DataClass>((highest, found) => stricter(highest, found.class), declared)
   return { class: strictest, findings }
 }
 
-function stricter(one: ContentClass, other: ContentClass): ContentClass {
-  return contentClasses.indexOf(one) >= contentClasses.indexOf(other) ? one : other
+function stricter(one: DataClass, other: DataClass): DataClass {
+  return dataClasses.indexOf(one) >= dataClasses.indexOf(other) ? one : other
 }
 
 function* findingsIn(value: JsonValue, steps: readonly JsonStep[]): Generator<Finding> {
@@ -117,7 +112,7 @@ function* findingsInText(text: string, steps: readonly JsonStep[]): Generator<Fi
   if (EMAIL.test(text) || PHONE.test(text)) yield { class: 'pii', path }
 }
 
-/** 13 to 19 digits with the check digit of card numbers (Luhn). */
+/** A card number has 13 to 19 digits and a Luhn check digit. */
 function isCard(text: string): boolean {
   const digits = text.replaceAll(/[ -]/g, '')
   if (!/^\d{13,19}$/.test(digits) || /^(\d)\1+$/.test(digits)) return false

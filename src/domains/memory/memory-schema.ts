@@ -1,7 +1,7 @@
-/** The contract of one kind of memory, as an installation registers it: whom it is about, who sees it, and how it is written, kept and found. */
+/** A memory schema: what an installation declares about one kind of memory. It sets its subject, its visibility, and how it is written, kept and found. */
 import { z } from 'zod'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import { memoryScopes, memorySensitivities, memoryTypes } from './memory-repository.ts'
+import { memoryScopes, memorySensitivities, memoryTypes } from './memory-record.ts'
 
 const supersessions = ['supersede', 'ask'] as const
 const writePolicies = ['direct', 'approval', 'forbidden'] as const
@@ -13,12 +13,12 @@ export const memorySchema = z
     name: z.string().regex(/^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$/),
     subject_type: z.string().min(1).max(100),
     memory_types: z.array(z.enum(memoryTypes)).min(1),
-    /** The scopes in which it may be kept: who sees it. */
+    /** The scopes that it may have, which decide who sees it. */
     visibility: z.array(z.enum(memoryScopes)).min(1),
     consent: z.strictObject({ required: z.boolean() }),
-    /** Below this it is asked about, whatever else is true. */
+    /** A lower confidence always needs an approval. */
     confidence: z.strictObject({ direct_from: z.number().min(0.8).max(1) }).default({ direct_from: 0.8 }),
-    /** Every record ends after so many days; null: it may stay. */
+    /** Every record expires after so many days; null: never. */
     expiration: z.strictObject({ after_days: z.int().min(1).max(3_650).nullable() }),
     supersession: z.enum(supersessions),
     retrieval: z.array(z.enum(retrievalWays)).min(1),
@@ -30,7 +30,7 @@ export type MemorySchema = z.infer<typeof memorySchema>
 
 export type MemorySchemas = { find(name: string): MemorySchema | undefined; readonly names: readonly string[] }
 
-/** All of them, or every mistake at once. */
+/** Accepts all schemas, or refuses with every mistake at once. */
 export function openMemorySchemas(given: readonly unknown[]): Decision<MemorySchemas> {
   const schemas = new Map<string, MemorySchema>()
   const wrong: string[] = []
@@ -38,7 +38,8 @@ export function openMemorySchemas(given: readonly unknown[]): Decision<MemorySch
     const parsed = memorySchema.safeParse(each)
     if (!parsed.success) {
       wrong.push(...parsed.error.issues.map(({ path, message }) => `[${index}].${path.join('.')}: ${message}`))
-    } else if (schemas.has(parsed.data.name)) wrong.push(`[${index}]: ${parsed.data.name} is registered twice`)
+    } else if (schemas.has(parsed.data.name))
+      wrong.push(`[${index}]: The name ${parsed.data.name} is registered twice.`)
     else schemas.set(parsed.data.name, parsed.data)
   }
   if (wrong.length > 0) return refuse('memory.schema.invalid', wrong.join('; '), { facts: { findings: wrong } })

@@ -1,17 +1,17 @@
-/** The port behind which memories are kept. A backend stores, finds, replaces and empties; it never sees a consent, a rule or a question to a person. */
+/** The port to where memories are stored. A backend stores, finds, supersedes and empties; consents, rules and approvals never reach it. */
+import type { Actor } from '#kernel/actor'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import type { Tx } from '#store'
-import type { Act } from './events.ts'
-import type { MemoryContent, MemoryQueryKind, MemoryType, StoredMemory, Subject } from './memory-repository.ts'
+import type { FactPlace, MemoryType, StoredMemory, Subject } from './memory-record.ts'
 
 export type Embedder = {
-  /** Vectors of two models are never compared. */
+  /** Vectors of different models are never compared. */
   readonly model: string
   embed(texts: readonly string[]): Promise<readonly (readonly number[])[]>
 }
 
-/** What of a content is text: the strings in it, in their order. */
+/** Returns the strings of a content, in their order. */
 export function textOf(content: JsonObject): string {
   return [...stringsIn(content)].join('\n')
 }
@@ -22,7 +22,7 @@ function* stringsIn(value: JsonValue): Generator<string> {
   else if (typeof value === 'object' && value !== null) for (const item of Object.values(value)) yield* stringsIn(item)
 }
 
-/** Undefined: there is no embedder, it gave nothing usable, or it failed. Words still find what vectors would have. */
+/** Returns undefined without an embedder, and when it fails or returns no usable vector. The search by words still works then. */
 export async function embed(embedder: Embedder | null, text: string): Promise<Embedding | undefined> {
   if (!embedder || text.trim() === '') return undefined
   try {
@@ -36,42 +36,37 @@ export async function embed(embedder: Embedder | null, text: string): Promise<Em
 
 export type MemoryRef = { readonly workspaceId: string; readonly memoryId: string }
 
-/** Where a fact has its one place. */
-export type FactPlace = Pick<StoredMemory, 'workspace_id' | 'scope' | 'subject_type' | 'subject_id' | 'fact_key'>
-
 export type Embedding = { readonly model: string; readonly vector: readonly number[] }
 
-export type NewMemory = MemoryContent & {
-  readonly memory_id: string
-  readonly workspace_id: string
-  readonly command_id: string | null
-  readonly memory_candidate_id: string | null
+export type NewMemory = Omit<StoredMemory, 'status' | 'superseded_by' | 'created_at' | 'updated_at'> & {
   readonly derived_from: readonly string[]
   readonly embedding?: Embedding | undefined
-  /** The active record whose place it takes. */
+  /** The active record that the new one replaces. */
   readonly supersedes: string | null
 }
 
-/** What may be found at all; what is absent does not narrow. */
+/** Limits what a search may find; an absent field does not limit it. */
 export type SearchScope = {
   readonly workspaceId: string
   readonly at: Date
   readonly subject?: Subject | undefined
   readonly memoryTypes?: readonly MemoryType[] | undefined
-  /** Records that follow a schema, only of these; records without one are not narrowed by it. */
+  /** Limits the records that follow a schema; records without a schema are always included. */
   readonly schemaNames?: readonly string[] | undefined
   readonly taskType?: string | undefined
   readonly connector?: string | undefined
-  /** A user who sees under scope `user` only what is about that user. */
+  /** This user sees only their own records of scope `user`. */
   readonly viewer?: string | undefined
 }
 
 export type MemoryQuery = { readonly text: string; readonly embedding?: Embedding | undefined }
 
-/** `score`: how well it fits the query, from 0; null where nothing was asked. */
+/** `score` says how well it matches the query, from 0; null without a query. */
 export type FoundMemory = StoredMemory & { readonly score: number | null }
 
-/** What is noted of a read. */
+export type MemoryQueryKind = 'id' | 'subject' | 'task_type' | 'connector' | 'semantic'
+
+/** The record of a read. */
 export type ReadNote = {
   readonly readId: string
   readonly reader: string
@@ -82,20 +77,20 @@ export type ReadNote = {
 
 export interface MemoryStore {
   readonly name: string
-  /** The same memory again gives the record that is there; another active record of its key is `memory.fact.conflict`. */
-  insert(memory: NewMemory, act: Act): Promise<Decision<StoredMemory>>
+  /** Returns the existing record for the same memory; refuses another active record of its key with `memory.fact.conflict`. */
+  insert(memory: NewMemory, actor: Actor, at: Date): Promise<Decision<StoredMemory>>
   get(ref: MemoryRef): Promise<StoredMemory | undefined>
-  /** The active record of a fact, expired or not: there is never a second. */
+  /** Returns the active record of a fact, expired or not; there is at most one. */
   findFact(place: FactPlace): Promise<StoredMemory | undefined>
-  /** Active and not expired at `scope.at`; best first, then newest first. */
+  /** Returns records that are active and not expired at `scope.at`: the best match first, then the newest. */
   search(scope: SearchScope, query: MemoryQuery | null, limit: number): Promise<readonly FoundMemory[]>
-  /** The old record stays, marked and linked. */
-  supersede(old: MemoryRef, newId: string, act: Act): Promise<Decision<StoredMemory>>
-  /** The record stays without its content. */
-  delete(ref: MemoryRef, act: Act): Promise<Decision<StoredMemory>>
-  /** The same store inside a transaction of Concord's own database, for stores that are in it. */
+  /** Marks the old record and links it to the new one. */
+  supersede(old: MemoryRef, newId: string, actor: Actor, at: Date): Promise<Decision<StoredMemory>>
+  /** Removes the content and keeps the record. */
+  delete(ref: MemoryRef, actor: Actor, at: Date): Promise<Decision<StoredMemory>>
+  /** Returns the same store inside a transaction, for stores in Concord's own database. */
   within?(tx: Tx): MemoryStore
-  /** Finds and notes the read in one statement, for stores in the same database; for others the caller notes it. */
+  /** Searches and records the read in one statement, for stores in Concord's own database. For others the caller records it. */
   searchNoted?(
     scope: SearchScope,
     query: MemoryQuery | null,

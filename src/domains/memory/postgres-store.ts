@@ -1,10 +1,10 @@
-/** Memories in Concord's own database: the default store. The unique index on the fact decides between writers (M1). */
+/** The default store: memories in Concord's own database. The unique index on the fact decides between concurrent writers (M1). */
+import type { Actor } from '#kernel/actor'
 import type { NewId } from '#kernel/clock'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { type Db, type Sql, sqlStateOf, statement, type Statement, type Tx } from '#store'
-import type { Act } from './events.ts'
 import { isSameContent } from './memory-content.ts'
-import { findRecord, findRival, recordColumns, saveRecord, type StoredMemory } from './memory-repository.ts'
+import { findRecord, findRival, recordColumns, saveRecord, type StoredMemory } from './memory-record.ts'
 import type {
   FoundMemory,
   MemoryQuery,
@@ -16,8 +16,8 @@ import type {
 } from './memory-store.ts'
 
 export function refuseConflict(memoryId: string | undefined): Refusal {
-  return refuse('memory.fact.conflict', 'Another memory about the same thing is in force.', {
-    hint: 'Look at it, and name it in `supersedes` to put yours in its place.',
+  return refuse('memory.fact.conflict', 'Another active memory states the same fact.', {
+    hint: 'Read it, and name it in `supersedes` to replace it.',
     facts: memoryId === undefined ? {} : { memory_id: memoryId },
   })
 }
@@ -26,17 +26,17 @@ export function refuseAbsent(): Refusal {
   return refuse('memory.record.not_found', 'There is no such memory.')
 }
 
-/** Whether this Postgres has pgvector, found out by asking it what the search will ask; without it the same answer is computed in plain SQL. */
+/** Whether this Postgres has pgvector. Without it the search computes the same similarity in plain SQL. */
 export type VectorSupport = 'pgvector' | 'plain'
 
 const PROBE = `select (array[1, 0]::real[]::vector <=> array[0, 1]::real[]::vector)::float8 as distance`
-/** No such type, no such operator, no such cast. */
+/** Undefined type, undefined operator, undefined cast. */
 const ABSENT = new Set(['42704', '42883', '42846'])
 
 export async function detectVectorSupport(db: Pick<Db, 'query'>): Promise<VectorSupport> {
   try {
     const [row] = await db.query<{ distance: number }>(PROBE)
-    // Vectors at right angles: something else than pgvector that took the name would not say 1.
+    // The distance of orthogonal vectors is 1 in pgvector; another type named `vector` fails this check.
     return row?.distance === 1 ? 'pgvector' : 'plain'
   } catch (error) {
     if (ABSENT.has(sqlStateOf(error) ?? '')) return 'plain'
@@ -44,53 +44,31 @@ export async function detectVectorSupport(db: Pick<Db, 'query'>): Promise<Vector
   }
 }
 
-/** How alike `e.embedding` and the given vector are, as SQL: 1 for the same direction. */
+/** SQL for the cosine similarity of `e.embedding` and the given vector: 1 for the same direction. */
 function similaritySql(support: VectorSupport, vector: string): string {
   if (support === 'pgvector') return `1 - (e.embedding::vector <=> ${vector}::real[]::vector)::float8`
   return `(select sum(u.a::float8 * u.b) / nullif(sqrt(sum(u.a::float8 * u.a)) * sqrt(sum(u.b::float8 * u.b)), 0)
     from unnest(e.embedding, ${vector}::real[]) as u (a, b))`
 }
 
-/** Inserts a record unless the place of its fact, its id or its candidate is taken; waits for a writer who is just taking it. */
+/**
+ * $1 the row as JSON. Inserts it unless its fact, its id or its candidate is already there; waits for a concurrent writer of the
+ * same fact.
+ */
 const insertRecord = statement<StoredMemory>(
   'memory_insert_record',
-  `insert into concord.memory_records (memory_id, workspace_id, subject_type, subject_id, scope, memory_type, content, confidence, status,
-  expires_at, command_id, memory_candidate_id, created_by, created_at, updated_at, fact_key, sensitivity, schema_name, task_type, connector)
-values ($1, $2, $3, $4, $5, $6, $7, $8, 'active', $9, $10, $11, $12, $13, $13, $14, $15, $16, $17, $18)
+  `insert into concord.memory_records select * from jsonb_populate_record(null::concord.memory_records, $1::jsonb)
 on conflict do nothing
 returning ${recordColumns}`,
 )
 
-function insertValues(memory: NewMemory, at: Date): readonly unknown[] {
-  return [
-    memory.memory_id,
-    memory.workspace_id,
-    memory.subject_type,
-    memory.subject_id,
-    memory.scope,
-    memory.memory_type,
-    memory.content,
-    memory.confidence,
-    memory.expires_at,
-    memory.command_id,
-    memory.memory_candidate_id,
-    memory.created_by,
-    at,
-    memory.fact_key,
-    memory.sensitivity,
-    memory.schema_name,
-    memory.task_type,
-    memory.connector,
-  ]
-}
-
-/** Finds active records in one statement, built once per shape of the question; with a note, the same statement records the read. */
 type Built = { readonly statement: Statement<FoundMemory>; readonly values: readonly unknown[] }
 
-/** The words of the content; the index is over exactly this expression. */
+/** The words of the content. The index covers exactly this expression. */
 const WORDS = `to_tsvector('simple'::regconfig, r.content::jsonb)`
 const columns = recordColumns.replaceAll(/(\w+)(::float8 as \w+)?(,|$)/g, 'r.$1$2$3')
 
+/** Builds one statement per shape of query that finds active records. With a note, the same statement records the read. */
 function buildSearch(
   support: VectorSupport,
   scope: SearchScope,
@@ -144,24 +122,22 @@ select * from found ${order}`
   return { statement: statement(`memory_search_noted_${shape.join('')}`, text), values }
 }
 
-export type PostgresStoreDeps = { readonly db: Db; readonly newId: NewId; readonly vectors: VectorSupport }
+function search(sql: Sql, built: Built): Promise<readonly FoundMemory[]> {
+  return sql.run(built.statement, built.values)
+}
 
-export function openPostgresStore({ db, newId, vectors }: PostgresStoreDeps): MemoryStore {
+type StoreDeps = { readonly db: Db; readonly newId: NewId; readonly vectors: VectorSupport }
+
+export function openPostgresStore({ db, newId, vectors }: StoreDeps): MemoryStore {
   const storeOn = (sql: Sql, inTransaction: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>): MemoryStore => ({
     name: 'postgres',
-    insert: (memory, act) => inTransaction((tx) => insert(tx, newId, memory, act)),
+    insert: (memory, actor, at) => inTransaction((tx) => insert(tx, newId, memory, actor, at)),
     get: ({ workspaceId, memoryId }) => findRecord(sql, workspaceId, memoryId),
     findFact: (place) => findRival(sql, place),
-    async search(scope, query, limit) {
-      const { statement: built, values } = buildSearch(vectors, scope, query, limit, null)
-      return sql.run(built, values)
-    },
-    async searchNoted(scope, query, limit, note) {
-      const { statement: built, values } = buildSearch(vectors, scope, query, limit, note)
-      return sql.run(built, values)
-    },
-    supersede: (old, by, act) => inTransaction((tx) => supersede(tx, newId, old, by, act)),
-    delete: (ref, act) => inTransaction((tx) => empty(tx, newId, ref, act)),
+    search: (scope, query, limit) => search(sql, buildSearch(vectors, scope, query, limit, null)),
+    searchNoted: (scope, query, limit, note) => search(sql, buildSearch(vectors, scope, query, limit, note)),
+    supersede: (old, by, actor, at) => inTransaction((tx) => supersede(tx, newId, old, by, actor, at)),
+    delete: (ref, actor, at) => inTransaction((tx) => empty(tx, newId, ref, actor, at)),
     within: (tx) => storeOn(tx, (work) => work(tx)),
   })
   return storeOn(db, (work) => db.transaction(work))
@@ -179,37 +155,49 @@ const insertEmbedding = statement<never>(
 on conflict do nothing`,
 )
 
-async function insert(tx: Tx, newId: NewId, memory: NewMemory, act: Act): Promise<Decision<StoredMemory>> {
+async function insert(
+  tx: Tx,
+  newId: NewId,
+  memory: NewMemory,
+  actor: Actor,
+  at: Date,
+): Promise<Decision<StoredMemory>> {
   const rival = await findRival(tx, memory)
-  if (rival?.expires_at && rival.expires_at <= act.at) {
-    // Over by its own end: it only has not been swept yet, and nobody is to be kept waiting by it.
-    await saveRecord(tx, rival, 'expired', { act, newId })
+  if (rival?.expires_at && rival.expires_at <= at) {
+    // It has expired, but the review has not marked it yet: it must not block the new record.
+    await saveRecord(tx, rival, 'expired', actor, { at, newId })
   } else if (rival && memory.supersedes === rival.memory_id) {
-    const moved = await saveRecord(tx, rival, 'superseded', { act, newId, set: { superseded_by: memory.memory_id } })
+    const set = { superseded_by: memory.memory_id }
+    const moved = await saveRecord(tx, rival, 'superseded', actor, { at, newId, set })
     if (!moved.ok) return refuseConflict(rival.memory_id)
   }
-  const [row] = await tx.run(insertRecord, insertValues(memory, act.at))
-  if (!row) return judgeTaken(tx, memory)
-  const { workspace_id, memory_id, derived_from, embedding } = memory
-  if (derived_from.length > 0) await tx.run(insertDerivations, [workspace_id, memory_id, derived_from, act.at])
-  if (embedding) await tx.run(insertEmbedding, [workspace_id, memory_id, embedding.model, embedding.vector, act.at])
+  const { derived_from, embedding, supersedes: _, ...content } = memory
+  const { workspace_id, memory_id } = content
+  const [row] = await tx.run(insertRecord, [{ ...content, status: 'active', created_at: at, updated_at: at }])
+  if (!row) return findWritten(tx, memory)
+  if (derived_from.length > 0) await tx.run(insertDerivations, [workspace_id, memory_id, derived_from, at])
+  if (embedding) await tx.run(insertEmbedding, [workspace_id, memory_id, embedding.model, embedding.vector, at])
   return accept(row)
 }
 
-/** Its own id: the same write again. Otherwise somebody else has the place. */
-async function judgeTaken(tx: Tx, memory: NewMemory): Promise<Decision<StoredMemory>> {
+/** A row with the same id is the result of the same write; any other row is a conflict. */
+async function findWritten(tx: Tx, memory: NewMemory): Promise<Decision<StoredMemory>> {
   const own = await findRecord(tx, memory.workspace_id, memory.memory_id)
   if (own && own.fact_key === memory.fact_key && isSameContent(own.content, memory.content)) return accept(own)
   return refuseConflict((await findRival(tx, memory))?.memory_id)
 }
 
-async function supersede(tx: Tx, newId: NewId, old: MemoryRef, by: string, act: Act): Promise<Decision<StoredMemory>> {
-  const [record, heir] = [
-    await findRecord(tx, old.workspaceId, old.memoryId),
-    await findRecord(tx, old.workspaceId, by),
-  ]
-  if (!record || !heir) return refuseAbsent()
-  const moved = await saveRecord(tx, record, 'superseded', { act, newId, set: { superseded_by: by } })
+async function supersede(
+  tx: Tx,
+  newId: NewId,
+  { workspaceId, memoryId }: MemoryRef,
+  by: string,
+  actor: Actor,
+  at: Date,
+): Promise<Decision<StoredMemory>> {
+  const [record, successor] = [await findRecord(tx, workspaceId, memoryId), await findRecord(tx, workspaceId, by)]
+  if (!record || !successor) return refuseAbsent()
+  const moved = await saveRecord(tx, record, 'superseded', actor, { at, newId, set: { superseded_by: by } })
   return moved.ok ? accept(moved.row) : moved
 }
 
@@ -218,12 +206,18 @@ const eraseEmbeddings = statement<never>(
   `update concord.memory_embeddings set embedding = null where workspace_id = $1 and memory_id = $2`,
 )
 
-async function empty(tx: Tx, newId: NewId, ref: MemoryRef, act: Act): Promise<Decision<StoredMemory>> {
-  const record = await findRecord(tx, ref.workspaceId, ref.memoryId)
+async function empty(
+  tx: Tx,
+  newId: NewId,
+  { workspaceId, memoryId }: MemoryRef,
+  actor: Actor,
+  at: Date,
+): Promise<Decision<StoredMemory>> {
+  const record = await findRecord(tx, workspaceId, memoryId)
   if (!record) return refuseAbsent()
-  const set = { content: {}, fact_key: `erased:${record.memory_id}` }
-  const moved = await saveRecord(tx, record, 'deleted', { act, newId, set })
+  const set = { content: {}, fact_key: `erased:${memoryId}` }
+  const moved = await saveRecord(tx, record, 'deleted', actor, { at, newId, set })
   if (!moved.ok) return moved
-  await tx.run(eraseEmbeddings, [ref.workspaceId, ref.memoryId])
+  await tx.run(eraseEmbeddings, [workspaceId, memoryId])
   return accept(moved.row)
 }

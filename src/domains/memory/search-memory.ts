@@ -1,20 +1,18 @@
-/** Retrieval: by subject, task type, connector or text, for people and for runs. What is handed out is on record first (M5, M6). */
+/** Retrieval by subject, task type, connector or text, for people and for agent runs. Every read is recorded before it returns (M5, M6). */
 import { z } from 'zod'
+import type { Actor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { scoped, statement, type Tx } from '#store'
+import { viewerOf } from './consent.ts'
 import type { MemoryDeps } from './deps.ts'
-import { tellMemory } from './events.ts'
-import {
-  type MemoryQueryKind,
-  type MemoryType,
-  memoryTypes,
-  type StoredMemory,
-  type Subject,
-} from './memory-repository.ts'
+import { appendMemoryEvent } from './events.ts'
+import { type MemoryType, memoryTypes, type StoredMemory, type Subject } from './memory-record.ts'
 import {
   embed,
   type FoundMemory,
   type MemoryQuery,
+  type MemoryQueryKind,
+  type MemoryRef,
   type MemoryStore,
   type ReadNote,
   type SearchScope,
@@ -23,13 +21,14 @@ import { refuseAbsent } from './postgres-store.ts'
 
 const RESULTS_MAX = 100
 
+/** What an agent run may read and propose. */
 export const runScope = z.strictObject({
   subject_type: z.string().min(1),
   subject_id: z.string().min(1),
   allowed_memory_types: z.array(z.enum(memoryTypes)),
   allow_semantic_retrieval: z.boolean(),
   max_results: z.int().min(0).max(RESULTS_MAX),
-  /** Names of memory schemas, as the manifest has them. */
+  /** Names of memory schemas, as in the manifest. */
   read: z.array(z.string()).default([]),
   write: z.array(z.string()).default([]),
 })
@@ -37,7 +36,7 @@ export type RunScope = z.infer<typeof runScope>
 
 const within = (child: readonly string[], parent: readonly string[]) => child.every((each) => parent.includes(each))
 
-/** `child ⊆ parent`, part by part; the first part that reaches out is named. */
+/** Accepts a child scope that its parent contains, and names the first field that exceeds the parent. */
 export function decideChildScope(parent: RunScope, child: RunScope): Decision<RunScope> {
   const parts: readonly (readonly [keyof RunScope, boolean])[] = [
     ['subject_type', child.subject_type === parent.subject_type],
@@ -50,20 +49,14 @@ export function decideChildScope(parent: RunScope, child: RunScope): Decision<Ru
   ]
   const wide = parts.find(([, isWithin]) => !isWithin)?.[0]
   if (wide === undefined) return accept(child)
-  return refuse('memory.scope.exceeded', `The child's ${wide} reaches beyond its parent's.`, {
+  return refuse('memory.scope.exceeded', `The ${wide} of the child exceeds that of its parent.`, {
     path: `memory_scope.${wide}`,
     hint: 'Give the child at most what its parent has.',
   })
 }
 
-export function isScopeWithin(parent: RunScope, child: RunScope): boolean {
-  return decideChildScope(parent, child).ok
-}
-
-export type Manifest = { readonly read: readonly string[]; readonly write: readonly string[] }
-
-/** The manifest's names and the run's own shape, narrowed to what both allow. */
-export function narrowScope(manifest: Manifest, asked: RunScope): RunScope {
+/** Narrows the schema names of a run to those in the manifest. */
+export function narrowScope(manifest: Pick<RunScope, 'read' | 'write'>, asked: RunScope): RunScope {
   return {
     ...asked,
     read: asked.read.filter((name) => manifest.read.includes(name)),
@@ -71,45 +64,24 @@ export function narrowScope(manifest: Manifest, asked: RunScope): RunScope {
   }
 }
 
-export type AgentQuery = {
-  readonly kind: MemoryQueryKind
-  readonly limit: number
-  readonly subject?: Subject | undefined
-}
-
-/** How many results a run may get for a query, or why it may not ask. */
-export function decideRead(scope: RunScope, query: AgentQuery): Decision<{ readonly limit: number }> {
+/** Returns how many results a run may get, or refuses the query. */
+export function decideRead(
+  scope: RunScope,
+  query: { readonly kind: MemoryQueryKind; readonly limit: number; readonly subject?: Subject | undefined },
+): Decision<number> {
   if (query.kind === 'semantic' && !scope.allow_semantic_retrieval) {
     return refuse('memory.scope.exceeded', 'This run may not search memory by text.', {
       path: 'query',
-      hint: 'Ask by subject, task type or connector.',
+      hint: 'Search by subject, task type or connector.',
     })
   }
   const { subject } = query
   const isForeign =
     subject !== undefined && (subject.subject_type !== scope.subject_type || subject.subject_id !== scope.subject_id)
-  if (isForeign) {
+  if (isForeign)
     return refuse('memory.scope.exceeded', 'This run may not read about this subject.', { path: 'subject' })
-  }
-  return accept({ limit: Math.min(query.limit, scope.max_results) })
+  return accept(Math.min(query.limit, scope.max_results))
 }
-
-export type PersonReading = {
-  readonly kind: 'person'
-  readonly actor: string
-  readonly userId: string
-  /** Administrators and data owners: sees what others keep under scope `user`. */
-  readonly seesAll: boolean
-  readonly traceId: string
-}
-export type RunReading = {
-  readonly kind: 'run'
-  readonly agentRunId: string
-  readonly scope: RunScope
-  readonly stepIndex?: number
-  readonly traceId: string
-}
-export type Reader = PersonReading | RunReading
 
 export type SearchMemory = {
   readonly workspaceId: string
@@ -121,52 +93,30 @@ export type SearchMemory = {
   readonly limit: number
 }
 
-/** The most telling of what was asked by. */
-function kindOfQuery(input: Omit<SearchMemory, 'workspaceId' | 'limit'>): MemoryQueryKind {
-  if (input.text !== undefined) return 'semantic'
-  if (input.connector !== undefined) return 'connector'
-  return input.taskType === undefined ? 'subject' : 'task_type'
+/** Returns the most specific kind of the query. */
+function kindOfQuery({ text, connector, taskType }: SearchMemory): MemoryQueryKind {
+  if (text !== undefined) return 'semantic'
+  if (connector !== undefined) return 'connector'
+  return taskType === undefined ? 'subject' : 'task_type'
+}
+
+async function queryOf({ embedder }: MemoryDeps, { text }: SearchMemory): Promise<MemoryQuery | null> {
+  return text === undefined ? null : { text, embedding: await embed(embedder, text) }
 }
 
 export async function searchMemory(
   deps: MemoryDeps,
-  reader: Reader,
+  actor: Actor,
   input: SearchMemory,
-): Promise<Decision<readonly FoundMemory[]>> {
-  const kind = kindOfQuery(input)
-  const allowed =
-    reader.kind === 'run'
-      ? decideRead(reader.scope, { kind, limit: input.limit, subject: input.subject })
-      : accept({ limit: input.limit })
-  if (!allowed.ok) return allowed
-  const query: MemoryQuery | null =
-    input.text === undefined ? null : { text: input.text, embedding: await embed(deps.embedder, input.text) }
-  const scope = scopeOf(deps, reader, input)
-  const note = noteOf(deps, reader, kind)
-  const find = (store: MemoryStore, tx?: Tx) => searchNoted(deps, store, scope, query, allowed.value.limit, note, tx)
-  return accept(reader.kind === 'run' ? await readAsRun(deps, reader, scope, note, find) : await find(deps.store))
+): Promise<readonly FoundMemory[]> {
+  const { workspaceId, subject, memoryTypes, taskType, connector, limit } = input
+  const query = await queryOf(deps, input)
+  const scope = { workspaceId, at: deps.now(), subject, memoryTypes, taskType, connector, viewer: viewerOf(actor) }
+  return searchNoted(deps, deps.store, scope, query, limit, noteOf(deps, actor, kindOfQuery(input)))
 }
 
-function scopeOf(deps: MemoryDeps, reader: Reader, input: SearchMemory): SearchScope {
-  const { workspaceId, subject, memoryTypes, taskType, connector } = input
-  const base = { workspaceId, at: deps.now(), taskType, connector }
-  if (reader.kind === 'person') {
-    return { ...base, subject, memoryTypes, viewer: reader.seesAll ? undefined : reader.userId }
-  }
-  const { subject_type, subject_id, allowed_memory_types: allowed, read } = reader.scope
-  const types = memoryTypes === undefined ? allowed : allowed.filter((type) => memoryTypes.includes(type))
-  return { ...base, subject: { subject_type, subject_id }, memoryTypes: types, schemaNames: read }
-}
-
-function noteOf({ newId }: MemoryDeps, reader: Reader, kind: MemoryQueryKind): ReadNote {
-  const isRun = reader.kind === 'run'
-  return {
-    readId: newId(),
-    reader: isRun ? `agent:${reader.agentRunId}` : reader.actor,
-    agentRunId: isRun ? reader.agentRunId : null,
-    kind,
-    traceId: reader.traceId,
-  }
+function noteOf({ newId }: MemoryDeps, { id: reader, traceId }: Actor, kind: MemoryQueryKind): ReadNote {
+  return { readId: newId(), reader, agentRunId: null, kind, traceId }
 }
 
 const insertRead = statement<never>(
@@ -175,7 +125,7 @@ const insertRead = statement<never>(
 values ($1, $2, $3, $4, $5, $6, $7, $8)`,
 )
 
-/** One statement where the store is in this database; otherwise the record is committed before anything is handed out. */
+/** One statement where the store is in this database; otherwise the read is recorded before the records return. */
 async function searchNoted(
   { db }: MemoryDeps,
   store: MemoryStore,
@@ -193,54 +143,69 @@ async function searchNoted(
   return found
 }
 
+/** An agent run that reads memory. */
+export type ReadingRun = {
+  readonly agentRunId: string
+  readonly scope: RunScope
+  readonly stepIndex?: number
+  readonly traceId: string
+}
+
 const narrowTransaction = statement<never>(
   'memory_narrow_transaction',
   `select set_config('concord.memory_subject', $1, true), set_config('concord.memory_types', $2, true)`,
 )
-/** An empty setting would be no wall; a run without types sees nothing. */
+/** Row security takes an empty setting for none at all; a run without types must see nothing. */
 const NO_TYPE = 'none'
 
-/** Behind row security, with its step and its audit in the same commit. */
-function readAsRun(
+/** Searches under row security, and records the read, the step of the run and the audit event in the same commit. */
+export async function searchMemoryForRun(
   deps: MemoryDeps,
-  { agentRunId, scope: run, stepIndex, traceId }: RunReading,
-  scope: SearchScope,
-  note: ReadNote,
-  find: (store: MemoryStore, tx: Tx) => Promise<readonly FoundMemory[]>,
-): Promise<readonly FoundMemory[]> {
-  return scoped(deps.db, scope.workspaceId).transaction(async (tx) => {
-    const types = run.allowed_memory_types.join(',') || NO_TYPE
-    await tx.run(narrowTransaction, [`${run.subject_type}:${run.subject_id}`, types])
-    const found = await find(deps.store.within?.(tx) ?? deps.store, tx)
-    const payload = { query_kind: note.kind, memory_ids: found.map(({ memory_id }) => memory_id) }
-    const about = { workspaceId: scope.workspaceId, target: 'memory_read', targetId: note.readId }
-    const links = { agent_run_id: agentRunId }
-    const act = { actor: note.reader, actorKind: 'worker', traceId, at: scope.at } as const
-    const step = stepIndex === undefined ? [] : [{ ...links, step_index: stepIndex }]
-    await tellMemory(tx, deps.newId, act, [
-      { ...about, type: 'memory_read', payload, links },
-      ...step.map((at) => ({
-        ...about,
-        type: 'read_memory' as const,
+  { agentRunId, scope: run, stepIndex, traceId }: ReadingRun,
+  input: SearchMemory,
+): Promise<Decision<readonly FoundMemory[]>> {
+  const kind = kindOfQuery(input)
+  const limit = decideRead(run, { kind, limit: input.limit, subject: input.subject })
+  if (!limit.ok) return limit
+  const { workspaceId, memoryTypes: asked, taskType, connector } = input
+  const { subject_type, subject_id, allowed_memory_types: allowed, read: schemaNames } = run
+  const subject = { subject_type, subject_id }
+  const memoryTypes = asked === undefined ? allowed : allowed.filter((type) => asked.includes(type))
+  const query = await queryOf(deps, input)
+  const at = deps.now()
+  const actor = { id: `agent:${agentRunId}`, kind: 'worker', traceId } as const
+  const note = { ...noteOf(deps, actor, kind), agentRunId }
+  return scoped(deps.db, workspaceId).transaction(async (tx) => {
+    await tx.run(narrowTransaction, [`${subject_type}:${subject_id}`, allowed.join(',') || NO_TYPE])
+    const store = deps.store.within?.(tx) ?? deps.store
+    const scope = { workspaceId, at, taskType, connector, subject, memoryTypes, schemaNames }
+    const found = await searchNoted(deps, store, scope, query, limit.value, note, tx)
+    const memory_ids = found.map(({ memory_id }) => memory_id)
+    const payload = { query_kind: kind, memory_ids, target_type: 'memory_read', target_id: note.readId }
+    const links = { workspace_id: workspaceId, agent_run_id: agentRunId }
+    await appendMemoryEvent(tx, deps.newId, actor, at, { type: 'memory_read', payload, links })
+    if (stepIndex !== undefined)
+      await appendMemoryEvent(tx, deps.newId, actor, at, {
+        type: 'read_memory',
         payload: { ...payload, action_type: 'read_memory' },
-        links: at,
-      })),
-    ])
-    return found
+        links: { ...links, step_index: stepIndex },
+      })
+    return accept(found)
   })
 }
 
-/** One memory by its id, in whatever state; noted like every read. */
+/** Returns one memory by its id, in any state. The read is recorded like every other. */
 export async function readMemory(
   deps: MemoryDeps,
-  reader: PersonReading,
-  { workspaceId, memoryId }: { readonly workspaceId: string; readonly memoryId: string },
+  actor: Actor,
+  { workspaceId, memoryId }: MemoryRef,
 ): Promise<Decision<StoredMemory>> {
   const found = await deps.store.get({ workspaceId, memoryId })
-  const isPrivate = found?.scope === 'user' && found.subject_type === 'user' && found.subject_id !== reader.userId
-  const shown = found && (reader.seesAll || !isPrivate) ? found : undefined
-  const { readId, reader: who, kind, traceId } = noteOf(deps, reader, 'id')
+  const viewer = viewerOf(actor)
+  const isPrivate = found?.scope === 'user' && found.subject_type === 'user' && found.subject_id !== viewer
+  const shown = found && (viewer === undefined || !isPrivate) ? found : undefined
+  const { readId, reader, kind, traceId } = noteOf(deps, actor, 'id')
   const ids = shown ? [shown.memory_id] : []
-  await deps.db.run(insertRead, [readId, workspaceId, who, null, kind, traceId, deps.now(), ids])
+  await deps.db.run(insertRead, [readId, workspaceId, reader, null, kind, traceId, deps.now(), ids])
   return shown ? accept(shown) : refuseAbsent()
 }

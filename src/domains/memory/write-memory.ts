@@ -1,50 +1,127 @@
-/** The effect of a memory command: the candidate becomes a record, once, in one transaction with its events; and its undo. */
-import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+/** Assesses a candidate for policy, writes it as a record in one transaction with its events, and undoes that. */
+import type { Actor } from '#kernel/actor'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import { statement, type Tx } from '#store'
-import { type CandidateRef, gatherWriteFacts, refuseNoCandidate } from './assess-candidate.ts'
-import { decideMemoryWrite, type MemoryWriteDecision, type MemoryWriteFacts } from './decide-memory-write.ts'
+import { type CandidateRef, findCandidate, lockCandidate, refuseNoCandidate, saveCandidate } from './candidate.ts'
+import { hasConsent } from './consent.ts'
+import {
+  decideMemoryWrite,
+  type MemoryWriteDecision,
+  type MemoryWriteFacts,
+  sayContradicted,
+} from './decide-memory-write.ts'
 import type { MemoryDeps } from './deps.ts'
-import { type Act, tellMemory } from './events.ts'
-import { shareSubjects, subjectsOf } from './hold.ts'
-import { findCandidate, lockCandidate, saveCandidate, type StoredCandidate } from './memory-repository.ts'
-import { embed, type Embedding, type MemoryStore, type NewMemory, textOf } from './memory-store.ts'
+import { shareSubjects } from './hold.ts'
+import { isSameContent } from './memory-content.ts'
+import { records, type StoredCandidate } from './memory-record.ts'
+import { embed, type Embedding, type MemoryStore, textOf } from './memory-store.ts'
+
+async function gatherWriteFacts(
+  { schemas }: MemoryDeps,
+  tx: Tx,
+  store: MemoryStore,
+  candidate: StoredCandidate,
+  at: Date,
+): Promise<MemoryWriteFacts> {
+  const rival = await store.findFact(candidate)
+  const isOver = rival?.expires_at != null && rival.expires_at <= at
+  const { memory_type, scope, subject_type, sensitivity, confidence, expires_at, supersedes, schema_name } = candidate
+  return {
+    memory_type,
+    scope,
+    subject_type,
+    sensitivity,
+    confidence,
+    expires_at,
+    by_agent: candidate.agent_run_id !== null,
+    has_consent: await hasConsent(tx, candidate.workspace_id, candidate, at),
+    conflict:
+      rival && !isOver
+        ? {
+            memory_id: rival.memory_id,
+            is_same: isSameContent(rival.content, candidate.content),
+            confidence: rival.confidence,
+          }
+        : null,
+    supersedes,
+    schema: schema_name === null ? null : (schemas.find(schema_name) ?? null),
+    at,
+  }
+}
+
+/** What policy sees and records: never content, never the subject. */
+export type Assessment = {
+  readonly decision: MemoryWriteDecision['t']
+  readonly reasons: readonly string[]
+  readonly sensitivity: string
+  readonly memory_consent: boolean
+  readonly conflicts_with: string | null
+}
+
+/** Decides about a candidate and saves on its row that it waits for a person, and which record an approval would replace. */
+export function assessCandidate(deps: MemoryDeps, actor: Actor, ref: CandidateRef): Promise<Decision<Assessment>> {
+  return deps.db.transaction(async (tx) => {
+    const candidate = await lockCandidate(tx, ref)
+    if (!candidate) return refuseNoCandidate()
+    const at = deps.now()
+    const facts = await gatherWriteFacts(deps, tx, deps.store.within?.(tx) ?? deps.store, candidate, at)
+    const decision = onceAsked(candidate, facts, decideMemoryWrite(facts))
+    const when = { at, newId: deps.newId }
+    if (candidate.status === 'proposed' && decision.t === 'ask') {
+      // An approval allows replacing exactly this record, and none that is written later.
+      const set = { supersedes: facts.conflict?.memory_id ?? null }
+      const payload = { reasons: decision.reasons }
+      await saveCandidate(tx, candidate, 'awaiting_approval', actor, { ...when, set, payload })
+    } else if (candidate.status === 'proposed' && decision.t === 'reject') {
+      await saveCandidate(tx, candidate, 'rejected', actor, { ...when, payload: { reason: decision.reason } })
+    }
+    return accept({
+      decision: decision.t,
+      reasons: decision.t === 'ask' ? decision.reasons : decision.t === 'reject' ? [decision.reason] : [],
+      sensitivity: facts.sensitivity,
+      memory_consent: facts.has_consent,
+      conflicts_with: facts.conflict?.memory_id ?? null,
+    })
+  })
+}
+
+/** A candidate that waits for a person is written only after an approval, even when the reasons are gone. Pure. */
+function onceAsked(
+  { status }: StoredCandidate,
+  { conflict }: Pick<MemoryWriteFacts, 'conflict'>,
+  decision: MemoryWriteDecision,
+): MemoryWriteDecision {
+  if (status !== 'awaiting_approval' || decision.t === 'ask' || decision.t === 'reject') return decision
+  return { t: 'ask', reasons: [conflict === null ? 'A person was asked before.' : sayContradicted(conflict)] }
+}
 
 export type Written = { readonly memory_id: string; readonly memory_candidate_id: string; readonly is_new: boolean }
 
-export type WriteMemory = CandidateRef & { readonly commandId: string }
-
-/** A refusal leaves the candidate rejected: the command that asked cannot be repeated into a yes. */
-export async function writeMemory(deps: MemoryDeps, act: Act, input: WriteMemory): Promise<Decision<Written>> {
-  const seen = await findCandidate(deps.db, input.workspaceId, input.candidateId)
-  if (!seen || seen.command_id !== input.commandId) return refuseNoCandidate()
-  // Outside the transaction: an embedder is a call to somewhere else.
+/** A refusal rejects the candidate, so that a repeated command cannot write it after all. */
+export async function writeMemory(
+  deps: MemoryDeps,
+  actor: Actor,
+  { commandId, ...ref }: CandidateRef & { readonly commandId: string },
+): Promise<Decision<Written>> {
+  const seen = await findCandidate(deps.db, ref.workspaceId, ref.candidateId)
+  if (seen?.command_id !== commandId) return refuseNoCandidate()
+  // Before the transaction: an embedder may be a remote call.
   const embedding = seen.status === 'accepted' ? undefined : await embed(deps.embedder, textOf(seen.content))
   return deps.db.transaction(async (tx) => {
     const store = deps.store.within?.(tx) ?? deps.store
-    await shareSubjects(tx, input.workspaceId, [seen, ...(await subjectsOf(store, input.workspaceId, seen))])
-    const candidate = await lockCandidate(tx, input.workspaceId, input.candidateId)
+    await shareSubjects(tx, store, ref.workspaceId, seen)
+    const candidate = await lockCandidate(tx, ref)
     if (!candidate) return refuseNoCandidate()
     if (candidate.memory_id !== null) return accept(written(candidate, candidate.memory_id, false))
-    if (candidate.status !== 'proposed' && candidate.status !== 'awaiting_approval') return refuseDecided(candidate)
-    const made = await decideAndInsert(deps, tx, store, act, candidate, embedding)
+    if (candidate.status !== 'proposed' && candidate.status !== 'awaiting_approval')
+      return refuse('memory.candidate.decided', `The candidate is already ${candidate.status}.`)
+    const when = { at: deps.now(), newId: deps.newId }
+    const made = await decideAndInsert(deps, tx, store, actor, candidate, embedding, when.at)
     if (!made.ok) {
-      await saveCandidate(tx, candidate, 'rejected', { act, newId: deps.newId, payload: { reason: made.reason } })
+      await saveCandidate(tx, candidate, 'rejected', actor, { ...when, payload: { reason: made.reason } })
       return tx.commitRefusal(made)
     }
-    const { memory_id, is_new } = made.value
-    await saveCandidate(tx, candidate, 'accepted', { act, newId: deps.newId, set: { memory_id } })
-    if (is_new) {
-      await tellMemory(tx, deps.newId, act, [
-        {
-          type: 'memory_written',
-          workspaceId: input.workspaceId,
-          target: 'memory',
-          targetId: memory_id,
-          payload: { memory_type: candidate.memory_type, scope: candidate.scope, store: deps.store.name },
-          links: { command_id: candidate.command_id },
-        },
-      ])
-    }
+    await saveCandidate(tx, candidate, 'accepted', actor, { ...when, set: { memory_id: made.value.memory_id } })
     return made
   })
 }
@@ -53,109 +130,75 @@ async function decideAndInsert(
   deps: MemoryDeps,
   tx: Tx,
   store: MemoryStore,
-  act: Act,
+  actor: Actor,
   candidate: StoredCandidate,
   embedding: Embedding | undefined,
+  at: Date,
 ): Promise<Decision<Written>> {
-  const facts = await gatherWriteFacts(deps, tx, candidate, act.at)
+  const facts = await gatherWriteFacts(deps, tx, store, candidate, at)
   const course = decideEffect(candidate, facts, decideMemoryWrite(facts))
   if (!course.ok) return course
   if (course.value.t === 'known') {
-    await tx.run(confirmRecord, [course.value.memory_id, candidate.workspace_id, act.at])
+    await tx.run(confirmRecord, [course.value.memory_id, candidate.workspace_id, at])
     return accept(written(candidate, course.value.memory_id, false))
   }
-  const inserted = await store.insert(memoryOf(candidate, course.value.supersedes, embedding), act)
-  return inserted.ok ? accept(written(candidate, inserted.value.memory_id, true)) : inserted
+  // The record has the id of its candidate, so that a repeated effect finds its own row in every store.
+  const memory_id = candidate.memory_candidate_id
+  const { supersedes } = course.value
+  const inserted = await store.insert({ ...contentOf(candidate), memory_id, supersedes, embedding }, actor, at)
+  if (!inserted.ok) return inserted
+  const payload = { memory_type: candidate.memory_type, scope: candidate.scope, store: deps.store.name }
+  await records.append(tx, inserted.value, actor, { type: 'memory_written', at, newId: deps.newId, payload })
+  return accept(written(candidate, memory_id, true))
 }
 
-/** Said again is said anew: what is confirmed does not grow stale. */
+/** The fields that a record takes from its candidate: nothing about policy reaches a store. */
+function contentOf(candidate: StoredCandidate) {
+  const { status: _status, approval_id: _approval, agent_run_id: _run, decided_at: _decided, ...rest } = candidate
+  const { created_at: _created, erased_at: _erased, ...content } = rest
+  return content
+}
+
+/** A confirmed record does not become stale. */
 const confirmRecord = statement<never>(
   'memory_confirm_record',
   `update concord.memory_records set updated_at = greatest(updated_at, $3) where memory_id = $1 and workspace_id = $2 and status = 'active'`,
 )
 
-type Course = Extract<MemoryWriteDecision, { t: 'write' | 'known' }>
-
-/** What policy allowed is looked at once more, since consents and records may have changed. Pure. */
+/** Decides again after the approval, since consents and records may have changed since then. Pure. */
 function decideEffect(
   { status }: Pick<StoredCandidate, 'status'>,
   { conflict, supersedes, has_consent }: Pick<MemoryWriteFacts, 'conflict' | 'supersedes' | 'has_consent'>,
   decision: MemoryWriteDecision,
-): Decision<Course> {
-  switch (decision.t) {
-    case 'write':
-    case 'known':
-      return accept(decision)
-    case 'reject':
-      return refuse(decision.code, decision.reason)
-    case 'ask': {
-      if (conflict !== null && conflict.memory_id !== supersedes) {
-        return refuse('memory.fact.conflict', 'Another memory about the same thing came first.', {
-          hint: 'Look at it and propose again.',
-          facts: { memory_id: conflict.memory_id },
-        })
-      }
-      // A candidate that waits gets here only after a person said yes.
-      if (status === 'awaiting_approval')
-        return accept({ t: 'write', supersedes: conflict === null ? null : conflict.memory_id })
-      return has_consent
-        ? refuse(
-            'memory.candidate.decided',
-            `It can no longer be written without a question: ${decision.reasons.join(' ')}`,
-          )
-        : refuse('memory.consent.missing', 'The consent of its subject was taken back meanwhile.')
-    }
-  }
-}
-
-/** The candidate's id is the record's: the same effect again meets its own row, in every store. */
-function memoryOf(candidate: StoredCandidate, supersedes: string | null, embedding: Embedding | undefined): NewMemory {
-  const { memory_candidate_id, workspace_id, command_id, derived_from } = candidate
-  const { subject_type, subject_id, scope, memory_type, content, confidence, expires_at, created_by } = candidate
-  const { fact_key, sensitivity, schema_name, task_type, connector } = candidate
-  return {
-    memory_id: memory_candidate_id,
-    workspace_id,
-    command_id,
-    memory_candidate_id,
-    derived_from,
-    supersedes,
-    embedding,
-    subject_type,
-    subject_id,
-    scope,
-    memory_type,
-    content,
-    confidence,
-    expires_at,
-    created_by,
-    fact_key,
-    sensitivity,
-    schema_name,
-    task_type,
-    connector,
-  }
+): Decision<Extract<MemoryWriteDecision, { t: 'write' | 'known' }>> {
+  if (decision.t === 'write' || decision.t === 'known') return accept(decision)
+  if (decision.t === 'reject') return refuse(decision.code, decision.reason)
+  if (conflict !== null && conflict.memory_id !== supersedes)
+    return refuse('memory.fact.conflict', 'Another memory of the same fact was written first.', {
+      hint: 'Read it and propose again.',
+      facts: { memory_id: conflict.memory_id },
+    })
+  // A waiting candidate gets here only after an approval.
+  if (status === 'awaiting_approval') return accept({ t: 'write', supersedes: conflict?.memory_id ?? null })
+  return has_consent
+    ? refuse('memory.candidate.decided', `It now needs an approval: ${decision.reasons.join(' ')}`)
+    : refuse('memory.consent.missing', 'The consent of its subject was revoked in the meantime.')
 }
 
 function written(candidate: StoredCandidate, memoryId: string, isNew: boolean): Written {
   return { memory_id: memoryId, memory_candidate_id: candidate.memory_candidate_id, is_new: isNew }
 }
 
-function refuseDecided({ status }: StoredCandidate): Refusal {
-  return refuse('memory.candidate.decided', `The candidate is ${status} already.`)
-}
-
-/** Takes back what this candidate wrote; a record that was there before it stays. */
+/** Deletes the record that this candidate wrote. A record that existed before it stays. */
 export async function unwriteMemory(
-  deps: MemoryDeps,
-  act: Act,
+  { db, store, now }: MemoryDeps,
+  actor: Actor,
   { workspaceId, candidateId }: CandidateRef,
 ): Promise<Decision<{ readonly memory_id: string | null }>> {
-  const candidate = await findCandidate(deps.db, workspaceId, candidateId)
+  const candidate = await findCandidate(db, workspaceId, candidateId)
   if (!candidate) return refuseNoCandidate()
-  const isOwn = candidate.memory_id === candidate.memory_candidate_id
-  if (!isOwn) return accept({ memory_id: null })
-  const gone = await deps.store.delete({ workspaceId, memoryId: candidate.memory_candidate_id }, act)
+  if (candidate.memory_id !== candidateId) return accept({ memory_id: null })
+  const gone = await store.delete({ workspaceId, memoryId: candidateId }, actor, now())
   if (!gone.ok && gone.code !== 'machine.move.illegal') return gone
-  return accept({ memory_id: candidate.memory_id })
+  return accept({ memory_id: candidateId })
 }

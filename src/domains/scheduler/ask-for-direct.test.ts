@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { aFile, aFolder, aRun, aScheduler, codeOf, must, rowsOf } from '#test/scheduler/fixture'
 import { openRaw } from '#test/scheduler/raw-file'
-import { aRealScheduler, aShellType, sleep, wait } from '#test/scheduler/run-until-idle'
+import { aRealScheduler, aShellType, wait } from '#test/scheduler/run-until-idle'
 import { until } from '#test/until'
 import { checkInvariants } from './check-invariants.ts'
 import { claimJobs } from './claim-next.ts'
@@ -18,7 +18,7 @@ import { runScheduler } from './run-scheduler.ts'
 import type { Scheduler } from './scheduler.ts'
 import { submitJob } from './submit-job.ts'
 
-const soon = { reservedBy: 'a test', timeoutMs: 0, sleep }
+const soon = { reservedBy: 'a test', timeoutMs: 0, wait }
 const ask = (scheduler: Scheduler, body = {}) => askForDirect(scheduler, { job_type: 'story', ...body }, soon)
 
 function aGuest(owner: Scheduler): Scheduler {

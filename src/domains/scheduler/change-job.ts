@@ -1,22 +1,14 @@
 /** Changes, cancels and renumbers queued jobs, and repeats jobs that have ended. A dispatched job never changes. */
 import type { z } from 'zod'
-import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
-import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import { changeJobBody } from './contract.ts'
 import type { WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { settleGroup, notifyCancelled } from './job-group.ts'
 import { findRetry, requireJob, requireQueued, saveJobCancelled } from './job-repository.ts'
 import { requireTemplate } from './job-template.ts'
-import {
-  endPosition,
-  findLastPosition,
-  listQueuedPriorities,
-  renumberPriority,
-  saveParams,
-  savePlace,
-} from './queue.ts'
+import { endPosition, findPosition, listQueuedPriorities, renumberPriority, saveParams, savePlace } from './queue.ts'
 import { findRunOfJob } from './run-repository.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
@@ -40,7 +32,10 @@ export function changeJob(
       if (!checked.ok) return checked
       job = saveParams(tx, jobId, JSON.stringify(checked.value)) ?? job
     }
-    if (priority !== undefined && priority !== job.priority) job = changePriority(tx, job, priority)
+    if (priority !== undefined && priority !== job.priority) {
+      const position = endPosition(findPosition(tx, 'last', { priority }, jobId))
+      job = savePlace(tx, jobId, { priority, position }) ?? job
+    }
     return accept(job)
   })
 }
@@ -54,17 +49,13 @@ function checkForTemplate(tx: WriteTx, job: StoredJob, params: JsonObject): Deci
   return work.ok ? checked : work
 }
 
-function changePriority(tx: WriteTx, job: StoredJob, priority: number): StoredJob {
-  const position = endPosition(findLastPosition(tx, priority, job.job_id))
-  return savePlace(tx, job.job_id, { priority, position }) ?? job
-}
-
 /** Cancels a QUEUED job. A job in flight is stopped with `requestStop`. */
 export function cancelJob(scheduler: Scheduler, jobId: string): Decision<StoredJob> {
   const now = nowMs(scheduler)
   return scheduler.db.write((tx) => {
     const cancelled = saveJobCancelled(tx, jobId, now)
-    if (!cancelled) return refused(requireQueued(tx, jobId))
+    // Not QUEUED any more, so this refuses.
+    if (!cancelled) return requireQueued(tx, jobId)
     notifyCancelled(tx, cancelled, 'operator', now)
     settleGroup(scheduler, tx, cancelled, false, now)
     return accept(cancelled)
@@ -77,11 +68,6 @@ export function normalizeQueue(scheduler: Scheduler): Decision<{ readonly change
     const changed = listQueuedPriorities(tx).reduce((sum, priority) => sum + renumberPriority(tx, priority), 0)
     return accept({ changed })
   })
-}
-
-function refused(decision: Decision<StoredJob>): Refusal {
-  if (decision.ok) throw new KernelFault('scheduler.broken', 'A QUEUED job could not be cancelled.')
-  return decision
 }
 
 /**

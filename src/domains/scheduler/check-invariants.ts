@@ -1,5 +1,6 @@
 /** The self-check: runs one query per invariant, each of which must return no rows. Changes nothing. */
-import type { Decision } from '#kernel/refusal'
+import { z } from 'zod'
+import { accept, type Decision } from '#kernel/refusal'
 import { IN_MEMORY, openDatabase, type SqlReader, query } from './database.ts'
 import { migrate } from './migrate.ts'
 import type { Scheduler } from './scheduler.ts'
@@ -116,11 +117,11 @@ export function checkInvariants(scheduler: Scheduler, executions?: readonly Exec
       const [says, sql] = invariants[id]
       return asViolation(id, says, reader.all(query<Found, typeof log>(sql), log))
     })
-    return {
+    return accept({
       checked: [...checkable, 'integrity', 'foreign_key', 'schema'],
       notChecked,
       violations: [...broken, ...fileViolations(reader)],
-    }
+    })
   })
 }
 
@@ -158,4 +159,21 @@ export function describeSelfCheck({ checked, notChecked, violations }: SelfCheck
   })
   const rest = notChecked.length === 0 ? '' : `, ${notChecked.join(' and ')} need the log of the jobs`
   return [...lines, `${checked.length} checks, ${violations.length} broken${rest}`].join('\n')
+}
+
+export const selfCheckView = z
+  .object({
+    checked: z.array(z.string()).meta({ example: ['S01', 'S02'] }),
+    not_checked: z.array(z.string()).meta({ description: 'The checks that need the log written by the jobs.' }),
+    violations: z.array(
+      z.object({ invariant: z.string(), says: z.string(), about: z.array(z.string()), count: z.int() }),
+    ),
+  })
+  .meta({ id: 'SchedulerSelfCheck', description: 'The invariants that were checked, and their violations.' })
+export function toSelfCheckView({ checked, notChecked, violations }: SelfCheck): z.infer<typeof selfCheckView> {
+  return {
+    checked: [...checked],
+    not_checked: [...notChecked],
+    violations: violations.map((each) => ({ ...each, about: [...each.about] })),
+  }
 }

@@ -14,7 +14,8 @@ import type { ClaimedRun } from './runner-settings.ts'
 import { nowMs, requireRecovered, type Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
 
-export const claimNextJob = query<StoredJob, { now: number }>(`update jobs set status = 'RUNNING', started_at = $now
+export const claimNextJob = query<StoredJob, { now: number }>(`
+   update jobs set status = 'RUNNING', started_at = $now
     where rowid = (select rowid from jobs where status = 'QUEUED' and hold is null order by ${QUEUE_ORDER} limit 1)
       and status = 'QUEUED'
    returning ${JOB_COLUMNS}`)
@@ -23,10 +24,8 @@ export const claimNextJob = query<StoredJob, { now: number }>(`update jobs set s
  * The same while some job types are at their limit: takes the first job of each other type, and the first of those. With
  * `jobs_type_queue_ix` (present while any type has a limit) each type costs one lookup, however many jobs precede its first.
  */
-const claimNextAllowedJob = query<
-  StoredJob,
-  { now: number; saturated: string }
->(`update jobs set status = 'RUNNING', started_at = $now
+const claimNextAllowedJob = query<StoredJob, { now: number; saturated: string }>(`
+   update jobs set status = 'RUNNING', started_at = $now
     where rowid = (
       select head.rowid
         from job_types allowed
@@ -39,7 +38,8 @@ const claimNextAllowedJob = query<
    returning ${JOB_COLUMNS}`)
 
 /** Types that have reached their limit; queried only with more than one worker. */
-const listSaturatedTypes = query<{ job_type: string }>(`select job_type from job_types
+const listSaturatedTypes = query<{ job_type: string }>(`
+   select job_type from job_types
     where concurrency_limit is not null
       and concurrency_limit <= (select count(*) from jobs
             where status = 'RUNNING' and finished_at is null and hold is not 'direct' and jobs.job_type = job_types.job_type)`)
@@ -54,8 +54,8 @@ export type BeforeClaim = {
 }
 
 /** Names the index: otherwise SQLite reads every held job, and a long sequential group holds thousands. */
-export const lookBeforeClaim =
-  query<BeforeClaim>(`select (select max(expires_at) from direct_reservations where status = 'ACTIVE') as reserved_until,
+export const lookBeforeClaim = query<BeforeClaim>(`
+   select (select max(expires_at) from direct_reservations where status = 'ACTIVE') as reserved_until,
           (select count(*) from jobs where status = 'RUNNING' and finished_at is null and hold is not 'direct') as in_flight,
           (select min(not_before) from jobs indexed by jobs_delayed_ix where status = 'QUEUED' and hold = 'delay') as delayed_until`)
 

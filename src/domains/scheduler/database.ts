@@ -4,7 +4,7 @@
  */
 import { DatabaseSync, type StatementSync } from 'node:sqlite'
 import { KernelFault } from '#kernel/errors'
-import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { type Decision, type Refusal, refuse } from '#kernel/refusal'
 
 export type SqlValue = string | number | null
 export type SqlParams = Readonly<Record<string, SqlValue>>
@@ -177,8 +177,8 @@ export type Database = SqlReader & {
   readonly file: string
   /** Commits everything or nothing. Waits for other processes up to the busy timeout. */
   write<T>(work: (tx: WriteTx) => Decision<T>): Decision<T>
-  /** Runs several reads on one snapshot. */
-  read<T>(work: (reader: SqlReader) => T): Decision<T>
+  /** Runs several queries on one snapshot. */
+  read<T>(work: (reader: SqlReader) => Decision<T>): Decision<T>
   /** Returns a text that changes with every committed write of any process. */
   version(): string
   /** Changes the file permanently, so call it only after the file is known to be a scheduler file. */
@@ -259,12 +259,12 @@ class Connection implements Database, WriteTx {
     }
   }
 
-  read<T>(work: (reader: SqlReader) => T): Decision<T> {
+  read<T>(work: (reader: SqlReader) => Decision<T>): Decision<T> {
     try {
       this.#connection.exec('begin')
-      const value = work(this)
+      const decision = work(this)
       this.#connection.exec('commit')
-      return accept(value)
+      return decision
     } catch (error) {
       return this.#undo(error)
     }

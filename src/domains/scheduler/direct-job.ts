@@ -18,7 +18,6 @@ import {
   findReservation,
   releaseReservation,
   renewReservation,
-  type Sleep,
   waitForReservation,
 } from './reservations.ts'
 import type { Wait } from './run-child.ts'
@@ -122,7 +121,7 @@ export type AskForDirect = {
   readonly reservedBy: string
   /** How long to wait while another reservation is active; 0 tries once. */
   readonly timeoutMs: number
-  readonly sleep: Sleep
+  readonly wait: Wait
   readonly stop?: AbortSignal
 }
 
@@ -152,7 +151,7 @@ export function startAskedDirect(scheduler: Scheduler): Decision<ClaimedRun | un
   if (!ready.ok) return ready
   const look = scheduler.db.read((reader) => {
     const active = findActiveReservation(reader)
-    return active !== undefined && listWaitingDirect(reader, active.reservation_id).length > 0
+    return accept(active !== undefined && listWaitingDirect(reader, active.reservation_id).length > 0)
   })
   if (!look.ok || !look.value) return look.ok ? accept(undefined) : look
   return scheduler.db.write((tx) => {
@@ -215,7 +214,7 @@ export async function followDirect(
       renewReservation(scheduler, reservationId)
       renewAtMs = now + scheduler.settings.reservationMs / 3
     }
-    await wait(LOOK_MS, leave ?? new AbortController().signal)
+    await wait(LOOK_MS, leave)
   }
 }
 
@@ -267,12 +266,12 @@ export async function runDirect(
   body: z.input<typeof directJobBody>,
   { deps, reservedBy, timeoutMs, stop, onStart, alert }: RunDirect,
 ): Promise<Decision<FinishedRun>> {
-  const sleep: Sleep = (ms) => deps.wait(ms, new AbortController().signal)
+  const { wait } = deps
   const until = nowMs(scheduler) + timeoutMs
-  const reserved = await waitForReservation(scheduler, { reserved_by: reservedBy }, { timeoutMs, sleep })
+  const reserved = await waitForReservation(scheduler, { reserved_by: reservedBy }, { timeoutMs, wait })
   if (!reserved.ok) return reserved
   const { reservation_id } = reserved.value
-  const started = await startInSlot(scheduler, reservation_id, body, { until, sleep })
+  const started = await startInSlot(scheduler, reservation_id, body, { until, wait })
   if (!started.ok) {
     releaseReservation(scheduler, reservation_id)
     return started
@@ -283,11 +282,11 @@ export async function runDirect(
   stop.addEventListener('abort', end, { once: true })
   if (stop.aborted) end()
   const over = new AbortController()
-  const renewing = renewUntil(scheduler, reservation_id, deps, over.signal)
+  const renewing = renewUntil(scheduler, reservation_id, wait, over.signal)
   const outcome = await job.ended.finally(() => over.abort())
   scheduler.pass('run.ended')
   stop.removeEventListener('abort', end)
-  const finished = await finishRunSurely(scheduler, started.value.runId, outcome, { sleep, alert })
+  const finished = await finishRunSurely(scheduler, started.value.runId, outcome, { wait, alert })
   await renewing
   releaseReservation(scheduler, reservation_id)
   return finished.ok ? accept(finished.value) : finished
@@ -297,21 +296,21 @@ async function startInSlot(
   scheduler: Scheduler,
   reservationId: string,
   body: z.input<typeof directJobBody>,
-  { until, sleep }: { readonly until: number; readonly sleep: Sleep },
+  { until, wait }: { readonly until: number; readonly wait: Wait },
 ): Promise<Decision<ClaimedRun>> {
   for (;;) {
     const started = startDirectJob(scheduler, reservationId, body)
     const isTaken = !started.ok && started.code === 'scheduler.reservation.slot_taken'
     if (!isTaken || nowMs(scheduler) >= until) return started
     renewReservation(scheduler, reservationId)
-    await sleep(LOOK_MS)
+    await wait(LOOK_MS)
   }
 }
 
 /** Renews after every third of the lifetime, so two renewals may fail before the reservation expires. */
-async function renewUntil(scheduler: Scheduler, reservationId: string, deps: JobDeps, over: AbortSignal) {
+async function renewUntil(scheduler: Scheduler, reservationId: string, wait: Wait, over: AbortSignal) {
   while (!over.aborted) {
-    await deps.wait(scheduler.settings.reservationMs / 3, over)
+    await wait(scheduler.settings.reservationMs / 3, over)
     if (!over.aborted) renewReservation(scheduler, reservationId)
   }
 }

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { describe, test } from 'node:test'
 import { openOrphanEnder } from './recover.ts'
 import { openProcessTable, RUN_VARIABLE } from './process-table.ts'
-import { sleep } from '#test/scheduler/run-until-idle'
+import { wait } from '#test/scheduler/run-until-idle'
 import { anId } from '#test/scheduler/fixture'
 
 async function aChild(script: string, runId?: string): Promise<ChildProcess & { pid: number }> {
@@ -23,7 +23,7 @@ const nobody = { jobId: anId(), pid: null, startedAt: null, bootId: null }
 
 for (const source of ['proc', 'ps'] as const) {
   const table = openProcessTable(source)
-  const { endOrphan } = openOrphanEnder({ sleep, table, termMs: 100 })
+  const { endOrphan } = openOrphanEnder({ wait, table, termMs: 100 })
 
   describe(`by ${source}`, () => {
     test('ends the child and its group by number and start, also when it does not listen', async () => {
@@ -67,7 +67,7 @@ test('one that cannot be ended, or of which nothing can be told, is reported as 
   const identity = { ...nobody, runId: anId(), pid: 7, startedAt: 't' }
   for (const table of [hung, blind]) {
     const sent: string[] = []
-    const ender = openOrphanEnder({ sleep: async () => {}, table, signal: (_, name) => sent.push(name) })
+    const ender = openOrphanEnder({ wait: async () => {}, table, signal: (_, name) => sent.push(name) })
     assert.equal(await ender.endOrphan(identity), 'alive')
     if (table === hung) assert.ok(sent.includes('SIGTERM') && sent.includes('SIGKILL'))
   }

@@ -13,7 +13,7 @@ import { requireGroup, settleGroup } from './job-group.ts'
 import { findJob, findRetry, findRetryOf, insertRetryJob } from './job-repository.ts'
 import { decideRetryPlan, findRetryPolicy, type RetryPlan } from './job-types.ts'
 import { notify } from './notifications.ts'
-import type { Sleep } from './reservations.ts'
+import type { Wait } from './run-child.ts'
 import { closeRun, findRun, finishJob, requireOpenRun } from './run-repository.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import type { RunOutcome, StoredJob, StoredRun } from './stored-rows.ts'
@@ -208,7 +208,7 @@ export type OutcomeAlert = {
 }
 
 export type Surely = {
-  readonly sleep: Sleep
+  readonly wait: Wait
   readonly alert: (alert: OutcomeAlert) => void
   readonly attemptsMax?: number
 }
@@ -222,7 +222,7 @@ export async function finishRunSurely(
   scheduler: Scheduler,
   runId: string,
   end: RunEnd,
-  { sleep, alert, attemptsMax = ATTEMPTS_MAX }: Surely,
+  { wait, alert, attemptsMax = ATTEMPTS_MAX }: Surely,
 ): Promise<Decision<FinishedRun>> {
   for (let attempt = 1; ; attempt += 1) {
     const finished = finishRun(scheduler, runId, end)
@@ -234,15 +234,14 @@ export async function finishRunSurely(
       alert({ runId, end, attempts: attempt, refusal: finished })
       return finished
     }
-    await sleep(delayAfter(backoff, attempt, scheduler.deps.random))
+    await wait(delayAfter(backoff, attempt, scheduler.deps.random))
   }
 }
 
 function readFinished(scheduler: Scheduler, runId: string, refusal: Refusal): Decision<FinishedRun> {
-  const read = scheduler.db.read((reader): Decision<FinishedRun> => {
+  return scheduler.db.read((reader) => {
     const run = findRun(reader, runId)
     const job = run && findJob(reader, run.job_id)
     return run && job ? accept({ run, job, retry: findRetry(reader, job.job_id) ?? null }) : refusal
   })
-  return read.ok ? read.value : read
 }

@@ -160,7 +160,7 @@ describe('an end that the file will not take', () => {
       { outcome: 'completed' },
       {
         alert: () => assert.fail('no alarm was due'),
-        sleep: async (ms) => {
+        wait: async (ms) => {
           waits.push(ms)
           if (waits.length === 3) other.exec('commit')
         },
@@ -183,7 +183,7 @@ describe('an end that the file will not take', () => {
       scheduler,
       runId,
       { outcome: 'completed' },
-      { attemptsMax: 4, alert: (alert) => alerts.push(alert), sleep: async () => {} },
+      { attemptsMax: 4, alert: (alert) => alerts.push(alert), wait: async () => {} },
     )
     assert.equal(codeOf(finished), 'database_busy')
     assert.deepEqual(
@@ -218,7 +218,7 @@ describe('an end that the file will not take', () => {
       deaf,
       runId,
       { outcome: 'completed' },
-      { alert: () => assert.fail('no alarm was due'), sleep: async () => {} },
+      { alert: () => assert.fail('no alarm was due'), wait: async () => {} },
     )
     assert.equal(must(finished).run.status, 'COMPLETED')
     assert.equal(countOf(scheduler, 'notifications'), 1)

@@ -1,25 +1,45 @@
 /** Fires due schedules: each due time becomes one job or one record of why not, never both and never twice. */
 import { type CronFields, parseCron } from '#kernel/cron'
 import { KernelFault } from '#kernel/errors'
-import { parseGuardedObject } from '#kernel/json-guard'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { decideOverlap, DEFAULT_CATCH_UPS_MAX, planFirings } from '#kernel/schedule'
-import type { WriteTx } from './database.ts'
-import { requireTemplate } from './job-template.ts'
+import { query, type WriteTx } from './database.ts'
 import { listRecentDueTimes, nextOccurrence } from './next-occurrence.ts'
 import { notify } from './notifications.ts'
-import {
-  countOpenJobs,
-  findFiring,
-  insertFiring,
-  listDueSchedules,
-  requireSchedule,
-  saveAdvanced,
-  saveWithoutNext,
-} from './schedule.ts'
+import { FIRING_COLUMNS, prepareFiring, requireSchedule, SCHEDULE_COLUMNS } from './schedule.ts'
 import { nowMs, requireRecovered, type Scheduler } from './scheduler.ts'
 import type { StoredFiring, StoredSchedule } from './stored-rows.ts'
-import { addJob, type PreparedJob, prepareFromTemplate } from './submit-job.ts'
+import { addJob } from './submit-job.ts'
+
+type ById = { readonly schedule_id: string }
+type NewFiring = Omit<StoredFiring, 'decided_at'> & { readonly now: number }
+
+/** Earliest first; equal times by id, so that the order is deterministic. */
+const selectDue = query<StoredSchedule, { now: number }>(
+  `select ${SCHEDULE_COLUMNS} from schedules where enabled = 1 and next_trigger_at <= $now order by next_trigger_at, schedule_id`,
+)
+const advanceRow = query<
+  StoredSchedule,
+  ById & { last_due_at: number | null; next_trigger_at: number | null; last_triggered_at: number | null }
+>(`
+   update schedules set last_due_at = coalesce($last_due_at, last_due_at), next_trigger_at = $next_trigger_at,
+          last_triggered_at = coalesce($last_triggered_at, last_triggered_at)
+    where schedule_id = $schedule_id returning ${SCHEDULE_COLUMNS}`)
+/** Stops a schedule that cannot be read until it is corrected. */
+const haltRow = query<never, ById>(`update schedules set next_trigger_at = null where schedule_id = $schedule_id`)
+/** Includes retries: while one is open, the previous firing has not ended. */
+const selectOpenJobs = query<{ running: number; queued: number }, ById>(`
+   select count(*) filter (where status = 'RUNNING') as running, count(*) filter (where status = 'QUEUED') as queued
+     from jobs where schedule_id = $schedule_id and schedule_id is not null and finished_at is null and cancelled_at is null`)
+const insertFiring = query<
+  StoredFiring,
+  ById & { due_at: number; outcome: string; job_id: string | null; missed_since: number | null; now: number }
+>(`
+   insert into schedule_firings (schedule_id, due_at, outcome, job_id, missed_since, decided_at)
+   values ($schedule_id, $due_at, $outcome, $job_id, $missed_since, $now) returning ${FIRING_COLUMNS}`)
+const selectFiring = query<StoredFiring, ById & { due_at: number }>(
+  `select ${FIRING_COLUMNS} from schedule_firings where schedule_id = $schedule_id and due_at = $due_at`,
+)
 
 /** Twice the size of one catch-up: nothing is lost, and the backlog of a schedule that is always too slow stays bounded. */
 const WAITING_MAX = 2 * DEFAULT_CATCH_UPS_MAX
@@ -29,7 +49,7 @@ export function fireScheduleAt(scheduler: Scheduler, scheduleId: string, dueAt: 
   const ready = requireRecovered(scheduler)
   if (!ready.ok) return ready
   return scheduler.db.write((tx) => {
-    const decided = findFiring(tx, scheduleId, dueAt.getTime())
+    const decided = tx.one(selectFiring, { schedule_id: scheduleId, due_at: dueAt.getTime() })
     if (decided) return accept(decided)
     const schedule = requireSchedule(tx, scheduleId)
     if (!schedule.ok) return schedule
@@ -53,7 +73,7 @@ function fireDue(
   now: number,
 ): StoredFiring {
   const { schedule_id, overlap_policy } = schedule
-  const open = countOpenJobs(tx, schedule_id)
+  const open = tx.one(selectOpenJobs, { schedule_id }) ?? { running: 0, queued: 0 }
   if (decideOverlap(overlap_policy, open.running, open.queued, WAITING_MAX) === 'skip') {
     return record(tx, { schedule_id, due_at: dueAt, outcome: 'overlapped', job_id: null, missed_since: null, now })
   }
@@ -73,15 +93,6 @@ function fireDue(
   })
   scheduler.pass('schedule.after_insert')
   return firing
-}
-
-/** Applies the overrides to the template's params; both may have changed since the schedule was created. */
-function prepareFiring(tx: WriteTx, schedule: StoredSchedule): Decision<PreparedJob> {
-  const template = requireTemplate(tx, schedule.template_id)
-  if (!template.ok) return template
-  const overrides = schedule.param_overrides === null ? accept({}) : parseGuardedObject(schedule.param_overrides)
-  if (!overrides.ok) return overrides
-  return prepareFromTemplate(template.value, { params: overrides.value, priority: schedule.priority ?? undefined })
 }
 
 type Missed = { readonly since: number; readonly until: number; readonly why: string }
@@ -104,18 +115,13 @@ function advance(
 ): void {
   const newest = decided.at(-1)?.due_at
   const next = nextOccurrence(fields, schedule.timezone, new Date(newest ?? now))
-  saveAdvanced(tx, schedule.schedule_id, {
-    lastDueAt: newest ?? null,
-    nextTriggerAt: next?.getTime() ?? null,
-    triggeredAt: decided.some(({ outcome }) => outcome === 'fired') ? now : null,
+  tx.run(advanceRow, {
+    schedule_id: schedule.schedule_id,
+    last_due_at: newest ?? null,
+    next_trigger_at: next?.getTime() ?? null,
+    last_triggered_at: decided.some(({ outcome }) => outcome === 'fired') ? now : null,
   })
   if (!next) notifyEnded(tx, schedule, 'no due time within five years', now)
-}
-
-/** Disables a schedule whose row cannot be read, so that the other schedules continue. */
-function setAside(tx: WriteTx, schedule: StoredSchedule, why: string, now: number): void {
-  saveWithoutNext(tx, schedule.schedule_id)
-  notifyEnded(tx, schedule, why, now)
 }
 
 function notifyEnded(tx: WriteTx, { schedule_id, name, updated_at }: StoredSchedule, why: string, now: number): void {
@@ -126,8 +132,8 @@ function notifyEnded(tx: WriteTx, { schedule_id, name, updated_at }: StoredSched
   )
 }
 
-function record(tx: WriteTx, firing: Parameters<typeof insertFiring>[1]): StoredFiring {
-  const saved = insertFiring(tx, firing)
+function record(tx: WriteTx, firing: NewFiring): StoredFiring {
+  const saved = tx.one(insertFiring, firing)
   if (!saved) throw new KernelFault('scheduler.broken', 'An insert without conditions returned no row.')
   return saved
 }
@@ -147,7 +153,7 @@ const KEEP = DEFAULT_CATCH_UPS_MAX + 4
 export function fireDueSchedules(scheduler: Scheduler): Decision<readonly StoredFiring[]> {
   const ready = requireRecovered(scheduler)
   if (!ready.ok) return ready
-  const due = scheduler.db.read((reader) => listDueSchedules(reader, nowMs(scheduler)))
+  const due = scheduler.db.read((reader) => accept(reader.all(selectDue, { now: nowMs(scheduler) })))
   if (!due.ok) return due
   const firings: StoredFiring[] = []
   for (const { schedule_id } of due.value) {
@@ -165,7 +171,9 @@ function decideSchedule(scheduler: Scheduler, tx: WriteTx, scheduleId: string): 
   if (!found.ok || found.value.enabled === 0 || (found.value.next_trigger_at ?? Infinity) > now) return []
   const fields = parseCron(found.value.cron_expression)
   if (fields.ok) return fireUpTo(scheduler, tx, found.value, fields.value, now)
-  setAside(tx, found.value, fields.reason, now)
+  // The row cannot be read: the schedule is stopped, so that the others continue.
+  tx.run(haltRow, { schedule_id: scheduleId })
+  notifyEnded(tx, found.value, fields.reason, now)
   return []
 }
 

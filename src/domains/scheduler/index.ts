@@ -15,6 +15,8 @@ export {
   describeSelfCheck,
   type Execution,
   type SelfCheck,
+  selfCheckView,
+  toSelfCheckView,
   type Violation,
 } from './check-invariants.ts'
 export { type Claimed, claimJobs, type Waiting } from './claim-next.ts'
@@ -34,26 +36,29 @@ export {
   submitJobBody,
   templateBody,
 } from './contract.ts'
-export { changeSchedule, createSchedule, deleteSchedule } from './schedule.ts'
 export {
+  changeSchedule,
+  createSchedule,
+  deleteSchedule,
   firingView,
-  jobNotificationView,
-  reservationView,
+  type Plans,
+  readPlans,
+  readSchedule,
+  type ScheduleReport,
   scheduleView,
-  templateView,
   toFiringView,
-  toJobNotificationView,
-  toReservationView,
   toScheduleView,
-  toTemplateView,
-} from './record-views.ts'
-export { archiveTemplate, changeTemplate, createTemplate } from './job-template.ts'
+} from './schedule.ts'
+export { archiveTemplate, changeTemplate, createTemplate, templateView, toTemplateView } from './job-template.ts'
 export {
   claimNotifications,
   type Deliver,
+  jobNotificationView,
+  readNotifications,
   recordDelivery,
   recordDeliveryFailure,
   signNotification,
+  toJobNotificationView,
   type Webhook,
   webhookDeliver,
 } from './notifications.ts'
@@ -79,9 +84,7 @@ export {
   toGroupView,
   toSubmittedGroupView,
 } from './job-group.ts'
-export { jobTypeView, selfCheckView, toJobTypeView, toSelfCheckView } from './record-views.ts'
-export { submitGroup, type SubmittedGroup } from './submit-job.ts'
-export { defaultJobTypes, type JobTypeBody, registerJobType } from './job-types.ts'
+export { defaultJobTypes, type JobTypeBody, jobTypeView, registerJobType, toJobTypeView } from './job-types.ts'
 export {
   type JobFilter,
   jobFilters,
@@ -123,22 +126,15 @@ export {
 export { openProcessTable, type ProcessTable, RUN_VARIABLE } from './process-table.ts'
 export { type Pruned, pruneRuns } from './prune-runs.ts'
 export { readLog, type ReadLog, runFolderOf } from './run-log.ts'
-export {
-  namesOwnCommand,
-  type Plans,
-  readNotifications,
-  readPlans,
-  readReservations,
-  readSchedule,
-  type ScheduleReport,
-} from './read-plans.ts'
 export { addArtifacts, recordLogPath, recordProcess } from './run-repository.ts'
 export {
+  readReservations,
   releaseReservation,
   renewReservation,
+  reservationView,
   reserve,
-  type Sleep,
   tickReservations,
+  toReservationView,
   waitForReservation,
 } from './reservations.ts'
 export { type RunStopReason, runStopReasons, type Wait } from './run-child.ts'
@@ -165,7 +161,7 @@ export {
 } from './runner-settings.ts'
 export type { Scheduler, SchedulerRole, SchedulerSettings, SchedulerDeps } from './scheduler.ts'
 export { requestStop } from './stop-request.ts'
-export { type SubmitJob, submitJob } from './submit-job.ts'
+export { namesOwnCommand, submitGroup, type SubmitJob, submitJob, type SubmittedGroup } from './submit-job.ts'
 export type {
   NotificationKind,
   RetryVerdict,

@@ -1,31 +1,26 @@
 /** Job groups: reads and writes `job_groups`, computes the status, settles a group when a member ends, and builds the views. */
 import { z } from 'zod'
-import { idView, timeView } from '#contract'
+import { idView, orNull, timeView } from '#contract'
 import { KernelFault } from '#kernel/errors'
 import { encodeId } from '#kernel/ids'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
-import { groupFailureRules, groupModes, type StoredGroup, type StoredJob } from './stored-rows.ts'
-import type { SubmittedGroup } from './submit-job.ts'
-
 import { type SqlReader, query, type WriteTx } from './database.ts'
 import { JOB_COLUMNS, saveJobCancelled, saveStarted } from './job-repository.ts'
-import { checkLimit, jobView, showTime, showTimeOrNull, toJobView } from './job-views.ts'
+import { jobView, toJobView } from './job-views.ts'
 import { notify } from './notifications.ts'
+import { checkLimit } from './parse-input.ts'
 import { closeRun, finishJob, insertRun } from './run-repository.ts'
 import type { Scheduler } from './scheduler.ts'
+import { groupFailureRules, groupModes, showTime, type StoredGroup, type StoredJob } from './stored-rows.ts'
+import type { SubmittedGroup } from './submit-job.ts'
 
 const COLUMNS = `group_id, name, mode, on_failure, created_at, halted_at`
 
-type GroupRow = {
-  readonly group_id: string
-  readonly name: string | null
-  readonly mode: string
-  readonly on_failure: string
-  readonly now: number
-}
+type GroupRow = Pick<StoredGroup, 'group_id' | 'name' | 'mode' | 'on_failure'> & { readonly now: number }
 type OfGroup = { readonly group_id: string }
 
-const insertRow = query<StoredGroup, GroupRow>(`insert into job_groups (group_id, name, mode, on_failure, created_at)
+const insertRow = query<StoredGroup, GroupRow>(`
+   insert into job_groups (group_id, name, mode, on_failure, created_at)
    values ($group_id, $name, $mode, $on_failure, $now) returning ${COLUMNS}`)
 const selectRow = query<StoredGroup, OfGroup>(`select ${COLUMNS} from job_groups where group_id = $group_id`)
 const selectNewest = query<StoredGroup, { before: string; limit: number }>(
@@ -38,29 +33,30 @@ const selectLastOrder = query<{ last: number | null }, OfGroup>(
   `select max(group_order) as last from jobs where group_id = $group_id`,
 )
 /** Members in flight, in the queue or delayed: while there is one, the next member stays held. */
-const selectCurrent = query<{ found: number }, OfGroup>(`select exists (select 1 from jobs where group_id = $group_id
+const selectCurrent = query<{ found: number }, OfGroup>(`
+   select exists (select 1 from jobs where group_id = $group_id
                      and finished_at is null and cancelled_at is null and hold is not 'group') as found`)
 /** Releases the next member into the queue, or into its own delay. */
-const releaseNext = query<
-  never,
-  OfGroup & { now: number }
->(`update jobs set hold = case when not_before > $now then 'delay' end
+const releaseNext = query<never, OfGroup & { now: number }>(`
+   update jobs set hold = case when not_before > $now then 'delay' end
     where status = 'QUEUED' and job_id = (select job_id from jobs where group_id = $group_id and status = 'QUEUED' and hold = 'group'
                                            order by group_order, created_at, job_id limit 1)`)
 const selectQueued = query<StoredJob, OfGroup>(
   `select ${JOB_COLUMNS} from jobs where group_id = $group_id and status = 'QUEUED' order by group_order, created_at, job_id`,
 )
-export type GroupCounts = {
-  readonly queued: number
-  readonly in_flight: number
-  readonly completed: number
-  readonly skipped: number
+const countsView = z.object({
+  queued: z.int(),
+  in_flight: z.int(),
+  completed: z.int(),
+  skipped: z.int(),
   /** Failed permanently; a failure with a retry does not count. */
-  readonly failed: number
-  readonly retried: number
-  readonly cancelled: number
-}
-const countMembers = query<GroupCounts, OfGroup>(`select count(*) filter (where j.status = 'QUEUED') as queued,
+  failed: z.int(),
+  retried: z.int(),
+  cancelled: z.int(),
+})
+export type GroupCounts = Readonly<z.infer<typeof countsView>>
+const countMembers = query<GroupCounts, OfGroup>(`
+   select count(*) filter (where j.status = 'QUEUED') as queued,
           count(*) filter (where j.status = 'RUNNING' and j.finished_at is null) as in_flight,
           count(*) filter (where r.status = 'COMPLETED') as completed,
           count(*) filter (where r.status = 'SKIPPED') as skipped,
@@ -75,20 +71,11 @@ export function insertGroup(tx: WriteTx, row: GroupRow): StoredGroup {
   return saved
 }
 
-/** Newest first, because ids are ordered by time. */
-function listStoredGroups(reader: SqlReader, limit: number, before = '~'): StoredGroup[] {
-  return reader.all(selectNewest, { before, limit })
-}
-
 export function requireGroup(reader: SqlReader, groupId: string): Decision<StoredGroup> {
   const group = reader.one(selectRow, { group_id: groupId })
   return group
     ? accept(group)
     : refuse('scheduler.group.not_found', `There is no group ${quote(groupId)}.`, { path: 'group_id' })
-}
-
-function saveHalted(tx: WriteTx, groupId: string, now: number): boolean {
-  return tx.run(haltRow, { group_id: groupId, now }) === 1
 }
 
 export function nextGroupOrder(reader: SqlReader, groupId: string): number {
@@ -97,19 +84,6 @@ export function nextGroupOrder(reader: SqlReader, groupId: string): number {
 
 function hasCurrentMember(reader: SqlReader, groupId: string): boolean {
   return reader.one(selectCurrent, { group_id: groupId })?.found === 1
-}
-
-function saveNextMember(tx: WriteTx, groupId: string, now: number): void {
-  tx.run(releaseNext, { group_id: groupId, now })
-}
-
-function listQueuedMembers(reader: SqlReader, groupId: string): StoredJob[] {
-  return reader.all(selectQueued, { group_id: groupId })
-}
-
-function countGroup(reader: SqlReader, groupId: string): GroupCounts {
-  const none = { queued: 0, in_flight: 0, completed: 0, skipped: 0, failed: 0, retried: 0, cancelled: 0 }
-  return reader.one(countMembers, { group_id: groupId }) ?? none
 }
 
 /** The status is computed from the members on every read. It is not stored, so it cannot contradict them. */
@@ -132,13 +106,15 @@ export function settleGroup(scheduler: Scheduler, tx: WriteTx, job: StoredJob, i
   if (!found.ok) return
   const group = found.value
   if (isFailure && group.on_failure !== 'continue') haltGroup(scheduler, tx, group, now)
-  else if (group.mode === 'sequential' && !hasCurrentMember(tx, group.group_id)) saveNextMember(tx, group.group_id, now)
+  else if (group.mode === 'sequential' && !hasCurrentMember(tx, group.group_id))
+    tx.run(releaseNext, { group_id: group.group_id, now })
 }
 
 /** `stop` cancels the queued members; `skip` closes each with a SKIPPED run. Members in flight continue in both cases. */
 function haltGroup(scheduler: Scheduler, tx: WriteTx, group: StoredGroup, now: number): void {
-  if (!saveHalted(tx, group.group_id, now)) return
-  for (const member of listQueuedMembers(tx, group.group_id)) {
+  const { group_id } = group
+  if (tx.run(haltRow, { group_id, now }) === 0) return
+  for (const member of tx.all(selectQueued, { group_id })) {
     if (group.on_failure === 'skip') skipMember(scheduler, tx, member, now)
     else if (saveJobCancelled(tx, member.job_id, now)) notifyCancelled(tx, member, 'group_halted', now)
   }
@@ -209,22 +185,23 @@ export function listGroups(
 ): Decision<readonly GroupReport[]> {
   const limit = checkLimit(page.limit)
   if (!limit.ok) return limit
+  const { before = '~' } = page
   return scheduler.db.read((reader) =>
-    listStoredGroups(reader, limit.value, page.before).map((group) => {
-      const counts = countGroup(reader, group.group_id)
-      return { group, status: groupStatusOf(counts), counts }
-    }),
+    accept(reader.all(selectNewest, { before, limit: limit.value }).map((group) => reportGroup(reader, group))),
   )
 }
 
 export function readGroup(scheduler: Scheduler, groupId: string): Decision<GroupReport> {
-  const read = scheduler.db.read((reader): Decision<GroupReport> => {
+  return scheduler.db.read((reader) => {
     const group = requireGroup(reader, groupId)
-    if (!group.ok) return group
-    const counts = countGroup(reader, groupId)
-    return accept({ group: group.value, status: groupStatusOf(counts), counts })
+    return group.ok ? accept(reportGroup(reader, group.value)) : group
   })
-  return read.ok ? read.value : read
+}
+
+function reportGroup(reader: SqlReader, group: StoredGroup): GroupReport {
+  const none = { queued: 0, in_flight: 0, completed: 0, skipped: 0, failed: 0, retried: 0, cancelled: 0 }
+  const counts = reader.one(countMembers, { group_id: group.group_id }) ?? none
+  return { group, status: groupStatusOf(counts), counts }
 }
 
 /** Groups as callers see them. */
@@ -241,15 +218,7 @@ export const groupView = z
   .object({
     ...groupFields,
     status: z.enum(groupStatuses),
-    counts: z.object({
-      queued: z.int(),
-      in_flight: z.int(),
-      completed: z.int(),
-      skipped: z.int(),
-      failed: z.int(),
-      retried: z.int(),
-      cancelled: z.int(),
-    }),
+    counts: countsView,
   })
   .meta({ id: 'SchedulerGroup', description: 'Jobs that belong together. The status follows from the members.' })
 export const submittedGroupView = z
@@ -264,7 +233,7 @@ function showGroup(group: StoredGroup) {
     mode,
     on_failure,
     created_at: showTime(group.created_at),
-    halted_at: showTimeOrNull(group.halted_at),
+    halted_at: orNull(group.halted_at, showTime),
   }
 }
 

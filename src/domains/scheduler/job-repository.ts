@@ -1,7 +1,7 @@
 /** Reads and writes `jobs`. */
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { type SqlReader, query, type WriteTx } from './database.ts'
-import type { JobHold, StoredJob } from './stored-rows.ts'
+import type { StoredJob } from './stored-rows.ts'
 
 export const JOB_COLUMNS = `job_id, template_id, schedule_id, group_id, job_type, params, status, priority, position, retry_of,
   created_at, queued_at, started_at, finished_at, worker_id, group_order, reservation_id, hold, not_before, cancelled_at`
@@ -24,10 +24,8 @@ const startJob = query<StoredJob, { job_id: string; now: number }>(
   `update jobs set status = 'RUNNING', started_at = $now where job_id = $job_id and status = 'QUEUED' returning ${JOB_COLUMNS}`,
 )
 /** Scans the held jobs, so it runs only while a reservation is active or ends. */
-const selectWaitingDirect = query<
-  StoredJob,
-  { reservation_id: string }
->(`select ${JOB_COLUMNS} from jobs where status = 'QUEUED' and hold = 'direct' and reservation_id = $reservation_id
+const selectWaitingDirect = query<StoredJob, { reservation_id: string }>(`
+   select ${JOB_COLUMNS} from jobs where status = 'QUEUED' and hold = 'direct' and reservation_id = $reservation_id
     order by created_at, job_id`)
 const releaseDelayed = query<never, { now: number }>(
   `update jobs indexed by jobs_delayed_ix set hold = null where status = 'QUEUED' and hold = 'delay' and not_before <= $now`,
@@ -88,20 +86,20 @@ export function saveDelayOver(tx: WriteTx, now: number): number {
 /** Leaves room for 99 jobs between two neighbours before the priority must be renumbered. */
 export const GAP_SIZE = 100
 
-export type NewJobRow = {
-  readonly job_id: string
-  readonly template_id: string | null
-  readonly schedule_id: string | null
-  readonly group_id: string | null
-  readonly job_type: string
-  readonly params: string
-  readonly priority: number
-  readonly now: number
-  readonly group_order: number | null
-  readonly reservation_id: string | null
-  readonly hold: JobHold | null
-  readonly not_before: number | null
-}
+export type NewJobRow = Pick<
+  StoredJob,
+  | 'job_id'
+  | 'template_id'
+  | 'schedule_id'
+  | 'group_id'
+  | 'job_type'
+  | 'params'
+  | 'priority'
+  | 'group_order'
+  | 'reservation_id'
+  | 'hold'
+  | 'not_before'
+> & { readonly now: number }
 
 /** Two lookups, one per partial index; a single one would read every queued job. */
 const NEXT_POSITION = (priority: string) => `
@@ -109,28 +107,18 @@ const NEXT_POSITION = (priority: string) => `
     select max(position) as highest from jobs where status = 'QUEUED' and hold is null and priority = ${priority} union all
     select max(position) from jobs where status = 'QUEUED' and hold is not null and priority = ${priority})), 0) + ${GAP_SIZE}`
 
-export const insertJob = query<
-  StoredJob,
-  NewJobRow
->(`insert into jobs (job_id, template_id, schedule_id, group_id, job_type, params, priority, position, created_at, queued_at,
+export const insertJob = query<StoredJob, NewJobRow>(`
+   insert into jobs (job_id, template_id, schedule_id, group_id, job_type, params, priority, position, created_at, queued_at,
                      group_order, reservation_id, hold, not_before)
    values ($job_id, $template_id, $schedule_id, $group_id, $job_type, $params, $priority, ${NEXT_POSITION('$priority')}, $now, $now,
            $group_order, $reservation_id, $hold, $not_before)
    returning ${JOB_COLUMNS}`)
 
-export type NewRetryRow = {
-  readonly job_id: string
-  readonly failed_job_id: string
-  readonly now: number
-  readonly hold: 'delay' | null
-  readonly not_before: number | null
-}
+type NewRetry = Pick<StoredJob, 'job_id' | 'hold' | 'not_before'> & { failed_job_id: string; now: number }
 
 /** Inserts a copy of the failed job at the end of its priority; returns no row when the job already has a retry. */
-export const insertRetryJob = query<
-  StoredJob,
-  NewRetryRow
->(`insert into jobs (job_id, template_id, schedule_id, group_id, job_type, params, priority, position, retry_of, created_at, queued_at,
+export const insertRetryJob = query<StoredJob, NewRetry>(`
+   insert into jobs (job_id, template_id, schedule_id, group_id, job_type, params, priority, position, retry_of, created_at, queued_at,
                      group_order, hold, not_before)
    select $job_id, template_id, schedule_id, group_id, job_type, params, priority, ${NEXT_POSITION('failed.priority')}, job_id, $now, $now,
           group_order, $hold, $not_before

@@ -1,39 +1,32 @@
 /** Job templates, a named job type with params, a schema for them and a priority: reads and writes `job_templates`. */
-import type { z } from 'zod'
+import { z } from 'zod'
+import { orNull, timeView } from '#contract'
+import { encodeId } from '#kernel/ids'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { changeTemplateBody, templateBody } from './contract.ts'
-import { type SqlReader, query, type WriteTx } from './database.ts'
+import { type SqlReader, query } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { checkParamsSchema, requireJobType } from './job-types.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
-import type { StoredTemplate } from './stored-rows.ts'
+import { objectView, readObject, showTime, type StoredTemplate } from './stored-rows.ts'
 
 const COLUMNS = `template_id, name, job_type, params, params_schema, priority, created_at, updated_at, archived_at`
 
-type TemplateRow = {
-  readonly template_id: string
-  readonly name: string
-  readonly job_type: string
-  readonly params: string
-  readonly params_schema: string | null
-  readonly priority: number
+type TemplateRow = Pick<StoredTemplate, 'template_id' | 'name' | 'params' | 'params_schema' | 'priority'> & {
   readonly now: number
 }
 
-const insertRow = query<
-  StoredTemplate,
-  TemplateRow
->(`insert into job_templates (template_id, name, job_type, params, params_schema, priority, created_at, updated_at)
+const insertRow = query<StoredTemplate, TemplateRow & { job_type: string }>(`
+   insert into job_templates (template_id, name, job_type, params, params_schema, priority, created_at, updated_at)
    values ($template_id, $name, $job_type, $params, $params_schema, $priority, $now, $now)
        on conflict (name) where archived_at is null do nothing
    returning ${COLUMNS}`)
-const updateRow = query<StoredTemplate, Omit<TemplateRow, 'job_type'>>(`update or ignore job_templates
+const updateRow = query<StoredTemplate, TemplateRow>(`
+   update or ignore job_templates
       set name = $name, params = $params, params_schema = $params_schema, priority = $priority, updated_at = $now
     where template_id = $template_id and archived_at is null returning ${COLUMNS}`)
-const archiveRow = query<
-  StoredTemplate,
-  { template_id: string; now: number }
->(`update job_templates set archived_at = $now, updated_at = $now
+const archiveRow = query<StoredTemplate, { template_id: string; now: number }>(`
+   update job_templates set archived_at = $now, updated_at = $now
     where template_id = $template_id and archived_at is null
       and not exists (select 1 from schedules where schedules.template_id = $template_id and deleted_at is null)
    returning ${COLUMNS}`)
@@ -41,20 +34,6 @@ const selectRow = query<StoredTemplate, { template_id: string }>(
   `select ${COLUMNS} from job_templates where template_id = $template_id`,
 )
 const selectRows = query<StoredTemplate>(`select ${COLUMNS} from job_templates where archived_at is null order by name`)
-
-/** Returns undefined when another template has the name. */
-function insertTemplate(tx: WriteTx, row: TemplateRow): StoredTemplate | undefined {
-  return tx.one(insertRow, row)
-}
-
-function saveTemplate(tx: WriteTx, row: Omit<TemplateRow, 'job_type'>): StoredTemplate | undefined {
-  return tx.one(updateRow, row)
-}
-
-/** Returns undefined while a schedule uses the template. */
-function saveArchived(tx: WriteTx, templateId: string, now: number): StoredTemplate | undefined {
-  return tx.one(archiveRow, { template_id: templateId, now })
-}
 
 export function requireTemplate(reader: SqlReader, templateId: string): Decision<StoredTemplate> {
   const found = reader.one(selectRow, { template_id: templateId })
@@ -75,12 +54,12 @@ export function createTemplate(scheduler: Scheduler, body: z.input<typeof templa
   return scheduler.db.write((tx) => {
     const type = requireJobType(tx, job_type)
     if (!type.ok) return type
-    const saved = insertTemplate(tx, {
+    const saved = tx.one(insertRow, {
       template_id: scheduler.deps.newId(),
       name,
       job_type,
       params: JSON.stringify(params),
-      params_schema: checked.value === null ? null : JSON.stringify(checked.value),
+      params_schema: orNull(checked.value, (schema) => JSON.stringify(schema)),
       priority,
       now: nowMs(scheduler),
     })
@@ -103,7 +82,7 @@ export function changeTemplate(
     const old = requireTemplate(tx, templateId)
     if (!old.ok) return old
     const schema = checked.value
-    const saved = saveTemplate(tx, {
+    const saved = tx.one(updateRow, {
       template_id: templateId,
       name: name ?? old.value.name,
       params: params === undefined ? old.value.params : JSON.stringify(params),
@@ -120,7 +99,7 @@ export function archiveTemplate(scheduler: Scheduler, templateId: string): Decis
   return scheduler.db.write((tx) => {
     const old = requireTemplate(tx, templateId)
     if (!old.ok) return old
-    const saved = saveArchived(tx, templateId, nowMs(scheduler))
+    const saved = tx.one(archiveRow, { template_id: templateId, now: nowMs(scheduler) })
     if (saved) return accept(saved)
     return refuse('scheduler.template.in_use', `The template ${quote(old.value.name)} is used by a schedule.`, {
       hint: 'Delete the schedule, or give it another template.',
@@ -130,4 +109,29 @@ export function archiveTemplate(scheduler: Scheduler, templateId: string): Decis
 
 function nameTaken(name: string): Refusal {
   return refuse('scheduler.template.name_taken', `A template ${quote(name)} already exists.`, { path: 'name' })
+}
+
+export const templateView = z
+  .object({
+    template_id: z.string(),
+    name: z.string(),
+    job_type: z.string(),
+    params: objectView,
+    params_schema: objectView.nullable(),
+    priority: z.int(),
+    created_at: timeView(),
+    updated_at: timeView(),
+  })
+  .meta({ id: 'SchedulerJobTemplate' })
+export function toTemplateView(row: StoredTemplate): z.infer<typeof templateView> {
+  return {
+    template_id: encodeId('job_template', row.template_id),
+    name: row.name,
+    job_type: row.job_type,
+    params: readObject(row.params),
+    params_schema: orNull(row.params_schema, readObject),
+    priority: row.priority,
+    created_at: showTime(row.created_at),
+    updated_at: showTime(row.updated_at),
+  }
 }

@@ -13,7 +13,7 @@ import { jobTypeBody, type RetryPolicyBody, retryPolicyBody } from './contract.t
 import { type Database, type SqlReader, query, type WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
-import type { RetryVerdict, StoredJobType } from './stored-rows.ts'
+import { objectView, readObject, type RetryVerdict, type StoredJobType } from './stored-rows.ts'
 
 const BYTES_MAX = 65_536
 const DEPTH_MAX = 8
@@ -197,7 +197,8 @@ const COLUMNS = `job_type, retry_policy, concurrency_limit, runner, created_at, 
 const upsertType = query<
   StoredJobType,
   { job_type: string; retry_policy: string; concurrency_limit: number | null; runner: string | null; now: number }
->(`insert into job_types (job_type, retry_policy, concurrency_limit, runner, created_at, updated_at)
+>(`
+   insert into job_types (job_type, retry_policy, concurrency_limit, runner, created_at, updated_at)
    values ($job_type, $retry_policy, $concurrency_limit, $runner, $now, $now)
        on conflict (job_type) do update
       set retry_policy = excluded.retry_policy, concurrency_limit = excluded.concurrency_limit, runner = excluded.runner,
@@ -252,4 +253,25 @@ export function requireJobType(reader: SqlReader, jobType: string): Decision<Sto
 /** Reads the current policy of the type; a type that does not exist gets no retries. */
 export function findRetryPolicy(reader: SqlReader, jobType: string): RetryPolicyBody {
   return readRetryPolicy(reader.one(selectType, { job_type: jobType })?.retry_policy ?? '')
+}
+
+export const jobTypeView = z
+  .object({
+    job_type: z.string(),
+    retry_policy: objectView,
+    concurrency_limit: z.int().nullable(),
+    has_command: z
+      .boolean()
+      .meta({ description: 'Whether the type runs a command, its own or one named by each job.' }),
+  })
+  .meta({ id: 'SchedulerJobType', description: 'A registered kind of work.' })
+/** Omits the runner's settings, which name folders and variables of the machine. */
+export function toJobTypeView(row: StoredJobType): z.infer<typeof jobTypeView> {
+  const { job_type, concurrency_limit } = row
+  return {
+    job_type,
+    retry_policy: readObject(row.retry_policy),
+    concurrency_limit,
+    has_command: row.runner !== null,
+  }
 }

@@ -1,41 +1,27 @@
 /** Reads the queue, jobs by filter, one job with its run and its retry chain, and builds the views of jobs and runs. */
 import { z } from 'zod'
-import { idView, timeView } from '#contract'
+import { idView, orNull, timeView } from '#contract'
 import { failureClasses } from '#kernel/error-classes'
-import { encodeId, type IdKind } from '#kernel/ids'
-import { formatInstant } from '#kernel/instant'
-import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from '#kernel/page-limit'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { encodeId } from '#kernel/ids'
+import { accept, type Decision } from '#kernel/refusal'
 import { walkRetryChain } from '#kernel/retry'
-import { type SqlReader, type SqlValue, query } from './database.ts'
+import { type SqlValue, query } from './database.ts'
 import { findJob, findRetry, findRetryOf, JOB_COLUMNS, requireJob } from './job-repository.ts'
+import { checkLimit } from './parse-input.ts'
 import { countQueued, listQueued } from './queue.ts'
 import { findRunOfJob } from './run-repository.ts'
 import type { Scheduler } from './scheduler.ts'
-import { retryVerdicts, type RunOutcome, runOutcomes, type StoredJob, type StoredRun } from './stored-rows.ts'
-
-export const objectView = z.record(z.string(), z.unknown())
-
-export function showTime(ms: number): string {
-  return formatInstant(new Date(ms))
-}
-
-export function showTimeOrNull(ms: number | null): string | null {
-  return ms === null ? null : showTime(ms)
-}
-
-export function showIdOrNull(kind: IdKind, id: string | null): string | null {
-  return id === null ? null : encodeId(kind, id)
-}
-
-/** Parses JSON of the scheduler's own columns, which was validated before it was stored. */
-export function readObject(text: string): Record<string, unknown> {
-  return JSON.parse(text) as Record<string, unknown>
-}
-
-function readTexts(text: string): string[] {
-  return JSON.parse(text) as string[]
-}
+import {
+  objectView,
+  readObject,
+  retryVerdicts,
+  type RunOutcome,
+  runOutcomes,
+  showIdOrNull,
+  showTime,
+  type StoredJob,
+  type StoredRun,
+} from './stored-rows.ts'
 
 export const jobView = z
   .object({
@@ -106,12 +92,12 @@ export function toJobView(job: StoredJob & { readonly outcome?: RunOutcome | nul
     position: job.position,
     retry_of: showIdOrNull('job', job.retry_of),
     hold: job.hold,
-    not_before: showTimeOrNull(job.not_before),
+    not_before: orNull(job.not_before, showTime),
     created_at: showTime(job.created_at),
     queued_at: showTime(job.queued_at),
-    started_at: showTimeOrNull(job.started_at),
-    finished_at: showTimeOrNull(job.finished_at),
-    cancelled_at: showTimeOrNull(job.cancelled_at),
+    started_at: orNull(job.started_at, showTime),
+    finished_at: orNull(job.finished_at, showTime),
+    cancelled_at: orNull(job.cancelled_at, showTime),
   }
 }
 
@@ -121,12 +107,12 @@ export function toJobRunView(run: StoredRun): JobRunView {
     job_id: encodeId('job', run.job_id),
     status: run.status ?? 'running',
     started_at: showTime(run.started_at),
-    finished_at: showTimeOrNull(run.finished_at),
+    finished_at: orNull(run.finished_at, showTime),
     exit_code: run.exit_code,
     error: run.error,
     error_class: run.error_class,
     retry_decided: run.retry_decided,
-    artifacts: readTexts(run.artifacts),
+    artifacts: JSON.parse(run.artifacts) as string[],
     log_path: run.log_path,
     params: readObject(run.params_snapshot),
   }
@@ -149,12 +135,11 @@ export type QueuePage = {
 export function listQueue(scheduler: Scheduler, page: { limit?: number; after?: string } = {}): Decision<QueuePage> {
   const limit = checkLimit(page.limit)
   if (!limit.ok) return limit
-  const read = scheduler.db.read((reader): Decision<QueuePage> => {
+  return scheduler.db.read((reader) => {
     const after = page.after === undefined ? accept(undefined) : requireJob(reader, page.after)
     if (!after.ok) return after
     return accept({ jobs: listQueued(reader, limit.value, after.value), ...countQueued(reader) })
   })
-  return read.ok ? read.value : read
 }
 
 /** `running` is in flight; `finished` has any outcome; the next three name the outcome. */
@@ -204,53 +189,31 @@ export function listJobs(scheduler: Scheduler, filter: JobFilter = {}): Decision
   if (filter.jobType !== undefined) params['job_type'] = filter.jobType
   if (filter.groupId !== undefined) params['group_id'] = filter.groupId
   if (filter.scheduleId !== undefined) params['schedule_id'] = filter.scheduleId
-  const select = query<
-    ListedJob,
-    Readonly<Record<string, SqlValue>>
-  >(`select ${JOB_COLUMNS}, (select r.status from job_runs r where r.job_id = jobs.job_id) as outcome
+  const select = query<ListedJob, Readonly<Record<string, SqlValue>>>(`
+   select ${JOB_COLUMNS}, (select r.status from job_runs r where r.job_id = jobs.job_id) as outcome
        from jobs where ${conditions.join(' and ')} order by job_id desc limit $limit`)
-  return scheduler.db.read((reader) => reader.all(select, params))
+  return scheduler.db.read((reader) => accept(reader.all(select, params)))
 }
 
 export type JobReport = { readonly job: StoredJob; readonly run: StoredRun | null }
 
 export function readJob(scheduler: Scheduler, jobId: string): Decision<JobReport> {
-  const read = scheduler.db.read((reader): Decision<JobReport> => {
+  return scheduler.db.read((reader) => {
     const job = requireJob(reader, jobId)
     return job.ok ? accept({ job: job.value, run: findRunOfJob(reader, jobId) ?? null }) : job
   })
-  return read.ok ? read.value : read
 }
 
 /** Lists the chain from the original to the newest retry, starting at any of its jobs. Refuses a damaged chain. */
 export function readRetryChain(scheduler: Scheduler, jobId: string): Decision<readonly JobReport[]> {
-  const read = scheduler.db.read((reader): Decision<readonly JobReport[]> => {
+  return scheduler.db.read((reader) => {
     const job = requireJob(reader, jobId)
     if (!job.ok) return job
     const up = walkRetryChain(jobId, (id) => findRetryOf(reader, id))
     if (!up.ok) return up
-    const ids = [...up.value.toReversed(), ...walkDown(reader, jobId)]
-    return accept(ids.flatMap((id) => reportOf(reader, id)))
-  })
-  return read.ok ? read.value : read
-}
-
-/** Terminates: the walk upwards has ended, so the chain contains no cycle. */
-function walkDown(reader: SqlReader, jobId: string): string[] {
-  const ids: string[] = []
-  for (let next = findRetry(reader, jobId); next; next = findRetry(reader, next.job_id)) ids.push(next.job_id)
-  return ids
-}
-
-function reportOf(reader: SqlReader, jobId: string): JobReport[] {
-  const job = findJob(reader, jobId)
-  return job ? [{ job, run: findRunOfJob(reader, jobId) ?? null }] : []
-}
-
-export function checkLimit(limit = PAGE_LIMIT_DEFAULT): Decision<number> {
-  if (Number.isInteger(limit) && limit >= 1 && limit <= PAGE_LIMIT_MAX) return accept(limit)
-  return refuse('limit_range', `The limit must be 1 to ${PAGE_LIMIT_MAX}.`, {
-    path: 'limit',
-    facts: { min: 1, max: PAGE_LIMIT_MAX },
+    const jobs = up.value.toReversed().flatMap((id) => findJob(reader, id) ?? [])
+    // Terminates: the walk upwards has ended, so the chain contains no cycle.
+    for (let next = findRetry(reader, jobId); next; next = findRetry(reader, next.job_id)) jobs.push(next)
+    return accept(jobs.map((each) => ({ job: each, run: findRunOfJob(reader, each.job_id) ?? null })))
   })
 }

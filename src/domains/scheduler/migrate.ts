@@ -61,8 +61,7 @@ type MigrateScheduler = {
 
 /** Returns the number of applied migrations. Refuses a file that is foreign, newer or edited. */
 export function examineFile(db: Database): Decision<number> {
-  const examined = db.read((reader) => decideKnown(db.file, readApplied(reader, db.file), loadSchedulerMigrations()))
-  return examined.ok ? examined.value : examined
+  return db.read((reader) => decideKnown(db.file, readApplied(reader, db.file), loadSchedulerMigrations()))
 }
 
 export function isCurrent(applied: number): boolean {

@@ -7,16 +7,7 @@ import { moveJobBody, placeJobBody } from './contract.ts'
 import type { WriteTx } from './database.ts'
 import { parseInput } from './parse-input.ts'
 import { requireQueued } from './job-repository.ts'
-import {
-  type Neighbours,
-  planPosition,
-  findFirstPosition,
-  findLastPosition,
-  findPositionAbove,
-  findPositionBelow,
-  renumberPriority,
-  savePlace,
-} from './queue.ts'
+import { findPosition, type Neighbours, planPosition, renumberPriority, savePlace } from './queue.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
 
@@ -86,12 +77,12 @@ function findNeighbours(
 ): Neighbours {
   if (!anchor) {
     return 'to' in move && move.to === 'front'
-      ? { above: undefined, below: findFirstPosition(tx, priority, job_id) }
-      : { above: findLastPosition(tx, priority, job_id), below: undefined }
+      ? { above: undefined, below: findPosition(tx, 'first', { priority }, job_id) }
+      : { above: findPosition(tx, 'last', { priority }, job_id), below: undefined }
   }
   return 'before' in move
-    ? { above: findPositionAbove(tx, anchor, job_id), below: anchor.position }
-    : { above: anchor.position, below: findPositionBelow(tx, anchor, job_id) }
+    ? { above: findPosition(tx, 'above', anchor, job_id), below: anchor.position }
+    : { above: anchor.position, below: findPosition(tx, 'below', anchor, job_id) }
 }
 
 /** Exchanges priority and position of two jobs, so every other job keeps its place. */
@@ -106,10 +97,7 @@ export function swapJobs(
     const other = requireQueued(tx, otherId)
     if (!other.ok) return other
     const moved = [savePlace(tx, jobId, other.value), savePlace(tx, otherId, one.value)] as const
-    return moved[0] && moved[1] ? accept([moved[0], moved[1]]) : requireNever()
+    if (moved[0] && moved[1]) return accept([moved[0], moved[1]])
+    throw new KernelFault('scheduler.broken', 'A QUEUED job that was read in this transaction is gone.')
   })
-}
-
-function requireNever(): never {
-  throw new KernelFault('scheduler.broken', 'A QUEUED job that was read in this transaction is gone.')
 }

@@ -1,49 +1,49 @@
 /** The outbox: stores notifications in the transaction that caused them, and delivers them by signed webhook after the commit. */
 import { createHmac } from 'node:crypto'
+import { z } from 'zod'
+import { timeView } from '#contract'
 import type { JsonObject } from '#kernel/json-value'
+import { PAGE_LIMIT_DEFAULT } from '#kernel/page-limit'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { decideRetry } from '#kernel/retry'
 import { outboxRetry } from '#kernel/retry-policy'
 import { type SqlReader, query, type WriteTx } from './database.ts'
-import { toJobNotificationView } from './record-views.ts'
 import { nowMs, requireOwner, type Scheduler } from './scheduler.ts'
-import type { NotificationKind, StoredJobNotification } from './stored-rows.ts'
+import {
+  type NotificationKind,
+  notificationKinds,
+  objectView,
+  readObject,
+  showTime,
+  type StoredJobNotification,
+} from './stored-rows.ts'
 
 const COLUMNS = `seq, notification_id, kind, job_id, payload, status, attempts, next_attempt_at, last_error, created_at, ended_at`
 
-type NewNotification = {
-  readonly notification_id: string
-  readonly kind: NotificationKind
-  readonly job_id: string | null
-  readonly payload: string
+type NewNotification = Pick<StoredJobNotification, 'notification_id' | 'kind' | 'job_id' | 'payload'> & {
   readonly now: number
 }
 
-const insertNotification = query<
-  never,
-  NewNotification
->(`insert into notifications (notification_id, kind, job_id, payload, next_attempt_at, created_at)
+const insertNotification = query<never, NewNotification>(`
+   insert into notifications (notification_id, kind, job_id, payload, next_attempt_at, created_at)
    values ($notification_id, $kind, $job_id, $payload, $now, $now) on conflict (notification_id) do nothing`)
 const selectNotification = query<StoredJobNotification, { notification_id: string }>(
   `select ${COLUMNS} from notifications where notification_id = $notification_id`,
 )
 /** Claims due notifications. If the sender dies, they are due again at `again_at`. */
-const claimDue = query<
-  StoredJobNotification,
-  { now: number; again_at: number; limit: number }
->(`update notifications set attempts = attempts + 1, next_attempt_at = $again_at
+const claimDue = query<StoredJobNotification, { now: number; again_at: number; limit: number }>(`
+   update notifications set attempts = attempts + 1, next_attempt_at = $again_at
     where seq in (select seq from notifications where status = 'PENDING' and next_attempt_at <= $now
                    order by next_attempt_at, seq limit $limit)
    returning ${COLUMNS}`)
 const endNotification = query<
   never,
   { notification_id: string; status: 'DELIVERED' | 'DEAD'; now: number; last_error: string | null }
->(`update notifications set status = $status, ended_at = $now, last_error = coalesce($last_error, last_error)
+>(`
+   update notifications set status = $status, ended_at = $now, last_error = coalesce($last_error, last_error)
     where notification_id = $notification_id and status = 'PENDING'`)
-const postponeNotification = query<
-  never,
-  { notification_id: string; next_attempt_at: number; last_error: string }
->(`update notifications set next_attempt_at = $next_attempt_at, last_error = $last_error
+const postponeNotification = query<never, { notification_id: string; next_attempt_at: number; last_error: string }>(`
+   update notifications set next_attempt_at = $next_attempt_at, last_error = $last_error
     where notification_id = $notification_id and status = 'PENDING'`)
 const listNewest = query<StoredJobNotification, { before: number; limit: number }>(
   `select ${COLUMNS} from notifications where seq < $before order by seq desc limit $limit`,
@@ -66,31 +66,32 @@ function findNotification(reader: SqlReader, notificationId: string): StoredJobN
   return reader.one(selectNotification, { notification_id: notificationId })
 }
 
-function claimDueNotifications(tx: WriteTx, now: number, againAt: number, limit: number): StoredJobNotification[] {
-  return tx.all(claimDue, { now, again_at: againAt, limit }).toSorted((a, b) => a.seq - b.seq)
+/** Newest first; `before` is the last `seq` of the previous page. */
+export function readNotifications(
+  scheduler: Scheduler,
+  {
+    limit = PAGE_LIMIT_DEFAULT,
+    before = Number.MAX_SAFE_INTEGER,
+  }: { readonly limit?: number; readonly before?: number } = {},
+): Decision<readonly StoredJobNotification[]> {
+  return scheduler.db.read((reader) => accept(reader.all(listNewest, { before, limit })))
 }
 
-function saveNotificationEnd(
-  tx: WriteTx,
-  notificationId: string,
-  end: { readonly status: 'DELIVERED' | 'DEAD'; readonly now: number; readonly lastError?: string },
-): boolean {
-  const { status, now, lastError = null } = end
-  return tx.run(endNotification, { notification_id: notificationId, status, now, last_error: lastError }) === 1
-}
-
-function saveNotificationDelay(tx: WriteTx, notificationId: string, nextAttemptAt: number, lastError: string): boolean {
-  const row = { notification_id: notificationId, next_attempt_at: nextAttemptAt, last_error: lastError }
-  return tx.run(postponeNotification, row) === 1
-}
-
-/** Newest first. */
-export function listJobNotifications(
-  reader: SqlReader,
-  limit: number,
-  before = Number.MAX_SAFE_INTEGER,
-): StoredJobNotification[] {
-  return reader.all(listNewest, { before, limit })
+export const jobNotificationView = z
+  .object({
+    notification_id: z.string().meta({ description: 'Identical for every delivery of the same fact.' }),
+    kind: z.enum(notificationKinds),
+    payload: objectView,
+    created_at: timeView(),
+  })
+  .meta({ id: 'SchedulerNotification' })
+export function toJobNotificationView(row: StoredJobNotification): z.infer<typeof jobNotificationView> {
+  return {
+    notification_id: row.notification_id,
+    kind: row.kind,
+    payload: readObject(row.payload),
+    created_at: showTime(row.created_at),
+  }
 }
 
 /** Delivers one notification and accepts once the receiver confirms it. `sentAtMs` is part of the signature. */
@@ -190,12 +191,16 @@ export function claimNotifications(scheduler: Scheduler, limit = 20): Decision<r
   const owner = requireOwner(scheduler)
   if (!owner.ok) return owner
   const now = nowMs(scheduler)
-  return scheduler.db.write((tx) => accept(claimDueNotifications(tx, now, now + CLAIM_MS, limit)))
+  return scheduler.db.write((tx) => {
+    const claimed = tx.all(claimDue, { now, again_at: now + CLAIM_MS, limit })
+    return accept(claimed.toSorted((one, other) => one.seq - other.seq))
+  })
 }
 
 export function recordDelivery(scheduler: Scheduler, notificationId: string): Decision<undefined> {
   return scheduler.db.write((tx) => {
-    const isSaved = saveNotificationEnd(tx, notificationId, { status: 'DELIVERED', now: nowMs(scheduler) })
+    const end = { status: 'DELIVERED', now: nowMs(scheduler), last_error: null } as const
+    const isSaved = tx.run(endNotification, { notification_id: notificationId, ...end }) === 1
     return isSaved || findNotification(tx, notificationId)?.status === 'DELIVERED'
       ? accept(undefined)
       : unknown(notificationId)
@@ -208,18 +213,18 @@ export function recordDeliveryFailure(
   notificationId: string,
   error: string,
 ): Decision<'again' | 'dead'> {
-  const lastError = error.slice(0, ERROR_CHARS_MAX)
   return scheduler.db.write((tx) => {
-    const row = findNotification(tx, notificationId)
-    if (row?.status !== 'PENDING') return unknown(notificationId)
+    const pending = findNotification(tx, notificationId)
+    if (pending?.status !== 'PENDING') return unknown(notificationId)
     const now = nowMs(scheduler)
     const decision = decideRetry(outboxRetry, {
-      attempt: Math.max(1, row.attempts),
+      attempt: Math.max(1, pending.attempts),
       errorClass: 'transient_connector_error',
       random: scheduler.deps.random,
     })
-    if (decision.retry) saveNotificationDelay(tx, notificationId, now + decision.delayMs, lastError)
-    else saveNotificationEnd(tx, notificationId, { status: 'DEAD', now, lastError })
+    const row = { notification_id: notificationId, last_error: error.slice(0, ERROR_CHARS_MAX) }
+    if (decision.retry) tx.run(postponeNotification, { ...row, next_attempt_at: now + decision.delayMs })
+    else tx.run(endNotification, { ...row, status: 'DEAD', now })
     return accept(decision.retry ? 'again' : 'dead')
   })
 }

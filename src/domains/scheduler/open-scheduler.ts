@@ -149,10 +149,8 @@ const BUSY_TIMEOUT_MS = 5_000
 
 type OwnerRow = { readonly pid: number; readonly started_at: number }
 const selectOwner = query<OwnerRow>(`select pid, started_at from scheduler_owner`)
-const upsertOwner = query<
-  never,
-  { pid: number; now: number }
->(`insert into scheduler_owner (one_row, pid, started_at) values (1, $pid, $now)
+const upsertOwner = query<never, { pid: number; now: number }>(`
+   insert into scheduler_owner (one_row, pid, started_at) values (1, $pid, $now)
        on conflict (one_row) do update set pid = excluded.pid, started_at = excluded.started_at`)
 
 export function openScheduler(options: OpenScheduler): Decision<Scheduler> {

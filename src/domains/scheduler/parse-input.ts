@@ -1,8 +1,9 @@
-/** Validates input against a schema and explains the first issue as a refusal. */
+/** Validates input against a schema and explains the first issue as a refusal; checks the limit of a page. */
 import { z } from 'zod'
 import { nameOfType, refusalOfIssue } from '#contract'
 import { formatPath } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from '#kernel/page-limit'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 
 export function parseInput<T extends z.ZodType>(schema: T, input: unknown): Decision<z.output<T>> {
@@ -38,4 +39,12 @@ function explain(issue: z.core.$ZodIssue, known: readonly string[]): Refusal {
 
 function knownFields(schema: z.ZodType): readonly string[] {
   return schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
+}
+
+export function checkLimit(limit = PAGE_LIMIT_DEFAULT): Decision<number> {
+  if (Number.isInteger(limit) && limit >= 1 && limit <= PAGE_LIMIT_MAX) return accept(limit)
+  return refuse('limit_range', `The limit must be 1 to ${PAGE_LIMIT_MAX}.`, {
+    path: 'limit',
+    facts: { min: 1, max: PAGE_LIMIT_MAX },
+  })
 }

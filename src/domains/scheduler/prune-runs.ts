@@ -6,9 +6,7 @@ import { opendir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { accept, type Decision } from '#kernel/refusal'
 import { isUuid } from '#kernel/ids'
-import type { Wait } from './run-child.ts'
 import { findRun } from './run-repository.ts'
-import type { RunEvent } from './run-scheduler.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
 import { query } from './database.ts'
 
@@ -16,19 +14,20 @@ export type Pruned = { readonly logs: number; readonly logBytes: number; readonl
 
 /** Reads only the oldest rows: pending notifications are among the newest. */
 const LOOK_ROWS = 5_000
-const deleteEnded = query<never, { before: number }>(`delete from notifications where seq in (
+const deleteEnded = query<never, { before: number }>(`
+   delete from notifications where seq in (
      select seq from (select seq, status, ended_at from notifications order by seq limit ${LOOK_ROWS})
       where status <> 'PENDING' and ended_at < $before)`)
 
 export async function pruneRuns(
   scheduler: Scheduler,
   runFolder: string,
-  signal: AbortSignal = new AbortController().signal,
+  signal?: AbortSignal,
 ): Promise<Decision<Pruned>> {
   const { keepMs, logBytesMax } = scheduler.settings
   const beforeMs = nowMs(scheduler) - keepMs
   let notifications = 0
-  for (let gone = LOOK_ROWS; gone > 0 && !signal.aborted; ) {
+  for (let gone = LOOK_ROWS; gone > 0 && !signal?.aborted; ) {
     const deleted = scheduler.db.write((tx) => accept(tx.run(deleteEnded, { before: beforeMs })))
     if (!deleted.ok) return deleted
     gone = deleted.value
@@ -40,7 +39,7 @@ export async function pruneRuns(
   let logs = 0
   let logBytes = 0
   for (const { path, endedAt, sizeBytes } of ended.value.toSorted((one, other) => one.endedAt - other.endedAt)) {
-    if (signal.aborted || (endedAt >= beforeMs && leftBytes <= logBytesMax)) break
+    if (signal?.aborted || (endedAt >= beforeMs && leftBytes <= logBytesMax)) break
     await rm(path, { force: true })
     leftBytes -= sizeBytes
     logBytes += sizeBytes
@@ -55,16 +54,16 @@ type EndedFile = { readonly path: string; readonly endedAt: number; readonly siz
 async function listEnded(
   scheduler: Scheduler,
   runFolder: string,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Promise<Decision<readonly EndedFile[]>> {
   const found: EndedFile[] = []
   const folder = await opendir(runFolder).catch(() => undefined)
   if (!folder) return accept(found)
   for await (const { name } of folder) {
-    if (signal.aborted) break
+    if (signal?.aborted) break
     const [runId = '', kind] = name.split('.')
     if (!isUuid(runId) || !(kind === 'log' || kind === 'stop' || kind === 'artifacts')) continue
-    const run = scheduler.db.read((reader) => findRun(reader, runId))
+    const run = scheduler.db.read((reader) => accept(findRun(reader, runId)))
     if (!run.ok) return run
     if (run.value?.status == null) continue
     const path = join(runFolder, name)
@@ -73,41 +72,4 @@ async function listEnded(
     if (size) found.push({ path, endedAt: finished_at ?? started_at, sizeBytes: size.size })
   }
   return accept(found)
-}
-
-const PRUNE_EVERY_MS = 3_600_000
-const CLOSE_WAIT_MS = 5_000
-
-/** Prunes beside the owner's loop: at the start, and then every hour. A failed pass is repeated by the next one. */
-export function openSweep(scheduler: Scheduler, runFolder: string, onEvent: (event: RunEvent) => void) {
-  const over = new AbortController()
-  let sweeping: Promise<void> | undefined
-  let nextAtMs = 0
-  async function work(): Promise<void> {
-    const pruned = await pruneRuns(scheduler, runFolder, over.signal)
-    if (!pruned.ok) onEvent({ kind: 'waiting', refusal: pruned })
-    else if (pruned.value.logs + pruned.value.notifications > 0) onEvent({ kind: 'pruned', pruned: pruned.value })
-  }
-  return {
-    turn(): void {
-      const now = scheduler.deps.now().getTime()
-      if (now < nextAtMs || sweeping) return
-      nextAtMs = now + PRUNE_EVERY_MS
-      sweeping = work()
-        // An unreadable folder must not stop the loop.
-        .catch(() => {})
-        .finally(() => {
-          sweeping = undefined
-        })
-    },
-    /** Gives a pass in progress five seconds: a process that never runs for an hour would otherwise never prune. */
-    async close(wait: Wait): Promise<void> {
-      if (!sweeping) return
-      const done = new AbortController()
-      const last = sweeping.finally(() => done.abort())
-      await wait(CLOSE_WAIT_MS, done.signal)
-      over.abort()
-      await last
-    },
-  }
 }

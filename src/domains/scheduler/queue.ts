@@ -5,30 +5,30 @@ import { GAP_SIZE, JOB_COLUMNS, QUEUE_ORDER } from './job-repository.ts'
 import type { Scheduler } from './scheduler.ts'
 import type { StoredJob } from './stored-rows.ts'
 
-type Edge = { readonly position: number | null }
+type Place = { readonly priority: number; readonly position: number }
 
-/** Queries both partial indexes, because a held job keeps its place too. */
-const bothParts = (pick: 'min' | 'max', rest: string) => `
-  select ${pick}(position) as position from (
-    select ${pick}(position) as position from jobs where status = 'QUEUED' and hold is null and priority = $priority ${rest} union all
-    select ${pick}(position) from jobs where status = 'QUEUED' and hold is not null and priority = $priority ${rest})`
-
-const OTHERS = 'and job_id <> $job_id'
-const selectFirst = query<Edge, { priority: number; job_id: string }>(bothParts('min', OTHERS))
-const selectLast = query<Edge, { priority: number; job_id: string }>(bothParts('max', OTHERS))
-const selectAbove = query<Edge, { priority: number; position: number; job_id: string }>(
-  bothParts('max', `and position < $position ${OTHERS}`),
-)
-const selectBelow = query<Edge, { priority: number; position: number; job_id: string }>(
-  bothParts('min', `and position > $position ${OTHERS}`),
-)
+/** Queries both partial indexes, because a held job keeps its place too. The moved job itself does not count. */
+function edge(pick: 'min' | 'max', rest = '') {
+  const condition = `priority = $priority and job_id <> $job_id ${rest}`
+  return query<{ position: number | null }, Place & { job_id: string }>(`
+    select ${pick}(position) as position from (
+      select ${pick}(position) as position from jobs where status = 'QUEUED' and hold is null and ${condition} union all
+      select ${pick}(position) from jobs where status = 'QUEUED' and hold is not null and ${condition})`)
+}
+const edges = {
+  first: edge('min'),
+  last: edge('max'),
+  above: edge('max', 'and position < $position'),
+  below: edge('min', 'and position > $position'),
+}
 const updatePlace = query<StoredJob, { job_id: string; priority: number; position: number }>(
   `update jobs set priority = $priority, position = $position where job_id = $job_id and status = 'QUEUED' returning ${JOB_COLUMNS}`,
 )
 const updateParams = query<StoredJob, { job_id: string; params: string }>(
   `update jobs set params = $params where job_id = $job_id and status = 'QUEUED' returning ${JOB_COLUMNS}`,
 )
-const renumber = query<never, { priority: number }>(`with ranked as (
+const renumber = query<never, { priority: number }>(`
+   with ranked as (
      select job_id as id, row_number() over (order by position, created_at, job_id) * ${GAP_SIZE} as place
        from jobs where status = 'QUEUED' and priority = $priority)
    update jobs set position = ranked.place from ranked
@@ -47,37 +47,18 @@ const selectQueueAfter = query<
   StoredJob,
   { limit: number; priority: number; position: number; created_at: number; job_id: string }
 >(page(`and ${AFTER}`))
-const countQueue = query<{
-  ready: number
-  held: number
-}>(`select (select count(*) from jobs where status = 'QUEUED' and hold is null) as ready,
+const countQueue = query<{ ready: number; held: number }>(`
+   select (select count(*) from jobs where status = 'QUEUED' and hold is null) as ready,
           (select count(*) from jobs where status = 'QUEUED' and hold is not null) as held`)
 
-type Place = { readonly priority: number; readonly position: number }
-
-export function findFirstPosition(reader: SqlReader, priority: number, except: string): number | undefined {
-  return reader.one(selectFirst, { priority, job_id: except })?.position ?? undefined
-}
-
-export function findLastPosition(reader: SqlReader, priority: number, except: string): number | undefined {
-  return reader.one(selectLast, { priority, job_id: except })?.position ?? undefined
-}
-
-/** Returns the nearest smaller position of the same priority, ignoring `except`. */
-export function findPositionAbove(
+/** Finds the first or last position of a priority, or the nearest one above or below a place, ignoring the job `except`. */
+export function findPosition(
   reader: SqlReader,
-  { priority, position }: Place,
+  which: keyof typeof edges,
+  { priority, position = 0 }: { readonly priority: number; readonly position?: number },
   except: string,
 ): number | undefined {
-  return reader.one(selectAbove, { priority, position, job_id: except })?.position ?? undefined
-}
-
-export function findPositionBelow(
-  reader: SqlReader,
-  { priority, position }: Place,
-  except: string,
-): number | undefined {
-  return reader.one(selectBelow, { priority, position, job_id: except })?.position ?? undefined
+  return reader.one(edges[which], { priority, position, job_id: except })?.position ?? undefined
 }
 
 /** Returns undefined when the job is no longer QUEUED. */

@@ -4,12 +4,13 @@
  * simply runs again.
  */
 import { accept, type Decision } from '#kernel/refusal'
-import type { Database, WriteTx } from './database.ts'
+import type { WriteTx } from './database.ts'
 import { applyRetry, closeFailed, planRetry, notifyEnd } from './finish-run.ts'
 import { settleGroup } from './job-group.ts'
 import { findJob, findRetry, listInFlight } from './job-repository.ts'
 import { type LiveProcess, openProcessTable, type ProcessTable } from './process-table.ts'
-import { expireStale, findActiveReservation, type Sleep } from './reservations.ts'
+import { expireStale, findActiveReservation } from './reservations.ts'
+import type { Wait } from './run-child.ts'
 import {
   findRun,
   findRunOfJob,
@@ -24,7 +25,7 @@ import { nowMs, requireOwner, type Scheduler } from './scheduler.ts'
 import type { StoredJob, StoredRun } from './stored-rows.ts'
 
 export type EndOrphans = {
-  readonly sleep: Sleep
+  readonly wait: Wait
   readonly table?: ProcessTable
   /** How long a process may take to end after SIGTERM. */
   readonly termMs?: number
@@ -38,7 +39,7 @@ const KILLED_MS = 5_000
 const LOOK_MS = 20
 
 export function openOrphanEnder({
-  sleep,
+  wait,
   table = openProcessTable(),
   termMs = TERM_MS,
   signal = send,
@@ -50,7 +51,7 @@ export function openOrphanEnder({
       if (waitedMs >= withinMs) return false
       // SIGKILL is repeated: a process that forks while it is killed leaves a child without the signal.
       if (waitedMs === 0 || name === 'SIGKILL') for (const { pid } of left) signal(pid, name)
-      await sleep(LOOK_MS)
+      await wait(LOOK_MS)
     }
   }
   return {
@@ -104,7 +105,7 @@ export async function recover(scheduler: Scheduler, runner: RunnerPort): Promise
   const owner = requireOwner(scheduler)
   if (!owner.ok) return owner
   const inFlight = scheduler.db.read((reader) =>
-    listInFlight(reader).map((job) => ({ job, identity: identityOf(reader, job) })),
+    accept(listInFlight(reader).map((job) => ({ job, identity: identityOf(reader, job) }))),
   )
   if (!inFlight.ok) return inFlight
   const actions: RecoveryAction[] = []
@@ -179,19 +180,19 @@ function recoverReservations(scheduler: Scheduler): Decision<readonly RecoveryAc
 
 /** Step 3: decides failures without a verdict. A stored verdict stays, whatever the rules are now. */
 function recoverVerdicts(scheduler: Scheduler): Decision<readonly RecoveryAction[]> {
-  const undecided = scheduler.db.read((reader) => listUndecided(reader))
+  const undecided = scheduler.db.read((reader) => accept(listUndecided(reader)))
   if (!undecided.ok) return undecided
   const actions: RecoveryAction[] = []
   for (const run of undecided.value) {
-    const done = decideVerdict(scheduler, scheduler.db, run)
+    const done = decideVerdict(scheduler, run)
     if (!done.ok) return done
     actions.push(done.value)
   }
   return accept(actions)
 }
 
-function decideVerdict(scheduler: Scheduler, db: Database, run: StoredRun): Decision<RecoveryAction> {
-  return db.write((tx) => {
+function decideVerdict(scheduler: Scheduler, run: StoredRun): Decision<RecoveryAction> {
+  return scheduler.db.write((tx) => {
     const now = nowMs(scheduler)
     const job = findJob(tx, run.job_id)
     if (!job) return accept({ step: 3, about: run.run_id, did: 'permanent' })

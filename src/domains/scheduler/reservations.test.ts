@@ -121,7 +121,7 @@ describe('one at a time', () => {
       { reserved_by: 'second' },
       {
         timeoutMs: 10_000,
-        sleep: async (ms) => {
+        wait: async (ms) => {
           scheduler.clock.by(ms)
           waits += 1
           if (waits === 3) must(releaseReservation(scheduler, reservation_id))
@@ -135,11 +135,11 @@ describe('one at a time', () => {
     const scheduler = aScheduler()
     must(reserve(scheduler, { reserved_by: 'first' }))
     const waited: number[] = []
-    const sleep = async (ms: number) => {
+    const wait = async (ms: number) => {
       waited.push(ms)
       scheduler.clock.by(ms)
     }
-    const reserved = await waitForReservation(scheduler, { reserved_by: 'second' }, { timeoutMs: 120, sleep })
+    const reserved = await waitForReservation(scheduler, { reserved_by: 'second' }, { timeoutMs: 120, wait })
     assert.equal(codeOf(reserved), 'scheduler.reservation.busy')
     assert.deepEqual(waited, [50, 50, 20])
   })

@@ -1,39 +1,35 @@
 /** Reservations for direct executions: at most one is ACTIVE and holds the queue back until it is released or expires. */
-import type { z } from 'zod'
+import { z } from 'zod'
+import { orNull, timeView } from '#contract'
+import { encodeId } from '#kernel/ids'
 import { clockMovedBackMs } from '#kernel/lease'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { reserveBody } from './contract.ts'
 import { type SqlReader, query, type WriteTx } from './database.ts'
-import { parseInput } from './parse-input.ts'
+import { checkLimit, parseInput } from './parse-input.ts'
 import { notifyCancelled } from './job-group.ts'
 import { listWaitingDirect, saveJobCancelled } from './job-repository.ts'
 import { notify } from './notifications.ts'
+import type { Wait } from './run-child.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
-import type { StoredReservation } from './stored-rows.ts'
+import { showTime, type StoredReservation } from './stored-rows.ts'
 
 const COLUMNS = `reservation_id, reserved_at, reserved_by, status, expires_at, renewed_at, ended_at`
 type ById = { readonly reservation_id: string }
 
-const insertRow = query<
-  StoredReservation,
-  ById & { reserved_by: string; now: number; expires_at: number }
->(`insert into direct_reservations (reservation_id, reserved_at, reserved_by, expires_at)
+/** Inserts nothing while another reservation is ACTIVE: the partial unique index decides, not an earlier read. */
+const insertRow = query<StoredReservation, ById & { reserved_by: string; now: number; expires_at: number }>(`
+   insert into direct_reservations (reservation_id, reserved_at, reserved_by, expires_at)
    values ($reservation_id, $now, $reserved_by, $expires_at)
        on conflict (status) where status = 'ACTIVE' do nothing returning ${COLUMNS}`)
-const renewRow = query<
-  StoredReservation,
-  ById & { now: number; expires_at: number }
->(`update direct_reservations set renewed_at = max($now, coalesce(renewed_at, $now)), expires_at = max(expires_at, $expires_at)
+const renewRow = query<StoredReservation, ById & { now: number; expires_at: number }>(`
+   update direct_reservations set renewed_at = max($now, coalesce(renewed_at, $now)), expires_at = max(expires_at, $expires_at)
     where reservation_id = $reservation_id and status = 'ACTIVE' returning ${COLUMNS}`)
-const releaseRow = query<
-  StoredReservation,
-  ById & { now: number }
->(`update direct_reservations set status = 'RELEASED', ended_at = $now
+const releaseRow = query<StoredReservation, ById & { now: number }>(`
+   update direct_reservations set status = 'RELEASED', ended_at = $now
     where reservation_id = $reservation_id and status = 'ACTIVE' returning ${COLUMNS}`)
-const expireRows = query<
-  StoredReservation,
-  { now: number }
->(`update direct_reservations set status = 'EXPIRED', ended_at = $now
+const expireRows = query<StoredReservation, { now: number }>(`
+   update direct_reservations set status = 'EXPIRED', ended_at = $now
     where status = 'ACTIVE' and expires_at <= $now returning ${COLUMNS}`)
 const selectActive = query<StoredReservation>(`select ${COLUMNS} from direct_reservations where status = 'ACTIVE'`)
 const selectRow = query<StoredReservation, ById>(
@@ -46,46 +42,12 @@ const selectDirect = query<{ found: number }, ById>(
   `select exists (select 1 from jobs where status = 'RUNNING' and finished_at is null and reservation_id = $reservation_id) as found`,
 )
 
-/** Returns undefined when another is ACTIVE: the partial unique index decides, not an earlier read. */
-function insertReservation(
-  tx: WriteTx,
-  row: ById & { readonly reserved_by: string; readonly now: number; readonly expires_at: number },
-): StoredReservation | undefined {
-  return tx.one(insertRow, row)
-}
-
-function saveRenewed(
-  tx: WriteTx,
-  reservationId: string,
-  now: number,
-  expiresAt: number,
-): StoredReservation | undefined {
-  return tx.one(renewRow, { reservation_id: reservationId, now, expires_at: expiresAt })
-}
-
-function saveReleased(tx: WriteTx, reservationId: string, now: number): StoredReservation | undefined {
-  return tx.one(releaseRow, { reservation_id: reservationId, now })
-}
-
-function saveExpired(tx: WriteTx, now: number): StoredReservation[] {
-  return tx.all(expireRows, { now })
-}
-
 export function findActiveReservation(reader: SqlReader): StoredReservation | undefined {
   return reader.one(selectActive)
 }
 
-/** Newest first, because ids are ordered by time. */
-export function listReservations(reader: SqlReader, limit: number, before = '~'): StoredReservation[] {
-  return reader.all(selectNewest, { before, limit })
-}
-
 export function findReservation(reader: SqlReader, reservationId: string): StoredReservation | undefined {
   return reader.one(selectRow, { reservation_id: reservationId })
-}
-
-function hasDirectJobInFlight(reader: SqlReader, reservationId: string): boolean {
-  return reader.one(selectDirect, { reservation_id: reservationId })?.found === 1
 }
 
 /** Refuses immediately while another is active; `waitForReservation` waits instead. */
@@ -97,7 +59,7 @@ export function reserve(scheduler: Scheduler, body: z.input<typeof reserveBody>)
     const now = nowMs(scheduler)
     // Expires an overdue reservation here, without waiting for the next tick of the dispatcher.
     expireStale(scheduler, tx, now)
-    const reservation = insertReservation(tx, {
+    const reservation = tx.one(insertRow, {
       reservation_id: scheduler.deps.newId(),
       reserved_by,
       now,
@@ -133,7 +95,8 @@ export function renewReservation(
 ): Decision<StoredReservation> {
   return scheduler.db.write((tx) => {
     const now = nowMs(scheduler)
-    const renewed = saveRenewed(tx, reservationId, now, now + (leaseMs ?? scheduler.settings.reservationMs))
+    const expires_at = now + (leaseMs ?? scheduler.settings.reservationMs)
+    const renewed = tx.one(renewRow, { reservation_id: reservationId, now, expires_at })
     scheduler.pass('reservation.renew')
     return renewed ? accept(renewed) : refuseEnded(tx, reservationId)
   })
@@ -141,13 +104,13 @@ export function renewReservation(
 
 export function releaseReservation(scheduler: Scheduler, reservationId: string): Decision<StoredReservation> {
   return scheduler.db.write((tx) => {
-    if (hasDirectJobInFlight(tx, reservationId)) {
+    if (tx.one(selectDirect, { reservation_id: reservationId })?.found === 1) {
       return refuse('scheduler.reservation.job_in_flight', 'The direct execution of this reservation has not ended.', {
         hint: 'Finish its run first.',
       })
     }
     const now = nowMs(scheduler)
-    const released = saveReleased(tx, reservationId, now)
+    const released = tx.one(releaseRow, { reservation_id: reservationId, now })
     if (released) cancelWaiting(tx, reservationId, now)
     scheduler.pass('reservation.release')
     return released ? accept(released) : refuseEnded(tx, reservationId)
@@ -172,7 +135,7 @@ function refuseEnded(tx: WriteTx, reservationId: string): Decision<never> {
 
 /** Moves overdue reservations from ACTIVE to EXPIRED; at every tick of the dispatcher and at the start. */
 export function expireStale(scheduler: Scheduler, tx: WriteTx, now: number): StoredReservation[] {
-  const expired = saveExpired(tx, now)
+  const expired = tx.all(expireRows, { now })
   for (const { reservation_id, reserved_by, expires_at } of expired) {
     scheduler.pass('reservation.expire')
     cancelWaiting(tx, reservation_id, now)
@@ -210,16 +173,17 @@ function warnOfClock(tx: WriteTx, now: number): void {
   notify(tx, { kind: 'clock_moved_back', about: active.reservation_id, payload }, now)
 }
 
-/** Supplied by the caller: a timer in a program, a step of the clock in a test. */
-export type Sleep = (ms: number) => Promise<void>
-
 const POLL_MS = 50
 
 /** Polls until `timeoutMs` has passed, then refuses as `reserve` does. Waiting callers have no order. */
 export async function waitForReservation(
   scheduler: Scheduler,
   body: z.input<typeof reserveBody>,
-  { timeoutMs, sleep, stop }: { readonly timeoutMs: number; readonly sleep: Sleep; readonly stop?: AbortSignal },
+  {
+    timeoutMs,
+    wait,
+    stop,
+  }: { readonly timeoutMs: number; readonly wait: Wait; readonly stop?: AbortSignal | undefined },
 ): Promise<Decision<StoredReservation>> {
   const until = nowMs(scheduler) + timeoutMs
   for (;;) {
@@ -227,6 +191,38 @@ export async function waitForReservation(
     const leftMs = until - nowMs(scheduler)
     if (reserved.ok || reserved.code !== 'scheduler.reservation.busy' || leftMs <= 0) return reserved
     if (stop?.aborted === true) return reserved
-    await sleep(Math.min(POLL_MS, leftMs))
+    await wait(Math.min(POLL_MS, leftMs), stop)
+  }
+}
+
+/** Newest first, because ids are ordered by time; `before` is the last id of the previous page. */
+export function readReservations(
+  scheduler: Scheduler,
+  page: { readonly limit?: number; readonly before?: string } = {},
+): Decision<readonly StoredReservation[]> {
+  const limit = checkLimit(page.limit)
+  if (!limit.ok) return limit
+  const { before = '~' } = page
+  return scheduler.db.read((reader) => accept(reader.all(selectNewest, { before, limit: limit.value })))
+}
+
+export const reservationView = z
+  .object({
+    reservation_id: z.string(),
+    reserved_by: z.string(),
+    status: z.enum(['ACTIVE', 'RELEASED', 'EXPIRED']),
+    reserved_at: timeView(),
+    expires_at: timeView(),
+    ended_at: timeView().nullable(),
+  })
+  .meta({ id: 'SchedulerReservation' })
+export function toReservationView(row: StoredReservation): z.infer<typeof reservationView> {
+  return {
+    reservation_id: encodeId('reservation', row.reservation_id),
+    reserved_by: row.reserved_by,
+    status: row.status,
+    reserved_at: showTime(row.reserved_at),
+    expires_at: showTime(row.expires_at),
+    ended_at: orNull(row.ended_at, showTime),
   }
 }

@@ -6,8 +6,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { RunLog } from './run-log.ts'
 import type { CommandPlan } from './runner-settings.ts'
 
-/** Resolves after the time or on abort, whichever is first; never rejects. */
-export type Wait = (ms: number, signal: AbortSignal) => Promise<void>
+/** Supplied by the caller. Resolves after the time or on abort, whichever is first; never rejects. */
+export type Wait = (ms: number, signal?: AbortSignal) => Promise<void>
 
 /** Why a run was ended from outside: on request, by its timeout, or with the scheduler. */
 export const runStopReasons = ['stopped', 'timeout', 'shutdown'] as const

@@ -9,7 +9,7 @@ import { requireJobType } from './job-types.ts'
 import { type ProcessTable, RUN_VARIABLE } from './process-table.ts'
 import { type ChildEnd, type RunningChild, startChild, type RunStopReason, type Wait } from './run-child.ts'
 import { openRunLog, type RunLog, runLogPath } from './run-log.ts'
-import { recordLogPath, recordProcess } from './run-repository.ts'
+import { ARTIFACTS_MAX, PATH_CHARS_MAX, recordLogPath, recordProcess } from './run-repository.ts'
 import { type ClaimedRun, type CommandPlan, planJobCommand } from './runner-settings.ts'
 import type { Scheduler } from './scheduler.ts'
 
@@ -55,8 +55,7 @@ function planOf(scheduler: Scheduler, deps: JobDeps, run: ClaimedRun): Decision<
   const { job, params } = run
   const type = scheduler.db.read((reader) => requireJobType(reader, job.job_type))
   if (!type.ok) return type
-  if (!type.value.ok) return type.value
-  const { runner } = type.value.value
+  const { runner } = type.value
   if (runner === null) {
     return refuse(
       'scheduler.runner.invalid',
@@ -158,9 +157,6 @@ function withArtifacts(end: RunEnd, artifacts: readonly string[]): RunEnd {
   return { ...end, artifacts }
 }
 
-const ARTIFACTS_MAX = 1_000
-const PATH_CHARS_MAX = 4_096
-
 /** Reads the paths that the job wrote to `JOB_ARTIFACTS`, one per line; relative paths start in its working folder. */
 function takeArtifacts(list: string, cwd: string | undefined): string[] {
   if (!existsSync(list)) return []
@@ -251,7 +247,7 @@ function failureOf(error: unknown, stoppedBy: RunStopReason | undefined, timeout
     case 'shutdown':
       return {
         outcome: 'failed',
-        error: `Scheduler stopped before the run ended: ${message}`,
+        error: `${SHUTDOWN_ERROR}: ${message}`,
         errorClass: 'infrastructure',
       }
     case undefined:

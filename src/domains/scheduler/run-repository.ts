@@ -3,7 +3,7 @@ import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { type SqlReader, query, type WriteTx } from './database.ts'
 import type { ProcessIdentity } from './runner-settings.ts'
 import type { Scheduler } from './scheduler.ts'
-import type { RetryVerdict, RunOutcome, StoredJob, StoredRun } from './stored-rows.ts'
+import type { StoredJob, StoredRun } from './stored-rows.ts'
 
 const RUN_COLUMNS = `run_id, job_id, template_id, params_snapshot, status, started_at, finished_at, exit_code, error, artifacts,
   log_path, error_class, retry_decided, process_pid, process_started_at, process_boot_id`
@@ -21,15 +21,11 @@ const setVerdict = query<never, { run_id: string; verdict: string }>(
 const setLogPath = query<never, { run_id: string; log_path: string }>(
   `update job_runs set log_path = $log_path where run_id = $run_id and status is null and log_path is null`,
 )
-const setProcess = query<
-  never,
-  { run_id: string; pid: number; started_at: string; boot_id: string | null }
->(`update job_runs set process_pid = $pid, process_started_at = $started_at, process_boot_id = $boot_id
+const setProcess = query<never, { run_id: string; pid: number; started_at: string; boot_id: string | null }>(`
+   update job_runs set process_pid = $pid, process_started_at = $started_at, process_boot_id = $boot_id
     where run_id = $run_id and status is null and process_pid is null`)
-const appendArtifacts = query<
-  never,
-  { run_id: string; artifacts: string }
->(`update job_runs set artifacts = (select json_group_array(value) from
+const appendArtifacts = query<never, { run_id: string; artifacts: string }>(`
+   update job_runs set artifacts = (select json_group_array(value) from
       (select value from json_each(job_runs.artifacts) union all select value from json_each($artifacts)))
     where run_id = $run_id`)
 
@@ -63,53 +59,22 @@ export function saveVerdict(tx: WriteTx, runId: string, verdict: string): boolea
   return tx.run(setVerdict, { run_id: runId, verdict }) === 1
 }
 
-/** Returns false when the run is closed or already has a log. */
-function saveLogPath(tx: WriteTx, runId: string, logPath: string): boolean {
-  return tx.run(setLogPath, { run_id: runId, log_path: logPath }) === 1
-}
-
-function saveProcess(
-  tx: WriteTx,
-  runId: string,
-  process: { readonly pid: number; readonly startedAt: string; readonly bootId: string | null },
-): boolean {
-  const { pid, startedAt, bootId } = process
-  return tx.run(setProcess, { run_id: runId, pid, started_at: startedAt, boot_id: bootId }) === 1
-}
-
-/** Allowed after the outcome too, because artifacts are only appended. */
-function saveArtifacts(tx: WriteTx, runId: string, paths: readonly string[]): void {
-  tx.run(appendArtifacts, { run_id: runId, artifacts: JSON.stringify(paths) })
-}
-
-export type NewRunRow = {
-  readonly run_id: string
-  readonly job_id: string
-  readonly template_id: string | null
-  readonly params: string
-  readonly now: number
-}
-
 export const insertRun = query<
   never,
-  NewRunRow
->(`insert into job_runs (run_id, job_id, template_id, params_snapshot, started_at)
+  Pick<StoredJob, 'job_id' | 'template_id' | 'params'> & { run_id: string; now: number }
+>(`
+   insert into job_runs (run_id, job_id, template_id, params_snapshot, started_at)
    values ($run_id, $job_id, $template_id, $params, $now)`)
 
-export type RunClosing = {
-  readonly run_id: string
-  readonly status: RunOutcome
-  readonly now: number
-  readonly exit_code: number | null
-  readonly error: string | null
-  readonly error_class: string | null
-  readonly retry_decided: RetryVerdict | null
-  /** JSON list of the paths to append. */
-  readonly artifacts: string
-}
+/** `artifacts` is a JSON list of the paths to append. */
+type RunClosing = Pick<
+  StoredRun,
+  'run_id' | 'status' | 'exit_code' | 'error' | 'error_class' | 'retry_decided' | 'artifacts'
+> & { readonly now: number }
 
 /** Sets the outcome once; returns no row when the run is already closed. */
-export const closeRun = query<StoredRun, RunClosing>(`update job_runs
+export const closeRun = query<StoredRun, RunClosing>(`
+   update job_runs
       set status = $status, finished_at = $now, exit_code = $exit_code, error = $error, error_class = $error_class,
           retry_decided = $retry_decided,
           artifacts = case when $artifacts = '[]' then artifacts else
@@ -122,15 +87,17 @@ export const finishJob = query<never, { job_id: string; now: number }>(
   `update jobs set finished_at = $now where job_id = $job_id and status = 'RUNNING' and finished_at is null`,
 )
 
-const PATH_CHARS_MAX = 4_096
-const ARTIFACTS_MAX = 1_000
+export const PATH_CHARS_MAX = 4_096
+export const ARTIFACTS_MAX = 1_000
 
 export function recordLogPath(scheduler: Scheduler, runId: string, logPath: string): Decision<StoredRun> {
   return scheduler.db.write((tx) => {
     if (!isPath(logPath)) return refusePath('log_path')
     const run = requireOpenRun(tx, runId)
     if (!run.ok) return run
-    return saveLogPath(tx, runId, logPath) ? requireRun(tx, runId) : refuseTwice('log_path')
+    return tx.run(setLogPath, { run_id: runId, log_path: logPath }) === 1
+      ? requireRun(tx, runId)
+      : refuseTwice('log_path')
   })
 }
 
@@ -143,24 +110,25 @@ export function recordProcess(
   return scheduler.db.write((tx) => {
     const run = requireOpenRun(tx, runId)
     if (!run.ok) return run
-    return saveProcess(tx, runId, process) ? requireRun(tx, runId) : refuseTwice('process')
+    const row = { run_id: runId, pid: process.pid, started_at: process.startedAt, boot_id: process.bootId }
+    return tx.run(setProcess, row) === 1 ? requireRun(tx, runId) : refuseTwice('process')
   })
 }
 
-/** Allowed after the outcome too. */
+/** Allowed after the outcome too, because artifacts are only appended. */
 export function addArtifacts(scheduler: Scheduler, runId: string, paths: readonly string[]): Decision<StoredRun> {
   return scheduler.db.write((tx) => {
     if (paths.length > ARTIFACTS_MAX || !paths.every(isPath)) return refusePath('artifacts')
     const run = requireRun(tx, runId)
     if (!run.ok) return run
-    saveArtifacts(tx, runId, paths)
+    tx.run(appendArtifacts, { run_id: runId, artifacts: JSON.stringify(paths) })
     return requireRun(tx, runId)
   })
 }
 
 /** Returns the process to end for a job in flight; undefined for a run that already has an outcome. */
-export function identityOf(tx: Pick<WriteTx, 'one' | 'all'>, job: StoredJob): ProcessIdentity | undefined {
-  const run = findRunOfJob(tx, job.job_id)
+export function identityOf(reader: SqlReader, job: StoredJob): ProcessIdentity | undefined {
+  const run = findRunOfJob(reader, job.job_id)
   if (run?.status !== null) return undefined
   return {
     runId: run.run_id,

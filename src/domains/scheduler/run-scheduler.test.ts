@@ -248,7 +248,7 @@ test('[SCH-101] [SCH-103] a direct execution runs with the queue held back, and 
     runFolder: runFolderOf(scheduler.db.file) ?? '',
     table: openProcessTable(),
     // The first third of its five minutes has passed at once: the job goes on, so the reservation is renewed.
-    wait: (ms: number, signal: AbortSignal) => wait(ms === scheduler.settings.reservationMs / 3 ? 10 : ms, signal),
+    wait: (ms: number, signal?: AbortSignal) => wait(ms === scheduler.settings.reservationMs / 3 ? 10 : ms, signal),
   }
   const options = {
     deps,

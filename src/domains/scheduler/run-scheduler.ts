@@ -5,21 +5,21 @@
 import { accept, type Decision, type Refusal } from '#kernel/refusal'
 import { isTransient } from './refusals.ts'
 import { claimJobs } from './claim-next.ts'
+import { query } from './database.ts'
 import { startAskedDirect } from './direct-job.ts'
 import { type FinishedRun, finishRunSurely, type OutcomeAlert, type RunEnd } from './finish-run.ts'
 import { fireDueSchedules } from './fire-schedules.ts'
 import { listQueue } from './job-views.ts'
-import { type Deliver, deliverDue, noReceiver } from './notifications.ts'
+import { type Deliver, deliverDue, noReceiver, type Undelivered } from './notifications.ts'
 import { openProcessTable } from './process-table.ts'
-import { openSweep, type Pruned } from './prune-runs.ts'
+import { type Pruned, pruneRuns } from './prune-runs.ts'
 import { openOrphanEnder, recover, type RecoveryAction } from './recover.ts'
 import { tickReservations } from './reservations.ts'
 import type { RunStopReason, Wait } from './run-child.ts'
 import { type JobDeps, type JobHandlers, type RunningJob, startJob } from './run-job.ts'
 import { runFolderOf } from './run-log.ts'
 import type { ClaimedRun } from './runner-settings.ts'
-import type { Scheduler } from './scheduler.ts'
-import { query } from './database.ts'
+import { nowMs, type Scheduler } from './scheduler.ts'
 import { takeStopRequest } from './stop-request.ts'
 import type { StoredFiring } from './stored-rows.ts'
 
@@ -33,14 +33,14 @@ type RunningInput = { readonly deps: JobDeps; readonly onEvent: (event: RunEvent
 function openRunningJobs(scheduler: Scheduler, { deps, onEvent }: RunningInput) {
   const running = new Map<string, RunningJob>()
   const following = new Set<Promise<void>>()
-  const sleep = (ms: number) => deps.wait(ms, new AbortController().signal)
+  const { wait } = deps
   let ended = 0
   async function follow(job: RunningJob): Promise<void> {
     const { run } = job
     const end = await job.ended.catch(failureOf)
     scheduler.pass('run.ended')
     const alert = (raised: OutcomeAlert) => onEvent({ kind: 'alert', alert: raised })
-    const finished = await finishRunSurely(scheduler, run.runId, end, { sleep, alert })
+    const finished = await finishRunSurely(scheduler, run.runId, end, { wait, alert })
     takeStopRequest(deps.runFolder, run.runId)
     running.delete(run.runId)
     ended += 1
@@ -49,7 +49,7 @@ function openRunningJobs(scheduler: Scheduler, { deps, onEvent }: RunningInput) 
   async function settled(withinMs: number): Promise<void> {
     const over = new AbortController()
     const all = Promise.all(following).then(() => over.abort())
-    await Promise.race([all, deps.wait(withinMs, over.signal)])
+    await Promise.race([all, wait(withinMs, over.signal)])
   }
   return {
     size: () => running.size,
@@ -107,7 +107,8 @@ type WakeRow = {
   readonly notification: number | null
 }
 
-const selectWake = query<WakeRow>(`select (select min(next_trigger_at) from schedules where enabled = 1) as schedule,
+const selectWake = query<WakeRow>(`
+   select (select min(next_trigger_at) from schedules where enabled = 1) as schedule,
           (select min(not_before) from jobs indexed by jobs_delayed_ix where status = 'QUEUED' and hold = 'delay') as delayed,
           (select max(expires_at) from direct_reservations where status = 'ACTIVE') as reservation,
           (select min(next_attempt_at) from notifications where status = 'PENDING') as notification`)
@@ -116,12 +117,13 @@ export type NextWake = { readonly at: Date | null; readonly reasons: readonly (k
 
 /** Returns the earliest of the next schedule, delayed job, end of a reservation and notification; null without any. */
 export function nextWake(scheduler: Scheduler): Decision<NextWake> {
-  return scheduler.db.read((reader) => {
+  return scheduler.db.read((reader): Decision<NextWake> => {
     const row: Partial<WakeRow> = reader.one(selectWake) ?? {}
     const times = Object.entries(row).filter((entry): entry is [keyof WakeRow, number] => entry[1] !== null)
-    if (times.length === 0) return { at: null, reasons: [] }
+    if (times.length === 0) return accept({ at: null, reasons: [] })
     const earliest = Math.min(...times.map(([, at]) => at))
-    return { at: new Date(earliest), reasons: times.filter(([, at]) => at === earliest).map(([reason]) => reason) }
+    const reasons = times.filter(([, at]) => at === earliest).map(([reason]) => reason)
+    return accept({ at: new Date(earliest), reasons })
   })
 }
 
@@ -131,7 +133,7 @@ export type RunEvent =
   | { readonly kind: 'fired'; readonly firing: StoredFiring }
   | { readonly kind: 'started'; readonly run: ClaimedRun }
   | { readonly kind: 'ended'; readonly run: ClaimedRun; readonly end: RunEnd; readonly finished: Decision<FinishedRun> }
-  | { readonly kind: 'undelivered'; readonly notificationId: string; readonly error: string; readonly next: string }
+  | ({ readonly kind: 'undelivered' } & Undelivered)
   | { readonly kind: 'alert'; readonly alert: OutcomeAlert }
   | { readonly kind: 'waiting'; readonly refusal: Refusal }
   | { readonly kind: 'pruned'; readonly pruned: Pruned }
@@ -166,13 +168,13 @@ export type RunSummary = {
 
 const GRACE_MS = 30_000
 const POLL_MS = 200
+const PRUNE_EVERY_MS = 3_600_000
 const CLOSE_WAIT_MS = 5_000
 
 export async function runScheduler(scheduler: Scheduler, options: RunScheduler): Promise<Decision<RunSummary>> {
   const { stop, wait, onEvent = () => {}, pollMs = POLL_MS } = options
-  const sleep = (ms: number) => wait(ms, new AbortController().signal)
   const table = openProcessTable()
-  const recovered = await recover(scheduler, openOrphanEnder({ sleep, table }))
+  const recovered = await recover(scheduler, openOrphanEnder({ wait, table }))
   if (!recovered.ok) return recovered
   onEvent({ kind: 'recovered', actions: recovered.value })
   const runFolder = options.runFolder ?? runFolderOf(scheduler.db.file) ?? 'jobs.runs'
@@ -188,35 +190,45 @@ export async function runScheduler(scheduler: Scheduler, options: RunScheduler):
     onEvent,
   })
   options.atExit?.(jobs.killNow)
-  const delivery = openDelivery(scheduler, options.deliver ?? noReceiver, onEvent)
-  const sweep = openSweep(scheduler, runFolder, onEvent)
+  const onUndelivered = (failed: Undelivered) => onEvent({ kind: 'undelivered', ...failed })
+  const delivery = openBackground(
+    (signal) => deliverDue(scheduler, options.deliver ?? noReceiver, signal, onUndelivered),
+    (error) => onUndelivered({ notificationId: '', error: String(error), next: '' }),
+  )
+  const pruning = openBackground(
+    (signal) => prune(scheduler, runFolder, signal, onEvent),
+    // A folder that cannot be read must not stop the loop; the next pass tries again.
+    () => {},
+  )
   const alarm = openAlarm(stop)
   let seen = ''
+  let pruneAtMs = 0
   let wakeAtMs = 0
   let refused: Refusal | undefined
   while (!stop.aborted) {
     jobs.takeStopRequests()
-    sweep.turn()
+    if (nowMs(scheduler) >= pruneAtMs && pruning.start()) pruneAtMs = nowMs(scheduler) + PRUNE_EVERY_MS
     const hasRung = alarm.take()
     // Read before the turn, so that concurrent writes trigger the next one.
     const version = scheduler.db.version()
-    if (hasRung || version !== seen || scheduler.deps.now().getTime() >= wakeAtMs) {
+    if (hasRung || version !== seen || nowMs(scheduler) >= wakeAtMs) {
       seen = version
       const turned = takeTurn(scheduler, onEvent, (run) => jobs.start(run, alarm.ring))
-      if (turned.ok) delivery.pump()
+      if (turned.ok) delivery.start()
       else if (isTransient(turned)) onEvent({ kind: 'waiting', refusal: turned })
       else refused = turned
       if (refused || (options.untilIdle === true && isIdle(scheduler, jobs.size()))) break
       const wake = nextWake(scheduler)
       wakeAtMs = wake.ok ? (wake.value.at?.getTime() ?? Infinity) : 0
     }
-    const untilWakeMs = wakeAtMs - scheduler.deps.now().getTime()
+    const untilWakeMs = wakeAtMs - nowMs(scheduler)
     await alarm.wait(wait, untilWakeMs > 0 ? Math.min(pollMs, untilWakeMs) : pollMs)
   }
   if (jobs.size() > 0) onEvent({ kind: 'stopping', running: jobs.size() })
   await jobs.settle(options.graceMs ?? GRACE_MS)
-  await delivery.close(wait)
-  await sweep.close(wait)
+  // Notifications of the last runs are delivered if the receiver is quick; otherwise the next start delivers them.
+  await delivery.close(wait, true)
+  await pruning.close(wait, false)
   return refused ?? accept({ ended: jobs.ended(), left: jobs.size() })
 }
 
@@ -245,30 +257,44 @@ function isIdle(scheduler: Scheduler, running: number): boolean {
   return queue.ok && queue.value.ready === 0 && queue.value.held === 0
 }
 
-/** Delivers beside the loop, one pass at a time, so that a slow receiver delays no job. */
-function openDelivery(scheduler: Scheduler, deliver: Deliver, onEvent: (event: RunEvent) => void) {
+async function prune(
+  scheduler: Scheduler,
+  runFolder: string,
+  signal: AbortSignal,
+  onEvent: (event: RunEvent) => void,
+): Promise<void> {
+  const pruned = await pruneRuns(scheduler, runFolder, signal)
+  if (!pruned.ok) onEvent({ kind: 'waiting', refusal: pruned })
+  else if (pruned.value.logs + pruned.value.notifications > 0) onEvent({ kind: 'pruned', pruned: pruned.value })
+}
+
+/** Runs passes beside the loop, one at a time, so that a slow receiver or disk delays no job. */
+function openBackground(pass: (signal: AbortSignal) => Promise<void>, onError: (error: unknown) => void) {
   const over = new AbortController()
-  let pumping: Promise<void> | undefined
-  const pump = () => {
-    pumping ??= deliverDue(scheduler, deliver, over.signal, (failed) => onEvent({ kind: 'undelivered', ...failed }))
-      .catch((error: unknown) => onEvent({ kind: 'undelivered', notificationId: '', error: String(error), next: '' }))
+  let running: Promise<void> | undefined
+  /** Returns false while a pass is running. */
+  function start(): boolean {
+    if (running) return false
+    running = pass(over.signal)
+      .catch(onError)
       .finally(() => {
-        pumping = undefined
+        running = undefined
       })
+    return true
   }
   return {
-    pump,
-    /** Delivers the notifications of the last runs if the receiver is quick; otherwise the next start does. */
-    async close(wait: Wait): Promise<void> {
+    start,
+    /** Gives the running pass, and on request one more, five seconds to end. */
+    async close(wait: Wait, hasLastPass: boolean): Promise<void> {
       const done = new AbortController()
-      const last = (async () => {
-        await pumping
-        pump()
-        await pumping
+      const ended = (async () => {
+        await running
+        if (hasLastPass) start()
+        await running
       })().finally(() => done.abort())
       await wait(CLOSE_WAIT_MS, done.signal)
       over.abort()
-      await last
+      await ended
     },
   }
 }

@@ -20,7 +20,7 @@ import { finishRun } from './finish-run.ts'
 import { fireDueSchedules, fireScheduleAt } from './fire-schedules.ts'
 import { changeTemplate, createTemplate } from './job-template.ts'
 import { listJobs } from './job-views.ts'
-import { changeSchedule, createSchedule, deleteSchedule, listFirings, listSchedules } from './schedule.ts'
+import { changeSchedule, createSchedule, deleteSchedule, readPlans, readSchedule } from './schedule.ts'
 
 const HOUR = 3_600_000
 /** START is 10:00 UTC on 1 May 2026. */
@@ -36,7 +36,10 @@ function aSchedule(scheduler: TestScheduler, more: More = {}) {
 }
 const outcomes = (scheduler: TestScheduler) =>
   must(fireDueSchedules(scheduler)).map(({ outcome, due_at }) => [outcome, due_at])
-const find = (scheduler: TestScheduler, id: string) => listSchedules(scheduler.db).find((row) => row.schedule_id === id)
+const find = (scheduler: TestScheduler, id: string) =>
+  must(readPlans(scheduler)).schedules.find((row) => row.schedule_id === id)
+const firingsOf = (scheduler: TestScheduler, id: string, limit: number) =>
+  must(readSchedule(scheduler, id, limit)).firings
 
 /** As a process that dies right after its next commit. */
 function cutAfterCommit(db: Database): Database {
@@ -64,7 +67,7 @@ describe('rows', () => {
     assert.deepEqual([changed.next_trigger_at, changed.name], [at(3.5), 'daily'])
     assert.equal(must(changeSchedule(scheduler, made.schedule_id, { timezone: 'UTC' })).next_trigger_at, at(5.5))
     must(deleteSchedule(scheduler, made.schedule_id))
-    assert.deepEqual(listSchedules(scheduler.db), [])
+    assert.deepEqual(must(readPlans(scheduler)).schedules, [])
     assert.equal(codeOf(deleteSchedule(scheduler, made.schedule_id)), 'scheduler.schedule.not_found')
     assert.equal(countOf(scheduler, 'schedules'), 1)
   })
@@ -123,7 +126,7 @@ describe('firing', () => {
     const row = find(scheduler, schedule_id)
     assert.deepEqual([row?.last_triggered_at, row?.last_due_at, row?.next_trigger_at], [at(1) + 5, at(1), at(2)])
     assert.deepEqual(outcomes(scheduler), [])
-    assert.equal(listFirings(scheduler.db, schedule_id, 9)[0]?.job_id, job?.job_id)
+    assert.equal(firingsOf(scheduler, schedule_id, 9)[0]?.job_id, job?.job_id)
   })
 
   test('[SCH-052] the overrides of the schedule lie over the params of the template', () => {
@@ -245,7 +248,7 @@ describe('due times that were missed', () => {
       ['missed', at(3)],
       ['fired', at(4)],
     ])
-    assert.equal(listFirings(scheduler.db, schedule_id, 9)[1]?.missed_since, at(1))
+    assert.equal(firingsOf(scheduler, schedule_id, 9)[1]?.missed_since, at(1))
     assert.equal(rowsOf(scheduler, 'notifications')[0]?.['kind'], 'schedule_missed')
     assert.equal(find(scheduler, schedule_id)?.next_trigger_at, at(5))
   })
@@ -273,7 +276,7 @@ describe('due times that were missed', () => {
     )
     // 96 that were late, two that were on time, and one row for all the others.
     assert.deepEqual([decided.length, decided[0]?.[0]], [99, 'missed'])
-    const missed = listFirings(scheduler.db, schedule_id, 500).at(-1)
+    const missed = firingsOf(scheduler, schedule_id, 500).at(-1)
     assert.deepEqual(
       [missed?.missed_since, find(scheduler, schedule_id)?.last_due_at],
       [START + 60_000, at(2 * 365 * 24)],

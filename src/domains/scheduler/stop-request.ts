@@ -20,20 +20,19 @@ export function requestStop(
   jobId: string,
   runFolder = runFolderOf(scheduler.db.file),
 ): Decision<StoredRun> {
-  const read = scheduler.db.read((reader): Decision<StoredRun> => {
+  const run = scheduler.db.read((reader): Decision<StoredRun> => {
     const job = requireJob(reader, jobId)
     if (!job.ok) return job
-    const run = findRunOfJob(reader, jobId)
-    if (run?.status === null) return accept(run)
+    const found = findRunOfJob(reader, jobId)
+    if (found?.status === null) return accept(found)
     return refuse('scheduler.job.not_running', `The job ${quote(jobId)} is not running.`, {
-      facts: { status: job.value.status, outcome: run?.status ?? null },
+      facts: { status: job.value.status, outcome: found?.status ?? null },
     })
   })
-  if (!read.ok) return read
-  if (!read.value.ok || runFolder === undefined) return read.value
+  if (!run.ok || runFolder === undefined) return run
   mkdirSync(runFolder, { recursive: true, mode: 0o700 })
-  writeFileSync(requestPath(runFolder, read.value.value.run_id), '', { mode: 0o600 })
-  return read.value
+  writeFileSync(requestPath(runFolder, run.value.run_id), '', { mode: 0o600 })
+  return run
 }
 
 export function takeStopRequest(runFolder: string, runId: string): boolean {

@@ -1,11 +1,15 @@
-/** The row types of the scheduler file. Times are milliseconds since 1970; JSON is text. */
+/** The row types of the scheduler file, and how views show their values. Times are milliseconds since 1970; JSON is text. */
+import { z } from 'zod'
+import { orNull } from '#contract'
 import type { FailureClass } from '#kernel/error-classes'
+import { encodeId, type IdKind } from '#kernel/ids'
+import { formatInstant } from '#kernel/instant'
 import type { schedulerJobMachine } from '#kernel/machines/scheduler'
 import type { MisfirePolicy } from '#kernel/schedule'
 
 type JobStatus = keyof typeof schedulerJobMachine.states
 /** Why a QUEUED job is held: too early, not its turn in its group, or reserved for a direct execution. */
-export type JobHold = 'delay' | 'group' | 'direct'
+type JobHold = 'delay' | 'group' | 'direct'
 
 export type StoredJob = {
   readonly job_id: string
@@ -165,4 +169,19 @@ export type StoredJobNotification = {
   readonly last_error: string | null
   readonly created_at: number
   readonly ended_at: number | null
+}
+
+export const objectView = z.record(z.string(), z.unknown())
+
+export function showTime(ms: number): string {
+  return formatInstant(new Date(ms))
+}
+
+export function showIdOrNull(kind: IdKind, id: string | null): string | null {
+  return orNull(id, (uuid) => encodeId(kind, uuid))
+}
+
+/** Parses JSON of the scheduler's own columns, which was validated before it was stored. */
+export function readObject(text: string): Record<string, unknown> {
+  return JSON.parse(text) as Record<string, unknown>
 }

@@ -13,21 +13,12 @@ import { requireTemplate } from './job-template.ts'
 import { applyParamsSchema, requireJobType } from './job-types.ts'
 import { commandParams } from './runner-settings.ts'
 import { nowMs, type Scheduler } from './scheduler.ts'
-import type { StoredGroup, StoredJob, StoredTemplate } from './stored-rows.ts'
+import type { StoredGroup, StoredJob, StoredJobType, StoredTemplate } from './stored-rows.ts'
 
-export type WantedJob = {
-  readonly job_type?: string | undefined
-  readonly template_id?: string | undefined
-  readonly params?: JsonObject | undefined
-  readonly priority?: number | undefined
-}
+/** The work of a job: a type with params, or a template with params that override its own. */
+type WantedJob = Pick<z.output<typeof submitJobBody>, 'job_type' | 'template_id' | 'params' | 'priority'>
 
-export type PreparedJob = {
-  readonly job_type: string
-  readonly template_id: string | null
-  readonly params: string
-  readonly priority: number
-}
+export type PreparedJob = Pick<StoredJob, 'job_type' | 'template_id' | 'params' | 'priority'>
 
 export function prepareJob(reader: SqlReader, wanted: WantedJob): Decision<PreparedJob> {
   if (wanted.template_id !== undefined) {
@@ -48,10 +39,28 @@ export function prepareJob(reader: SqlReader, wanted: WantedJob): Decision<Prepa
 export function checkWork<T extends Pick<PreparedJob, 'job_type' | 'params'>>(reader: SqlReader, job: T): Decision<T> {
   const type = requireJobType(reader, job.job_type)
   if (!type.ok) return type
-  const runner = JSON.parse(type.value.runner ?? '{}') as { readonly from_params?: unknown }
-  if (runner.from_params !== true) return accept(job)
+  if (!takesCommand(type.value)) return accept(job)
   const checked = parseInput(z.object({ params: commandParams }), { params: JSON.parse(job.params) })
   return checked.ok ? accept(job) : checked
+}
+
+/** Returns whether the jobs of this type name their command in their params. */
+function takesCommand({ runner }: StoredJobType): boolean {
+  return (JSON.parse(runner ?? '{}') as { readonly from_params?: unknown }).from_params === true
+}
+
+/** Returns whether the params of this work name the command to run, which equals shell access to this machine. */
+export function namesOwnCommand(
+  scheduler: Scheduler,
+  work: Pick<WantedJob, 'job_type' | 'template_id'>,
+): Decision<boolean> {
+  return scheduler.db.read((reader) => {
+    const template = work.template_id === undefined ? undefined : requireTemplate(reader, work.template_id)
+    const named = template?.ok ? template.value.job_type : work.job_type
+    // An unknown template or type runs nothing; the service that submits refuses it with the reason.
+    const type = named === undefined ? undefined : requireJobType(reader, named)
+    return accept(type?.ok === true && takesCommand(type.value))
+  })
 }
 
 /** The caller's params override the template's, key by key at the top level. */
@@ -101,7 +110,7 @@ export function submitJob(scheduler: Scheduler, body: SubmitJob): Decision<Store
   return submitted
 }
 
-export type Placing = {
+type Placing = {
   readonly notBefore?: Date | undefined
   readonly group?: StoredGroup
   readonly order?: number

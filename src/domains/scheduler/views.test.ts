@@ -4,23 +4,19 @@ import { test } from 'node:test'
 import { aRun, aScheduler, codeOf, must, START } from '#test/scheduler/fixture'
 import { finishRun } from './finish-run.ts'
 import { fireDueSchedules } from './fire-schedules.ts'
-import { createTemplate } from './job-template.ts'
+import { createTemplate, templateView, toTemplateView } from './job-template.ts'
 import { jobReportView, jobView, listJobs, readJob, toJobReportView, toJobView } from './job-views.ts'
-import { readNotifications, readPlans, readSchedule } from './read-plans.ts'
+import { jobNotificationView, readNotifications, toJobNotificationView } from './notifications.ts'
+import { reservationView, reserve, toReservationView } from './reservations.ts'
 import {
+  createSchedule,
   firingView,
-  jobNotificationView,
-  reservationView,
+  readPlans,
+  readSchedule,
   scheduleView,
-  templateView,
   toFiringView,
-  toJobNotificationView,
-  toReservationView,
   toScheduleView,
-  toTemplateView,
-} from './record-views.ts'
-import { reserve } from './reservations.ts'
-import { createSchedule } from './schedule.ts'
+} from './schedule.ts'
 
 test('a job with its run: queued, running, finished', () => {
   const scheduler = aScheduler()

@@ -8,7 +8,7 @@ import { encodeId } from '#kernel/ids'
 import { addDependency } from '../../../src/domains/commands/add-dependency.ts'
 import { cancelCommand } from '../../../src/domains/commands/cancel-command.ts'
 import { findCommand } from '../../../src/domains/commands/command-table.ts'
-import { bySystem, byWorker, composeWrite, move } from '../../../src/domains/commands/change.ts'
+import { systemActor, workerActor, composeWrite, move } from '../../../src/domains/commands/change.ts'
 import { openDrive } from '../../../src/domains/commands/drive.ts'
 import { BOOK_A, room, user, operator, workspaceId, pathOf, rowOf, effectsOf, decide, cancel } from './bench.case.ts'
 
@@ -117,6 +117,31 @@ export function waitingStories(): void {
     assert.equal(added.ok, true)
   })
 
+  test('[DEP-03] the search for the path ends on a graph that already has a cycle', async () => {
+    const [child, parent, x, y] = [
+      await room.submit({ subject: 'child' }),
+      await room.submit({ subject: 'parent' }),
+      await room.submit({ subject: 'x' }),
+      await room.submit({ subject: 'y' }),
+    ]
+    // Written past the service: parent → x → child, and x ⇄ y.
+    for (const [from, to] of [
+      [parent, x],
+      [x, y],
+      [y, x],
+      [x, child],
+    ])
+      await room.rows(
+        `insert into concord.command_dependencies (child_command_id, parent_command_id, workspace_id) values ($1, $2, $3)`,
+        [from, to, workspaceId],
+      )
+    const closed = await addDependency(room.world, user, { workspaceId, childId: child, parentId: parent })
+    assert.deepEqual(
+      closed.ok ? [] : closed.facts?.['path'],
+      [child, parent, x, child].map((id) => encodeId('command', id)),
+    )
+  })
+
   test('a command that set another one going is blocked until that one ends, and takes its result or its failure', async () => {
     const id = await room.submit({ subject: 'parent', steps: ['command.run'] })
     room.woken.length = 0
@@ -175,7 +200,9 @@ export function waitingStories(): void {
     const id = await room.submit({ subject: 's' })
     const found = await findCommand(room.db, workspaceId, id)
     assert.ok(found)
-    const moves = states.map((state) => move(state, state === 'running' || state === 'blocked' ? byWorker : bySystem))
+    const moves = states.map((state) =>
+      move(state, state === 'running' || state === 'blocked' ? workerActor : systemActor),
+    )
     const write = composeWrite(found, 'any', moves, room.clock.now(), room.clock.newId)
     accepted(await room.world.writes.commit(write))
     return id

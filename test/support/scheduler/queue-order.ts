@@ -11,10 +11,8 @@ import { claimNextJob } from '../../../src/domains/scheduler/claim-next.ts'
 import { query } from '../../../src/domains/scheduler/database.ts'
 
 type NewRow = { job_id: string; priority: number; position: number; created_at: number }
-const insert = query<
-  never,
-  NewRow
->(`insert into jobs (job_id, job_type, params, priority, position, created_at, queued_at)
+const insert = query<never, NewRow>(`
+   insert into jobs (job_id, job_type, params, priority, position, created_at, queued_at)
    values ($job_id, 'story', '{}', $priority, $position, $created_at, $created_at)`)
 
 const [seed = '', own = '', count = '0'] = process.argv.slice(2)

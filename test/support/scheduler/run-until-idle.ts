@@ -11,8 +11,6 @@ import type { Scheduler } from '../../../src/domains/scheduler/scheduler.ts'
 
 export const wait: Wait = (ms, signal) => timer(Math.min(ms, 2 ** 31 - 1), undefined, { signal }).catch(() => {})
 
-export const sleep = (ms: number) => wait(ms, new AbortController().signal)
-
 /** A type that does a script of the shell, with settings on top. */
 export function aShellType(script: string, runner: object = {}, retries = 0): JobTypeBody {
   return {

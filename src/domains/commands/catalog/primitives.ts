@@ -1,5 +1,5 @@
-/** The ten families of primitives, and how a task spec maps to the primitives its commands pass through. Pure. */
-import type { TaskSpec } from './task-spec.ts'
+/** The primitives that the commands of a task pass through, and the queues of their effects. Pure. */
+import type { TaskSpec } from './definitions.ts'
 
 export const primitiveFamilies = [
   'ingress',
@@ -33,7 +33,7 @@ export const primitives = [
 ] as const
 export type Primitive = (typeof primitives)[number]
 
-/** Where work is really done; each run of one shows as an effect with its events. */
+/** The primitives that do work; each run is an effect with its events. */
 export const executionPrimitives = [
   'sync_function',
   'async_task',
@@ -55,6 +55,7 @@ type Flags = Pick<
 >
 
 export function mapTaskToPrimitives(task: Flags): readonly Primitive[] {
+  const when = (isUsed: boolean, ...used: Primitive[]) => (isUsed ? used : [])
   const isSync = isSyncTask(task)
   return [
     'ingress',
@@ -62,12 +63,13 @@ export function mapTaskToPrimitives(task: Flags): readonly Primitive[] {
     'context',
     'policy',
     'plan',
-    ...(task.approval_required ? (['human_approval'] as const) : []),
-    ...(isSync ? (['sync_function'] as const) : (['queue', 'async_task'] as const)),
-    ...(task.connector_requirements.length > 0 ? (['connector_call'] as const) : []),
-    ...(task.artifact_output_possible ? (['artifact_write'] as const) : []),
-    ...(task.memory_write_possible ? (['memory_write'] as const) : []),
-    ...(task.notification_required ? (['notification'] as const) : []),
+    ...when(task.approval_required, 'human_approval'),
+    ...when(isSync, 'sync_function'),
+    ...when(!isSync, 'queue', 'async_task'),
+    ...when(task.connector_requirements.length > 0, 'connector_call'),
+    ...when(task.artifact_output_possible, 'artifact_write'),
+    ...when(task.memory_write_possible, 'memory_write'),
+    ...when(task.notification_required, 'notification'),
     'state_transition',
     'audit',
   ]
@@ -85,13 +87,13 @@ const primitiveOfPrefix = [
   ['notification.', 'notification'],
 ] as const satisfies readonly (readonly [string, Primitive])[]
 
-/** The primitive that an effect is an instance of; whatever has no family of its own is plain work. */
+/** The primitive of an effect; a type without a known prefix is plain work. */
 export function primitiveOf(effectType: string, isSync: boolean): Primitive {
   const known = primitiveOfPrefix.find(([prefix]) => effectType.startsWith(prefix))
   return known?.[1] ?? (isSync ? 'sync_function' : 'async_task')
 }
 
-/** The queues by name; their limits are the runtime's. */
+/** The names of the queues; the runtime sets their limits. */
 export const queueNames = [
   'concord_default',
   'connector_calls',
@@ -111,7 +113,6 @@ const byPrefix = [
   ['notification.', 'notifications'],
 ] as const satisfies readonly (readonly [string, QueueName])[]
 
-/** By the beginning of the effect's type. */
 export function chooseQueue(effect: { readonly effect_type: string }): QueueName {
   return byPrefix.find(([prefix]) => effect.effect_type.startsWith(prefix))?.[1] ?? 'concord_default'
 }

@@ -6,15 +6,15 @@ import { shippedPolicies } from './shipped-policies.ts'
 import {
   defineCommandType,
   defineConnectorOperation,
-  type Definition,
   defineFunction,
   definePolicy,
   defineSchedule,
+  defineTask,
+  type Definition,
   registerRetry,
 } from './definitions.ts'
 import { defineEffect } from './effect-definition.ts'
 import { anyHost, openCatalog } from './open-catalog.ts'
-import { defineTask } from './task-spec.ts'
 
 // What a project written without its types hands over.
 const untyped = (value: unknown) => value as never

@@ -1,7 +1,6 @@
 /** Memory candidates: proposing one together with the command that decides it, answering its approval, and updating it from its command. */
 import { type ApprovalDeps, type Decided, type Decider, decideApproval, findPending } from '#domains/approvals'
 import {
-  type Act,
   candidateIdOf,
   checkProposal,
   dropErasure,
@@ -19,6 +18,7 @@ import { encodeId } from '#kernel/ids'
 import type { CommandState } from '#kernel/machines/command'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import { statement } from '#store'
+import { systemActor } from '../change.ts'
 import type { StoredCommand } from '../command-table.ts'
 import { submitCommand } from '../submit.ts'
 import type { CommandDeps } from '../deps.ts'
@@ -61,7 +61,7 @@ export async function proposeMemory(
     requestId,
     ...(run ? { runAs: 'agent' as const } : {}),
     alongside: (tx, { command_id: commandId }) =>
-      insertCandidate(tx, memory, actOf(by, memory), {
+      insertCandidate(tx, memory, by, {
         workspaceId,
         candidateId,
         commandId,
@@ -82,10 +82,6 @@ export function refuseReused({ command_id }: StoredCommand): Decision<never> {
     hint: 'Use a new key for a new request, and the same key only to repeat the same request.',
     facts: { command_id: encodeId('command', command_id) },
   })
-}
-
-export function actOf({ id: actor, kind, traceId }: Actor, { now }: Pick<MemoryDeps, 'now'>): Act {
-  return { actor, actorKind: kind, traceId, at: now() }
 }
 
 /** A run may propose only about its own subject, in its own types and schemas. Pure. */
@@ -166,7 +162,8 @@ export async function followCandidates(
   { traceId }: { readonly traceId: string },
 ): Promise<number> {
   const { db, newId } = memory
-  const act = { actor: 'system', actorKind: 'system', traceId, at: memory.now() } as const
+  const actor = { ...systemActor, traceId }
+  const at = memory.now()
   const behind = await db.run(listBehind)
   for (const row of behind) {
     await db.transaction(async (tx) => {
@@ -175,15 +172,16 @@ export async function followCandidates(
       // Another process may have been first: the compare-and-set of the machine then changes nothing.
       if (row.is_ended) {
         const to = row.command_status === 'expired' ? 'expired' : 'rejected'
-        await saveCandidate(tx, candidate, to, { act, newId, payload: { command_status: row.command_status } })
+        const payload = { command_status: row.command_status }
+        await saveCandidate(tx, candidate, to, actor, { at, newId, payload })
       } else if (candidate.status === 'proposed') {
         const set = { approval_id: row.approval_id }
-        await saveCandidate(tx, candidate, 'awaiting_approval', { act, newId, set })
+        await saveCandidate(tx, candidate, 'awaiting_approval', actor, { at, newId, set })
       } else await tx.run(linkApproval, [candidate.memory_candidate_id, candidate.workspace_id, row.approval_id])
     })
   }
   const dropped = await db.run(listDropped)
   for (const { memory_erasure_id: erasureId, workspace_id: workspaceId } of dropped)
-    await dropErasure(db, { workspaceId, erasureId }, act.at)
+    await dropErasure(db, { workspaceId, erasureId }, at)
   return behind.length + dropped.length
 }

@@ -20,7 +20,7 @@ import { decideApproval, findPending } from '#domains/approvals'
 import { accept } from '#kernel/refusal'
 import { openDb } from '#store'
 import { accepted, TRACE } from '#test/tenant'
-import { anAct, aPreference, aReader, dumpDatabase, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { ada, aPreference, dumpDatabase, type MemoryRoom, openMemoryRoom } from '#test/memory'
 import { until } from '#test/until'
 import { requestForget } from './request-forget.ts'
 
@@ -57,7 +57,6 @@ describe('forget_memory', () => {
   })
   after(() => room.close())
 
-  const act = () => anAct(room.clock.now())
   const writer = () => {
     const principal = room.tenant.people.writer.principal
     return { id: `user:${principal.userId}`, kind: 'user' as const, traceId: TRACE, principal }
@@ -110,15 +109,15 @@ describe('forget_memory', () => {
       await room.propose({ ...preference, fact_key: 'other', memory_type: 'fact', content: { note: 'zzwaitingzz' } }),
     )
     const hold = accepted(
-      await placeHold(room.memory, act(), {
+      await placeHold(room.memory, ada, {
         workspaceId: room.workspaceId,
         subject: preference,
         reason: 'about zzsubjectzz',
       }),
     )
-    accepted(await releaseHold(room.memory, act(), { workspaceId: room.workspaceId, holdId: hold.memory_hold_id }))
+    accepted(await releaseHold(room.memory, ada, { workspaceId: room.workspaceId, holdId: hold.memory_hold_id }))
     await room.rows(`insert into public.reports values (1, $1, $2, 'zzreportzz')`, [room.workspaceId, own])
-    await searchMemory(room.memory, aReader(), { workspaceId: room.workspaceId, text: 'zzsecretwordzz', limit: 5 })
+    await searchMemory(room.memory, ada, { workspaceId: room.workspaceId, text: 'zzsecretwordzz', limit: 5 })
     const bystander = aPreference({ content: { note: 'zzbystanderzz' } })
     await room.consent(bystander)
     accepted(await room.propose(bystander))
@@ -166,7 +165,7 @@ describe('forget_memory', () => {
     assert.deepEqual(await room.rows(`select from concord.memory_records where content::text like '%zzwaiting%'`), [])
     // Again: the same certificate.
     const again = accepted(
-      await eraseSubject(room.memory, act(), {
+      await eraseSubject(room.memory, ada, {
         workspaceId: room.workspaceId,
         erasureId: erasure.memory_erasure_id,
         commandId: command.command_id,
@@ -188,16 +187,16 @@ describe('forget_memory', () => {
     accepted(await room.propose(preference))
     const subject = { subject_type: preference.subject_type, subject_id: preference.subject_id }
     const hold = accepted(
-      await placeHold(room.memory, act(), { workspaceId: room.workspaceId, subject, reason: 'case 1' }),
+      await placeHold(room.memory, ada, { workspaceId: room.workspaceId, subject, reason: 'case 1' }),
     )
-    assert.equal((await previewForget(room.memory, room.workspaceId, subject)).may_erase, false)
+    assert.equal((await previewForget(room.memory, room.workspaceId, subject)).hold_count, 1)
     const held = accepted(await ask(subject))
     assert.equal(await room.settle(held.command.command_id), 'failed')
-    accepted(await releaseHold(room.memory, act(), { workspaceId: room.workspaceId, holdId: hold.memory_hold_id }))
+    accepted(await releaseHold(room.memory, ada, { workspaceId: room.workspaceId, holdId: hold.memory_hold_id }))
 
     const asked = accepted(await ask(subject))
     assert.equal(await room.settle(asked.command.command_id), 'waiting_for_approval')
-    accepted(await placeHold(room.memory, act(), { workspaceId: room.workspaceId, subject, reason: 'case 2' }))
+    accepted(await placeHold(room.memory, ada, { workspaceId: room.workspaceId, subject, reason: 'case 2' }))
     assert.equal(await approve(asked.command.command_id), 'failed')
     const found = await room.rows('select status from concord.memory_records where subject_id = $1', [
       subject.subject_id,
@@ -218,7 +217,7 @@ describe('forget_memory', () => {
     const memoryId = accepted(await room.propose(source)).candidate.memory_id ?? ''
     const derived = aPreference({ subject_type: 'team', memory_type: 'fact', derived_from: [memoryId] })
     await room.answer(accepted(await room.propose(derived)), 'approved')
-    const hold = accepted(await placeHold(room.memory, act(), { workspaceId, subject: derived, reason: 'a case' }))
+    const hold = accepted(await placeHold(room.memory, ada, { workspaceId, subject: derived, reason: 'a case' }))
     await room.rows(
       `insert into concord.memory_holds (memory_hold_id, workspace_id, subject_type, subject_id, reason, placed_by, placed_at, released_at, released_by)
        select gen_random_uuid(), $1, $2, $3, 'over', 'user:ada', now() + interval '1 day', now() + interval '1 day', 'user:ada' from generate_series(1, 501)`,
@@ -226,16 +225,16 @@ describe('forget_memory', () => {
     )
     for (const subject of [source, derived]) {
       const preview = await previewForget(room.memory, workspaceId, subject)
-      assert.equal(preview.may_erase, false)
+      assert.notEqual(preview.hold_count, 0)
       assert.ok(preview.holds.some(({ memory_hold_id }) => memory_hold_id === hold.memory_hold_id))
       const asked = accepted(await ask(subject))
       assert.equal(await room.settle(asked.command.command_id), 'failed')
     }
-    accepted(await releaseHold(room.memory, act(), { workspaceId, holdId: hold.memory_hold_id }))
+    accepted(await releaseHold(room.memory, ada, { workspaceId, holdId: hold.memory_hold_id }))
     const { erasure, command } = accepted(await ask(source))
-    accepted(await placeHold(room.memory, act(), { workspaceId, subject: derived, reason: 'another case' }))
+    accepted(await placeHold(room.memory, ada, { workspaceId, subject: derived, reason: 'another case' }))
     const ref = { workspaceId, erasureId: erasure.memory_erasure_id, commandId: command.command_id }
-    const erased = await eraseSubject(room.memory, act(), ref)
+    const erased = await eraseSubject(room.memory, ada, ref)
     assert.ok(!erased.ok && erased.code === 'memory.forget.held')
   })
 
@@ -256,22 +255,22 @@ describe('forget_memory', () => {
       const goOn = Promise.withResolvers<null>()
       const slow = (store: MemoryStore): MemoryStore => ({
         ...store,
-        async insert(memory, by) {
-          const inserted = await store.insert(memory, by)
+        async insert(memory, actor, at) {
+          const inserted = await store.insert(memory, actor, at)
           written.resolve(null)
           await goOn.promise
           return inserted
         },
         ...(store.within ? { within: (tx) => slow(store.within?.(tx) ?? store) } : {}),
       })
-      const writing = writeMemory({ ...room.memory, store: slow(room.memory.store) }, act(), {
+      const writing = writeMemory({ ...room.memory, store: slow(room.memory.store) }, ada, {
         workspaceId,
         candidateId: candidate.memory_candidate_id,
         commandId: candidate.command_id,
       })
       await written.promise
       const ref = { workspaceId, erasureId: erasure.memory_erasure_id, commandId: command.command_id }
-      const erasing = eraseSubject(room.memory, act(), ref)
+      const erasing = eraseSubject(room.memory, ada, ref)
       await until(async () => (await room.rows(waitingHere)).length > 0, 'the erasure waiting for the writer')
       goOn.resolve(null)
       assert.equal((await writing).ok, true)
@@ -308,7 +307,7 @@ describe('forget_memory', () => {
     const stubborn = { ...reports, erase: () => Promise.reject(new Error('not now')) }
     const memory = { ...room.memory, forgettables: [...room.memory.forgettables, stubborn] }
     const ref = { workspaceId: room.workspaceId, erasureId: erasure.memory_erasure_id, commandId: command.command_id }
-    await assert.rejects(eraseSubject(memory, act(), ref), /not now/)
+    await assert.rejects(eraseSubject(memory, ada, ref), /not now/)
     const found = await room.rows('select content from concord.memory_records where subject_id = $1', [
       preference.subject_id,
     ])
@@ -323,8 +322,8 @@ describe('forget_memory', () => {
       const { erasure, command } = accepted(await ask(preference))
       const ref = { workspaceId: room.workspaceId, erasureId: erasure.memory_erasure_id, commandId: command.command_id }
       const [hold, erased] = await Promise.all([
-        placeHold(room.memory, act(), { workspaceId: room.workspaceId, subject: preference, reason: 'race' }),
-        eraseSubject(room.memory, act(), ref),
+        placeHold(room.memory, ada, { workspaceId: room.workspaceId, subject: preference, reason: 'race' }),
+        eraseSubject(room.memory, ada, ref),
       ])
       const [record] = await room.rows<{ status: string }>(
         'select status from concord.memory_records where memory_candidate_id = (select memory_candidate_id from concord.memory_candidates where memory_candidate_id = $1)',
@@ -346,7 +345,7 @@ describe('forget_memory', () => {
   test('consent is given and taken back on record, by those whose it is', async () => {
     const to = { subject_type: 'customer', subject_id: 'consenting', memory_type: 'fact', scope: 'user' } as const
     const id = await room.consent(to)
-    const twice = await grantConsent(room.memory, act(), { workspaceId: room.workspaceId, ...to })
+    const twice = await grantConsent(room.memory, ada, { workspaceId: room.workspaceId, ...to })
     assert.ok(!twice.ok && twice.code === 'row.conflict')
     const told = await room.rows(
       `select event_type, payload ? 'subject_id' as tells from concord.domain_events where payload->>'target_id' = $1`,

@@ -1,13 +1,13 @@
 /** The memory commands `write_memory`, `forget_memory` and `review_stale_memory`: their types, tasks and effects. A payload names a row of the memory room, never content or a subject. */
 import { z } from 'zod'
-import { type Act, eraseSubject, type MemoryDeps, reviewStaleMemory, unwriteMemory, writeMemory } from '#domains/memory'
+import { eraseSubject, type MemoryDeps, reviewStaleMemory, unwriteMemory, writeMemory } from '#domains/memory'
 import type { JsonObject } from '#kernel/json-value'
 import type { Decision } from '#kernel/refusal'
 import { outcomeOf, sqlStateOf } from '#store'
 import { isPassing } from '../call-effect.ts'
-import { defineCommandType, defineFunction, type Definition } from '../catalog/definitions.ts'
+import { defineCommandType, defineFunction, defineTask, type Definition } from '../catalog/definitions.ts'
+import { workerActor } from '../change.ts'
 import { defineEffect, type EffectCall, EffectFailure } from '../catalog/effect-definition.ts'
-import { defineTask } from '../catalog/task-spec.ts'
 import { memoryPolicies } from './memory-policies.ts'
 
 export const writeMemoryTask = 'Write Memory'
@@ -98,7 +98,7 @@ export function memoryDefinitions(memory: MemoryDeps): readonly Definition[] {
 
 /** Each effect is one transaction of the memory room, keyed by its row: a repeat changes nothing. */
 function memoryEffects(memory: MemoryDeps): readonly Definition[] {
-  const act = ({ traceId }: EffectCall): Act => ({ actor: 'worker', actorKind: 'worker', traceId, at: memory.now() })
+  const workerOf = ({ traceId }: EffectCall) => ({ ...workerActor, traceId })
   const candidate = (call: Pick<EffectCall, 'workspaceId' | 'payload'>) => ({
     workspaceId: call.workspaceId,
     candidateId: textOf(call.payload, 'memory_candidate_id'),
@@ -108,12 +108,12 @@ function memoryEffects(memory: MemoryDeps): readonly Definition[] {
       effect_type: 'memory.write',
       class: 'keyed',
       bounded: true,
-      do: (call) => done(() => writeMemory(memory, act(call), { ...candidate(call), commandId: call.commandId })),
+      do: (call) => done(() => writeMemory(memory, workerOf(call), { ...candidate(call), commandId: call.commandId })),
       undo: {
         name: 'memory.unwrite',
         do: async (call) => {
           const undone = await done(() =>
-            unwriteMemory(memory, act(call), candidate({ ...call, payload: call.undone.payload })),
+            unwriteMemory(memory, workerOf(call), candidate({ ...call, payload: call.undone.payload })),
           )
           call.emit('memory.unwrite')
           return undone
@@ -126,7 +126,7 @@ function memoryEffects(memory: MemoryDeps): readonly Definition[] {
       do: async (call) => {
         const erasureId = textOf(call.payload, 'memory_erasure_id')
         const { workspaceId, commandId } = call
-        const erased = await done(() => eraseSubject(memory, act(call), { workspaceId, erasureId, commandId }))
+        const erased = await done(() => eraseSubject(memory, workerOf(call), { workspaceId, erasureId, commandId }))
         return { memory_erasure_id: erased.memory_erasure_id, certificate_hash: erased.certificate_hash }
       },
     }),
@@ -134,7 +134,7 @@ function memoryEffects(memory: MemoryDeps): readonly Definition[] {
       effect_type: 'memory.review',
       class: 'keyed',
       timeout_ms: 600_000,
-      do: (call) => reviewStaleMemory(memory, act(call), call),
+      do: (call) => reviewStaleMemory(memory, workerOf(call), call),
     }),
   ]
 }

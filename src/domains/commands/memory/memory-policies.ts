@@ -1,18 +1,10 @@
 /** The rules of the memory commands and their facts. A fact is an assessment of the candidate and never contains its content. */
-import {
-  assessCandidate,
-  countHolds,
-  findCandidate,
-  getErasure,
-  hasConsent,
-  type MemoryDeps,
-  previewForget,
-} from '#domains/memory'
+import { assessCandidate, findCandidate, getErasure, hasConsent, type MemoryDeps, previewForget } from '#domains/memory'
 import type { Facts, PolicyAnswer, PolicyInput } from '#kernel/policy/policy'
 import { definePolicy, type PolicyDefinition } from '../catalog/definitions.ts'
 import { allow, deny, factsOf, rule } from '../catalog/shipped-policies.ts'
 import type { StoredCommand } from '../command-table.ts'
-import type { FactSources } from '../gather-facts.ts'
+import type { FactSources } from '../facts.ts'
 
 const ask = (...reasons: string[]): PolicyAnswer => ({
   decision: 'require_approval',
@@ -80,9 +72,9 @@ export function memoryFacts(memory: MemoryDeps): FactSources {
       const candidate = await ownCandidate(command)
       if (!candidate) return { decision: 'reject', reasons: ['There is no such candidate.'] }
       const { trace_id: traceId } = command.context
-      const act = { actor: 'system', actorKind: 'system', traceId, at: memory.now() } as const
+      const actor = { id: 'system', kind: 'system', traceId } as const
       const { workspace_id: workspaceId, memory_candidate_id: candidateId } = candidate
-      const assessed = await assessCandidate(memory, act, { workspaceId, candidateId })
+      const assessed = await assessCandidate(memory, actor, { workspaceId, candidateId })
       return assessed.ok ? assessed.value : { decision: 'reject', reasons: [assessed.reason] }
     },
     memory_consent: async (_world, command) => {
@@ -94,8 +86,7 @@ export function memoryFacts(memory: MemoryDeps): FactSources {
       const found = await getErasure(memory.db, { workspaceId: command.workspace_id, erasureId })
       if (!found.ok || found.value.command_id !== command.command_id || found.value.subject_id === null) return null
       const { subject_type, subject_id } = found.value
-      const { holds, items } = await previewForget(memory, command.workspace_id, { subject_type, subject_id })
-      return countHolds(holds, items)
+      return (await previewForget(memory, command.workspace_id, { subject_type, subject_id })).hold_count
     },
   }
 }

@@ -14,7 +14,7 @@ import { eventIdOf } from '#store'
 import type { StoredCommand } from '../command-table.ts'
 import { submitCommand } from '../submit.ts'
 import type { CommandDeps } from '../deps.ts'
-import { actOf, refuseReused } from './candidates.ts'
+import { refuseReused } from './candidates.ts'
 import { forgetMemoryTask } from './memory-definitions.ts'
 
 export type RequestForget = {
@@ -48,7 +48,7 @@ export async function requestForget(
     ingress: 'user_request',
     requestId,
     alongside: (tx, { command_id: commandId }) =>
-      insertErasure(tx, memory.newId, actOf(by, memory), { workspaceId, erasureId, commandId, subject }),
+      insertErasure(tx, memory, by, { workspaceId, erasureId, commandId, subject }),
   })
   if (!submitted.ok) return submitted
   const erasure = await getErasure(memory.db, { workspaceId, erasureId })

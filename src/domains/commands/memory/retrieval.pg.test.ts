@@ -12,14 +12,16 @@ import {
   type ProposedMemory,
   readMemory,
   reviewStaleMemory,
-  type RunReading,
+  type ReadingRun,
   type RunScope,
   searchMemory,
+  searchMemoryForRun,
   writeMemory,
 } from '#domains/memory'
+import type { Actor } from '#kernel/actor'
 import { scoped } from '#store'
 import { accepted, TRACE } from '#test/tenant'
-import { anAct, aPreference, aReader, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { ada, aPreference, aReader, type MemoryRoom, openMemoryRoom } from '#test/memory'
 import { openProcessStore } from '#test/process-memory-store'
 import { insertRow } from '#test/store-rows'
 import { proposeMemory } from './candidates.ts'
@@ -42,7 +44,7 @@ describe('searchMemory', () => {
       'select query_kind, memory_ids, agent_run_id from concord.memory_reads where reader = $1 order by read_at, memory_read_id',
       [reader],
     )
-  const aRun = async (scope: RunScope): Promise<RunReading> => {
+  const aRun = async (scope: RunScope): Promise<ReadingRun> => {
     const { command } = accepted(await room.propose(aPreference()))
     const agentRunId = room.clock.newId()
     await insertRow(room.db, 'concord.agent_runs', {
@@ -55,7 +57,7 @@ describe('searchMemory', () => {
       goal: 'find out',
       memory_scope: scope,
     })
-    return { kind: 'run', agentRunId, scope, stepIndex: 0, traceId: TRACE }
+    return { agentRunId, scope, stepIndex: 0, traceId: TRACE }
   }
   const scopeOf = (subject_id: string, more: Partial<RunScope> = {}): RunScope => ({
     subject_type: 'customer',
@@ -75,7 +77,7 @@ describe('searchMemory', () => {
       content: { note: 'quiet garden room' },
     })
     const id = await remember(proposed)
-    const reader = aReader({ actor: 'user:four' })
+    const reader = { ...ada, id: 'user:four' }
     const { workspaceId } = room
     const ways = [
       { subject: { subject_type: proposed.subject_type, subject_id: proposed.subject_id } },
@@ -85,7 +87,7 @@ describe('searchMemory', () => {
       { text: 'volcano' },
     ]
     for (const way of ways) {
-      const found = accepted(await searchMemory(room.memory, reader, { workspaceId, limit: 5, ...way }))
+      const found = await searchMemory(room.memory, reader, { workspaceId, limit: 5, ...way })
       assert.deepEqual(
         found.map(({ memory_id }) => memory_id),
         way.text === 'volcano' ? [] : [id],
@@ -107,7 +109,7 @@ describe('searchMemory', () => {
 
   test('a read that cannot be recorded hands out nothing', async () => {
     await remember(aPreference({ connector: 'unread' }))
-    const reader = aReader({ actor: '' })
+    const reader = { ...ada, id: '' }
     await assert.rejects(
       searchMemory(room.memory, reader, { workspaceId: room.workspaceId, connector: 'unread', limit: 5 }),
       {
@@ -121,25 +123,23 @@ describe('searchMemory', () => {
     const shared = await remember(
       aPreference({ subject_type: 'user', subject_id: 'ada', scope: 'project', connector: 'private' }),
     )
-    const see = async (more: object) => {
-      const found = await searchMemory(room.memory, aReader(more), {
+    const see = async (actor: Actor) => {
+      const found = await searchMemory(room.memory, actor, {
         workspaceId: room.workspaceId,
         connector: 'private',
         limit: 9,
       })
-      return accepted(found)
-        .map(({ memory_id }) => memory_id)
-        .sort()
+      return found.map(({ memory_id }) => memory_id).sort()
     }
-    assert.deepEqual(await see({ seesAll: true, userId: 'x' }), [own, shared].sort())
-    assert.deepEqual(await see({ seesAll: false, userId: 'ada' }), [own, shared].sort())
-    assert.deepEqual(await see({ seesAll: false, userId: 'bob' }), [shared])
-    const hidden = await readMemory(room.memory, aReader({ seesAll: false, userId: 'bob' }), {
+    assert.deepEqual(await see(ada), [own, shared].sort())
+    assert.deepEqual(await see(aReader('ada')), [own, shared].sort())
+    assert.deepEqual(await see(aReader('bob')), [shared])
+    const hidden = await readMemory(room.memory, aReader('bob'), {
       workspaceId: room.workspaceId,
       memoryId: own,
     })
     assert.ok(!hidden.ok && hidden.code === 'memory.record.not_found')
-    const foreign = await readMemory(room.memory, aReader(), { workspaceId: room.clock.newId(), memoryId: own })
+    const foreign = await readMemory(room.memory, ada, { workspaceId: room.clock.newId(), memoryId: own })
     assert.ok(!foreign.ok && foreign.code === 'memory.record.not_found')
   })
 
@@ -151,23 +151,23 @@ describe('searchMemory', () => {
     await remember(aPreference())
     const run = await aRun(scopeOf(proposed.subject_id))
     const { workspaceId } = room
-    const found = accepted(await searchMemory(room.memory, run, { workspaceId, limit: 50 }))
+    const found = accepted(await searchMemoryForRun(room.memory, run, { workspaceId, limit: 50 }))
     assert.deepEqual(found.map(({ memory_id }) => memory_id).sort(), [one, two].sort())
     const capped = { ...run, stepIndex: 1, scope: scopeOf(proposed.subject_id, { max_results: 1 }) }
-    assert.equal(accepted(await searchMemory(room.memory, capped, { workspaceId, limit: 50 })).length, 1)
-    const refused = await searchMemory(room.memory, run, { workspaceId, text: 'aisle', limit: 5 })
+    assert.equal(accepted(await searchMemoryForRun(room.memory, capped, { workspaceId, limit: 50 })).length, 1)
+    const refused = await searchMemoryForRun(room.memory, run, { workspaceId, text: 'aisle', limit: 5 })
     assert.ok(!refused.ok && refused.code === 'memory.scope.exceeded')
-    const foreign = await searchMemory(room.memory, run, {
+    const foreign = await searchMemoryForRun(room.memory, run, {
       workspaceId,
       subject: { subject_type: 'customer', subject_id: 'other' },
       limit: 5,
     })
     assert.ok(!foreign.ok && foreign.code === 'memory.scope.exceeded')
     const none = { ...run, stepIndex: 2, scope: scopeOf(proposed.subject_id, { allowed_memory_types: [] }) }
-    assert.deepEqual(accepted(await searchMemory(room.memory, none, { workspaceId, limit: 5 })), [])
+    assert.deepEqual(accepted(await searchMemoryForRun(room.memory, none, { workspaceId, limit: 5 })), [])
     const semantic = { ...run, stepIndex: 3, scope: scopeOf(proposed.subject_id, { allow_semantic_retrieval: true }) }
     assert.equal(
-      accepted(await searchMemory(room.memory, semantic, { workspaceId, text: 'aisle', limit: 5 })).length,
+      accepted(await searchMemoryForRun(room.memory, semantic, { workspaceId, text: 'aisle', limit: 5 })).length,
       2,
     )
     const told = await room.rows<{ purpose: string; event_type: string; n: number }>(
@@ -188,7 +188,7 @@ describe('searchMemory', () => {
     const see = async (read: string[], stepIndex: number) => {
       const run = await aRun(scopeOf(proposed.subject_id, { read }))
       return accepted(
-        await searchMemory(room.memory, { ...run, stepIndex }, { workspaceId: room.workspaceId, limit: 5 }),
+        await searchMemoryForRun(room.memory, { ...run, stepIndex }, { workspaceId: room.workspaceId, limit: 5 }),
       ).length
     }
     assert.deepEqual([await see([], 0), await see(['customer.notes'], 0)], [0, 1])
@@ -252,8 +252,7 @@ describe('searchMemory', () => {
     room.clock.travel(400 * 86_400_000)
     const signal = new AbortController().signal
     const { command } = accepted(await room.propose(aPreference()))
-    const review = () =>
-      reviewStaleMemory(room.memory, anAct(room.clock.now()), { workspaceId, commandId: command.command_id, signal })
+    const review = () => reviewStaleMemory(room.memory, ada, { workspaceId, commandId: command.command_id, signal })
     const first = await review()
     assert.ok(first.expired >= 1 && first.stale >= 1)
     const state = async (id: string) =>
@@ -278,26 +277,25 @@ describe('searchMemory', () => {
     const spied: MemoryStore = {
       ...inner,
       name: 'elsewhere',
-      insert: (memory, act) => (seen.push(memory), inner.insert(memory, act)),
+      insert: (memory, actor, at) => (seen.push(memory), inner.insert(memory, actor, at)),
       search: (scope, query, limit) => (seen.push(scope, query), inner.search(scope, query, limit)),
     }
     const memory = { ...room.memory, store: spied }
     const preference = aPreference({ connector: 'elsewhere' })
-    const act = anAct(room.clock.now())
     const { workspaceId } = room
     const { command } = accepted(await room.propose(aPreference()))
     const put = async () => {
       const candidateId = room.clock.newId()
-      const checked = accepted(checkProposal(memory.schemas, preference, act.at))
+      const checked = accepted(checkProposal(memory.schemas, preference, room.clock.now()))
       await room.db.transaction((tx) =>
-        insertCandidate(tx, memory, act, {
+        insertCandidate(tx, memory, ada, {
           workspaceId,
           candidateId,
           commandId: command.command_id,
           memory: checked,
         }),
       )
-      return writeMemory(memory, act, { workspaceId, candidateId, commandId: command.command_id })
+      return writeMemory(memory, ada, { workspaceId, candidateId, commandId: command.command_id })
     }
     const without = await put()
     assert.ok(!without.ok && without.code === 'memory.consent.missing')
@@ -310,12 +308,16 @@ describe('searchMemory', () => {
       await room.rows('select from concord.memory_records where memory_id = $1', [written.memory_id]),
       [],
     )
-    const found = await searchMemory(memory, aReader({ actor: 'user:spy' }), {
-      workspaceId,
-      connector: 'elsewhere',
-      limit: 5,
-    })
-    assert.equal(accepted(found).length, 1)
+    const found = await searchMemory(
+      memory,
+      { ...ada, id: 'user:spy' },
+      {
+        workspaceId,
+        connector: 'elsewhere',
+        limit: 5,
+      },
+    )
+    assert.equal(found.length, 1)
     assert.equal((await readsOf('user:spy')).length, 1)
     assert.doesNotMatch(JSON.stringify(seen), /consent|approval|policy/)
     // Forgetting reaches a store elsewhere too.
@@ -328,9 +330,9 @@ describe('searchMemory', () => {
     const erasureId = room.clock.newId()
     const commandId = command.command_id
     await room.db.transaction((tx) =>
-      insertErasure(tx, memory.newId, act, { workspaceId, erasureId, commandId, subject: preference }),
+      insertErasure(tx, memory, ada, { workspaceId, erasureId, commandId, subject: preference }),
     )
-    accepted(await eraseSubject(elsewhere, act, { workspaceId, erasureId, commandId }))
+    accepted(await eraseSubject(elsewhere, ada, { workspaceId, erasureId, commandId }))
     assert.deepEqual((await inner.get({ workspaceId, memoryId: written.memory_id }))?.content, {})
   })
 })

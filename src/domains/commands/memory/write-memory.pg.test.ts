@@ -5,7 +5,6 @@ import { encodeId } from '#kernel/ids'
 import {
   assessCandidate,
   checkProposal,
-  contentClasses,
   insertCandidate,
   openMemorySchemas,
   revokeConsent,
@@ -13,9 +12,8 @@ import {
   writeMemory,
 } from '#domains/memory'
 import { accepted, TRACE } from '#test/tenant'
-import { anAct, aPreference, type MemoryRoom, openMemoryRoom } from '#test/memory'
+import { ada, aPreference, type MemoryRoom, openMemoryRoom } from '#test/memory'
 import { insertRow, rowsOf } from '#test/store-rows'
-import { dataClasses } from '#kernel/data-class'
 import { proposeMemory } from './candidates.ts'
 
 describe('write_memory', () => {
@@ -72,12 +70,12 @@ describe('write_memory', () => {
     const waiting = accepted(await own.propose(preference))
     assert.equal(await own.settle(waiting.command.command_id), 'waiting_for_approval')
     const revoked = { workspaceId: own.workspaceId, consentId }
-    accepted(await revokeConsent(own.memory, anAct(own.clock.now()), revoked))
+    accepted(await revokeConsent(own.memory, ada, revoked))
     assert.equal(await own.answer(waiting, 'approved'), 'failed')
     const [command] = await own.rows<{ error: string }>('select error from concord.commands where command_id = $1', [
       waiting.command.command_id,
     ])
-    assert.match(command?.error ?? '', /kept by consent only/)
+    assert.match(command?.error ?? '', /requires the consent of the subject/)
     assert.deepEqual(await own.rows('select 1 from concord.memory_records'), [])
     await own.consent(preference)
     const again = accepted(await own.propose({ ...preference, content: { seat: 'window' } }))
@@ -139,7 +137,6 @@ describe('write_memory', () => {
     const refused = await room.propose(aPreference({ content: { note: 'password: opensesame' } }))
     assert.ok(!refused.ok && refused.code === 'memory.content.secret')
     assert.deepEqual(await room.rows('select count(*) from concord.commands'), before)
-    assert.deepEqual(dataClasses, contentClasses)
   })
 
   test('[MEM-06] [MEM-17] a named predecessor is superseded and linked; an unnamed one is a question about exactly that record', async () => {
@@ -207,7 +204,7 @@ describe('write_memory', () => {
     await room.consent(preference)
     const { candidate, command } = accepted(await room.propose(preference))
     const again = () =>
-      writeMemory(room.memory, anAct(room.clock.now()), {
+      writeMemory(room.memory, ada, {
         workspaceId: room.workspaceId,
         candidateId: candidate.memory_candidate_id,
         commandId: command.command_id,
@@ -224,7 +221,7 @@ describe('write_memory', () => {
   test('[MEM-13] a command cannot write the candidate of another', async () => {
     const { candidate } = accepted(await room.propose(aPreference()))
     const stranger = accepted(await room.propose(aPreference()))
-    const stolen = await writeMemory(room.memory, anAct(room.clock.now()), {
+    const stolen = await writeMemory(room.memory, ada, {
       workspaceId: room.workspaceId,
       candidateId: candidate.memory_candidate_id,
       commandId: stranger.command.command_id,
@@ -237,7 +234,6 @@ describe('write_memory', () => {
     const consentId = await room.consent(preference)
     const { workspaceId, memory } = room
     const schemas = accepted(openMemorySchemas([]))
-    const act = anAct(room.clock.now())
     const command = await insertRow(
       room.db,
       'concord.commands',
@@ -245,16 +241,16 @@ describe('write_memory', () => {
     )
     const candidateId = room.clock.newId()
     await room.db.transaction((tx) =>
-      insertCandidate(tx, memory, act, {
+      insertCandidate(tx, memory, ada, {
         workspaceId,
         candidateId,
         commandId: command.command_id,
-        memory: accepted(checkProposal(schemas, preference, act.at)),
+        memory: accepted(checkProposal(schemas, preference, room.clock.now())),
       }),
     )
-    assert.equal(accepted(await assessCandidate(memory, act, { workspaceId, candidateId })).decision, 'write')
-    accepted(await revokeConsent(memory, act, { workspaceId, consentId }))
-    const written = await writeMemory(memory, act, { workspaceId, candidateId, commandId: command.command_id })
+    assert.equal(accepted(await assessCandidate(memory, ada, { workspaceId, candidateId })).decision, 'write')
+    accepted(await revokeConsent(memory, ada, { workspaceId, consentId }))
+    const written = await writeMemory(memory, ada, { workspaceId, candidateId, commandId: command.command_id })
     assert.ok(!written.ok && written.code === 'memory.consent.missing')
     assert.equal((await candidateOf(candidateId)).status, 'rejected')
     assert.deepEqual(await recordsOf(preference.subject_id), [])
@@ -265,7 +261,6 @@ describe('write_memory', () => {
     await room.consent(preference)
     const { workspaceId, memory } = room
     const schemas = accepted(openMemorySchemas([]))
-    const act = anAct(room.clock.now())
     const command = await insertRow(
       room.db,
       'concord.commands',
@@ -274,9 +269,9 @@ describe('write_memory', () => {
     const candidates = Array.from({ length: 1_000 }, () => room.clock.newId())
     await room.db.transaction(async (tx) => {
       for (const [seat, candidateId] of candidates.entries()) {
-        const checked = accepted(checkProposal(schemas, { ...preference, content: { seat } }, act.at))
+        const checked = accepted(checkProposal(schemas, { ...preference, content: { seat } }, room.clock.now()))
         accepted(
-          await insertCandidate(tx, memory, act, {
+          await insertCandidate(tx, memory, ada, {
             workspaceId,
             candidateId,
             commandId: command.command_id,
@@ -287,7 +282,7 @@ describe('write_memory', () => {
     })
     const results = await Promise.all(
       candidates.map((candidateId) =>
-        writeMemory(memory, act, { workspaceId, candidateId, commandId: command.command_id }),
+        writeMemory(memory, ada, { workspaceId, candidateId, commandId: command.command_id }),
       ),
     )
     assert.equal(results.filter(({ ok }) => ok).length, 1)
@@ -309,9 +304,8 @@ describe('write_memory', () => {
     await room.consent(preference)
     const first = accepted(await room.propose(preference)).candidate
     const again = accepted(await room.propose(preference)).candidate
-    const act = anAct(room.clock.now())
     const undo = (of: { memory_candidate_id: string }) =>
-      unwriteMemory(room.memory, act, { workspaceId: room.workspaceId, candidateId: of.memory_candidate_id })
+      unwriteMemory(room.memory, ada, { workspaceId: room.workspaceId, candidateId: of.memory_candidate_id })
     assert.equal(accepted(await undo(again)).memory_id, null)
     assert.equal((await recordsOf(preference.subject_id))[0]?.status, 'active')
     for (const undone of [await undo(first), await undo(first)])
@@ -326,7 +320,7 @@ describe('write_memory', () => {
     await room.consent(preference)
     assert.equal(await room.settle(proposal.command.command_id), 'waiting_for_approval')
     const ref = { workspaceId: room.workspaceId, candidateId: proposal.candidate.memory_candidate_id }
-    assert.equal(accepted(await assessCandidate(room.memory, anAct(room.clock.now()), ref)).decision, 'ask')
+    assert.equal(accepted(await assessCandidate(room.memory, ada, ref)).decision, 'ask')
     assert.deepEqual(await recordsOf(preference.subject_id), [])
   })
 
@@ -337,9 +331,9 @@ describe('write_memory', () => {
     const other = accepted(await room.propose({ ...preference, content: { seat: 'window, always' } }))
     assert.equal(await room.settle(other.command.command_id), 'waiting_for_approval')
     const ref = { workspaceId: room.workspaceId, candidateId: other.candidate.memory_candidate_id }
-    const told = accepted(await assessCandidate(room.memory, anAct(room.clock.now()), ref))
+    const told = accepted(await assessCandidate(room.memory, ada, ref))
     assert.ok(first.memory_id)
-    assert.deepEqual(told.reasons, [`It contradicts what is known: ${encodeId('memory', first.memory_id)}.`])
+    assert.deepEqual(told.reasons, [`It contradicts the memory ${encodeId('memory', first.memory_id)}.`])
   })
 
   test('a candidate follows its command: cancelled or denied is rejected', async () => {

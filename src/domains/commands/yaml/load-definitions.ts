@@ -12,21 +12,22 @@ import { didYouMean } from '#kernel/nearest'
 import { riskLevels } from '#kernel/policy/policy'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { misfirePolicies, overlapPolicies } from '#kernel/schedule'
-import { ingressTypes } from '../catalog/closed-lists.ts'
-import { nameOf } from '../catalog/catalog-checks.ts'
 import {
   cancellers,
   type CommandType,
   defineCommandType,
   defineConnectorOperation,
   defineSchedule,
+  defineTask,
   type Definition,
+  definitionName,
   executionModes,
+  ingressTypes,
   type ScheduleSpec,
+  type TaskDefinition,
 } from '../catalog/definitions.ts'
-import { findBrokenStep } from '../catalog/mapping-lint.ts'
+import { findBrokenStep } from '../catalog/task-questions.ts'
 import { checkShapes } from '../catalog/shape-checks.ts'
-import { defineTask, type TaskDefinition } from '../catalog/task-spec.ts'
 import { readYaml, type YamlFile } from './read-yaml.ts'
 
 /** What the code of a project and its files can both define. */
@@ -213,7 +214,7 @@ export function mergeDefinitions(
 
 function labelOf(kind: PlacedDefinition['kind'], value: Definition | { readonly name: string }): string {
   const own = 'kind' in value && kind === 'catalog' ? value : undefined
-  const [what, called] = own ? [own.kind, nameOf(own)] : [kind, (value as { readonly name: string }).name]
+  const [what, called] = own ? [own.kind, definitionName(own)] : [kind, (value as { readonly name: string }).name]
   return `${what.replaceAll('_', ' ')} ${quote(called)}`
 }
 

@@ -11,7 +11,7 @@ import { deskCatalog, deskConnector } from '#test/projects/connectors'
 import { accepted, TRACE } from '#test/tenant'
 import { connectorDefinitions } from './catalog/connector-effects.ts'
 import { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
-import { checkConnectorAccess, type ConnectorAccess } from './connector-access.ts'
+import { checkConnectorAccess, type ConnectorAccess } from './facts.ts'
 import { shippedPolicies } from './catalog/shipped-policies.ts'
 import { submitCommand } from './submit.ts'
 
