@@ -354,15 +354,15 @@ describe('a process that dies', () => {
       assert.deepEqual(await historyFaults(room), [])
     })
 
-  test('[CMD-20] a driver that finds no effects where the plan has steps ends nothing, and says so', async () => {
+  test('[CMD-20] a driver that finds no effects where the plan has steps ends nothing, and says so', async (t) => {
     plan.dieAt = Number.POSITIVE_INFINITY
     const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] })
     room.provider.modes.push('fail_before')
     assert.equal(await live(id), 'running')
     const superuser = openDb({ url: room.db.config.url, poolMax: 1 })
+    t.after(() => superuser.close())
     await superuser.query('delete from concord.domain_effects where command_id = $1', [id])
     await assert.rejects(openDrive(room.world)(id, nextFence()), { code: 'commands.plan.torn' })
     assert.equal(await room.statusOf(id), 'running')
-    await superuser.close()
   })
 })

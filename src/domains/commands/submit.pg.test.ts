@@ -98,8 +98,9 @@ describe('submit', () => {
     assert.deepEqual(await room.rows('select 1 from concord.commands where idempotency_key = $1', [idempotencyKey]), [])
   })
 
-  test('[EVT-11] [POL-09] every event of a life: when it cannot be written, its change is not there', async () => {
+  test('[EVT-11] [POL-09] every event of a life: when it cannot be written, its change is not there', async (t) => {
     const owner = openDb({ url: room.db.config.url, poolMax: 1 })
+    t.after(() => owner.close())
     const steps = ['connector.hotel.book_a', 'connector.hotel.book_b']
     for (const type of ['policy_evaluated', 'plan_created', 'effect_planned', 'effect_executed', 'status_changed']) {
       const { command } = accepted(await send({ payload: { subject: 's', steps } }))
@@ -119,7 +120,6 @@ describe('submit', () => {
       await owner.query('alter table concord.domain_events drop constraint no_more')
       assert.equal(await room.settle(command.command_id), 'succeeded')
     }
-    await owner.close()
   })
 
   test('[CMD-09] [PRM-03] committed but never started: found when it is overdue, and only then', async () => {

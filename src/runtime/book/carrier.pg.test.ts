@@ -112,11 +112,12 @@ describe('the book over any engine', () => {
     assert.equal((await runtime.health()).ok, true)
   })
 
-  test('a turn that was handed over and never begins makes health fail', async () => {
+  test('a turn that was handed over and never begins makes health fail', async (t) => {
     carrier.treat = () => {}
     await runtime.wake({ kind: 'job', id: 'silent' })
     await until(async () => numbersOf('silent').length > 0, 'its hand-over')
     const owner = openDb({ url: opened.url, poolMax: 1 })
+    t.after(() => owner.close())
     // Given just now, so that no relay gives it again during the check.
     await owner.query(
       `update runtime.processes set due_at = now() - interval '2 minutes', given_at = now() + interval '1 hour' where id = 'silent'`,
@@ -126,7 +127,6 @@ describe('the book over any engine', () => {
     carrier.treat = (_turn, deliver) => void deliver(1)
     await owner.query(`update runtime.processes set given_at = now() - interval '1 hour' where id = 'silent'`)
     await until(() => isOver('silent'), 'the next hand-over')
-    await owner.close()
   })
 
   test('a second worker opens at once beside a backlog, with a limit and with queues of its own', async () => {
@@ -157,8 +157,9 @@ describe('the book over any engine', () => {
     for (let index = 0; index < 40; index++) await until(() => isOver(`backlog-${index}`), `backlog-${index}`)
   })
 
-  test('only a process that runs turns upgrades a usable installation', async () => {
+  test('only a process that runs turns upgrades a usable installation', async (t) => {
     const owner = openDb({ url: opened.url, poolMax: 1 })
+    t.after(() => owner.close())
     const version = async () =>
       (await owner.query<{ version: number }>('select version from runtime.installed'))[0]?.version
     const current = await version()
@@ -171,17 +172,16 @@ describe('the book over any engine', () => {
     }
     assert.equal(await openOnce(false), 4)
     assert.equal(await openOnce(true), current)
-    await owner.close()
   })
 
-  test('the row of a worker that crashed long ago without a running turn is deleted', async () => {
+  test('the row of a worker that crashed long ago without a running turn is deleted', async (t) => {
     const owner = openDb({ url: opened.url, poolMax: 1 })
+    t.after(() => owner.close())
     await owner.query(
       `insert into runtime.executors (executor_id, lease_until) values ('long gone', now() - interval '2 hours')`,
     )
     const left = `select from runtime.executors where executor_id = 'long gone'`
     await until(async () => (await owner.query(left)).length === 0, 'its deletion')
-    await owner.close()
   })
 
   test('turns from before a queue had partitions count as one partition', async () => {
@@ -214,8 +214,9 @@ describe('the book over any engine', () => {
     assert.ok((at[2] ?? 0) - (at[0] ?? 0) > 250 && (at[4] ?? 0) - (at[2] ?? 0) > 250, at.join(', '))
   })
 
-  test('an installation of version 3 continues: waiting turns are given, running turns are taken over by their lease', async () => {
+  test('an installation of version 3 continues: waiting turns are given, running turns are taken over by their lease', async (t) => {
     const owner = openDb({ url: opened.url, poolMax: 1 })
+    t.after(() => owner.close())
     // As version 3 wrote them: a turn that waits in the engine, one that runs in a dead worker, a wake of an older program.
     await owner.query(
       `insert into runtime.processes (kind, id, state, turn, due_at, fence, attempt, queue, priority, executor)
@@ -226,6 +227,5 @@ describe('the book over any engine', () => {
     assert.deepEqual(await owner.query(wake), [{ outcome: 'opened' }])
     for (const id of ['v3-waits', 'v3-runs', 'v3-wakes']) await until(() => isOver(id), id)
     assert.deepEqual(driven.toSorted(), ['v3-runs', 'v3-waits', 'v3-wakes'])
-    await owner.close()
   })
 })
