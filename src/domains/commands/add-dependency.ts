@@ -6,9 +6,8 @@ import { accept, type Decision, refuse } from '#kernel/refusal'
 import { sayState } from '#kernel/say-state'
 import { statement } from '#store'
 import { composeWrite, releaseTurn, tell } from './change.ts'
-import { lockAllowed } from './change-command.ts'
 import type { StoredCommand } from './command-table.ts'
-import type { CommandDeps } from './deps.ts'
+import { type CommandDeps, lockAllowed } from './deps.ts'
 
 type AddDependency = Omit<DependsOn, 'commandId'> & {
   readonly workspaceId: string

@@ -11,15 +11,8 @@ import { commitAndResume } from '#turns'
 import { inputDeadline } from './asks.ts'
 import { reasonOf } from './cancel-command.ts'
 import { applyChanges, applyWrite, type Change, move, openDraft, set, tell, type Who } from './change.ts'
-import {
-  type CommandWithEffects,
-  type HeldCommand,
-  lockCommand,
-  processOf,
-  refuseMissing,
-  type StoredCommand,
-} from './command-table.ts'
-import { type CommandDeps, isAllowed } from './deps.ts'
+import { type CommandWithEffects, type HeldCommand, processOf, type StoredCommand } from './command-table.ts'
+import { type CommandDeps, lockAllowed } from './deps.ts'
 import { appendCommandEvent } from './events.ts'
 import { payloadHash, refuseTaskGone, taskOf, validatePayload, wakeOptionsOf } from './tasks.ts'
 
@@ -140,19 +133,6 @@ export function compensateCommand(
 
 function refuseNotFailed(rule: string, { status }: StoredCommand): Refusal {
   return refuse('commands.command.not_failed', `${rule}; this one ${sayState(status)}.`, { facts: { status } })
-}
-
-/** Locks a command for its requester or an administrator. */
-export async function lockAllowed(
-  tx: Tx,
-  by: Actor,
-  workspaceId: string,
-  commandId: string,
-): Promise<Decision<HeldCommand>> {
-  const found = await lockCommand(tx, workspaceId, commandId)
-  if (!found) return refuseMissing()
-  if (isAllowed(by, found.command)) return accept(found)
-  return refuse('commands.action.not_allowed', 'Only the requester and administrators may do this.')
 }
 
 async function afterFailure(
