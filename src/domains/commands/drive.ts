@@ -10,7 +10,7 @@ import { constraintOf, failpoint, type FailpointName, statement } from '#store'
 import {
   type InProcessTurns,
   openInProcessTurns,
-  type Places,
+  type ReserveSlot,
   reconcile,
   settleTurn,
   takeTurn,
@@ -66,8 +66,8 @@ export function openDrive(deps: CommandDeps): Drive {
   }
 }
 
-export function openCommandTurns(deps: CommandDeps, offerPlace: Places): InProcessTurns<HeldCommand> {
-  return openInProcessTurns(deps, commandTurns, (turn) => driveTurn(deps, turn), offerPlace)
+export function openCommandTurns(deps: CommandDeps, reserveSlot: ReserveSlot): InProcessTurns<HeldCommand> {
+  return openInProcessTurns(deps, commandTurns, (turn) => driveTurn(deps, turn), reserveSlot)
 }
 
 /** Returns the number of commands woken. A full batch means that there may be more. */
