@@ -9,7 +9,7 @@ import { openTestGate, type TestGate, testSecrets } from '#test/connectors'
 import { type ApiMode, type MisbehavingApi, openMisbehavingApi } from '#test/misbehaving-api'
 import { selfSigned } from '#test/self-signed'
 import { checkConnector } from '../check-connector.ts'
-import type { AuthMode } from '../define-connector.ts'
+import type { AuthMode } from '../connector.ts'
 import { httpConnector, type HttpConnectorInput } from './http-connector.ts'
 
 const SECRET = 'ada:canary-secret-0123456789'
