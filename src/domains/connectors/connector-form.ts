@@ -179,9 +179,7 @@ function commonOf(form: ConnectorForm) {
   return { name: form.name, description, ...rest }
 }
 
-function operationsOf(
-  form: ConnectorForm,
-): (ConnectorInput['operations'][number] & {
+function operationsOf(form: ConnectorForm): (ConnectorInput['operations'][number] & {
   request?: NonNullable<ConnectorForm['operations']>[string]['request']
 })[] {
   return Object.entries(form.operations ?? {}).map(

@@ -264,7 +264,7 @@ describe('http connector', () => {
   test('a declaration that cannot work is refused before it is ever called', () => {
     const flawed: [Partial<HttpConnectorInput>, RegExp][] = [
       [{ base_url: 'http://plain.test' }, /scheme/],
-      [{ base_url: 'not an address' }, /host|port|scheme|address/],
+      [{ base_url: 'not an address' }, /host|port|scheme|not a URL|address/],
       [{ base_url: 'https://127.0.0.1' }, /loopback/],
       [{ base_url: 'https://api.test/?q=1' }, /query/],
       [{ base_url: 'https://user:password@api.test' }, /user name/],

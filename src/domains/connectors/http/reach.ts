@@ -112,7 +112,7 @@ export type Reach = {
 }
 
 export function decideUrl(text: string, reach: Reach, base?: URL): Decision<URL> {
-  if (!URL.canParse(text, base?.href)) return no('is not a URL')
+  if (!URL.canParse(text, base?.href)) return refuse('connectors.address.not_allowed', 'The text is not a URL.')
   const url = new URL(text, base?.href)
   const isPlain = url.protocol === 'http:' && reach.allow_http
   if (url.protocol !== 'https:' && !isPlain) return no(`has the scheme ${quote(url.protocol)}`)
