@@ -123,6 +123,9 @@ describe('GitHub', () => {
     const found = checkConnector(odd)
       .map(({ message }) => message)
       .join('\n')
-    assert.match(found, /base_url: [\s\S]*acme is not owner\/name[\s\S]*a\/\.\. is not owner\/name/)
+    assert.match(
+      found,
+      /base_url: [\s\S]*acme must have the form owner\/name[\s\S]*a\/\.\. must have the form owner\/name/,
+    )
   })
 })

@@ -271,8 +271,8 @@ describe('http connector', () => {
       [{ reach: { private_networks: ['10.0.0.0/99'] } }, /range/],
       [{ auth: { mode: 'oauth_client_credentials', secret_ref: 'vault://x' } }, /token_url/],
       [{ headers: { authorization: 'Bearer abcdefgh12345678' } }, /secret/],
-      [{ operations: operations().map((each) => ({ ...each, path: 'no-slash' })) }, /begin with/],
-      [{ operations: operations().map((each) => ({ ...each, path: '/a/../b' })) }, /dots/],
+      [{ operations: operations().map((each) => ({ ...each, path: 'no-slash' })) }, /must start with/],
+      [{ operations: operations().map((each) => ({ ...each, path: '/a/../b' })) }, /as a segment/],
       [
         {
           operations: operations().map((each) => ({
@@ -281,7 +281,7 @@ describe('http connector', () => {
             side_effect_class: 'keyed' as const,
           })),
         },
-        /changes something/,
+        /declares a side effect/,
       ],
     ]
     for (const [change, message] of flawed) {

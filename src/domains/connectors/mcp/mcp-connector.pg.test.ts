@@ -105,7 +105,7 @@ describe('an MCP server as a connector', () => {
     accepted(await approve(accepted(await check())[0]?.seen_hash ?? ''))
     assert.match((await write({ line: 'three' })).error?.message ?? '', /does not match its schema at pattern/)
     assert.equal((await write({ line: 'three', pattern: 'x' })).ok, true)
-    assert.match((await write({ line: 'three', odd: 'x' })).error?.message ?? '', /does not fit/)
+    assert.match((await write({ line: 'three', odd: 'x' })).error?.message ?? '', /does not match its schema/)
     mount.script({})
     assert.equal((await write({ line: 'three', pattern: 'x' })).error?.error_class, 'permission_denied')
   })
@@ -205,7 +205,7 @@ describe('the declaration of a mount', () => {
     assert.match(findings({ server: { stdio: { command: 'npx' } } }), /must be an absolute path/)
     assert.match(findings({ tools: { a: { tool: 'x' }, b: { tool: 'x' } } }), /x is mounted twice/)
     const leaking = { command: '/bin/true', env: { API_TOKEN: 'abcdef0123456789' } }
-    assert.match(findings({ server: { stdio: leaking } }), /settings\.env\.API_TOKEN holds a secret/)
+    assert.match(findings({ server: { stdio: leaking } }), /settings\.env\.API_TOKEN contains a secret/)
     const plain = { command: '/bin/true', secret_env: { API_TOKEN: 'abcdef0123456789' } }
     assert.match(findings({ server: { stdio: plain } }), /is not a reference/)
     assert.match(findings({ server: { http: { url: 'http://example.com/mcp' } } }), /scheme/)
