@@ -9,8 +9,7 @@ import type { MemoryDeps } from '#domains/memory'
 import type { CommandScheduleDeps } from '#domains/command-schedules'
 import type { Clock, NewId } from '#kernel/clock'
 import type { Decision } from '#kernel/refusal'
-import type { Db } from '#store'
-import type { EventFeed } from './event-stream.ts'
+import type { Db, Notices } from '#store'
 import type { ApiEnv } from './guards.ts'
 import type { SchedulerApi } from './scheduler-api.ts'
 
@@ -71,7 +70,7 @@ export type RuntimeStatus = {
 }
 
 /** The governed domains; an API without them serves only identity and events. */
-export type GovernedWork = {
+type GovernedWork = {
   readonly commands: CommandDeps
   readonly approvals: ApprovalDeps
   readonly artifacts?: ArtifactDeps
@@ -89,7 +88,13 @@ export type ApiDeps = {
   readonly log: ApiLog
   readonly version: string
   readonly authenticate: (bearer: string) => Promise<Decision<Principal>>
-  readonly feed: EventFeed
+  /** Without notices, new events are found by polling every `pollMs`. */
+  readonly feed: {
+    readonly notices?: Notices
+    readonly channel?: string
+    readonly pollMs?: number
+    readonly onError?: (error: unknown) => void
+  }
   readonly schemaVersions: () => Promise<SchemaVersions>
   readonly work?: GovernedWork
   /** The scheduler of this machine; without it, its routes answer 404. */

@@ -1,11 +1,11 @@
 /** Assembles the HTTP API: the guards in order, then the routes. */
 import { OpenAPIHono } from '@hono/zod-openapi'
-import { type ApiDeps, type GovernedWork, limitsOf } from './api-deps.ts'
+import { type ApiDeps, type ApiLimits, limitsOf } from './api-deps.ts'
 import { approvalRoutes } from './approval-routes.ts'
 import { artifactRoutes } from './artifact-routes.ts'
 import { auditRoutes } from './audit-routes.ts'
 import { bodyGuard } from './body.ts'
-import { authentication, authorization, openBadBearers, rateLimit } from './caller.ts'
+import { authentication, authorization, type BadBearers, openBadBearers, rateLimit } from './caller.ts'
 import { commandRoutes } from './command-routes.ts'
 import { connectorRoutes } from './connector-routes.ts'
 import { eventRoutes } from './event-routes.ts'
@@ -28,11 +28,11 @@ import { identityRoutes } from './identity-routes.ts'
 import { memoryRoutes } from './memory-routes.ts'
 import { notificationRoutes } from './notification-routes.ts'
 import { describeApi, type OpenApiDocument } from './openapi.ts'
-import { openPageCursors } from './page-cursor.ts'
-import { openReference, referenceRoutes } from './reference-routes.ts'
+import { openPageCursors, type PageCursors } from './page-cursor.ts'
+import { openReference, type Reference, referenceRoutes } from './reference-routes.ts'
 import type { Routes } from './resource.ts'
 import { commandScheduleRoutes } from './command-schedule-routes.ts'
-import { openWaiters } from './scheduler-api.ts'
+import { openWaiters, type SchedulerRouteDeps } from './scheduler-api.ts'
 import { schedulerGroupRoutes, schedulerJobRoutes, schedulerStatusRoutes } from './scheduler-job-routes.ts'
 import { schedulerLogRoutes } from './scheduler-log-routes.ts'
 import { schedulerScheduleRoutes, schedulerTemplateRoutes } from './scheduler-plan-routes.ts'
@@ -54,14 +54,48 @@ const tags = [
   ['events', 'Live events.'],
 ] as const
 
-const schedulerRoutes = [
-  schedulerStatusRoutes,
-  schedulerLogRoutes,
-  schedulerJobRoutes,
-  schedulerTemplateRoutes,
-  schedulerScheduleRoutes,
-  schedulerGroupRoutes,
-  schedulerSlotRoutes,
+/** What `createApi` opens for the groups of routes. */
+type Opened = ApiDeps & {
+  readonly limits: ApiLimits
+  readonly badBearers: BadBearers
+  readonly scheduling: SchedulerRouteDeps
+  readonly reference: Reference
+}
+
+/** A group of routes with its dependencies. A group whose dependencies are missing is described, but not mounted. */
+const group = <Deps>(routes: Routes<Deps>, depsOf: (opened: Opened) => Deps | undefined) => ({
+  configs: routes.configs,
+  mount(app: Api, opened: Opened, cursors: PageCursors) {
+    const deps = depsOf(opened)
+    if (deps) app.route('/', routes.mount(deps, cursors))
+  },
+})
+
+const groups = [
+  group(healthRoutes, (opened) => ({ checkHealth: openHealthCheck(opened, opened.limits.healthTimeoutMs) })),
+  group(identityRoutes, (opened) => opened),
+  group(commandRoutes, ({ db, work }) => work && { db, ...work }),
+  group(approvalRoutes, ({ work }) => work),
+  group(artifactRoutes, ({ work }) => work?.artifacts && { ...work, artifacts: work.artifacts }),
+  group(commandScheduleRoutes, ({ work }) => work?.schedules && { schedules: work.schedules }),
+  group(auditRoutes, ({ db, work }) => work && { db, ...work }),
+  group(connectorRoutes, ({ work, ...deps }) => work?.connectors && { ...deps, connectors: work.connectors }),
+  group(notificationRoutes, ({ work, ...deps }) => (work?.connectors ? deps : undefined)),
+  group(memoryRoutes, ({ work }) => work?.memory && { ...work, memory: work.memory }),
+  group(eventRoutes, (opened) => {
+    const { heartbeatMs, streamsPerKeyMax } = opened.limits
+    return { ...opened, heartbeatMs, streams: openStreamCount(streamsPerKeyMax) }
+  }),
+  ...[
+    schedulerStatusRoutes,
+    schedulerLogRoutes,
+    schedulerJobRoutes,
+    schedulerTemplateRoutes,
+    schedulerScheduleRoutes,
+    schedulerGroupRoutes,
+    schedulerSlotRoutes,
+  ].map((routes) => group(routes, ({ scheduling }) => scheduling)),
+  group(referenceRoutes, (opened) => opened),
 ]
 
 export type Api = OpenAPIHono<ApiEnv>
@@ -101,55 +135,19 @@ export function createApi(deps: ApiDeps): Api {
   })
 
   deps.extraRoutes?.(app)
-  const cursors = openPageCursors(deps.cursorKey)
-  const mount = <Deps>(routes: Routes<Deps>, given: Deps) => void app.route('/', routes.mount(given, cursors))
-  mount(healthRoutes, { checkHealth: openHealthCheck(deps, limits.healthTimeoutMs) })
-  mount(identityRoutes, { ...deps, badBearers })
-  if (deps.work) mountWork(app, mount, { ...deps, ...deps.work })
   const { heartbeatMs, streamsPerKeyMax } = limits
-  mount(eventRoutes, { ...deps, heartbeatMs, streams: openStreamCount(streamsPerKeyMax) })
-  const schedulerDeps = { ...deps, heartbeatMs, logStreams: openStreamCount(streamsPerKeyMax), waiters: openWaiters() }
-  for (const routes of schedulerRoutes) mount(routes, schedulerDeps)
-  mount(referenceRoutes, {
-    version: deps.version,
-    reference: openReference(() => (document ??= describeApi(app, deps.version, tags))),
-  })
+  const logStreams = openStreamCount(streamsPerKeyMax)
+  const scheduling = { ...deps, heartbeatMs, logStreams, waiters: openWaiters() }
+  const reference = openReference(() => (document ??= describeApi(app, deps.version, tags)))
+  const cursors = openPageCursors(deps.cursorKey)
+  for (const each of groups) each.mount(app, { ...deps, limits, badBearers, scheduling, reference }, cursors)
+  if (deps.work) app.route('/', webhookRoutes(deps.work.commands, deps.work.webhooks))
   return app
-}
-
-type Mount = <Deps>(routes: Routes<Deps>, given: Deps) => void
-
-function mountWork(app: Api, mount: Mount, deps: ApiDeps & GovernedWork): void {
-  const { artifacts, connectors, schedules, memory } = deps
-  mount(commandRoutes, deps)
-  mount(approvalRoutes, deps)
-  if (artifacts) mount(artifactRoutes, { ...deps, artifacts })
-  if (schedules) mount(commandScheduleRoutes, { schedules })
-  mount(auditRoutes, deps)
-  if (connectors) mount(connectorRoutes, { ...deps, connectors })
-  if (connectors) mount(notificationRoutes, deps)
-  app.route('/', webhookRoutes(deps.commands, deps.webhooks))
-  if (memory) mount(memoryRoutes, { ...deps, memory })
 }
 
 /** Describes all routes without a server, for `openapi.json`. */
 export function describeAllRoutes(version: string): OpenApiDocument {
-  const all: readonly Pick<Routes<never>, 'configs'>[] = [
-    healthRoutes,
-    identityRoutes,
-    commandRoutes,
-    approvalRoutes,
-    artifactRoutes,
-    commandScheduleRoutes,
-    auditRoutes,
-    connectorRoutes,
-    notificationRoutes,
-    memoryRoutes,
-    eventRoutes,
-    ...schedulerRoutes,
-    referenceRoutes,
-  ]
   const app = new OpenAPIHono<ApiEnv>()
-  for (const { configs } of all) for (const config of configs) app.openAPIRegistry.registerPath(config)
+  for (const { configs } of groups) for (const config of configs) app.openAPIRegistry.registerPath(config)
   return describeApi(app, version, tags)
 }

@@ -55,7 +55,7 @@ export const approvalRoutes = routes({
       command_id: idField('command').optional().meta({ description: 'Only approvals of this command.' }),
     },
     page: [pageView(approvalView, 'ApprovalPage'), 'A page of approvals.'],
-    problems: [400, 404],
+    problems: [404],
     scope: ({ workspaceId, principal, query: { mine, status = 'pending', approval_type, command_id } }) => [
       workspaceId,
       principal.userId,

@@ -66,7 +66,6 @@ export const artifactRoutes = routes({
       command_id: idField('command').optional().meta({ description: 'Only artifacts of this command.' }),
     },
     page: [pageView(artifactView, 'ArtifactPage'), 'A page of artifacts.'],
-    problems: [400],
     scope: ({ workspaceId, principal, query: { artifact_type = null, status = null, command_id = null } }) => [
       workspaceId,
       principal.userId,

@@ -42,7 +42,6 @@ export const auditRoutes = routes({
       event_type: z.string().max(100).optional().meta({ example: 'policy_evaluated' }),
     },
     page: [auditPageOf('AuditPage'), 'A page of the audit.'],
-    problems: [400],
     scope: ({ workspaceId, query: { command_id = null, event_type = null } }) => [workspaceId, command_id, event_type],
     async read({ deps: { db }, workspaceId, query }, from, limit) {
       const { command_id: commandId, event_type: eventType } = query

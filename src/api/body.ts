@@ -62,6 +62,7 @@ export function bodyGuard(limits: BodyLimits): MiddlewareHandler<ApiEnv> {
     // Validators receive this checked value instead of parsing the body again.
     const value = body.value
     if (value) c.req.json = <T>() => Promise.resolve(value as T)
+    c.set('sent', value)
     await next()
   }
 }

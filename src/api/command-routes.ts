@@ -144,7 +144,6 @@ export const commandRoutes = routes({
     role: 'reader',
     query: { status: commandStatus.optional(), task_name: z.string().max(200).optional() },
     page: [pageView(commandView, 'CommandPage'), 'A page of commands.'],
-    problems: [400],
     scope: ({ workspaceId, query: { status = null, task_name = null } }) => [workspaceId, status, task_name],
     async read(call, from, limit) {
       const { status, task_name: taskName } = call.query
@@ -237,7 +236,7 @@ export const commandRoutes = routes({
       }),
       'A page of events.',
     ],
-    problems: [400, 404],
+    problems: [404],
     scope: ({ workspaceId, params: { command_id } }) => [workspaceId, command_id],
     async read(call, from, limit) {
       const { db } = call.deps

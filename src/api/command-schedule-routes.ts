@@ -64,7 +64,7 @@ export const commandScheduleRoutes = routes({
     role: 'reader',
     query,
     page: [pageView(commandScheduleView, 'SchedulePage'), 'A page of schedules.'],
-    problems: [400, 404],
+    problems: [404],
     scope: ({ workspaceId }) => [workspaceId],
     async read({ deps, workspaceId, query: { occurrences = OCCURRENCES_DEFAULT } }, from, limit) {
       const { db } = deps.schedules.commands

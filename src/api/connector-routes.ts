@@ -78,7 +78,7 @@ export const connectorRoutes = routes({
     },
     params,
     page: [pageView(invocationView, 'ConnectorInvocationPage'), 'A page of calls.'],
-    problems: [400, 404],
+    problems: [404],
     scope: ({ workspaceId, params: { connector_id }, query: { status = null, command_id = null } }) => [
       workspaceId,
       connector_id,

@@ -2,10 +2,13 @@
 import { z } from '@hono/zod-openapi'
 import { parsedField } from '#contract'
 import { resolveWorkspace } from '#domains/identity'
+import { encodeId, type IdKind, withShownTarget } from '#kernel/ids'
+import { formatInstant } from '#kernel/instant'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
+import { domainFeed, type DomainFeedRow, feedStart, findFeedEnd, followFeed, parseCursor, readFeed } from '#store'
 import type { ApiDeps } from './api-deps.ts'
 import { bearerOf } from './caller.ts'
-import { type StreamCount, streamEvents } from './event-stream.ts'
+import { type StreamCount, type StreamedEvent, streamEvents } from './event-stream.ts'
 import { resource, routes } from './resource.ts'
 
 const STREAM_HEADERS = { 'content-type': 'text/event-stream; charset=utf-8', 'x-accel-buffering': 'no' }
@@ -20,6 +23,35 @@ function parseTypes(text: string): Decision<string[]> {
   return refuse('api.field.value', `${quote(wrong ?? text)} is not an event type.`, {
     hint: `Send up to ${TYPES_MAX} event types with commas between them.`,
   })
+}
+
+function parseAfter(text: string | undefined): Decision<string | undefined> {
+  if (text === undefined) return accept(undefined)
+  if (text === 'start') return accept(feedStart)
+  const place = parseCursor(text)
+  return place.ok ? accept(text) : place
+}
+
+const idOrNull = (kind: IdKind, id: string | null) => (id === null ? null : encodeId(kind, id))
+
+function toStreamedEvent(row: DomainFeedRow & { readonly cursor: string }): StreamedEvent {
+  return {
+    cursor: row.cursor,
+    type: row.event_type,
+    data: {
+      event_id: encodeId('event', row.event_id),
+      event_type: row.event_type,
+      purpose: row.purpose,
+      workspace_id: encodeId('workspace', row.workspace_id),
+      command_id: idOrNull('command', row.command_id),
+      agent_run_id: idOrNull('agent_run', row.agent_run_id),
+      swarm_run_id: idOrNull('swarm_run', row.swarm_run_id),
+      actor: row.actor,
+      trace_id: row.trace_id,
+      created_at: formatInstant(row.created_at),
+      payload: withShownTarget(row.payload),
+    },
+  }
 }
 
 type Api = Pick<ApiDeps, 'authenticate' | 'db' | 'feed' | 'log' | 'closing'> & {
@@ -64,18 +96,18 @@ export const eventRoutes = routes({
     content: { 'text/event-stream': { schema: z.string() } },
     problems: [400, 404, 410],
     async handle({ deps, c, principal, workspaceId, query }) {
-      const { after, archived, type, until } = query
-      const asked = c.req.header('last-event-id') ?? after
-      const cursor = asked === undefined ? accept(undefined) : deps.feed.parseCursor(asked)
+      const { after, archived, type: types, until } = query
+      const cursor = parseAfter(c.req.header('last-event-id') ?? after)
       if (!cursor.ok) return cursor
       const skipArchived = archived === 'skip'
       if (cursor.value !== undefined && !skipArchived) {
-        const checked = await deps.feed.check(workspaceId, cursor.value)
+        // Refuses when events after the cursor were archived, because the stream would omit them.
+        const checked = await readFeed(deps.db, domainFeed, { workspaceId, after: cursor.value, limit: 1 })
         if (!checked.ok) return { ...checked, hint: READ_ON }
       }
       // A HEAD has no body, so a stream would never be read and closed.
       if (c.req.method === 'HEAD') return c.body(null, 200, STREAM_HEADERS)
-      const start = cursor.value ?? (await deps.feed.findEnd())
+      const start = cursor.value ?? (await findFeedEnd(deps.db))
       const opened = deps.streams.open(principal)
       if (!opened.ok) return opened
       const bearer = bearerOf(c)
@@ -83,15 +115,19 @@ export const eventRoutes = routes({
         const again = bearer.ok ? await deps.authenticate(bearer.value) : bearer
         return again.ok && (await resolveWorkspace(deps, again.value, { idHeader: workspaceId })).ok
       }
-      const follow = (signal: AbortSignal) =>
-        deps.feed.follow({
+      async function* follow(signal: AbortSignal) {
+        const rows = followFeed(deps.db, domainFeed, {
+          ...deps.feed,
           workspaceId,
           after: start,
-          types: type,
           untilNow: until === 'now',
           skipArchived,
           signal: AbortSignal.any([signal, c.req.raw.signal, ...(deps.closing ? [deps.closing] : [])]),
         })
+        for await (const row of rows) {
+          if (types === undefined || types.includes(row.event_type)) yield toStreamedEvent(row)
+        }
+      }
       const body = streamEvents(follow, {
         start,
         heartbeatMs: deps.heartbeatMs,

@@ -9,30 +9,7 @@ export type StreamedEvent = {
   readonly data: Readonly<Record<string, unknown>>
 }
 
-type FollowEvents = {
-  readonly workspaceId: string
-  /** Undefined starts with new events. */
-  readonly after: string | undefined
-  /** Undefined means all. */
-  readonly types: readonly string[] | undefined
-  readonly signal: AbortSignal
-  /** Ends when all existing events have been sent. */
-  readonly untilNow: boolean
-  /** Continues although events after the cursor were archived. */
-  readonly skipArchived: boolean
-}
-
-/** The feed that the API streams from; see `openEventFeed`. */
-export type EventFeed = {
-  parseCursor(text: string): Decision<string>
-  /** Returns the cursor after the newest event. */
-  findEnd(): Promise<string>
-  /** Refuses when events after the cursor were archived, because the stream would omit them. */
-  check(workspaceId: string, after: string): Promise<Decision<unknown>>
-  follow(input: FollowEvents): AsyncIterable<StreamedEvent>
-}
-
-export type StreamOptions = {
+type StreamOptions = {
   /** The start cursor; a client that disconnects before its first event resumes here. */
   readonly start: string
   readonly heartbeatMs: number

@@ -9,42 +9,19 @@ type Answer = {
   readonly settled: boolean
 }
 
-const silent = {
-  code: 'database_unavailable',
-  reason: 'The database does not answer.',
-  retryAfterS: 2,
-  settled: false,
-} as const
-const busy = {
-  code: 'database_busy',
-  reason: 'The database takes no more work right now.',
-  retryAfterS: 2,
-  settled: true,
-} as const
-const slow = {
-  code: 'database_timeout',
-  reason: 'The database did not answer in time.',
-  retryAfterS: 5,
-  settled: true,
-} as const
-const conflict = {
-  code: 'database_conflict',
-  reason: 'Other writers won every attempt.',
-  retryAfterS: 1,
-  settled: true,
-} as const
-const full = {
-  code: 'storage_full',
-  reason: 'The disk of the database is full.',
-  retryAfterS: 30,
-  settled: true,
-} as const
-const readOnly = {
-  code: 'database_read_only',
-  reason: 'The database accepts no writes right now.',
-  retryAfterS: 10,
-  settled: true,
-} as const
+const answer = (code: RefusalCode, reason: string, retryAfterS: number, settled = true): Answer => ({
+  code,
+  reason,
+  retryAfterS,
+  settled,
+})
+
+const silent = answer('database_unavailable', 'The database does not answer.', 2, false)
+const busy = answer('database_busy', 'The database takes no more work right now.', 2)
+const slow = answer('database_timeout', 'The database did not answer in time.', 5)
+const conflict = answer('database_conflict', 'Other writers won every attempt.', 1)
+const full = answer('storage_full', 'The disk of the database is full.', 30)
+const readOnly = answer('database_read_only', 'The database accepts no writes right now.', 10)
 
 /** By SQLSTATE, and by Node's codes for broken connections. */
 const answers: Readonly<Record<string, Answer>> = {
@@ -101,23 +78,15 @@ function findAnswer(error: unknown): Answer | undefined {
 
 /** Returns the refusal for an exception, and whether it is a bug to log with its stack. */
 export function judgeFault(error: unknown): { readonly refusal: Refusal; readonly bug: boolean } {
-  const answer = findAnswer(error)
-  if (!answer) {
-    return {
-      refusal: refuse('internal_error', 'The server failed with an internal error.', {
-        hint: 'Report the request id. The server log has the details.',
-      }),
-      bug: true,
-    }
+  const known = findAnswer(error)
+  if (!known) {
+    const hint = 'Report the request id. The server log has the details.'
+    return { refusal: refuse('internal_error', 'The server failed with an internal error.', { hint }), bug: true }
   }
-  const outcome = answer.settled ? 'not_done' : 'unknown'
-  return {
-    refusal: refuse(answer.code, answer.reason, {
-      hint: answer.settled
-        ? 'Nothing was written. Send the same request again.'
-        : 'The outcome is unknown. Check it, or send the same request with the same idempotency key.',
-      facts: { outcome, retry_after_s: answer.retryAfterS },
-    }),
-    bug: false,
-  }
+  const { code, reason, retryAfterS, settled } = known
+  const hint = settled
+    ? 'Nothing was written. Send the same request again.'
+    : 'The outcome is unknown. Check it, or send the same request with the same idempotency key.'
+  const facts = { outcome: settled ? 'not_done' : 'unknown', retry_after_s: retryAfterS }
+  return { refusal: refuse(code, reason, { hint, facts }), bug: false }
 }

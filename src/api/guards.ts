@@ -10,6 +10,7 @@ import type { ContentfulStatusCode } from 'hono/utils/http-status'
 import type { PlatformRole, Principal, Workspace } from '#domains/identity'
 import { KernelFault } from '#kernel/errors'
 import { textId } from '#kernel/ids'
+import type { JsonObject } from '#kernel/json-value'
 import { type Refusal, refuse } from '#kernel/refusal'
 import { hasSecretShape } from '#kernel/secret-shapes'
 import type { Answered, ApiLog } from './api-deps.ts'
@@ -22,6 +23,8 @@ export type ApiEnv = {
     principal: Principal | undefined
     workspace: Workspace | undefined
     access: RouteAccess | undefined
+    /** The body as sent, after the body guard. */
+    sent: JsonObject | undefined
   }
 }
 

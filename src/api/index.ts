@@ -1,7 +1,6 @@
 /** The public API of `src/api`. */
 export { createApi, describeAllRoutes } from './api.ts'
 export type { Answered } from './api-deps.ts'
-export { openEventFeed } from './domain-event-feed.ts'
 export type { SchedulerApi } from './scheduler-api.ts'
 export { formatApi } from './openapi.ts'
 export { webhookPath } from './webhook-routes.ts'

@@ -7,7 +7,6 @@ import { call, outcomeOf } from '#test/api'
 import { type MemoryRoom, openMemoryRoom } from '#test/memory'
 import { anOrgRole, aPerson, aTenant, type Tenant } from '#test/tenant'
 import { type Api, createApi } from './api.ts'
-import { openEventFeed } from './domain-event-feed.ts'
 
 describe('memory routes', () => {
   let room: MemoryRoom
@@ -32,7 +31,7 @@ describe('memory routes', () => {
       version: '0.0.0-test',
       log: { info: silent, warn: silent, error: silent },
       authenticate: authenticator.authenticate,
-      feed: openEventFeed({ db: room.db, pollMs: 20 }),
+      feed: { pollMs: 20 },
       schemaVersions: () => Promise.resolve({ expected: 1, actual: 1 }),
       cursorKey: new Uint8Array(32).fill(7),
       limits: { ratePerMinute: 6_000_000, rateBurst: 1_000_000 },

@@ -151,7 +151,7 @@ export const memoryRoutes = routes({
     role: 'reader',
     query: { status: candidateStatus.optional() },
     page: [pageView(candidateView, 'MemoryCandidatePage'), 'A page.'],
-    problems: [400, 404],
+    problems: [404],
     scope: (call) => [call.workspaceId, viewerOf(call) ?? null, call.query.status ?? null],
     async read(call, after, limit) {
       const asked = { workspaceId: call.workspaceId, status: call.query.status, after, limit }

@@ -28,7 +28,6 @@ export const notificationRoutes = routes({
       unread: z.enum(['true', 'false']).optional().meta({ example: 'true', description: 'Only unread messages.' }),
     },
     page: [pageView(notificationView, 'NotificationPage'), 'A page of messages.'],
-    problems: [400],
     scope: ({ workspaceId, principal, query }) => [workspaceId, principal.userId, String(query.unread === 'true')],
     async read(call, from, limit) {
       const asked = { limit: limit + 1, onlyUnread: call.query.unread === 'true', before: from?.[0] ?? null }

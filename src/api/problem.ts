@@ -29,27 +29,31 @@ const statuses: Record<RefusalKind, StatusTitle> = {
 
 export type RequestIds = { readonly traceId: string; readonly requestId: string }
 
-/** One finding of several, when a body breaks more than one rule. */
-export type ProblemDetail = {
-  readonly code: string
-  readonly detail: string
-  readonly path?: string
-  readonly hint: string
-}
+const problemShape = z
+  .object({
+    type: z.string().meta({ example: 'urn:concord:problem:workspace_unknown' }),
+    title: z.string().meta({ example: 'Not found' }),
+    status: z.int().meta({ example: 404 }),
+    detail: z.string().meta({ example: 'There is no such workspace.', description: 'What was wrong.' }),
+    code: z.string().meta({ example: 'workspace_unknown', description: 'Stable. Programs switch on it.' }),
+    path: z
+      .string()
+      .optional()
+      .meta({ example: 'payload.items[2].price', description: 'The field or header at fault.' }),
+    hint: z.string().meta({ example: 'GET /workspaces lists yours.', description: 'What to do next.' }),
+    facts: z.record(z.string(), z.unknown()).optional().meta({ description: 'Details for programs.' }),
+    errors: z
+      .array(z.object({ code: z.string(), detail: z.string(), path: z.string().optional(), hint: z.string() }))
+      .optional()
+      .meta({ description: 'All errors, when there are several.' }),
+    trace_id: z.string().meta({ example: 'trace_4bf92f3577b34da6a3ce929d0e0e4736' }),
+    request_id: z.string().meta({ example: 'req_0b7c3d5e9f1a4c2d8e6f7a8b9c0d1e2f' }),
+  })
+  .meta({ id: 'Problem', description: 'An error (RFC 9457).' })
 
-export type Problem = {
-  readonly type: string
-  readonly title: string
-  readonly status: number
-  readonly detail: string
-  readonly code: string
-  readonly path?: string
-  readonly hint: string
-  readonly facts?: Readonly<Record<string, unknown>>
-  readonly errors?: readonly ProblemDetail[]
-  readonly trace_id: string
-  readonly request_id: string
-}
+type Problem = z.infer<typeof problemShape>
+/** One error of several, when a body breaks more than one rule. */
+export type ProblemDetail = NonNullable<Problem['errors']>[number]
 
 /** The default of Retry-After. */
 const RETRY_AFTER_S = 2
@@ -69,7 +73,7 @@ export function toProblem(refusal: Refusal, ids: RequestIds, errors?: readonly P
     ...(refusal.path === undefined ? {} : { path: refusal.path }),
     hint: hintOf(refusal),
     ...(refusal.facts === undefined ? {} : { facts: refusal.facts }),
-    ...(errors === undefined || errors.length < 2 ? {} : { errors }),
+    ...(errors === undefined || errors.length < 2 ? {} : { errors: [...errors] }),
     trace_id: ids.traceId,
     request_id: ids.requestId,
   }
@@ -96,28 +100,6 @@ export function problemResponse(refusal: Refusal, ids: RequestIds, errors?: read
     headers: problemHeaders(refusal),
   })
 }
-
-const problemShape = z
-  .object({
-    type: z.string().meta({ example: 'urn:concord:problem:workspace_unknown' }),
-    title: z.string().meta({ example: 'Not found' }),
-    status: z.int().meta({ example: 404 }),
-    detail: z.string().meta({ example: 'There is no such workspace.', description: 'What was wrong.' }),
-    code: z.string().meta({ example: 'workspace_unknown', description: 'Stable. Programs switch on it.' }),
-    path: z
-      .string()
-      .optional()
-      .meta({ example: 'payload.items[2].price', description: 'The field or header at fault.' }),
-    hint: z.string().meta({ example: 'GET /workspaces lists yours.', description: 'What to do next.' }),
-    facts: z.record(z.string(), z.unknown()).optional().meta({ description: 'Details for programs.' }),
-    errors: z
-      .array(z.object({ code: z.string(), detail: z.string(), path: z.string().optional(), hint: z.string() }))
-      .optional()
-      .meta({ description: 'All errors, when there are several.' }),
-    trace_id: z.string().meta({ example: 'trace_4bf92f3577b34da6a3ce929d0e0e4736' }),
-    request_id: z.string().meta({ example: 'req_0b7c3d5e9f1a4c2d8e6f7a8b9c0d1e2f' }),
-  })
-  .meta({ id: 'Problem', description: 'An error (RFC 9457).' })
 
 const PROBLEMS = {
   400: 'The request is malformed.',

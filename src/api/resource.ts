@@ -46,6 +46,10 @@ export class Call<Deps, Q extends Shape = Shape, P extends Shape = Shape, B exte
   get body(): z.output<B> {
     return this.c.req.valid('json' as never)
   }
+  /** The body before its fields were parsed. */
+  get sent(): z.input<B> {
+    return this.c.get('sent') as z.input<B>
+  }
 }
 
 /** The description of an answer and its shape; an answer without a shape has no JSON body. */
@@ -132,14 +136,19 @@ export function resource<Deps>(tag: string, where: 'workspace' | 'org' = 'worksp
     post: route('post'),
     patch: route('patch'),
     delete: route('delete'),
-    /** A list in pages. Opens the cursor before the read and seals the next one. */
+    /** A list in pages. Opens the cursor before the read and seals the next one. A bad cursor is a 400. */
     list<V extends z.ZodType, Q extends Shape = {}, P extends Shape = {}>(
       path: string,
       given: List<Deps, Q, P, V>,
     ): Operation<Deps> {
       const { page, scope, read, ...rest } = given
       const [shape, text] = page
-      const described = { ...rest, query: { ...pageFields, ...given.query }, answers: { 200: [text, shape] } as const }
+      const described = {
+        ...rest,
+        problems: [400 as const, ...(given.problems ?? [])],
+        query: { ...pageFields, ...given.query },
+        answers: { 200: [text, shape] } as const,
+      }
       return {
         config: configOf(tag, where, 'get', path, described),
         async handle(deps, c, name, cursors) {

@@ -41,13 +41,18 @@ export function requireScheduler({ deps: { scheduler: api }, principal }: Caller
   return unbound.ok ? accept(api) : unbound
 }
 
+type SchedulerWork<T> = (scheduler: Scheduler, api: SchedulerApi) => Decision<T>
+
 /** Runs synchronous work on the scheduler after the checks. */
-export function withScheduler<T>(
-  call: Caller,
-  work: (scheduler: Scheduler, api: SchedulerApi) => Decision<T>,
-): Decision<T> {
+export function withScheduler<T>(call: Caller, work: SchedulerWork<T>): Decision<T> {
   const api = requireScheduler(call)
   return api.ok ? work(api.value.scheduler, api.value) : api
+}
+
+/** The same, and turns the value into its view. */
+export function viewFrom<T, V>(call: Caller, view: (value: T) => V, work: SchedulerWork<T>): Decision<V> {
+  const done = withScheduler(call, work)
+  return done.ok ? accept(view(done.value)) : done
 }
 
 type Work = {
@@ -73,11 +78,6 @@ export function mayRun(
     return { ...allowed, reason: `A job that names its own command needs an administrator. ${allowed.reason}` }
   }
   return accept(undefined)
-}
-
-/** Returns the body as sent: the route has validated it, the service parses it again. */
-export function sent<T>({ c }: Pick<Call<never>, 'c'>): Promise<T> {
-  return c.req.json<T>()
 }
 
 export const jobParam = { job_id: idField('job') }

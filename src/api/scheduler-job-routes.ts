@@ -26,7 +26,6 @@ import {
   selfCheckView,
   submitGroup,
   submitGroupBody,
-  type SubmitJob,
   submitJob,
   submitJobBody,
   submittedGroupView,
@@ -50,7 +49,7 @@ import {
   post,
   requireScheduler,
   type SchedulerApi,
-  sent,
+  viewFrom,
   withScheduler,
 } from './scheduler-api.ts'
 
@@ -104,14 +103,11 @@ export const schedulerJobRoutes = routes({
     body: [submitJobBody, 'The job'],
     answers: { 201: ['The queued job.', jobView] },
     problems: [404, 409],
-    async handle(call) {
-      const body = await sent<SubmitJob>(call)
-      const done = withScheduler(call, (scheduler) => {
+    handle: (call) =>
+      viewFrom(call, toJobView, (scheduler) => {
         const allowed = mayRun(call, scheduler, [call.body])
-        return allowed.ok ? submitJob(scheduler, body) : allowed
-      })
-      return shown(done, toJobView)
-    },
+        return allowed.ok ? submitJob(scheduler, call.sent) : allowed
+      }),
   }),
   listSchedulerJobs: list('/scheduler/jobs', {
     summary: 'List jobs, newest first',
@@ -124,7 +120,7 @@ export const schedulerJobRoutes = routes({
       schedule_id: idField('schedule').optional(),
     },
     page: [jobPage, 'A page of jobs.'],
-    problems: [400, 404],
+    problems: [404],
     scope: ({ query: { state = null, job_type = null, group_id = null, schedule_id = null } }) => [
       state,
       job_type,
@@ -144,7 +140,7 @@ export const schedulerJobRoutes = routes({
     role: 'reader',
     allow: requireScheduler,
     page: [jobPage, 'A page of the queue.'],
-    problems: [400, 404, 409],
+    problems: [404, 409],
     scope: () => [],
     read(call, from, limit) {
       const after = from?.[0] === undefined ? {} : { after: from[0] }
@@ -167,16 +163,14 @@ export const schedulerJobRoutes = routes({
     body: [changeJobBody, 'The changes'],
     answers: { 200: ['The job.', jobView] },
     problems: [404, 409],
-    async handle(call) {
-      const body = await sent<z.input<typeof changeJobBody>>(call)
+    handle(call) {
       const { job_id } = call.params
-      const done = withScheduler(call, (scheduler) => {
-        const found = body.params === undefined ? undefined : readJob(scheduler, job_id)
+      return viewFrom(call, toJobView, (scheduler) => {
+        const found = call.sent.params === undefined ? undefined : readJob(scheduler, job_id)
         if (found && !found.ok) return found
         const allowed = mayRun(call, scheduler, found ? [{ job_type: found.value.job.job_type }] : [])
-        return allowed.ok ? changeJob(scheduler, job_id, body) : allowed
+        return allowed.ok ? changeJob(scheduler, job_id, call.sent) : allowed
       })
-      return shown(done, toJobView)
     },
   }),
   placeSchedulerJob: post('/scheduler/jobs/{job_id}/move', {
@@ -186,13 +180,7 @@ export const schedulerJobRoutes = routes({
     body: [placeJobBody, 'The new place'],
     answers: { 200: ['The moved job.', jobView] },
     problems: [404, 409],
-    async handle(call) {
-      const body = await sent<z.input<typeof placeJobBody>>(call)
-      return shown(
-        withScheduler(call, (scheduler) => placeJob(scheduler, call.params.job_id, body)),
-        toJobView,
-      )
-    },
+    handle: (call) => viewFrom(call, toJobView, (scheduler) => placeJob(scheduler, call.params.job_id, call.sent)),
   }),
   cancelSchedulerJob: post('/scheduler/jobs/{job_id}/cancel', {
     summary: 'Cancel a queued job, or end a running one without a retry',
@@ -212,11 +200,7 @@ export const schedulerJobRoutes = routes({
     params: jobParam,
     answers: { 201: ['The new job.', jobView] },
     problems: [404, 409, ...bodyProblems],
-    handle: (call) =>
-      shown(
-        withScheduler(call, (scheduler) => retryJob(scheduler, call.params.job_id)),
-        toJobView,
-      ),
+    handle: (call) => viewFrom(call, toJobView, (scheduler) => retryJob(scheduler, call.params.job_id)),
   }),
 })
 
@@ -226,7 +210,7 @@ export const schedulerGroupRoutes = routes({
     role: 'reader',
     allow: requireScheduler,
     page: [pageView(groupView, 'SchedulerGroupPage'), 'A page.'],
-    problems: [400, 404],
+    problems: [404],
     scope: () => [],
     read(call, from, limit) {
       const before = from?.[0] === undefined ? {} : { before: from[0] }
@@ -240,14 +224,11 @@ export const schedulerGroupRoutes = routes({
     body: [submitGroupBody, 'The group'],
     answers: { 201: ['The group and its jobs.', submittedGroupView] },
     problems: [404],
-    async handle(call) {
-      const body = await sent<z.input<typeof submitGroupBody>>(call)
-      const done = withScheduler(call, (scheduler) => {
+    handle: (call) =>
+      viewFrom(call, toSubmittedGroupView, (scheduler) => {
         const allowed = mayRun(call, scheduler, call.body.jobs)
-        return allowed.ok ? submitGroup(scheduler, body) : allowed
-      })
-      return shown(done, toSubmittedGroupView)
-    },
+        return allowed.ok ? submitGroup(scheduler, call.sent) : allowed
+      }),
   }),
   readSchedulerGroup: get('/scheduler/groups/{group_id}', {
     summary: 'Get one group with its status and the counts of its members',
@@ -255,11 +236,7 @@ export const schedulerGroupRoutes = routes({
     params: { group_id: idField('job_group') },
     answers: { 200: ['The group.', groupView] },
     problems: [400, 404],
-    handle: (call) =>
-      shown(
-        withScheduler(call, (scheduler) => readGroup(scheduler, call.params.group_id)),
-        toGroupView,
-      ),
+    handle: (call) => viewFrom(call, toGroupView, (scheduler) => readGroup(scheduler, call.params.group_id)),
   }),
 })
 

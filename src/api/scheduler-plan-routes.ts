@@ -28,7 +28,7 @@ import { parsePageLimit } from '#kernel/page-limit'
 import { accept, quote, refuse } from '#kernel/refusal'
 import { bodyProblems } from './problem.ts'
 import { routes, shown } from './resource.ts'
-import { get, mayRun, patch, post, remove, sent, withScheduler } from './scheduler-api.ts'
+import { get, mayRun, patch, post, remove, viewFrom, withScheduler } from './scheduler-api.ts'
 
 const template = { template_id: idField('job_template') }
 const schedule = { schedule_id: idField('schedule') }
@@ -62,14 +62,11 @@ export const schedulerTemplateRoutes = routes({
     body: [templateBody, 'The template'],
     answers: { 201: ['The template.', templateView] },
     problems: [404, 409],
-    async handle(call) {
-      const body = await sent<z.input<typeof templateBody>>(call)
-      const done = withScheduler(call, (scheduler) => {
-        const allowed = mayRun(call, scheduler, [{ job_type: body.job_type }])
-        return allowed.ok ? createTemplate(scheduler, body) : allowed
-      })
-      return shown(done, toTemplateView)
-    },
+    handle: (call) =>
+      viewFrom(call, toTemplateView, (scheduler) => {
+        const allowed = mayRun(call, scheduler, [{ job_type: call.sent.job_type }])
+        return allowed.ok ? createTemplate(scheduler, call.sent) : allowed
+      }),
   }),
   readSchedulerTemplate: get('/scheduler/templates/{template_id}', {
     summary: 'Get one template',
@@ -79,7 +76,7 @@ export const schedulerTemplateRoutes = routes({
     problems: [400, 404],
     handle(call) {
       const { template_id } = call.params
-      const done = withScheduler(call, (scheduler) => {
+      return viewFrom(call, toTemplateView, (scheduler) => {
         const plans = readPlans(scheduler)
         if (!plans.ok) return plans
         const found = plans.value.templates.find((each) => each.template_id === template_id)
@@ -87,7 +84,6 @@ export const schedulerTemplateRoutes = routes({
           ? accept(found)
           : refuse('scheduler.template.not_found', `There is no template ${quote(template_id)}.`)
       })
-      return shown(done, toTemplateView)
     },
   }),
   changeSchedulerTemplate: patch('/scheduler/templates/{template_id}', {
@@ -97,14 +93,12 @@ export const schedulerTemplateRoutes = routes({
     body: [changeTemplateBody, 'The changes'],
     answers: { 200: ['The template.', templateView] },
     problems: [404, 409],
-    async handle(call) {
-      const body = await sent<z.input<typeof changeTemplateBody>>(call)
+    handle(call) {
       const { template_id } = call.params
-      const done = withScheduler(call, (scheduler) => {
-        const allowed = mayRun(call, scheduler, [{ template_id, params: body }])
-        return allowed.ok ? changeTemplate(scheduler, template_id, body) : allowed
+      return viewFrom(call, toTemplateView, (scheduler) => {
+        const allowed = mayRun(call, scheduler, [{ template_id, params: call.sent }])
+        return allowed.ok ? changeTemplate(scheduler, template_id, call.sent) : allowed
       })
-      return shown(done, toTemplateView)
     },
   }),
   archiveSchedulerTemplate: remove('/scheduler/templates/{template_id}', {
@@ -114,10 +108,7 @@ export const schedulerTemplateRoutes = routes({
     answers: { 200: ['The template.', templateView] },
     problems: [404, 409, ...bodyProblems],
     handle: (call) =>
-      shown(
-        withScheduler(call, (scheduler) => archiveTemplate(scheduler, call.params.template_id)),
-        toTemplateView,
-      ),
+      viewFrom(call, toTemplateView, (scheduler) => archiveTemplate(scheduler, call.params.template_id)),
   }),
 })
 
@@ -140,11 +131,8 @@ const switchTo = (verb: 'enable' | 'disable', summary: string) =>
     answers: { 200: ['The schedule.', scheduleView] },
     problems: [404, 409, ...bodyProblems],
     handle: (call) =>
-      shown(
-        withScheduler(call, (scheduler) =>
-          changeSchedule(scheduler, call.params.schedule_id, { enabled: verb === 'enable' }),
-        ),
-        toScheduleView,
+      viewFrom(call, toScheduleView, (scheduler) =>
+        changeSchedule(scheduler, call.params.schedule_id, { enabled: verb === 'enable' }),
       ),
   })
 
@@ -166,14 +154,12 @@ export const schedulerScheduleRoutes = routes({
     body: [scheduleBody, 'The schedule'],
     answers: { 201: ['The schedule.', scheduleView] },
     problems: [404, 409],
-    async handle(call) {
-      const body = await sent<z.input<typeof scheduleBody>>(call)
+    handle(call) {
       const { template_id, param_overrides } = call.body
-      const done = withScheduler(call, (scheduler) => {
+      return viewFrom(call, toScheduleView, (scheduler) => {
         const allowed = mayRun(call, scheduler, [{ template_id, params: param_overrides ?? undefined }])
-        return allowed.ok ? createSchedule(scheduler, body) : allowed
+        return allowed.ok ? createSchedule(scheduler, call.sent) : allowed
       })
-      return shown(done, toScheduleView)
     },
   }),
   readSchedulerSchedule: get('/scheduler/schedules/{schedule_id}', {
@@ -195,19 +181,17 @@ export const schedulerScheduleRoutes = routes({
     body: [changeScheduleBody, 'The changes'],
     answers: { 200: ['The schedule.', scheduleView] },
     problems: [404, 409],
-    async handle(call) {
-      const body = await sent<z.input<typeof changeScheduleBody>>(call)
+    handle(call) {
       const { schedule_id } = call.params
-      const done = withScheduler(call, (scheduler) => {
+      return viewFrom(call, toScheduleView, (scheduler) => {
         const found = readSchedule(scheduler, schedule_id, 1)
         if (!found.ok) return found
         const { template_id = found.value.schedule.template_id } = call.body
         // Existing overrides would also apply to another template.
-        const isOther = body.param_overrides != null || body.template_id !== undefined
-        const allowed = mayRun(call, scheduler, [{ template_id, params: isOther ? body : undefined }])
-        return allowed.ok ? changeSchedule(scheduler, schedule_id, body) : allowed
+        const isOther = call.sent.param_overrides != null || call.sent.template_id !== undefined
+        const allowed = mayRun(call, scheduler, [{ template_id, params: isOther ? call.sent : undefined }])
+        return allowed.ok ? changeSchedule(scheduler, schedule_id, call.sent) : allowed
       })
-      return shown(done, toScheduleView)
     },
   }),
   deleteSchedulerSchedule: remove('/scheduler/schedules/{schedule_id}', {
@@ -216,11 +200,7 @@ export const schedulerScheduleRoutes = routes({
     params: schedule,
     answers: { 200: ['The deleted schedule.', scheduleView] },
     problems: [404, ...bodyProblems],
-    handle: (call) =>
-      shown(
-        withScheduler(call, (scheduler) => deleteSchedule(scheduler, call.params.schedule_id)),
-        toScheduleView,
-      ),
+    handle: (call) => viewFrom(call, toScheduleView, (scheduler) => deleteSchedule(scheduler, call.params.schedule_id)),
   }),
   enableSchedulerSchedule: switchTo('enable', 'Enable a schedule from now'),
   disableSchedulerSchedule: switchTo('disable', 'Disable a schedule'),

@@ -1,5 +1,4 @@
 /** Reservations and direct executions over HTTP. */
-import type { z } from '@hono/zod-openapi'
 import { idField, pageView, parsedField } from '#contract'
 import {
   askForDirect,
@@ -25,7 +24,7 @@ import {
   post,
   requireScheduler,
   type SchedulerRouteDeps,
-  sent,
+  viewFrom,
   withScheduler,
 } from './scheduler-api.ts'
 
@@ -62,7 +61,7 @@ export const schedulerSlotRoutes = routes({
     role: 'reader',
     allow: requireScheduler,
     page: [pageView(reservationView, 'SchedulerReservationPage'), 'A page.'],
-    problems: [400, 404],
+    problems: [404],
     scope: () => [],
     read(call, from, limit) {
       const before = from?.[0] === undefined ? {} : { before: from[0] }
@@ -77,7 +76,7 @@ export const schedulerSlotRoutes = routes({
     answers: { 201: ['The reservation.', reservationView] },
     problems: [404, 409],
     async handle(call) {
-      const { wait: _, ...body } = await sent<z.input<typeof reserveRequest>>(call)
+      const { wait: _, ...body } = call.sent
       const api = requireScheduler(call)
       if (!api.ok) return api
       const stop = leavingOf(call)
@@ -95,11 +94,8 @@ export const schedulerSlotRoutes = routes({
     answers: { 200: ['The reservation.', reservationView] },
     problems: [404, 409],
     handle: (call) =>
-      shown(
-        withScheduler(call, (scheduler) =>
-          renewReservation(scheduler, call.params.reservation_id, call.body.expires_in),
-        ),
-        toReservationView,
+      viewFrom(call, toReservationView, (scheduler) =>
+        renewReservation(scheduler, call.params.reservation_id, call.body.expires_in),
       ),
   }),
   releaseSchedulerReservation: post('/scheduler/reservations/{reservation_id}/release', {
@@ -109,10 +105,7 @@ export const schedulerSlotRoutes = routes({
     answers: { 200: ['The reservation.', reservationView] },
     problems: [404, 409, ...bodyProblems],
     handle: (call) =>
-      shown(
-        withScheduler(call, (scheduler) => releaseReservation(scheduler, call.params.reservation_id)),
-        toReservationView,
-      ),
+      viewFrom(call, toReservationView, (scheduler) => releaseReservation(scheduler, call.params.reservation_id)),
   }),
   runSchedulerJobDirectly: post('/scheduler/direct_runs', {
     summary: 'Run one job directly, ahead of the queue',
@@ -124,7 +117,7 @@ export const schedulerSlotRoutes = routes({
     answers: { 202: ['The accepted job. The queue waits for it.', jobView] },
     problems: [404, 409],
     async handle(call) {
-      const { wait: _, ...body } = await sent<z.input<typeof directRequest>>(call)
+      const { wait: _, ...body } = call.sent
       const wanted = call.body
       const api = requireScheduler(call)
       if (!api.ok) return api

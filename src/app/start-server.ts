@@ -1,6 +1,6 @@
 /** The running service: a worker with the HTTP API in front of it, opened in order and closed in reverse. */
 import { createHash } from 'node:crypto'
-import { createApi, openEventFeed, serve, type ServedApi, webhookPath } from '#api'
+import { createApi, serve, type ServedApi, webhookPath } from '#api'
 import { openAuthenticator } from '#domains/identity'
 import { textId } from '#kernel/ids'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -64,7 +64,7 @@ export async function startServer(options: StartOptions): Promise<Decision<Runni
       ...servedBy(config, base.value),
       log,
       version,
-      feed: openEventFeed({ db, notices, channel: EVENTS_CHANNEL, onError }),
+      feed: { notices, channel: EVENTS_CHANNEL, onError },
       closing: closing.signal,
       ...(jobs.value && { scheduler: jobs.value.api }),
       authenticate: authenticator.authenticate,

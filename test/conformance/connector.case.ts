@@ -1,4 +1,4 @@
-/** What every connector must stand, whatever its provider does: slow, failing, lying, duplicated, hanging, oversized, malformed; and what must never come through. */
+/** What every connector must survive from its provider: slow, failing, lying, duplicated, hanging, oversized and malformed answers, and secrets that come back. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import {
@@ -13,6 +13,7 @@ import {
 import { type ErrorClass, errorClasses } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import { openTestGate, realSleep, type TestGate } from '#test/connectors'
+import { until } from '#test/until'
 
 const troubles = ['slow', 'failing', 'lying', 'duplicated', 'hanging', 'oversized', 'malformed'] as const
 type Trouble = (typeof troubles)[number]
@@ -23,28 +24,32 @@ export type TroubleCase = {
   /** Makes the provider misbehave from now on. */
   arrange(): void | Promise<void>
   readonly call: CaseCall
-  /** The classes that the failure may have; `ok` where the trouble must do no harm at all. */
+  /** The classes that the failure may have; `ok` where the call must succeed. */
   readonly ends: readonly ErrorClass[] | 'ok'
-  /** The deed may have been done, so the failure must not say that it was not. */
+  /** The call may have taken effect, so the failure must not deny it. */
   readonly isUnclear?: boolean
 }
 
 export type ConnectorSubject = {
-  /** The first is the one that is tested; others may be impatient versions of it. */
+  /** The first is under test; the others may be the same connector with shorter timeouts. */
   readonly definitions: readonly ConnectorDefinition[]
   readonly secrets?: SecretSources
-  /** Values of secrets: none may be seen anywhere, in any form. */
+  /** Values of secrets, which must not appear in any form. */
   readonly canaries: readonly string[]
   readonly good: CaseCall
-  /** A text says why this trouble cannot come from such a provider. */
+  /** A string says why such a provider cannot cause this trouble. */
   readonly trouble: Readonly<Record<Trouble, TroubleCase | string>>
-  /** Calls that make the provider send our own secrets back: in answers, errors and headers. */
+  /** Calls that make the provider return our secrets: in answers, errors and headers. */
   readonly echoes: readonly (() => Promise<CaseCall>)[]
-  /** A deed whose provider knows keys, and how often it was done; none for connectors that only read. */
-  readonly deed?: { readonly call: CaseCall; readonly count: () => number | Promise<number> }
-  /** A call that never ends by itself, and whether the provider has noticed that nobody waits any more. */
-  readonly endless?: { readonly call: CaseCall; arrange(): void | Promise<void>; isLetGo(): boolean | Promise<boolean> }
-  /** What people do before the first call, such as approving what a provider says about itself. */
+  /** A write whose provider deduplicates by key, and the count of writes; absent for connectors that only read. */
+  readonly write?: { readonly call: CaseCall; readonly count: () => number | Promise<number> }
+  /** A call that never ends by itself, and whether the provider has noticed the end of the connection. */
+  readonly endless?: {
+    readonly call: CaseCall
+    arrange(): void | Promise<void>
+    isReleased(): boolean | Promise<boolean>
+  }
+  /** What people do before the first call, such as approving the definitions of a provider. */
   prepare?(gate: TestGate): Promise<void>
   behave(): void | Promise<void>
   close(): Promise<void>
@@ -70,12 +75,12 @@ export function describeConnector(name: string, open: () => Promise<ConnectorSub
         context: { ...(key === undefined ? {} : { idempotency_key: key }), ...(signal ? { signal } : {}) },
       })
 
-    test('[CON-01] [CON-04] [CON-18] its declaration is complete, and it is what it declares', () => {
+    test('[CON-01] [CON-04] [CON-18] its declaration is complete, and the connector matches it', () => {
       for (const definition of subject.definitions) {
         assert.deepEqual(checkConnector(definition), [])
         const connector = definition.open({ now: () => new Date(), sleep: realSleep })
         assert.deepEqual(checkOpened(definition, connector), [])
-        // By its own words, and not by those of the check.
+        // What the connector itself reports, without the check.
         assert.deepEqual(
           [connector.name, connector.connector_type, [...connector.capabilities()].sort(), typeof connector.call],
           [
@@ -85,7 +90,7 @@ export function describeConnector(name: string, open: () => Promise<ConnectorSub
             'function',
           ],
         )
-        // A connector that is something else than its definition says is not opened.
+        // A connector that differs from its definition is not opened.
         for (const [more, field] of [
           [{ name: 'another' }, 'name'],
           [{ connector_type: 'another' }, 'connector_type'],
@@ -120,7 +125,7 @@ export function describeConnector(name: string, open: () => Promise<ConnectorSub
     })
 
     for (const trouble of troubles) {
-      test(`[CON-12] ${trouble}: a failure of the closed list and a completed row, or no harm`, async (t) => {
+      test(`[CON-12] ${trouble}: a failure of a known class and a completed row, or no harm`, async (t) => {
         const found = subject.trouble[trouble]
         if (typeof found === 'string') return t.skip(found)
         await found.arrange()
@@ -146,7 +151,7 @@ export function describeConnector(name: string, open: () => Promise<ConnectorSub
       })
     }
 
-    test('[CON-09] [SEC-06] its secrets come back nowhere, also when the provider sends them', async () => {
+    test('[CON-09] [SEC-06] its secrets appear nowhere, even when the provider returns them', async () => {
       for (const echo of subject.echoes) {
         const result = await send(await echo())
         assertClean(JSON.stringify(result), subject.canaries)
@@ -160,33 +165,28 @@ export function describeConnector(name: string, open: () => Promise<ConnectorSub
       assertClean(dump.map(({ line }) => line).join('\n'), subject.canaries)
     })
 
-    test('[CON-11] the same key reaches the provider each time, and the deed is done once', async (t) => {
-      const { deed } = subject
-      if (!deed) return t.skip('its provider knows no keys')
+    test('[CON-11] the same key reaches the provider each time, and the write happens once', async (t) => {
+      const { write } = subject
+      if (!write) return t.skip('Its provider knows no keys.')
       await subject.behave()
-      const before = await deed.count()
-      for (let times = 0; times < 3; times += 1) await send(deed.call, 'once:1')
-      assert.equal((await deed.count()) - before, 1)
+      const before = await write.count()
+      for (let times = 0; times < 3; times += 1) await send(write.call, 'once:1')
+      assert.equal((await write.count()) - before, 1)
       return undefined
     })
 
-    test('a call that nobody waits for any more ends at once, and the provider is let go', async (t) => {
+    test('an aborted call ends at once, and the provider is released', async (t) => {
       const { endless } = subject
-      if (!endless) return t.skip('its calls end by themselves')
+      if (!endless) return t.skip('Its calls end by themselves.')
       await endless.arrange()
       const stop = new AbortController()
       const calling = send(endless.call, undefined, stop.signal)
-      // Begun: the row is there before the provider is called.
-      for (
-        let rows = await gate.invocations();
-        !rows.some(({ status }) => status === 'started');
-        rows = await gate.invocations()
-      );
+      // The row is written before the provider is called.
+      await until(async () => (await gate.invocations()).some(({ status }) => status === 'started'), 'the call')
       stop.abort()
       const result = await calling
       assert.deepEqual([result.ok, result.error?.error_class], [false, 'timeout'])
-      for (let isLetGo = await endless.isLetGo(); !isLetGo; isLetGo = await endless.isLetGo())
-        await realSleep(5, new AbortController().signal)
+      await until(() => endless.isReleased(), 'the release of the provider')
       await subject.behave()
       assert.equal(
         (await gate.invocations()).every(({ status }) => status !== 'started'),
@@ -197,7 +197,7 @@ export function describeConnector(name: string, open: () => Promise<ConnectorSub
   })
 }
 
-/** As it is, and in the forms in which it could hide in a text. */
+/** Looks for each secret in plain text, base64, hex and URL encoding. */
 function assertClean(text: string, canaries: readonly string[]): void {
   for (const canary of canaries) {
     const forms = [

@@ -36,7 +36,7 @@ describeConnector('files', async () => {
       malformed: { arrange: nothing, call: read('binary'), ends: ['validation_error'] },
     },
     echoes: [],
-    deed: {
+    write: {
       call: { capability: 'create_file', input: { path: 'made.txt', text: 'made' } },
       count: async () => (await readdir(root)).filter((name) => name === 'made.txt').length,
     },

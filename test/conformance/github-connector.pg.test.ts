@@ -47,7 +47,7 @@ describeConnector('github', async () => {
       malformed: fails('not_json'),
     },
     echoes: [echo('echo_error'), echo('lie'), echo('not_json')],
-    endless: { call: create, arrange: set('hang'), isLetGo: () => hub.left() > 0 },
+    endless: { call: create, arrange: set('hang'), isReleased: () => hub.left() > 0 },
     behave: set('honest'),
     close: () => hub.close(),
   }

@@ -90,8 +90,8 @@ async function openSubject(mode: AuthMode): Promise<ConnectorSubject> {
       echo('echo', 'show'),
       echo('not_json'),
     ],
-    deed: { call: charge, count: () => [...api.done.values()].reduce((sum, count) => sum + count, 0) },
-    endless: { call: charge, arrange: set('hang'), isLetGo: () => api.left() > 0 },
+    write: { call: charge, count: () => [...api.done.values()].reduce((sum, count) => sum + count, 0) },
+    endless: { call: charge, arrange: set('hang'), isReleased: () => api.left() > 0 },
     behave: set('honest'),
     close: () => api.close(),
   }

@@ -39,8 +39,12 @@ describeConnector('mcp over stdio', () => {
       malformed: fails('not_json', ['transient_connector_error']),
     },
     echoes: [echo('echo'), echo('tool_error'), echo('honest')],
-    deed: { call: { ...write, input: { line: 'two' } }, count: () => mount.noted('write').length },
-    endless: { call: write, arrange: set('hang'), isLetGo: () => mount.noted('started').length > 0 && mount.isGone() },
+    write: { call: { ...write, input: { line: 'two' } }, count: () => mount.noted('write').length },
+    endless: {
+      call: write,
+      arrange: set('hang'),
+      isReleased: () => mount.noted('started').length > 0 && mount.isGone(),
+    },
     behave: set('honest'),
     close() {
       mount.close()

@@ -52,12 +52,12 @@ describeConnector('notification by mail', async (): Promise<ConnectorSubject> =>
       malformed: fails('garbage', false),
     },
     echoes: [echo('echo'), echo('busy')],
-    deed: {
+    write: {
       call: send,
       // Repeats carry one Message-ID, so whoever gets them keeps one.
       count: () => new Set(mail.taken.map((text) => /^message-id: (.*)$/im.exec(text)?.[1])).size,
     },
-    endless: { call: send, arrange: set('hang'), isLetGo: () => mail.left() > 0 },
+    endless: { call: send, arrange: set('hang'), isReleased: () => mail.left() > 0 },
     behave: set('honest'),
     close: () => mail.close(),
   }
@@ -109,8 +109,8 @@ for (const channel of ['webhook', 'slack'] as const)
         malformed: fails('compressed', ['transient_connector_error']),
       },
       echoes: [echo('echo'), echo('echo_error'), echo('unauthorized')],
-      deed: { call: send, count: () => [...api.done.values()].reduce((sum, count) => sum + count, 0) },
-      endless: { call: send, arrange: set('hang'), isLetGo: () => api.left() > 0 },
+      write: { call: send, count: () => [...api.done.values()].reduce((sum, count) => sum + count, 0) },
+      endless: { call: send, arrange: set('hang'), isReleased: () => api.left() > 0 },
       behave: set(good),
       close: () => api.close(),
     }

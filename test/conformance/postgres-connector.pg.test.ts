@@ -89,7 +89,7 @@ describeConnector('postgres', async () => {
       `select '${password}'::int`,
       `select ${password}`,
     ].map((text) => () => Promise.resolve(sql(text))),
-    endless: { call: sql('select 1'), arrange: set('silent'), isLetGo: () => letGo > 0 },
+    endless: { call: sql('select 1'), arrange: set('silent'), isReleased: () => letGo > 0 },
     behave: set('open'),
     async close() {
       for (const socket of sockets) socket.destroy()

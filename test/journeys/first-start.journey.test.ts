@@ -1,11 +1,11 @@
-/** A newcomer's first minutes with the real program: start, look, make a key, follow events, stop, start again. */
+/** A newcomer's first minutes with the real program: start it, create a key, follow events, stop it and start it again. */
 import assert from 'node:assert/strict'
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import { freePort, runConcord, serveConcord, spawnConcord } from '#test/concord-process'
+import { after, before, describe, test, type TestContext } from 'node:test'
+import { endProcess, freePort, runConcord, serveConcord, spawnConcord } from '#test/concord-process'
 import { until } from '#test/until'
 
 let folder: string
@@ -17,9 +17,15 @@ before(async () => {
 })
 after(() => rm(folder, { recursive: true, force: true }))
 
+async function serve(t: TestContext) {
+  const server = await serveConcord({ env })
+  t.after(() => endProcess(server))
+  return server
+}
+
 describe('the first minutes', () => {
-  test('up serves, the key works, events arrive, and SIGTERM ends it cleanly with its database', async () => {
-    const server = await serveConcord({ env })
+  test('up serves, the key works, events arrive, and SIGTERM stops the server and its database', async (t) => {
+    const server = await serve(t)
     const health = (await (await fetch(`${server.address}/health`)).json()) as {
       status: string
       schema: { ok: boolean }
@@ -67,7 +73,7 @@ describe('the first minutes', () => {
     assert.equal(pid, 0, 'Postgres was stopped with the service')
   })
 
-  test('a second start keeps the key, and a taken port is named with the program that holds it', async () => {
+  test('a second start keeps the key, and a port in use is reported with the process that holds it', async (t) => {
     const blocker = createServer().listen(Number(env['CONCORD_PORT']), '127.0.0.1')
     await new Promise((resolve) => blocker.once('listening', resolve))
     const taken = await runConcord(['up'], { env })
@@ -77,16 +83,15 @@ describe('the first minutes', () => {
     await new Promise((resolve) => blocker.close(resolve))
 
     const key = await readFile(join(env['CONCORD_HOME'] ?? '', 'admin.key'), 'utf8')
-    const server = await serveConcord({ env })
+    const server = await serve(t)
     assert.equal(await readFile(server.keyFile, 'utf8'), key)
     const me = await fetch(`${server.address}/me`, { headers: { authorization: `Bearer ${key.trim()}` } })
     assert.equal(me.status, 200)
-    server.child.kill('SIGKILL')
-    await server.ended
+    await endProcess(server, 'SIGKILL')
   })
 
-  test('after kill -9 the next start adopts the database that kept running', async () => {
-    const server = await serveConcord({ env })
+  test('after kill -9 the next start adopts the database that kept running', async (t) => {
+    const server = await serve(t)
     const status = await runConcord(['--json', 'migrate', 'status'], { env })
     assert.equal(status.code, 0, status.err)
     assert.deepEqual((JSON.parse(status.out) as { pending: string[] }).pending, [])
@@ -94,15 +99,15 @@ describe('the first minutes', () => {
     assert.equal((await server.ended).code, 0)
   })
 
-  test('a database that is killed under the service comes back by itself, with what it had', async () => {
-    const server = await serveConcord({ env })
+  test('a killed database restarts by itself and keeps its data', async (t) => {
+    const server = await serve(t)
     const made = await runConcord(['--json', 'keys', 'create', '--name', 'before the kill'], { env })
     assert.equal(made.code, 0, made.err)
     const pidFile = join(env['CONCORD_HOME'] ?? '', 'postgres/postmaster.pid')
     const findPid = async () => Number((await readFile(pidFile, 'utf8').catch(() => '')).split('\n')[0])
     const pid = await findPid()
     process.kill(pid, 'SIGKILL')
-    // Its place may be empty for so short a time that nobody sees it: another process there is what counts.
+    // The pid file may be missing for too short a time to see, so the test waits for another pid.
     await until(async () => ![0, pid].includes(await findPid()), 'another Postgres')
     await until(async () => (await fetch(`${server.address}/health`)).status === 200, 'its health')
     const { key } = JSON.parse(made.out) as { key: string }
@@ -112,14 +117,12 @@ describe('the first minutes', () => {
     assert.equal((await server.ended).code, 0)
   })
 
-  test('a closed pipe ends the tail quietly', async () => {
-    const server = await serveConcord({ env })
+  test('a closed pipe ends the tail quietly', async (t) => {
+    await serve(t)
     const tail = spawnConcord(['events', 'tail', '--from-start'], { env })
     tail.child.stdout?.destroy()
     const ended = await tail.ended
     assert.equal(ended.code, 0, ended.err)
     assert.ok(!ended.err.includes('    at '), ended.err)
-    server.child.kill('SIGTERM')
-    await server.ended
   })
 })

@@ -1,33 +1,29 @@
-/** `concord history`: counts, moves, tells and checks on a real database and a real folder; every mistake has its word. */
+/** `concord history` counts, archives, shows and verifies with a real database and a real folder, and explains every mistake. */
 import assert from 'node:assert/strict'
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { encodeId } from '#kernel/ids'
-import { openDb } from '#store'
-import { openTestRoom } from '#test/commands'
-import { freePort, runConcord, spawnConcord } from '#test/concord-process'
 import { untilVisible } from '#test/history'
+import { openOperatedRoom } from '#test/operated-room'
 import { until } from '#test/until'
 
-test('[PER-09] old history is counted, moved, told and verified from the command line, and doctor reads it from the files', async (t) => {
-  const room = await openTestRoom()
-  const home = await mkdtemp(join(tmpdir(), 'concord-history-'))
-  const owner = openDb({ url: room.db.config.url, poolMax: 1 })
-  t.after(async () => {
-    await owner.close()
-    await room.close()
-    await rm(home, { recursive: true, force: true })
-  })
-  // The clock of the room stands in the past, so what it did ended long ago; the end itself is a time of the database.
+type OperatedRoom = Awaited<ReturnType<typeof openOperatedRoom>>
+
+/** A command that ended long ago. The clock of the room is in the past; `completed_at` is a time of the database. */
+async function anOldCommand({ room, owner }: OperatedRoom): Promise<string> {
   const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a'] })
   assert.equal(await room.settle(id), 'succeeded')
   await owner.query(`update concord.commands set completed_at = '2026-05-02Z'`)
   await untilVisible(owner)
-  const env = { CONCORD_HOME: home, DATABASE_URL: room.db.config.url, CONCORD_UNSAFE_TEST: '1' }
-  const concord = (args: readonly string[], more: Record<string, string> = {}) =>
-    runConcord(args, { env: { ...env, ...more } })
+  return id
+}
+
+test('[PER-09] the command line counts, archives, shows and verifies old history, and doctor reads it from the files', async (t) => {
+  const operated = await openOperatedRoom(t)
+  const { home, concordWith } = operated
+  const id = await anOldCommand(operated)
+  const concord = (args: readonly string[], more: Record<string, string> = {}) => concordWith(more, ...args)
   const json = async (args: readonly string[], more?: Record<string, string>) => {
     const { out, code } = await concord(['--json', ...args], more)
     return { code, said: JSON.parse(out.split('\n')[0] ?? '') as Record<string, unknown> }
@@ -67,42 +63,22 @@ test('[PER-09] old history is counted, moved, told and verified from the command
   assert.match(doctor.out, /records: \d+ invariants hold; \d+ events were read from 2 files of the archive/)
 
   const [{ file }] = moved.said['files'] as [{ file: string }]
-  await writeFile(join(home, 'history', file), 'no longer what it was')
+  await writeFile(join(home, 'history', file), 'changed')
   const bad = await json(['history', 'verify'])
   assert.equal(bad.code, 75)
   assert.equal((bad.said['files'] as { state: string }[]).filter(({ state }) => state === 'damaged').length, 1)
   const ill = await concord(['doctor', '--deep'])
-  assert.match(ill.out, /broken {2}R02 what was archived can be read: .*next: `concord history verify`/s)
+  assert.match(ill.out, /broken {2}R02 the archive is readable: .*next: `concord history verify`/s)
   const elsewhere = await concord(['history', 'show', shown], { CONCORD_HISTORY_FOLDER: join(home, 'nowhere') })
   assert.equal(elsewhere.code, 65)
   assert.match(elsewhere.err, /history\.file\.missing/)
 })
 
-test('[PER-09] a server that was told an age archives by itself, as its login', async (t) => {
-  const room = await openTestRoom()
-  const home = await mkdtemp(join(tmpdir(), 'concord-history-'))
-  const owner = openDb({ url: room.db.config.url, poolMax: 1 })
-  const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a'] })
-  assert.equal(await room.settle(id), 'succeeded')
-  await owner.query(`update concord.commands set completed_at = '2026-05-02Z'`)
-  await untilVisible(owner)
-  const server = spawnConcord(['up'], {
-    env: {
-      CONCORD_HOME: home,
-      DATABASE_URL: room.db.config.url,
-      CONCORD_UNSAFE_TEST: '1',
-      CONCORD_HISTORY_DAYS: '1',
-      CONCORD_PORT: await freePort(),
-    },
-    cwd: home,
-  })
-  t.after(async () => {
-    server.child.kill('SIGTERM')
-    await server.ended
-    await owner.close()
-    await room.close()
-    await rm(home, { recursive: true, force: true })
-  })
+test('[PER-09] a server with CONCORD_HISTORY_DAYS archives by itself, as its login', async (t) => {
+  const operated = await openOperatedRoom(t)
+  const { owner } = operated
+  const id = await anOldCommand(operated)
+  await operated.serve({ CONCORD_HISTORY_DAYS: '1' })
   await until(async () => {
     const archives = await owner.query('select 1 from concord.history_archives where $1 = any(command_ids)', [id])
     return archives.length === 1

@@ -1,11 +1,11 @@
-/** The scheduler inside `concord up`: it owns the file, answers over HTTP, works with the command line, and stops with the server. */
+/** The scheduler inside `concord up`: it owns the file, answers HTTP requests and the command line, and stops with the server. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { after, before, describe, test } from 'node:test'
-import { freePort, runConcord, type Served, serveConcord, spawnConcord } from '#test/concord-process'
+import { after, before, describe, test, type TestContext } from 'node:test'
+import { freePort, runConcord, type Served, serveConcord } from '#test/concord-process'
 import { openTestDb, type TestDb } from '#test/database'
-import { aHome, isAlive } from '#test/jobs-home'
+import { isAlive, openJobsHome } from '#test/jobs-home'
 import { until } from '#test/until'
 
 type Finding = { check: string; state: string; found: string }
@@ -18,17 +18,19 @@ describe('the scheduler in concord up', () => {
   })
   after(() => database.close())
 
-  async function aServer() {
-    const home = aHome()
-    const env: Record<string, string> = {
-      ...home.env,
+  async function openServerHome(t: TestContext) {
+    const home = openJobsHome(t, {
       CONCORD_PORT: await freePort(),
       DATABASE_URL: database.url,
       CONCORD_UNSAFE_TEST: '1',
       CONCORD_SCHEDULER_FILE: 'machine.db',
       CONCORD_SCHEDULER_GRACE: '90s',
+    })
+    const serve = async () => {
+      const server = await serveConcord(home.options)
+      home.started.push(server)
+      return server
     }
-    const start = () => serveConcord({ env, cwd: home.folder })
     const request = async <T>(
       { address, keyFile }: Served,
       method: string,
@@ -47,29 +49,31 @@ describe('the scheduler in concord up', () => {
       assert.ok(response.ok, `${response.status} ${text}`)
       return (path.endsWith('/logs') ? text : JSON.parse(text)) as T
     }
-    const cli = async (...args: string[]) => {
-      const ended = await runConcord(args, { env, cwd: home.folder })
-      assert.equal(ended.code, 0, ended.err)
-      return ended.out.trim()
-    }
-    return { ...home, env, start, request, cli }
+    return { ...home, serve, request }
   }
+  const refusesRequests = ({ address }: Served) =>
+    until(
+      () =>
+        fetch(`${address}/health`).then(
+          () => false,
+          () => true,
+        ),
+      'no more requests',
+    )
   const command = (script: string, cwd: string) => ({
     job_type: 'command',
     params: { command: 'sh', args: ['-c', script], cwd },
   })
 
-  test('jobs over HTTP and from the command line are done by the server; doctor knows; a second owner is refused', async () => {
-    const { folder, env, start, request, cli, linesOf } = await aServer()
-    const server = await start()
-    const { job } = {
-      job: await request<{ job_id: string }>(server, 'POST', '/jobs', command('echo http >> ran', folder)),
-    }
+  test('the server runs jobs from HTTP and the command line; doctor reports it; a second owner is refused', async (t) => {
+    const { folder, serve, request, concord, invoke, linesOf } = await openServerHome(t)
+    const server = await serve()
+    const job = await request<{ job_id: string }>(server, 'POST', '/jobs', command('echo http >> ran', folder))
     await until(() => linesOf('ran').length === 1)
-    await cli('jobs', 'add', '--', 'sh', '-c', 'echo cli >> ran')
+    await concord('jobs', 'add', '--', 'sh', '-c', 'echo cli >> ran')
     await until(() => linesOf('ran').length === 2)
     const direct = JSON.parse(
-      await cli('jobs', 'run-direct', '--wait', '90s', '--json', '--', 'sh', '-c', 'echo direct >> ran'),
+      await concord('jobs', 'run-direct', '--wait', '90s', '--json', '--', 'sh', '-c', 'echo direct >> ran'),
     ) as Report
     assert.equal(direct.run?.status, 'COMPLETED')
     const asked = await request<{ job_id: string }>(server, 'POST', '/direct_runs', {
@@ -80,19 +84,19 @@ describe('the scheduler in concord up', () => {
     assert.equal(await request<string>(server, 'GET', `/jobs/${asked.job_id}/logs`), 'out\n')
     assert.deepEqual(linesOf('ran'), ['http', 'cli', 'direct'])
     assert.ok(existsSync(join(folder, 'machine.db')))
-    const { findings } = JSON.parse(await cli('doctor', '--json')) as { findings: Finding[] }
+    const { findings } = JSON.parse(await concord('doctor', '--json')) as { findings: Finding[] }
     const finding = findings.find((each) => each.check === 'scheduler')
     assert.deepEqual([finding?.state, /sound and running/.test(finding?.found ?? '')], ['well', true])
-    const second = await runConcord(['scheduler', 'run'], { env, cwd: folder })
+    const second = await invoke('scheduler', 'run')
     assert.equal(second.code, 75)
     assert.equal((await request<Report>(server, 'GET', `/jobs/${job.job_id}`)).run?.status, 'COMPLETED')
     server.child.kill('SIGTERM')
     assert.equal((await server.ended).code, 0)
   })
 
-  test('[SCH-107] [SCH-108] the first signal lets what runs end; the next start goes on; the second signal is immediate', async () => {
-    const { folder, start, request, linesOf } = await aServer()
-    const server = await start()
+  test('[SCH-107] [SCH-108] the first signal lets the running job end; the next start continues; the second signal is immediate', async (t) => {
+    const { folder, serve, request, linesOf } = await openServerHome(t)
+    const server = await serve()
     const first = await request<{ job_id: string }>(
       server,
       'POST',
@@ -102,39 +106,24 @@ describe('the scheduler in concord up', () => {
     await request(server, 'POST', '/jobs', command('echo $$ >> pids; echo second >> ran; exec sleep 600', folder))
     await until(() => linesOf('pids').length === 1)
     server.child.kill('SIGTERM')
-    await until(
-      () =>
-        fetch(`${server.address}/health`).then(
-          () => false,
-          () => true,
-        ),
-      'no more requests',
-    )
+    await refusesRequests(server)
     writeFileSync(join(folder, 'go'), '')
     assert.equal((await server.ended).code, 0)
     assert.deepEqual(linesOf('ran'), ['first'])
-    const again = await start()
+    const again = await serve()
     await until(() => linesOf('ran').length === 2)
     assert.equal((await request<Report>(again, 'GET', `/jobs/${first.job_id}`)).run?.status, 'COMPLETED')
     again.child.kill('SIGTERM')
-    await until(
-      () =>
-        fetch(`${again.address}/health`).then(
-          () => false,
-          () => true,
-        ),
-      'no more requests',
-    )
+    await refusesRequests(again)
     again.child.kill('SIGTERM')
     assert.equal((await again.ended).code, 143)
     await until(() => linesOf('pids').every((pid) => !isAlive(Number(pid))))
   })
 
-  test('a file that another owns, and settings that are half or wrong, stop the start with what to do', async () => {
-    const { folder, env } = await aServer()
-    const owner = spawnConcord(['scheduler', 'run', '--file', 'machine.db'], { env, cwd: folder })
-    await owner.line((line) => line.includes('Running the jobs'))
-    const locked = await runConcord(['up'], { env, cwd: folder })
+  test('a file of another owner, and incomplete or invalid settings, stop the start with a hint', async (t) => {
+    const { options, startScheduler, invoke } = await openServerHome(t)
+    const owner = await startScheduler('--file', 'machine.db')
+    const locked = await invoke('up')
     assert.equal(locked.code, 75)
     assert.match(locked.err, new RegExp(`process ${owner.child.pid}`))
     owner.child.kill('SIGTERM')
@@ -146,15 +135,15 @@ describe('the scheduler in concord up', () => {
       { CONCORD_SCHEDULER_TYPES: 'absent.json' },
     ]
     for (const more of wrong) {
-      const { code, err } = await runConcord(['up'], { env: { ...env, ...more }, cwd: folder })
+      const { code, err } = await runConcord(['up'], { ...options, env: { ...options.env, ...more } })
       assert.deepEqual([code, err.includes(Object.keys(more)[0] ?? '')], [78, true], err)
     }
   })
 
-  test('switched off, doctor says how it is switched on', async () => {
-    const { folder, env } = await aServer()
-    const { CONCORD_SCHEDULER_FILE: _, ...off } = env
-    const { out } = await runConcord(['doctor', '--json'], { env: off, cwd: folder })
+  test('when the scheduler is off, doctor says how to switch it on', async (t) => {
+    const { options } = await openServerHome(t)
+    const { CONCORD_SCHEDULER_FILE: _, ...off } = options.env
+    const { out } = await runConcord(['doctor', '--json'], { ...options, env: off })
     const { findings } = JSON.parse(out) as { findings: Finding[] }
     assert.match(findings.find((each) => each.check === 'scheduler')?.found ?? '', /off; CONCORD_SCHEDULER_FILE/)
   })

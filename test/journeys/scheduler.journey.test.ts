@@ -1,10 +1,9 @@
-/** The scheduler from the command line, with real processes: killed, stopped, stopped twice, followed and asked. */
+/** The scheduler from the command line, with real processes: it is killed, stopped, stopped twice, followed and queried. */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import { runConcord, spawnConcord } from '#test/concord-process'
-import { aHome, isAlive } from '#test/jobs-home'
+import { isAlive, openJobsHome } from '#test/jobs-home'
 import { until } from '#test/until'
 
 type Report = {
@@ -18,15 +17,13 @@ const types = (script: string) => ({
 })
 
 describe('kill -9 of the scheduler with a running child', () => {
-  test('[SCH-121] [SCH-111] [SCH-109] the child is ended before the retry starts, and every run is done once', async () => {
-    const { folder, env, concord, ask, linesOf } = aHome()
-    // Each run writes its id, its process, and whether one before it still lives (a zombie does not); the first one sleeps.
+  test('[SCH-121] [SCH-111] [SCH-109] the child ends before the retry starts, and every run happens once', async (t) => {
+    const { folder, invoke, startScheduler, concord, ask, linesOf } = openJobsHome(t)
+    // Each run writes its id, its process, and every earlier process that is still alive (a zombie is not). The first run sleeps.
     const script = `for p in $(cat pids 2>/dev/null); do [ -e /proc/$p/stat ] && ! grep -q ') Z' /proc/$p/stat && cat /proc/$p/stat >> together; done
       echo $$ >> pids; echo "$JOB_RUN_ID $JOB_ID" >> runs; [ "$JOB_ATTEMPT" = 2 ] || sleep 600 & wait`
     writeFileSync(join(folder, 'types.json'), JSON.stringify(types(script)))
-    const run = ['scheduler', 'run', '--types', 'types.json']
-    const first = spawnConcord(run, { env, cwd: folder })
-    await first.line((line) => line.includes('Running the jobs'))
+    const first = await startScheduler('--types', 'types.json')
     const id = await concord('jobs', 'add', '--type', 'story')
     const next = await concord('jobs', 'add', '--', 'sh', '-c', 'echo next >> after')
     await until(() => linesOf('runs').length === 1)
@@ -34,7 +31,7 @@ describe('kill -9 of the scheduler with a running child', () => {
     first.child.kill('SIGKILL')
     await first.ended
     assert.ok(pid !== undefined && isAlive(pid), 'the child outlives its scheduler')
-    const second = await runConcord([...run, '--until-idle'], { env, cwd: folder })
+    const second = await invoke('scheduler', 'run', '--types', 'types.json', '--until-idle')
     assert.equal(second.code, 0, second.err)
     assert.ok(!isAlive(pid))
     assert.deepEqual(linesOf('together'), [], 'no two runs at the same time')
@@ -53,11 +50,11 @@ describe('kill -9 of the scheduler with a running child', () => {
 })
 
 describe('signals', () => {
-  test('[SCH-107] SIGTERM lets a short job end and starts no other; the next start goes on where it was', async () => {
-    const { folder, env, concord, ask, linesOf } = aHome()
+  test('[SCH-107] SIGTERM lets a short job end and starts no other; the next start continues with the queue', async (t) => {
+    const { start, concord, ask, linesOf } = openJobsHome(t)
     const ids: string[] = []
     for (let n = 1; n <= 3; n++) ids.push(await concord('jobs', 'add', '--', 'sh', '-c', `echo ${n} >> ran; sleep 0.5`))
-    const running = spawnConcord(['scheduler', 'run'], { env, cwd: folder })
+    const running = start('scheduler', 'run')
     await until(() => linesOf('ran').length === 1)
     running.child.kill('SIGTERM')
     const ended = await running.ended
@@ -70,17 +67,17 @@ describe('signals', () => {
     assert.deepEqual(linesOf('ran'), ['1', '2', '3'])
   })
 
-  test('[SCH-107] a long job is ended after the grace period; a second signal ends everything at once', async () => {
-    const { folder, env, concord, ask, linesOf } = aHome()
+  test('[SCH-107] the scheduler ends a long job after the grace period; a second signal ends everything at once', async (t) => {
+    const { start, concord, ask, linesOf } = openJobsHome(t)
     const long = await concord('jobs', 'add', '--', 'sh', '-c', 'echo $$ >> pids; exec sleep 600')
-    const polite = spawnConcord(['scheduler', 'run', '--grace', '100ms'], { env, cwd: folder })
+    const polite = start('scheduler', 'run', '--grace', '100ms')
     await until(() => linesOf('pids').length === 1)
     polite.child.kill('SIGTERM')
     assert.equal((await polite.ended).code, 0)
     assert.match((await ask<Report>('jobs', 'show', long)).run?.error ?? '', /Scheduler stopped/)
 
     const again = await concord('jobs', 'retry', long)
-    const hurried = spawnConcord(['scheduler', 'run', '--grace', '10m'], { env, cwd: folder })
+    const hurried = start('scheduler', 'run', '--grace', '10m')
     await until(() => linesOf('pids').length === 2)
     hurried.child.kill('SIGTERM')
     await hurried.line((line) => line.startsWith('stopping'))
@@ -94,11 +91,11 @@ describe('signals', () => {
 })
 
 describe('the commands', () => {
-  test('logs follow a job while it runs, cancel ends it, watch and list show it', async () => {
-    const { folder, env, concord, ask } = aHome()
+  test('logs follow a running job, cancel ends it, watch and list show it', async (t) => {
+    const { start, concord, ask } = openJobsHome(t)
     const id = await concord('jobs', 'add', '--', 'sh', '-c', 'echo 50%; exec sleep 600')
-    const running = spawnConcord(['scheduler', 'run'], { env, cwd: folder })
-    const logs = spawnConcord(['jobs', 'logs', id, '--follow'], { env, cwd: folder })
+    const running = start('scheduler', 'run')
+    const logs = start('jobs', 'logs', id, '--follow')
     await logs.line((line) => line === '50%')
     assert.match(await concord('jobs', 'watch', '--once'), /1 running, 0 queued[\s\S]*running.*50%/)
     const { jobs } = await ask<{ jobs: Report[] }>('jobs', 'list')
@@ -114,8 +111,8 @@ describe('the commands', () => {
     assert.equal((await running.ended).code, 0)
   })
 
-  test('the queue is reordered and cancelled by hand; ids that are none are explained', async () => {
-    const { folder, env, concord, linesOf } = aHome()
+  test('a person reorders the queue and cancels a job; an invalid id gets an explanation', async (t) => {
+    const { invoke, concord, linesOf } = openJobsHome(t)
     const ids: string[] = []
     for (const n of ['a', 'b', 'c']) ids.push(await concord('jobs', 'add', '--', 'sh', '-c', `echo ${n} >> ran`))
     const [a = '', b = '', c = ''] = ids
@@ -123,15 +120,15 @@ describe('the commands', () => {
     assert.equal(await concord('jobs', 'cancel', b), 'cancelled')
     await concord('scheduler', 'run', '--until-idle')
     assert.deepEqual(linesOf('ran'), ['c', 'a'])
-    const wrong = await runConcord(['jobs', 'show', 'job_x'], { env, cwd: folder })
+    const wrong = await invoke('jobs', 'show', 'job_x')
     assert.equal(wrong.code, 65)
     assert.match(wrong.err, /concord jobs list/)
-    const finished = await runConcord(['jobs', 'retry', a], { env, cwd: folder })
+    const finished = await invoke('jobs', 'retry', a)
     assert.equal(finished.code, 75)
   })
 
-  test('a schedule is made, shown, switched and removed; a second owner is refused', async () => {
-    const { folder, env, concord, ask } = aHome()
+  test('a schedule is created, shown, switched and removed; a second owner is refused', async (t) => {
+    const { invoke, startScheduler, concord, ask } = openJobsHome(t)
     const add = [
       'jobs',
       'schedule',
@@ -150,28 +147,25 @@ describe('the commands', () => {
     assert.equal(times.length, 3)
     assert.match(await concord('jobs', 'schedule', 'disable', 'nightly'), /switched off/)
     assert.match(await concord('jobs', 'schedule', 'enable', 'nightly'), /next at/)
-    assert.equal((await runConcord(add, { env, cwd: folder })).code, 75)
+    assert.equal((await invoke(...add)).code, 75)
     await concord('jobs', 'schedule', 'remove', 'nightly')
     await concord(...add)
-    const bad = await runConcord([...add.slice(0, 5), '--cron', '99 * * * *', '--', 'true'], { env, cwd: folder })
+    const bad = await invoke(...add.slice(0, 5), '--cron', '99 * * * *', '--', 'true')
     assert.equal(bad.code, 65)
-    const running = spawnConcord(['scheduler', 'run'], { env, cwd: folder })
-    await running.line((line) => line.includes('Running the jobs'))
-    const second = await runConcord(['scheduler', 'run'], { env, cwd: folder })
+    const running = await startScheduler()
+    const second = await invoke('scheduler', 'run')
     assert.equal(second.code, 75)
     assert.match(second.err, new RegExp(`process ${running.child.pid}`))
-    running.child.kill('SIGTERM')
-    await running.ended
   })
 
-  test('run-direct runs here and now, and says how it ended', async () => {
-    const { folder, env, concord } = aHome()
+  test('run-direct runs the job at once and prints how it ended', async (t) => {
+    const { invoke, concord } = openJobsHome(t)
     const { run } = JSON.parse(await concord('jobs', 'run-direct', '--json', '--', 'true')) as Report
     assert.equal(run?.status, 'COMPLETED')
-    const failed = await runConcord(['jobs', 'run-direct', '--', 'sh', '-c', 'exit 4'], { env, cwd: folder })
+    const failed = await invoke('jobs', 'run-direct', '--', 'sh', '-c', 'exit 4')
     assert.equal(failed.code, 65)
     assert.match(failed.err, /exit code 4/)
-    const said = await runConcord(['jobs', 'run-direct', '--', 'echo', 'hello there'], { env, cwd: folder })
+    const said = await invoke('jobs', 'run-direct', '--', 'echo', 'hello there')
     assert.equal(said.out, 'hello there\n')
     assert.match(said.err, /^job_[0-9a-f]{32} completed\n/)
     const states = async (...flags: string[]) =>
@@ -183,12 +177,12 @@ describe('the commands', () => {
     assert.deepEqual(await states(), [])
   })
 
-  test('work that is not named, a type that is none, and a template by its name', async () => {
-    const { folder, env, concord } = aHome()
-    const nothing = await runConcord(['jobs', 'add'], { env, cwd: folder })
+  test('a job without a command, an unknown type, and a template by its name', async (t) => {
+    const { invoke, concord } = openJobsHome(t)
+    const nothing = await invoke('jobs', 'add')
     assert.equal(nothing.code, 64)
     assert.match(nothing.err, /concord jobs add -- node report\.mjs/)
-    const unknown = await runConcord(['jobs', 'add', '--type', 'poem'], { env, cwd: folder })
+    const unknown = await invoke('jobs', 'add', '--type', 'poem')
     assert.equal(unknown.code, 65)
     assert.match(unknown.err, /Registered types: command, research, story/)
     await concord('job-templates', 'add', '--name', 'report', '--', 'true')
@@ -197,7 +191,7 @@ describe('the commands', () => {
       await concord('jobs', 'schedule', 'add', '--name', 'nightly', '--cron', '30 2 * * *', '--template', 'report'),
       /^sched_/,
     )
-    const stranger = await runConcord(['jobs', 'add', '--template', 'raport'], { env, cwd: folder })
+    const stranger = await invoke('jobs', 'add', '--template', 'raport')
     assert.match(stranger.err, /job-templates list/)
   })
 })

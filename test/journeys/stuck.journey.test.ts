@@ -1,29 +1,18 @@
-/** Work that took down its worker ten times waits for an operator, who sees it, and gives it another chance. */
+/** Stuck work waits for an operator, who lists, aborts and resumes it. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir, userInfo } from 'node:os'
-import { join } from 'node:path'
-import { test, type TestContext } from 'node:test'
+import { userInfo } from 'node:os'
+import { test } from 'node:test'
 import { decideApproval } from '#domains/approvals'
 import { openDrive } from '#domains/commands'
 import { encodeId } from '#kernel/ids'
-import { openDb } from '#store'
-import { decider, nextFence, openRoomOn, pendingOf } from '#test/commands'
-import { runConcord } from '#test/concord-process'
-import { openTestDb } from '#test/database'
-import { accepted, aTenant, aWorld, TRACE } from '#test/tenant'
+import { decider, nextFence, pendingOf } from '#test/commands'
+import { openOperatedRoom } from '#test/operated-room'
+import { accepted, TRACE } from '#test/tenant'
 
 type Listed = { readonly items: readonly { readonly id: string; readonly why: string; readonly detail: string }[] }
 
-test('concord stuck lists what waits for a person, doctor says so, and resume takes it back', async (t) => {
-  const database = await openTestDb()
-  const home = await mkdtemp(join(tmpdir(), 'concord-stuck-'))
-  t.after(async () => {
-    await database.close()
-    await rm(home, { recursive: true, force: true })
-  })
-  const env = { CONCORD_HOME: home, DATABASE_URL: database.url, CONCORD_UNSAFE_TEST: '1', CONCORD_LOG_LEVEL: 'error' }
-  const concord = (...args: string[]) => runConcord(args, { env })
+test('concord stuck lists the work that waits for a person, doctor counts it, and resume continues it', async (t) => {
+  const { owner, concord } = await openOperatedRoom(t)
   const list = async () => JSON.parse((await concord('--json', 'stuck')).out) as Listed
   assert.deepEqual(await list(), { items: [] })
 
@@ -32,7 +21,7 @@ test('concord stuck lists what waits for a person, doctor says so, and resume ta
     ['command', commandId],
     ['schedule', 'nightly'],
   ]) {
-    await database.db.query('select runtime.abort($1, $2, $3)', [kind, id, 'a test'])
+    await owner.query('select runtime.abort($1, $2, $3)', [kind, id, 'a test'])
   }
   const { items } = await list()
   assert.deepEqual(Object.fromEntries(items.map(({ id, why }) => [id, why])), {
@@ -54,35 +43,19 @@ test('concord stuck lists what waits for a person, doctor says so, and resume ta
     (await list()).items.map(({ id }) => id),
     [`cmd_${commandId.replaceAll('-', '')}`],
   )
-  // By the id of the row as well, and it says what it took back.
+  // The id of the row works as well, and the output names the resumed command.
   assert.match(
     (await concord('stuck', 'resume', commandId)).out,
     /cmd_0197f3b2c4d57a8e9b0c1d2e3f405166 +command +aborted/,
   )
-  await database.db.query('select runtime.abort($1, $2, $3)', ['command', commandId, 'a test'])
+  await owner.query('select runtime.abort($1, $2, $3)', ['command', commandId, 'a test'])
   assert.equal((await concord('stuck', 'resume', '--all')).code, 0)
   assert.match((await concord('stuck')).err, /Nothing is stuck\./)
 })
 
-/** Commands on a database of their own, and what an operator's program has to know to look at it. */
-async function openOperated(t: TestContext) {
-  const database = await openTestDb({ role: 'concord_engine' })
-  const home = await mkdtemp(join(tmpdir(), 'concord-operated-'))
-  const clock = aWorld(database.db)
-  const room = openRoomOn(clock, await aTenant(clock))
-  t.after(async () => {
-    await room.close()
-    await database.close()
-    await rm(home, { recursive: true, force: true })
-  })
-  const env = { CONCORD_HOME: home, DATABASE_URL: database.url, CONCORD_UNSAFE_TEST: '1', CONCORD_LOG_LEVEL: 'error' }
-  return { database, room, env }
-}
-
-test('an approved command whose task left the catalog is listed by stuck and counted by doctor, and resume lets it look again', async (t) => {
-  const { database, room, env } = await openOperated(t)
-  const concord = (...args: string[]) => runConcord(args, { env })
-  // The first look makes the tables of the runtime.
+test('an approved command whose task left the catalog is listed by stuck and counted by doctor, and resume retries it', async (t) => {
+  const { room, owner, concord } = await openOperatedRoom(t)
+  // The first call creates the tables of the runtime.
   assert.deepEqual(JSON.parse((await concord('--json', 'stuck')).out), { items: [] })
 
   const commandId = await room.submit({ subject: 's', decide: 'require_approval' })
@@ -101,7 +74,7 @@ test('an approved command whose task left the catalog is listed by stuck and cou
   )
   assert.match(items[0]?.detail ?? '', /its task .?Work.? is not in the catalog/)
   assert.match((await concord('--json', 'doctor', '--deep')).out, /"check":"work","state":"broken","found":"1 stuck"/)
-  // Stopped by an operator as well it is one thing, which is resumed once.
+  // A command that an operator aborts as well is listed once and resumed once.
   assert.equal((await concord('stuck', 'abort', id, '--reason', 'while its task is away')).code, 0)
   const twice = JSON.parse((await concord('--json', 'stuck')).out) as Listed
   assert.deepEqual(
@@ -114,17 +87,15 @@ test('an approved command whose task left the catalog is listed by stuck and cou
   const resumed = await concord('stuck', 'resume', id)
   assert.equal(resumed.code, 0, resumed.err)
   assert.match(resumed.out, new RegExp(`${id} +command +task_gone`))
-  // The tables of the runtime are its own: the role of the engine may not look into them.
-  const login = openDb({ url: database.url, poolMax: 1 })
+  // The role of the engine may not read the tables of the runtime.
   const line = 'select state from runtime.processes where kind = $1 and id = $2'
-  const found = await login.query(line, ['command', commandId])
-  await login.close()
+  const found = await owner.query(line, ['command', commandId])
   assert.deepEqual(found, [{ state: 'queued' }])
 })
 
-test('an abort takes a command from every turn and is on record with the login of its operator, as is the resume', async (t) => {
-  const { database, room, env: base } = await openOperated(t)
-  const concord = (...args: string[]) => runConcord(args, { env: { ...base, CONCORD_ENVIRONMENT: 'staging' } })
+test('an abort stops the turns of a command; it is recorded with the login of its operator, as is the resume', async (t) => {
+  const { room, owner, concordWith } = await openOperatedRoom(t)
+  const concord = (...args: string[]) => concordWith({ CONCORD_ENVIRONMENT: 'staging' }, ...args)
   const commandId = await room.submit({ subject: 's' })
   const id = encodeId('command', commandId)
   assert.equal((await concord('stuck', 'abort', id)).code, 64)
@@ -137,10 +108,8 @@ test('an abort takes a command from every turn and is on record with the login o
   assert.match(aborted.err, /concord stuck resume <id>/)
   assert.match(aborted.out, new RegExp(`${id} +command +aborted`))
   assert.equal(await room.settle(commandId), 'created')
-  const login = openDb({ url: database.url, poolMax: 1 })
-  const lines = await login.query('select queue from runtime.processes where id = $1', [commandId])
-  await login.close()
-  // No worker of this environment takes a queue without its name.
+  const lines = await owner.query('select queue from runtime.processes where id = $1', [commandId])
+  // A worker takes only queues that carry the name of its environment.
   assert.deepEqual(lines, [{ queue: 'staging__concord_default' }])
   const { items } = JSON.parse((await concord('--json', 'stuck')).out) as Listed
   assert.deepEqual(
@@ -159,11 +128,11 @@ test('an abort takes a command from every turn and is on record with the login o
     { type: 'command_aborted', actor, reason: 'the provider is down' },
     { type: 'command_resumed', actor, reason: 'up again' },
   ])
-  // The turns of an approval are its own, and so is the record of their resume.
+  // An approval has its own turns, and its own record of their resume.
   const gated = await room.submit({ subject: 's', decide: 'require_approval' })
   await room.settle(gated)
   const approvalId = await pendingOf(room, gated)
-  await database.db.query('select runtime.abort($1, $2, $3)', ['approval', approvalId, 'a test'])
+  await owner.query('select runtime.abort($1, $2, $3)', ['approval', approvalId, 'a test'])
   assert.equal((await concord('stuck', 'resume', approvalId)).code, 0)
   const resumed = await room.rows(
     `select actor, payload->>'why' as why from concord.domain_events where event_type = 'approval_resumed' and command_id = $1`,

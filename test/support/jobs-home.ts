@@ -1,22 +1,47 @@
-/** A folder with a home of its own for tests of the scheduler from the command line. */
+/** A folder and a home for tests of the scheduler from the command line. Processes and folder are removed after the test. */
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after } from 'node:test'
-import { runConcord } from './concord-process.ts'
+import type { TestContext } from 'node:test'
+import { type ConcordProcess, endProcess, runConcord, spawnConcord } from './concord-process.ts'
 
-export function aHome() {
+export function openJobsHome(t: TestContext, more: Readonly<Record<string, string>> = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'concord-jobs-'))
-  after(() => rmSync(folder, { recursive: true, force: true }))
-  const env = { CONCORD_HOME: join(folder, 'home') }
-  const concord = async (...args: string[]) => {
-    const ended = await runConcord(args, { env, cwd: folder })
+  const env: Readonly<Record<string, string>> = { CONCORD_HOME: join(folder, 'home'), ...more }
+  const options = { env, cwd: folder }
+  const started: ConcordProcess[] = []
+  t.after(async () => {
+    await Promise.all(started.map((running) => endProcess(running)))
+    rmSync(folder, { recursive: true, force: true })
+  })
+  const invoke = (...args: readonly string[]) => runConcord(args, options)
+  const start = (...args: readonly string[]) => {
+    const running = spawnConcord(args, options)
+    started.push(running)
+    return running
+  }
+  /** Runs a command that must succeed. */
+  const concord = async (...args: readonly string[]) => {
+    const ended = await invoke(...args)
     assert.equal(ended.code, 0, ended.err)
     return ended.out.trim()
   }
-  const ask = async <T>(...args: string[]) => JSON.parse(await concord(...args, '--json')) as T
-  return { folder, env, concord, ask, linesOf: (name: string) => linesOf(join(folder, name)) }
+  return {
+    folder,
+    options,
+    started,
+    invoke,
+    start,
+    async startScheduler(...args: readonly string[]) {
+      const running = start('scheduler', 'run', ...args)
+      await running.line((line) => line.includes('Running the jobs'))
+      return running
+    },
+    concord,
+    ask: async <T>(...args: readonly string[]) => JSON.parse(await concord(...args, '--json')) as T,
+    linesOf: (name: string) => linesOf(join(folder, name)),
+  }
 }
 
 const linesOf = (file: string) => (existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : [])

@@ -6,6 +6,7 @@ import { after, before } from 'node:test'
 import {
   type ConcordProcess,
   type Ended,
+  endProcess,
   freePort,
   runConcord,
   type Served,
@@ -70,10 +71,6 @@ export function withServer({ project, config, env = () => ({}), ready }: ServerO
     return value
   }
   const options = () => ({ env: have('env'), cwd: have('folder') })
-  const end = async (running: ConcordProcess | undefined, signal: NodeJS.Signals) => {
-    running?.child.kill(signal)
-    await running?.ended
-  }
   const testServer: TestServer = {
     get folder() {
       return have('folder')
@@ -115,8 +112,8 @@ export function withServer({ project, config, env = () => ({}), ready }: ServerO
       return person.key
     },
     async stop(signal) {
-      await Promise.all(have('started').map((running) => end(running, signal)))
-      await end(have('server'), signal)
+      await Promise.all(have('started').map((running) => endProcess(running, signal)))
+      await endProcess(have('server'), signal)
       return have('server').ended
     },
     async serve() {
@@ -143,7 +140,7 @@ export function withServer({ project, config, env = () => ({}), ready }: ServerO
   })
   after(async () => {
     const { folder, database, server, started = [] } = opened
-    await Promise.all([...started, server].map((running) => end(running, 'SIGTERM')))
+    await Promise.all([...started, ...(server ? [server] : [])].map((running) => endProcess(running)))
     await database?.close()
     if (folder) await rm(folder, { recursive: true, force: true })
   })

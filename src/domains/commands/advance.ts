@@ -48,16 +48,27 @@ const STEPS_MAX = 40
 
 export type Folded = { readonly draft: Draft; readonly next: AfterStep }
 
-export function fold(draft: Draft, { outcome, ...seen }: Seen, at: Date, newId: NewId, stepsMax = STEPS_MAX): Folded {
+/** How far a fold goes: to its end, only to the next call, which then does not begin, or only over the outcome of the last call. */
+export type FoldLimit = 'none' | 'no_call' | 'outcome'
+
+export function fold(
+  draft: Draft,
+  { outcome, ...seen }: Seen,
+  at: Date,
+  newId: NewId,
+  limit: FoldLimit = 'none',
+): Folded {
   let now = draft
-  for (let steps = 0; steps < stepsMax; steps++) {
+  for (let steps = 0; steps < (limit === 'outcome' ? 1 : STEPS_MAX); steps++) {
     const isOutcome = outcome !== undefined && steps === 0
     try {
       const step = advance(now.now, isOutcome ? { ...seen, outcome } : seen, at, newId)
+      const isCall = step.next.t === 'call' || step.next.t === 'look_up'
+      if (isCall && limit === 'no_call') return { draft: now, next: proceed }
       now = applyChanges(now, step.changes, at, newId)
       if (step.next.t !== 'proceed') return { draft: now, next: step.next }
     } catch (error) {
-      // What a call came to is written whatever is wrong with the steps after it: they fail again with the row as it is then.
+      // The outcome of the call is written even if a step after it fails. That step fails again in the next fold.
       if (outcome === undefined || isOutcome) throw error
       return { draft: now, next: proceed }
     }

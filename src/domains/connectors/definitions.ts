@@ -1,6 +1,6 @@
 /** What a provider says about its operations: recorded when it changes, compared, and approved by a person before it is called. */
 import { createHash } from 'node:crypto'
-import { actorOf, type Principal } from '#domains/identity'
+import type { Principal } from '#domains/identity'
 import { canonicalJson } from '#kernel/canonical-json'
 import { formatPath, isJsonObject, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
@@ -269,8 +269,7 @@ export async function approveDefinition(
   if (readable && !readable.ok) return readable
   const at = deps.now()
   return deps.db.transaction(async (tx) => {
-    const { actorId } = actorOf(principal)
-    const values = [workspaceId, definition.name, operation, hash, actorId, at]
+    const values = [workspaceId, definition.name, operation, hash, principal.userId, at]
     const [approved] = await tx.run(saveApprovedDefinition, values)
     // Already approved, or changed since it was read: the row says which.
     if (!approved) {
@@ -284,7 +283,7 @@ export async function approveDefinition(
         eventId: deps.newId(),
         type: 'connector_definition_approved',
         payload: { connector: definition.name, operation, approved_hash: hash, was_hash: known.approved_hash },
-        actor: `user:${actorId}`,
+        actor: `user:${principal.userId}`,
         actorKind: 'human',
         traceId,
         at,

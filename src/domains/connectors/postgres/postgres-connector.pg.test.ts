@@ -136,14 +136,14 @@ describe('postgres connector', () => {
     await new Promise((done) => front.close(done))
   })
 
-  test('[CON-17] another login behind the same reference is looked at anew', async () => {
+  test('[CON-17] another login behind the same reference is looked at anew', async (t) => {
     const values = { turning: urls.get(reader) ?? '' }
     const turning = postgresConnector({ name: 'turning', description: 'A database.', secret_ref: 'vault://turning' })
     const own = await openGateOn(opened.db, [turning], { vault: () => Promise.resolve(values.turning) }, gate.world)
+    t.after(() => own.close())
     assert.equal((await own.call('turning', 'run_sql', { sql: 'select 1' })).ok, true)
     values.turning = urls.get(writer) ?? ''
     assert.equal((await own.call('turning', 'run_sql', { sql: 'select 1' })).error?.error_class, 'permission_denied')
-    await own.close()
   })
 
   test('mistakes are told by their code: names and syntax with words, data without', async () => {
