@@ -8,7 +8,7 @@
  * none      only opens
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createDbosRuntime } from '../../src/runtime/dbos/index.ts'
+import { createDbosRuntime } from './dbos-runtime.ts'
 import { inEnvironment, type Next, queuesIn } from '../../src/runtime/index.ts'
 import { openDb } from '../../src/store/db.ts'
 import { openChance } from './chance.ts'

@@ -13,10 +13,10 @@ import {
   type Workspace,
 } from '../../src/domains/identity/index.ts'
 import { createApiKey } from '../../src/domains/identity/api-key.ts'
-import { bySystem } from '../../src/domains/identity/deps.ts'
 import type { Decision } from '../../src/kernel/refusal.ts'
 import { uuidV7Generator } from '../../src/kernel/ids.ts'
 import type { Db } from '../../src/store/db.ts'
+import { byPerson, bySystem } from '#kernel/actor'
 
 export const TRACE = 'trace_00000000000000000000000000000001'
 
@@ -96,7 +96,7 @@ export async function aPerson(
     keyId: null,
     workspaceId: null,
   }
-  const { stored, key } = accepted(await createApiKey(world, principal, TRACE, { name, role }))
+  const { stored, key } = accepted(await createApiKey(world, byPerson(principal, TRACE), { name, role }))
   return { principal: { ...principal, keyId: stored.id }, key, keyId: stored.id }
 }
 

@@ -1,8 +1,7 @@
 /** The door of the commands room: the catalog, the governed path from request to outcome, and its explanation. */
 export { actionView, type ActionView, proposeActionBody, toActionView } from './actions/action-contract.ts'
-export { agentGateway } from './actions/agent-gateway.ts'
 
-export { proposeAction, type ProposeAction, type ProposedAction } from './actions/propose-action.ts'
+export { agentGateway, proposeAction, type ProposeAction, type ProposedAction } from './actions/propose-action.ts'
 export { addDependency } from './add-dependency.ts'
 export { openApprovalOwner } from './answer-approval.ts'
 export { approvalTypesOf } from './approval-types.ts'

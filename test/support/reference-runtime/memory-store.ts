@@ -3,8 +3,8 @@
  * changed by the time it commits runs again, as a database would ask for; wakes that joined it commit with it.
  */
 import { KernelFault } from '#kernel/errors'
-import { accept, type Decision } from '#kernel/refusal'
-import { decideFence, type JoinableTx } from '#runtime'
+import { accept, type Decision, refuse } from '#kernel/refusal'
+import type { JoinableTx } from '#runtime'
 
 type MemoryTx = JoinableTx & {
   /** Undefined when there is no such row; what it holds, its owner knows. */
@@ -57,8 +57,8 @@ export function openMemoryStore(rows: MemoryRows = newMemoryRows(), pass: Commit
       delete: (key) => void written.set(key, undefined),
       fence(key, token) {
         const current = get(tokenKey(key)) as string | undefined
-        const decision = decideFence(current ?? null, token)
-        if (!decision.ok) return decision
+        if (current !== undefined && current > token)
+          return refuse('lease.lost', 'A later turn has taken over the row.')
         written.set(tokenKey(key), token)
         return accept(undefined)
       },

@@ -5,7 +5,7 @@ import type { JsonObject } from '#kernel/json-value'
 import type { RuntimeCapability } from '#kernel/saga/catalog'
 import type { Process } from '#runtime'
 
-export type Reversibility = 'reversible' | 'compensatable' | 'irreversible'
+type Reversibility = 'reversible' | 'compensatable' | 'irreversible'
 
 /**
  * `read`: changes nothing and may be repeated. `keyed`: the provider deduplicates by our key. `queryable`: it is looked up by our key

@@ -1,5 +1,5 @@
 /** A person approves one definition by its hash: the one that was shown, or none. */
-import { actorOf, type Principal } from '#domains/identity'
+import type { Principal } from '#domains/identity'
 import { isJsonObject, type JsonObject } from '#kernel/json-value'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { appendEvents } from '#store'
@@ -108,8 +108,7 @@ export async function approveDefinition(
   if (readable && !readable.ok) return readable
   const at = deps.now()
   return deps.db.transaction(async (tx) => {
-    const { actorId } = actorOf(principal)
-    const values = [workspaceId, definition.name, operation, hash, actorId, at]
+    const values = [workspaceId, definition.name, operation, hash, principal.userId, at]
     const [approved] = await tx.run(saveApprovedDefinition, values)
     // Approved already, or changed since it was read a moment ago: the row says which.
     if (!approved) {
@@ -123,7 +122,7 @@ export async function approveDefinition(
         eventId: deps.newId(),
         type: 'connector_definition_approved',
         payload: { connector: definition.name, operation, approved_hash: hash, was_hash: known.approved_hash },
-        actor: `user:${actorId}`,
+        actor: `user:${principal.userId}`,
         actorKind: 'human',
         traceId,
         at,
