@@ -1,7 +1,7 @@
 /** A part of `npm run chaos -- scheduler` in every test run: kill -9 everywhere, and nothing is lost, done twice or untold. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { schedulerPoints } from '../../src/domains/scheduler/failpoints.ts'
+import { schedulerPoints } from '#domains/scheduler'
 import { killScheduler, type KillSchedulerReport } from './kill-scheduler.ts'
 import { plantedKinds } from './plant-broken-rows.ts'
 

@@ -1,6 +1,6 @@
 /** The five rows of the recovery matrix as a comparison of two states: what was there, and what must have become of it. */
 import { DatabaseSync } from 'node:sqlite'
-import { CRASH_ERROR } from '../../src/domains/scheduler/recover.ts'
+import { CRASH_ERROR } from '#domains/scheduler'
 
 type Row = Readonly<Record<string, string | number | null>>
 

@@ -25,10 +25,10 @@ import {
   runFolderOf,
   runScheduler,
   type Scheduler,
+  type SchedulerFault,
   submitGroup,
   submitJob,
 } from '#domains/scheduler'
-import type { SchedulerFault } from '../../src/domains/scheduler/failpoints.ts'
 import { accept, type Decision } from '#kernel/refusal'
 import { uuidV7Generator } from '#kernel/ids'
 import { openChance } from '#test/chance'

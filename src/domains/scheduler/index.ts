@@ -31,7 +31,7 @@ export {
   startAskedDirect,
   startDirectJob,
 } from './direct-job.ts'
-export type { PointPlan } from './failpoints.ts'
+export { type PointPlan, type SchedulerFault, type SchedulerPoint, schedulerPoints } from './failpoints.ts'
 export {
   type FinishedRun,
   finishRun,
@@ -84,7 +84,7 @@ export {
 export { isOwned, openScheduler, type OpenScheduler } from './open-scheduler.ts'
 export { openProcessTable, type ProcessTable } from './process-table.ts'
 export { openQueueCache, type QueueCache } from './queue.ts'
-export { type EndOrphans, openOrphanEnder, recover, type RecoveryAction } from './recover.ts'
+export { CRASH_ERROR, type EndOrphans, openOrphanEnder, recover, type RecoveryAction } from './recover.ts'
 export {
   readReservations,
   releaseReservation,
