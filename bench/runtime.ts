@@ -48,7 +48,7 @@ async function openChild(url: string): Promise<Child> {
     return String(value)
   }
   const first = await next()
-  if (first !== 'ready') throw new Error(`the other process said ${first}`)
+  if (first !== 'ready') throw new Error(`The other process printed ${first}.`)
   return { next, say: (line) => void child.stdin.write(`${line}\n`), end: () => void child.stdin.end() }
 }
 

@@ -5,9 +5,54 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Next } from '#runtime'
 import { openDb } from '#store'
 import { openTestDb, type TestDb } from '#test/database'
-import { createTestCarrier, type TestCarrier } from '#test/test-carrier'
 import { until } from '#test/until'
 import { type BookRuntime, createRuntime } from './book.ts'
+import type { Carrier, CarrierHost, GivenTurn } from './index.ts'
+import { referenceProfile } from '#test/reference-runtime/profile'
+
+/** A carrier in this process that loses, duplicates and delays turns, as an engine might. */
+type TestCarrier = Carrier & {
+  /** Every turn that was handed over, in order. */
+  readonly given: GivenTurn[]
+  /** The fate of a turn; by default it is delivered. */
+  treat: (turn: GivenTurn, deliver: (delivery: number) => Promise<string>) => void
+  /** The number of next turns that are refused. */
+  refuses: number
+  isReachable: boolean
+}
+
+function createTestCarrier(): TestCarrier {
+  let host: CarrierHost | undefined
+  const carrier: TestCarrier = {
+    profile: referenceProfile,
+    unavailable: undefined,
+    given: [],
+    refuses: 0,
+    isReachable: true,
+    treat: (_turn, deliver) => void deliver(1),
+    async open(opened) {
+      host = opened
+    },
+    ready: async () => carrier.isReachable,
+    async give(turns) {
+      if (!host) return turns
+      if (!carrier.isReachable) throw new Error('The engine does not answer.')
+      const { deliver } = host
+      const refused = turns.slice(0, carrier.refuses)
+      carrier.refuses -= refused.length
+      for (const turn of turns.slice(refused.length)) {
+        carrier.given.push(turn)
+        carrier.treat(turn, (delivery) => deliver(turn, delivery))
+      }
+      return refused
+    },
+    defineQueue: async () => {},
+    async close() {
+      host = undefined
+    },
+  }
+  return carrier
+}
 
 describe('the book over any engine', () => {
   let opened: TestDb
