@@ -87,7 +87,7 @@ export function draftBooking(options: ExampleOptions): readonly Definition[] {
     }),
     defineTask({
       name: 'Draft Booking',
-      description: 'A booking that nobody has agreed to yet.',
+      description: 'A booking that has not been approved yet.',
       command_type: 'draft_booking',
       function_name: 'draft_booking',
       ingress_types: ['user_request', 'agent_action'],

@@ -1,6 +1,5 @@
 /** A small company: a requester, three approvers, and an administrator who cannot approve for them. */
 import {
-  bySystem,
   createOrg,
   createOrgRole,
   createUser,
@@ -11,6 +10,7 @@ import {
   type Principal,
 } from '#domains/identity'
 import type { Decision } from '#kernel/refusal'
+import { bySystem } from '#kernel/actor'
 
 /** Name, platform role, and the org role that rules name. */
 const staff = [

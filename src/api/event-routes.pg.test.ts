@@ -4,6 +4,7 @@ import { call, openTestApi, outcomeOf, type TestApi } from '#test/api'
 import { accepted, TRACE } from '#test/tenant'
 import { createApiKey, revokeApiKey, type StoredApiKey } from '#domains/identity'
 import type { Tenant } from '#test/tenant'
+import { byPerson } from '#kernel/actor'
 
 type Frame = { readonly id: string; readonly event: string; readonly data: Record<string, unknown> }
 
@@ -37,7 +38,7 @@ describe('following the events of a workspace', () => {
   /** A key bound to the workspace leaves its event there. */
   async function happen({ people, workspace }: Tenant, name: string): Promise<StoredApiKey> {
     const input = { name, role: 'reader', workspaceId: workspace.id } as const
-    return accepted(await createApiKey(api.world, people.admin.principal, TRACE, input)).stored
+    return accepted(await createApiKey(api.world, byPerson(people.admin.principal, TRACE), input)).stored
   }
   const follow = (query: string, headers: Record<string, string> = {}) =>
     call(api.app, `/events${query}`, { key: api.ours.people.reader.key, headers })
@@ -86,7 +87,7 @@ describe('following the events of a workspace', () => {
     const made = new Set<unknown>()
     while (!isRead) {
       const key = await happen(api.ours, 'later')
-      accepted(await revokeApiKey(api.world, api.ours.people.admin.principal, TRACE, key.id))
+      accepted(await revokeApiKey(api.world, byPerson(api.ours.people.admin.principal, TRACE), key.id))
       made.add(key.id)
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
@@ -132,12 +133,15 @@ describe('following the events of a workspace', () => {
 
   test('a reader whose key is revoked is shown out with the next beat', async () => {
     const person = accepted(
-      await createApiKey(api.world, api.ours.people.admin.principal, TRACE, { name: 'leaving', role: 'reader' }),
+      await createApiKey(api.world, byPerson(api.ours.people.admin.principal, TRACE), {
+        name: 'leaving',
+        role: 'reader',
+      }),
     )
     const app = api.with({ limits: { heartbeatMs: 20 } })
     const response = await call(app, '/events', { key: person.key })
     const ended = readFrames(response, Number.POSITIVE_INFINITY)
-    accepted(await revokeApiKey(api.world, api.ours.people.admin.principal, TRACE, person.stored.id))
+    accepted(await revokeApiKey(api.world, byPerson(api.ours.people.admin.principal, TRACE), person.stored.id))
     await ended
   })
 

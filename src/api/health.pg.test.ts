@@ -39,8 +39,9 @@ describe('health', () => {
     assert.equal(answer.health.runtime.node, process.version)
   })
 
-  test('a database that is down is 503, and other routes say 503 too', async () => {
+  test('a database that is down is 503, and other routes say 503 too', async (t) => {
     const db = openDb({ url: 'postgres://nobody@127.0.0.1:1/nothing' })
+    t.after(() => db.close())
     const down = api.with({ db, schemaVersions: () => db.query('select 1').then(() => ({ expected: 1, actual: 1 })) })
     const answer = await health(down)
     assert.equal(answer.code, 503)
@@ -50,7 +51,6 @@ describe('health', () => {
     const other = await call(down, '/workspaces', { key: api.ours.people.admin.key })
     assert.equal(other.status, 503)
     assert.equal(((await other.json()) as { code: string }).code, 'database_unavailable')
-    await db.close()
   })
 
   test('a database that hangs is not waited for, and a crowd of probes asks it once', async () => {

@@ -6,7 +6,6 @@ import {
   addMember,
   addMemberBody,
   apiKeyView,
-  byPrincipal,
   changedView,
   createApiKey,
   createApiKeyBody,
@@ -18,7 +17,7 @@ import {
   deactivateBody,
   deactivatePerson,
   decideUnbound,
-  giveOrgRole,
+  grantOrgRole,
   giveOrgRoleBody,
   inviteAgain,
   invitedPersonView,
@@ -36,9 +35,9 @@ import {
   redeemInvitation,
   removeMember,
   revokeApiKey,
+  revokeOrgRole,
   setPlatformRole,
   setRoleBody,
-  takeOrgRole,
   toApiKeyView,
   toInvitedPersonView,
   toMeView,
@@ -47,6 +46,7 @@ import {
   toWorkspaceView,
   workspaceView,
 } from '#domains/identity'
+import { byPerson } from '#kernel/actor'
 import { accept } from '#kernel/refusal'
 import type { ApiDeps } from './api-deps.ts'
 import { auditPageOf, auditPosition, beforePosition } from './audit-routes.ts'
@@ -98,7 +98,7 @@ export const identityRoutes = routes({
     problems: [404, 409],
     handle({ deps, principal, traceId, body: { slug, name, access_role: accessRole } }) {
       const input = { orgId: principal.orgId, ownerUserId: principal.userId, slug, name, accessRole }
-      return shown(createWorkspace(deps, byPrincipal(principal, traceId), input), toWorkspaceView)
+      return shown(createWorkspace(deps, byPerson(principal, traceId), input), toWorkspaceView)
     },
   }),
   listApiKeys: list('/keys', {
@@ -119,7 +119,10 @@ export const identityRoutes = routes({
     problems: [404],
     handle({ deps, principal, traceId, body }) {
       const { name, role, workspace_id: workspaceId, expires_at: expiresAt } = body
-      return shown(createApiKey(deps, principal, traceId, { name, role, workspaceId, expiresAt }), showCreated)
+      return shown(
+        createApiKey(deps, byPerson(principal, traceId), { name, role, workspaceId, expiresAt }),
+        showCreated,
+      )
     },
   }),
   revokeApiKey: remove('/keys/{key_id}', {
@@ -129,7 +132,7 @@ export const identityRoutes = routes({
     answers: { 200: ['The revoked key.', apiKeyView] },
     problems: [404, ...bodyProblems],
     handle: ({ deps, principal, traceId, params }) =>
-      shown(revokeApiKey(deps, principal, traceId, params.key_id), toApiKeyView),
+      shown(revokeApiKey(deps, byPerson(principal, traceId), params.key_id), toApiKeyView),
   }),
   listPeople: list('/people', {
     summary: 'List the people of your organisation, newest first',
@@ -149,7 +152,7 @@ export const identityRoutes = routes({
     answers: { 201: ['The new person.', invitedPersonView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, body: { external_id: externalId, email, role } }) =>
-      shown(invitePerson(deps, principal, traceId, { externalId, email, role }), toInvitedPersonView),
+      shown(invitePerson(deps, byPerson(principal, traceId), { externalId, email, role }), toInvitedPersonView),
   }),
   setPlatformRole: post('/people/{user_id}/role', {
     summary: 'Change the role of a person',
@@ -159,7 +162,7 @@ export const identityRoutes = routes({
     answers: { 200: ['The changed person.', personView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params: { user_id: userId }, body: { role } }) =>
-      shown(setPlatformRole(deps, principal, traceId, { userId, role }), toPersonView),
+      shown(setPlatformRole(deps, byPerson(principal, traceId), { userId, role }), toPersonView),
   }),
   giveOrgRole: post('/people/{user_id}/org-roles', {
     summary: 'Grant an org role to a person',
@@ -169,7 +172,7 @@ export const identityRoutes = routes({
     answers: { 200: ['Whether the person did not have it before.', changedView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params: { user_id: userId }, body: { org_role: role } }) =>
-      giveOrgRole(deps, principal, traceId, { userId, role }),
+      grantOrgRole(deps, byPerson(principal, traceId), { orgId: principal.orgId, userId, role }),
   }),
   takeOrgRole: remove('/people/{user_id}/org-roles/{org_role}', {
     summary: 'Revoke an org role from a person',
@@ -178,7 +181,7 @@ export const identityRoutes = routes({
     answers: { 200: ['Whether the person had it.', changedView] },
     problems: [404, ...bodyProblems],
     handle: ({ deps, principal, traceId, params: { user_id: userId, org_role: role } }) =>
-      takeOrgRole(deps, principal, traceId, { userId, role }),
+      revokeOrgRole(deps, byPerson(principal, traceId), { orgId: principal.orgId, userId, role }),
   }),
   deactivatePerson: post('/people/{user_id}/deactivate', {
     summary: 'Deactivate a person and revoke all their credentials',
@@ -188,7 +191,7 @@ export const identityRoutes = routes({
     answers: { 200: ['The changed person.', personView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params: { user_id: userId }, body: { reason } }) =>
-      shown(deactivatePerson(deps, principal, traceId, { userId, reason }), toPersonView),
+      shown(deactivatePerson(deps, byPerson(principal, traceId), { userId, reason }), toPersonView),
   }),
   reactivatePerson: post('/people/{user_id}/reactivate', {
     summary: 'Reactivate a person with a new invitation',
@@ -198,7 +201,7 @@ export const identityRoutes = routes({
     answers: { 200: ['The changed person.', invitedPersonView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params }) =>
-      shown(reactivatePerson(deps, principal, traceId, params.user_id), toInvitedPersonView),
+      shown(reactivatePerson(deps, byPerson(principal, traceId), params.user_id), toInvitedPersonView),
   }),
   inviteAgain: post('/people/{user_id}/invite', {
     summary: 'Issue a new invitation for a person and revoke all their keys',
@@ -208,7 +211,7 @@ export const identityRoutes = routes({
     answers: { 200: ['The changed person.', invitedPersonView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params }) =>
-      shown(inviteAgain(deps, principal, traceId, params.user_id), toInvitedPersonView),
+      shown(inviteAgain(deps, byPerson(principal, traceId), params.user_id), toInvitedPersonView),
   }),
   listOrgRoles: list('/org-roles', {
     summary: 'List the org roles of your organisation, by short name',
@@ -229,7 +232,7 @@ export const identityRoutes = routes({
     problems: [404, 409],
     handle({ deps, principal, traceId, body }) {
       const input = { orgId: principal.orgId, ...body }
-      return shown(createOrgRole(deps, byPrincipal(principal, traceId), input), toOrgRoleView)
+      return shown(createOrgRole(deps, byPerson(principal, traceId), input), toOrgRoleView)
     },
   }),
   redeemInvitation: post('/invitations/redeem', {
@@ -253,7 +256,7 @@ export const identityRoutes = routes({
     answers: { 200: ['Whether the person was not a member before.', changedView] },
     problems: [404, 409],
     handle: ({ deps, principal, traceId, params: { workspace: workspaceId }, body: { user_id: userId } }) =>
-      addMember(deps, principal, traceId, { workspaceId, userId }),
+      addMember(deps, byPerson(principal, traceId), { workspaceId, userId }),
   }),
   removeMember: remove('/workspaces/{workspace}/members/{user_id}', {
     summary: 'Remove a member from a workspace by revoking its access role',
@@ -262,7 +265,7 @@ export const identityRoutes = routes({
     answers: { 200: ['Whether the person was a member.', changedView] },
     problems: [404, 409, ...bodyProblems],
     handle: ({ deps, principal, traceId, params: { workspace: workspaceId, user_id: userId } }) =>
-      removeMember(deps, principal, traceId, { workspaceId, userId }),
+      removeMember(deps, byPerson(principal, traceId), { workspaceId, userId }),
   }),
   listOrgAudit: resource<Api>('audit', 'org').list('/org/audit', {
     summary: 'List changes to people, roles and unbound keys of your organisation, newest first',

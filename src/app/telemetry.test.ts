@@ -21,13 +21,13 @@ test('the standard variables decide what is sent', () => {
   })
 })
 
-test('metrics read as Prometheus text without any exporter', async () => {
+test('metrics read as Prometheus text without any exporter', async (t) => {
   const telemetry = await openTelemetry({}, '0.0.0')
+  t.after(() => telemetry.close())
   telemetry.metrics.meter.createCounter('concord_test_things').add(3)
   const text = await telemetry.metrics.render()
   assert.match(text, /concord_test_things(_total)?\{[^}]*\} 3/)
   assert.match(text, /concord_process_resident_memory_bytes/)
-  await telemetry.close()
 })
 
 test('a span reaches a collector on this machine when the variable names it', async () => {

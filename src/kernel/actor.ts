@@ -27,6 +27,18 @@ export type Actor<Kind extends string = ConcordActor> = {
   readonly principal?: Principal
 }
 
+/** A person who was authenticated. */
+export type PersonActor = Actor<'user'> & { readonly principal: Principal }
+
+export function byPerson(principal: Principal, traceId: string): PersonActor {
+  return { id: `user:${principal.userId}`, kind: 'user', traceId, principal }
+}
+
+/** Concord itself: installation, timers, and the command line of the operator. */
+export function bySystem(traceId: string): Actor<'system'> {
+  return { id: 'system', kind: 'system', traceId }
+}
+
 /** The part of an event that says who did it. */
 export function eventBy({ id, kind, traceId }: Actor<string>) {
   return { actor: id, actorKind: kind, traceId }

@@ -98,8 +98,9 @@ describe('appendEvents', () => {
     )
   })
 
-  test('a log with other columns and no ids of its own takes the same drafts', async () => {
+  test('a log with other columns and no ids of its own takes the same drafts', async (t) => {
     const owner = openDb({ url: opened.url, poolMax: 1 })
+    t.after(() => owner.close())
     await owner.query(
       `create table public.orchestration_events (id bigserial primary key, run_id uuid not null, event_type varchar(50) not null,
          payload jsonb not null default '{}', actor_type varchar(20) not null, actor_id varchar(255), created_at timestamptz not null)`,
@@ -134,6 +135,5 @@ describe('appendEvents', () => {
       actor_type: 'system',
       actor_id: 'system:1',
     })
-    await owner.close()
   })
 })

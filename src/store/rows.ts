@@ -4,7 +4,7 @@
  */
 import type { JsonValue } from '#kernel/json-value'
 
-/** A row with columns of which its room knows more than the catalogue does: what a document holds. */
+/** A row whose room knows more about some columns than the catalogue does, such as the shape of a document. */
 export type RowOf<Table extends keyof Rows, Known extends Partial<Rows[Table]>> = Omit<Rows[Table], keyof Known> & Known
 
 export type Rows = {

@@ -19,7 +19,9 @@ export async function measureWal(sql: Sql, work: () => Promise<unknown>): Promis
   await sql.query('create extension if not exists pg_walinspect')
   const position = async () => {
     // The test server commits without a flush, and only what is flushed can be read.
-    await sql.query(`begin; set local synchronous_commit = on; select pg_logical_emit_message(true, 'flush', ''); commit`)
+    await sql.query(
+      `begin; set local synchronous_commit = on; select pg_logical_emit_message(true, 'flush', ''); commit`,
+    )
     const [row] = await sql.query<{ lsn: string }>('select pg_current_wal_flush_lsn()::text as lsn')
     return row?.lsn ?? ''
   }

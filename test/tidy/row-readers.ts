@@ -7,7 +7,7 @@ const eventReaders: Readonly<Record<string, string>> = {
   'src/domains/commands/alerts.ts':
     'alerts operators of an incident once: the incident and the alert are facts, and no command follows from them',
   'src/domains/commands/read-commands.ts': 'shows history and audit to people',
-  'src/domains/commands/actions/find-decision.ts':
+  'src/domains/commands/actions/action-decision.ts':
     'tells an agent what policy said about its proposal; decides nothing',
   'src/domains/commands/write-command.ts':
     'finds its own event by id, to know whether a broken connection had committed',

@@ -1,5 +1,6 @@
 /** Whether enough persons can decide about an open approval today, and if not, why and what to do. */
-import { type ActivePerson, bySystem, listActive } from '#domains/identity'
+import { type ActivePerson, listActive } from '#domains/identity'
+import { bySystem } from '#kernel/actor'
 import { accept, type Decision } from '#kernel/refusal'
 import type { Sql } from '#store'
 import { actorAs, approvalTable, findDatabaseTime } from './approval.ts'

@@ -1,6 +1,5 @@
 /** A person decides: once, in time, about exactly what was shown; the command's own move commits with it. */
 import type { Actor } from '#kernel/actor'
-import { byPrincipal } from '#domains/identity'
 import { canonicalJson } from '#kernel/canonical-json'
 import { KernelFault } from '#kernel/errors'
 import type { JsonObject } from '#kernel/json-value'
@@ -18,7 +17,7 @@ import {
 } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'
 import { supersedeApprovals } from './request-approval.ts'
-import type { Decider } from './approver.ts'
+import { type Decider, personOf } from './approver.ts'
 import {
   applyVote,
   requestContract,
@@ -57,7 +56,13 @@ export async function decideApproval(
     if (!vote.ok) return vote
     const payloadHash = approval.domain_effect_id === null ? locked.command?.payloadHash : undefined
     if (payloadHash !== undefined && payloadHash !== approval.payload_hash) return refuseChanged(approval)
-    const ballot = { approval, vote: vote.value, locked, decider, by: byPrincipal(decider, input.traceId) }
+    const ballot = {
+      approval,
+      vote: vote.value,
+      locked,
+      decider,
+      by: { id: personOf(decider), kind: 'user', traceId: input.traceId } as const,
+    }
     if (input.edits !== undefined) return approveWithEdits(tx, deps, ballot, input.edits)
     const cast = await recordVote(tx, deps, ballot)
     await failpoint('approvals.decision_written')

@@ -1,6 +1,6 @@
 /** Tells people what waits for them: which notices are due on which channel, and one attempt of each. */
 import { createHmac } from 'node:crypto'
-import { bySystem } from '#domains/identity'
+import { bySystem } from '#kernel/actor'
 import type { Clock, Random } from '#kernel/clock'
 import { encodeId } from '#kernel/ids'
 import { decideRetry } from '#kernel/retry'

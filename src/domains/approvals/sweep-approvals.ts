@@ -1,5 +1,5 @@
 /** The sweeps over open approvals: reminders, the next role, expiry. Driven by each approval's own turns and by a schedule; any number of sweepers at once do each thing once. */
-import { bySystem } from '#domains/identity'
+import { bySystem } from '#kernel/actor'
 import { type Sql, statement, type Tx } from '#store'
 import { actorAs, approvalTable, findDatabaseTime, saveExpired } from './approval.ts'
 import type { StoredApproval } from './stored-approval.ts'

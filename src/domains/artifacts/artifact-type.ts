@@ -1,11 +1,11 @@
-/** Artifact types: what an installation declares about a kind of artifact, and the ones that come with Concord. */
+/** Artifact types: the declaration of a kind of artifact, and the built-in types. */
 import type { JsonObject } from '#kernel/json-value'
 import { didYouMean } from '#kernel/nearest'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { z } from 'zod'
 import { artifactVisibilities, type ArtifactVisibility, type SourceKind, sourceKinds } from './artifact.ts'
 
-/** From the freest to the strictest, in the words that commands use for payload fields. */
+/** From the least to the most strict, named like the data classes of command payloads. */
 export const contentClasses = ['public', 'internal', 'confidential', 'pii', 'payment', 'secret'] as const
 export type ContentClass = (typeof contentClasses)[number]
 
@@ -14,23 +14,23 @@ export type SharingRule = (typeof sharingRules)[number]
 
 export type ArtifactType = {
   readonly name: string
-  /** Of the content's shape; an artifact keeps the one it was written under. */
+  /** The version of the schema. An artifact keeps the version that it was written with. */
   readonly version: string
   readonly description: string
-  /** Of JSON content; a type that has one takes nothing else. */
+  /** The schema of JSON content. A type with a schema accepts only JSON. */
   readonly schema?: z.ZodType
-  /** What it may be handed out as, such as `text/csv`; left out: anything. */
+  /** The allowed media types, such as `text/csv`. Without a list, all are allowed. */
   readonly media_types?: readonly string[]
   readonly visibility: ArtifactVisibility
   readonly data_class: ContentClass
-  /** Sources that every artifact of this type must name: so many at least, of these kinds. */
+  /** The minimum number of sources of these kinds. */
   readonly lineage: { readonly sources_min: number; readonly kinds: readonly SourceKind[] }
-  /** Null: for ever. */
+  /** Null keeps artifacts for ever. */
   readonly retention_days: number | null
   readonly external_sharing: SharingRule
-  /** Versions of this type, beside its own, that an artifact of it can take the place of. */
+  /** Other versions of this type that an artifact of this version can replace. */
   readonly compatible_with: readonly string[]
-  /** For whoever shows it. */
+  /** Hints for user interfaces. */
   readonly rendering: JsonObject
 }
 
@@ -56,10 +56,10 @@ export type ArtifactTypes = {
 }
 
 const shape = z.object({
-  name: z.string().regex(/^[a-z][a-z0-9_]{0,63}$/, 'a lower-case name such as weekly_report'),
-  version: z.string().regex(/^[\w.-]{1,32}$/, 'a version such as 2'),
+  name: z.string().regex(/^[a-z][a-z0-9_]{0,63}$/, 'expected a lower-case name such as weekly_report'),
+  version: z.string().regex(/^[\w.-]{1,32}$/, 'expected a version such as 2'),
   description: z.string().min(1),
-  media_types: z.array(z.string().regex(/^[\w.+-]+\/[\w.+-]+$/, 'a media type such as text/csv')).optional(),
+  media_types: z.array(z.string().regex(/^[\w.+-]+\/[\w.+-]+$/, 'expected a media type such as text/csv')).optional(),
   visibility: z.enum(artifactVisibilities),
   data_class: z.enum(contentClasses),
   lineage: z.object({ sources_min: z.int().min(0).max(100), kinds: z.array(z.enum(sourceKinds)).min(1) }),
@@ -67,16 +67,17 @@ const shape = z.object({
   external_sharing: z.enum(sharingRules),
 })
 
-/** A later definition of a name replaces an earlier one, so that an installation can bring its own `report`. */
+/** A later definition replaces an earlier one of the same name, so that a project can define its own `report`. */
 export function openArtifactTypes(types: readonly ArtifactType[]): Decision<ArtifactTypes> {
   for (const type of types) {
     const checked = shape.safeParse(type)
     if (checked.success) continue
     const [issue] = checked.error.issues
+    const path = issue?.path.join('.') ?? 'name'
     return refuse(
       'artifacts.type.invalid',
-      `the artifact type ${JSON.stringify(type.name)}: ${issue?.path.join('.') ?? ''} ${issue?.message ?? ''}`,
-      { path: issue?.path.join('.') ?? 'name', hint: 'See defineArtifactType.' },
+      `The artifact type ${quote(type.name)} is not valid at \`${path}\`: ${issue?.message ?? 'unexpected value'}.`,
+      { path, hint: 'Fix the call of defineArtifactType.' },
     )
   }
   const known = new Map(types.map((type) => [type.name, type]))
@@ -85,7 +86,7 @@ export function openArtifactTypes(types: readonly ArtifactType[]): Decision<Arti
     get(name) {
       const type = known.get(name)
       if (type) return accept(type)
-      return refuse('artifacts.type.unknown', `there is no artifact type ${JSON.stringify(name.slice(0, 64))}`, {
+      return refuse('artifacts.type.unknown', `There is no artifact type ${quote(name)}.`, {
         path: 'type',
         hint: 'Define it with defineArtifactType.',
         ...didYouMean(name, [...known.keys()]),
@@ -116,19 +117,19 @@ const json = { view: 'json' }
 export const builtInArtifactTypes: readonly ArtifactType[] = [
   text('report', 'A finished report.'),
   text('draft_report', 'A report that is still being written.', { retention_days: 365 }),
-  text('booking_draft', 'A booking that nobody has agreed to yet.', { retention_days: 90, rendering: json }),
-  text('reservation_confirmation', 'What a vendor confirmed.', { data_class: 'confidential' }),
-  text('approval_packet', 'What an approver was shown.', { visibility: 'private', external_sharing: 'deny' }),
-  text('query_result', 'Rows of a query.', { schema: queryResult, rendering: { view: 'table' } }),
-  text('csv_export', 'A table for another program.', { media_types: ['text/csv'], rendering: { view: 'table' } }),
+  text('booking_draft', 'A booking that has not been approved yet.', { retention_days: 90, rendering: json }),
+  text('reservation_confirmation', 'The confirmation of a vendor.', { data_class: 'confidential' }),
+  text('approval_packet', 'The information that an approver saw.', { visibility: 'private', external_sharing: 'deny' }),
+  text('query_result', 'The rows of a query.', { schema: queryResult, rendering: { view: 'table' } }),
+  text('csv_export', 'A table for other programs.', { media_types: ['text/csv'], rendering: { view: 'table' } }),
   text('dashboard_draft', 'A dashboard that is still being built.', { retention_days: 365, rendering: json }),
-  text('sync_snapshot', 'What a connector had fetched.', { retention_days: 90, rendering: json }),
-  text('agent_answer', 'What an agent answered.', { rendering: { view: 'markdown' } }),
-  text('evaluation_result', 'What an evaluation found.', { schema: evaluationResult }),
-  text('research_notes', 'What an agent found out.', { rendering: { view: 'markdown' } }),
-  text('analysis', 'What an agent makes of what was found.', { rendering: { view: 'markdown' } }),
-  text('review', 'What an agent thinks of the work of another.', { rendering: { view: 'markdown' } }),
-  text('final_report', 'What a swarm came to, from the work of its agents.', {
+  text('sync_snapshot', 'The data that a connector fetched.', { retention_days: 90, rendering: json }),
+  text('agent_answer', 'The answer of an agent.', { rendering: { view: 'markdown' } }),
+  text('evaluation_result', 'The findings of an evaluation.', { schema: evaluationResult }),
+  text('research_notes', 'The findings of an agent.', { rendering: { view: 'markdown' } }),
+  text('analysis', 'The conclusions that an agent draws from findings.', { rendering: { view: 'markdown' } }),
+  text('review', 'The review of one agent of the work of another.', { rendering: { view: 'markdown' } }),
+  text('final_report', 'The result of a swarm, made from the work of its agents.', {
     lineage: { sources_min: 1, kinds: ['artifact'] },
     rendering: { view: 'markdown' },
   }),

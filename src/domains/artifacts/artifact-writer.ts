@@ -1,9 +1,9 @@
-/** The writer that an effect is given: it collects what was written and stores the content first; the rows follow in the transaction of the effect. */
+/** The writer of an effect: stores content immediately and collects the rows, which are saved in the transaction of the effect's outcome. */
 import type { Actor } from '#kernel/actor'
 import { formatInstant } from '#kernel/instant'
 import { decideMove } from '#kernel/machine'
 import { artifactMachine } from '#kernel/machines/artifact'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { eventIdOf } from '#store'
 import {
   artifactTable,
@@ -12,40 +12,27 @@ import {
   isSeenBy,
   type Lineage,
   listArtifactsById,
-  type Publication,
   type StoredArtifact,
 } from './artifact.ts'
 import { type ArtifactDraft, checkDraft, type CheckedDraft, checkSuccession } from './check-draft.ts'
 import type { ArtifactDeps } from './deps.ts'
 import { readArtifactText, storeContent } from './blob-store.ts'
-import { saveArtifacts, standingWithout } from './save-artifacts.ts'
+import { type PendingWrite, publicationsWithout, saveArtifacts } from './save-artifacts.ts'
 
-export type PendingWrite =
-  | {
-      readonly t: 'write'
-      readonly row: StoredArtifact
-      readonly isDraft: boolean
-      readonly supersedes: string | undefined
-    }
-  | { readonly t: 'publish'; readonly artifactId: string; readonly publication: Publication }
-  /** Back from the place where `effectId` brought it; null: from everywhere. */
-  | { readonly t: 'withdraw'; readonly artifactId: string; readonly effectId: string | null }
-  | { readonly t: 'cancel'; readonly artifactId: string }
-
-/** In whose name it writes. */
+/** On whose behalf it writes. */
 type WriterOwner = {
   readonly workspaceId: string
   readonly commandId: string
   readonly effectId: string | null
   readonly agentRunId: string | null
   readonly swarmRunId: string | null
-  /** Who asked for the work: the creator, and the one whose eyes the writer has. */
+  /** The requester of the work. The writer sees what this user may see. */
   readonly createdBy: string
-  /** An administrator's work sees what is private to others. */
+  /** Work of an administrator also sees private artifacts of others. */
   readonly seesAll?: boolean
-  /** In an undo: the effect whose work is taken back. */
+  /** In a compensation: the effect that is undone. */
   readonly undoneEffectId?: string | null
-  /** Unique in the workspace: the effect, or the command and a step. */
+  /** Unique in the workspace: the effect, or the command with a step. */
   readonly scope: string
 }
 
@@ -56,14 +43,17 @@ export type WrittenArtifact = Pick<
 
 export type ArtifactWriter = {
   readonly writes: readonly PendingWrite[]
-  /** The id that an artifact of this name has or will have. */
+  /** Returns the id of the artifact with this name, written or not. */
   idOf(name: string): string
-  /** `name` tells the artifacts of one effect apart; left out, its type does. */
+  /** `name` distinguishes the artifacts of one effect; the default is the type. */
   write(draft: ArtifactDraft, name?: string): Promise<Decision<WrittenArtifact>>
   find(artifactId: string): Promise<Decision<StoredArtifact>>
   text(artifactId: string): Promise<Decision<string>>
   publish(artifactId: string, destination: string): Promise<Decision<null>>
-  /** What is published is taken back, by its maker from everywhere, by another from where that other brought it; what nobody has seen yet is cancelled; everything else stays as it is. */
+  /**
+   * Withdraws a published artifact: everywhere when the undone effect made it, otherwise where that effect published it.
+   * Cancels a draft or ready one. Leaves every other status unchanged.
+   */
   withdraw(artifactId: string): Promise<Decision<null>>
 }
 
@@ -71,7 +61,7 @@ const DAY_MS = 86_400_000
 
 export function openArtifactWriter(deps: ArtifactDeps, owner: WriterOwner): ArtifactWriter {
   const writes: PendingWrite[] = []
-  /** What this writer has written or moved, as it will be. */
+  /** The rows that this writer has written or moved, in their future state. */
   const ahead = new Map<string, StoredArtifact>()
 
   const keyOf = (name: string) => `artifact:${owner.scope}:${name}`
@@ -103,7 +93,7 @@ export function openArtifactWriter(deps: ArtifactDeps, owner: WriterOwner): Arti
     const undone = owner.undoneEffectId ?? null
     const effectId = undone === artifact.domain_effect_id ? null : undone
     writes.push({ t: 'withdraw', artifactId, effectId })
-    const left = effectId === null ? [] : standingWithout(publications, effectId)
+    const left = effectId === null ? [] : publicationsWithout(publications, effectId)
     ahead.set(artifactId, { ...artifact, status: left.length > 0 ? 'published' : 'unpublished', publications: left })
     return accept(null)
   }
@@ -115,9 +105,9 @@ export function openArtifactWriter(deps: ArtifactDeps, owner: WriterOwner): Arti
     async write(draft, name = draft.type) {
       const key = keyOf(name)
       if (writes.some((write) => write.t === 'write' && write.row.idempotency_key === key))
-        return refuse('artifacts.draft.repeated', `${JSON.stringify(name)} is written already`, {
+        return refuse('artifacts.draft.repeated', `An artifact named ${quote(name)} is already written.`, {
           path: 'name',
-          hint: 'Give each artifact of one effect a name of its own.',
+          hint: 'Give each artifact of an effect its own name.',
         })
       const type = deps.types.get(draft.type)
       if (!type.ok) return type
@@ -168,7 +158,7 @@ function isVisible(row: StoredArtifact, { createdBy, seesAll = false }: WriterOw
   return seesAll || isSeenBy(row, createdBy)
 }
 
-/** Every source artifact is there, in this workspace, and visible to who asked for the work (T8). */
+/** Every source artifact must exist in this workspace and be visible to the requester (T8). */
 async function checkSources(
   deps: ArtifactDeps,
   owner: WriterOwner,
@@ -186,13 +176,9 @@ async function checkSources(
   })
 }
 
-function checkFollows({ type }: CheckedDraft, before: StoredArtifact): Decision<null> {
+function checkFollows({ type }: CheckedDraft, before: StoredArtifact): Decision<unknown> {
   const succession = checkSuccession(type, before)
-  return succession.ok ? asNull(decideMove(artifactMachine, before.status, 'superseded', 'worker')) : succession
-}
-
-function asNull(decision: Decision<unknown>): Decision<null> {
-  return decision.ok ? accept(null) : decision
+  return succession.ok ? decideMove(artifactMachine, before.status, 'superseded', 'worker') : succession
 }
 
 type Described = Omit<
@@ -244,7 +230,7 @@ export type WriteArtifact = ArtifactDraft & {
   readonly agentRunId?: string
   readonly swarmRunId?: string
   readonly createdBy: string
-  /** Tells the steps of one command apart. */
+  /** Distinguishes the steps of one command. */
   readonly step: string
 }
 
@@ -263,7 +249,7 @@ export async function writeArtifact(
     scope: `${commandId}:${step}`,
   })
   const again = await findArtifact(deps.db, workspaceId, writer.idOf(draft.type))
-  // A replay does not replace the version before a second time, nor write the content again.
+  // A replay neither replaces the previous version a second time nor stores the content again.
   if (again) return accept(again)
   const written = await writer.write(draft)
   if (!written.ok) return written

@@ -1,4 +1,4 @@
-/** An artifact: its row and what its documents hold, its table, its moves, and who may read it. */
+/** An artifact: its row with the JSON columns, its table and transitions, and who may read it. */
 import type { Actor, ConcordActor } from '#kernel/actor'
 import type { JsonObject } from '#kernel/json-value'
 import { artifactMachine, type ArtifactState } from '#kernel/machines/artifact'
@@ -9,7 +9,7 @@ import type { ArtifactType, ContentClass, SharingRule } from './artifact-type.ts
 import type { ArtifactDeps, ArtifactReader } from './deps.ts'
 import { type ArtifactEventType, artifactLog } from './events.ts'
 
-/** What something can have been made from. Memories and datasets are rows of other rooms: here they are named, not looked up. */
+/** The kinds of sources. Memories and datasets are rows of other domains, so their ids are not checked here. */
 export const sourceKinds = ['artifact', 'effect', 'memory', 'dataset'] as const
 export type SourceKind = (typeof sourceKinds)[number]
 export type Source = { readonly kind: SourceKind; readonly id: string }
@@ -22,7 +22,7 @@ export type Lineage = {
   readonly sources: readonly Source[]
 }
 
-/** What the room itself writes there; the rest is whatever the writer wants to keep beside the content. */
+/** The keys that Concord writes; the rest is what the writer keeps beside the content. */
 export type ArtifactMetadata = JsonObject & {
   readonly type_version: string
   readonly data_class: ContentClass
@@ -30,7 +30,7 @@ export type ArtifactMetadata = JsonObject & {
   readonly file_name?: string
 }
 
-/** One place where it is published, and the command that brought it there; null in rows from before these were kept. */
+/** One destination and the command that published there. Rows from before these fields existed hold null. */
 export type Publication = {
   readonly destination: string
   readonly command_id: string | null
@@ -43,7 +43,7 @@ export type StoredArtifact = RowOf<
   {
     readonly metadata: ArtifactMetadata
     readonly lineage: Lineage
-    /** What stands now, oldest first; `published_to` is the newest. */
+    /** The current publications, oldest first; `published_to` is the newest. */
     readonly publications: readonly Publication[]
   }
 >
@@ -53,20 +53,20 @@ export type ArtifactVisibility = (typeof artifactVisibilities)[number]
 
 type Seen = Pick<StoredArtifact, 'visibility' | 'created_by'>
 
-/** As the rows name people. */
+/** The value of `created_by` for a user. */
 export function creatorIdOf({ userId }: Pick<ArtifactReader, 'userId'>): string {
   return `user:${userId}`
 }
 
-export function isSeenBy({ visibility, created_by }: Seen, person: string): boolean {
-  return visibility === 'workspace' || created_by === person
+export function isSeenBy({ visibility, created_by }: Seen, creatorId: string): boolean {
+  return visibility === 'workspace' || created_by === creatorId
 }
 
 export function mayRead(artifact: Seen, reader: ArtifactReader): boolean {
   return reader.role === 'admin' || isSeenBy(artifact, creatorIdOf(reader))
 }
 
-/** The stricter of what its type says and what its class of data allows; inside the organisation nothing is asked. */
+/** Returns the stricter rule of the type and the data class. Inside the organisation everything is allowed. */
 export function decideSharing(
   { external_sharing }: Pick<ArtifactType, 'external_sharing'>,
   dataClass: ContentClass,
@@ -135,7 +135,7 @@ const listByIds = statement<StoredArtifact>(
   `select t.* from concord.artifacts t where t.workspace_id = $1 and t.artifact_id = any($2::uuid[])`,
 )
 
-/** Taken by who writes a row that needs the blob and by who removes the blob: `$1` is the location. */
+/** Taken by the writer of a row that needs the blob and by the sweep that removes the blob. `$1` is the location. */
 const lockBlobSql = statement('artifacts_lock_blob', `select pg_advisory_xact_lock(hashtextextended($1, 1095914573))`)
 
 const isNeededSql = statement<{ readonly location: string }>(
@@ -157,7 +157,7 @@ export async function listNeeded(sql: Sql, locations: readonly string[]): Promis
   return new Set((await sql.run(isNeededSql, [locations])).map(({ location }) => location))
 }
 
-/** The row and its `artifact_created` in one statement; the same key again gives the row that is there. */
+/** Inserts the row and its `artifact_created` in one statement. Returns the existing row for a known key. */
 export function insertArtifact(
   tx: Tx,
   deps: Pick<ArtifactDeps, 'newId'>,
@@ -170,7 +170,7 @@ export function insertArtifact(
   return artifactTable.insertOnce(tx, row, by, created)
 }
 
-type MoveOptions = {
+type Moving = {
   readonly set?: Readonly<Record<string, unknown>>
   readonly guards?: readonly string[]
   readonly payload?: Readonly<Record<string, unknown>>
@@ -178,17 +178,12 @@ type MoveOptions = {
 
 export function moveArtifact(
   tx: Tx,
-  deps: Pick<ArtifactDeps, 'newId' | 'now'>,
+  { now, newId }: Pick<ArtifactDeps, 'newId' | 'now'>,
   by: Actor,
   artifact: StoredArtifact,
   to: ArtifactState,
-  { set, guards, payload = {} }: MoveOptions = {},
+  moving: Moving = {},
 ): Promise<TransitionResult<StoredArtifact>> {
-  return artifactTable.transition(tx, artifact, to, by, {
-    at: deps.now(),
-    newId: deps.newId,
-    ...(set ? { set } : {}),
-    ...(guards ? { guards } : {}),
-    payload: { ...payload, artifact_type: artifact.artifact_type },
-  })
+  const payload = { ...moving.payload, artifact_type: artifact.artifact_type }
+  return artifactTable.transition(tx, artifact, to, by, { ...moving, at: now(), newId, payload })
 }

@@ -1,4 +1,4 @@
-/** Blob stores: the port, where the content of an artifact lies, and the sweep of what no row needs. */
+/** Blob stores: the port, where content is stored and how it is read, and the sweep of unneeded blobs. */
 import { createHash, type Hash } from 'node:crypto'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { failpoint } from '#store'
@@ -12,30 +12,30 @@ type BlobScheme = (typeof blobSchemes)[number]
 export type BlobContent = Uint8Array | AsyncIterable<Uint8Array>
 export type BlobRef = { readonly sha256: string; readonly sizeBytes: number }
 export type BlobEntry = { readonly sha256: string; readonly writtenAt: Date }
-/** Both ends belong to it; from 0. */
+/** Counted from 0; includes both ends. */
 type ByteRange = { readonly start: number; readonly end: number }
 
 export type OpenBlob = {
   readonly sizeBytes: number
-  /** False: it is checked while it is read, and can be read as a whole only. */
+  /** False when the content is checked while it is read; then it can only be read as a whole. */
   readonly isChecked: boolean
-  /** To be called once; the reader's end or cancel lets go of the blob. */
+  /** Call it once. The end or the cancellation of the stream releases the blob. */
   stream(range?: ByteRange): ReadableStream<Uint8Array>
-  /** For one that is not read after all. */
+  /** Releases a blob that is not read. */
   close(): Promise<void>
 }
 
 export type BlobStore = {
   readonly scheme: BlobScheme
   put(content: BlobContent): Promise<Decision<BlobRef>>
-  /** Throws when the store cannot tell. */
+  /** Throws when the store does not answer. */
   has(sha256: string): Promise<boolean>
   open(sha256: string): Promise<Decision<OpenBlob>>
-  /** What is there, in no order; blobs that come or go meanwhile may be missing or may be among them. */
+  /** Lists blobs in no order. Blobs that appear or disappear meanwhile may be listed or not. */
   list(): AsyncIterable<BlobEntry>
-  /** Nothing happens if it is not there. */
+  /** Does nothing for a blob that does not exist. */
   remove(sha256: string): Promise<void>
-  /** Drops what writers that died have begun before this time; how many. */
+  /** Removes unfinished writes that began before this time, and returns their number. */
   removeUnfinished(before: Date): Promise<number>
 }
 
@@ -54,7 +54,7 @@ export async function* chunksOf(content: BlobContent): AsyncGenerator<Uint8Array
   else yield* content
 }
 
-/** Counts and hashes what passes; one byte too many is a refusal that the writer throws and the store gives back. */
+/** Counts and hashes content. Throws a `BlobRefused` beyond the limit, which the store returns as a refusal. */
 export class Measure {
   readonly #hash: Hash = createHash('sha256')
   readonly #bytesMax: number
@@ -75,7 +75,7 @@ export class Measure {
   }
 }
 
-/** Carries a refusal out of a loop over somebody else's content. */
+/** Carries a refusal out of a loop over the caller's content. */
 export class BlobRefused extends Error {
   readonly refusal: Refusal
   constructor(refusal: Refusal) {
@@ -86,21 +86,21 @@ export class BlobRefused extends Error {
 }
 
 function refuseTooLarge(bytesMax: number): Refusal {
-  return refuse('artifacts.content.too_large', `the content is larger than ${bytesMax} bytes`, {
-    hint: 'Store it elsewhere and keep a reference to it as the content.',
+  return refuse('artifacts.content.too_large', `The content is larger than ${bytesMax} bytes.`, {
+    hint: 'Store it elsewhere and write a reference to it.',
     facts: { bytes_max: bytesMax },
   })
 }
 
 export function refuseMissingBlob(sha256: string): Refusal {
-  return refuse('artifacts.content.missing', 'the content of this artifact is not in its store', {
+  return refuse('artifacts.content.missing', 'The content of this artifact is missing in its store.', {
     hint: 'Restore the blob from a backup; its name is its SHA-256.',
     facts: { sha256 },
   })
 }
 
 export function refuseAltered(sha256: string): Refusal {
-  return refuse('artifacts.content.altered', 'the content of this artifact is not what was written', {
+  return refuse('artifacts.content.altered', 'The content of this artifact has changed since it was written.', {
     hint: 'Restore the blob from a backup, or write the same content again.',
     facts: { sha256 },
   })
@@ -110,28 +110,31 @@ export function refuseUnavailable(scheme: BlobScheme, cause: unknown): Refusal {
   const why = cause instanceof Error ? cause.message : String(cause)
   return refuse(
     'artifacts.store.unavailable',
-    `the ${scheme} store of artifacts does not answer: ${why.slice(0, 200)}`,
+    `The ${scheme} store of artifacts is unavailable: ${why.slice(0, 200)}.`,
     {
-      hint: 'Ask again; `concord doctor --settings` lists how the store is configured.',
+      hint: 'Try again. `concord doctor --settings` shows the configuration of the store.',
     },
   )
 }
 
-/** Undefined: the whole content. */
+/** Returns undefined for the whole content. */
 export function parseRange(header: string | undefined, sizeBytes: number): Decision<ByteRange | undefined> {
   const [, from = '', to = ''] = /^bytes=(\d{0,15})-(\d{0,15})$/.exec(header?.replaceAll(' ', '') ?? '') ?? []
   if (from === '' && to === '') return accept(undefined)
   const isSuffix = from === ''
   const start = isSuffix ? Math.max(0, sizeBytes - Number(to)) : Number(from)
   const end = isSuffix || to === '' ? sizeBytes - 1 : Math.min(Number(to), sizeBytes - 1)
-  // "-0" asks for nothing at all, and nothing has no range.
   if (start <= end && start < sizeBytes) return accept({ start, end })
-  // A range that ends before it starts is no range: the header is as if it had not been sent.
+  // RFC 9110 ignores a range that ends before it starts.
   if (!isSuffix && to !== '' && Number(to) < Number(from)) return accept(undefined)
-  return refuse('artifacts.content.range', `the content has ${sizeBytes} bytes`, {
-    path: 'Range',
-    facts: { size_bytes: sizeBytes },
-  })
+  return refuse(
+    'artifacts.content.range',
+    `The content has ${sizeBytes} bytes, so the requested range is outside of it.`,
+    {
+      path: 'Range',
+      facts: { size_bytes: sizeBytes },
+    },
+  )
 }
 
 export function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
@@ -143,7 +146,7 @@ export function streamOf(bytes: Uint8Array): ReadableStream<Uint8Array> {
   })
 }
 
-/** The last chunk is held back until the hash is right: a read of altered content fails before its end. */
+/** Holds the last chunk back until the hash is verified, so a read of altered content fails before its end. */
 export function checkedStream(body: ReadableStream<Uint8Array>, sha256: string): ReadableStream<Uint8Array> {
   const hash = createHash('sha256')
   let held: Uint8Array | undefined
@@ -162,7 +165,7 @@ export function checkedStream(body: ReadableStream<Uint8Array>, sha256: string):
   )
 }
 
-/** Longer than any note, shorter than what would make reading rows slow: Postgres moves larger values out of line anyway. */
+/** Short enough that reading rows stays fast; Postgres stores larger values out of line anyway. */
 const INLINE_BYTES_MAX = 4_096
 
 type Located = Pick<StoredArtifact, 'location' | 'checksum' | 'size_bytes'>
@@ -188,7 +191,7 @@ export async function storeContent(
 
 type BlobPlace = { readonly store: BlobStore; readonly sha256: string }
 
-/** Undefined: the content is in the row, or gone. */
+/** Returns undefined for content that is in the row or removed. */
 export function findPlace({ stores }: Pick<ArtifactDeps, 'stores'>, location: string): BlobPlace | undefined {
   const [scheme, sha256 = ''] = location.split(':')
   const store = stores.find((each) => each.scheme === scheme)
@@ -199,7 +202,7 @@ export function removedLocation({ checksum }: Pick<StoredArtifact, 'checksum'>):
   return `removed:${checksum.slice('sha256:'.length)}`
 }
 
-/** What its checksum says, or a refusal. */
+/** Opens content that matches its checksum, or refuses. */
 export async function openContent(
   deps: Pick<ArtifactDeps, 'stores'>,
   { location, checksum }: Pick<StoredArtifact, 'location' | 'checksum'>,
@@ -208,7 +211,7 @@ export async function openContent(
   if (location.startsWith('removed:'))
     return refuse(
       'artifacts.content.removed',
-      'the content of this artifact was removed: its time was over, or what it was about has been forgotten',
+      'The content of this artifact was removed by retention or by an erasure.',
     )
   if (location.startsWith('data:')) {
     const bytes = Buffer.from(location.slice(location.indexOf(',') + 1), 'base64')
@@ -224,14 +227,14 @@ export async function openContent(
   if (place) return place.store.open(place.sha256)
   return refuse(
     'artifacts.store.unknown',
-    `the content lies in the ${location.split(':')[0]} store, which is not set up here`,
+    `The content is in the ${location.split(':')[0]} store, which is not configured here.`,
     {
-      hint: 'Set CONCORD_S3_URL and its sisters as they were when it was written.',
+      hint: 'Set CONCORD_S3_URL and the other CONCORD_S3_ settings as they were when the artifact was written.',
     },
   )
 }
 
-/** For content that a handler works with: as a whole, as text. */
+/** Reads the whole content as text. */
 export async function readArtifactText(
   deps: Pick<ArtifactDeps, 'stores'>,
   artifact: Pick<StoredArtifact, 'location' | 'checksum'>,
@@ -240,7 +243,7 @@ export async function readArtifactText(
   return opened.ok ? accept(await new Response(opened.value.stream()).text()) : opened
 }
 
-/** Longer than any effect lasts between its content and its row; a shorter one is still safe, only more often in vain. */
+/** Longer than an effect needs between storing content and writing its row. A shorter time is safe but fails more writes. */
 const GRACE_MS = 3_600_000
 const BATCH = 500
 
@@ -266,7 +269,7 @@ export async function sweepBlobs(
   return swept
 }
 
-/** Of these blobs, each that no row points at; how many there were. */
+/** Removes the blobs that no row references, and returns their number. */
 export async function removeUnneeded(
   { db }: Pick<ArtifactDeps, 'db'>,
   store: BlobStore,
@@ -281,7 +284,7 @@ export async function removeUnneeded(
     if (needed.has(location)) continue
     const isRemoved = await db.transaction(async (tx) => {
       await lockBlob(tx, location)
-      // Asked again under the lock: a row that came meanwhile has seen its blob and keeps it.
+      // Checked again under the lock: a new row may reference the blob by now.
       if ((await listNeeded(tx, [location])).has(location)) return false
       await store.remove(sha256)
       return true

@@ -1,4 +1,4 @@
-/** What becomes of an artifact after it was written: finished, given up, withdrawn, held, archived, erased. */
+/** Changes an artifact after it was written: finish, cancel, unpublish, hold, release, archive, erase. */
 import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import type { ArtifactState } from '#kernel/machines/artifact'
@@ -42,13 +42,13 @@ function mover(to: ArtifactState, isForCreator: boolean) {
   return (deps: ArtifactDeps, by: Actor, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
     change(deps, asked, async (tx, artifact) => {
       if (isForCreator && asked.reader.role !== 'admin' && artifact.created_by !== creatorIdOf(asked.reader))
-        return refuse('machine.actor.not_allowed', 'Only its creator or an administrator does this.')
+        return refuse('machine.actor.not_allowed', 'Only the creator or an administrator may do this.')
       const payload = asked.reason === undefined ? {} : { reason: asked.reason }
-      // What is withdrawn is published nowhere; where it had been is in the events.
+      // The events keep the former destinations.
       const set = to === 'unpublished' ? { publications: [] } : {}
       const moved = await moveArtifact(tx, deps, by, artifact, to, { set, payload })
       if (moved.ok) return accept(moved.row)
-      // Who comes second and wanted the same has what he wanted.
+      // A concurrent call has already made the same change.
       return isLostRace(moved) && moved.row.status === to ? accept(moved.row) : moved
     })
 }
@@ -67,7 +67,8 @@ const setHold = statement<StoredArtifact>(
 function holder(type: 'artifact_held' | 'artifact_released') {
   return (deps: ArtifactDeps, by: Actor, asked: ChangeArtifact): Promise<Decision<StoredArtifact>> =>
     change(deps, asked, async (tx, artifact) => {
-      if (by.kind !== 'operator') return refuse('machine.actor.not_allowed', 'Only an administrator holds an artifact.')
+      if (by.kind !== 'operator')
+        return refuse('machine.actor.not_allowed', 'Only an administrator may hold or release an artifact.')
       const reason = type === 'artifact_held' ? (asked.reason ?? 'held') : null
       const [row] = await tx.run(setHold, [artifact.workspace_id, artifact.artifact_id, reason])
       if (!row) return refuseHold(artifact, reason)
@@ -77,16 +78,16 @@ function holder(type: 'artifact_held' | 'artifact_released') {
     })
 }
 
-/** Nothing to do is no mistake; holding what is already in the archive is. */
+/** Accepts a hold that is already set or released; refuses one on an archived artifact. */
 function refuseHold(artifact: StoredArtifact, reason: string | null): Decision<StoredArtifact> {
   if (artifact.status !== 'archived' || artifact.hold_reason === reason) return accept(artifact)
-  return refuse('artifacts.artifact.held', 'an archived artifact has no content left to hold')
+  return refuse('artifacts.artifact.held', 'An archived artifact has no content to hold.')
 }
 
 export const holdArtifact = holder('artifact_held')
 export const releaseArtifact = holder('artifact_released')
 
-/** The states from which the machine leads into the archive; a draft is somebody's work, and what is published is in use. */
+/** The statuses that the machine archives directly. A draft is work in progress, and a published artifact is in use. */
 const listExpired = statement<StoredArtifact>(
   'artifacts_list_expired',
   `select t.* from concord.artifacts t
@@ -97,13 +98,13 @@ const listExpired = statement<StoredArtifact>(
 
 const BATCH = 200
 
-/** How many were archived; a full batch says that there may be more. */
+/** Returns the number of archived artifacts. A full batch means that more may be due. */
 export async function archiveArtifacts(deps: ArtifactDeps, { traceId }: { readonly traceId: string }): Promise<number> {
   const by = { id: 'system', kind: 'system' as const, traceId }
   let count = 0
   for (const artifact of await deps.db.run(listExpired, [BATCH])) {
     const location = removedLocation(artifact)
-    // One statement each: a hold that comes in between is seen by its guard.
+    // One statement per artifact, so that its guard sees a concurrent hold.
     const moved = await deps.db.transaction((tx) =>
       moveArtifact(tx, deps, by, artifact, 'archived', {
         set: { location },
@@ -116,7 +117,7 @@ export async function archiveArtifacts(deps: ArtifactDeps, { traceId }: { readon
   return count
 }
 
-/** What names the lineage: the memories that know somebody, and the commands that wrote them. */
+/** The start of the lineage: the memories about a subject, and the commands that wrote them. */
 type ForgottenLineage = {
   readonly workspaceId: string
   readonly memoryIds: readonly string[]
@@ -127,8 +128,8 @@ type KnownArtifact = { readonly kind: 'artifact'; readonly id: string; readonly 
 
 type Forgetting = { readonly actor: Pick<Actor, 'id' | 'traceId'>; readonly erasureId: string }
 
-/** The way into the archive from each state, along the machine. */
-const wayOut: Readonly<Record<ArtifactState, readonly ArtifactState[]>> = {
+/** The path of the machine from each status to `archived`. */
+const pathToArchive: Readonly<Record<ArtifactState, readonly ArtifactState[]>> = {
   draft: ['cancelled', 'archived'],
   ready: ['archived'],
   published: ['unpublished', 'archived'],
@@ -138,7 +139,7 @@ const wayOut: Readonly<Record<ArtifactState, readonly ArtifactState[]>> = {
   archived: [],
 }
 
-/** A title can say as much as the content; the type and the class say what kind of thing it was. */
+/** Keeps the type version and the data class only, because a title can reveal as much as the content. */
 const emptyRows = statement<never>(
   'artifacts_empty_rows',
   `update concord.artifacts t set location = 'removed:' || substr(t.checksum, 8), metadata = jsonb_strip_nulls(
@@ -152,7 +153,7 @@ export function forgetArtifacts(deps: ArtifactDeps) {
     kind: 'artifact',
     list: async (sql: Sql, lineage: ForgottenLineage): Promise<readonly KnownArtifact[]> =>
       (await sql.run(listLineageSql, valuesOf(lineage))).map(knownOf),
-    /** In the transaction of the erasure. A hold stops it: nothing is written, and the caller gives up the transaction. */
+    /** Runs in the transaction of the erasure. A hold refuses it, and the caller rolls the transaction back. */
     async erase(tx: Tx, lineage: ForgottenLineage, by: Forgetting): Promise<Decision<readonly KnownArtifact[]>> {
       const rows = await tx.run(lockLineageSql, valuesOf(lineage))
       const held = rows.filter(({ hold_reason }) => hold_reason !== null)
@@ -161,7 +162,7 @@ export function forgetArtifacts(deps: ArtifactDeps) {
       await tx.run(emptyRows, [lineage.workspaceId, rows.map(({ artifact_id }) => artifact_id)])
       return accept(rows.map(knownOf))
     },
-    /** After the commit, as often as one likes: the blobs that no row needs any more. The sweep would take them later. */
+    /** Removes unneeded blobs after the commit. It can be repeated, and the sweep would remove them later. */
     async settle(workspaceId: string, ids: readonly string[]): Promise<Decision<null>> {
       const rows = await listArtifactsById(deps.db, workspaceId, ids)
       const blobs = rows.map(({ checksum }) => checksum.slice('sha256:'.length))
@@ -184,8 +185,8 @@ function knownOf({ artifact_id, hold_reason }: StoredArtifact): KnownArtifact {
 function refuseHeld(held: readonly StoredArtifact[]): Decision<never> {
   const ids = held.map(({ artifact_id }) => artifact_id)
   const which = ids.length === 1 ? `The artifact ${ids[0]} is held` : `${ids.length} artifacts are held`
-  return refuse('artifacts.artifact.held', `${which} and must be kept; nothing was erased.`, {
-    hint: `An administrator releases it first: POST /artifacts/${ids[0]}/release.`,
+  return refuse('artifacts.artifact.held', `${which}. Nothing was erased.`, {
+    hint: `An administrator must release it first: POST /artifacts/${ids[0]}/release.`,
     facts: { artifact_ids: ids },
   })
 }
@@ -193,7 +194,7 @@ function refuseHeld(held: readonly StoredArtifact[]): Decision<never> {
 async function archive(tx: Tx, deps: ArtifactDeps, row: StoredArtifact, by: Forgetting): Promise<void> {
   const acting = { id: by.actor.id, kind: 'system' as const, traceId: by.actor.traceId }
   let now = row
-  for (const to of wayOut[row.status]) {
+  for (const to of pathToArchive[row.status]) {
     const set = to === 'archived' ? { set: { location: removedLocation(row) } } : {}
     const moved = await moveArtifact(tx, deps, acting, now, to, { ...set, payload: { erasure_id: by.erasureId } })
     if (!moved.ok) throw new KernelFault('artifacts.erase.lost', moved.reason)

@@ -1,8 +1,8 @@
-/** Holds a draft against its type before anything is written: content, media type, lineage, names. Pure. */
+/** Checks a draft against its type before anything is written: content, media type, sources, file name. Pure. */
 import { canonicalJson } from '#kernel/canonical-json'
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { isUuid } from '#kernel/ids'
 import type { Source } from './artifact.ts'
 import { type ArtifactType, type ContentClass, contentClasses } from './artifact-type.ts'
@@ -20,11 +20,11 @@ export type ArtifactDraft = {
   readonly file_name?: string
   readonly metadata?: JsonObject
   readonly sources?: readonly Source[]
-  /** The artifact that this one takes the place of: the next version of it. */
+  /** The artifact that this one replaces as its next version. */
   readonly supersedes?: string
-  /** Never freer than its type says. */
+  /** Raises the data class of the type; never lowers it. */
   readonly data_class?: ContentClass
-  /** Stays a draft until somebody finishes it. */
+  /** Stays a draft until it is finished. */
   readonly is_draft?: boolean
 }
 
@@ -32,7 +32,7 @@ export type CheckedDraft = {
   readonly type: ArtifactType
   readonly contentType: string
   readonly content: BlobContent
-  /** Text that may stand in the row if it is short. */
+  /** Short text is stored in the row. */
   readonly isText: boolean
   readonly dataClass: ContentClass
   readonly sources: readonly Source[]
@@ -46,16 +46,12 @@ export function checkDraft(type: ArtifactType, draft: ArtifactDraft): Decision<C
   if (!content.ok) return content
   const media = content.value.contentType.split(';')[0] ?? ''
   if (!MEDIA_TYPE.test(content.value.contentType) || type.media_types?.includes(media) === false)
-    return refuse(
-      'artifacts.content.invalid',
-      `${type.name} is not handed out as ${JSON.stringify(media.slice(0, 64))}`,
-      {
-        path: 'content.content_type',
-        hint: `One of ${(type.media_types ?? ['text/plain', 'application/json']).join(', ')}.`,
-      },
-    )
+    return refuse('artifacts.content.invalid', `${type.name} does not allow the media type ${quote(media)}.`, {
+      path: 'content.content_type',
+      hint: `Use one of ${(type.media_types ?? ['text/plain', 'application/json']).join(', ')}.`,
+    })
   if (draft.file_name !== undefined && !/^[^/\\\p{Cc}]{1,200}$/u.test(draft.file_name))
-    return refuse('artifacts.draft.invalid', 'this is no name of a file', { path: 'file_name' })
+    return refuse('artifacts.draft.invalid', 'The file name is not valid.', { path: 'file_name' })
   const sources = checkSources(type, draft.sources ?? [])
   if (!sources.ok) return sources
   return accept({
@@ -71,7 +67,9 @@ type Content = Pick<CheckedDraft, 'contentType' | 'content' | 'isText'>
 function contentOf(type: ArtifactType, given: DraftContent): Decision<Content> {
   if ('json' in given) return jsonContent(type, given.json)
   if (type.schema)
-    return refuse('artifacts.content.invalid', `${type.name} has a schema and takes JSON`, { path: 'content' })
+    return refuse('artifacts.content.invalid', `${type.name} has a schema, so its content must be JSON.`, {
+      path: 'content',
+    })
   if ('text' in given)
     return accept({
       contentType: given.content_type ?? type.media_types?.[0] ?? 'text/plain; charset=utf-8',
@@ -87,10 +85,14 @@ function jsonContent(type: ArtifactType, given: JsonValue): Decision<Content> {
   const parsed = type.schema?.safeParse(guarded.value)
   if (parsed && !parsed.success) {
     const [issue] = parsed.error.issues
-    return refuse('artifacts.content.invalid', `this is no ${type.name}: ${issue?.message ?? 'another shape'}`, {
-      path: ['content', ...(issue?.path ?? [])].join('.'),
-      hint: `Version ${type.version} of the type says what it takes.`,
-    })
+    return refuse(
+      'artifacts.content.invalid',
+      `The content is not a valid ${type.name}: ${issue?.message ?? 'it does not match the schema'}.`,
+      {
+        path: ['content', ...(issue?.path ?? [])].join('.'),
+        hint: `Match the schema of version ${type.version} of the type.`,
+      },
+    )
   }
   return accept({
     contentType: 'application/json',
@@ -103,15 +105,19 @@ function checkSources(type: ArtifactType, sources: readonly Source[]): Decision<
   const { sources_min, kinds } = type.lineage
   const counted = sources.filter(({ kind }) => kinds.includes(kind))
   if (counted.length < sources_min)
-    return refuse('artifacts.lineage.missing', `${type.name} names at least ${sources_min} of what it was made from`, {
-      path: 'sources',
-      hint: `Sources of the kind ${kinds.join(' or ')}.`,
-      facts: { sources_min, kinds },
-    })
-  const strange = sources.findIndex(({ id }) => !isUuid(id))
-  if (strange >= 0 || sources.length > SOURCES_MAX)
-    return refuse('artifacts.draft.invalid', 'a source is named by its id, and there are at most 1,000', {
-      path: `sources[${Math.max(strange, 0)}]`,
+    return refuse(
+      'artifacts.lineage.missing',
+      `${type.name} needs at least ${sources_min} ${sources_min === 1 ? 'source' : 'sources'}.`,
+      {
+        path: 'sources',
+        hint: `Add sources of the kind ${kinds.join(' or ')}.`,
+        facts: { sources_min, kinds },
+      },
+    )
+  const invalid = sources.findIndex(({ id }) => !isUuid(id))
+  if (invalid >= 0 || sources.length > SOURCES_MAX)
+    return refuse('artifacts.draft.invalid', 'A source must be a valid id, and the list may hold 1,000 sources.', {
+      path: `sources[${Math.max(invalid, 0)}]`,
     })
   const unique = new Map(sources.map(({ kind, id }) => [`${kind} ${id}`, { kind, id }]))
   return accept([...unique.values()])
@@ -121,7 +127,7 @@ function stricter(one: ContentClass, other: ContentClass = one): ContentClass {
   return contentClasses.indexOf(other) > contentClasses.indexOf(one) ? other : one
 }
 
-/** A new version may be read by whoever could read the one before: the same type, in a version that says so. */
+/** A new version must have the type of the old one, in the same or a compatible version, so that readers of the old one can read it. */
 export function checkSuccession(
   type: ArtifactType,
   before: { readonly artifact_type: string; readonly metadata: { readonly type_version: string } },
@@ -131,7 +137,7 @@ export function checkSuccession(
   if (before.artifact_type === type.name && isKnown) return accept(null)
   return refuse(
     'artifacts.type.incompatible',
-    `${type.name} ${type.version} cannot take the place of ${before.artifact_type} ${type_version}`,
-    { path: 'supersedes', hint: 'Write it as an artifact of its own, with the other one as a source.' },
+    `${type.name} ${type.version} cannot replace ${before.artifact_type} ${type_version}.`,
+    { path: 'supersedes', hint: 'Write a separate artifact with the old one as a source.' },
   )
 }

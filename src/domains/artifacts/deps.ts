@@ -1,4 +1,4 @@
-/** What the services of this room need from outside, and who acts. */
+/** The dependencies of the artifact services, and the reader they check access for. */
 import type { Clock, NewId } from '#kernel/clock'
 import type { Principal } from '#domains/identity'
 import type { Db } from '#store'
@@ -10,9 +10,9 @@ export type ArtifactDeps = {
   readonly now: Clock
   readonly newId: NewId
   readonly types: ArtifactTypes
-  /** The first one is written to; all of them are read from. */
+  /** Writes go to the first one; reads look in all of them. */
   readonly stores: readonly [BlobStore, ...BlobStore[]]
 }
 
-/** Who reads: an administrator sees everything in the workspace, others what is theirs or everybody's. */
+/** An administrator sees every artifact of the workspace; others see their own and those visible to the workspace. */
 export type ArtifactReader = Pick<Principal, 'userId' | 'role'>

@@ -1,4 +1,4 @@
-/** Blobs as files of one folder: written under another name, synced, renamed into place, and hashed before a byte is handed out. */
+/** Stores blobs as files in one folder. Writes under a temporary name, syncs and renames; verifies the hash before a read. */
 import { createHash } from 'node:crypto'
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -34,10 +34,10 @@ export function openDiskStore({ folder, newId, contentBytesMax }: DiskStoreOptio
 
   async function write(content: BlobContent): Promise<BlobRef> {
     await makeFolder(join(folder, UNFINISHED))
-    const beside = join(folder, UNFINISHED, newId())
+    const temporary = join(folder, UNFINISHED, newId())
     const measure = new Measure(contentBytesMax)
     try {
-      const handle = await open(beside, 'wx', 0o600)
+      const handle = await open(temporary, 'wx', 0o600)
       try {
         for await (const chunk of chunksOf(content)) {
           measure.add(chunk)
@@ -50,12 +50,12 @@ export function openDiskStore({ folder, newId, contentBytesMax }: DiskStoreOptio
       const ref = measure.ref()
       const file = fileOf(ref.sha256)
       await makeFolder(dirname(file))
-      // Over one that is there already: the same bytes, a fresh time for the sweep, and an altered file is healed.
-      await rename(beside, file)
+      // Replaces an existing file: the bytes are the same, the time is new for the sweep, and an altered file is repaired.
+      await rename(temporary, file)
       await syncFolder(dirname(file))
       return ref
     } catch (error) {
-      await rm(beside, { force: true })
+      await rm(temporary, { force: true })
       throw error
     }
   }
@@ -67,7 +67,7 @@ export function openDiskStore({ folder, newId, contentBytesMax }: DiskStoreOptio
         return accept(await write(content))
       } catch (error) {
         if (error instanceof BlobRefused) return error.refusal
-        // A full disk, a folder without rights: said as such. What the content itself throws is its writer's.
+        // A full disk or a folder without permission. Errors of the content itself belong to the caller.
         if ((error as NodeJS.ErrnoException).syscall !== undefined) return refuseUnavailable('disk', error)
         throw error
       }
@@ -100,7 +100,7 @@ export function openDiskStore({ folder, newId, contentBytesMax }: DiskStoreOptio
   }
 }
 
-/** The whole file is hashed through the handle that will be read from, so that nobody can exchange it in between. */
+/** Hashes the file through the same handle that is read later, so that it cannot be replaced in between. */
 async function openChecked(file: string, sha256: string): Promise<Decision<OpenBlob>> {
   let handle: FileHandle
   try {
@@ -117,7 +117,7 @@ async function openChecked(file: string, sha256: string): Promise<Decision<OpenB
     sizeBytes: found.sizeBytes,
     isChecked: true,
     stream: (range) =>
-      // Node's own stream of bytes; its type only says less than it is.
+      // The type of `toWeb` is wider than its value.
       Readable.toWeb(
         handle.createReadStream({ start: range?.start ?? 0, ...(range ? { end: range.end } : {}) }),
       ) as ReadableStream<Uint8Array>,
@@ -136,7 +136,7 @@ async function hashOf(handle: FileHandle): Promise<BlobRef> {
   }
 }
 
-/** A new folder lasts when the one above it knows of it. */
+/** Syncs the parent, so that a new folder survives a power cut. */
 async function makeFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true, mode: 0o700 })
   if (first !== undefined) await syncFolder(dirname(first))

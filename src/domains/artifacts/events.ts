@@ -1,4 +1,4 @@
-/** Every event of this room, with its purpose: what was produced and who may have it is audit. */
+/** The events of artifacts, each with its purpose. Production, access and retention are audited. */
 import { domainEventLog } from '#store'
 
 const artifactEventTypes = {

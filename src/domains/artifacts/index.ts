@@ -1,4 +1,4 @@
-/** The door of the artifacts room: what work produces, where its content lies, what it was made from and how far it may go. */
+/** The public API of artifacts: what work produces, where its content is stored, its lineage and who may have it. */
 export {
   archiveArtifacts,
   cancelArtifact,

@@ -1,4 +1,4 @@
-/** Reads artifacts behind both walls: one, a page of them, where one came from, and what a command produced. */
+/** Reads artifacts within a workspace and within the reader's access: one, a page, and the lineage of one. */
 import { encodeId } from '#kernel/ids'
 import type { ArtifactState } from '#kernel/machines/artifact'
 import { accept, type Decision } from '#kernel/refusal'
@@ -8,13 +8,13 @@ import type { ArtifactReader } from './deps.ts'
 
 type ListedArtifact = StoredArtifact & { readonly created_text: string }
 
-/** Each half has its index: rows in use, and the archive. */
-function listing(name: string, half: string) {
+/** Current rows and archived rows have separate indexes, so each has its own statement. */
+function listing(name: string, condition: string) {
   return statement<ListedArtifact>(
     name,
     `select t.*, t.created_at::text as created_text
      from concord.artifacts t
-    where t.workspace_id = $1::uuid and ${half}
+    where t.workspace_id = $1::uuid and ${condition}
       and ($3 or t.visibility = 'workspace' or t.created_by = $2)
       and ($4::text is null or t.artifact_type = $4)
       and ($5::text is null or t.status = $5)
@@ -25,11 +25,11 @@ function listing(name: string, half: string) {
   )
 }
 
-/** $1 workspace, $2 person, $3 sees all, $4 type, $5 status, $6 command, $7 and $8 where the page before ended, $9 limit; null is any. */
+/** $1 workspace, $2 creator, $3 sees all, $4 type, $5 status, $6 command, $7 and $8 the end of the previous page, $9 limit. Null means any. */
 const listCurrentSql = listing('artifacts_list_current', `t.status <> 'archived'`)
 const listArchivedSql = listing('artifacts_list_archived', `t.status = 'archived'`)
 
-/** $1 workspace, $2 swarm run: what its agents have brought, in the order in which they did; what was given up is not among it. */
+/** $1 workspace, $2 swarm run. Lists the finished artifacts of its agents, oldest first, without cancelled ones. */
 const listSwarmArtifactsSql = statement<StoredArtifact>(
   'artifacts_list_swarm',
   `select t.* from concord.artifacts t
@@ -45,14 +45,14 @@ export async function getArtifact(
 ): Promise<Decision<StoredArtifact>> {
   const scope = scoped(db, workspaceId)
   const found = await scope.read((tx) => artifactTable.find(tx, workspaceId, artifactId))
-  // One that is private to another answers exactly like one that is not there (T9).
+  // An artifact that is private to another user is reported as missing (T9).
   return found && mayRead(found, reader) ? accept(found) : artifactTable.missing()
 }
 
 type ListArtifacts = {
   readonly workspaceId: string
   readonly artifactType?: string | undefined
-  /** Left out: all but the archive. */
+  /** All but archived by default. */
   readonly status?: ArtifactState | undefined
   readonly commandId?: string | undefined
   readonly after?: readonly string[] | undefined
@@ -76,7 +76,7 @@ export async function listArtifacts(db: Db, reader: ArtifactReader, query: ListA
       query.commandId ?? null,
       createdText,
       artifactId,
-      // One row more than asked for says whether there is a next page.
+      // One extra row shows whether there is a next page.
       query.limit + 1,
     ]),
   )
@@ -85,7 +85,7 @@ export async function listArtifacts(db: Db, reader: ArtifactReader, query: ListA
   return { items, next: last && [last.created_text, last.artifact_id] }
 }
 
-/** What a join reads: the rows alone, never a message. */
+/** The input of a swarm's join: rows only, never messages. */
 export function listSwarmArtifacts(
   sql: Sql,
   { workspaceId, swarmRunId }: { readonly workspaceId: string; readonly swarmRunId: string },
@@ -96,7 +96,7 @@ export function listSwarmArtifacts(
 const madeFrom = (kind: string, id: string) =>
   `a.workspace_id = $1 and a.lineage @> jsonb_build_object('sources', jsonb_build_array(jsonb_build_object('kind', '${kind}', 'id', ${id})))`
 
-/** What has been emptied before is not among it. */
+/** The artifacts made from the given memories and commands, directly or through others, except those already emptied. */
 const lineage = `with recursive line (artifact_id) as (
   (select a.artifact_id from unnest($2::uuid[]) as m (id) cross join lateral (
      select a.artifact_id from concord.artifacts a where ${madeFrom('memory', 'm.id::text')}) as a
@@ -116,7 +116,7 @@ select t.* from concord.artifacts t
 /** $1 workspace, $2 memories, $3 commands. */
 export const listLineageSql = statement<StoredArtifact>('artifacts_list_lineage', lineage)
 
-/** The same rows, so that nobody moves or holds one until the transaction ends. */
+/** Locks the same rows, so that none is moved or held before the transaction ends. */
 export const lockLineageSql = statement<StoredArtifact>('artifacts_lock_lineage', `${lineage} for update of t`)
 
 /** $1 workspace, $2 patterns such as {"sources":[{"kind":"artifact","id":"…"}]}, $3 ids that may have replaced another, $4 limit. */
@@ -137,13 +137,13 @@ type LineageNode = {
   readonly status: string | null
   readonly version: number | null
 }
-/** From what was there first to what came of it. */
+/** From the origin to the product. */
 type LineageEdge = { readonly from: string; readonly to: string; readonly how: 'made' | 'source' | 'version' }
 type LineageGraph = {
   readonly root: string
   readonly nodes: readonly LineageNode[]
   readonly edges: readonly LineageEdge[]
-  /** False: there is more than could be shown. */
+  /** False when the graph exceeds the limits and is cut. */
   readonly is_complete: boolean
 }
 
@@ -168,7 +168,7 @@ export async function readLineage(
 
 type Look = (tx: Tx, workspaceId: string, from: readonly StoredArtifact[]) => Promise<readonly StoredArtifact[]>
 
-/** One question per generation, until nothing new comes or there is too much of it. */
+/** Runs one query per generation until there are no new artifacts. Returns false when a limit is reached. */
 async function follow(
   tx: Tx,
   workspaceId: string,
@@ -188,7 +188,7 @@ async function follow(
 
 const idsOf = (sources: readonly Source[]) => sources.filter(({ kind }) => kind === 'artifact').map(({ id }) => id)
 
-/** Its sources, and the version that it replaced. */
+/** The sources, and the versions that were replaced. */
 const listOrigins: Look = async (tx, workspaceId, from) => {
   const sources = await listArtifactsById(
     tx,
@@ -199,7 +199,7 @@ const listOrigins: Look = async (tx, workspaceId, from) => {
   return [...sources, ...(await tx.run(listProductsSql, [workspaceId, [], ids, ARTIFACTS_MAX]))]
 }
 
-/** What names it as a source, and the version that replaced it. */
+/** The artifacts that name these as a source, and the versions that replaced them. */
 const listProducts: Look = async (tx, workspaceId, from) => {
   const patterns = from.map(({ artifact_id }) => ({ sources: [{ kind: 'artifact', id: artifact_id }] }))
   const values = [workspaceId, patterns.map((pattern) => JSON.stringify(pattern)), [], ARTIFACTS_MAX]
@@ -207,7 +207,7 @@ const listProducts: Look = async (tx, workspaceId, from) => {
   return [...(await tx.run(listProductsSql, values)), ...(await listArtifactsById(tx, workspaceId, next))]
 }
 
-/** Pure: the rows as nodes and edges, each once. */
+/** Draws each row and each edge once. Pure. */
 function drawGraph(
   root: StoredArtifact,
   artifacts: readonly StoredArtifact[],
@@ -223,15 +223,20 @@ function drawGraph(
   }
   const link = (from: string, to: string, how: LineageEdge['how']) => edges.set(`${from} ${to}`, { from, to, how })
   for (const artifact of artifacts) {
-    const isSeen = mayRead(artifact, reader)
+    const isReadable = mayRead(artifact, reader)
     const { status, version } = artifact
-    put('artifact', artifact.artifact_id, isSeen ? labelOf(artifact) : 'private', isSeen ? { status, version } : {})
+    put(
+      'artifact',
+      artifact.artifact_id,
+      isReadable ? labelOf(artifact) : 'private',
+      isReadable ? { status, version } : {},
+    )
   }
   for (const artifact of artifacts) {
     const id = encodeId('artifact', artifact.artifact_id)
     const { lineage, superseded_by } = artifact
     if (superseded_by !== null) link(id, put('artifact', superseded_by, 'artifact'), 'version')
-    // A reader learns that a hidden source exists, and nothing else about it.
+    // Readers see that a private artifact exists, and nothing else about it.
     if (!mayRead(artifact, reader)) continue
     link(put('command', lineage.command_id, 'command'), id, 'made')
     if (lineage.effect_id !== undefined) link(put('effect', lineage.effect_id, 'effect'), id, 'made')
@@ -253,7 +258,7 @@ const listHeldSql = statement<{ command_id: string }>(
 where t.workspace_id = $1 and t.command_id = any($2::uuid[]) and t.hold_reason is not null`,
 )
 
-/** Those of the given commands whose artifacts are held. */
+/** Returns the given commands that have a held artifact. */
 export async function listCommandsOfHeldArtifacts(
   sql: Sql,
   workspaceId: string,

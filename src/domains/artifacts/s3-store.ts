@@ -1,4 +1,4 @@
-/** Blobs in an S3 bucket, by signed requests. */
+/** Stores blobs in an S3 bucket through signed requests. */
 import { createHash, createHmac } from 'node:crypto'
 import type { Clock } from '#kernel/clock'
 import { accept, type Decision } from '#kernel/refusal'
@@ -23,14 +23,14 @@ type SigningKeys = {
   readonly accessKey: string
   readonly secretKey: string
   readonly region: string
-  /** `s3`; another one in the published examples. */
+  /** `s3`; the published examples use others too. */
   readonly service: string
 }
 
 export type RequestToSign = {
   readonly method: string
   readonly url: URL
-  /** Names in any case; all of them are signed, `host` comes from the address. */
+  /** Names in any case. All of them are signed; `host` comes from the URL. */
   readonly headers: Readonly<Record<string, string>>
   /** SHA-256 of the body in hex. */
   readonly bodySha256: string
@@ -74,12 +74,12 @@ function hmac(key: Buffer, text: string): Buffer {
   return createHmac('sha256', key).update(text).digest()
 }
 
-/** What RFC 3986 leaves alone stays; everything else is percent and upper-case hex, which `encodeURIComponent` does for all but five. */
+/** Encodes everything but the unreserved characters of RFC 3986; `encodeURIComponent` leaves five more unencoded. */
 function encode(text: string): string {
   return encodeURIComponent(text).replaceAll(/[!'()*]/g, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
 }
 
-/** S3 takes the path as it is, encoded once. */
+/** S3 expects the path encoded once. */
 function canonicalPath({ pathname }: URL): string {
   return pathname
     .split('/')
@@ -106,7 +106,7 @@ type S3StoreOptions = {
   readonly timeoutMs?: number
 }
 
-/** Up to here an object is read and checked before its first byte is handed out; above, while it passes. */
+/** Objects up to this size are verified before the first byte is returned, larger ones while they are read. */
 const CHECKED_BYTES_MAX = 8_388_608
 const TIMEOUT_MS = 30_000
 const FOLDER = 'artifacts'
@@ -135,20 +135,20 @@ export function openS3Store(options: S3StoreOptions): BlobStore {
     return fetch(url, {
       method,
       headers: { ...headers, authorization },
-      // A copy in memory of its own is what fetch takes; the content may be a view of a larger one.
+      // The content may be a view of a larger buffer, which fetch does not accept.
       ...(body ? { body: new Uint8Array(body) } : {}),
       redirect: 'error',
       signal: signal ?? AbortSignal.timeout(timeoutMs),
     })
   }
 
-  /** Throws with what the store said: every answer that was not asked for means that it cannot be used now. */
+  /** Throws on every unexpected status, with the error code of the store. */
   async function ask(call: Call, ...expected: readonly number[]): Promise<Response> {
     const response = await send(call)
     if (expected.includes(response.status)) return response
-    const said = await response.text().catch(() => '')
-    const code = /<Code>([\w.]{1,80})<\/Code>/.exec(said)?.[1]
-    throw new Error(`${call.method} was answered with ${response.status}${code ? ` ${code}` : ''}`)
+    const body = await response.text().catch(() => '')
+    const code = /<Code>([\w.]{1,80})<\/Code>/.exec(body)?.[1]
+    throw new Error(`${call.method} returned ${response.status}${code ? ` ${code}` : ''}`)
   }
 
   async function open(sha256: string): Promise<Decision<OpenBlob>> {
@@ -159,7 +159,7 @@ export function openS3Store(options: S3StoreOptions): BlobStore {
     try {
       return await openWithin(sha256, limit.signal)
     } finally {
-      // Its time was for the store to answer. How long a reader takes for what passes is the reader's.
+      // The timeout covers the answer of the store, not the time that a reader takes.
       late.removeEventListener('abort', stop)
     }
   }
@@ -190,7 +190,7 @@ export function openS3Store(options: S3StoreOptions): BlobStore {
       try {
         for await (const chunk of chunksOf(content)) {
           measure.add(chunk)
-          // The writer may use its buffer again for the next chunk.
+          // The caller may reuse its buffer for the next chunk.
           chunks.push(content instanceof Uint8Array ? chunk : Uint8Array.from(chunk))
         }
       } catch (error) {
@@ -225,7 +225,7 @@ export function openS3Store(options: S3StoreOptions): BlobStore {
       const answer = await ask({ method: 'DELETE', key: keyOf(sha256) }, 200, 204, 404)
       await answer.body?.cancel()
     },
-    // An object that was not sent completely does not exist.
+    // S3 stores no incomplete objects.
     removeUnfinished: async () => 0,
   }
 }
@@ -247,7 +247,7 @@ function* entriesOf(page: string): Generator<BlobEntry> {
   }
 }
 
-/** Keys and tokens of this bucket are plain; only what XML itself must write differently is put back. */
+/** Keys and tokens are plain text, so only the entities of XML itself are decoded. */
 function fieldOf(xml: string, name: string): string | undefined {
   const text = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml)?.[1]
   return text?.replaceAll('&quot;', '"').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&')

@@ -1,8 +1,7 @@
-/** Writes the rows that a writer has collected, under the lock of their blobs, in the caller's transaction; and the places where an artifact is published. */
+/** Saves the rows that a writer collected, in the caller's transaction and under the locks of their blobs. */
 import type { Actor } from '#kernel/actor'
 import { KernelFault } from '#kernel/errors'
 import { statement, type Tx } from '#store'
-import type { PendingWrite } from './artifact-writer.ts'
 import {
   artifactTable,
   findArtifact,
@@ -14,6 +13,18 @@ import {
 } from './artifact.ts'
 import type { ArtifactDeps } from './deps.ts'
 import { findPlace } from './blob-store.ts'
+
+export type PendingWrite =
+  | {
+      readonly t: 'write'
+      readonly row: StoredArtifact
+      readonly isDraft: boolean
+      readonly supersedes: string | undefined
+    }
+  | { readonly t: 'publish'; readonly artifactId: string; readonly publication: Publication }
+  /** From the destinations of one effect; null means from everywhere. */
+  | { readonly t: 'withdraw'; readonly artifactId: string; readonly effectId: string | null }
+  | { readonly t: 'cancel'; readonly artifactId: string }
 
 const addSql = statement<StoredArtifact>(
   'artifacts_add_publication',
@@ -37,44 +48,105 @@ const dropSql = statement<StoredArtifact>(
    returning t.*`,
 )
 
-type Deps = Pick<ArtifactDeps, 'newId' | 'now'>
+/** The transaction and the actor of one save. */
+type Saving = { readonly tx: Tx; readonly deps: ArtifactDeps; readonly by: Actor }
 
-/** False: it is not published any more. The same publication again is there already, and leaves no second event. */
-async function addPublication(
+/** Throws when a write no longer fits the rows. That rolls the transaction back, and the next attempt reads the rows again. */
+export async function saveArtifacts(
   tx: Tx,
-  deps: Deps,
+  deps: ArtifactDeps,
   by: Actor,
-  artifact: StoredArtifact,
-  publication: Publication,
-): Promise<boolean> {
-  const [row] = await tx.run(addSql, [artifact.workspace_id, artifact.artifact_id, JSON.stringify(publication)])
-  if (!row) return hasPublication(artifact, publication)
-  await tell(tx, deps, by, row, 'artifact_published', publication)
-  return true
+  workspaceId: string,
+  writes: readonly PendingWrite[],
+): Promise<void> {
+  const saving = { tx, deps, by }
+  for (const write of writes) {
+    if (write.t === 'write') await saveWritten(saving, write)
+    else await saveMoved(saving, workspaceId, write)
+  }
 }
 
-/** False: nothing of this effect stood beside others. */
-async function dropPublication(
-  tx: Tx,
-  deps: Deps,
-  by: Actor,
-  artifact: StoredArtifact,
-  effectId: string,
-): Promise<boolean> {
-  const key = keyOf(artifact.publications, effectId)
-  const gone = artifact.publications.find(({ domain_effect_id }) => domain_effect_id === key)
-  const [row] = await tx.run(dropSql, [artifact.workspace_id, artifact.artifact_id, key])
-  if (!row || !gone) return false
-  await tell(tx, deps, by, row, 'artifact_withdrawn', gone)
-  return true
+async function saveWritten(saving: Saving, write: Extract<PendingWrite, { t: 'write' }>): Promise<void> {
+  const { tx, deps, by } = saving
+  const { row, isDraft, supersedes } = write
+  await holdBlob(saving, row.location)
+  const saved = await insertArtifact(tx, deps, by, row)
+  if (!saved.ok) throw new KernelFault('artifacts.write.refused', saved.reason, { code: saved.code })
+  // An earlier commit of the same step wrote it, with its moves.
+  if (!saved.value.inserted) return
+  if (!isDraft) requireSaved(await moveArtifact(tx, deps, by, saved.value.row, 'ready'))
+  if (supersedes === undefined) return
+  const before = await findArtifact(tx, row.workspace_id, supersedes)
+  if (!before) throw new KernelFault('artifacts.write.refused', 'The artifact to replace does not exist.')
+  const set = { superseded_by: row.artifact_id }
+  requireSaved(await moveArtifact(tx, deps, by, before, 'superseded', { set, payload: set }))
 }
 
-/** Rows from before publications were told apart have one without an effect: who has none of their own means that one. */
+/** Locks the blob against removal until the end of the transaction, and checks that it exists (T1). */
+async function holdBlob({ tx, deps }: Saving, location: string): Promise<void> {
+  const place = findPlace(deps, location)
+  if (!place) return
+  await lockBlob(tx, location)
+  if (!(await place.store.has(place.sha256)))
+    throw new KernelFault('artifacts.blob.swept', 'The content was swept before its row was written.', { location })
+}
+
+async function saveMoved(
+  saving: Saving,
+  workspaceId: string,
+  write: Exclude<PendingWrite, { t: 'write' }>,
+): Promise<void> {
+  const { tx, deps, by } = saving
+  const artifact = await findArtifact(tx, workspaceId, write.artifactId)
+  if (!artifact) throw new KernelFault('artifacts.write.refused', 'The artifact to change does not exist.')
+  switch (write.t) {
+    case 'publish':
+      return savePublished(saving, artifact, write.publication)
+    case 'withdraw':
+      return saveWithdrawn(saving, artifact, write.effectId)
+    case 'cancel':
+      if (artifact.status !== 'cancelled') requireSaved(await moveArtifact(tx, deps, by, artifact, 'cancelled'))
+  }
+}
+
+async function savePublished(saving: Saving, artifact: StoredArtifact, publication: Publication): Promise<void> {
+  const { tx, deps, by } = saving
+  const { destination: published_to, command_id: by_command_id } = publication
+  if (artifact.status === 'published') {
+    const [row] = await tx.run(addSql, [artifact.workspace_id, artifact.artifact_id, JSON.stringify(publication)])
+    // No row: withdrawn in the meantime, or a repeated publication, which writes no second event.
+    if (row) return appendFact(saving, row, 'artifact_published', publication)
+    return requireSaved({
+      ok: hasPublication(artifact, publication),
+      reason: 'The artifact was withdrawn in the meantime.',
+    })
+  }
+  const moved = await moveArtifact(tx, deps, by, artifact, 'published', {
+    set: { published_to, publications: [publication] },
+    payload: { published_to, by_command_id, checksum: artifact.checksum },
+  })
+  requireSaved(moved)
+}
+
+async function saveWithdrawn(saving: Saving, artifact: StoredArtifact, effectId: string | null): Promise<void> {
+  // Already withdrawn, or never published by this effect.
+  if (artifact.status !== 'published') return
+  const { tx, deps, by } = saving
+  const { workspace_id, artifact_id, publications } = artifact
+  if (effectId === null || publicationsWithout(publications, effectId).length === 0)
+    return requireSaved(await moveArtifact(tx, deps, by, artifact, 'unpublished', { set: { publications: [] } }))
+  const key = keyOf(publications, effectId)
+  const gone = publications.find(({ domain_effect_id }) => domain_effect_id === key)
+  const [row] = await tx.run(dropSql, [workspace_id, artifact_id, key])
+  if (row && gone) await appendFact(saving, row, 'artifact_withdrawn', gone)
+}
+
+/** Older rows hold one publication without an effect; an effect without a publication of its own means that one. */
 function keyOf(publications: readonly Publication[], effectId: string): string | null {
   return publications.some(({ domain_effect_id }) => domain_effect_id === effectId) ? effectId : null
 }
 
-export function standingWithout(publications: readonly Publication[], effectId: string): readonly Publication[] {
+export function publicationsWithout(publications: readonly Publication[], effectId: string): readonly Publication[] {
   const key = keyOf(publications, effectId)
   return publications.filter(({ domain_effect_id }) => domain_effect_id !== key)
 }
@@ -86,10 +158,8 @@ function hasPublication({ publications }: StoredArtifact, publication: Publicati
   )
 }
 
-async function tell(
-  tx: Tx,
-  deps: Deps,
-  by: Actor,
+async function appendFact(
+  { tx, deps, by }: Saving,
   artifact: StoredArtifact,
   type: 'artifact_published' | 'artifact_withdrawn',
   { destination, command_id: by_command_id }: Publication,
@@ -99,100 +169,7 @@ async function tell(
   await artifactTable.append(tx, artifact, by, { type, at: deps.now(), newId: deps.newId, payload })
 }
 
-/** Throws when a write no longer fits: the transaction goes with it, and the next attempt looks at what is there now. */
-export async function saveArtifacts(
-  tx: Tx,
-  deps: ArtifactDeps,
-  by: Actor,
-  workspaceId: string,
-  writes: readonly PendingWrite[],
-): Promise<void> {
-  for (const write of writes) {
-    if (write.t === 'write') await saveWritten(tx, deps, by, write)
-    else await saveMoved(tx, deps, by, workspaceId, write)
-  }
-}
-
-type Written = Extract<PendingWrite, { t: 'write' }>
-type Moved = Exclude<PendingWrite, { t: 'write' }>
-
-async function saveWritten(
-  tx: Tx,
-  deps: ArtifactDeps,
-  by: Actor,
-  { row, isDraft, supersedes }: Written,
-): Promise<void> {
-  await holdBlob(tx, deps, row)
-  const saved = await insertArtifact(tx, deps, by, row)
-  if (!saved.ok) throw new KernelFault('artifacts.write.refused', saved.reason, { code: saved.code })
-  // Written by an earlier commit of the same step: its moves are there too.
-  if (!saved.value.inserted) return
-  if (!isDraft) settled(await moveArtifact(tx, deps, by, saved.value.row, 'ready'))
-  if (supersedes === undefined) return
-  const before = await findArtifact(tx, row.workspace_id, supersedes)
-  if (!before) throw new KernelFault('artifacts.write.refused', 'the artifact to be replaced is gone')
-  const set = { superseded_by: row.artifact_id }
-  settled(await moveArtifact(tx, deps, by, before, 'superseded', { set, payload: set }))
-}
-
-async function saveMoved(tx: Tx, deps: ArtifactDeps, by: Actor, workspaceId: string, write: Moved): Promise<void> {
-  const artifact = await findArtifact(tx, workspaceId, write.artifactId)
-  if (!artifact) throw new KernelFault('artifacts.write.refused', 'the artifact to be moved is gone')
-  switch (write.t) {
-    case 'publish':
-      return savePublished(tx, deps, by, artifact, write.publication)
-    case 'withdraw':
-      return saveWithdrawn(tx, deps, by, artifact, write.effectId)
-    case 'cancel':
-      if (artifact.status !== 'cancelled') settled(await moveArtifact(tx, deps, by, artifact, 'cancelled'))
-  }
-}
-
-async function savePublished(
-  tx: Tx,
-  deps: ArtifactDeps,
-  by: Actor,
-  artifact: StoredArtifact,
-  publication: Publication,
-): Promise<void> {
-  if (artifact.status === 'published') {
-    const isThere = await addPublication(tx, deps, by, artifact, publication)
-    return settled({ ok: isThere, reason: 'it was withdrawn meanwhile' })
-  }
-  const { destination: published_to, command_id: by_command_id } = publication
-  settled(
-    await moveArtifact(tx, deps, by, artifact, 'published', {
-      set: { published_to, publications: [publication] },
-      payload: { published_to, by_command_id, checksum: artifact.checksum },
-    }),
-  )
-}
-
-async function saveWithdrawn(
-  tx: Tx,
-  deps: ArtifactDeps,
-  by: Actor,
-  artifact: StoredArtifact,
-  effectId: string | null,
-): Promise<void> {
-  // Withdrawn by somebody else meanwhile, or never brought anywhere by this effect: there is nothing to take back.
-  if (artifact.status !== 'published') return
-  if (effectId !== null && standingWithout(artifact.publications, effectId).length > 0) {
-    await dropPublication(tx, deps, by, artifact, effectId)
-    return
-  }
-  settled(await moveArtifact(tx, deps, by, artifact, 'unpublished', { set: { publications: [] } }))
-}
-
-/** Until the end of the transaction nobody removes the blob; and it is there (T1). */
-async function holdBlob(tx: Tx, deps: ArtifactDeps, { location }: Pick<StoredArtifact, 'location'>): Promise<void> {
-  const place = findPlace(deps, location)
-  if (!place) return
-  await lockBlob(tx, location)
-  if (!(await place.store.has(place.sha256)))
-    throw new KernelFault('artifacts.blob.swept', 'the content was swept before its row was written', { location })
-}
-
-function settled(moved: { readonly ok: boolean; readonly reason?: string }): void {
-  if (!moved.ok) throw new KernelFault('artifacts.write.refused', moved.reason ?? 'it moved meanwhile')
+function requireSaved(moved: { readonly ok: boolean; readonly reason?: string }): void {
+  if (!moved.ok)
+    throw new KernelFault('artifacts.write.refused', moved.reason ?? 'The artifact changed in the meantime.')
 }

@@ -16,39 +16,66 @@ import { decideStepKey } from '#kernel/retry-policy'
 import { redactText, redactValue } from '#kernel/secret-shapes'
 import { failpoint, storeRefusals, type Tx } from '#store'
 import { isStillHeld, keepHeld, LATE, type Turn, withDeadline } from '#turns'
-import { workerActor } from './change.ts'
+import { type AfterStep, type CallOutcome, workerActor } from './change.ts'
 import { type EffectArtifacts, type EffectCall, EffectFailure, EffectPending } from './catalog/effect-definition.ts'
 import { commandTurns, type HeldCommand, type StoredCommand, type StoredEffect } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
-import type { AttemptFailure, CallResult, EffectHandler } from './tasks.ts'
+import { type AttemptFailure, type CallResult, type EffectHandler, findHandler } from './tasks.ts'
 
-/** Undefined: the turn was lost; a later turn finds out what the call did. */
-export type Called =
-  | {
-      readonly result: CallResult
-      /** The rows of the artifacts that the handler wrote, for the transaction that records the outcome. */
-      readonly save: ((tx: Tx) => Promise<void>) | undefined
-    }
-  | undefined
+/** Writes rows in the transaction that records the outcome. */
+export type Work = (tx: Tx) => Promise<void>
+
+/** `save` writes the rows of the artifacts that the handler made. */
+type Called = { readonly result: CallResult; readonly save: Work | undefined }
+export type LastCall = CallOutcome & { readonly isUndo: boolean; readonly save: Work | undefined }
 
 type CommandTurn = Turn<HeldCommand>
 
-/** Calls the handler of an effect that this very turn has begun. */
-export async function callEffect(
+/** Makes the call or look-up that the fold has decided, if it was begun. Undefined: nothing was called, or the turn was lost in the call. */
+export async function callNext(
+  deps: CommandDeps,
+  turn: CommandTurn,
+  next: AfterStep,
+  decided: readonly StoredEffect[],
+): Promise<LastCall | undefined> {
+  if (next.t !== 'call' && next.t !== 'look_up') return undefined
+  const { effectId } = next
+  const effect = turn.found.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
+  const wanted = decided.find(({ domain_effect_id }) => domain_effect_id === effectId)
+  // A cancel in between leaves the effect unchanged: nothing has begun.
+  if (!effect || effect.status !== 'executing' || effect.attempt !== wanted?.attempt) return undefined
+  const handler = findHandler(deps.catalog, turn.found, effect)
+  const called = handler
+    ? await (next.t === 'call' ? callEffect : lookUpEffect)(deps, turn, effect, handler)
+    : failed('internal_error', 'no handler', 'unknown')
+  if (!called) {
+    turn.isLost = true
+    return undefined
+  }
+  const { result } = called
+  // Artifacts of a failed attempt are not kept.
+  const save = result.t === 'done' || result.t === 'found' ? called.save : undefined
+  const lookUp = next.t === 'look_up' ? { lookUp: next.lookUp } : {}
+  return { effectId, attempt: effect.attempt, ...lookUp, result, save, isUndo: handler?.isUndo ?? false }
+}
+
+function failed(errorClass: AttemptFailure['errorClass'], message: string, happened: 'no' | 'unknown'): Called {
+  return { result: { t: 'failed', failure: { errorClass, message, happened }, emitted: [] }, save: undefined }
+}
+
+/** Calls the handler of an effect that this turn has begun. Undefined: the turn was lost, and a later turn finds out what the call did. */
+async function callEffect(
   deps: CommandDeps,
   turn: CommandTurn,
   effect: StoredEffect,
   handler: EffectHandler,
-): Promise<Called> {
+): Promise<Called | undefined> {
   const key = decideStepKey(handler.retry, effect.idempotency_key)
-  if (!key.ok) {
-    const failure: AttemptFailure = { errorClass: 'validation_error', message: key.reason, happened: 'no' }
-    return { result: { t: 'failed', failure, emitted: [] }, save: undefined }
-  }
+  if (!key.ok) return failed('validation_error', key.reason, 'no')
   await failpoint(handler.isUndo ? 'commands.undo_begun' : 'commands.effect_begun')
   const emitted: string[] = []
   const called = await callHeld(deps, turn, effect, handler, emitted, async (call) => {
-    // What the provider cannot dedupe by our key is looked up before it is done once more.
+    // This provider does not deduplicate by our key, so a repeat is looked up first.
     const known = handler.class === 'queryable' && effect.attempt > 1 ? await handler.find?.(call) : undefined
     if (known?.found) return doneWith(known.result, emitted)
     if (!(await isStillHeld(deps, commandTurns.table, turn))) return undefined
@@ -58,13 +85,13 @@ export async function callEffect(
   return called
 }
 
-/** Asks the provider what became of an effect. */
-export async function lookUpEffect(
+/** Asks the provider for the outcome of an effect. */
+async function lookUpEffect(
   deps: CommandDeps,
   turn: CommandTurn,
   effect: StoredEffect,
   handler: EffectHandler,
-): Promise<Called> {
+): Promise<Called | undefined> {
   const called = await callHeld(deps, turn, effect, handler, [], async (call): Promise<CallResult> => {
     const found = await handler.find?.(call)
     if (!found?.found) return { t: 'missing' }
@@ -83,10 +110,10 @@ async function callHeld(
   handler: EffectHandler,
   emitted: string[],
   make: (call: EffectCall) => Promise<CallResult | undefined>,
-): Promise<Called> {
+): Promise<Called | undefined> {
   const { command } = turn.found
   const opened = deps.artifacts && openEffectWriter(deps.artifacts, command, effect)
-  const artifacts = opened?.artifacts ?? withoutArtifacts('this process has no store of artifacts')
+  const artifacts = opened?.artifacts ?? withoutArtifacts('This process has no artifact store.')
   const answer = async (signal: AbortSignal) => {
     try {
       const call = callOf(command, effect, signal, (name) => void emitted.push(name), artifacts)
@@ -102,7 +129,7 @@ async function callHeld(
   return { result: told, save: saverOf(deps.artifacts, opened?.writer, command) }
 }
 
-/** A request is not held longer than this; the key makes a repeat by the driver harmless. */
+/** The longest time that a request is held. The key makes a repeat by the driver harmless. */
 const INLINE_BUDGET_MS = 2_000
 
 /** Calls a bounded effect inside the request. Undefined: not done, or not known to be done; the driver takes the command. */
@@ -162,10 +189,10 @@ function late(timeoutMs: number, emitted: readonly string[]): CallResult {
 
 const ERROR_CHARS_MAX = 500
 
-/** An error that nobody classified is our own fault, and whether the effect happened is unknown. */
+/** An unclassified error is our own fault, and whether the effect happened is unknown. */
 function failureOf(error: unknown): AttemptFailure {
-  const text = error instanceof Error ? error.message : 'the handler threw something that is no error'
-  // Providers like to repeat the credential that they did not like.
+  const text = error instanceof Error ? error.message : 'the handler threw a value that is not an error'
+  // Providers tend to quote a rejected credential.
   const message = redactText(text).slice(0, ERROR_CHARS_MAX)
   if (error instanceof EffectFailure) {
     const { happened, retryAfterMs } = error
@@ -174,7 +201,7 @@ function failureOf(error: unknown): AttemptFailure {
   return { errorClass: 'internal_error', message, happened: 'unknown' }
 }
 
-/** A result that cannot be stored is no result; the effect may have happened all the same. Secrets in it are not kept. */
+/** Redacts secrets. A result that cannot be stored is a failure, although the effect may have happened. */
 function asResult(
   value: unknown,
 ): { readonly ok: true; readonly value: unknown } | { readonly ok: false; readonly failure: AttemptFailure } {
@@ -185,13 +212,13 @@ function asResult(
   return { ok: false, failure: { errorClass: 'internal_error', message, happened: 'unknown' } }
 }
 
-/** For a place that has no store of artifacts, or no transaction to put their rows into. */
+/** For a process without an artifact store, or a call without a transaction for the rows. */
 export function withoutArtifacts(why: string): EffectArtifacts {
   const no = () => Promise.reject(new EffectFailure('internal_error', why, 'no'))
   return { write: no, find: no, text: no, publish: no, withdraw: no }
 }
 
-/** A writer of artifacts that speaks in the failures of effects, and whose rows are saved with the effect's outcome. */
+/** Opens a writer of artifacts that throws effect failures. Its rows are saved with the effect's outcome. */
 function openEffectWriter(
   deps: ArtifactDeps,
   command: StoredCommand,
@@ -208,9 +235,9 @@ function openEffectWriter(
     undoneEffectId: effect.compensates_effect_id,
     scope: effect.domain_effect_id,
   })
-  // Whether a handler did something outside before it wrote is unknown here; a handler of artifacts did not.
+  // Other handlers may have acted outside before they wrote. A handler of artifacts has not.
   const afterWrite = effect.effect_type.startsWith('artifact.') ? 'no' : 'unknown'
-  // A handler reads what it works with before it acts: without its input it did nothing.
+  // A handler reads its input before it acts, so without its input it has done nothing.
   const afterRead = () => (writer.writes.length === 0 ? 'no' : afterWrite)
   const valueOf = <T>(decision: Decision<T>, happened: 'no' | 'unknown'): T => {
     if (decision.ok) return decision.value
@@ -226,7 +253,7 @@ function openEffectWriter(
   return { artifacts, writer }
 }
 
-/** The same call can succeed later: a store or the database does not answer. */
+/** The same call can succeed later: a store or the database is unavailable. */
 export function isPassing({ code }: Refusal): boolean {
   return isUnavailable([kernelRefusals, storeRefusals, artifactRefusals], code)
 }
@@ -236,12 +263,12 @@ function artifactFailure(refusal: Refusal, happened: 'no' | 'unknown'): EffectFa
   return new EffectFailure(isPassing(refusal) ? 'transient_connector_error' : 'validation_error', said, happened)
 }
 
-/** Undefined: the effect has written nothing, and its outcome may go through the lane. */
+/** Undefined: the effect has written nothing, so its outcome can go through the lane. */
 function saverOf(
   deps: ArtifactDeps | undefined,
   writer: ArtifactWriter | undefined,
   command: StoredCommand,
-): ((tx: Tx) => Promise<void>) | undefined {
+): Work | undefined {
   if (!deps || !writer || writer.writes.length === 0) return undefined
   const by = { ...workerActor, traceId: command.context.trace_id }
   return (tx) => saveArtifacts(tx, deps, by, command.workspace_id, writer.writes)

@@ -6,9 +6,8 @@ import { errorClasses } from '#kernel/error-classes'
 import { openTestRoom, type TestRoom } from '#test/commands'
 import { accepted, TRACE } from '#test/tenant'
 import { cancelCommand } from './cancel-command.ts'
-import { defineCommandType, defineFunction, type Definition } from './catalog/definitions.ts'
+import { defineCommandType, defineFunction, defineTask, type Definition } from './catalog/definitions.ts'
 import { defineEffect, EffectPending } from './catalog/effect-definition.ts'
-import { defineTask } from './catalog/task-spec.ts'
 import { actingFor } from './deps.ts'
 import { findBrokenInvariants } from './invariants/find-broken-invariants.ts'
 
@@ -113,7 +112,7 @@ describe('a child that ends badly', () => {
     )
     assert.equal(told?.actor, 'system')
     assert.deepEqual([told?.payload['cancellation_mode'], told?.payload['cancelled_by']], ['graceful', 'system'])
-    assert.match(String(told?.payload['cancel_reason']), /the command it waited for has failed/)
+    assert.match(String(told?.payload['cancel_reason']), /the awaited command has failed/)
     const skipped = await room.rows(
       `select 1 from concord.domain_events where command_id = $1 and event_type = 'effect_skipped'`,
       [marked],

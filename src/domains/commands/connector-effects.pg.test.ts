@@ -153,7 +153,7 @@ describe('connector operations as effects', () => {
     assert.equal(drift.length, 0)
   })
 
-  test('[CON-19] [ERR-06] an HTTP connector with the same contract takes the place of the one in memory: nothing above it changes', async () => {
+  test('[CON-19] [ERR-06] an HTTP connector with the same contract takes the place of the one in memory: nothing above it changes', async (t) => {
     const api = await openMisbehavingApi()
     const over = { input: z.strictObject({ id: z.string() }), output: z.looseObject({}) }
     const real = httpConnector({
@@ -188,6 +188,10 @@ describe('connector operations as effects', () => {
       const world = { db, now, newId, sleep: realSleep, secrets: openSecrets({}) }
       return [...connectorDefinitions(accepted(openConnectors([real], world))), ...deskCatalog()]
     })
+    t.after(async () => {
+      await other.close()
+      await api.close()
+    })
     const id = await other.submit({ steps: [open('phone')] }, { taskName: 'Help' })
     assert.equal(await other.settle(id), 'succeeded')
     assert.deepEqual([...api.done.keys()], ['ticket:phone'])
@@ -212,8 +216,6 @@ describe('connector operations as effects', () => {
       assert.ok((effect?.run_after.getTime() ?? 0) >= from + waitS * 1_000)
       assert.equal(told?.asked, waitS * 1_000)
     }
-    await other.close()
-    await api.close()
   })
 })
 

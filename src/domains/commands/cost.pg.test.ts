@@ -68,7 +68,7 @@ describe('the cost of a command', () => {
     return least
   }
   const within = (cost: WalCost, limits: Partial<WalCost>) => {
-    if (process.env["COST"]) console.log(JSON.stringify(cost))
+    if (process.env['COST']) console.log(JSON.stringify(cost))
     for (const [name, limit] of Object.entries(limits)) {
       const counted = cost[name as keyof WalCost]
       assert.ok(counted <= limit, `${name}: ${counted}, at most ${limit}; ${JSON.stringify(cost)}`)

@@ -284,6 +284,46 @@ describe('a process that dies', () => {
     assert.deepEqual(await historyFaults(room), [])
   })
 
+  test('[EFF-06] a success that is recorded after a person was asked settles the effect, closes the question and continues', async () => {
+    plan.dieAt = Number.POSITIVE_INFINITY
+    const id = await room.submit({ subject: 's', steps: ['connector.mail.send', 'connector.hotel.book_a'] })
+    const call = room.provider.call.bind(room.provider)
+    let other: string | undefined
+    room.provider.call = async (...args) => {
+      room.provider.call = call
+      // While the first driver is in its call, a later one takes over, cannot look the effect up, and asks a person.
+      other = await live(id)
+      return call(...args)
+    }
+    assert.deepEqual(await openDrive(room.world)(id, nextFence()), { t: 'done' })
+    assert.deepEqual([other, await room.statusOf(id)], ['blocked', 'succeeded'])
+    const approvals = await room.rows(`select status from concord.approvals where command_id = $1`, [id])
+    assert.deepEqual(approvals, [{ status: 'cancelled' }])
+    assert.deepEqual(await historyFaults(room), [])
+  })
+
+  test('a call that outlasts the time of its turn: its outcome and the end are one write, and no other call begins', async () => {
+    plan.dieAt = Number.POSITIVE_INFINITY
+    const call = room.provider.call.bind(room.provider)
+    const slowly = async (steps: readonly string[]) => {
+      const id = await room.submit({ subject: 's', steps })
+      room.provider.call = async (...args) => {
+        room.provider.call = call
+        room.clock.travel(6_000)
+        return call(...args)
+      }
+      const next = await openDrive(room.world)(id, nextFence())
+      const effects = await room.rows<{ status: string }>(
+        `select status from concord.domain_effects where command_id = $1 order by declaration_order`,
+        [id],
+      )
+      return [next.t, await room.statusOf(id), ...effects.map(({ status }) => status)]
+    }
+    assert.deepEqual(await slowly(['connector.hotel.book_a']), ['done', 'succeeded', 'succeeded'])
+    const two = ['connector.hotel.book_a', 'connector.hotel.book_b']
+    assert.deepEqual(await slowly(two), ['again', 'running', 'succeeded', 'planned'])
+  })
+
   for (const effect of ['connector.ticket.open', 'connector.hotel.book_a', 'connector.mail.send'])
     test(`[CMD-20] [EFF-06] ${effect}: a driver that froze between the record of a beginning and its call does not make the call any more`, async () => {
       plan.dieAt = Number.POSITIVE_INFINITY
@@ -314,15 +354,15 @@ describe('a process that dies', () => {
       assert.deepEqual(await historyFaults(room), [])
     })
 
-  test('[CMD-20] a driver that finds no effects where the plan has steps ends nothing, and says so', async () => {
+  test('[CMD-20] a driver that finds no effects where the plan has steps ends nothing, and says so', async (t) => {
     plan.dieAt = Number.POSITIVE_INFINITY
     const id = await room.submit({ subject: 's', steps: ['connector.hotel.book_a', 'connector.hotel.book_b'] })
     room.provider.modes.push('fail_before')
     assert.equal(await live(id), 'running')
     const superuser = openDb({ url: room.db.config.url, poolMax: 1 })
+    t.after(() => superuser.close())
     await superuser.query('delete from concord.domain_effects where command_id = $1', [id])
     await assert.rejects(openDrive(room.world)(id, nextFence()), { code: 'commands.plan.torn' })
     assert.equal(await room.statusOf(id), 'running')
-    await superuser.close()
   })
 })

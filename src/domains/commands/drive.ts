@@ -1,17 +1,17 @@
 /**
- * Drives a command: fold what can be decided, commit it as one write, make the call that it asks for, and fold again with the outcome. A turn
- * ends when the command waits, has ended, or has had its share.
+ * Drives a command: folds what can be decided, commits it as one write, makes the next call, and folds again with its outcome. A turn ends
+ * when the command waits or has ended, or when the turn has used up its time.
  */
-import { checkApproved, requestApproval, supersedeApprovals } from '#domains/approvals'
+import { cancelApprovals, checkApproved, requestApproval, supersedeApprovals } from '#domains/approvals'
 import { KernelFault } from '#kernel/errors'
 import { accept, type Decision } from '#kernel/refusal'
 import type { Drive, Next } from '#runtime'
-import { appendEvents, constraintOf, failpoint, type FailpointName, statement, type Tx } from '#store'
+import { constraintOf, failpoint, type FailpointName, statement } from '#store'
 import {
   type InProcessTurns,
   inProcessTurnName,
   openInProcessTurns,
-  type Places,
+  type ReserveSlot,
   reconcile,
   settleTurn,
   takeTurn,
@@ -31,8 +31,8 @@ import {
   stay,
   type Write,
 } from './change.ts'
-import { type Folded, fold } from './advance.ts'
-import { type Called, callEffect, callInline, lookUpEffect } from './call-effect.ts'
+import { fold, type Folded, type FoldLimit } from './advance.ts'
+import { callInline, callNext, type LastCall, type Work } from './call-effect.ts'
 import {
   commandTurns,
   type CommandWithEffects,
@@ -44,21 +44,19 @@ import {
   overdueCommands,
   processOf,
   type StoredCommand,
-  type StoredEffect,
 } from './command-table.ts'
 import { approvalDeps, type CommandDeps } from './deps.ts'
-import { commandLog, type CommandEventType } from './events.ts'
+import { appendCommandEvent, type CommandEventType } from './events.ts'
 import { gatherFacts } from './facts.ts'
 import { wakeDependents } from './write-command.ts'
-import { findHandler, taskOf, wakeOptionsOf } from './tasks.ts'
+import { findHandler, readBackOf, taskOf, wakeOptionsOf } from './tasks.ts'
 import type { WriteResult } from './write-command.ts'
 
-/** A turn ends after so many rounds or so long, and goes on in another: no command holds a worker for ever. */
+/** A longer command continues in another turn, so that no command holds a worker forever. */
 const ROUNDS_MAX = 60
 const SLICE_MS = 5_000
 
 type CommandTurn = Turn<HeldCommand>
-type LastCall = CallOutcome & { readonly isUndo: boolean; readonly save: ((tx: Tx) => Promise<void>) | undefined }
 
 export function openDrive(deps: CommandDeps): Drive {
   return async (commandId, fence) => {
@@ -69,11 +67,11 @@ export function openDrive(deps: CommandDeps): Drive {
   }
 }
 
-export function openCommandTurns(deps: CommandDeps, offerPlace: Places): InProcessTurns<HeldCommand> {
-  return openInProcessTurns(deps, commandTurns, (turn) => driveTurn(deps, turn), offerPlace)
+export function openCommandTurns(deps: CommandDeps, reserveSlot: ReserveSlot): InProcessTurns<HeldCommand> {
+  return openInProcessTurns(deps, commandTurns, (turn) => driveTurn(deps, turn), reserveSlot)
 }
 
-/** How many were woken; a full batch says that there may be more. */
+/** Returns the number of commands woken. A full batch means that there may be more. */
 export function reconcileCommands(
   deps: Pick<CommandDeps, 'db' | 'now' | 'wake' | 'catalog'>,
   graceMs?: number,
@@ -96,12 +94,13 @@ async function driveTurn(deps: CommandDeps, turn: CommandTurn): Promise<Next> {
       const isOver =
         turn.signal.aborted || round >= ROUNDS_MAX || (round > 0 && deps.now().getTime() - startedMs >= SLICE_MS)
       if (isOver && !last) break
-      // What a call came to is recorded in any case; nothing new begins in a turn that is over.
-      const { draft, next } = await decideNext(deps, turn, last, isKeyTaken, isOver || isAlone)
+      // The outcome of a call is always recorded, with all that follows from it. No call begins in a turn that is over.
+      const limit = isAlone ? 'outcome' : isOver ? 'no_call' : 'none'
+      const { draft, next } = await decideNext(deps, turn, last, isKeyTaken, limit)
       const written = await commitTurn(deps, turn, draft.write, next, last)
       if (written === 'key_taken') isKeyTaken = true
       else if (written === 'moved') {
-        // What comes next may have become impossible, by a cancel for one; the outcome is written alone, once.
+        // The row has changed, for example by a cancel, and the next step may be impossible. The outcome is then written alone, once.
         isAlone = last !== undefined && !isAlone
         if (!isAlone) last = undefined
       } else {
@@ -123,31 +122,30 @@ async function decideNext(
   turn: CommandTurn,
   outcome: CallOutcome | undefined,
   isKeyTaken: boolean,
-  isOutcomeOnly: boolean,
+  limit: FoldLimit,
 ): Promise<Folded> {
   const { catalog, random } = deps
   const { token, name, leaseMs, found } = turn
   const at = deps.now()
   const seen: Seen = { catalog, random, turn: { token, name }, hasParents: found.hasParents, isKeyTaken }
-  const stepsMax = isOutcomeOnly ? 1 : undefined
   const draft = openDraft(found, { held: token, leaseMs }, at)
-  const first = fold(draft, outcome ? { ...seen, outcome } : seen, at, deps.newId, stepsMax)
-  return loadAndFold(deps, first, seen, stepsMax, () => failpoint('commands.classified'))
+  const first = fold(draft, outcome ? { ...seen, outcome } : seen, at, deps.newId, limit)
+  return loadAndFold(deps, first, seen, limit, () => failpoint('commands.classified'))
 }
 
-/** Loads what the fold needs to see, and goes on with it. */
+/** Loads what the fold needs, and continues it. */
 async function loadAndFold(
   deps: CommandDeps,
   first: Folded,
   known: Seen,
-  stepsMax?: number,
+  limit?: FoldLimit,
   beforeFacts?: () => Promise<void> | undefined,
 ): Promise<Folded> {
   let [folded, seen] = [first, known]
   while (folded.next.t === 'need') {
     if (folded.next.what === 'facts') await beforeFacts?.()
     seen = { ...seen, ...(await load(deps, folded.draft.now.command, folded.next)) }
-    folded = fold(folded.draft, seen, deps.now(), deps.newId, stepsMax)
+    folded = fold(folded.draft, seen, deps.now(), deps.newId, limit)
   }
   return folded
 }
@@ -173,7 +171,7 @@ async function load(
   }
 }
 
-/** One commit: the write, and with it what other rooms store about it. */
+/** Commits the write, and in the same transaction the rows of other rooms that belong to it. */
 async function commitTurn(
   deps: CommandDeps,
   turn: CommandTurn,
@@ -184,7 +182,9 @@ async function commitTurn(
   if (isEmpty(write)) return 'written'
   if (write.from === 'cancelling' && write.to !== null) await failpoint('commands.exit_settled')
   await passAll(write, beforeWrite)
-  const works = [last?.save, workOf(deps, write, next)].filter((work) => work !== undefined)
+  const works = [last?.save, workOf(deps, write, next), closeQuestion(deps, turn, write, last)].filter(
+    (work) => work !== undefined,
+  )
   let result: Decision<WriteResult>
   try {
     result = works.length === 0 ? await deps.writes.commit(write) : await commitWith(deps, write, works)
@@ -207,7 +207,7 @@ function heldAfter(found: HeldCommand, write: Write, { command }: WriteResult): 
   return { ...found, command, effects: applyWrite(found.effects, write) }
 }
 
-function commitWith(deps: CommandDeps, write: Write, works: readonly ((tx: Tx) => Promise<void>)[]) {
+function commitWith(deps: CommandDeps, write: Write, works: readonly Work[]) {
   return deps.db.transaction(async (tx) => {
     const written = await deps.writes.commitIn(tx, write)
     if (written.ok) for (const work of works) await work(tx)
@@ -215,7 +215,7 @@ function commitWith(deps: CommandDeps, write: Write, works: readonly ((tx: Tx) =
   })
 }
 
-function workOf(deps: CommandDeps, { command, at }: Write, next: AfterStep): ((tx: Tx) => Promise<void>) | undefined {
+function workOf(deps: CommandDeps, { command, at }: Write, next: AfterStep): Work | undefined {
   const { workspace_id: workspaceId, command_id: commandId } = command
   if (next.t === 'follow')
     return async (tx) => void (await tx.run(insertWait, [commandId, next.commandId, workspaceId, at]))
@@ -224,7 +224,7 @@ function workOf(deps: CommandDeps, { command, at }: Write, next: AfterStep): ((t
   const by = { ...(what === 'gates' ? systemActor : workerActor), traceId: command.context.trace_id }
   return async (tx) => {
     if (what === 'gates') {
-      // All gates at once: one that an earlier round asked for and this one does not must not stand in the way.
+      // Replaces all gates at once: a gate of an earlier round that is no longer required must not block the command.
       checkAsked(
         await supersedeApprovals(tx, approvalDeps(deps), by, { workspaceId, commandId, why: 'asked_again', requests }),
       )
@@ -233,13 +233,32 @@ function workOf(deps: CommandDeps, { command, at }: Write, next: AfterStep): ((t
   }
 }
 
+/** A person was asked for the outcome of a call that a superseded turn had made, and this write records it. */
+function closeQuestion(
+  { newId }: CommandDeps,
+  { found: { command, effects } }: CommandTurn,
+  { effectMoves }: Write,
+  last: LastCall | undefined,
+): Work | undefined {
+  const isSettled = effectMoves.some(
+    (moved) => moved.domain_effect_id === last?.effectId && moved.status === 'succeeded',
+  )
+  const effect = isSettled ? effects.find(({ domain_effect_id }) => domain_effect_id === last?.effectId) : undefined
+  if (!effect || !readBackOf(effect).asked) return undefined
+  const by = { ...systemActor, traceId: command.context.trace_id }
+  const { workspace_id: workspaceId, command_id: commandId } = command
+  const { domain_effect_id: domainEffectId } = effect
+  return async (tx) =>
+    void (await cancelApprovals(tx, newId, by, { workspaceId, commandId, domainEffectId, why: 'outcome_known' }))
+}
+
 function checkAsked(asked: Decision<unknown>): void {
   if (!asked.ok) throw new KernelFault('commands.approval.refused', asked.reason, { code: asked.code })
 }
 
 type Passed = Readonly<Partial<Record<CommandEventType | NonNullable<Write['to']>, FailpointName>>>
 
-/** Failpoints by what a write tells, and by where it moves the command. */
+/** Failpoints by the events of a write, and by the status it moves the command to. */
 const beforeWrite: Passed = {
   policy_evaluated: 'commands.policy_decided',
   succeeded: 'commands.finishing',
@@ -267,7 +286,7 @@ async function passAll({ events, to }: Write, points: Passed): Promise<void> {
   if (name) await failpoint(name)
 }
 
-/** Undefined: the turn goes on. */
+/** Undefined: the turn continues. */
 function answerOf(deps: CommandDeps, { found: { command } }: CommandTurn, next: AfterStep): Next | undefined {
   switch (next.t) {
     case 'wait':
@@ -281,34 +300,6 @@ function answerOf(deps: CommandDeps, { found: { command } }: CommandTurn, next: 
     default:
       return undefined
   }
-}
-
-async function callNext(
-  deps: CommandDeps,
-  turn: CommandTurn,
-  next: AfterStep,
-  decided: readonly StoredEffect[],
-): Promise<LastCall | undefined> {
-  if (next.t !== 'call' && next.t !== 'look_up') return undefined
-  const { effectId } = next
-  const effect = turn.found.effects.find(({ domain_effect_id }) => domain_effect_id === effectId)
-  const wanted = decided.find(({ domain_effect_id }) => domain_effect_id === effectId)
-  // A cancel in between leaves it as it was: nothing has begun.
-  if (!effect || effect.status !== 'executing' || effect.attempt !== wanted?.attempt) return undefined
-  const handler = findHandler(deps.catalog, turn.found, effect)
-  const failure = { errorClass: 'internal_error', message: 'no handler', happened: 'unknown' } as const
-  const unhandled: Called = { result: { t: 'failed', failure, emitted: [] }, save: undefined }
-  const make = next.t === 'call' ? callEffect : lookUpEffect
-  const called = handler ? await make(deps, turn, effect, handler) : unhandled
-  if (!called) {
-    turn.isLost = true
-    return undefined
-  }
-  const lookUp = next.t === 'look_up' ? { lookUp: next.lookUp } : {}
-  const { result } = called
-  // Artifacts of an attempt that failed are not kept.
-  const save = result.t === 'done' || result.t === 'found' ? called.save : undefined
-  return { effectId, attempt: effect.attempt, ...lookUp, result, save, isUndo: handler?.isUndo ?? false }
 }
 
 /**
@@ -347,8 +338,8 @@ export async function decideNew(
 }
 
 /**
- * The same loop inside the request, for what is fast, low in risk and bounded: decided and done before the first write, then committed at once.
- * Undefined: not done here; the command is as it was and the driver takes it.
+ * The same loop inside the request, for fast, bounded commands of low risk: the effect is called before the first write, then everything is
+ * committed at once. Undefined: nothing was written, and the driver takes the command.
  */
 export async function runInline(deps: CommandDeps, stored: StoredCommand): Promise<StoredCommand | undefined> {
   const { catalog, random } = deps
@@ -374,18 +365,18 @@ export async function runInline(deps: CommandDeps, stored: StoredCommand): Promi
   return written.ok ? written.value.command : undefined
 }
 
-/** Planned for the request itself: such a command has no workflow of the runtime. */
+/** Planned for the request itself: such a command has no runtime workflow. */
 function isInline({ command: { plan: planned, runtime_workflow_id } }: CommandWithEffects): boolean {
   return planned?.execution_mode === 'sync' && runtime_workflow_id === null
 }
 
-/** Everything that can be decided about a new command, in memory: what its first write would be, and what would come after it. */
+/** Folds a new command in memory: returns its first write and what would follow. */
 export function foldFresh(deps: CommandDeps, command: StoredCommand, seen: Seen): Promise<Folded> {
   const at = deps.now()
   return loadAndFold(deps, fold(openDraft({ command, effects: [] }, 'free', at), seen, at, deps.newId), seen)
 }
 
-/** A cancel came during the call. Nothing runs any more, but what was done is on record. */
+/** The command was cancelled during the call. Records the effect that was done; nothing else runs. */
 async function recordUnderCancelled(
   deps: CommandDeps,
   { workspace_id, command_id }: StoredCommand,
@@ -401,34 +392,26 @@ async function recordUnderCancelled(
   await deps.writes.commit({ ...alone, events: [...alone.events, ...told] })
 }
 
-/** $1 command, $2 token. Without a due time the reconciler does not see it; its state stays what it was, for operators to look at. */
+/** $1 command, $2 token. Without a due time the reconciler skips it. Its status stays, for operators to inspect. */
 const setAside = statement<{ readonly command_id: string }>(
   'commands_set_aside',
   `update concord.commands set run_after = null, turn_token = null, turn_until = null
 where command_id = $1::uuid and turn_token = $2::uuid returning command_id`,
 )
 
-/** Our own verdict, or the engine's: a value nested too deep exhausts its stack. */
+/** Our own fault, or the JavaScript engine's: a value nested too deep exhausts the stack. */
 function isUnreadable(error: unknown): error is Error {
   return (error instanceof KernelFault && error.code === 'commands.row.unreadable') || error instanceof RangeError
 }
 
-/** Puts a command aside whose row cannot be understood. No rule lets such a row in; it is reported once, and all others go on. */
+/** Sets aside a command with an unreadable row, which no constraint would allow, and reports it once. Other commands are not affected. */
 async function quarantine(deps: CommandDeps, { found: { command }, token }: CommandTurn, error: Error): Promise<Next> {
   await deps.db.transaction(async (tx) => {
     const [row] = await tx.run(setAside, [command.command_id, token])
     if (!row) return
-    const event = {
-      eventId: deps.newId(),
-      type: 'command_quarantined' as const,
-      payload: { reason: error.message, status: command.status, target_type: 'command', target_id: command.command_id },
-      actor: systemActor.id,
-      actorKind: systemActor.kind,
-      traceId: command.context.trace_id,
-      at: deps.now(),
-    }
-    const links = { workspace_id: command.workspace_id, command_id: command.command_id }
-    await appendEvents(tx, commandLog, [{ ...event, links }])
+    const by = { ...systemActor, traceId: command.context.trace_id }
+    const payload = { reason: error.message, status: command.status }
+    await appendCommandEvent(tx, deps, by, 'command_quarantined', command, payload)
   })
   return { t: 'wait', until: null }
 }

@@ -267,7 +267,7 @@ test('a process without a store of artifacts says so, and the effect fails', asy
     const id = await bare.submit({ text: 'x' }, { taskName: 'Note' })
     assert.equal(await bare.settle(id), 'failed')
     const [row] = await bare.rows<{ error: string }>('select error from concord.commands where command_id = $1', [id])
-    assert.match(row?.error ?? '', /no store of artifacts/)
+    assert.match(row?.error ?? '', /no artifact store/)
   } finally {
     await bare.close()
   }

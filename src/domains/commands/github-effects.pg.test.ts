@@ -9,8 +9,7 @@ import { realSleep, testSecrets } from '#test/connectors'
 import { type GithubContract, openGithubContract } from '#test/github-contract'
 import { accepted } from '#test/tenant'
 import { connectorDefinitions } from './catalog/connector-effects.ts'
-import { defineCommandType, defineFunction } from './catalog/definitions.ts'
-import { defineTask } from './catalog/task-spec.ts'
+import { defineCommandType, defineFunction, defineTask } from './catalog/definitions.ts'
 
 const effect_type = 'connector.github.create_github_issue'
 

@@ -1,8 +1,7 @@
 /** The door of the commands room: the catalog, the governed path from request to outcome, and its explanation. */
 export { actionView, type ActionView, proposeActionBody, toActionView } from './actions/action-contract.ts'
-export { agentGateway } from './actions/agent-gateway.ts'
 
-export { proposeAction, type ProposeAction, type ProposedAction } from './actions/propose-action.ts'
+export { agentGateway, proposeAction, type ProposeAction, type ProposedAction } from './actions/propose-action.ts'
 export { addDependency } from './add-dependency.ts'
 export { openApprovalOwner } from './answer-approval.ts'
 export { approvalTypesOf } from './approval-types.ts'
@@ -38,7 +37,7 @@ export {
 export { anyHost, type Catalog, openCatalog } from './catalog/open-catalog.ts'
 export { checkShapes } from './catalog/shape-checks.ts'
 export { mapTaskToPrimitives } from './catalog/primitives.ts'
-export { defineTask } from './catalog/task-spec.ts'
+export { defineTask } from './catalog/definitions.ts'
 
 export {
   COMMAND_KIND,

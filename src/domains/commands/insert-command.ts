@@ -8,7 +8,7 @@ import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { KernelFault } from '#kernel/errors'
 import { type Once, openLane, refuseInProgress, type Sql, sqlStateOf, statement, type Submitted, type Tx } from '#store'
 import type { NewEffect, WriteEvent } from './change.ts'
-import { columnsOf, type StoredCommand } from './command-table.ts'
+import { columnsOf, newColumns, type StoredCommand } from './command-table.ts'
 import type { CommandDeps } from './deps.ts'
 import { insertEffects, journalEvents } from './write-command.ts'
 
@@ -37,30 +37,14 @@ const UNIQUE_VIOLATION = '23505'
 const LOOKS_MAX = 10
 
 const columns = {
-  command_id: 'uuid',
-  workspace_id: 'uuid',
-  command_type: 'text',
-  task_name: 'text',
-  requested_by: 'text',
-  ingress: 'text',
-  payload: 'jsonb',
-  payload_hash: 'text',
-  context: 'jsonb',
-  status: 'text',
-  cancellation_mode: 'text',
-  idempotency_key: 'text',
-  request_fingerprint: 'text',
+  ...newColumns,
   runtime_workflow_id: 'text',
   plan: 'jsonb',
   result: 'jsonb',
   error: 'text',
   error_class: 'text',
-  run_after: 'timestamptz',
-  turn_token: 'uuid',
-  created_at: 'timestamptz',
-  updated_at: 'timestamptz',
   completed_at: 'timestamptz',
-} as const satisfies Partial<Record<keyof StoredCommand, string>>
+} as const
 const names = Object.keys(columns)
 
 const textOf = (plans: boolean) => `with w as materialized (

@@ -9,12 +9,12 @@ import {
   defineCommandType,
   defineFunction,
   defineSchedule,
+  defineTask,
   type Definition,
   type ScheduleDefinition,
   type ScheduleSpec,
 } from './catalog/definitions.ts'
 import { defineEffect, type EffectCall } from './catalog/effect-definition.ts'
-import { defineTask } from './catalog/task-spec.ts'
 
 const queue = 'scheduled_maintenance'
 

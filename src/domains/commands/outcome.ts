@@ -146,7 +146,7 @@ export function recordOutcome(found: CommandWithEffects, seen: Seen, outcome: Ca
   const { result, lookUp: asked } = outcome
   // A turn that lost the row meanwhile: only a success still counts. A failure or a wait of an earlier attempt would overwrite the state of
   // the current one.
-  const isStale = effect.attempt !== outcome.attempt || effect.run_after !== null
+  const isStale = effect.attempt !== outcome.attempt || effect.run_after !== null || readBackOf(effect).asked === true
   if (isStale && result.t !== 'done' && result.t !== 'found') return { changes: [], next: proceed }
   switch (result.t) {
     case 'done':
@@ -167,7 +167,7 @@ export function recordOutcome(found: CommandWithEffects, seen: Seen, outcome: Ca
 }
 
 function recordDone(
-  { effect, handler }: Attempted,
+  { found, effect, handler }: Attempted,
   result: unknown,
   emitted: readonly string[],
   readBack: unknown,
@@ -187,8 +187,11 @@ function recordDone(
     },
     payload: { attempt, max_attempts, idempotency_key, result },
   }
+  // A person was asked meanwhile. The outcome is known now, so the command continues; the drive closes the question.
+  const isBlocked = found.command.status === 'blocked' && readBackOf(effect).asked === true
+  const unblocked = isBlocked ? [move('running', workerActor, { reason: 'outcome_known' })] : []
   const drift = handler.isUndo ? decideDrift(handler.produces, emitted) : undefined
-  if (!drift || !hasDrift(drift)) return { changes: [done], next: proceed }
+  if (!drift || !hasDrift(drift)) return { changes: [done, ...unblocked], next: proceed }
   const { payload } = compensationDrift(effect.compensates_effect_id ?? effect.domain_effect_id, drift)
   return { changes: [done, tell('compensation_drift', workerActor, payload)], next: proceed }
 }

@@ -4,10 +4,9 @@ import { test } from 'node:test'
 import { FakeProvider } from '#test/fake-providers'
 import { testDefinitions } from '#test/projects/commands'
 import { accepted } from '#test/tenant'
-import type { EffectDraft } from './catalog/definitions.ts'
+import { defineTask, type EffectDraft } from './catalog/definitions.ts'
 import { defineEffect } from './catalog/effect-definition.ts'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
-import { taskSpec } from './catalog/task-spec.ts'
 import { compileRules } from '#kernel/policy/policy'
 import { evaluatePolicy } from '#kernel/policy/evaluate'
 import { shippedPolicies } from './catalog/shipped-policies.ts'
@@ -153,8 +152,8 @@ test('[PLN-08] the reference decisions: what runs in the request, what behind it
     effect('tool.crawl', 'read', false),
   ])
   const { type } = taskNamed('Echo')
-  const mode = (effect_type: string, more: Partial<Parameters<typeof taskSpec>[0]> = {}, isApproved = false) => {
-    const spec = taskSpec({
+  const mode = (effect_type: string, more: Partial<Parameters<typeof defineTask>[0]> = {}, isApproved = false) => {
+    const { spec } = defineTask({
       name: 't',
       description: '',
       command_type: 't',

@@ -14,9 +14,8 @@ import {
 import { decodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { decideExternalSharing, type PolicyAnswer, type PolicyInput } from '#kernel/policy/policy'
-import { defineCommandType, defineFunction, type Definition, definePolicy } from './catalog/definitions.ts'
+import { defineCommandType, defineFunction, definePolicy, defineTask, type Definition } from './catalog/definitions.ts'
 import { defineEffect, EffectFailure } from './catalog/effect-definition.ts'
-import { defineTask } from './catalog/task-spec.ts'
 import type { DataClass } from '#kernel/data-class'
 import type { FactSources } from './facts.ts'
 

@@ -6,8 +6,7 @@ import { errorClasses } from '#kernel/error-classes'
 import { openDb } from '#store'
 import { openRoomOn, openTestRoom, randomKey, type TestRoom } from '#test/commands'
 import { accepted, aTenant, TRACE } from '#test/tenant'
-import { defineCommandType, defineFunction } from './catalog/definitions.ts'
-import { defineTask } from './catalog/task-spec.ts'
+import { defineCommandType, defineFunction, defineTask } from './catalog/definitions.ts'
 import { fireSchedule } from './fire-schedule.ts'
 import { reconcileCommands } from './drive.ts'
 import { submitCommand, type SubmitCommand } from './submit.ts'
@@ -99,8 +98,9 @@ describe('submit', () => {
     assert.deepEqual(await room.rows('select 1 from concord.commands where idempotency_key = $1', [idempotencyKey]), [])
   })
 
-  test('[EVT-11] [POL-09] every event of a life: when it cannot be written, its change is not there', async () => {
+  test('[EVT-11] [POL-09] every event of a life: when it cannot be written, its change is not there', async (t) => {
     const owner = openDb({ url: room.db.config.url, poolMax: 1 })
+    t.after(() => owner.close())
     const steps = ['connector.hotel.book_a', 'connector.hotel.book_b']
     for (const type of ['policy_evaluated', 'plan_created', 'effect_planned', 'effect_executed', 'status_changed']) {
       const { command } = accepted(await send({ payload: { subject: 's', steps } }))
@@ -120,7 +120,6 @@ describe('submit', () => {
       await owner.query('alter table concord.journal drop constraint no_more')
       assert.equal(await room.settle(command.command_id), 'succeeded')
     }
-    await owner.close()
   })
 
   test('[CMD-09] [PRM-03] committed but never started: found when it is overdue, and only then', async () => {

@@ -5,7 +5,7 @@ import { FakeProvider } from '#test/fake-providers'
 import { testDefinitions } from '#test/projects/commands'
 import { accepted } from '#test/tenant'
 import { anyHost, openCatalog } from './catalog/open-catalog.ts'
-import { defineTask } from './catalog/task-spec.ts'
+import { defineTask } from './catalog/definitions.ts'
 import { findTask } from './tasks.ts'
 import { scheduledTypeOf } from './fire-schedule.ts'
 

@@ -11,10 +11,9 @@ import { formatPath, type JsonObject, type JsonValue } from '#kernel/json-value'
 import { guardValue } from '#kernel/json-guard'
 import { accept, type Decision, quote, type Refusal, refuse } from '#kernel/refusal'
 import { compensationPolicy, type CompiledRetry, compilePolicy } from '#kernel/retry-policy'
-import type { CommandType, EffectDraft } from './catalog/definitions.ts'
-import type { Awaits, EffectCall, EffectClass, Found, UndoCall } from './catalog/effect-definition.ts'
+import type { CommandType, EffectDraft, TaskSpec } from './catalog/definitions.ts'
+import type { Awaits, EffectCall, EffectClass, LookupResult, UndoCall } from './catalog/effect-definition.ts'
 import type { Catalog, CompiledTask } from './catalog/open-catalog.ts'
-import type { TaskSpec } from './catalog/task-spec.ts'
 import type { CommandWithEffects, ReadBackNote, StoredCommand, StoredEffect } from './command-table.ts'
 
 /** By its name, or by its command type if only one task has that type. */
@@ -149,7 +148,7 @@ export type EffectHandler = {
   readonly produces: readonly string[]
   readonly isUndo: boolean
   readonly run: (call: EffectCall) => Promise<unknown>
-  readonly find: ((call: EffectCall) => Promise<Found>) | undefined
+  readonly find: ((call: EffectCall) => Promise<LookupResult>) | undefined
 }
 
 export type AttemptFailure = {

@@ -39,7 +39,7 @@ describe('a call whose process was killed', () => {
       `select actor, payload from concord.domain_events where event_type = 'connector_called' order by seq`,
     )
 
-  test('it stands while it could still be answered, and then fails as timeout with an unknown outcome; many sweeps settle it once', async () => {
+  test('it stands while it could still be answered, and then fails as timeout with an unknown outcome; many sweeps settle it once', async (t) => {
     await dieInCall()
     assert.deepEqual(await statuses(), ['started'])
     assert.equal(await sweep(), 0)
@@ -49,6 +49,7 @@ describe('a call whose process was killed', () => {
     assert.deepEqual(await statuses(), ['started'])
     await pass(2)
     const another = await openGateOn(gate.db, [silentConnector(() => undefined)], {}, gate.world)
+    t.after(() => another.close())
     const counts = await Promise.all([sweep(), another.connectors.settleAbandoned({ traceId: TRACE }), sweep()])
     assert.equal(
       counts.reduce((sum, count) => sum + count, 0),
@@ -56,7 +57,7 @@ describe('a call whose process was killed', () => {
     )
     const [row] = await gate.invocations()
     assert.deepEqual([row?.status, row?.error_class, row?.latency_ms], ['failed', 'timeout', null])
-    assert.match(row?.error ?? '', /the process that made the call was gone/)
+    assert.match(row?.error ?? '', /the process that made the call ended/)
     assert.ok(row?.completed_at)
     const told = await events()
     assert.deepEqual(
@@ -64,13 +65,13 @@ describe('a call whose process was killed', () => {
       [['system', false, 'timeout', 'unknown']],
     )
     assert.equal(await sweep(), 0)
-    await another.close()
   })
 
-  test('a process that sweeps since before finds the ones that come later; a connector that nobody declares is settled too', async () => {
+  test('a process that sweeps since before finds the ones that come later; a connector that nobody declares is settled too', async (t) => {
     assert.equal(await sweep(), 0)
     await dieInCall()
     const bare = await openGateOn(gate.db, [], {}, gate.world)
+    t.after(() => bare.close())
     assert.equal(await bare.connectors.settleAbandoned({ traceId: TRACE }), 0)
     // By the clock of the sweeps no time passes here, so the row alone grows old, within what a later look goes over.
     await pass(11.5)
@@ -82,7 +83,6 @@ describe('a call whose process was killed', () => {
       1,
     )
     assert.deepEqual(new Set(await statuses()), new Set(['failed']))
-    await bare.close()
   })
 
   test('a process that was away for that long tells what is on record, not what it saw', async () => {

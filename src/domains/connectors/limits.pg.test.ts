@@ -6,9 +6,8 @@ import { openDb } from '#store'
 import { openGateOn } from '#test/connectors'
 import { openTestDb } from '#test/database'
 import { until } from '#test/until'
-import { closedBreaker, decideBreaker, nextBreaker } from './opened-connector.ts'
-import { ConnectorFailure, type ConnectorResult, succeeded } from './connector.ts'
-import { defineConnector, type RateLimits } from './define-connector.ts'
+import { closedBreaker, decideBreaker, nextBreaker } from './breaker.ts'
+import { ConnectorFailure, type ConnectorResult, defineConnector, type RateLimits, succeeded } from './connector.ts'
 
 function counted(
   rate_limits: Partial<RateLimits>,
@@ -97,7 +96,7 @@ test('never more than `concurrent` calls are under way, over two processes; whoe
   await close()
 })
 
-test('after several failures in a row nobody is sent there; then one call tries, and its success opens the way again', async () => {
+test('after several failures in a row nobody is sent there; then one call tries, and its success opens the way again', async (t) => {
   const opened = await openTestDb({ role: 'concord_engine' })
   let [called, isWell] = [0, false]
   const work = (): Promise<ConnectorResult> => {
@@ -107,6 +106,10 @@ test('after several failures in a row nobody is sent there; then one call tries,
       : Promise.reject(new ConnectorFailure('transient_connector_error', 'down', 'no'))
   }
   const gate = await openGateOn(opened.db, [counted({}, work, { failures: 3, open_ms: 600_000 })])
+  t.after(async () => {
+    await gate.close()
+    await opened.close()
+  })
   for (let times = 0; times < 10; times += 1) await gate.call('counted', 'do', {})
   assert.equal(called, 3)
   assert.equal(gate.connectors.isOpen('counted'), true)
@@ -117,11 +120,9 @@ test('after several failures in a row nobody is sent there; then one call tries,
   isWell = true
   await until(async () => (await patient.call('counted', 'do', {})).ok)
   assert.equal(patient.connectors.isOpen('counted'), false)
-  await gate.close()
-  await opened.close()
 })
 
-test('what is not the doing of the provider does not keep others from it: a cancelled call, a database that breaks', async () => {
+test('what is not the doing of the provider does not keep others from it: a cancelled call, a database that breaks', async (t) => {
   const opened = await openTestDb({ role: 'concord_engine' })
   let [isWell, isBroken] = [true, false]
   const never = Promise.withResolvers<ConnectorResult>()
@@ -131,6 +132,10 @@ test('what is not the doing of the provider does not keep others from it: a canc
     get: (db, name) => (isBroken && name === 'run' ? () => Promise.reject(new Error('gone')) : Reflect.get(db, name)),
   })
   const gate = await openGateOn(breaking, [counted({}, work, { failures: 1, open_ms: 1 })])
+  t.after(async () => {
+    await gate.close()
+    await opened.close()
+  })
   const cancelled = await gate.call('counted', 'do', {}, { context: { signal: AbortSignal.timeout(50) } })
   assert.deepEqual([cancelled.error?.error_class, gate.connectors.isOpen('counted')], ['timeout', false])
 
@@ -148,8 +153,6 @@ test('what is not the doing of the provider does not keep others from it: a canc
   isWell = true
   never.resolve(succeeded({}))
   await until(async () => (await gate.call('counted', 'do', {})).ok)
-  await gate.close()
-  await opened.close()
 })
 
 test('the breaker: only what says that the provider is unwell counts, and one call at a time tries', () => {

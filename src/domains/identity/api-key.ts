@@ -1,5 +1,5 @@
 /** The form of an API key, `ck_<prefix>_<secret>`: 256 random bits that are shown once and kept only as a SHA-256 hash. */
-import type { Principal } from '#kernel/actor'
+import type { PersonActor, Principal } from '#kernel/actor'
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { parseName } from '#contract'
 import { KernelFault } from '#kernel/errors'
@@ -7,10 +7,12 @@ import { checkInstant } from '#kernel/instant'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Sql, Tx } from '#store'
 import type { Rows } from '#store/rows'
-import { byPrincipal, type IdentityDeps } from './deps.ts'
+import type { RandomBytes } from '#kernel/ids'
+import type { IdentityDeps } from './deps.ts'
 import { appendKeyEvent } from './events.ts'
+import { insertRow } from './identity-repository.ts'
 import { holdKey, holdPerson } from './person.ts'
-import { decideUnbound, isRoleAtLeast, type PlatformRole } from './principal.ts'
+import { decideUnbound, isRoleAtLeast, type PlatformRole, refusePerson } from './principal.ts'
 import { resolveWorkspace } from './workspace.ts'
 
 /** 48 bits: enough to find a row, and safe to show in lists and logs. */
@@ -18,17 +20,13 @@ const PREFIX_BYTES = 6
 const SECRET_BYTES = 32
 const KEY_FORM = /^ck_([0-9a-f]{12})_[A-Za-z0-9_-]{43}$/
 
-export type RandomBytes = (count: number) => Uint8Array
-
-export type MintedKey = { readonly key: string; readonly prefix: string; readonly hash: Buffer }
-
-export function mintKey(randomBytes: RandomBytes): MintedKey {
+export function mintKey(randomBytes: RandomBytes) {
   const prefix = Buffer.from(randomBytes(PREFIX_BYTES)).toString('hex')
   const key = `ck_${prefix}_${Buffer.from(randomBytes(SECRET_BYTES)).toString('base64url')}`
   return { key, prefix, hash: hashKey(key) }
 }
 
-/** The prefix of a well-formed key; everything else is no key of ours. */
+/** Returns the prefix of a well-formed key, and undefined for any other text. */
 export function prefixOf(key: string): string | undefined {
   return KEY_FORM.exec(key)?.[1]
 }
@@ -38,7 +36,7 @@ export function hashKey(key: string): Buffer {
   return createHash('sha256').update(key, 'utf8').digest()
 }
 
-/** Stands in where no row was found, so that an unknown prefix costs the same comparison as a wrong tail. */
+/** Compared when no row was found, so that an unknown prefix costs as much as a wrong secret. */
 const NO_HASH = Buffer.alloc(32)
 
 export function isSameHash(key: string, stored: Uint8Array | undefined): boolean {
@@ -47,49 +45,39 @@ export function isSameHash(key: string, stored: Uint8Array | undefined): boolean
   return known && equal
 }
 
-/** Never with the hash: what is not read cannot be shown. */
+/** Without the hash: a column that is never read is never shown. */
 export type StoredApiKey = Omit<Rows['identity.api_keys'], 'key_hash'>
 
 const KEY =
   'id, org_id, user_id, workspace_id, name, prefix, role, created_at, expires_at, revoked_at, last_used_at, is_invitation'
 
-export type NewApiKey = Omit<StoredApiKey, 'revoked_at' | 'last_used_at'> & { readonly key_hash: Uint8Array }
+type NewApiKey = Pick<StoredApiKey, 'org_id' | 'user_id' | 'name' | 'role' | 'created_at'> &
+  Partial<Pick<StoredApiKey, 'workspace_id' | 'expires_at' | 'is_invitation'>>
 
-export async function insertApiKey(tx: Tx, key: NewApiKey): Promise<StoredApiKey | undefined> {
-  const [row] = await tx.query<StoredApiKey>(
-    `insert into identity.api_keys (id, org_id, user_id, workspace_id, name, prefix, key_hash, role, created_at, expires_at, is_invitation)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict (prefix) do nothing returning ${KEY}`,
-    [
-      key.id,
-      key.org_id,
-      key.user_id,
-      key.workspace_id,
-      key.name,
-      key.prefix,
-      key.key_hash,
-      key.role,
-      key.created_at,
-      key.expires_at,
-      key.is_invitation,
-    ],
+export type CreatedApiKey = { readonly stored: StoredApiKey; readonly key: string }
+
+/** Stores a new key; by default it never expires and opens every workspace of its user. The result is the only place with its secret. */
+export async function issueKey(tx: Tx, deps: IdentityDeps, key: NewApiKey): Promise<CreatedApiKey> {
+  const minted = mintKey(deps.randomBytes)
+  const stored = await insertRow<StoredApiKey>(
+    tx,
+    { table: 'api_keys', unique: 'prefix', returning: KEY },
+    {
+      id: deps.newId(),
+      workspace_id: null,
+      expires_at: null,
+      is_invitation: false,
+      ...key,
+      prefix: minted.prefix,
+      key_hash: minted.hash,
+    },
   )
-  return row
+  if (!stored) throw new KernelFault('identity.key.prefix_taken', 'Two random key prefixes of 48 bits are equal.')
+  return { stored, key: minted.key }
 }
 
-/** Which keys a caller administers: those of its org, and only those of its workspace when its own key is bound to one. */
+/** The keys that a caller administers: those of the org, or only those of the workspace that the caller's own key is bound to. */
 type KeyScope = { readonly orgId: string; readonly workspaceId: string | null }
-
-type KeyPage = KeyScope & { readonly beforeId: string | null; readonly limit: number }
-
-/** Newest first: ids rise with time. */
-async function listKeys(sql: Sql, page: KeyPage): Promise<StoredApiKey[]> {
-  return sql.query<StoredApiKey>(
-    `select ${KEY} from identity.api_keys
-      where org_id = $1 and ($2::uuid is null or workspace_id = $2) and ($3::uuid is null or id < $3)
-      order by id desc limit $4`,
-    [page.orgId, page.workspaceId, page.beforeId, page.limit],
-  )
-}
 
 async function findKey(sql: Sql, scope: KeyScope, keyId: string): Promise<StoredApiKey | undefined> {
   const [row] = await sql.query<StoredApiKey>(
@@ -99,7 +87,7 @@ async function findKey(sql: Sql, scope: KeyScope, keyId: string): Promise<Stored
   return row
 }
 
-/** Nothing comes back when the key is revoked already: the first time stands. */
+/** Returns undefined when the key is already revoked, and keeps the first time. */
 async function saveKeyRevoked(tx: Tx, scope: KeyScope, keyId: string, at: Date): Promise<StoredApiKey | undefined> {
   const [row] = await tx.query<StoredApiKey>(
     `update identity.api_keys set revoked_at = $4
@@ -117,7 +105,6 @@ export async function hasKeys(sql: Sql, orgId: string, userId: string): Promise<
   return row?.found === true
 }
 
-/** Creates an API key of the caller's own; the key itself is in the answer and nowhere else (I3). */
 export type CreateApiKey = {
   readonly name: string
   readonly role: PlatformRole
@@ -125,16 +112,15 @@ export type CreateApiKey = {
   readonly expiresAt?: Date | undefined
 }
 
-export type CreatedApiKey = { readonly stored: StoredApiKey; readonly key: string }
-
 const LIFE_MAX_MS = 3_653 * 86_400_000
 
+/** Creates a key of the caller's own (I9). */
 export async function createApiKey(
   deps: IdentityDeps,
-  creator: Principal,
-  traceId: string,
+  actor: PersonActor,
   input: CreateApiKey,
 ): Promise<Decision<CreatedApiKey>> {
+  const creator = actor.principal
   const name = parseName(input.name)
   if (!name.ok) return { ...name, path: 'name' }
   const now = deps.now()
@@ -146,41 +132,35 @@ export async function createApiKey(
   if (!workspaceId.ok) return workspaceId
   return deps.db.transaction(async (tx) => {
     const own = await holdPerson(tx, creator.orgId, creator.userId)
-    if (own === undefined) return refuse('identity.user.not_found', 'There is no such user.')
+    if (own === undefined) return refusePerson()
     // A key that was revoked a moment ago must not create another.
     if (creator.keyId !== null && !(await holdKey(tx, creator.orgId, creator.keyId)))
-      return refuse('unauthenticated', 'This credential is not valid.', { hint: 'It has been ended meanwhile.' })
+      return refuse('unauthenticated', 'This credential is not valid.', { hint: 'It has just been revoked.' })
     for (const [whose, role] of [
-      ['the user', own],
+      ['your user', own],
       ['your credential', creator.role],
     ] as const) {
       if (isRoleAtLeast(role, input.role)) continue
-      return refuse('identity.key.role_too_high', `A key may not have more than ${whose}: ${role}.`, {
+      return refuse('identity.key.role_too_high', `The role of a key cannot be above the role of ${whose}: ${role}.`, {
         path: 'role',
         facts: { role: input.role, allowed: role },
       })
     }
-    const minted = mintKey(deps.randomBytes)
-    const stored = await insertApiKey(tx, {
-      id: deps.newId(),
+    const created = await issueKey(tx, deps, {
       org_id: creator.orgId,
       user_id: creator.userId,
       workspace_id: workspaceId.value,
       name: name.value,
-      prefix: minted.prefix,
-      key_hash: minted.hash,
       role: input.role,
       created_at: now,
       expires_at: input.expiresAt ?? null,
-      is_invitation: false,
     })
-    if (!stored) throw new KernelFault('identity.key.prefix_taken', 'two random key prefixes of 48 bits were equal')
-    await appendKeyEvent(tx, deps, byPrincipal(creator, traceId), 'api_key_created', stored)
-    return accept({ stored, key: minted.key })
+    await appendKeyEvent(tx, deps, actor, 'api_key_created', created.stored)
+    return accept(created)
   })
 }
 
-/** A creator whose own key opens one workspace can only hand on that one; others may name any they can enter themselves. */
+/** A creator whose own key is bound to one workspace can name only that one; others can name any that they may enter. */
 async function decideWorkspace(
   deps: IdentityDeps,
   creator: Principal,
@@ -194,33 +174,37 @@ async function decideWorkspace(
   return found.ok ? accept(found.value.id) : { ...found, path: 'workspace_id' }
 }
 
-/** Revokes an API key at once: the next request with it is refused, since nothing about keys is cached. */
+/** The next request with the key is refused, since nothing about keys is cached. Revoking twice keeps the first time. */
 export async function revokeApiKey(
   deps: IdentityDeps,
-  principal: Principal,
-  traceId: string,
+  actor: PersonActor,
   keyId: string,
 ): Promise<Decision<StoredApiKey>> {
+  const { principal } = actor
   const scope = { orgId: principal.orgId, workspaceId: principal.workspaceId }
   return deps.db.transaction(async (tx) => {
     const revoked = await saveKeyRevoked(tx, scope, keyId, deps.now())
     if (revoked) {
-      await appendKeyEvent(tx, deps, byPrincipal(principal, traceId), 'api_key_revoked', revoked)
+      await appendKeyEvent(tx, deps, actor, 'api_key_revoked', revoked)
       return accept(revoked)
     }
-    // Revoking twice is no mistake; the first time stands.
     const known = await findKey(tx, scope, keyId)
     return known ? accept(known) : refuse('identity.key.not_found', 'There is no such key.', { path: 'key_id' })
   })
 }
 
-/** Lists the API keys that a caller administers, newest first, never with their hash. */
 export type ApiKeyPage = { readonly beforeId: string | null; readonly limit: number }
 
+/** Newest first, since ids increase with time. */
 export function listApiKeys(
   deps: Pick<IdentityDeps, 'db'>,
   principal: Principal,
   page: ApiKeyPage,
 ): Promise<readonly StoredApiKey[]> {
-  return listKeys(deps.db, { orgId: principal.orgId, workspaceId: principal.workspaceId, ...page })
+  return deps.db.query<StoredApiKey>(
+    `select ${KEY} from identity.api_keys
+      where org_id = $1 and ($2::uuid is null or workspace_id = $2) and ($3::uuid is null or id < $3)
+      order by id desc limit $4`,
+    [principal.orgId, principal.workspaceId, page.beforeId, page.limit],
+  )
 }

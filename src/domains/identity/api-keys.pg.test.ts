@@ -4,6 +4,7 @@ import type { Decision } from '#kernel/refusal'
 import { openTestDb, type TestDb } from '#test/database'
 import { accepted, aPerson, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from '#test/tenant'
 import { createApiKey, listApiKeys, revokeApiKey } from './api-key.ts'
+import { byPerson } from '#kernel/actor'
 
 const code = (decision: Decision<unknown>) => (decision.ok ? 'accepted' : decision.code)
 
@@ -23,7 +24,7 @@ describe('API keys', () => {
 
   test('[SEC-06] the key is in no table and in no event: only its hash and its prefix are', async () => {
     const { key, stored } = accepted(
-      await createApiKey(world, ours.people.admin.principal, TRACE, { name: 'ci', role: 'writer' }),
+      await createApiKey(world, byPerson(ours.people.admin.principal, TRACE), { name: 'ci', role: 'writer' }),
     )
     const secret = key.slice(16)
     const [found] = await opened.db.query<{ everything: string }>(
@@ -57,7 +58,7 @@ describe('API keys', () => {
       const allowed = rank[role] <= rank[creator]
       test(`[FLOW-003] a ${creator} makes a ${role} key: ${allowed ? 'made' : 'refused'}`, async () => {
         const { principal } = ours.people[creator]
-        const made = await createApiKey(world, principal, TRACE, { name: 'k', role })
+        const made = await createApiKey(world, byPerson(principal, TRACE), { name: 'k', role })
         assert.equal(code(made), allowed ? 'accepted' : 'identity.key.role_too_high')
         if (made.ok) assert.equal(made.value.stored.user_id, principal.userId)
       })
@@ -68,9 +69,9 @@ describe('API keys', () => {
     const creator = ours.people.admin.principal
     const before = await opened.db.query('select id, revoked_at from identity.api_keys order by id')
     const foreignWorkspace = { name: 'k', role: 'reader', workspaceId: theirs.workspace.id } as const
-    assert.equal(code(await createApiKey(world, creator, TRACE, foreignWorkspace)), 'workspace_unknown')
-    const foreign = await revokeApiKey(world, creator, TRACE, theirs.people.reader.keyId)
-    const absent = await revokeApiKey(world, creator, TRACE, world.newId())
+    assert.equal(code(await createApiKey(world, byPerson(creator, TRACE), foreignWorkspace)), 'workspace_unknown')
+    const foreign = await revokeApiKey(world, byPerson(creator, TRACE), theirs.people.reader.keyId)
+    const absent = await revokeApiKey(world, byPerson(creator, TRACE), world.newId())
     assert.equal(code(foreign), 'identity.key.not_found')
     assert.deepEqual(foreign, absent)
     const listed = await listApiKeys(world, creator, { beforeId: null, limit: 500 })
@@ -81,24 +82,31 @@ describe('API keys', () => {
   test('a bound key hands on its own workspace alone, and sees the keys of that one only', async () => {
     const bound = { ...ours.people.admin.principal, workspaceId: ours.workspace.id }
     assert.equal(
-      code(await createApiKey(world, bound, TRACE, { name: 'k', role: 'reader' })),
+      code(await createApiKey(world, byPerson(bound, TRACE), { name: 'k', role: 'reader' })),
       'identity.key.workspace_bound',
     )
     const made = accepted(
-      await createApiKey(world, bound, TRACE, { name: 'k', role: 'reader', workspaceId: ours.workspace.id }),
+      await createApiKey(world, byPerson(bound, TRACE), {
+        name: 'k',
+        role: 'reader',
+        workspaceId: ours.workspace.id,
+      }),
     )
     const listed = await listApiKeys(world, bound, { beforeId: null, limit: 500 })
     assert.deepEqual(
       listed.map(({ id }) => id),
       [made.stored.id],
     )
-    assert.equal(code(await revokeApiKey(world, bound, TRACE, ours.people.reader.keyId)), 'identity.key.not_found')
+    assert.equal(
+      code(await revokeApiKey(world, byPerson(bound, TRACE), ours.people.reader.keyId)),
+      'identity.key.not_found',
+    )
   })
 
   test('a key expires in the future and within ten years', async () => {
     const at = (ms: number) => new Date(world.now().getTime() + ms)
     const make = (expiresAt: Date) =>
-      createApiKey(world, ours.people.admin.principal, TRACE, { name: 'k', role: 'reader', expiresAt })
+      createApiKey(world, byPerson(ours.people.admin.principal, TRACE), { name: 'k', role: 'reader', expiresAt })
     assert.equal(code(await make(at(0))), 'time_range')
     assert.equal(code(await make(at(-1))), 'time_range')
     assert.equal(code(await make(at(3_654 * 86_400_000))), 'time_range')
@@ -108,9 +116,9 @@ describe('API keys', () => {
 
   test('revoking twice keeps the first time and is recorded once', async () => {
     const { keyId } = await aPerson(world, ours, 'reader', 'twice')
-    const first = accepted(await revokeApiKey(world, ours.people.admin.principal, TRACE, keyId))
+    const first = accepted(await revokeApiKey(world, byPerson(ours.people.admin.principal, TRACE), keyId))
     world.travel(1_000)
-    const again = accepted(await revokeApiKey(world, ours.people.admin.principal, TRACE, keyId))
+    const again = accepted(await revokeApiKey(world, byPerson(ours.people.admin.principal, TRACE), keyId))
     assert.deepEqual(again.revoked_at, first.revoked_at)
     const [count] = await opened.db.query<{ n: number }>(
       `select count(*)::int as n from concord.domain_events where event_type = 'api_key_revoked' and payload->>'key_id' = $1`,
@@ -121,7 +129,9 @@ describe('API keys', () => {
 
   test('eight callers revoke one key at once: it is recorded once', async () => {
     const { keyId } = await aPerson(world, ours, 'reader', 'raced')
-    await Promise.all(Array.from({ length: 8 }, () => revokeApiKey(world, ours.people.admin.principal, TRACE, keyId)))
+    await Promise.all(
+      Array.from({ length: 8 }, () => revokeApiKey(world, byPerson(ours.people.admin.principal, TRACE), keyId)),
+    )
     const events = await opened.db.query(
       `select 1 from concord.domain_events where event_type = 'api_key_revoked' and payload->>'key_id' = $1`,
       [keyId],

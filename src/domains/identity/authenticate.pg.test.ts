@@ -6,6 +6,7 @@ import { proofSize } from '#test/proof-size'
 import { accepted, anOrgRole, aPerson, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from '#test/tenant'
 import { createApiKey, mintKey, revokeApiKey } from './api-key.ts'
 import { type Authenticator, openAuthenticator } from './authenticate.ts'
+import { byPerson } from '#kernel/actor'
 
 const DAY_MS = 86_400_000
 
@@ -40,9 +41,9 @@ describe('authenticating with an API key', () => {
     const creator = tenant.people.admin.principal
     const expiresAt = new Date(world.now().getTime() + DAY_MS)
     const expiring = accepted(
-      await createApiKey(world, creator, TRACE, { name: 'expiring', role: 'reader', expiresAt }),
+      await createApiKey(world, byPerson(creator, TRACE), { name: 'expiring', role: 'reader', expiresAt }),
     )
-    const revoked = accepted(await createApiKey(world, creator, TRACE, { name: 'revoked', role: 'reader' }))
+    const revoked = accepted(await createApiKey(world, byPerson(creator, TRACE), { name: 'revoked', role: 'reader' }))
     // The clock of the database decides, so the end is moved and not the clock.
     const endsIn = (interval: string) =>
       world.db.query('update identity.api_keys set expires_at = now() + $2::interval where id = $1', [
@@ -52,7 +53,7 @@ describe('authenticating with an API key', () => {
     await endsIn('1 hour')
     assert.equal((await authenticate(expiring.key)).ok, true)
     assert.equal((await authenticate(revoked.key)).ok, true)
-    accepted(await revokeApiKey(world, creator, TRACE, revoked.stored.id))
+    accepted(await revokeApiKey(world, byPerson(creator, TRACE), revoked.stored.id))
     await endsIn('-1 second')
     const live = tenant.people.admin.key
     const credentials = {
@@ -75,13 +76,13 @@ describe('authenticating with an API key', () => {
   test('revoking acts on the very next request', async () => {
     const { key, keyId } = await aPerson(world, tenant, 'reader', 'dismissed')
     assert.equal((await authenticate(key)).ok, true)
-    accepted(await revokeApiKey(world, tenant.people.admin.principal, TRACE, keyId))
+    accepted(await revokeApiKey(world, byPerson(tenant.people.admin.principal, TRACE), keyId))
     assert.equal((await authenticate(key)).ok, false)
   })
 
   test('a key of a demoted user is demoted with it, and a key below its user stays below', async () => {
     const person = await aPerson(world, tenant, 'admin', 'demoted')
-    const low = accepted(await createApiKey(world, person.principal, TRACE, { name: 'low', role: 'reader' }))
+    const low = accepted(await createApiKey(world, byPerson(person.principal, TRACE), { name: 'low', role: 'reader' }))
     assert.equal(accepted(await authenticate(low.key)).role, 'reader')
     assert.equal(accepted(await authenticate(person.key)).role, 'admin')
     await opened.db.query("update identity.users set role = 'writer' where id = $1", [person.principal.userId])
@@ -91,7 +92,7 @@ describe('authenticating with an API key', () => {
 
   test('a key bound to a workspace says so', async () => {
     const input = { name: 'bound', role: 'reader', workspaceId: tenant.workspace.id } as const
-    const { key } = accepted(await createApiKey(world, tenant.people.admin.principal, TRACE, input))
+    const { key } = accepted(await createApiKey(world, byPerson(tenant.people.admin.principal, TRACE), input))
     assert.equal(accepted(await authenticate(key)).workspaceId, tenant.workspace.id)
   })
 

@@ -1,4 +1,4 @@
-/** Turns a bearer credential into a principal, or into the one answer that all bad credentials share (I3). */
+/** Resolves a bearer credential to a principal, or refuses all invalid credentials with one answer (I3). */
 import type { Principal } from '#kernel/actor'
 import {
   createLocalJWKSet,
@@ -12,62 +12,35 @@ import type { Clock } from '#kernel/clock'
 import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import { isSameHash, prefixOf } from './api-key.ts'
+import { SUBJECT, type SubjectRow, userOf } from './member.ts'
 import { lowerRole, type PlatformRole } from './principal.ts'
 
-type KeyOwnerRow = {
+type KeyOwnerRow = SubjectRow & {
   readonly key_id: string
   readonly key_hash: Buffer
   readonly key_role: PlatformRole
   readonly workspace_id: string | null
-  /** Neither ended nor revoked, by the clock of the database; no invitation, and nobody who has left. */
+  /** Not expired by the clock of the database, not revoked, not an invitation, and of a person who has not left. */
   readonly is_live: boolean
   readonly last_used_at: Date | null
-  readonly user_id: string
-  readonly org_id: string
-  readonly org_slug: string
-  readonly external_id: string
-  readonly email: string | null
-  readonly user_role: PlatformRole
-  readonly org_roles: readonly string[]
 }
 
-/** The roles are an array sub-select: a join would repeat the wide row once per role. */
 const findKeyOwner = statement<KeyOwnerRow>(
   'identity.find_key_owner',
   `select k.id as key_id, k.key_hash, k.role as key_role, k.workspace_id, k.last_used_at,
           k.revoked_at is null and (k.expires_at is null or k.expires_at > statement_timestamp())
             and not k.is_invitation and u.deactivated_at is null as is_live,
-          u.id as user_id, u.org_id, o.slug as org_slug, u.external_id, u.email, u.role as user_role,
-          array(select r.slug
-                  from identity.org_role_memberships m
-                  join identity.org_roles r on r.org_id = m.org_id and r.id = m.role_id
-                 where m.user_id = u.id and m.org_id = u.org_id
-                 order by r.slug) as org_roles
+          ${SUBJECT}
      from identity.api_keys k
      join identity.users u on u.org_id = k.org_id and u.id = k.user_id
      join identity.orgs o on o.id = u.org_id
     where k.prefix = $1`,
 )
 
-/** The user that an outside identity provider's subject stands for, with the org and the org roles. */
-export type SubjectRow = {
-  readonly user_id: string
-  readonly org_id: string
-  readonly org_slug: string
-  readonly external_id: string
-  readonly email: string | null
-  readonly user_role: PlatformRole
-  readonly org_roles: readonly string[]
-}
-
+/** $1 subject at the identity provider. */
 const findSubject = statement<SubjectRow>(
   'identity.find_subject',
-  `select u.id as user_id, u.org_id, o.slug as org_slug, u.external_id, u.email, u.role as user_role,
-          array(select r.slug
-                  from identity.org_role_memberships m
-                  join identity.org_roles r on r.org_id = m.org_id and r.id = m.role_id
-                 where m.user_id = u.id and m.org_id = u.org_id
-                 order by r.slug) as org_roles
+  `select ${SUBJECT}
      from identity.users u
      join identity.orgs o on o.id = u.org_id
     where u.external_id = $1 and u.deactivated_at is null`,
@@ -81,13 +54,13 @@ const touchKey = statement<never>(
     where id = $1 and (last_used_at is null or last_used_at <= $2::timestamptz - interval '1 minute')`,
 )
 
-/** Remembers when keys were last used, at most once a minute each and never in the way of a request. */
+/** The last use of a key is written at most once a minute, and no request waits for it. */
 const EVERY_MS = 60_000
 
 export type KeyUse = {
-  /** Returns at once; the write happens behind it, and only when the last one is a minute old. */
+  /** Returns immediately; writes in the background, and only when the last write is a minute old. */
   note(keyId: string, lastUsedAt: Date | null, now: Date): void
-  /** Waits for the writes that are under way. */
+  /** Waits for pending writes. */
   settle(): Promise<void>
 }
 
@@ -99,7 +72,7 @@ export function openKeyUse(db: Sql, onError: (error: unknown) => void): KeyUse {
       if (!due || underWay.has(keyId)) return
       const write = db
         .run(touchKey, [keyId, now])
-        // A lost note costs nothing but accuracy; a database that is down is reported by the request itself.
+        // A lost write costs only accuracy; the request itself reports a database that is down.
         .then(() => {}, onError)
         .finally(() => underWay.delete(keyId))
       underWay.set(keyId, write)
@@ -110,19 +83,19 @@ export function openKeyUse(db: Sql, onError: (error: unknown) => void): KeyUse {
   }
 }
 
-/** Verifies the tokens of one outside identity provider: issuer, audience, time, signature, and an algorithm we chose. */
+/** An external identity provider. Its tokens are checked for issuer, audience, time, signature and an allowed algorithm. */
 export type IdentityProvider = {
   readonly issuer: string
   readonly audience: string
-  /** Where its signing keys are; read again when a token names an unknown one, so that keys may rotate. */
+  /** The source of its signing keys; fetched again when a token names an unknown key, so that keys can rotate. */
   readonly jwks: { readonly url: string } | { readonly keys: JSONWebKeySet }
   readonly algorithms?: readonly string[]
   readonly clockToleranceS?: number
-  /** How often an unknown key may make us ask the provider again; a flood of made-up tokens asks no more often. */
+  /** The shortest time between two fetches, so that a flood of forged tokens causes no more of them. */
   readonly jwksCooldownMs?: number
 }
 
-/** The subject of a valid token, or why there is none. */
+/** Returns the subject of a valid token. */
 type VerifyToken = (token: string) => Promise<Decision<string>>
 
 /** Signatures only: with a shared secret, a verifier could also sign. */
@@ -146,7 +119,7 @@ function openTokenVerifier(provider: IdentityProvider, now: Clock): VerifyToken 
         requiredClaims: ['sub', 'exp'],
         currentDate: now(),
       })
-      // `local:` names people of this installation; a provider that could claim one could become the administrator.
+      // `local:` is reserved for people of this installation: a provider that could claim one could become the administrator.
       if (!payload.sub || payload.sub.startsWith('local:')) return refused()
       return accept(payload.sub)
     } catch (error) {
@@ -155,7 +128,7 @@ function openTokenVerifier(provider: IdentityProvider, now: Clock): VerifyToken 
   }
 }
 
-/** The token may be good, but nobody can tell now. Everything else that goes wrong is the token's fault. */
+/** True when the token cannot be checked now. Every other error means an invalid token. */
 function isProviderDown(error: unknown): boolean {
   if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return true
   if (error instanceof errors.JOSEError) return error.code === 'ERR_JOSE_GENERIC'
@@ -163,13 +136,13 @@ function isProviderDown(error: unknown): boolean {
 }
 
 function refused() {
-  return refuse('unauthenticated', 'The token is not valid here.')
+  return refuse('unauthenticated', 'The token is not valid.')
 }
 
 function unavailable() {
   return refuse(
     'identity.provider.unavailable',
-    'The identity provider does not answer, so the token cannot be checked.',
+    'The identity provider does not respond, so the token cannot be checked.',
     {
       hint: 'Try again, or use an API key.',
     },
@@ -185,11 +158,11 @@ export type AuthenticatorDeps = {
 
 export type Authenticator = {
   readonly authenticate: (bearer: string) => Promise<Decision<Principal>>
-  /** Waits for what is still being written about used keys. */
+  /** Waits for pending writes about used keys. */
   close(): Promise<void>
 }
 
-/** Longer than any token of an identity provider that we have seen, short enough to hash without a thought. */
+/** Longer than any known token of an identity provider, and short enough to hash cheaply. */
 const BEARER_CHARS_MAX = 8_192
 
 export function openAuthenticator(deps: AuthenticatorDeps): Authenticator {
@@ -205,12 +178,12 @@ export function openAuthenticator(deps: AuthenticatorDeps): Authenticator {
   }
 }
 
-/** The row of a key that works now; the database's clock decides whether it has ended. */
+/** Returns the row of a key that works now; the clock of the database decides whether it has expired. */
 async function findLiveKey(db: Sql, key: string): Promise<KeyOwnerRow | undefined> {
   const prefix = prefixOf(key)
   if (prefix === undefined) return undefined
   const [row] = await db.run(findKeyOwner, [prefix])
-  // The comparison happens for an unknown prefix too, so that finding a prefix by the clock is no easier.
+  // An unknown prefix also costs one comparison, so that timing does not reveal known prefixes.
   const same = isSameHash(key, row?.key_hash)
   return row && same && row.is_live ? row : undefined
 }
@@ -240,18 +213,7 @@ async function authenticateToken(db: Sql, verify: VerifyToken, token: string): P
   return accept({ ...userOf(row), credential: 'jwt', role: row.user_role, keyId: null, workspaceId: null })
 }
 
-function userOf(row: SubjectRow | KeyOwnerRow) {
-  return {
-    userId: row.user_id,
-    orgId: row.org_id,
-    orgSlug: row.org_slug,
-    externalId: row.external_id,
-    email: row.email,
-    orgRoles: row.org_roles,
-  }
-}
-
-/** One code and one text for unknown, wrong, expired, revoked and malformed: the answer says nothing about which. */
+/** One code and one text for unknown, wrong, expired, revoked and malformed credentials: the answer does not tell which. */
 function unauthenticated(): Refusal {
   return refuse('unauthenticated', 'This credential is not valid.', {
     hint: 'Send Authorization: Bearer with a live API key or a token of your identity provider.',

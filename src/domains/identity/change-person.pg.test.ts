@@ -10,11 +10,11 @@ import { until } from '#test/until'
 import { createApiKey } from './api-key.ts'
 import { openAuthenticator } from './authenticate.ts'
 import { bootstrapAdmin } from './bootstrap-admin.ts'
-import { bySystem } from './deps.ts'
 import { inviteAgain, invitePerson, reactivatePerson, redeemInvitation } from './invitation.ts'
-import { addMember, giveOrgRole, removeMember, takeOrgRole } from './org-role.ts'
+import { addMember, grantOrgRole, removeMember, revokeOrgRole } from './org-role.ts'
 import { deactivatePerson, listPeople, setPlatformRole } from './person.ts'
 import { createWorkspace, resolveWorkspace } from './workspace.ts'
+import { byPerson, bySystem } from '#kernel/actor'
 
 const code = (decision: Decision<unknown>) => (decision.ok ? 'accepted' : decision.code)
 
@@ -32,7 +32,7 @@ describe('people', () => {
       [type, userId],
     )
   const invited = async (name: string, role: 'reader' | 'writer' | 'admin' = 'writer') => {
-    const made = accepted(await invitePerson(world, admin(), TRACE, { externalId: `local:${name}`, role }))
+    const made = accepted(await invitePerson(world, byPerson(admin(), TRACE), { externalId: `local:${name}`, role }))
     return { userId: made.person.id, invitation: made.invitation?.text ?? '' }
   }
 
@@ -79,7 +79,7 @@ describe('people', () => {
     )
     answers.push(await redeemInvitation(world, TRACE, invitation))
     const late = await invited('mallory')
-    accepted(await deactivatePerson(world, admin(), TRACE, { userId: late.userId }))
+    accepted(await deactivatePerson(world, byPerson(admin(), TRACE), { userId: late.userId }))
     answers.push(await redeemInvitation(world, TRACE, late.invitation))
     for (const answer of answers) assert.deepEqual(answer, unknown)
     assert.equal(code(unknown), 'identity.invitation.invalid')
@@ -97,8 +97,8 @@ describe('people', () => {
         ...world,
         db: { ...world.db, transaction: (work: (inner: Tx) => Promise<unknown>) => work(tx) } as Db,
       }
-      const made = accepted(await createApiKey(half, bearer, TRACE, { name: 'second', role: 'reader' }))
-      ended = inviteAgain(world, admin(), TRACE, userId).finally(() => (isOver = true))
+      const made = accepted(await createApiKey(half, byPerson(bearer, TRACE), { name: 'second', role: 'reader' }))
+      ended = inviteAgain(world, byPerson(admin(), TRACE), userId).finally(() => (isOver = true))
       const waits =
         'select 1 from pg_locks join pg_stat_activity using (pid) where datname = current_database() and not granted'
       await until(async () => isOver || (await opened.db.query(waits)).length > 0)
@@ -107,13 +107,16 @@ describe('people', () => {
     await ended
     assert.equal(code(await authenticate(slow)), 'unauthenticated')
     // And the other way round: let in with a key that was ended before the new one is written.
-    assert.equal(code(await createApiKey(world, bearer, TRACE, { name: 'third', role: 'reader' })), 'unauthenticated')
+    assert.equal(
+      code(await createApiKey(world, byPerson(bearer, TRACE), { name: 'third', role: 'reader' })),
+      'unauthenticated',
+    )
   })
 
   test('nobody holds a working key beside the person: inviting again ends all of them', async () => {
     const { userId, invitation } = await invited('grace')
     const { key } = accepted(await redeemInvitation(world, TRACE, invitation))
-    const again = accepted(await inviteAgain(world, admin(), TRACE, userId))
+    const again = accepted(await inviteAgain(world, byPerson(admin(), TRACE), userId))
     assert.equal(code(await authenticate(key)), 'unauthenticated')
     assert.equal((await events('user_invited', userId)).at(-1)?.payload['keys_ended'], 1)
     const { key: fresh } = accepted(await redeemInvitation(world, TRACE, again.invitation?.text ?? ''))
@@ -121,10 +124,12 @@ describe('people', () => {
   })
 
   test('those who sign in at the identity provider get no invitation', async () => {
-    const made = accepted(await invitePerson(world, admin(), TRACE, { externalId: 'auth0|lin', role: 'reader' }))
+    const made = accepted(
+      await invitePerson(world, byPerson(admin(), TRACE), { externalId: 'auth0|lin', role: 'reader' }),
+    )
     assert.equal(made.invitation, null)
-    assert.equal(code(await inviteAgain(world, admin(), TRACE, made.person.id)), 'identity.user.outside')
-    const taken = await invitePerson(world, theirs.people.admin.principal, TRACE, {
+    assert.equal(code(await inviteAgain(world, byPerson(admin(), TRACE), made.person.id)), 'identity.user.outside')
+    const taken = await invitePerson(world, byPerson(theirs.people.admin.principal, TRACE), {
       externalId: 'auth0|lin',
       role: 'reader',
     })
@@ -134,7 +139,7 @@ describe('people', () => {
   test('[FLOW-003] a demotion reaches every key at once, and is on record with both roles', async () => {
     const person = await aPerson(world, ours, 'admin')
     const { userId } = person.principal
-    accepted(await setPlatformRole(world, admin(), TRACE, { userId, role: 'reader' }))
+    accepted(await setPlatformRole(world, byPerson(admin(), TRACE), { userId, role: 'reader' }))
     const now = accepted((await authenticate(person.key)) as Decision<{ role: string }>)
     assert.equal(now.role, 'reader')
     const [event] = await events('user_role_changed', userId)
@@ -142,7 +147,7 @@ describe('people', () => {
       [event?.payload['from'], event?.payload['to'], event?.workspace_id],
       ['admin', 'reader', ours.orgId],
     )
-    accepted(await setPlatformRole(world, admin(), TRACE, { userId, role: 'reader' }))
+    accepted(await setPlatformRole(world, byPerson(admin(), TRACE), { userId, role: 'reader' }))
     assert.equal((await events('user_role_changed', userId)).length, 1)
   })
 
@@ -150,11 +155,11 @@ describe('people', () => {
     const self = admin().userId
     await anOrgRole(world, ours.orgId, 'treasury')
     const tries = [
-      setPlatformRole(world, admin(), TRACE, { userId: self, role: 'admin' }),
-      deactivatePerson(world, admin(), TRACE, { userId: self }),
-      reactivatePerson(world, admin(), TRACE, self),
-      inviteAgain(world, admin(), TRACE, self),
-      giveOrgRole(world, admin(), TRACE, { userId: self, role: 'treasury' }),
+      setPlatformRole(world, byPerson(admin(), TRACE), { userId: self, role: 'admin' }),
+      deactivatePerson(world, byPerson(admin(), TRACE), { userId: self }),
+      reactivatePerson(world, byPerson(admin(), TRACE), self),
+      inviteAgain(world, byPerson(admin(), TRACE), self),
+      grantOrgRole(world, byPerson(admin(), TRACE), { orgId: admin().orgId, userId: self, role: 'treasury' }),
     ]
     assert.deepEqual((await Promise.all(tries)).map(code), Array(5).fill('identity.user.self'))
     const { principal: writer } = ours.people.writer
@@ -165,15 +170,15 @@ describe('people', () => {
       [bound, 'identity.key.workspace_bound'],
     ] as const) {
       const answers = await Promise.all([
-        invitePerson(world, by, TRACE, { externalId: 'local:nobody', role: 'reader' }),
-        setPlatformRole(world, by, TRACE, { userId: other, role: 'admin' }),
-        setPlatformRole(world, by, TRACE, { userId: writer.userId, role: 'admin' }),
-        deactivatePerson(world, by, TRACE, { userId: other }),
-        reactivatePerson(world, by, TRACE, other),
-        inviteAgain(world, by, TRACE, other),
-        giveOrgRole(world, by, TRACE, { userId: other, role: 'treasury' }),
-        takeOrgRole(world, by, TRACE, { userId: other, role: 'treasury' }),
-        addMember(world, by, TRACE, { workspaceId: ours.workspace.id, userId: other }),
+        invitePerson(world, byPerson(by, TRACE), { externalId: 'local:nobody', role: 'reader' }),
+        setPlatformRole(world, byPerson(by, TRACE), { userId: other, role: 'admin' }),
+        setPlatformRole(world, byPerson(by, TRACE), { userId: writer.userId, role: 'admin' }),
+        deactivatePerson(world, byPerson(by, TRACE), { userId: other }),
+        reactivatePerson(world, byPerson(by, TRACE), other),
+        inviteAgain(world, byPerson(by, TRACE), other),
+        grantOrgRole(world, byPerson(by, TRACE), { orgId: by.orgId, userId: other, role: 'treasury' }),
+        revokeOrgRole(world, byPerson(by, TRACE), { orgId: by.orgId, userId: other, role: 'treasury' }),
+        addMember(world, byPerson(by, TRACE), { workspaceId: ours.workspace.id, userId: other }),
       ])
       assert.deepEqual(answers.map(code), Array(9).fill(refusal))
     }
@@ -185,8 +190,8 @@ describe('people', () => {
       const [one, two] = [lone.people.admin, await aPerson(world, lone, 'admin')]
       const put = (by: typeof one, out: typeof one) =>
         act === 'demote'
-          ? setPlatformRole(world, by.principal, TRACE, { userId: out.principal.userId, role: 'reader' })
-          : deactivatePerson(world, by.principal, TRACE, { userId: out.principal.userId })
+          ? setPlatformRole(world, byPerson(by.principal, TRACE), { userId: out.principal.userId, role: 'reader' })
+          : deactivatePerson(world, byPerson(by.principal, TRACE), { userId: out.principal.userId })
       const answers = await Promise.all([put(one, two), put(two, one)])
       assert.deepEqual(answers.map(code).sort(), ['accepted', 'identity.user.last_admin'], act)
       const left = await opened.db.query(
@@ -201,7 +206,7 @@ describe('people', () => {
     const person = await aPerson(world, ours, 'writer')
     const { userId } = person.principal
     const gone = accepted(
-      await deactivatePerson(world, admin(), TRACE, {
+      await deactivatePerson(world, byPerson(admin(), TRACE), {
         userId,
         reason: 'left, took ghp_0123456789abcdef0123456789abcdef0123',
       }),
@@ -209,15 +214,15 @@ describe('people', () => {
     assert.ok(gone.deactivated_at)
     assert.equal(code(await authenticate(person.key)), 'unauthenticated')
     world.travel(1_000)
-    const twice = accepted(await deactivatePerson(world, admin(), TRACE, { userId }))
+    const twice = accepted(await deactivatePerson(world, byPerson(admin(), TRACE), { userId }))
     assert.deepEqual(twice.deactivated_at, gone.deactivated_at)
     const [event, more] = await events('user_deactivated', userId)
     assert.deepEqual(
       [event?.payload['reason'], event?.payload['keys_ended'], more],
       ['left, took [redacted key]', 1, undefined],
     )
-    assert.equal(code(await inviteAgain(world, admin(), TRACE, userId)), 'identity.user.deactivated')
-    const back = accepted(await reactivatePerson(world, admin(), TRACE, userId))
+    assert.equal(code(await inviteAgain(world, byPerson(admin(), TRACE), userId)), 'identity.user.deactivated')
+    const back = accepted(await reactivatePerson(world, byPerson(admin(), TRACE), userId))
     assert.equal(code(await authenticate(person.key)), 'unauthenticated')
     const { key } = accepted(await redeemInvitation(world, TRACE, back.invitation?.text ?? ''))
     assert.equal(code(await authenticate(key)), 'accepted')
@@ -232,18 +237,18 @@ describe('people', () => {
     const enters = async () => code(await resolveWorkspace(world, principal, { slugHeader: 'vault' }))
     const membership = { workspaceId: vault.id, userId: principal.userId }
     assert.equal(await enters(), 'workspace_unknown')
-    assert.deepEqual(accepted(await addMember(world, admin(), TRACE, membership)), { changed: true })
-    assert.deepEqual(accepted(await addMember(world, admin(), TRACE, membership)), { changed: false })
+    assert.deepEqual(accepted(await addMember(world, byPerson(admin(), TRACE), membership)), { changed: true })
+    assert.deepEqual(accepted(await addMember(world, byPerson(admin(), TRACE), membership)), { changed: false })
     assert.equal(await enters(), 'accepted')
-    assert.deepEqual(accepted(await removeMember(world, admin(), TRACE, membership)), { changed: true })
+    assert.deepEqual(accepted(await removeMember(world, byPerson(admin(), TRACE), membership)), { changed: true })
     assert.equal(await enters(), 'workspace_unknown')
     const ofOwner = { workspaceId: vault.id, userId: owner }
-    assert.equal(code(await removeMember(world, admin(), TRACE, ofOwner)), 'identity.workspace.owner')
+    assert.equal(code(await removeMember(world, byPerson(admin(), TRACE), ofOwner)), 'identity.workspace.owner')
     const open = { ...membership, workspaceId: ours.workspace.id }
-    assert.equal(code(await addMember(world, admin(), TRACE, open)), 'identity.workspace.open')
+    assert.equal(code(await addMember(world, byPerson(admin(), TRACE), open)), 'identity.workspace.open')
     // Another administrator cannot enter, so for him there is no such workspace.
     const second = (await aPerson(world, ours, 'admin')).principal
-    assert.equal(code(await addMember(world, second, TRACE, membership)), 'workspace_unknown')
+    assert.equal(code(await addMember(world, byPerson(second, TRACE), membership)), 'workspace_unknown')
   })
 
   test('the list shows everybody of the organisation, newest first, and nobody else', async () => {
@@ -260,7 +265,7 @@ describe('people', () => {
       const start = aWorld(own.db)
       const { orgId, userId } = await bootstrapAdmin(start, TRACE)
       const heir = await aPerson(start, { orgId, slug: 'default' }, 'admin')
-      accepted(await deactivatePerson(start, heir.principal, TRACE, { userId }))
+      accepted(await deactivatePerson(start, byPerson(heir.principal, TRACE), { userId }))
       let kept: string | null = null
       const place = { read: () => Promise.resolve(kept), write: async (key: string) => void (kept = key) }
       assert.equal((await bootstrapAdmin(start, TRACE, place)).key, null)

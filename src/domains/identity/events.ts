@@ -1,10 +1,10 @@
-/** The audit record of this room: who let whom in, appended in the transaction that did it, never with a secret. */
+/** The audit events of this room, appended in the transaction of the change, never with a secret. */
 import type { Actor } from '#kernel/actor'
 import { appendEvents, domainEventLog, type Tx } from '#store'
 import type { StoredApiKey } from './api-key.ts'
 import type { IdentityDeps } from './deps.ts'
 
-/** The closed list, with the purpose that each is written for. */
+/** The closed list, with the purpose of each event. */
 const identityEventTypes = {
   org_created: 'audit',
   user_created: 'audit',
@@ -27,7 +27,7 @@ const identityLog = domainEventLog(identityEventTypes)
 type EventDeps = Pick<IdentityDeps, 'newId' | 'now'>
 type Fact = { readonly type: IdentityEventType; readonly payload: Readonly<Record<string, unknown>> }
 
-/** What a fact is about: the most particular thing it names. */
+/** The target of an event is the most specific thing that its payload names. */
 const targets = [
   ['key_id', 'api_key'],
   ['user_id', 'user'],
@@ -41,14 +41,14 @@ function targetOf(payload: Fact['payload']) {
   return { target_type: type, target_id: payload[field] ?? null }
 }
 
-async function append(tx: Tx, deps: EventDeps, by: Actor, chainId: string, { type, payload }: Fact): Promise<void> {
+async function append(tx: Tx, deps: EventDeps, actor: Actor, chainId: string, { type, payload }: Fact): Promise<void> {
   const event = {
     eventId: deps.newId(),
     type,
     payload: { ...payload, ...targetOf(payload) },
-    actor: by.id,
+    actor: actor.id,
     actorKind: 'human',
-    traceId: by.traceId,
+    traceId: actor.traceId,
     at: deps.now(),
   }
   await appendEvents(tx, identityLog, [{ ...event, links: { workspace_id: chainId } }])
@@ -57,29 +57,29 @@ async function append(tx: Tx, deps: EventDeps, by: Actor, chainId: string, { typ
 export function appendWorkspaceEvent(
   tx: Tx,
   deps: EventDeps,
-  by: Actor,
+  actor: Actor,
   fact: Fact & { readonly workspaceId: string },
 ): Promise<void> {
-  return append(tx, deps, by, fact.workspaceId, fact)
+  return append(tx, deps, actor, fact.workspaceId, fact)
 }
 
 /**
- * Facts of a whole organisation stand under the org's own id: no workspace has that id, so they are in nobody's feed,
- * and they are sealed like every other chain.
+ * An event of a whole organisation carries the id of the org as its workspace. No workspace has that id, so the event is in no
+ * feed, and it is sealed like every other chain.
  */
 export function appendOrgEvent(
   tx: Tx,
   deps: EventDeps,
-  by: Actor,
+  actor: Actor,
   fact: Fact & { readonly orgId: string },
 ): Promise<void> {
-  return append(tx, deps, by, fact.orgId, fact)
+  return append(tx, deps, actor, fact.orgId, fact)
 }
 
 export function appendKeyEvent(
   tx: Tx,
   deps: EventDeps,
-  by: Actor,
+  actor: Actor,
   type: 'api_key_created' | 'api_key_revoked',
   key: StoredApiKey,
 ): Promise<void> {
@@ -91,5 +91,5 @@ export function appendKeyEvent(
     workspace_id: key.workspace_id,
     expires_at: key.expires_at?.toISOString() ?? null,
   }
-  return append(tx, deps, by, key.workspace_id ?? key.org_id, { type, payload })
+  return append(tx, deps, actor, key.workspace_id ?? key.org_id, { type, payload })
 }

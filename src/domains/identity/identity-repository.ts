@@ -1,4 +1,4 @@
-/** The only writer of orgs, people, roles and workspaces; cold paths, so plain SQL. Every look-up inside an org is by id and org. */
+/** The rows of orgs, users, org roles and workspaces. These are cold paths, so plain SQL. A lookup inside an org is by id and org. */
 import type { Actor } from '#kernel/actor'
 import { parseName, parseSlug } from '#contract'
 import { accept, type Decision, refuse } from '#kernel/refusal'
@@ -16,79 +16,65 @@ export type StoredWorkspace = Omit<Rows['identity.workspaces'], 'access_role_id'
   readonly access_role: string | null
 }
 
+const ORG = 'id, slug, name, created_at'
 const USER = 'id, org_id, external_id, email, role, created_at'
+export const ORG_ROLE = 'id, org_id, slug, name'
 
-/** Nothing comes back when the slug is taken: the constraint decides, not a look before. */
-export async function insertOrg(tx: Tx, org: StoredOrg): Promise<StoredOrg | undefined> {
-  const [row] = await tx.query<StoredOrg>(
-    `insert into identity.orgs (id, slug, name, created_at) values ($1, $2, $3, $4)
-     on conflict (slug) do nothing returning id, slug, name, created_at`,
-    [org.id, org.slug, org.name, org.created_at],
-  )
-  return row
-}
-
-export async function findOrgBySlug(sql: Sql, slug: string): Promise<StoredOrg | undefined> {
-  const [row] = await sql.query<StoredOrg>('select id, slug, name, created_at from identity.orgs where slug = $1', [
-    slug,
-  ])
-  return row
-}
-
-export async function findOrg(sql: Sql, orgId: string): Promise<StoredOrg | undefined> {
-  const [row] = await sql.query<StoredOrg>('select id, slug, name, created_at from identity.orgs where id = $1', [
-    orgId,
-  ])
-  return row
-}
-
-export async function insertUser(tx: Tx, user: StoredUser): Promise<StoredUser | undefined> {
-  const [row] = await tx.query<StoredUser>(
-    `insert into identity.users (${USER}) values ($1, $2, $3, $4, $5, $6)
-     on conflict (external_id) do nothing returning ${USER}`,
-    [user.id, user.org_id, user.external_id, user.email, user.role, user.created_at],
-  )
-  return row
-}
-
-export async function findUser(sql: Sql, orgId: string, userId: string): Promise<StoredUser | undefined> {
-  const [row] = await sql.query<StoredUser>(`select ${USER} from identity.users where org_id = $1 and id = $2`, [
-    orgId,
-    userId,
-  ])
-  return row
-}
-
-export async function findUserByExternalId(
+async function findOne<Row extends object>(
   sql: Sql,
-  orgId: string,
-  externalId: string,
-): Promise<StoredUser | undefined> {
-  const [row] = await sql.query<StoredUser>(
-    `select ${USER} from identity.users where org_id = $1 and external_id = $2`,
-    [orgId, externalId],
-  )
+  text: string,
+  values: readonly unknown[],
+): Promise<Row | undefined> {
+  const [row] = await sql.query<Row>(text, values)
   return row
 }
 
-export async function insertOrgRole(
+/** Inserts exactly the fields of `row`. Returns undefined when the unique key is taken: the constraint decides, not an earlier read. */
+export function insertRow<Row extends object>(
   tx: Tx,
-  role: StoredOrgRole & { created_at: Date },
-): Promise<StoredOrgRole | undefined> {
-  const [row] = await tx.query<StoredOrgRole>(
-    `insert into identity.org_roles (id, org_id, slug, name, created_at) values ($1, $2, $3, $4, $5)
-     on conflict (org_id, slug) do nothing returning id, org_id, slug, name`,
-    [role.id, role.org_id, role.slug, role.name, role.created_at],
+  into: { readonly table: string; readonly unique: string; readonly returning: string },
+  row: object,
+): Promise<Row | undefined> {
+  const columns = Object.keys(row)
+  const places = columns.map((_, at) => `$${at + 1}`)
+  return findOne<Row>(
+    tx,
+    `insert into identity.${into.table} (${columns.join(', ')}) values (${places.join(', ')})
+     on conflict (${into.unique}) do nothing returning ${into.returning}`,
+    Object.values(row),
   )
-  return row
 }
 
-export async function findOrgRole(sql: Sql, orgId: string, slug: string): Promise<StoredOrgRole | undefined> {
-  const [row] = await sql.query<StoredOrgRole>(
-    'select id, org_id, slug, name from identity.org_roles where org_id = $1 and slug = $2',
-    [orgId, slug],
-  )
-  return row
+export function insertOrg(tx: Tx, org: StoredOrg): Promise<StoredOrg | undefined> {
+  return insertRow(tx, { table: 'orgs', unique: 'slug', returning: ORG }, org)
+}
+
+export function findOrgBySlug(sql: Sql, slug: string): Promise<StoredOrg | undefined> {
+  return findOne(sql, `select ${ORG} from identity.orgs where slug = $1`, [slug])
+}
+
+export function findOrg(sql: Sql, orgId: string): Promise<StoredOrg | undefined> {
+  return findOne(sql, `select ${ORG} from identity.orgs where id = $1`, [orgId])
+}
+
+export function insertUser(tx: Tx, user: StoredUser): Promise<StoredUser | undefined> {
+  return insertRow(tx, { table: 'users', unique: 'external_id', returning: USER }, user)
+}
+
+export function findUser(sql: Sql, orgId: string, userId: string): Promise<StoredUser | undefined> {
+  return findOne(sql, `select ${USER} from identity.users where org_id = $1 and id = $2`, [orgId, userId])
+}
+
+export function findUserByExternalId(sql: Sql, orgId: string, externalId: string): Promise<StoredUser | undefined> {
+  return findOne(sql, `select ${USER} from identity.users where org_id = $1 and external_id = $2`, [orgId, externalId])
+}
+
+export function insertOrgRole(tx: Tx, role: Rows['identity.org_roles']): Promise<StoredOrgRole | undefined> {
+  return insertRow(tx, { table: 'org_roles', unique: 'org_id, slug', returning: ORG_ROLE }, role)
+}
+
+export function findOrgRole(sql: Sql, orgId: string, slug: string): Promise<StoredOrgRole | undefined> {
+  return findOne(sql, `select ${ORG_ROLE} from identity.org_roles where org_id = $1 and slug = $2`, [orgId, slug])
 }
 
 /** True when the membership is new. The composite keys refuse a role and a user of different orgs. */
@@ -115,37 +101,24 @@ export async function deleteMembership(tx: Tx, orgId: string, roleId: string, us
   return rows.length === 1
 }
 
-export type NewWorkspace = Omit<StoredWorkspace, 'access_role'> & { readonly access_role_id: string | null }
+export type NewWorkspace = Omit<Rows['identity.workspaces'], 'archived_at'>
 
-export async function insertWorkspace(tx: Tx, workspace: NewWorkspace): Promise<{ id: string } | undefined> {
-  const [row] = await tx.query<{ id: string }>(
-    `insert into identity.workspaces (id, org_id, slug, name, owner_user_id, access_role_id, created_at)
-     values ($1, $2, $3, $4, $5, $6, $7) on conflict (org_id, slug) do nothing returning id`,
-    [
-      workspace.id,
-      workspace.org_id,
-      workspace.slug,
-      workspace.name,
-      workspace.owner_user_id,
-      workspace.access_role_id,
-      workspace.created_at,
-    ],
-  )
-  return row
+export function insertWorkspace(tx: Tx, workspace: NewWorkspace): Promise<{ readonly id: string } | undefined> {
+  return insertRow(tx, { table: 'workspaces', unique: 'org_id, slug', returning: 'id' }, workspace)
 }
 
-export async function findWorkspaceBySlug(sql: Sql, orgId: string, slug: string): Promise<{ id: string } | undefined> {
-  const [row] = await sql.query<{ id: string }>('select id from identity.workspaces where org_id = $1 and slug = $2', [
-    orgId,
-    slug,
-  ])
-  return row
+export function findWorkspaceBySlug(
+  sql: Sql,
+  orgId: string,
+  slug: string,
+): Promise<{ readonly id: string } | undefined> {
+  return findOne(sql, 'select id from identity.workspaces where org_id = $1 and slug = $2', [orgId, slug])
 }
 
-/** Creates an organisation: the outermost wall between tenants. */
+/** An organisation is the outermost boundary between tenants. */
 export type CreateOrg = { readonly slug: string; readonly name: string }
 
-export async function createOrg(deps: IdentityDeps, by: Actor, input: CreateOrg): Promise<Decision<StoredOrg>> {
+export async function createOrg(deps: IdentityDeps, actor: Actor, input: CreateOrg): Promise<Decision<StoredOrg>> {
   const slug = parseSlug(input.slug)
   if (!slug.ok) return { ...slug, path: 'slug' }
   const name = parseName(input.name)
@@ -153,7 +126,7 @@ export async function createOrg(deps: IdentityDeps, by: Actor, input: CreateOrg)
   return deps.db.transaction(async (tx) => {
     const org = await insertOrg(tx, { id: deps.newId(), slug: slug.value, name: name.value, created_at: deps.now() })
     if (!org) return refuse('identity.org.slug_taken', `The short name ${slug.value} is in use.`, { path: 'slug' })
-    await appendOrgEvent(tx, deps, by, {
+    await appendOrgEvent(tx, deps, actor, {
       type: 'org_created',
       orgId: org.id,
       payload: { org_id: org.id, slug: org.slug },

@@ -1,4 +1,4 @@
-/** The door of the identity room: who is asking, what they may do, and which workspace they are in. */
+/** The exports of the identity room: the caller, the rights of the caller, and the workspace of a request. */
 export { openAuthenticator } from './authenticate.ts'
 export {
   createUser,
@@ -43,10 +43,10 @@ export {
 } from './contract.ts'
 export { createApiKey, listApiKeys, revokeApiKey, type StoredApiKey } from './api-key.ts'
 export { createOrg } from './identity-repository.ts'
-export { addMember, createOrgRole, giveOrgRole, grantOrgRole, removeMember, takeOrgRole } from './org-role.ts'
+export { addMember, createOrgRole, grantOrgRole, removeMember, revokeOrgRole } from './org-role.ts'
 export { createWorkspace, listWorkspaces, resolveWorkspace, type Workspace } from './workspace.ts'
 export { type ActivePerson, findHomeWorkspace, findMember, listActive } from './member.ts'
 export { inviteAgain, invitePerson, reactivatePerson, redeemInvitation } from './invitation.ts'
-export { actorOf, authorize, decideUnbound, type PlatformRole, platformRoles } from './principal.ts'
-export { byPrincipal, bySystem, type IdentityDeps } from './deps.ts'
+export { authorize, decideUnbound, type PlatformRole, platformRoles } from './principal.ts'
+export type { IdentityDeps } from './deps.ts'
 export type { Principal } from '#kernel/actor'

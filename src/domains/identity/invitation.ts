@@ -1,21 +1,18 @@
 /**
- * Brings people in. Nobody makes a key for somebody else: whoever signs in with keys alone gets an invitation, which opens
- * nothing, ends after a week, and is exchanged once for the first key. Inviting again ends every key the person has, so an
- * administrator cannot hold a working key beside the person's own.
+ * Invitations. Nobody creates a key for somebody else: a person who signs in with keys only gets an invitation, which gives no
+ * access, expires after a week, and is exchanged once for the first key. A new invitation revokes every key of the person, so an
+ * administrator cannot hold a working key of somebody else.
  */
-import type { Principal } from '#kernel/actor'
-import { KernelFault } from '#kernel/errors'
+import type { Actor, PersonActor } from '#kernel/actor'
 import { accept, type Decision, refuse } from '#kernel/refusal'
 import type { Tx } from '#store'
-import { type CreatedApiKey, hashKey, insertApiKey, mintKey, prefixOf } from './api-key.ts'
-import { byPrincipal, type IdentityDeps } from './deps.ts'
+import { type CreatedApiKey, hashKey, issueKey, prefixOf } from './api-key.ts'
+import type { IdentityDeps } from './deps.ts'
 import { appendKeyEvent, appendOrgEvent } from './events.ts'
 import {
   addUser,
+  changePerson,
   decideAdministers,
-  decideOther,
-  findPerson,
-  lockPeople,
   revokeKeysOf,
   saveDeactivated,
   spendInvitation,
@@ -24,13 +21,13 @@ import {
 import type { PlatformRole } from './principal.ts'
 
 export type InvitePerson = {
-  /** `local:<name>`, or the subject at the identity provider, who signs in there and needs no invitation. */
+  /** `local:<name>`, or the subject at the identity provider. The latter signs in there and needs no invitation. */
   readonly externalId: string
   readonly email?: string | undefined
   readonly role: PlatformRole
 }
 
-/** The invitation itself is in the answer and nowhere else. */
+/** The only place with the text of the invitation; null for a person who signs in at the identity provider. */
 export type Invited = {
   readonly person: StoredPerson
   readonly invitation: { readonly text: string; readonly expiresAt: Date } | null
@@ -41,102 +38,77 @@ const isLocal = ({ external_id }: Pick<StoredPerson, 'external_id'>) => external
 
 export async function invitePerson(
   deps: IdentityDeps,
-  by: Principal,
-  traceId: string,
-  input: InvitePerson,
+  actor: PersonActor,
+  { externalId, email, role }: InvitePerson,
 ): Promise<Decision<Invited>> {
-  const allowed = decideAdministers(by)
+  const allowed = decideAdministers(actor.principal)
   if (!allowed.ok) return allowed
-  const { externalId, email = null, role } = input
   return deps.db.transaction(async (tx) => {
-    const made = await addUser(tx, deps, byPrincipal(by, traceId), { orgId: by.orgId, externalId, email, role })
-    if (!made.ok) return made
-    const person = { ...made.value, deactivated_at: null, org_roles: [] }
-    return isLocal(person) ? writeInvitation(tx, deps, by, traceId, person) : accept({ person, invitation: null })
+    const created = await addUser(tx, deps, actor, {
+      orgId: actor.principal.orgId,
+      externalId,
+      email: email ?? null,
+      role,
+    })
+    if (!created.ok) return created
+    return writeInvitation(tx, deps, actor, { ...created.value, deactivated_at: null, org_roles: [] })
   })
 }
 
-/** For a lost key or a lost invitation, and for somebody who comes back. */
-export async function inviteAgain(
-  deps: IdentityDeps,
-  by: Principal,
-  traceId: string,
-  userId: string,
-): Promise<Decision<Invited>> {
-  const allowed = decideOther(by, userId, 'invites')
-  if (!allowed.ok) return allowed
-  return deps.db.transaction(async (tx) => {
-    await lockPeople(tx, by.orgId)
-    const person = await findPerson(tx, by.orgId, userId)
-    if (!person) return refuse('identity.user.not_found', 'There is no such person.', { path: 'user_id' })
+/** For a lost key or a lost invitation. */
+export function inviteAgain(deps: IdentityDeps, actor: PersonActor, userId: string): Promise<Decision<Invited>> {
+  return changePerson(deps, actor, { userId, verb: 'invite' }, async (tx, person) => {
     if (person.deactivated_at !== null) {
       return refuse('identity.user.deactivated', 'This person has left.', { hint: 'Reactivate the person first.' })
     }
     if (!isLocal(person)) {
       return refuse('identity.user.outside', 'This person signs in at the identity provider, without an invitation.')
     }
-    return writeInvitation(tx, deps, by, traceId, person)
+    return writeInvitation(tx, deps, actor, person)
   })
 }
 
-/** Lets somebody who left come back, with the role they had and none of the keys. */
-export async function reactivatePerson(
-  deps: IdentityDeps,
-  by: Principal,
-  traceId: string,
-  userId: string,
-): Promise<Decision<Invited>> {
-  const allowed = decideOther(by, userId, 'reactivates')
-  if (!allowed.ok) return allowed
-  return deps.db.transaction(async (tx) => {
-    await lockPeople(tx, by.orgId)
-    const person = await findPerson(tx, by.orgId, userId)
-    if (!person) return refuse('identity.user.not_found', 'There is no such person.', { path: 'user_id' })
-    if (!(await saveDeactivated(tx, by.orgId, userId, null))) return accept({ person, invitation: null })
-    const fact = { type: 'user_reactivated', orgId: by.orgId, payload: { user_id: userId } } as const
-    await appendOrgEvent(tx, deps, byPrincipal(by, traceId), fact)
-    const back = { ...person, deactivated_at: null }
-    return isLocal(back) ? writeInvitation(tx, deps, by, traceId, back) : accept({ person: back, invitation: null })
+/** A person who returns has their former role and none of their former keys. */
+export function reactivatePerson(deps: IdentityDeps, actor: PersonActor, userId: string): Promise<Decision<Invited>> {
+  return changePerson(deps, actor, { userId, verb: 'reactivate' }, async (tx, person) => {
+    const orgId = person.org_id
+    if (!(await saveDeactivated(tx, orgId, userId, null))) return accept({ person, invitation: null })
+    await appendOrgEvent(tx, deps, actor, { type: 'user_reactivated', orgId, payload: { user_id: userId } })
+    return writeInvitation(tx, deps, actor, { ...person, deactivated_at: null })
   })
 }
 
 async function writeInvitation(
   tx: Tx,
   deps: IdentityDeps,
-  by: Principal,
-  traceId: string,
+  actor: PersonActor,
   person: StoredPerson,
 ): Promise<Decision<Invited>> {
+  if (!isLocal(person)) return accept({ person, invitation: null })
   const now = deps.now()
   const ended = await revokeKeysOf(tx, person.org_id, person.id, now)
-  const minted = mintKey(deps.randomBytes)
   const expiresAt = new Date(now.getTime() + LIFE_MS)
-  const stored = await insertApiKey(tx, {
-    id: deps.newId(),
+  const { stored, key } = await issueKey(tx, deps, {
     org_id: person.org_id,
     user_id: person.id,
-    workspace_id: null,
     name: 'invitation',
-    prefix: minted.prefix,
-    key_hash: minted.hash,
     role: person.role,
     created_at: now,
     expires_at: expiresAt,
     is_invitation: true,
   })
-  if (!stored) throw new KernelFault('identity.key.prefix_taken', 'two random key prefixes of 48 bits were equal')
   const payload = { user_id: person.id, key_id: stored.id, keys_ended: ended, expires_at: expiresAt.toISOString() }
-  await appendOrgEvent(tx, deps, byPrincipal(by, traceId), { type: 'user_invited', orgId: person.org_id, payload })
-  return accept({ person, invitation: { text: minted.key, expiresAt } })
+  await appendOrgEvent(tx, deps, actor, { type: 'user_invited', orgId: person.org_id, payload })
+  return accept({ person, invitation: { text: key, expiresAt } })
 }
 
-/** Exchanges an invitation, once, for the first key of the invited person. Its holder counts as that person. */
+/** Exchanges an invitation, once, for the first key of the invited person, who is the actor of the recorded events. */
 export async function redeemInvitation(
   deps: IdentityDeps,
   traceId: string,
   invitation: string,
 ): Promise<Decision<CreatedApiKey>> {
-  // One answer for unknown, spent, expired and malformed, as for every credential (I3).
+  // One answer for unknown, spent, expired and malformed invitations, as for every credential (I3).
   const invalid = () =>
     refuse('identity.invitation.invalid', 'This invitation is not valid.', {
       hint: 'Ask an administrator for a new one.',
@@ -146,25 +118,11 @@ export async function redeemInvitation(
     const now = deps.now()
     const spent = await spendInvitation(tx, hashKey(invitation), now)
     if (!spent) return invalid()
-    const minted = mintKey(deps.randomBytes)
-    const stored = await insertApiKey(tx, {
-      id: deps.newId(),
-      org_id: spent.org_id,
-      user_id: spent.user_id,
-      workspace_id: null,
-      name: 'first key',
-      prefix: minted.prefix,
-      key_hash: minted.hash,
-      role: spent.role,
-      created_at: now,
-      expires_at: null,
-      is_invitation: false,
-    })
-    if (!stored) throw new KernelFault('identity.key.prefix_taken', 'two random key prefixes of 48 bits were equal')
-    const by = byPrincipal({ userId: spent.user_id }, traceId)
-    const payload = { user_id: spent.user_id, key_id: stored.id }
-    await appendOrgEvent(tx, deps, by, { type: 'invitation_redeemed', orgId: spent.org_id, payload })
-    await appendKeyEvent(tx, deps, by, 'api_key_created', stored)
-    return accept({ stored, key: minted.key })
+    const created = await issueKey(tx, deps, { ...spent, name: 'first key', created_at: now })
+    const actor: Actor = { id: `user:${spent.user_id}`, kind: 'user', traceId }
+    const payload = { user_id: spent.user_id, key_id: created.stored.id }
+    await appendOrgEvent(tx, deps, actor, { type: 'invitation_redeemed', orgId: spent.org_id, payload })
+    await appendKeyEvent(tx, deps, actor, 'api_key_created', created.stored)
+    return accept(created)
   })
 }

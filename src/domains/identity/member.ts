@@ -1,59 +1,86 @@
-/** A person of a workspace as they stand today: role, org roles, and whether they may still enter. */
+/** The SQL of a person and of access to a workspace; the people of a workspace as they are now. */
 import type { Principal } from '#kernel/actor'
 import { decodeId, isUuid } from '#kernel/ids'
 import { type Sql, statement } from '#store'
 import { findOrgBySlug, findWorkspaceBySlug } from './identity-repository.ts'
 import { lowerRole, type PlatformRole } from './principal.ts'
-import type { SubjectRow } from './authenticate.ts'
 
-/** $1 user, $2 workspace. No row when the person left, or the workspace is archived or closed to them. */
-const findMemberRow = statement<SubjectRow>(
-  'identity.find_member',
-  `select u.id as user_id, u.org_id, o.slug as org_slug, u.external_id, u.email, u.role as user_role,
-          array(select r.slug
+/** The slugs of the org roles of user `u`: a sub-select, because a join would repeat the wide row once per role. */
+export const ORG_ROLES = `array(select r.slug
                   from identity.org_role_memberships m
                   join identity.org_roles r on r.org_id = m.org_id and r.id = m.role_id
                  where m.user_id = u.id and m.org_id = u.org_id
-                 order by r.slug) as org_roles
-     from identity.users u
-     join identity.orgs o on o.id = u.org_id
-     join identity.workspaces w on w.org_id = u.org_id
-    where u.id = $1::uuid and u.deactivated_at is null and w.id = $2::uuid and w.archived_at is null
-      and (w.access_role_id is null or w.owner_user_id = u.id
-           or exists (select from identity.org_role_memberships m
-                       where m.org_id = w.org_id and m.role_id = w.access_role_id and m.user_id = u.id))`,
-)
+                 order by r.slug) as org_roles`
 
-/** For work that happens later in somebody's name: who that person is today, and which workspace an installation calls its own. */
-export type Member = {
-  readonly userId: string
-  readonly workspaceId: string
-  /** What the person was allowed when it was asked for; today's role counts only below it. */
-  readonly roleMax: PlatformRole
+/** User `u` with org `o`. */
+export const SUBJECT = `u.id as user_id, u.org_id, o.slug as org_slug, u.external_id, u.email, u.role as user_role,
+          ${ORG_ROLES}`
+
+export type SubjectRow = {
+  readonly user_id: string
+  readonly org_id: string
+  readonly org_slug: string
+  readonly external_id: string
+  readonly email: string | null
+  readonly user_role: PlatformRole
+  readonly org_roles: readonly string[]
 }
 
-/** Undefined: not of this workspace, or not any more. */
-export async function findMember(sql: Sql, { userId, workspaceId, roleMax }: Member): Promise<Principal | undefined> {
-  const [row] = await sql.run(findMemberRow, [userId, workspaceId])
-  if (!row) return undefined
+/** The part of a principal that comes from the user. */
+export function userOf(row: SubjectRow) {
   return {
-    credential: 'api_key',
     userId: row.user_id,
     orgId: row.org_id,
     orgSlug: row.org_slug,
     externalId: row.external_id,
     email: row.email,
-    role: lowerRole(row.user_role, roleMax),
     orgRoles: row.org_roles,
+  }
+}
+
+/** I7: the owner, the members of the access role, or everyone if workspace `w` has none. There is no case for administrators. */
+export function mayEnter(userId: string): string {
+  return `(w.access_role_id is null or w.owner_user_id = ${userId}
+           or exists (select from identity.org_role_memberships m
+                       where m.org_id = w.org_id and m.role_id = w.access_role_id and m.user_id = ${userId}))`
+}
+
+/** $1 user, $2 workspace. Returns no row when the person left, or when the workspace is archived or closed to them. */
+const findMemberRow = statement<SubjectRow>(
+  'identity.find_member',
+  `select ${SUBJECT}
+     from identity.users u
+     join identity.orgs o on o.id = u.org_id
+     join identity.workspaces w on w.org_id = u.org_id
+    where u.id = $1::uuid and u.deactivated_at is null and w.id = $2::uuid and w.archived_at is null
+      and ${mayEnter('u.id')}`,
+)
+
+/** A person on whose behalf work runs later. */
+export type Member = {
+  readonly userId: string
+  readonly workspaceId: string
+  /** The role at the time of the request; the current role counts only if it is lower. */
+  readonly roleMax: PlatformRole
+}
+
+/** Returns undefined for a person who does not, or no longer, belong to the workspace. */
+export async function findMember(sql: Sql, { userId, workspaceId, roleMax }: Member): Promise<Principal | undefined> {
+  const [row] = await sql.run(findMemberRow, [userId, workspaceId])
+  if (!row) return undefined
+  return {
+    ...userOf(row),
+    credential: 'api_key',
+    role: lowerRole(row.user_role, roleMax),
     keyId: null,
     workspaceId,
   }
 }
 
-/** The org that the first start makes. */
+/** The org that the first start creates. */
 const HOME_ORG = 'default'
 
-/** The id of a workspace that configuration names: by its id, or by its short name in the installation's own org. */
+/** Finds a workspace that the configuration names: by its id, or by its short name in the org of the installation. */
 export async function findHomeWorkspace(sql: Sql, named: string): Promise<string | undefined> {
   const decoded = decodeId('workspace', named)
   if (decoded.ok) {
@@ -67,7 +94,6 @@ export async function findHomeWorkspace(sql: Sql, named: string): Promise<string
   return org && (await findWorkspaceBySlug(sql, org.id, named))?.id
 }
 
-/** Persons of a workspace who may act there today: not gone, let in, and more than readers. */
 type ActiveRow = {
   readonly user_id: string
   readonly external_id: string
@@ -75,14 +101,11 @@ type ActiveRow = {
   readonly org_roles: readonly string[]
 }
 
-/** $1 workspace, $2 users, $3 slugs of org roles, $4 also every administrator. The rule of entering is that of `find_member`. */
+/** $1 workspace, $2 users, $3 slugs of org roles, $4 also every administrator. */
 const listActiveSql = statement<ActiveRow>(
   'identity.list_active',
   `select u.id as user_id, u.external_id, u.role,
-          array(select r.slug
-                  from identity.org_role_memberships m
-                  join identity.org_roles r on r.org_id = m.org_id and r.id = m.role_id
-                 where m.user_id = u.id and m.org_id = u.org_id) as org_roles
+          ${ORG_ROLES}
      from identity.workspaces w
      join identity.users u on u.org_id = w.org_id
     where w.id = $1::uuid and w.archived_at is null and u.deactivated_at is null and u.role in ('writer', 'admin')
@@ -91,13 +114,11 @@ const listActiveSql = statement<ActiveRow>(
                          from identity.org_roles r
                          join identity.org_role_memberships m on m.org_id = r.org_id and m.role_id = r.id
                         where r.org_id = w.org_id and r.slug = any ($3::text[])))
-      and (w.access_role_id is null or w.owner_user_id = u.id
-           or exists (select from identity.org_role_memberships m
-                       where m.org_id = w.org_id and m.role_id = w.access_role_id and m.user_id = u.id))
+      and ${mayEnter('u.id')}
     order by u.id`,
 )
 
-/** Who of the persons and roles that are named may act in a workspace today. */
+/** A person who may act in a workspace now. */
 export type ActivePerson = {
   readonly userId: string
   readonly externalId: string
@@ -109,11 +130,11 @@ export type NamedPersons = {
   readonly workspaceId: string
   readonly userIds: Iterable<string>
   readonly orgRoles: Iterable<string>
-  /** Administrators too, named or not. */
+  /** Include every administrator. */
   readonly admins?: boolean
 }
 
-/** Excludes people who left, may not enter, or only read. */
+/** Returns the named people and role holders who may act in the workspace: without those who left, may not enter, or only read. */
 export async function listActive(
   sql: Sql,
   { workspaceId, userIds, orgRoles, admins = false }: NamedPersons,

@@ -1,9 +1,8 @@
-/** Creates an org role: a named circle of people that decides what is visible to them. */
-import type { Actor, Principal } from '#kernel/actor'
+/** Org roles: named groups of people that decide what is visible to them, and which workspaces they may enter. */
+import type { Actor, PersonActor } from '#kernel/actor'
 import { parseName, parseSlug } from '#contract'
 import { accept, type Decision, refuse } from '#kernel/refusal'
-import type { Tx } from '#store'
-import { byPrincipal, type IdentityDeps } from './deps.ts'
+import type { IdentityDeps } from './deps.ts'
 import { appendOrgEvent } from './events.ts'
 import {
   deleteMembership,
@@ -15,13 +14,14 @@ import {
   type StoredOrgRole,
 } from './identity-repository.ts'
 import { decideAdministers, decideOther } from './person.ts'
+import { refusePerson } from './principal.ts'
 import { resolveWorkspace } from './workspace.ts'
 
 export type CreateOrgRole = { readonly orgId: string; readonly slug: string; readonly name: string }
 
 export async function createOrgRole(
   deps: IdentityDeps,
-  by: Actor,
+  actor: Actor,
   input: CreateOrgRole,
 ): Promise<Decision<StoredOrgRole>> {
   const slug = parseSlug(input.slug)
@@ -38,112 +38,95 @@ export async function createOrgRole(
       created_at: deps.now(),
     }
     const role = await insertOrgRole(tx, created)
-    if (!role) return refuse('identity.org_role.slug_taken', `The role ${slug.value} exists already.`, { path: 'slug' })
+    if (!role) return refuse('identity.org_role.slug_taken', `The role ${slug.value} already exists.`, { path: 'slug' })
     const payload = { role_id: role.id, slug: role.slug }
-    await appendOrgEvent(tx, deps, by, { type: 'org_role_created', orgId: role.org_id, payload })
+    await appendOrgEvent(tx, deps, actor, { type: 'org_role_created', orgId: role.org_id, payload })
     return accept(role)
   })
 }
 
-/** Gives a user an org role, or takes it away; both do nothing, and say so, when there is nothing to change. */
 export type OrgRoleGrant = { readonly orgId: string; readonly userId: string; readonly role: string }
+/** False: the person already had the role, or did not have it. */
 export type GrantOutcome = { readonly changed: boolean }
 
-export function grantOrgRole(deps: IdentityDeps, by: Actor, grant: OrgRoleGrant): Promise<Decision<GrantOutcome>> {
-  return change(deps, by, grant, 'org_role_granted', (tx, roleId) =>
-    insertMembership(tx, grant.orgId, roleId, grant.userId, deps.now()),
-  )
+/** A role decides what a person sees and which questions they may answer, so nobody grants one to themselves. */
+export function grantOrgRole(deps: IdentityDeps, actor: Actor, grant: OrgRoleGrant): Promise<Decision<GrantOutcome>> {
+  return changeMembership(deps, actor, grant, 'org_role_granted')
 }
 
-export function revokeOrgRole(deps: IdentityDeps, by: Actor, grant: OrgRoleGrant): Promise<Decision<GrantOutcome>> {
-  return change(deps, by, grant, 'org_role_revoked', (tx, roleId) =>
-    deleteMembership(tx, grant.orgId, roleId, grant.userId),
-  )
+export function revokeOrgRole(deps: IdentityDeps, actor: Actor, grant: OrgRoleGrant): Promise<Decision<GrantOutcome>> {
+  return changeMembership(deps, actor, grant, 'org_role_revoked')
 }
 
-function change(
+async function changeMembership(
   deps: IdentityDeps,
-  by: Actor,
-  grant: OrgRoleGrant,
+  actor: Actor,
+  { orgId, userId, role: slug }: OrgRoleGrant,
   type: 'org_role_granted' | 'org_role_revoked',
-  write: (tx: Tx, roleId: string) => Promise<boolean>,
 ): Promise<Decision<GrantOutcome>> {
+  const isGrant = type === 'org_role_granted'
+  const allowed = decideMembership(actor, orgId, userId, isGrant)
+  if (!allowed.ok) return allowed
   return deps.db.transaction(async (tx) => {
     // Both are looked up inside the org: a role or a user of another org does not exist here (I2).
-    const role = await findOrgRole(tx, grant.orgId, grant.role)
+    const role = await findOrgRole(tx, orgId, slug)
     if (!role) return refuse('identity.org_role.not_found', 'There is no such role.', { path: 'role' })
-    const user = await findUser(tx, grant.orgId, grant.userId)
-    if (!user) return refuse('identity.user.not_found', 'There is no such user.', { path: 'user_id' })
-    const changed = await write(tx, role.id)
-    const payload = { role_id: role.id, role: role.slug, user_id: user.id }
-    if (changed) await appendOrgEvent(tx, deps, by, { type, orgId: grant.orgId, payload })
+    if (!(await findUser(tx, orgId, userId))) return refusePerson('user_id')
+    const changed = isGrant
+      ? await insertMembership(tx, orgId, role.id, userId, deps.now())
+      : await deleteMembership(tx, orgId, role.id, userId)
+    const payload = { role_id: role.id, role: role.slug, user_id: userId }
+    if (changed) await appendOrgEvent(tx, deps, actor, { type, orgId, payload })
     return accept({ changed })
   })
 }
 
-/** Puts people into the circles of an organisation and takes them out, by name of the role or by the workspace it opens. */
-export type GiveOrgRole = { readonly userId: string; readonly role: string }
-
-/** A role decides what one sees and whom one may answer for: nobody gives one to himself, anybody may give one back. */
-export async function giveOrgRole(
-  deps: IdentityDeps,
-  by: Principal,
-  traceId: string,
-  grant: GiveOrgRole,
-): Promise<Decision<GrantOutcome>> {
-  const allowed = decideOther(by, grant.userId, 'gives a role to')
-  return allowed.ok ? grantOrgRole(deps, byPrincipal(by, traceId), { orgId: by.orgId, ...grant }) : allowed
-}
-
-export async function takeOrgRole(
-  deps: IdentityDeps,
-  by: Principal,
-  traceId: string,
-  grant: GiveOrgRole,
-): Promise<Decision<GrantOutcome>> {
-  const allowed = decideAdministers(by)
-  return allowed.ok ? revokeOrgRole(deps, byPrincipal(by, traceId), { orgId: by.orgId, ...grant }) : allowed
+/** A person needs the rights of an administrator of the same org; an actor without a principal is Concord itself. */
+function decideMembership({ principal }: Actor, orgId: string, userId: string, isGrant: boolean): Decision<null> {
+  if (!principal) return accept(null)
+  const allowed = isGrant ? decideOther(principal, userId, 'grant a role to') : decideAdministers(principal)
+  if (!allowed.ok || principal.orgId === orgId) return allowed
+  return refuse('identity.org.not_found', 'There is no such organisation.')
 }
 
 export type Membership = { readonly workspaceId: string; readonly userId: string }
 
 export async function addMember(
   deps: IdentityDeps,
-  by: Principal,
-  traceId: string,
+  actor: PersonActor,
   { workspaceId, userId }: Membership,
 ): Promise<Decision<GrantOutcome>> {
-  const role = await accessRoleOf(deps, by, workspaceId)
-  return role.ok ? giveOrgRole(deps, by, traceId, { userId, role: role.value.role }) : role
+  const access = await findAccess(deps, actor, workspaceId)
+  if (!access.ok) return access
+  return grantOrgRole(deps, actor, { orgId: actor.principal.orgId, userId, role: access.value.role })
 }
 
 export async function removeMember(
   deps: IdentityDeps,
-  by: Principal,
-  traceId: string,
+  actor: PersonActor,
   { workspaceId, userId }: Membership,
 ): Promise<Decision<GrantOutcome>> {
-  const role = await accessRoleOf(deps, by, workspaceId)
-  if (!role.ok) return role
-  if (role.value.ownerId === userId) {
+  const access = await findAccess(deps, actor, workspaceId)
+  if (!access.ok) return access
+  if (access.value.ownerId === userId) {
     return refuse('identity.workspace.owner', 'The owner of a workspace may always enter it.')
   }
-  return takeOrgRole(deps, by, traceId, { userId, role: role.value.role })
+  return revokeOrgRole(deps, actor, { orgId: actor.principal.orgId, userId, role: access.value.role })
 }
 
-/** Members of a workspace are the members of its access role; one that is open to everybody has no list to be on. */
-async function accessRoleOf(
+/** The members of a workspace are the members of its access role; a workspace that is open to everybody has none. */
+async function findAccess(
   deps: IdentityDeps,
-  by: Principal,
+  { principal }: PersonActor,
   workspaceId: string,
 ): Promise<Decision<{ readonly role: string; readonly ownerId: string | null }>> {
-  const allowed = decideAdministers(by)
+  const allowed = decideAdministers(principal)
   if (!allowed.ok) return allowed
-  const found = await resolveWorkspace(deps, by, { idHeader: workspaceId })
+  const found = await resolveWorkspace(deps, principal, { idHeader: workspaceId })
   if (!found.ok) return { ...found, path: 'workspace_id' }
   const { access_role: role, owner_user_id: ownerId } = found.value
-  if (role !== null) return { ok: true, value: { role, ownerId } }
-  return refuse('identity.workspace.open', 'Everybody of the organisation may enter this workspace.', {
+  if (role !== null) return accept({ role, ownerId })
+  return refuse('identity.workspace.open', 'Everybody in the organisation may enter this workspace.', {
     hint: 'Create a workspace with an access role to choose who may enter.',
   })
 }

@@ -6,9 +6,9 @@ import { accepted, anOrgRole, aTenant, aWorld, type Tenant, type TestWorld, TRAC
 import { bootstrapAdmin } from './bootstrap-admin.ts'
 import { createOrg } from './identity-repository.ts'
 import { createWorkspace } from './workspace.ts'
-import { bySystem } from './deps.ts'
 import { createOrgRole, grantOrgRole } from './org-role.ts'
 import { createUser } from './person.ts'
+import { bySystem } from '#kernel/actor'
 
 const by = bySystem(TRACE)
 const code = (decision: Decision<unknown>) => (decision.ok ? 'accepted' : decision.code)

@@ -1,29 +1,23 @@
-/** The only writer of what happens to people after they were created: their role, their leaving and coming back, their invitations. */
-import type { Actor, Principal } from '#kernel/actor'
+/** People: their role, deactivation and keys. */
+import type { Actor, PersonActor, Principal } from '#kernel/actor'
 import { parseName } from '#contract'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { redactText } from '#kernel/secret-shapes'
 import { isUuid } from '#kernel/ids'
 import type { Sql, Tx } from '#store'
-import { byPrincipal, type IdentityDeps } from './deps.ts'
+import type { IdentityDeps } from './deps.ts'
 import { appendOrgEvent } from './events.ts'
-import { findOrg, insertUser, type StoredOrgRole, type StoredUser } from './identity-repository.ts'
-import { authorize, decideUnbound, isRoleAtLeast, type PlatformRole } from './principal.ts'
+import { findOrg, insertUser, ORG_ROLE, type StoredOrgRole, type StoredUser } from './identity-repository.ts'
+import { ORG_ROLES } from './member.ts'
+import { authorize, decideUnbound, isRoleAtLeast, type PlatformRole, refusePerson } from './principal.ts'
 
 export type StoredPerson = StoredUser & {
   readonly deactivated_at: Date | null
-  /** Slugs of the org roles, in order. */
+  /** Slugs, sorted. */
   readonly org_roles: readonly string[]
 }
 
-const PERSON = `u.id, u.org_id, u.external_id, u.email, u.role, u.created_at, u.deactivated_at,
-  array(select r.slug from identity.org_role_memberships m join identity.org_roles r on r.org_id = m.org_id and r.id = m.role_id
-         where m.user_id = u.id and m.org_id = u.org_id order by r.slug) as org_roles`
-
-/** Changes of the people of one org take turns, so that two administrators cannot put each other out at the same moment. */
-export async function lockPeople(tx: Tx, orgId: string): Promise<void> {
-  await tx.query("select pg_advisory_xact_lock(hashtextextended('concord.identity.people:' || $1, 0))", [orgId])
-}
+const PERSON = `u.id, u.org_id, u.external_id, u.email, u.role, u.created_at, u.deactivated_at, ${ORG_ROLES}`
 
 export async function findPerson(sql: Sql, orgId: string, userId: string): Promise<StoredPerson | undefined> {
   const [row] = await sql.query<StoredPerson>(
@@ -31,17 +25,6 @@ export async function findPerson(sql: Sql, orgId: string, userId: string): Promi
     [orgId, userId],
   )
   return row
-}
-
-export type PeoplePage = { readonly beforeId: string | null; readonly limit: number }
-
-/** Newest first: ids rise with time. */
-function listPersons(sql: Sql, orgId: string, { beforeId, limit }: PeoplePage): Promise<StoredPerson[]> {
-  return sql.query<StoredPerson>(
-    `select ${PERSON} from identity.users as u
-      where u.org_id = $1 and ($2::uuid is null or u.id < $2) order by u.id desc limit $3`,
-    [orgId, beforeId, limit],
-  )
 }
 
 async function hasOtherAdmin(tx: Tx, orgId: string, userId: string): Promise<boolean> {
@@ -72,8 +55,8 @@ export async function saveDeactivated(tx: Tx, orgId: string, userId: string, at:
 }
 
 /**
- * Ends every key and invitation of a person; returns how many there were. First the person: a request that is creating a key for them
- * (`holdPerson`) is waited for, so that the statement after it sees that key too.
+ * Revokes every key and invitation of a person and returns their number. Locks the person first: it waits for a request that is
+ * creating a key for them (`holdPerson`), so that the second statement also sees that key.
  */
 export async function revokeKeysOf(tx: Tx, orgId: string, userId: string, at: Date): Promise<number> {
   await tx.query('select 1 from identity.users where org_id = $1 and id = $2 for update', [orgId, userId])
@@ -84,7 +67,7 @@ export async function revokeKeysOf(tx: Tx, orgId: string, userId: string, at: Da
   return rows.length
 }
 
-/** Before a key is made for somebody: nobody ends their keys until it is there. Undefined: there is no such person, or they have left. */
+/** Before a key is created: nobody revokes the keys of the person until it exists. Returns undefined for a person who left or is unknown. */
 export async function holdPerson(tx: Tx, orgId: string, userId: string): Promise<PlatformRole | undefined> {
   const [row] = await tx.query<{ role: PlatformRole }>(
     `select role from identity.users where org_id = $1 and id = $2 and deactivated_at is null for key share`,
@@ -93,7 +76,7 @@ export async function holdPerson(tx: Tx, orgId: string, userId: string): Promise
   return row?.role
 }
 
-/** Under `holdPerson`. False: this key was ended after its bearer was let in with it. */
+/** Under `holdPerson`. Returns false when the key was revoked after it authenticated its bearer. */
 export async function holdKey(tx: Tx, orgId: string, keyId: string): Promise<boolean> {
   const rows = await tx.query(
     'select 1 from identity.api_keys where org_id = $1 and id = $2 and revoked_at is null for share',
@@ -104,9 +87,9 @@ export async function holdKey(tx: Tx, orgId: string, keyId: string): Promise<boo
 
 export type Redeemed = { readonly org_id: string; readonly user_id: string; readonly role: PlatformRole }
 
-/** One statement spends the invitation: of two callers one gets the row. A person who left gets none. */
+/** One statement spends the invitation, so that only one of two callers gets the row. A person who left gets none. */
 export async function spendInvitation(tx: Tx, hash: Uint8Array, at: Date): Promise<Redeemed | undefined> {
-  // The person before the key, as everywhere: the other way round two of them would wait for each other.
+  // The person is locked before the key, as everywhere; the reverse order could deadlock.
   const [whose] = await tx.query<{ org_id: string; user_id: string }>(
     'select org_id, user_id from identity.api_keys where key_hash = $1 and is_invitation',
     [hash],
@@ -122,35 +105,36 @@ export async function spendInvitation(tx: Tx, hash: Uint8Array, at: Date): Promi
   return row
 }
 
-/** People belong to the whole organisation: a key of one workspace does not reach them. */
+/** People belong to the whole organisation, so a key that is bound to one workspace cannot administer them. */
 export function decideAdministers(by: Pick<Principal, 'role' | 'workspaceId'>): Decision<null> {
   const allowed = authorize(by, 'admin')
   return allowed.ok ? decideUnbound(by) : allowed
 }
 
-/** Roles, leaving and coming back are given by somebody else: nobody raises himself, and a slip does not lock him out. */
+/** I10: nobody raises their own role or locks themselves out by mistake. */
 export function decideOther(
   by: Pick<Principal, 'role' | 'workspaceId' | 'userId'>,
   userId: string,
-  what: string,
+  verb: string,
 ): Decision<null> {
   const allowed = decideAdministers(by)
   if (!allowed.ok || by.userId !== userId) return allowed
-  return refuse('identity.user.self', `Nobody ${what} himself.`, { hint: 'Ask another administrator.' })
+  return refuse('identity.user.self', `You cannot ${verb} yourself.`, { hint: 'Ask another administrator.' })
 }
 
-/** Asked under the lock of the org's people. */
-function decideKeepsAdmin(losesAdmin: boolean, hasOther: boolean): Decision<null> {
-  if (!losesAdmin || hasOther) return accept(null)
+/** Under the lock of the people of the org: one active administrator always remains (I10). */
+async function decideKeepsAdmin(tx: Tx, person: StoredPerson): Promise<Decision<null>> {
+  const isAdmin = person.role === 'admin' && person.deactivated_at === null
+  if (!isAdmin || (await hasOtherAdmin(tx, person.org_id, person.id))) return accept(null)
   return refuse('identity.user.last_admin', 'This is the last administrator of the organisation.', {
     hint: 'Make another person an administrator first.',
   })
 }
 
-/** Creates a user in an organisation; an identity belongs to exactly one, over all organisations (I1). */
+/** An identity belongs to exactly one organisation (I1). */
 export type CreateUser = {
   readonly orgId: string
-  /** Subject at the identity provider, or `local:<name>` for someone who signs in with keys alone. */
+  /** The subject at the identity provider, or `local:<name>` for a person who signs in with keys only. */
   readonly externalId: string
   readonly email?: string | null
   readonly role: PlatformRole
@@ -158,17 +142,22 @@ export type CreateUser = {
 
 const EMAIL = /^[^\s@]{1,64}@[^\s@]{1,190}$/
 
-export function createUser(deps: IdentityDeps, by: Actor, input: CreateUser): Promise<Decision<StoredUser>> {
-  return deps.db.transaction((tx) => addUser(tx, deps, by, input))
+export function createUser(deps: IdentityDeps, actor: Actor, input: CreateUser): Promise<Decision<StoredUser>> {
+  return deps.db.transaction((tx) => addUser(tx, deps, actor, input))
 }
 
-/** The same inside a transaction of the caller. */
-export async function addUser(tx: Tx, deps: IdentityDeps, by: Actor, input: CreateUser): Promise<Decision<StoredUser>> {
+/** Creates the user in the transaction of the caller. */
+export async function addUser(
+  tx: Tx,
+  deps: IdentityDeps,
+  actor: Actor,
+  input: CreateUser,
+): Promise<Decision<StoredUser>> {
   const externalId = parseName(input.externalId, 255)
   if (!externalId.ok) return { ...externalId, path: 'external_id' }
   const email = input.email ?? null
   if (email !== null && !EMAIL.test(email)) {
-    return refuse('api.field.value', `${quote(email)} is not an e-mail address`, { path: 'email' })
+    return refuse('api.field.value', `${quote(email)} is not an e-mail address.`, { path: 'email' })
   }
   if (!isRoleAtLeast(input.role, 'reader')) {
     return refuse('api.field.value', 'This platform role does not exist.', { path: 'role' })
@@ -188,35 +177,49 @@ export async function addUser(tx: Tx, deps: IdentityDeps, by: Actor, input: Crea
     })
   }
   const payload = { user_id: user.id, role: user.role }
-  await appendOrgEvent(tx, deps, by, { type: 'user_created', orgId: user.org_id, payload })
+  await appendOrgEvent(tx, deps, actor, { type: 'user_created', orgId: user.org_id, payload })
   return accept(user)
 }
 
-/** Changes what a person may do, or ends it: both by another administrator, both on record, neither for the last administrator. */
+/**
+ * Changes another person under the lock of the people of the org. Refuses a caller who is not an administrator, the caller's own
+ * user, and an unknown person.
+ */
+export async function changePerson<T>(
+  deps: IdentityDeps,
+  { principal }: PersonActor,
+  { userId, verb }: { readonly userId: string; readonly verb: string },
+  change: (tx: Tx, person: StoredPerson) => Promise<Decision<T>>,
+): Promise<Decision<T>> {
+  const allowed = decideOther(principal, userId, verb)
+  if (!allowed.ok) return allowed
+  return deps.db.transaction(async (tx) => {
+    // Two administrators cannot remove each other at the same moment.
+    await tx.query("select pg_advisory_xact_lock(hashtextextended('concord.identity.people:' || $1, 0))", [
+      principal.orgId,
+    ])
+    const person = await findPerson(tx, principal.orgId, userId)
+    return person ? change(tx, person) : refusePerson('user_id')
+  })
+}
+
 export type SetPlatformRole = { readonly userId: string; readonly role: PlatformRole }
 
-/** Keys keep the role they were made with and count for no more than the person has: a demotion reaches them at once. */
+/** A key never has more rights than its person, so a demotion takes effect on existing keys immediately. */
 export async function setPlatformRole(
   deps: IdentityDeps,
-  by: Principal,
-  traceId: string,
+  actor: PersonActor,
   { userId, role }: SetPlatformRole,
 ): Promise<Decision<StoredPerson>> {
-  const allowed = decideOther(by, userId, 'changes the role of')
-  if (!allowed.ok) return allowed
-  if (!isRoleAtLeast(role, 'reader')) {
-    return refuse('api.field.value', 'This platform role does not exist.', { path: 'role' })
-  }
-  return deps.db.transaction(async (tx) => {
-    await lockPeople(tx, by.orgId)
-    const person = await findPerson(tx, by.orgId, userId)
-    if (!person) return refuse('identity.user.not_found', 'There is no such person.', { path: 'user_id' })
-    const loses = person.role === 'admin' && person.deactivated_at === null && role !== 'admin'
-    const keeps = decideKeepsAdmin(loses, await hasOtherAdmin(tx, by.orgId, userId))
+  return changePerson(deps, actor, { userId, verb: 'change the role of' }, async (tx, person) => {
+    if (!isRoleAtLeast(role, 'reader')) {
+      return refuse('api.field.value', 'This platform role does not exist.', { path: 'role' })
+    }
+    const keeps = role === 'admin' ? accept(null) : await decideKeepsAdmin(tx, person)
     if (!keeps.ok) return keeps
-    if (await savePlatformRole(tx, by.orgId, userId, role)) {
+    if (await savePlatformRole(tx, person.org_id, userId, role)) {
       const payload = { user_id: userId, from: person.role, to: role }
-      await appendOrgEvent(tx, deps, byPrincipal(by, traceId), { type: 'user_role_changed', orgId: by.orgId, payload })
+      await appendOrgEvent(tx, deps, actor, { type: 'user_role_changed', orgId: person.org_id, payload })
     }
     return accept({ ...person, role })
   })
@@ -224,35 +227,39 @@ export async function setPlatformRole(
 
 export type DeactivatePerson = { readonly userId: string; readonly reason?: string | undefined }
 
-/** Nothing is deleted: what they decided keeps their name. Their keys end now and stay ended when they come back. */
+/** Nothing is deleted: past decisions keep the name. The keys end now and stay ended when the person returns. */
 export async function deactivatePerson(
   deps: IdentityDeps,
-  by: Principal,
-  traceId: string,
+  actor: PersonActor,
   { userId, reason }: DeactivatePerson,
 ): Promise<Decision<StoredPerson>> {
-  const allowed = decideOther(by, userId, 'deactivates')
-  if (!allowed.ok) return allowed
-  return deps.db.transaction(async (tx) => {
-    await lockPeople(tx, by.orgId)
-    const person = await findPerson(tx, by.orgId, userId)
-    if (!person) return refuse('identity.user.not_found', 'There is no such person.', { path: 'user_id' })
-    const loses = person.role === 'admin' && person.deactivated_at === null
-    const keeps = decideKeepsAdmin(loses, await hasOtherAdmin(tx, by.orgId, userId))
+  return changePerson(deps, actor, { userId, verb: 'deactivate' }, async (tx, person) => {
+    const orgId = person.org_id
+    const keeps = await decideKeepsAdmin(tx, person)
     if (!keeps.ok) return keeps
     const now = deps.now()
-    // The first time stands.
-    if (!(await saveDeactivated(tx, by.orgId, userId, now))) return accept(person)
-    const ended = await revokeKeysOf(tx, by.orgId, userId, now)
+    // A second call keeps the first time.
+    if (!(await saveDeactivated(tx, orgId, userId, now))) return accept(person)
+    const ended = await revokeKeysOf(tx, orgId, userId, now)
     const payload = { user_id: userId, keys_ended: ended, reason: reason === undefined ? null : redactText(reason) }
-    await appendOrgEvent(tx, deps, byPrincipal(by, traceId), { type: 'user_deactivated', orgId: by.orgId, payload })
+    await appendOrgEvent(tx, deps, actor, { type: 'user_deactivated', orgId, payload })
     return accept({ ...person, deactivated_at: now })
   })
 }
 
-/** Lists the people and the roles of an organisation, and who may enter a workspace. */
-export function listPeople(deps: { readonly db: Sql }, orgId: string, page: PeoplePage): Promise<StoredPerson[]> {
-  return listPersons(deps.db, orgId, page)
+export type PeoplePage = { readonly beforeId: string | null; readonly limit: number }
+
+/** Newest first, since ids increase with time. */
+export function listPeople(
+  deps: { readonly db: Sql },
+  orgId: string,
+  { beforeId, limit }: PeoplePage,
+): Promise<StoredPerson[]> {
+  return deps.db.query<StoredPerson>(
+    `select ${PERSON} from identity.users as u
+      where u.org_id = $1 and ($2::uuid is null or u.id < $2) order by u.id desc limit $3`,
+    [orgId, beforeId, limit],
+  )
 }
 
 export type OrgRolePage = { readonly afterSlug: string | null; readonly limit: number }
@@ -263,13 +270,13 @@ export function listOrgRoles(
   { afterSlug, limit }: OrgRolePage,
 ): Promise<StoredOrgRole[]> {
   return deps.db.query<StoredOrgRole>(
-    `select id, org_id, slug, name from identity.org_roles
+    `select ${ORG_ROLE} from identity.org_roles
       where org_id = $1 and ($2::text is null or slug > $2) order by slug limit $3`,
     [orgId, afterSlug, limit],
   )
 }
 
-/** Actor user id; people of other organisations have no name here. */
+/** By user id, without people of other organisations. */
 export type Names = ReadonlyMap<string, string>
 
 export async function listNames(sql: Sql, orgId: string, userIds: Iterable<string>): Promise<Names> {

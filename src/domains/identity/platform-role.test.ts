@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { actorOf, authorize, canSee, decideUnbound, isRoleAtLeast, lowerRole, platformRoles } from './principal.ts'
+import { authorize, canSee, decideUnbound, isRoleAtLeast, lowerRole, platformRoles } from './principal.ts'
 
 /** Written out, not computed: rows have the role, columns what is asked for. */
 const matrix = {
@@ -44,10 +44,6 @@ test('nothing is visible by default: an empty list is closed to all but administ
   assert.equal(canSee({ role: 'reader', orgRoles: ['finance'] }, []), false)
   assert.equal(canSee({ role: 'writer', orgRoles: ['finance'] }, []), false)
   assert.equal(canSee({ role: 'admin', orgRoles: [] }, []), true)
-})
-
-test('the actor of a person is the user id', () => {
-  assert.deepEqual(actorOf({ userId: 'u1' }), { actorType: 'human', actorId: 'u1' })
 })
 
 test('a key that is bound to a workspace may make nothing beside it', () => {

@@ -1,8 +1,8 @@
-/** Who is asking: the answer of `authenticate`, built from the credential and the database alone, never from a request body. */
+/** Platform roles and what a principal may do. */
 import type { Principal } from '#kernel/actor'
-import { accept, type Decision, refuse } from '#kernel/refusal'
+import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
 
-/** From least to most; every role may do what the ones before it may. */
+/** From least to most; every role includes the rights of the ones before it. */
 export const platformRoles = ['reader', 'writer', 'admin'] as const
 export type PlatformRole = (typeof platformRoles)[number]
 
@@ -10,7 +10,7 @@ export function isRoleAtLeast(role: PlatformRole, needed: PlatformRole): boolean
   return platformRoles.indexOf(role) >= platformRoles.indexOf(needed)
 }
 
-/** A key never carries more than its user has today: a demoted user's keys are demoted with it. */
+/** A key never has more rights than its user has now: demoting a user also demotes the keys. */
 export function lowerRole(one: PlatformRole, other: PlatformRole): PlatformRole {
   return isRoleAtLeast(one, other) ? other : one
 }
@@ -25,26 +25,23 @@ export function authorize(principal: Pick<Principal, 'role'>, needed: PlatformRo
 }
 
 /**
- * I5: visibility is closed unless it is opened. An empty list names nobody, so only administrators see the thing;
- * otherwise one shared org role is enough. A platform role other than admin opens nothing.
+ * I5: an empty list of roles makes a thing visible to administrators only; otherwise one shared org role is enough. A platform role
+ * other than admin makes nothing visible.
  */
 export function canSee(principal: Pick<Principal, 'role' | 'orgRoles'>, readRoles: readonly string[]): boolean {
   if (principal.role === 'admin') return true
   return readRoles.some((slug) => principal.orgRoles.includes(slug))
 }
 
-/** Every decision by a person carries the person's user id. */
-export function actorOf(principal: Pick<Principal, 'userId'>): {
-  readonly actorType: 'human'
-  readonly actorId: string
-} {
-  return { actorType: 'human', actorId: principal.userId }
-}
-
-/** A key that opens one workspace must not make anything that opens another. */
+/** A key that is bound to one workspace must not create anything that gives access to another. */
 export function decideUnbound(principal: Pick<Principal, 'workspaceId'>): Decision<null> {
   if (principal.workspaceId === null) return accept(null)
-  return refuse('identity.key.workspace_bound', 'Your key opens one workspace and nothing beside it.', {
+  return refuse('identity.key.workspace_bound', 'Your key is bound to one workspace.', {
     hint: 'Use a key that is not bound to a workspace.',
   })
+}
+
+/** The one answer for a user of another organisation and for one that does not exist (I2). */
+export function refusePerson(path?: string): Refusal {
+  return refuse('identity.user.not_found', 'There is no such person.', path === undefined ? {} : { path })
 }

@@ -9,7 +9,7 @@ export const identityRefusals = {
   'identity.org.slug_taken': ['conflict', 'Choose another short name.'],
   'identity.org.not_found': ['not_found', 'Check the id of the organisation.'],
   'identity.workspace.slug_taken': ['conflict', 'Choose another short name.'],
-  'identity.user.external_id_taken': ['conflict', 'Look at the identity: it belongs to one organisation only.'],
+  'identity.user.external_id_taken': ['conflict', 'Check the identity: it belongs to one organisation only.'],
   'identity.user.not_found': ['not_found', 'GET /people lists the people of your organisation.'],
   'identity.org_role.slug_taken': ['conflict', 'Choose another short name, or use the role that exists.'],
   'identity.org_role.not_found': ['not_found', 'GET /org-roles lists the roles of your organisation.'],
@@ -19,10 +19,10 @@ export const identityRefusals = {
   'identity.user.self': ['forbidden', 'Ask another administrator.'],
   'identity.user.last_admin': ['conflict', 'Make another person an administrator first.'],
   'identity.user.deactivated': ['conflict', 'Reactivate the person first.'],
-  'identity.user.outside': ['conflict', 'Change it at the identity provider, where they sign in.'],
+  'identity.user.outside': ['conflict', 'Change it at the identity provider where the person signs in.'],
   'identity.invitation.invalid': ['unauthenticated', 'Ask an administrator for a new one.'],
   'identity.workspace.open': ['conflict', 'Create a workspace with an access role to choose who may enter.'],
-  'identity.workspace.owner': ['conflict', 'There is nothing to do: an owner needs no role.'],
+  'identity.workspace.owner': ['conflict', 'An owner needs no role.'],
 } as const satisfies RefusalTable
 
 declare module '#kernel/refusal' {

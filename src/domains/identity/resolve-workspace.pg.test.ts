@@ -12,9 +12,9 @@ import {
   type TestWorld,
   TRACE,
 } from '#test/tenant'
-import { bySystem } from './deps.ts'
 import { revokeOrgRole } from './org-role.ts'
 import { createWorkspace, listWorkspaces, resolveWorkspace } from './workspace.ts'
+import { bySystem } from '#kernel/actor'
 
 describe('entering a workspace', () => {
   let opened: TestDb

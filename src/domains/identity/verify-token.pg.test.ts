@@ -6,8 +6,8 @@ import { type CryptoKey, exportJWK, generateKeyPair, type JWK, SignJWT, Unsecure
 import { openTestDb, type TestDb } from '#test/database'
 import { accepted, aTenant, aWorld, type Tenant, type TestWorld, TRACE } from '#test/tenant'
 import { type IdentityProvider, openAuthenticator } from './authenticate.ts'
-import { bySystem } from './deps.ts'
 import { createUser } from './person.ts'
+import { bySystem } from '#kernel/actor'
 
 type SigningKey = { readonly kid: string; readonly privateKey: CryptoKey; readonly publicJwk: JWK }
 

@@ -1,61 +1,55 @@
-/** A workspace by id or slug, found only if the caller may enter it: unknown, foreign and closed are one empty answer. */
+/** Workspaces. One that the caller may not enter does not exist for the caller: unknown, foreign and closed get the same answer. */
 import type { Actor, Principal } from '#kernel/actor'
 import { isSlug, parseName, parseSlug } from '#contract'
 import { decodeId } from '#kernel/ids'
-import { accept, type Decision, type Refusal, refuse } from '#kernel/refusal'
+import { accept, type Decision, refuse } from '#kernel/refusal'
 import { type Sql, statement } from '#store'
 import type { IdentityDeps } from './deps.ts'
 import { appendWorkspaceEvent } from './events.ts'
 import { findOrg, findOrgRole, findUser, insertWorkspace, type StoredWorkspace } from './identity-repository.ts'
+import { mayEnter } from './member.ts'
+import { refusePerson } from './principal.ts'
 
-/**
- * $1 org, $2 user, $3 the workspace the key is bound to or null, $4 id or null, $5 slug or null.
- * The rule has no case for administrators (I7): the owner, the members of the access role, or everyone where no role is set.
- */
+const WORKSPACE = `select w.id, w.org_id, w.slug, w.name, w.owner_user_id, r.slug as access_role, w.created_at
+     from identity.workspaces w
+     left join identity.org_roles r on r.org_id = w.org_id and r.id = w.access_role_id`
+
+/** $1 org, $2 user, $3 the workspace the key is bound to or null, $4 id or null, $5 slug or null. */
 const findEnterableWorkspace = statement<StoredWorkspace>(
   'identity.find_enterable_workspace',
-  `select w.id, w.org_id, w.slug, w.name, w.owner_user_id, r.slug as access_role, w.created_at
-     from identity.workspaces w
-     left join identity.org_roles r on r.org_id = w.org_id and r.id = w.access_role_id
+  `${WORKSPACE}
     where w.org_id = $1
       and (w.id = $4::uuid or w.slug = $5)
       and w.archived_at is null
       and ($3::uuid is null or w.id = $3)
-      and (w.access_role_id is null or w.owner_user_id = $2
-           or exists (select from identity.org_role_memberships m
-                       where m.org_id = w.org_id and m.role_id = w.access_role_id and m.user_id = $2))`,
+      and ${mayEnter('$2')}`,
 )
 
 /** $1 org, $2 user, $3 the workspace the key is bound to or null, $4 slug to start after or null, $5 limit. */
 const listEnterableWorkspaces = statement<StoredWorkspace>(
   'identity.list_enterable_workspaces',
-  `select w.id, w.org_id, w.slug, w.name, w.owner_user_id, r.slug as access_role, w.created_at
-     from identity.workspaces w
-     left join identity.org_roles r on r.org_id = w.org_id and r.id = w.access_role_id
+  `${WORKSPACE}
     where w.org_id = $1
       and ($4::text is null or w.slug > $4)
       and w.archived_at is null
       and ($3::uuid is null or w.id = $3)
-      and (w.access_role_id is null or w.owner_user_id = $2
-           or exists (select from identity.org_role_memberships m
-                       where m.org_id = w.org_id and m.role_id = w.access_role_id and m.user_id = $2))
+      and ${mayEnter('$2')}
     order by w.slug
     limit $5`,
 )
 
-/** Creates a workspace in an organisation; its owner may always enter, others by the access role. */
 export type CreateWorkspace = {
   readonly orgId: string
   readonly slug: string
   readonly name: string
   readonly ownerUserId: string | null
-  /** Slug of the org role whose members may enter; without it everyone of the organisation may. */
+  /** The slug of the org role whose members may enter; without one everyone in the organisation may. */
   readonly accessRole?: string | undefined
 }
 
 export async function createWorkspace(
   deps: IdentityDeps,
-  by: Actor,
+  actor: Actor,
   input: CreateWorkspace,
 ): Promise<Decision<StoredWorkspace>> {
   const slug = parseSlug(input.slug)
@@ -65,7 +59,7 @@ export async function createWorkspace(
   return deps.db.transaction(async (tx) => {
     if (!(await findOrg(tx, input.orgId))) return refuse('identity.org.not_found', 'There is no such organisation.')
     if (input.ownerUserId !== null && !(await findUser(tx, input.orgId, input.ownerUserId))) {
-      return refuse('identity.user.not_found', 'There is no such user.', { path: 'owner_user_id' })
+      return refusePerson('owner_user_id')
     }
     const role = input.accessRole === undefined ? undefined : await findOrgRole(tx, input.orgId, input.accessRole)
     if (input.accessRole !== undefined && !role) {
@@ -83,15 +77,14 @@ export async function createWorkspace(
       return refuse('identity.workspace.slug_taken', `The short name ${slug.value} is in use.`, { path: 'slug' })
     }
     const payload = { workspace_id: workspace.id, slug: workspace.slug, access_role: role?.slug ?? null }
-    await appendWorkspaceEvent(tx, deps, by, { type: 'workspace_created', workspaceId: workspace.id, payload })
+    await appendWorkspaceEvent(tx, deps, actor, { type: 'workspace_created', workspaceId: workspace.id, payload })
     return accept({ ...workspace, access_role: role?.slug ?? null })
   })
 }
 
-/** Which workspace a request is about, and whether the caller may enter it; unknown and foreign ones are the same answer. */
 export type Workspace = StoredWorkspace
 
-/** Where a request may name its workspace, in the order in which the places count. */
+/** The places where a request may name its workspace, in order of precedence. */
 export type WorkspaceSources = {
   /** Header `X-Workspace-ID`. */
   readonly idHeader?: string | undefined
@@ -112,12 +105,12 @@ const byId = (text: string): Wanted => {
 }
 const bySlug = (text: string): Wanted => (isSlug(text) ? { id: null, slug: text } : NOTHING)
 
-/** I6: the first place that names one counts, even if it is wrong; a later one never rescues it. */
+/** I6: the first place that names a workspace counts, even if it is wrong; a later place never replaces it. */
 export function pickWorkspace(sources: WorkspaceSources, boundTo: string | null): Wanted | undefined {
   if (sources.idHeader !== undefined) return byId(sources.idHeader)
   if (sources.slugHeader !== undefined) return bySlug(sources.slugHeader)
   if (sources.idQuery !== undefined) return byId(sources.idQuery)
-  // A key that opens one workspace says as much as a header; the installation's default would only contradict it.
+  // A key that is bound to one workspace counts like a header; the default of the installation could only contradict it.
   if (boundTo !== null) return { id: boundTo, slug: null }
   if (sources.fallback === undefined) return undefined
   const wanted = byId(sources.fallback)
@@ -135,7 +128,7 @@ export async function resolveWorkspace(
       hint: 'Send X-Workspace-ID or X-Workspace; GET /workspaces lists yours.',
     })
   }
-  // A malformed name asks the database too, so that it takes as long as a foreign one.
+  // A malformed name also queries the database, so that it takes as long as a foreign one.
   const [workspace] = await deps.db.run(findEnterableWorkspace, [
     principal.orgId,
     principal.userId,
@@ -143,10 +136,7 @@ export async function resolveWorkspace(
     wanted.id,
     wanted.slug,
   ])
-  return workspace ? accept(workspace) : unknown()
-}
-
-function unknown(): Refusal {
+  if (workspace) return accept(workspace)
   return refuse('workspace_unknown', 'There is no such workspace.', { hint: 'GET /workspaces lists yours.' })
 }
 

@@ -5,9 +5,54 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Next } from '#runtime'
 import { openDb } from '#store'
 import { openTestDb, type TestDb } from '#test/database'
-import { createTestCarrier, type TestCarrier } from '#test/test-carrier'
 import { until } from '#test/until'
 import { type BookRuntime, createRuntime } from './book.ts'
+import type { Carrier, CarrierHost, GivenTurn } from './index.ts'
+import { referenceProfile } from '#test/reference-runtime/profile'
+
+/** A carrier in this process that loses, duplicates and delays turns, as an engine might. */
+type TestCarrier = Carrier & {
+  /** Every turn that was handed over, in order. */
+  readonly given: GivenTurn[]
+  /** The fate of a turn; by default it is delivered. */
+  treat: (turn: GivenTurn, deliver: (delivery: number) => Promise<string>) => void
+  /** The number of next turns that are refused. */
+  refuses: number
+  isReachable: boolean
+}
+
+function createTestCarrier(): TestCarrier {
+  let host: CarrierHost | undefined
+  const carrier: TestCarrier = {
+    profile: referenceProfile,
+    unavailable: undefined,
+    given: [],
+    refuses: 0,
+    isReachable: true,
+    treat: (_turn, deliver) => void deliver(1),
+    async open(opened) {
+      host = opened
+    },
+    ready: async () => carrier.isReachable,
+    async give(turns) {
+      if (!host) return turns
+      if (!carrier.isReachable) throw new Error('The engine does not answer.')
+      const { deliver } = host
+      const refused = turns.slice(0, carrier.refuses)
+      carrier.refuses -= refused.length
+      for (const turn of turns.slice(refused.length)) {
+        carrier.given.push(turn)
+        carrier.treat(turn, (delivery) => deliver(turn, delivery))
+      }
+      return refused
+    },
+    defineQueue: async () => {},
+    async close() {
+      host = undefined
+    },
+  }
+  return carrier
+}
 
 describe('the book over any engine', () => {
   let opened: TestDb
@@ -112,11 +157,12 @@ describe('the book over any engine', () => {
     assert.equal((await runtime.health()).ok, true)
   })
 
-  test('a turn that was handed over and never begins makes health fail', async () => {
+  test('a turn that was handed over and never begins makes health fail', async (t) => {
     carrier.treat = () => {}
     await runtime.wake({ kind: 'job', id: 'silent' })
     await until(async () => numbersOf('silent').length > 0, 'its hand-over')
     const owner = openDb({ url: opened.url, poolMax: 1 })
+    t.after(() => owner.close())
     // Given just now, so that no relay gives it again during the check.
     await owner.query(
       `update runtime.processes set due_at = now() - interval '2 minutes', given_at = now() + interval '1 hour' where id = 'silent'`,
@@ -126,7 +172,44 @@ describe('the book over any engine', () => {
     carrier.treat = (_turn, deliver) => void deliver(1)
     await owner.query(`update runtime.processes set given_at = now() - interval '1 hour' where id = 'silent'`)
     await until(() => isOver('silent'), 'the next hand-over')
+  })
+
+  test('a due turn that the engine keeps refusing makes health fail', async () => {
+    const owner = openDb({ url: opened.url, poolMax: 1 })
+    await runtime.wake({ kind: 'job', id: 'refused' }, { delayMs: 3_600_000 })
+    carrier.refuses = 1_000
+    await owner.query(`update runtime.processes set due_at = now() - interval '2 minutes' where id = 'refused'`)
+    const gives = `select from runtime.processes where id = 'refused' and gives >= 2 and given_at is null`
+    await until(async () => (await owner.query(gives)).length === 1, 'its second refusal')
+    const { ok, waitingMs } = await runtime.health()
+    assert.ok(!ok && (waitingMs ?? 0) >= 120_000, `${ok} ${waitingMs}`)
+    carrier.refuses = 0
+    await until(() => isOver('refused'), 'its turn')
+    assert.equal((await runtime.health()).ok, true)
     await owner.close()
+  })
+
+  test('a process that moves to another queue during its turn keeps to the limits of that queue', async () => {
+    const queues = { narrow: { concurrency: 1 } }
+    const local = createRuntime({ db: opened.db, carrier: createTestCarrier(), queues })
+    let [running, peak, ended] = [0, 0, 0]
+    local.register('mover', async (id): Promise<Next> => {
+      const process = { kind: 'mover', id }
+      if ((await local.describe(process))?.queue !== 'narrow') {
+        await local.wake(process, { queue: 'narrow' })
+        return { t: 'again' }
+      }
+      peak = Math.max(peak, ++running)
+      await sleep(50)
+      running -= 1
+      ended += 1
+      return { t: 'done' }
+    })
+    assert.equal((await local.open()).ok, true)
+    await Promise.all(['a', 'b', 'c'].map((id) => local.wake({ kind: 'mover', id })))
+    await until(async () => ended === 3, 'three turns in the narrow queue')
+    assert.equal(peak, 1)
+    await local.close()
   })
 
   test('a second worker opens at once beside a backlog, with a limit and with queues of its own', async () => {
@@ -157,8 +240,9 @@ describe('the book over any engine', () => {
     for (let index = 0; index < 40; index++) await until(() => isOver(`backlog-${index}`), `backlog-${index}`)
   })
 
-  test('only a process that runs turns upgrades a usable installation', async () => {
+  test('only a process that runs turns upgrades a usable installation', async (t) => {
     const owner = openDb({ url: opened.url, poolMax: 1 })
+    t.after(() => owner.close())
     const version = async () =>
       (await owner.query<{ version: number }>('select version from runtime.installed'))[0]?.version
     const current = await version()
@@ -171,17 +255,16 @@ describe('the book over any engine', () => {
     }
     assert.equal(await openOnce(false), 4)
     assert.equal(await openOnce(true), current)
-    await owner.close()
   })
 
-  test('the row of a worker that crashed long ago without a running turn is deleted', async () => {
+  test('the row of a worker that crashed long ago without a running turn is deleted', async (t) => {
     const owner = openDb({ url: opened.url, poolMax: 1 })
+    t.after(() => owner.close())
     await owner.query(
       `insert into runtime.executors (executor_id, lease_until) values ('long gone', now() - interval '2 hours')`,
     )
     const left = `select from runtime.executors where executor_id = 'long gone'`
     await until(async () => (await owner.query(left)).length === 0, 'its deletion')
-    await owner.close()
   })
 
   test('turns from before a queue had partitions count as one partition', async () => {
@@ -214,8 +297,9 @@ describe('the book over any engine', () => {
     assert.ok((at[2] ?? 0) - (at[0] ?? 0) > 250 && (at[4] ?? 0) - (at[2] ?? 0) > 250, at.join(', '))
   })
 
-  test('an installation of version 3 continues: waiting turns are given, running turns are taken over by their lease', async () => {
+  test('an installation of version 3 continues: waiting turns are given, running turns are taken over by their lease', async (t) => {
     const owner = openDb({ url: opened.url, poolMax: 1 })
+    t.after(() => owner.close())
     // As version 3 wrote them: a turn that waits in the engine, one that runs in a dead worker, a wake of an older program.
     await owner.query(
       `insert into runtime.processes (kind, id, state, turn, due_at, fence, attempt, queue, priority, executor)
@@ -226,6 +310,5 @@ describe('the book over any engine', () => {
     assert.deepEqual(await owner.query(wake), [{ outcome: 'opened' }])
     for (const id of ['v3-waits', 'v3-runs', 'v3-wakes']) await until(() => isOver(id), id)
     assert.deepEqual(driven.toSorted(), ['v3-runs', 'v3-waits', 'v3-wakes'])
-    await owner.close()
   })
 })

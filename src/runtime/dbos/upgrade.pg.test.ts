@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test'
 import { type Db, openDb } from '#store'
 import { openTestDb, type TestDb } from '#test/database'
 import { until } from '#test/until'
-import { createDbosRuntime } from './runtime.ts'
+import { createDbosRuntime } from '#test/dbos-runtime'
 
 const times = { leaseMs: 400, reapMs: 40, sweepMs: 40 }
 
@@ -35,7 +35,7 @@ describe('from version 3', () => {
       executor,
     ])
 
-  test('waiting, delayed and orphaned turns continue; a living worker keeps its turns', async () => {
+  test('waiting, delayed and orphaned turns continue; a living worker keeps its turns', async (t) => {
     await owner.query(
       `insert into runtime.executors (executor_id, lease_until) values ('alive', now() + interval '1 hour')`,
     )
@@ -46,6 +46,7 @@ describe('from version 3', () => {
     await wakeAsBefore('kept', 0, 'alive')
     const driven: string[] = []
     const runtime = createDbosRuntime({ db: opened.db, times, retainMs: 1, cleanMs: 50 })
+    t.after(() => runtime.close())
     runtime.register('job', async (id) => {
       driven.push(id)
       return { t: 'done' }
@@ -67,6 +68,5 @@ describe('from version 3', () => {
       )
       return rows.length === 0
     }, 'the end of the old turns in the engine')
-    await runtime.close()
   })
 })

@@ -1,11 +1,11 @@
-/** The shapes of a proposal: what an agent sends, and the decision that it gets. */
+/** The wire format of a proposal: the request of an agent, and the decision about it. */
 import { z } from 'zod'
 import { exampleId, idView } from '#contract'
 import { encodeId } from '#kernel/ids'
 import type { JsonObject } from '#kernel/json-value'
 import { policyDecisions, riskLevels } from '#kernel/policy/policy'
 import { commandStatus } from '../contract.ts'
-import { actionTypes, type ProposedAction } from './propose-action.ts'
+import type { ProposedAction } from './propose-action.ts'
 
 export const proposeActionBody = z
   .strictObject({
@@ -13,7 +13,7 @@ export const proposeActionBody = z
       example: 'publish_report',
       description: 'A task that is open to agents: its name, its slug, its function or its command type.',
     }),
-    // Any JSON object; the guard has checked every value before it gets here, and the type of the task checks its shape.
+    // Any JSON object: the body guard has checked the values, and the command type checks the shape.
     payload: z
       .record(z.string(), z.unknown())
       .transform((value) => value as JsonObject)
@@ -27,7 +27,7 @@ export const proposeActionBody = z
       .min(1)
       .max(500)
       .meta({ example: 'Finance asked for the revenue of May.', description: 'Shown to whoever has to approve it.' }),
-    action_type: z.enum(actionTypes).default('tool_call').meta({ example: 'tool_call' }),
+    action_type: z.enum(['tool_call']).default('tool_call').meta({ example: 'tool_call' }),
     risk_level: z
       .enum(riskLevels)
       .optional()

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { findTool, toolSlug } from './find-tool.ts'
 import type { CompiledTask } from '../catalog/open-catalog.ts'
-import { taskSpec } from '../catalog/task-spec.ts'
+import { defineTask } from '../catalog/definitions.ts'
 
 const task = (name: string, type: string, fn: string, ...ingress_types: ('agent_action' | 'user_request')[]) => {
-  const spec = taskSpec({ name, description: 'd', command_type: type, function_name: fn, ingress_types })
+  const { spec } = defineTask({ name, description: 'd', command_type: type, function_name: fn, ingress_types })
   // Only its names and its ways in are looked at.
   return [name, { spec, type: { name: type } } as unknown as CompiledTask] as const
 }

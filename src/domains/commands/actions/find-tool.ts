@@ -1,4 +1,4 @@
-/** The task that an agent means by a tool's name, among those that agents may propose; every other name is refused. Pure. */
+/** Finds the task that an agent names as a tool, among the tasks that are open to agents. Pure. */
 import { nearestNames } from '#kernel/nearest'
 import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import type { Catalog, CompiledTask } from '../catalog/open-catalog.ts'
@@ -19,7 +19,7 @@ function namesOf({ spec, type }: Pick<CompiledTask, 'spec' | 'type'>): readonly 
   return [toolSlug(spec.name), spec.function_name, type.name]
 }
 
-/** By the task's own name; else by its slug, its function or its command type, where one open task has it. */
+/** By the name of the task, or by its slug, function or command type if one open task has it. */
 export function findTool({ tasks }: Pick<Catalog, 'tasks'>, named: string): Decision<CompiledTask> {
   const own = tasks.get(named)
   const meant = own ? [own] : [...tasks.values()].filter((task) => namesOf(task).includes(named))
@@ -30,15 +30,13 @@ export function findTool({ tasks }: Pick<Catalog, 'tasks'>, named: string): Deci
     const names = [tool, ...others].map(({ spec }) => spec.name)
     return refuse('commands.tool.ambiguous', `${quote(named)} could be ${names.map(quote).join(' or ')}.`, {
       path: 'tool_name',
-      hint: 'Name the task itself.',
       facts: { tools: names },
     })
   }
   const [closed] = meant
   if (closed) {
-    return refuse('commands.tool.forbidden', `The task ${quote(closed.spec.name)} is not a tool of agents.`, {
+    return refuse('commands.tool.forbidden', `The task ${quote(closed.spec.name)} is not open to agents.`, {
       path: 'tool_name',
-      hint: 'Only tasks whose ingress_types name agent_action may be proposed; GET /task-types lists them.',
     })
   }
   const near = nearestNames(
@@ -47,10 +45,7 @@ export function findTool({ tasks }: Pick<Catalog, 'tasks'>, named: string): Deci
   )
   return refuse('commands.tool.unknown', `There is no tool ${quote(named)}.`, {
     path: 'tool_name',
-    hint:
-      near.length > 0
-        ? `Did you mean ${near.map((name) => `\`${name}\``).join(' or ')}?`
-        : 'GET /task-types lists the tasks; those whose ingress_types name agent_action are tools.',
+    ...(near.length > 0 && { hint: `Did you mean ${near.map((name) => `\`${name}\``).join(' or ')}?` }),
     facts: { nearest: near },
   })
 }

@@ -19,8 +19,8 @@ import { explainCommand } from '../explain-command.ts'
 import { readCommand } from '../command-table.ts'
 import { listCommandEvents } from '../read-commands.ts'
 import { actingFor } from '../deps.ts'
-import { agentGateway } from './agent-gateway.ts'
 import { findBrokenInvariants } from '../invariants/find-broken-invariants.ts'
+import { agentGateway } from './propose-action.ts'
 
 const OUTSIDE = { subject: 's', destination: 'external:finance@example.com' }
 
@@ -273,7 +273,7 @@ describe('what agents propose', () => {
     await rm(folder, { recursive: true })
     const again = await ask(action)
     assert.deepEqual([first.decision, again.isNew, again.decision], ['allow', false, null])
-    assert.equal(again.message, 'What was decided about it is in the archive. It has succeeded.')
+    assert.equal(again.message, 'Its decision is in the archive. It has succeeded.')
   })
 
   test('what was proposed breaks no promise of the room', async () => {

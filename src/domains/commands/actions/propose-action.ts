@@ -1,6 +1,6 @@
 /**
- * The way in for agents: a tool call becomes a command like any other, and Concord decides about it. An agent acts for a person, with
- * that person's rights and never more; what it declares about itself can only make the decision stricter.
+ * Submits the tool call of an agent as a command, and returns the decision about it. An agent acts for a person, with at most that
+ * person's rights; what it declares about itself can only make the decision stricter.
  */
 import type { Actor } from '#kernel/actor'
 import { listApprovals } from '#domains/approvals'
@@ -8,26 +8,22 @@ import type { Principal } from '#domains/identity'
 import type { JsonObject } from '#kernel/json-value'
 import { actionKey, parseIdempotencyKey } from '#kernel/idempotency-key'
 import type { RiskLevel } from '#kernel/policy/policy'
-import { accept, type Decision } from '#kernel/refusal'
+import { accept, type Decision, type Refusal } from '#kernel/refusal'
 import { refuseMissing, type StoredCommand } from '../command-table.ts'
 import { reasonOf } from '../cancel-command.ts'
 import { rejectRequest, submitCommand } from '../submit.ts'
 import type { CommandDeps } from '../deps.ts'
-import { type ActionAnswer, decideAnswer, type Gate } from './action-answer.ts'
-import { awaitDecision } from './find-decision.ts'
+import { type ActionView, toActionView } from './action-contract.ts'
+import { type ActionAnswer, awaitDecision, decideAnswer, type Gate } from './action-decision.ts'
 import { findTool } from './find-tool.ts'
-
-/** Steps of an agent's run have more kinds; what is asked for one by one is a tool call. */
-export const actionTypes = ['tool_call'] as const
-type ActionType = (typeof actionTypes)[number]
 
 export type ProposeAction = {
   readonly workspaceId: string
   readonly toolName: string
   readonly payload: JsonObject
   readonly reason: string
-  readonly actionType?: ActionType | undefined
-  /** What the agent itself thinks of it; below the tool's own level it counts for nothing. */
+  readonly actionType?: 'tool_call' | undefined
+  /** The agent's own estimate; ignored below the level of the tool. */
   readonly riskLevel?: RiskLevel | undefined
   readonly idempotencyKey?: string | undefined
   readonly requestId: string
@@ -38,13 +34,13 @@ export type ProposeAction = {
 
 export type ProposedAction = ActionAnswer & { readonly command: StoredCommand; readonly isNew: boolean }
 
-/** The first turn of a command comes within milliseconds where a worker is free; a request is not held longer than this. */
+/** A free worker takes the first turn of a command within milliseconds; a request is not held longer than this. */
 const WAIT_MS = 5_000
-/** More people than this are not asked about one command. */
+/** One command has at most this many approvals. */
 const GATES_MAX = 50
 
-/** For whom the agent acts; without somebody it has no rights at all. */
-export type ActingFor = Actor & { readonly principal: Principal }
+/** The person for whom the agent acts. */
+type ActingFor = Actor & { readonly principal: Principal }
 
 export async function proposeAction(
   deps: CommandDeps,
@@ -52,12 +48,12 @@ export async function proposeAction(
   input: ProposeAction,
 ): Promise<Decision<ProposedAction>> {
   const { workspaceId, toolName, payload, requestId, idempotencyKey, riskLevel } = input
-  // An agent of an administrator is not an operator: it may ask for what they may ask for, and decide nothing.
+  // The agent of an administrator may request what the administrator may request, but it is not an operator.
   const agent = { ...by, kind: 'user' as const }
   const tool = findTool(deps.catalog, toolName)
   if (!tool.ok) return rejectRequest(deps, agent, { workspaceId, taskName: toolName, ingress: 'agent_action' }, tool)
   const { spec } = tool.value
-  // Before it gets its prefix, behind which an empty one would be a key like any other.
+  // Checked without its prefix: with the prefix, an empty key would be valid.
   const key = idempotencyKey === undefined ? accept(undefined) : parseIdempotencyKey(idempotencyKey)
   if (!key.ok) {
     const refusal = { ...key, path: 'idempotency_key' }
@@ -82,18 +78,32 @@ export async function proposeAction(
   const { command, isNew } = submitted.value
   const of = { workspaceId, commandId: command.command_id }
   const signal = input.signal ?? new AbortController().signal
-  const standing = await awaitDecision(deps, of, input.waitMs ?? WAIT_MS, signal)
-  if (!standing) return refuseMissing()
-  return accept({ ...decideAnswer(standing, await listGates(deps, by.principal, of)), command, isNew })
+  const record = await awaitDecision(deps, of, input.waitMs ?? WAIT_MS, signal)
+  if (!record) return refuseMissing()
+  return accept({ ...decideAnswer(record, await listGates(deps, by.principal, of)), command, isNew })
 }
 
-/** The questions about the command itself; one about the outcome of an effect is no gate. */
+/** The current approvals of the command itself. A question about the outcome of an effect, or an approval of an earlier round, is not a gate. */
 async function listGates(
   { db }: Pick<CommandDeps, 'db'>,
   principal: Principal,
   of: { readonly workspaceId: string; readonly commandId: string },
 ): Promise<readonly Gate[]> {
   const { items } = await listApprovals(db, principal, { ...of, status: 'all', limit: GATES_MAX })
-  // Those of an earlier round, which a later one replaced, hold nothing back.
   return items.filter(({ domain_effect_id, superseded_by }) => domain_effect_id === null && superseded_by === null)
+}
+
+type AgentAction = Omit<ProposeAction, keyof AgentSession>
+type AgentSession = Pick<ProposeAction, 'workspaceId' | 'requestId' | 'waitMs' | 'signal'>
+
+/** The only object that an agent gets: one function. It reaches no table, connector, catalog or credential, and the person and the workspace are fixed. */
+export function agentGateway(deps: CommandDeps, by: ActingFor, session: AgentSession) {
+  return Object.freeze({
+    async propose(action: AgentAction): Promise<ActionView | Refusal> {
+      const { toolName, payload, reason, actionType, riskLevel, idempotencyKey } = action
+      const input = { toolName, payload, reason, actionType, riskLevel, idempotencyKey, ...session }
+      const proposed = await proposeAction(deps, by, input)
+      return proposed.ok ? toActionView(proposed.value) : proposed
+    },
+  })
 }

@@ -1,8 +1,7 @@
-/** Turns the operations of connectors into what commands are made of: contract, retry policy, and an effect with its undo and its look-up. */
+/** Turns the operations of connectors into definitions: contract, retry policy, and an effect with its undo and its lookup. */
 import {
   type ConnectorDefinition,
   type ConnectorOperationContract,
-  type ConnectorResult,
   type Connectors,
   fillTemplate,
   type ReadBack,
@@ -11,9 +10,9 @@ import {
 import type { JsonObject, JsonValue } from '#kernel/json-value'
 import { defineRetryPolicy } from '#kernel/retry-policy'
 import { defineConnectorOperation, type Definition, registerRetry } from './definitions.ts'
-import { defineEffect, type EffectCall, EffectFailure, type Found, type UndoCall } from './effect-definition.ts'
+import { defineEffect, type EffectCall, EffectFailure, type LookupResult, type UndoCall } from './effect-definition.ts'
 
-/** The gate decides first: it waits for its limits and ends its own call before the effect would. */
+/** Added to the timeout of the operation, so that the connector gate times out before the effect does. */
 const GATE_MS = 10_000
 
 export function connectorDefinitions(connectors: Connectors): readonly Definition[] {
@@ -48,7 +47,7 @@ function definitionsOf(
         from.emit(`${name}.undo`)
         return done
       },
-      ...(asked ? { find: (from: UndoCall) => lookUp(call, asked, from, inputOf(from)) } : {}),
+      ...(asked && { find: (from: UndoCall) => lookUp(call, asked, from, inputOf(from)) }),
     }
   }
   return [
@@ -74,22 +73,18 @@ function definitionsOf(
       class: effectClass,
       timeout_ms: operation.timeout_ms + GATE_MS,
       do: (from) => call(operation.name, from, from.payload),
-      ...(read_back
-        ? {
-            find: (from: EffectCall) => lookUp(call, read_back, from, from.payload),
-          }
-        : {}),
-      ...(compensation ? { undo: undoOf(compensation), requires_compensation: true } : {}),
+      ...(read_back && { find: (from: EffectCall) => lookUp(call, read_back, from, from.payload) }),
+      ...(compensation && { undo: undoOf(compensation), requires_compensation: true }),
     }),
   ]
 }
 
 type CallOperation = (capability: string, from: EffectCall, input: JsonObject) => Promise<JsonValue>
 
-async function lookUp(call: CallOperation, asked: ReadBack, from: EffectCall, of: JsonObject): Promise<Found> {
+async function lookUp(call: CallOperation, asked: ReadBack, from: EffectCall, of: JsonObject): Promise<LookupResult> {
   const input = filled(asked.input, { input: of, output: null, key: from.idempotencyKey })
   const answer = await call(asked.operation, from, input).catch((error: unknown) => {
-    // Looking changes nothing, which says nothing about what is being looked for.
+    // A failed lookup changed nothing, but it leaves the outcome of the effect unknown.
     throw error instanceof EffectFailure ? new EffectFailure(error.errorClass, error.message, 'unknown') : error
   })
   return foundIn(answer, asked.found, asked.result)
@@ -102,7 +97,7 @@ async function callThrough(
   from: EffectCall,
   input: JsonObject,
 ): Promise<JsonValue> {
-  const result = await connectors.call({
+  const { ok, output, error } = await connectors.call({
     connector_name,
     capability,
     input,
@@ -116,14 +111,10 @@ async function callThrough(
       signal: from.signal,
     },
   })
-  return outputOf(result)
-}
-
-function outputOf({ ok, output, error }: ConnectorResult): JsonValue {
   if (ok) return output
   throw new EffectFailure(
     error?.error_class ?? 'internal_error',
-    error?.message ?? 'it failed',
+    error?.message ?? 'The call failed.',
     error?.happened ?? 'unknown',
     error?.retry_after_ms,
   )
@@ -135,7 +126,7 @@ function filled(template: JsonObject, facts: Parameters<typeof fillTemplate>[1])
   throw new EffectFailure('validation_error', input.reason, 'no')
 }
 
-function foundIn(output: JsonValue, found: string, result: string | undefined): Found {
+function foundIn(output: JsonValue, found: string, result: string | undefined): LookupResult {
   const at = valueIn(output, found.split('.'))
   const isThere = at !== undefined && at !== null && at !== false && !(Array.isArray(at) && at.length === 0)
   if (!isThere) return { found: false }

@@ -1,14 +1,26 @@
-/** What a catalog is made of: command types, functions, effects, policies, connector operations, schedules, retry policies. */
+/** The definitions of a catalog: command types, tasks, functions, policies, connector operations, schedules and retry policies. Effects have their own file. */
 import type { z } from 'zod'
 import type { ErrorClass } from '#kernel/error-classes'
 import type { JsonObject } from '#kernel/json-value'
 import type { PolicyRule, RiskLevel } from '#kernel/policy/policy'
 import type { RetryPolicy } from '#kernel/retry-policy'
 import type { MisfirePolicy, OverlapPolicy } from '#kernel/schedule'
-import type { CancellationMode } from './closed-lists.ts'
 import type { DataClass } from '#kernel/data-class'
 import type { EffectDefinition } from './effect-definition.ts'
-import type { TaskDefinition } from './task-spec.ts'
+
+export const ingressTypes = [
+  'user_request',
+  'scheduled_trigger',
+  'webhook',
+  'system_event',
+  'agent_action',
+  'connector_event',
+  'human_decision',
+] as const
+export type IngressType = (typeof ingressTypes)[number]
+
+export const cancellationModes = ['graceful', 'compensate_then_stop'] as const
+export type CancellationMode = (typeof cancellationModes)[number]
 
 export const executionModes = ['sync', 'async', 'approval_gated_async', 'agentic', 'swarm'] as const
 export type ExecutionMode = (typeof executionModes)[number]
@@ -19,38 +31,38 @@ type Canceller = (typeof cancellers)[number]
 type ApprovalTerms = {
   readonly required: boolean
   readonly approval_type: string
-  /** Who is asked when no rule names anybody: a person or `role:<org role>`. */
+  /** The approver if no rule names one: a person or `role:<org role>`. */
   readonly approver: string
   readonly self_decision_allowed: boolean
-  /** Null: it never runs out. */
+  /** Null: it never expires. */
   readonly expires_in_minutes: number | null
-  /** Whoever was asked hears of it again then; left out: when half of the time is over. */
+  /** When to remind the approvers. Default: when half of the time is over. */
   readonly reminders_after_minutes?: readonly number[]
-  /** Then the members of this org role may decide too, and are told. */
+  /** From then on the members of this org role may decide too, and are notified. */
   readonly escalation?: { readonly after_minutes: number; readonly role: string } | null
 }
 
-/** The contract of everything that runs under one name; without its seven parts it is not registered. */
+/** The contract of a type of command. The catalog refuses a type that lacks one of the seven parts. */
 export type CommandType = {
   readonly kind: 'command_type'
   readonly name: string
   readonly version: string
-  /** 1: what it is. */
+  /** 1: the description. */
   readonly description: string
-  /** 2: required inputs. Strict objects refuse fields that nobody knows. */
+  /** 2: the required inputs. Strict objects refuse unknown fields. */
   readonly payload: z.ZodType
-  /** 3: the effect types it may produce; an effect outside this list does not run. */
+  /** 3: the effect types it may produce. Other effects do not run. */
   readonly side_effects: readonly string[]
-  /** 4: how it can fail. */
+  /** 4: the classes of its errors. */
   readonly error_classes: readonly ErrorClass[]
-  /** 5: compensations. */
+  /** 5: its compensation. */
   readonly compensation: { readonly supported: boolean; readonly command_type?: string }
   /** 6: who may cancel it. */
   readonly cancellable_by: readonly Canceller[]
-  /** 7: the event types that must be on record when it has ended well. */
+  /** 7: the event types that must be recorded when it has succeeded. */
   readonly audit: readonly string[]
   readonly risk_level: RiskLevel
-  /** Of payload fields by path; what is not named is `internal`. */
+  /** The data classes of payload fields by path. Default: `internal`. */
   readonly fields: Readonly<Record<string, DataClass>>
   readonly policies: readonly string[]
   readonly approval: ApprovalTerms
@@ -58,7 +70,7 @@ export type CommandType = {
   readonly cancellation_mode: CancellationMode
   /** How long a command waits for missing input. */
   readonly input_expires_in_minutes: number
-  /** Said by agentic and swarm types; for all others the task's flags decide. */
+  /** Set by agentic and swarm types; for others the flags of the task decide. */
   readonly execution_mode?: ExecutionMode
 }
 
@@ -94,7 +106,56 @@ export function defineCommandType(input: CommandTypeInput): CommandType {
   })
 }
 
-/** What a function may know when it lists the effects of a command. */
+export type TaskSpec = {
+  readonly name: string
+  readonly description: string
+  readonly command_type: string
+  readonly function_name: string
+  readonly ingress_types: readonly IngressType[]
+  /** Paths of payload fields that Concord asks for if they are absent. */
+  readonly required_inputs: readonly string[]
+  readonly sync_allowed: boolean
+  readonly async_required: boolean
+  readonly approval_required: boolean
+  readonly memory_write_possible: boolean
+  readonly artifact_output_possible: boolean
+  readonly notification_required: boolean
+  readonly policy_checks: readonly string[]
+  readonly connector_requirements: readonly string[]
+  readonly risk_level: RiskLevel
+  /** Limits the runs of a command, the first one included; the retry policy of an operation limits its attempts. */
+  readonly max_attempts: number
+  readonly metadata: Readonly<Record<string, unknown>>
+}
+
+/** A task: the way from a request to a command type and a function. */
+export type TaskDefinition = { readonly kind: 'task'; readonly spec: TaskSpec }
+
+export function defineTask(
+  spec: Pick<TaskSpec, 'name' | 'description' | 'command_type' | 'function_name'> & Partial<TaskSpec>,
+): TaskDefinition {
+  return {
+    kind: 'task',
+    spec: Object.freeze({
+      ingress_types: [],
+      required_inputs: [],
+      sync_allowed: false,
+      async_required: false,
+      approval_required: false,
+      memory_write_possible: false,
+      artifact_output_possible: false,
+      notification_required: false,
+      policy_checks: [],
+      connector_requirements: [],
+      risk_level: 'low' as const,
+      max_attempts: 3,
+      metadata: {},
+      ...spec,
+    }),
+  }
+}
+
+/** The facts that a function may use when it lists the effects of a command. */
 type PlanFacts = {
   readonly command_id: string
   readonly workspace_id: string
@@ -105,18 +166,18 @@ type PlanFacts = {
 export type EffectDraft = {
   readonly effect_type: string
   readonly payload: JsonObject
-  /** Positions in the list that must have succeeded before; left out: the one before it. */
+  /** Positions of the effects that must succeed first. Default: the previous one. */
   readonly after?: readonly number[]
-  /** Goes to the step of the plan. `terminal_on_child_failure`: when the command it sets going ends badly, this one is cancelled. */
+  /** Copied to the step of the plan. `terminal_on_child_failure`: if the command that it starts fails, this command is cancelled. */
   readonly metadata?: { readonly terminal_on_child_failure?: boolean }
 }
 
-/** A task's function: which effects, in which order. Pure: the same payload gives the same list. */
+/** The function of a task: lists its effects in their order. Pure: the same payload gives the same list. */
 export type FunctionDefinition = {
   readonly kind: 'function'
   readonly name: string
   readonly plan: (payload: JsonObject, facts: PlanFacts) => readonly EffectDraft[]
-  /** The result of the command from the results of its effects, in order; left out: the last one. */
+  /** The result of the command from the results of its effects, in order. Default: the last one. */
   readonly result?: (results: readonly unknown[]) => unknown
 }
 
@@ -128,7 +189,7 @@ export type PolicyDefinition = {
   readonly kind: 'policy'
   readonly rule: PolicyRule
   readonly version: string
-  /** Facts that must be gathered before the rule is asked, by name. */
+  /** Names of the facts that the rule needs. */
   readonly facts: readonly string[]
 }
 
@@ -148,7 +209,7 @@ export type ConnectorOperation = {
   readonly approval_required: boolean
 }
 
-export type OperationDefinition = { readonly kind: 'connector_operation'; readonly operation: ConnectorOperation }
+type OperationDefinition = { readonly kind: 'connector_operation'; readonly operation: ConnectorOperation }
 
 export function defineConnectorOperation(
   operation: Pick<ConnectorOperation, 'connector' | 'operation' | 'side_effect'> & Partial<ConnectorOperation>,
@@ -169,18 +230,18 @@ export type ScheduleSpec = {
   readonly command_type: string
   /** Five fields. */
   readonly cron: string
-  /** Where its firings wait. */
+  /** The queue of its firings. */
   readonly queue: string
-  /** An IANA name; `UTC`. */
+  /** An IANA name. Default: `UTC`. */
   readonly time_zone?: string
-  /** While the command of the firing before is not over: leave this one out (`skip`), let one wait, or start it beside. */
+  /** What happens while the command of the previous firing runs: `skip` this firing, let one wait, or start it as well. */
   readonly overlap?: OverlapPolicy
-  /** Of due times at which nobody was there: none, the newest (`last`), or all. */
+  /** Which missed due times are made up for: none, the newest (`last`), or all. */
   readonly misfire?: MisfirePolicy
-  /** Each schedule starts by a fixed part of this after its due times; 0. */
+  /** Each schedule fires a fixed part of this after its due times. Default: 0. */
   readonly jitter_ms?: number
   readonly payload?: JsonObject
-  /** Id or short name; the installation's default. */
+  /** Id or short name. Default: the default workspace of the installation. */
   readonly workspace?: string
 }
 
@@ -190,7 +251,7 @@ export function defineSchedule(spec: ScheduleSpec): ScheduleDefinition {
   return { kind: 'schedule', spec: Object.freeze({ ...spec }) }
 }
 
-export type RetryDefinition = { readonly kind: 'retry_policy'; readonly policy: RetryPolicy }
+type RetryDefinition = { readonly kind: 'retry_policy'; readonly policy: RetryPolicy }
 
 export function registerRetry(policy: RetryPolicy): RetryDefinition {
   return { kind: 'retry_policy', policy }
@@ -205,3 +266,31 @@ export type Definition =
   | OperationDefinition
   | ScheduleDefinition
   | RetryDefinition
+
+type OfKind<K extends Definition['kind']> = Extract<Definition, { kind: K }>
+
+export function ofKind<K extends Definition['kind']>(
+  definitions: readonly Definition[],
+  kind: K,
+): readonly OfKind<K>[] {
+  return definitions.filter((each): each is OfKind<K> => each.kind === kind)
+}
+
+export function definitionName(definition: Definition): string {
+  switch (definition.kind) {
+    case 'command_type':
+    case 'function':
+      return definition.name
+    case 'task':
+    case 'schedule':
+      return definition.spec.name
+    case 'effect':
+      return definition.effect_type
+    case 'policy':
+      return definition.rule.name
+    case 'connector_operation':
+      return `${definition.operation.connector}.${definition.operation.operation}`
+    case 'retry_policy':
+      return definition.policy.operation
+  }
+}

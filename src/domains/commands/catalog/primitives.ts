@@ -1,5 +1,5 @@
-/** The ten families of primitives, and how a task spec maps to the primitives its commands pass through. Pure. */
-import type { TaskSpec } from './task-spec.ts'
+/** The primitives that the commands of a task pass through, and the queues of their effects. Pure. */
+import type { TaskSpec } from './definitions.ts'
 
 export const primitiveFamilies = [
   'ingress',
@@ -33,7 +33,7 @@ export const primitives = [
 ] as const
 export type Primitive = (typeof primitives)[number]
 
-/** Where work is really done; each run of one shows as an effect with its events. */
+/** The primitives that do work; each run is an effect with its events. */
 export const executionPrimitives = [
   'sync_function',
   'async_task',
@@ -43,18 +43,8 @@ export const executionPrimitives = [
   'notification',
 ] as const
 
-type Flags = Pick<
-  TaskSpec,
-  | 'approval_required'
-  | 'async_required'
-  | 'sync_allowed'
-  | 'connector_requirements'
-  | 'artifact_output_possible'
-  | 'memory_write_possible'
-  | 'notification_required'
->
-
-export function mapTaskToPrimitives(task: Flags): readonly Primitive[] {
+export function mapTaskToPrimitives(task: TaskSpec): readonly Primitive[] {
+  const when = (isUsed: boolean, ...used: Primitive[]) => (isUsed ? used : [])
   const isSync = isSyncTask(task)
   return [
     'ingress',
@@ -62,12 +52,13 @@ export function mapTaskToPrimitives(task: Flags): readonly Primitive[] {
     'context',
     'policy',
     'plan',
-    ...(task.approval_required ? (['human_approval'] as const) : []),
-    ...(isSync ? (['sync_function'] as const) : (['queue', 'async_task'] as const)),
-    ...(task.connector_requirements.length > 0 ? (['connector_call'] as const) : []),
-    ...(task.artifact_output_possible ? (['artifact_write'] as const) : []),
-    ...(task.memory_write_possible ? (['memory_write'] as const) : []),
-    ...(task.notification_required ? (['notification'] as const) : []),
+    ...when(task.approval_required, 'human_approval'),
+    ...when(isSync, 'sync_function'),
+    ...when(!isSync, 'queue', 'async_task'),
+    ...when(task.connector_requirements.length > 0, 'connector_call'),
+    ...when(task.artifact_output_possible, 'artifact_write'),
+    ...when(task.memory_write_possible, 'memory_write'),
+    ...when(task.notification_required, 'notification'),
     'state_transition',
     'audit',
   ]
@@ -78,20 +69,7 @@ export function isSyncTask(task: Pick<TaskSpec, 'async_required' | 'sync_allowed
   return !task.async_required && task.sync_allowed
 }
 
-const primitiveOfPrefix = [
-  ['connector.', 'connector_call'],
-  ['artifact.', 'artifact_write'],
-  ['memory.', 'memory_write'],
-  ['notification.', 'notification'],
-] as const satisfies readonly (readonly [string, Primitive])[]
-
-/** The primitive that an effect is an instance of; whatever has no family of its own is plain work. */
-export function primitiveOf(effectType: string, isSync: boolean): Primitive {
-  const known = primitiveOfPrefix.find(([prefix]) => effectType.startsWith(prefix))
-  return known?.[1] ?? (isSync ? 'sync_function' : 'async_task')
-}
-
-/** The queues by name; their limits are the runtime's. */
+/** The names of the queues; the runtime sets their limits. */
 export const queueNames = [
   'concord_default',
   'connector_calls',
@@ -104,14 +82,23 @@ export const queueNames = [
 ] as const
 export type QueueName = (typeof queueNames)[number]
 
-const byPrefix = [
-  ['connector.', 'connector_calls'],
-  ['agent.run', 'agent_runs'],
-  ['agent.spawn', 'swarm_children'],
-  ['notification.', 'notifications'],
-] as const satisfies readonly (readonly [string, QueueName])[]
+/** The primitive and the queue of effects by the prefix of their type. */
+const byPrefix: readonly { readonly prefix: string; readonly primitive?: Primitive; readonly queue?: QueueName }[] = [
+  { prefix: 'connector.', primitive: 'connector_call', queue: 'connector_calls' },
+  { prefix: 'artifact.', primitive: 'artifact_write' },
+  { prefix: 'memory.', primitive: 'memory_write' },
+  { prefix: 'notification.', primitive: 'notification', queue: 'notifications' },
+  { prefix: 'agent.run', queue: 'agent_runs' },
+  { prefix: 'agent.spawn', queue: 'swarm_children' },
+]
 
-/** By the beginning of the effect's type. */
+const termsOf = (effectType: string) => byPrefix.find(({ prefix }) => effectType.startsWith(prefix))
+
+/** The primitive of an effect; a type without a known prefix is plain work. */
+export function primitiveOf(effectType: string, isSync: boolean): Primitive {
+  return termsOf(effectType)?.primitive ?? (isSync ? 'sync_function' : 'async_task')
+}
+
 export function chooseQueue(effect: { readonly effect_type: string }): QueueName {
-  return byPrefix.find(([prefix]) => effect.effect_type.startsWith(prefix))?.[1] ?? 'concord_default'
+  return termsOf(effect.effect_type)?.queue ?? 'concord_default'
 }

@@ -1,107 +1,114 @@
-/** Whether every definition has the fields that the rest of the catalog reads: types are stripped at start, so a field can be missing all the same. Pure. */
-import { accept, type Decision, quote } from '#kernel/refusal'
+/** Findings about a catalog, and the check that every definition has its fields: types are stripped at start, so a field can be missing. Pure. */
+import { accept, type Decision, quote, refuse } from '#kernel/refusal'
 import { effectClasses } from './effect-definition.ts'
-import { type CatalogFinding, finding, refuseFindings } from './finding.ts'
+
+/** One error in a catalog. All of them are reported together, and the service does not start. */
+export type CatalogFinding = {
+  readonly rule: string
+  /** The name of the definition. */
+  readonly subject: string
+  readonly message: string
+}
+
+export function refuseFindings(findings: readonly CatalogFinding[]): Decision<never> {
+  const count = findings.length === 1 ? 'one error' : `${findings.length} errors`
+  const reason = `The catalog has ${count}: ${findings.map(({ message }) => message).join('; ')}.`
+  return refuse('commands.catalog.invalid', reason, { facts: { findings } })
+}
 
 type Fields = Readonly<Record<string, unknown>>
-type Kind = { readonly is: (value: unknown) => boolean; readonly words: string }
-type Shape = Readonly<Record<string, Kind>>
 
-const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null
-const text: Kind = { is: (value) => typeof value === 'string', words: 'a text' }
-const named: Kind = { is: (value) => typeof value === 'string' && value !== '', words: 'a name' }
-const texts: Kind = {
+/** A kind of value; `whole` is the object that holds it. */
+export type FieldKind = { readonly is: (value: unknown, whole: Fields) => boolean; readonly words: string }
+export type FieldKinds = Readonly<Record<string, FieldKind>>
+
+export const isObject = (value: unknown): value is Fields => typeof value === 'object' && value !== null
+export const isName = (value: unknown): value is string => typeof value === 'string' && value.trim() !== ''
+
+const text: FieldKind = { is: (value) => typeof value === 'string', words: 'a text' }
+const name: FieldKind = { is: isName, words: 'a name' }
+const texts: FieldKind = {
   is: (value) => Array.isArray(value) && value.every((item) => typeof item === 'string'),
   words: 'a list of names',
 }
-const numbers: Kind = {
+const numbers: FieldKind = {
   is: (value) => Array.isArray(value) && value.every((item) => typeof item === 'number'),
   words: 'a list of numbers',
 }
-const flag: Kind = { is: (value) => typeof value === 'boolean', words: 'true or false' }
-const call: Kind = { is: (value) => typeof value === 'function', words: 'a function' }
-const object: Kind = { is: (value) => isObject(value) && !Array.isArray(value), words: 'an object' }
-const schema: Kind = {
+export const flag: FieldKind = { is: (value) => typeof value === 'boolean', words: 'true or false' }
+const call: FieldKind = { is: (value) => typeof value === 'function', words: 'a function' }
+const object: FieldKind = { is: (value) => isObject(value) && !Array.isArray(value), words: 'an object' }
+const schema: FieldKind = {
   is: (value) => isObject(value) && typeof value['safeParse'] === 'function',
   words: 'a zod schema',
 }
-const effectClass: Kind = {
-  is: (value) => effectClasses.some((known) => known === value),
-  words: `one of ${effectClasses.join(', ')}`,
-}
-const optional = ({ is, words }: Kind): Kind => ({ is: (value) => value === undefined || is(value), words })
+export const oneOf = (values: readonly unknown[]): FieldKind => ({
+  is: (value) => values.includes(value),
+  words: `one of ${values.join(', ')}`,
+})
+const effectClass = oneOf(effectClasses)
+const optional = ({ is, words }: FieldKind): FieldKind => ({
+  is: (value, whole) => value === undefined || is(value, whole),
+  words,
+})
 
-/** By kind: the field that names it, and every field that somebody reads without asking, by its path. */
-const shapes: Readonly<Record<string, { readonly name: string; readonly fields: Shape }>> = {
+const each = (kind: FieldKind, ...paths: string[]): FieldKinds => Object.fromEntries(paths.map((path) => [path, kind]))
+
+/** By kind: the field with the name, and the paths of all fields that Concord reads without a check. */
+const shapes: Readonly<Record<string, { readonly name: string; readonly fields: FieldKinds }>> = {
   command_type: {
     name: 'name',
     fields: {
-      name: named,
-      version: text,
-      description: text,
+      name,
       payload: schema,
-      side_effects: texts,
-      error_classes: texts,
-      cancellable_by: texts,
-      audit: texts,
-      fields: object,
-      policies: texts,
-      'approval.required': flag,
-      'approval.approval_type': text,
-      'approval.approver': text,
-      'idempotency.required': flag,
+      ...each(text, 'version', 'description', 'approval.approval_type', 'approval.approver'),
+      ...each(texts, 'side_effects', 'error_classes', 'cancellable_by', 'audit', 'policies'),
+      ...each(object, 'fields', 'compensation'),
+      ...each(flag, 'approval.required', 'idempotency.required'),
       'idempotency.key_template': optional(text),
-      compensation: object,
     },
   },
   task: {
     name: 'spec.name',
     fields: {
-      'spec.name': named,
+      ...each(name, 'spec.name', 'spec.command_type', 'spec.function_name'),
       'spec.description': text,
-      'spec.command_type': named,
-      'spec.function_name': named,
-      'spec.ingress_types': texts,
-      'spec.required_inputs': texts,
-      'spec.policy_checks': texts,
-      'spec.connector_requirements': texts,
+      ...each(texts, 'spec.ingress_types', 'spec.required_inputs', 'spec.policy_checks', 'spec.connector_requirements'),
       'spec.metadata': object,
     },
   },
-  function: { name: 'name', fields: { name: named, plan: call, result: optional(call) } },
+  function: { name: 'name', fields: { name, plan: call, result: optional(call) } },
   effect: {
     name: 'effect_type',
     fields: {
-      effect_type: named,
-      operation: named,
+      ...each(name, 'effect_type', 'operation'),
       class: effectClass,
       do: call,
       find: optional(call),
-      produces: texts,
+      ...each(texts, 'produces', 'requires_capabilities'),
       inverses: object,
-      requires_capabilities: texts,
       key_template: optional(text),
       undo: optional(object),
     },
   },
-  policy: { name: 'rule.name', fields: { 'rule.name': named, 'rule.decide': call, version: text, facts: texts } },
+  policy: { name: 'rule.name', fields: { 'rule.name': name, 'rule.decide': call, version: text, facts: texts } },
   connector_operation: {
     name: 'operation.operation',
-    fields: { 'operation.connector': named, 'operation.operation': named, 'operation.side_effect': flag },
+    fields: { ...each(name, 'operation.connector', 'operation.operation'), 'operation.side_effect': flag },
   },
   schedule: {
     name: 'spec.name',
-    fields: { 'spec.name': named, 'spec.command_type': named, 'spec.cron': text, 'spec.queue': text },
+    fields: { ...each(name, 'spec.name', 'spec.command_type'), ...each(text, 'spec.cron', 'spec.queue') },
   },
   retry_policy: {
     name: 'policy.operation',
-    fields: { 'policy.operation': named, 'policy.retryable': texts, 'policy.backoff_seconds': numbers },
+    fields: { 'policy.operation': name, 'policy.retryable': texts, 'policy.backoff_seconds': numbers },
   },
 }
 
-const undoFields: Shape = { 'undo.name': named, 'undo.do': call, 'undo.class': effectClass, 'undo.produces': texts }
+const undoFields: FieldKinds = { 'undo.name': name, 'undo.do': call, 'undo.class': effectClass, 'undo.produces': texts }
 
-/** Everything after this may rely on its types. */
+/** Checks the shape of every definition. Later checks may rely on the types. */
 export function checkShapes<D>(definitions: readonly D[]): Decision<readonly D[]> {
   const findings = definitions.flatMap(findMissingFields)
   return findings.length > 0 ? refuseFindings(findings) : accept(definitions)
@@ -109,32 +116,36 @@ export function checkShapes<D>(definitions: readonly D[]): Decision<readonly D[]
 
 function findMissingFields(definition: unknown, at: number): readonly CatalogFinding[] {
   const kind = isObject(definition) ? String(definition['kind']) : typeof definition
-  const shape = isObject(definition) && Object.hasOwn(shapes, kind) ? shapes[kind] : undefined
+  const shape = Object.hasOwn(shapes, kind) ? shapes[kind] : undefined
+  const rule = 'missing_field'
   const place = `definition ${at + 1} of the catalog`
   if (!isObject(definition) || !shape) {
     const known = Object.keys(shapes).join(', ')
-    return [
-      finding(
-        'missing_field',
-        place,
-        `${place}: kind is ${quote(kind)} and must be one of ${known}; use the define functions`,
-      ),
-    ]
+    const message = `${place}: kind is ${quote(kind)} and must be one of ${known}; use the define functions`
+    return [{ rule, subject: place, message }]
   }
-  const name = valueAt(definition, shape.name)
-  const subject = named.is(name) ? String(name) : place
+  const named = valueAt(definition, shape.name)
+  const [subject, shown] = isName(named) ? [named, `${kind} ${quote(named)}`] : [place, `${kind} (${place})`]
   const fields = definition['undo'] === undefined ? shape.fields : { ...shape.fields, ...undoFields }
-  return Object.entries(fields).flatMap(([path, { is, words }]) => {
-    const value = valueAt(definition, path)
-    if (is(value)) return []
-    // Whoever writes a definition does not see the holder that the define function puts around it.
+  return findWrongValues(fields, definition).map(({ path, isMissing, words }) => {
+    // The define functions wrap some definitions; the author knows the fields without the wrapper.
     const field = path.replace(/^(spec|policy|rule|operation)\./, '')
-    const found = value === undefined || value === null ? 'is missing' : 'has the wrong type'
-    const who = named.is(name) ? `${kind} ${quote(subject)}` : `${kind} (${place})`
-    return [finding('missing_field', subject, `${who}: ${field} ${found}: it must be ${words}`)]
+    const found = isMissing ? 'is missing' : 'has the wrong type'
+    return { rule, subject, message: `${shown}: ${field} ${found}: it must be ${words}` }
   })
 }
 
-function valueAt(definition: Fields, path: string): unknown {
-  return path.split('.').reduce<unknown>((value, step) => (isObject(value) ? value[step] : undefined), definition)
+type WrongValue = { readonly path: string; readonly isMissing: boolean; readonly words: string }
+
+/** The fields of the shape that are missing or of another kind. Anything but an object has no fields. */
+export function findWrongValues(shape: FieldKinds, given: unknown): readonly WrongValue[] {
+  const whole = isObject(given) ? given : {}
+  return Object.entries(shape).flatMap(([path, { is, words }]) => {
+    const value = valueAt(whole, path)
+    return is(value, whole) ? [] : [{ path, isMissing: value === undefined || value === null, words }]
+  })
+}
+
+function valueAt(whole: Fields, path: string): unknown {
+  return path.split('.').reduce<unknown>((value, step) => (isObject(value) ? value[step] : undefined), whole)
 }

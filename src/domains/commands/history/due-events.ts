@@ -50,15 +50,6 @@ select command_id, xid::text as xid, seq::text as seq, is_old, is_due,
 from lines order by lines.xid, lines.entry_seq, lines.seq`,
 )
 
-type ScannedPage = {
-  readonly due: readonly ScannedEvent[]
-  /** Old enough, but kept because a hold names their commands. */
-  readonly held: number
-  readonly last: FeedPosition
-  /** No later event is old: times grow with the numbers, up to the difference of clocks. The next run finds the rest. */
-  readonly isLast: boolean
-}
-
 type Scan = {
   readonly workspaceId: string
   readonly endedBefore: Date
@@ -67,8 +58,8 @@ type Scan = {
   readonly withLines: boolean
 }
 
-/** Reads one page of events of a workspace, oldest first, and picks those that are due. */
-export async function scanHistory(sql: Sql, scan: Scan): Promise<ScannedPage> {
+/** Reads one page of events of a workspace, oldest first, and picks those that are due. A hold on their commands keeps the others. */
+export async function scanHistory(sql: Sql, scan: Scan) {
   const { workspaceId, endedBefore, after, limit, withLines } = scan
   const rows = await sql.run(scanEvents, [workspaceId, after.xid, after.seq, endedBefore, limit, withLines])
   const candidates = rows.filter(({ is_due }) => is_due)
@@ -78,6 +69,7 @@ export async function scanHistory(sql: Sql, scan: Scan): Promise<ScannedPage> {
     due,
     held: candidates.length - due.length,
     last: rows.at(-1) ?? after,
+    // Times grow with the numbers, up to the difference of clocks: after a page without old events none is old. The next run finds the rest.
     isLast: rows.length === 0 || !rows.some(({ is_old }) => is_old),
   }
 }

@@ -82,13 +82,14 @@ describe('files connector', () => {
     assert.deepEqual((await readdir(join(root, 'reports'))).sort(), ['deep', 'may.txt', 'root'])
   })
 
-  test('a file is read as a whole or not at all, and what is too large to read is not read to be replaced or deleted', async () => {
+  test('a file is read as a whole or not at all, and what is too large to read is not read to be replaced or deleted', async (t) => {
     const [small, big] = ['tiny', 'x'.repeat(100)]
     await writeFile(join(root, 'big.txt'), big)
     const narrow = await openTestGate([
       filesConnector({ name: 'narrow', description: 'Files.', root, writable: true, file_max_bytes: 64 }),
       filesConnector({ name: 'system', description: 'Files that have no size.', root: '/proc/self' }),
     ])
+    t.after(() => narrow.close())
     const expected_sha256 = hashOf(big)
     for (const [operation, input] of [
       ['delete_file', { path: 'big.txt', expected_sha256 }],
@@ -103,7 +104,6 @@ describe('files connector', () => {
     const part = await narrow.call('system', 'read_file', { path: 'status' })
     assert.equal(part.error?.error_class, 'transient_connector_error')
     await rm(join(root, 'big.txt'))
-    await narrow.close()
   })
 
   test('a write that died between its two names is found by its look-up, and is a plain file afterwards', async () => {

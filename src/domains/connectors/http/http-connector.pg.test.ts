@@ -9,7 +9,7 @@ import { openTestGate, type TestGate, testSecrets } from '#test/connectors'
 import { type ApiMode, type MisbehavingApi, openMisbehavingApi } from '#test/misbehaving-api'
 import { selfSigned } from '#test/self-signed'
 import { checkConnector } from '../check-connector.ts'
-import type { AuthMode } from '../define-connector.ts'
+import type { AuthMode } from '../connector.ts'
 import { httpConnector, type HttpConnectorInput } from './http-connector.ts'
 
 const SECRET = 'ada:canary-secret-0123456789'
@@ -123,7 +123,7 @@ describe('http connector', () => {
     )
   })
 
-  test('a credential does not follow a redirect to another origin', async () => {
+  test('a credential does not follow a redirect to another origin', async (t) => {
     const hop = await openMisbehavingApi()
     const moved = httpConnector({
       name: 'moved',
@@ -134,6 +134,10 @@ describe('http connector', () => {
       operations: operations(),
     })
     const own = await openTestGate([moved], testSecrets({ api: SECRET }))
+    t.after(async () => {
+      await own.close()
+      await hop.close()
+    })
     api.mode = 'echo_redirect'
     api.requests.length = 0
     const same = await own.call('moved', 'get', { id: '1' })
@@ -150,11 +154,9 @@ describe('http connector', () => {
       hop.requests.map(({ url, headers }) => [url, headers.authorization]),
       [['/there', undefined]],
     )
-    await own.close()
-    await hop.close()
   })
 
-  test('a credential does not go to an address that the input names, unless it is of the own origin', async () => {
+  test('a credential does not go to an address that the input names, unless it is of the own origin', async (t) => {
     const stranger = await openMisbehavingApi()
     const fetching = httpConnector({
       name: 'fetching',
@@ -175,6 +177,10 @@ describe('http connector', () => {
       ],
     })
     const own = await openTestGate([fetching], testSecrets({ api: SECRET }))
+    t.after(async () => {
+      await own.close()
+      await stranger.close()
+    })
     api.mode = 'honest'
     api.requests.length = 0
     for (const { url } of [api, stranger])
@@ -184,8 +190,6 @@ describe('http connector', () => {
       stranger.requests.map(({ headers }) => headers.authorization),
       [undefined],
     )
-    await own.close()
-    await stranger.close()
   })
 
   test('a key that no header can carry is refused before anything is sent', async () => {
@@ -197,7 +201,7 @@ describe('http connector', () => {
     assert.equal(api.requests.length, 0)
   })
 
-  test('[CON-12] what the provider says becomes a class, and whether anything can have happened', async () => {
+  test('[CON-12] what the provider says becomes a class, and whether anything can have happened', async (t) => {
     const cases: [ApiMode, string, string][] = [
       ['fail_before', 'transient_connector_error', 'unknown'],
       ['fail_after', 'transient_connector_error', 'unknown'],
@@ -224,9 +228,9 @@ describe('http connector', () => {
       operations: operations(),
     })
     const own = await openTestGate([gone])
+    t.after(() => own.close())
     const refused = await own.call('gone', 'put', { id: '1' })
     assert.deepEqual([refused.error?.error_class, refused.error?.happened], ['transient_connector_error', 'no'])
-    await own.close()
   })
 
   test('over TLS the name is proven, although an address is dialled; another name or an unknown authority is no connection', async () => {
@@ -264,15 +268,15 @@ describe('http connector', () => {
   test('a declaration that cannot work is refused before it is ever called', () => {
     const flawed: [Partial<HttpConnectorInput>, RegExp][] = [
       [{ base_url: 'http://plain.test' }, /scheme/],
-      [{ base_url: 'not an address' }, /host|port|scheme|address/],
+      [{ base_url: 'not an address' }, /host|port|scheme|not a URL|address/],
       [{ base_url: 'https://127.0.0.1' }, /loopback/],
       [{ base_url: 'https://api.test/?q=1' }, /query/],
       [{ base_url: 'https://user:password@api.test' }, /user name/],
       [{ reach: { private_networks: ['10.0.0.0/99'] } }, /range/],
       [{ auth: { mode: 'oauth_client_credentials', secret_ref: 'vault://x' } }, /token_url/],
       [{ headers: { authorization: 'Bearer abcdefgh12345678' } }, /secret/],
-      [{ operations: operations().map((each) => ({ ...each, path: 'no-slash' })) }, /begin with/],
-      [{ operations: operations().map((each) => ({ ...each, path: '/a/../b' })) }, /dots/],
+      [{ operations: operations().map((each) => ({ ...each, path: 'no-slash' })) }, /must start with/],
+      [{ operations: operations().map((each) => ({ ...each, path: '/a/../b' })) }, /as a segment/],
       [
         {
           operations: operations().map((each) => ({
@@ -281,7 +285,7 @@ describe('http connector', () => {
             side_effect_class: 'keyed' as const,
           })),
         },
-        /changes something/,
+        /declares a side effect/,
       ],
     ]
     for (const [change, message] of flawed) {

@@ -136,14 +136,14 @@ describe('postgres connector', () => {
     await new Promise((done) => front.close(done))
   })
 
-  test('[CON-17] another login behind the same reference is looked at anew', async () => {
+  test('[CON-17] another login behind the same reference is looked at anew', async (t) => {
     const values = { turning: urls.get(reader) ?? '' }
     const turning = postgresConnector({ name: 'turning', description: 'A database.', secret_ref: 'vault://turning' })
     const own = await openGateOn(opened.db, [turning], { vault: () => Promise.resolve(values.turning) }, gate.world)
+    t.after(() => own.close())
     assert.equal((await own.call('turning', 'run_sql', { sql: 'select 1' })).ok, true)
     values.turning = urls.get(writer) ?? ''
     assert.equal((await own.call('turning', 'run_sql', { sql: 'select 1' })).error?.error_class, 'permission_denied')
-    await own.close()
   })
 
   test('mistakes are told by their code: names and syntax with words, data without', async () => {
@@ -151,7 +151,7 @@ describe('postgres connector', () => {
       ['select * from nowhere', [], 'validation_error', /42P01.*nowhere/],
       ['selec 1', [], 'validation_error', /42601/],
       ['select 1; select 2', [], 'validation_error', /42601/],
-      ['select $1::int', ['canary-data'], 'validation_error', /^the database refused the statement \(22P02\)$/],
+      ['select $1::int', ['canary-data'], 'validation_error', /^The database refused the statement \(22P02\)\.$/],
       ['select * from pg_authid', [], 'permission_denied', /42501/],
       ['select 1 where false) select', [], 'validation_error', /42601/],
     ]

@@ -3,11 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { z } from 'zod'
 import { shippedPolicies } from './shipped-policies.ts'
-import { agenticQuestions, findAgenticGaps, findSwarmGaps, swarmQuestions } from './agent-questions.ts'
-import { defineCommandType, defineFunction, type Definition } from './definitions.ts'
+import { agenticQuestions, findAnswerGaps, swarmQuestions } from './task-questions.ts'
+import { defineCommandType, defineFunction, defineTask, type Definition } from './definitions.ts'
 import { defineEffect } from './effect-definition.ts'
 import { anyHost, openCatalog } from './open-catalog.ts'
-import { defineTask } from './task-spec.ts'
 
 const agent = {
   goal: 'Say why revenue fell.',
@@ -42,6 +41,8 @@ const swarm = {
   compensation_rules: 'Each child undoes what it did, last first.',
   mandatory_audit: ['spawn_decided'],
 }
+const findAgenticGaps = (answers: unknown) => findAnswerGaps(agenticQuestions, answers)
+const findSwarmGaps = (answers: unknown) => findAnswerGaps(swarmQuestions, answers)
 const named = (gaps: readonly { readonly question: string }[]) => gaps.map(({ question }) => question)
 const wrong = [undefined, null, '', '  ', 0, -1, 1.5, 'none', ['', 'x'], [1], {}, true] as const
 
