@@ -24,7 +24,7 @@ describe('migrate', { concurrency: 4 }, () => {
     assert.equal(await pictureOf(db), picture)
     assert.equal(await versionOf(db), names.length)
     // Only the tables that are there can be pointed at: commands and runs come before the events.
-    assert.match(picture, /domain_events_agent_run_fk FOREIGN KEY .* REFERENCES concord\.agent_runs/)
+    assert.match(picture, /journal_agent_run_fk FOREIGN KEY .* REFERENCES concord\.agent_runs/)
   })
 
   test('each way down is the exact inverse of its way up', async (t) => {

@@ -56,7 +56,7 @@ describe('transition', () => {
       payload: { from: 'created', to: 'validated', target_type: 'command', target_id: command.command_id },
     })
     const [written] = await opened.db.query<{ same: boolean }>(
-      'select c.xmin = e.xmin as same from concord.commands c join concord.domain_events e using (command_id) where command_id = $1',
+      'select c.xmin = e.xmin as same from concord.commands c join concord.journal e using (command_id) where command_id = $1',
       [command.command_id],
     )
     assert.equal(written?.same, true)

@@ -56,7 +56,7 @@ describe('an interrupted runner', { concurrency: 2 }, () => {
     assert.deepEqual(found, [{ whole: true }])
   })
 
-  for (const after of ['0001_roles', '0003_commands', '0005_domain_events']) {
+  for (const after of ['0001_roles', '0003_commands', '0005_domain_events', '0018_lean_indexes']) {
     test(`killed somewhere after ${after}: the rest follows and the schema is the same`, async (t) => {
       const { db, url } = await freshDatabase(t, { migrated: false })
       const { db: reference } = await freshDatabase(t)
